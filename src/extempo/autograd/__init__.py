@@ -1,0 +1,1 @@
+"""Differentiation: backward, grad, hooks, grad modes, Function, checkpoint."""

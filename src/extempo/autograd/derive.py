@@ -1,0 +1,70 @@
+"""From an elementwise op's `vjp`, by tracing it once: what it reads, and one kernel that computes it.
+
+The kernel runs the very NumPy calls that the vjp's ops would run, in the same order: same bits, a third of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .._tensor import Tensor
+from ..backends.numpy import straight_line
+from ..errors import GraphError
+from ..graph import Graph
+from ..modes import switch
+from ..op import Op
+from ..recorder import Recorder
+from ..types import InputType, TensorType
+
+
+class DerivedVjp:
+    """`reads`: positions in (y, *inputs). `kernel(g, *read values, *numbers)`: one gradient per needed input."""
+
+    __slots__ = ("graph", "kernel", "needed", "reads")
+
+    def __init__(self, reads: tuple[int, ...], needed: tuple[int, ...], graph: Graph, kernel: Callable[..., Any]) -> None:
+        self.reads = reads
+        self.needed = needed
+        self.graph = graph
+        self.kernel = kernel
+
+
+_derived: dict[Any, DerivedVjp] = {}
+
+
+def derived_vjp(op: type[Op], needs: int, types: tuple[InputType, ...]) -> DerivedVjp:
+    """The derived gradient for the inputs in the bit mask `needs`. Shapes do not matter, so few keys ever exist."""
+    key = (op, needs, tuple(t.dtype if isinstance(t, TensorType) else t for t in types))
+    found = _derived.get(key)
+    if found is None:
+        found = _derived[key] = _trace(op, needs, types)
+    return found
+
+
+def _trace(op: type[Op], needs: int, types: tuple[InputType, ...]) -> DerivedVjp:
+    recorder = Recorder()
+    flat: tuple[InputType, ...] = tuple(TensorType((1,), t.dtype) if isinstance(t, TensorType) else t for t in types)
+    result = op.signature(flat, {}).type
+    # None has no value to be symbolic about; numbers are weak symbols, so that no kernel depends on their value.
+    inputs: list[Any] = [None if t is type(None) else recorder.leaf(t) for t in flat]
+    g, y = recorder.leaf(result), recorder.leaf(result)
+    with switch(interceptor=recorder, grad=False):
+        gradients = op.vjp(g, y, *inputs)
+    needed = tuple(i for i in range(len(types)) if needs >> i & 1)
+    outputs = []
+    for i in needed:
+        gradient = gradients[i]
+        if not isinstance(gradient, Tensor):
+            raise GraphError(f"{op.name}: the gradient of input {i} is {gradient!r}, expected a tensor")
+        outputs.append(gradient._node)
+    graph = Graph.reach(outputs)
+    used = set(graph.nodes)
+    reads = tuple(
+        p
+        for p, value in enumerate((y, *inputs))
+        if value is not None and value._node in used and (p == 0 or isinstance(types[p - 1], TensorType))
+    )
+    numbers = [x for x, t in zip(inputs, types, strict=True) if x is not None and not isinstance(t, TensorType)]
+    arguments = [g._node, *((y, *inputs)[p]._node for p in reads), *(n._node for n in numbers)]
+    return DerivedVjp(reads, needed, graph, straight_line(graph, arguments))

@@ -1,0 +1,458 @@
+"""Backward: from a tensor to the gradients of what it was made from.
+
+Nodes are visited in decreasing number, which is a topological order, and contributions to one gradient are added in that
+order, so a result never depends on anything but the graph. The shared duties live here, once: summing broadcast
+dimensions away, converting dtypes, adding up, running hooks, checking that saved values were not overwritten, and
+freeing what has been passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._tensor import Tensor, apply, last_value_read, new, quietly, symbol, wrap
+from ..errors import AutogradError, DtypeError, GraphFreedError, NoGradientPathError, NotDifferentiableError, OverwrittenError, ShapeError
+from ..graph import Leaf, Node, Pick, describe_where
+from ..modes import MODE
+from ..op import Elementwise, Refuse
+from ..storage import Array, Storage
+from ..types import TensorType, bfloat16, bool_
+from .derive import derived_vjp
+
+
+def backward(
+    tensors: Tensor | Sequence[Tensor],
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of `tensors` to the `.grad` of the leaves they depend on (or only of `inputs`)."""
+    outputs = _as_list(tensors, "tensors")
+    roots = _roots(outputs, grad_tensors, "backward", create_graph)
+    wanted = None
+    if inputs is not None:
+        given = _as_list(inputs, "inputs")
+        if not given:
+            raise AutogradError("backward: `inputs` is empty; leave it out to accumulate into every leaf")
+        for x in given:
+            if not x.requires_grad:
+                raise AutogradError("backward: a tensor in `inputs` does not require grad; call x.requires_grad_() before the forward")
+        wanted = {x._own_node() for x in given}
+    keep = create_graph if retain_graph is None else retain_graph
+    quietly(_Backward(keep, create_graph, wanted, accumulate=True).run, roots)
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
+    """The gradients of `outputs` with respect to `inputs`, as a tuple; nothing is accumulated."""
+    if is_grads_batched:
+        from ..func import vmap
+
+        fixed: dict[str, Any] = {"retain_graph": True, "create_graph": create_graph, "allow_unused": allow_unused}
+        return tuple(vmap(lambda *g: grad(outputs, inputs, g, **fixed))(*_as_list(grad_outputs, "grad_outputs")))
+    given = _as_list(inputs, "inputs")
+    roots = _roots(_as_list(outputs, "outputs"), grad_outputs, "grad", create_graph)
+    nodes: list[Node | None] = []
+    for i, x in enumerate(given):
+        if not x.requires_grad:
+            if allow_unused or materialize_grads:
+                nodes.append(None)
+                continue
+            raise AutogradError(f"grad: input {i} does not require grad; call x.requires_grad_() before computing the output")
+        nodes.append(x._own_node())
+    keep = create_graph if retain_graph is None else retain_graph
+    job = _Backward(keep, create_graph, {n for n in nodes if n is not None}, accumulate=False)
+    found = quietly(job.run, roots)
+    results = []
+    for i, (x, node) in enumerate(zip(given, nodes, strict=True)):
+        g = found.get(node)
+        if g is None and materialize_grads:
+            g = x.new_zeros(x.shape)
+        elif g is None and not allow_unused:
+            raise AutogradError(
+                f"grad: the output does not depend on input {i}; pass allow_unused=True to get None for it, "
+                "or check that this very tensor (not a copy) went into the computation"
+            )
+        results.append(g)
+    return tuple(results)
+
+
+def _as_list(value: Any, what: str) -> list[Tensor]:
+    values = [value] if isinstance(value, Tensor) else list(value)
+    for v in values:
+        if not isinstance(v, Tensor):
+            raise DtypeError(f"{what}: expected tensors, got {type(v).__name__}")
+    return values
+
+
+def _roots(outputs: list[Tensor], gradients: Any, name: str, create_graph: bool) -> list[tuple[Node, Tensor]]:
+    """Where backward starts: each output's node with the gradient that comes in there."""
+    if gradients is None or isinstance(gradients, Tensor):
+        gradients = [gradients] * len(outputs)
+    gradients = list(gradients)
+    if len(gradients) != len(outputs):
+        raise ShapeError(f"{name}: {len(outputs)} tensors but {len(gradients)} gradients; give one gradient (or None) for each")
+    roots = []
+    for y, g in zip(outputs, gradients, strict=True):
+        if not y.requires_grad:
+            raise NoGradientPathError(_no_path_message(y, name))
+        if g is None:
+            if y._type.numel() != 1:
+                raise ShapeError(
+                    f"{name}: the tensor has shape {tuple(y.shape)}, so its gradient is not unique; reduce it first "
+                    "(loss.sum() or loss.mean()), or pass gradient= of that shape"
+                )
+            g = y.new_ones(y.shape) if y._array is None else wrap(np.ones(y._type.shape, y._type.dtype.numpy), y._type)
+        elif g._type.shape != y._type.shape:
+            raise ShapeError(f"{name}: the gradient has shape {tuple(g.shape)}, the tensor {tuple(y.shape)}; they must be equal")
+        elif g._type.dtype is not y._type.dtype:
+            g = g.to(y._type.dtype)
+        roots.append((y._own_node(), g if create_graph else g.detach()))
+    return roots
+
+
+def _no_path_message(y: Tensor, name: str) -> str:
+    text = f"{name}: this tensor does not require grad, so there is nothing to differentiate"
+    if not y._type.dtype.is_floating_point:
+        return f"{text}: it is {y._type.dtype}, and only floating tensors have gradients"
+    if y._cut is not None:
+        reason, where = y._cut
+        return f"{text}: the path was cut by {reason} at {describe_where(where)}; remove it there, or start from another tensor"
+    if last_value_read() is not None:
+        return (
+            f"{text}: no tensor that requires grad went into it. A value was read as a Python number at "
+            f"{describe_where(last_value_read())}; numbers carry no gradient, keep the tensor instead"
+        )
+    return f"{text}: no tensor that requires grad went into it; did you forget requires_grad=True on the parameters?"
+
+
+class _Backward:
+    """One run of backward."""
+
+    def __init__(self, keep: bool, create_graph: bool, wanted: set[Node] | None, accumulate: bool) -> None:
+        self.keep = keep
+        self.create_graph = create_graph
+        self.wanted = wanted
+        self.accumulate = accumulate
+        self.gradients: dict[Node, Any] = {}
+        self.owned: set[Node] = set()  # gradients whose memory nobody else sees: may be added to in place
+        self.found: dict[Node, Tensor] = {}
+        self.needed: set[Node] | None = None
+
+    def run(self, roots: list[tuple[Node, Tensor]]) -> dict[Node, Tensor]:
+        order = self._reach([node for node, _ in roots])
+        MODE.set(MODE.get().but(grad=self.create_graph))
+        self.fast = not self.create_graph and MODE.get().interceptor is None
+        if self.wanted is not None:
+            self._restrict(order)
+        for node, g in roots:
+            self._add(node, g, owned=False)
+        gradients = self.gradients
+        for node in reversed(order):
+            g = gradients.pop(node, None)
+            if g is not None:
+                self._visit(node, g)
+        return self.found
+
+    def _reach(self, roots: list[Node]) -> list[Node]:
+        """Every node that a gradient will reach, by number. Nothing has been changed yet when a freed one is met."""
+        seen = set(roots)
+        stack = list(seen)
+        while stack:
+            node = stack.pop()
+            if node.saved is None:
+                raise GraphFreedError(
+                    f"backward: the graph of {node.op.name}{_at(node)} was freed by an earlier backward; compute the loss again, "
+                    "or call backward(retain_graph=True) the first time. In a loop, a tensor kept from the last iteration "
+                    "must be detached: state = state.detach()"
+                )
+            for i in node.inputs:
+                if type(i) is Node and i.requires_grad and i not in seen:
+                    seen.add(i)
+                    stack.append(i)
+        return sorted(seen, key=_number)
+
+    def _restrict(self, order: list[Node]) -> None:
+        """Only nodes from which a wanted one can be reached matter."""
+        needed: set[Node] = set()
+        for node in order:
+            if node in self.wanted or any(type(i) is Node and i in needed for i in node.inputs):  # type: ignore[operator]
+                needed.add(node)
+        self.needed = needed
+
+    def _visit(self, node: Node, g: Any) -> None:
+        extra = node.extra
+        if extra is not None:
+            if extra.hooks:
+                g = _run_hooks(extra.hooks, g, node)
+                self.owned.discard(node)
+            if extra.retain:
+                extra.grad = g if extra.grad is None else extra.grad + g
+                self.owned.discard(node)
+        if self.wanted is not None and node in self.wanted:
+            self.found[node] = g
+            self.owned.discard(node)
+            if self.accumulate and (extra is None or not extra.retain):
+                self._accumulate(node, g)
+            if not (node.inputs and any(type(i) is Node and self._wants(i) for i in node.inputs)):
+                return
+        if node.op is Leaf:
+            if self.accumulate and self.wanted is None:
+                self._accumulate(node, g)
+        elif node.op is Pick:
+            self._add_result(node.inputs[0], node.attrs["index"], g)
+        else:
+            self._differentiate(node, g)
+            if node.saved and not self.keep:
+                node.saved = None
+                node.inputs = ()
+
+    def _wants(self, node: Any) -> bool:
+        return type(node) is Node and node.requires_grad and (self.needed is None or node in self.needed)
+
+    def _accumulate(self, node: Node, g: Tensor) -> None:
+        extra = node.need()
+        if extra.grad is None:
+            extra.grad = g if self.create_graph or node in self.owned else _private(g)
+        elif self.create_graph or extra.grad.requires_grad or extra.grad._array is None:
+            extra.grad = extra.grad + g
+        else:
+            np.add(extra.grad._array, g._array, out=extra.grad._array)
+            extra.grad._storage.version += 1
+        if extra.post_hooks:
+            for hook in list(extra.post_hooks.values()):
+                hook(extra.tensor())
+
+    # ---- one node
+
+    def _differentiate(self, node: Node, g: Any) -> None:
+        op = node.op
+        if isinstance(op.vjp, Refuse):
+            raise NotDifferentiableError(f"{op.name}{_at(node)}: no gradient, {op.vjp.why}; detach() its input if none is wanted")
+        if self.fast and issubclass(op, Elementwise) and not node.attrs and self._by_kernel(node, g):
+            return
+        if type(node.type) is tuple and op.materialize:
+            g = tuple(
+                part if part is not None or not t.dtype.is_floating_point else _zeros(t)
+                for part, t in zip(g, node.type, strict=True)
+            )
+        y, inputs = self._saved_values(node)
+        contributions = op.vjp(g, y, *inputs, **node.attrs)
+        results = []
+        for source, contribution in zip(node.inputs, contributions, strict=True):
+            if contribution is None or not self._wants(source):
+                continue
+            if not isinstance(contribution, Tensor):
+                contribution = contribution()
+                if contribution is None:
+                    continue
+            results.append((source, contribution))
+        seen = {id(part._storage) for part in g if part is not None} if isinstance(g, tuple) else {id(g._storage)}
+        for source, contribution in results:
+            fitted = fit(contribution, source.type)
+            # Memory that came in, or that went to a sibling, is not this gradient's own; nor is a view's.
+            owned = id(fitted._storage) not in seen and fitted._alias is None and not _holds(inputs, fitted)
+            seen.add(id(fitted._storage))
+            self._add(source, fitted, owned and y is not fitted)
+
+    def _by_kernel(self, node: Node, g: Tensor) -> bool:
+        """The derived kernel of an elementwise op; False where dtypes would need conversion on the way."""
+        dtype_ = node.type.dtype
+        if dtype_ is bfloat16:
+            return False
+        types = []
+        numbers = []
+        needs, bit = 0, 1
+        for i in node.inputs:
+            if type(i) is Node:
+                t = i.type
+                if t.dtype is not dtype_ and t.dtype is not bool_:
+                    return False
+                types.append(t)
+                if self._wants(i):
+                    needs |= bit
+            else:
+                types.append(type(i))
+                if i is not None:
+                    numbers.append(i)
+            bit <<= 1
+        derived = derived_vjp(node.op, needs, tuple(types))
+        arrays = [g._array]
+        for position, array, storage, version in node.saved:
+            if position in derived.reads:
+                if storage.version != version:
+                    raise OverwrittenError(_overwritten_message(node, position, storage))
+                arrays.append(array)
+        outs = derived.kernel(*arrays, *numbers)
+        first: list[Array] = []
+        for index, out in zip(derived.needed, outs, strict=True):
+            source = node.inputs[index]
+            type_ = source.type
+            if out is arrays[0]:
+                self._add_passed(source, g, type_)
+                continue
+            if type(out) is not np.ndarray or out.dtype is not type_.dtype.numpy:
+                out = np.asarray(out, type_.dtype.numpy)
+            if out.shape != type_.shape:
+                out = sum_array_to(out, type_.shape)
+            shared = any(out is f for f in first)
+            first.append(out)
+            self._add(source, wrap(out, type_), not shared)
+        return True
+
+    def _add_passed(self, source: Node, g: Tensor, type_: TensorType) -> None:
+        if g._type == type_:
+            self._add(source, g, owned=False)
+        else:
+            self._add(source, fit(g, type_), owned=False)
+
+    def _saved_values(self, node: Node) -> tuple[Any, list[Any]]:
+        """(y, inputs) for the vjp: Tensors where saved, types where not, numbers as they are."""
+        y: Any = node.type
+        inputs: list[Any] = [i.type if type(i) is Node else i for i in node.inputs]
+        for entry in node.saved:
+            position = entry[0]
+            if position:
+                inputs[position - 1] = self._restore(node, entry, node.inputs[position - 1])
+            elif type(node.type) is tuple:
+                y = tuple(self._restore_result(node, i, e) for i, e in enumerate(entry[1]))
+            else:
+                y = self._restore(node, entry, node)
+        return y, inputs
+
+    def _restore_result(self, node: Node, index: int, entry: Any) -> Tensor:
+        t = node.type[index]
+        source = Node(Pick, (node,), {"index": index}, t, (), node.where) if self.create_graph else None
+        return self._restore(node, entry, source, t)
+
+    def _restore(self, node: Node, entry: Any, source: Node | None, type_: Any = None) -> Tensor:
+        position, array, storage, version = entry
+        type_ = type_ or source.type  # type: ignore[union-attr] # one of both is given
+        if storage is None:
+            return symbol(type_, source if self.create_graph else None, array)
+        if storage.version != version:
+            raise OverwrittenError(_overwritten_message(node, position, storage))
+        t = new(Tensor)
+        t._array, t._storage, t._type, t._alias, t._cut = array, storage, type_, None, None
+        t._node = source if self.create_graph else None
+        return t
+
+    # ---- adding up
+
+    def _add(self, node: Node, g: Tensor, owned: bool) -> None:
+        gradients = self.gradients
+        before = gradients.get(node)
+        if before is None:
+            gradients[node] = g
+            if owned:
+                self.owned.add(node)
+        elif self.fast and node in self.owned:
+            np.add(before._array, g._array, out=before._array)
+        else:
+            gradients[node] = before + g
+            if not self.create_graph:
+                self.owned.add(node)
+
+    def _add_result(self, node: Node, index: int, g: Tensor) -> None:
+        """The gradient of one result of a node that has several."""
+        parts = self.gradients.get(node) or (None,) * len(node.type)
+        before = parts[index]
+        self.gradients[node] = (*parts[:index], g if before is None else before + g, *parts[index + 1 :])
+
+
+def _number(node: Node) -> int:
+    return node.number
+
+
+def _holds(inputs: list[Any], t: Tensor) -> bool:
+    return any(isinstance(x, Tensor) and x._storage is t._storage for x in inputs)
+
+
+def _zeros(t: TensorType) -> Tensor:
+    from ..ops.creation import zeros
+
+    return zeros(t.shape, dtype=t.dtype)
+
+
+def _private(g: Tensor) -> Tensor:
+    """A gradient that may be added to in place: a copy, because others may see this memory."""
+    if g._array is None:
+        return g
+    return wrap(g._array.copy(), g._type)
+
+
+def _run_hooks(hooks: dict[int, Any], g: Tensor, node: Node) -> Tensor:
+    for hook in list(hooks.values()):
+        changed = hook(g)
+        if changed is not None:
+            if not isinstance(changed, Tensor) or changed._type.shape != g._type.shape:
+                got = tuple(changed.shape) if isinstance(changed, Tensor) else type(changed).__name__
+                raise ShapeError(f"hook of {node.name()}: expected None or a tensor of shape {tuple(g.shape)}, got {got}")
+            g = changed
+    return g
+
+
+def fit(g: Tensor, type_: TensorType) -> Tensor:
+    """The gradient in the type of the value it belongs to: broadcast dimensions summed, dtype converted."""
+    if g._type.shape != type_.shape:
+        g = sum_to(g, type_.shape)
+    if g._type.dtype is not type_.dtype:
+        g = g.to(type_.dtype)
+    return g
+
+
+def _broadcast_dims(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...]:
+    extra = len(shape) - len(target)
+    return tuple(range(extra)) + tuple(
+        i for i, size in enumerate(target, extra) if size == 1 and shape[i] != 1
+    )
+
+
+def sum_to(g: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Undo broadcasting: sum over the dimensions that were expanded. A smaller gradient is expanded instead."""
+    from ..ops.reduce import Sum
+
+    if len(g._type.shape) < len(shape) or any(
+        a < b for a, b in zip(g._type.shape[len(g._type.shape) - len(shape) :], shape, strict=True)
+    ):
+        g = g.expand(shape)  # a gradient that is the same for every element may come as one number
+        return g
+    dims = _broadcast_dims(g._type.shape, shape)
+    g = apply(Sum, (g,), {"dim": dims, "keepdim": False})
+    return g if g._type.shape == shape else g.reshape(shape)
+
+
+def sum_array_to(array: Array, shape: tuple[int, ...]) -> Array:
+    """`sum_to` on arrays, by the same kernel."""
+    from ..ops.reduce import Sum
+
+    if array.ndim < len(shape) or any(a < b for a, b in zip(array.shape[array.ndim - len(shape) :], shape, strict=True)):
+        return np.broadcast_to(array, shape).copy()
+    out = Sum.numpy(array, dim=_broadcast_dims(array.shape, shape), keepdim=False)
+    return np.asarray(out).reshape(shape)
+
+
+def _at(node: Node) -> str:
+    return f" (recorded at {node.line})" if node.where is not None else ""
+
+
+def _overwritten_message(node: Node, position: int, storage: Storage) -> str:
+    what = f"the result of {node.op.name}" if position == 0 else f"input {position - 1} of {node.op.name}"
+    source = node if position == 0 else node.inputs[position - 1]
+    made = "" if position == 0 or source.op is Leaf else f", made by {source.op.name} at {source.line},"
+    return (
+        f"backward: {what}{_at(node)}{made} is needed for its gradient, but was overwritten in place at "
+        f"{describe_where(storage.written_at)}; use the out-of-place form there, or write into x.clone()"
+    )

@@ -1,0 +1,1 @@
+"""The command `extempo`: a leaf that nothing imports, so `import extempo` never loads click or rich."""

@@ -1,0 +1,97 @@
+"""The command line: options in, one call of a sibling module, exit status out. What a command prints is made there.
+
+All output goes through `click.echo`, which writes at once, so a reader that closes the pipe is noticed inside the
+command, where click ends it without a message and with exit status 1.
+"""
+
+import io
+import sys
+
+import click
+from rich.console import Console, RenderableType
+
+from extempo._version import __version__
+
+PIPED_COLUMNS = 80
+INTERRUPTED = 130  # what shells report for a command ended by SIGINT
+
+
+def _show(renderable: RenderableType) -> None:
+    """Print it: in colour and at the terminal's width only when standard output is a terminal."""
+    console = Console(width=None if sys.stdout.isatty() else PIPED_COLUMNS, highlight=False)
+    with console.capture() as capture:
+        console.print(renderable)
+    # rich fills every line up to the width; in a bug report or a diff those spaces would only be noise.
+    click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+
+@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="extempo")
+@click.pass_context
+def command(context: click.Context) -> None:
+    """Define-by-run deep learning with PyTorch's names, on a plain CPU."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@command.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def info(as_json: bool) -> None:
+    """Print versions, CPU, backend, threads and caches: what goes into a bug report."""
+    from extempo.cli import environment
+
+    facts = environment.collect()
+    if as_json:
+        click.echo(environment.as_json(facts))
+    else:
+        _show(environment.as_table(facts))
+
+
+@command.command()
+@click.argument("name", required=False)
+@click.option("--missing", is_flag=True, help='Only the aspects that are "not yet" there, grouped.')
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def ops(name: str | None, missing: bool, as_json: bool) -> None:
+    """List the registered operations, or all that is known of NAME."""
+    from extempo.cli import op_table
+
+    try:
+        rows = op_table.describe(name)
+    except KeyError as error:
+        raise click.UsageError(str(error.args[0])) from None
+    if missing:
+        gaps = op_table.find_gaps(rows)
+        if as_json:
+            click.echo(op_table.gaps_as_json(gaps))
+        else:
+            _show(op_table.gaps_as_text(gaps))
+    elif as_json:
+        click.echo(op_table.as_json(rows if name is None else rows[0]))
+    elif name is None:
+        _show(op_table.as_table(rows))
+    else:
+        _show(op_table.as_page(rows[0]))
+
+
+@command.command()
+def demo() -> None:
+    """Fit a small network to y = sin(3x), in a second or two."""
+    from extempo.cli import demo as example
+
+    example.run(click.echo)
+
+
+def main() -> None:
+    """Run the command line and leave with its exit status."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal or pipe that cannot show a character of a doc line gets a question mark for it.
+        sys.stdout.reconfigure(errors="replace")
+    try:
+        status = command(prog_name="extempo", standalone_mode=False)
+    except click.exceptions.Abort:
+        # click has already ended the line that ^C stands on.
+        sys.exit(INTERRUPTED)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    sys.exit(status)

@@ -1,0 +1,105 @@
+"""The exceptions of Extempo: one tree, imported by everything, importing nothing.
+
+    ExtempoError                     (also a RuntimeError, as PyTorch scripts expect)
+    ├── ShapeError                   sizes or dimensions that do not fit            (ValueError)
+    ├── DtypeError                   an element type the operation cannot take      (TypeError)
+    ├── IndexRangeError              an index or dimension outside its range        (IndexError)
+    ├── UnsupportedError             a thing Extempo does not do, by name           (NotImplementedError)
+    ├── NumericalError               a singular matrix, a decomposition that failed (ValueError)
+    ├── GraphError                   a graph that breaks its own rules
+    └── AutogradError                backward cannot be done as asked
+        ├── NoGradientPathError      the loss does not depend on anything that requires grad
+        ├── GraphFreedError          backward a second time through a freed graph
+        ├── OverwrittenError         a value that backward needs was changed in place
+        ├── LeafWriteError           an in-place write to a leaf that requires grad
+        ├── NotDifferentiableError   an op that has no gradient, by its own statement
+        └── CheckpointError          a recomputation that took another path
+
+Every message says the operation, what was expected, what came, and what to do next.
+"""
+
+from __future__ import annotations
+
+
+class ExtempoError(RuntimeError):
+    """Anything that Extempo itself raises. Catch this to catch them all."""
+
+
+class ShapeError(ExtempoError, ValueError):
+    """Sizes or dimensions do not fit the operation.
+
+    The message names the operation and every shape involved. Print the shapes of the operands just before the line;
+    a missing `unsqueeze`, a forgotten transpose (`w.T`) or a batch dimension too many are the usual causes.
+    """
+
+
+class DtypeError(ExtempoError, TypeError):
+    """The element type, or the Python type of an argument, is not one that the operation takes.
+
+    Convert first: `x.float()`, `x.long()`, `x.bool()`, `x.to(dtype)`.
+    """
+
+
+class IndexRangeError(ExtempoError, IndexError):
+    """An index, or a `dim` argument, lies outside its range.
+
+    Dimensions run from `-x.ndim` to `x.ndim - 1`, indices from `-size` to `size - 1`.
+    """
+
+
+class UnsupportedError(ExtempoError, NotImplementedError):
+    """Something that Extempo does not do: complex, sparse or quantised tensors, other devices.
+
+    The message names the nearest thing that works.
+    """
+
+
+class NumericalError(ExtempoError, ValueError):
+    """A computation that has no answer for these values: a singular matrix, a matrix that is not positive definite."""
+
+
+class GraphError(ExtempoError):
+    """A graph that breaks the rules of `Graph.verify`, or text that `Graph.parse` cannot read."""
+
+
+class AutogradError(ExtempoError):
+    """Backward cannot be done as asked."""
+
+
+class NoGradientPathError(AutogradError):
+    """The tensor does not depend on any tensor that requires grad.
+
+    The message says where the path was cut, when it is known: a `detach()`, a `no_grad()` block, an operation that
+    returns integers, or a value read with `.item()` and put back into a tensor.
+    """
+
+
+class GraphFreedError(AutogradError):
+    """Backward went through this graph before and freed it.
+
+    Compute the loss again (the usual fix: a tensor from the last iteration is still part of this one; `detach()` it),
+    or keep the graph with `backward(retain_graph=True)`.
+    """
+
+
+class OverwrittenError(AutogradError):
+    """A value that backward needs was changed in place after it was used.
+
+    The message says which operation needed it and which line overwrote it. Use the out-of-place form there
+    (`x = x + 1` in place of `x += 1`), or write into `x.clone()`.
+    """
+
+
+class LeafWriteError(AutogradError):
+    """An in-place write to a leaf tensor that requires grad, or to a view of one.
+
+    Write under `with ex.no_grad():` (as optimizers do), or into a `clone()`.
+    """
+
+
+class NotDifferentiableError(AutogradError):
+    """The operation has no gradient, and says why."""
+
+
+class CheckpointError(AutogradError):
+    """The recomputation of a checkpointed function did not repeat what the first run did."""

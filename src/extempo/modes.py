@@ -1,0 +1,159 @@
+"""What holds while code runs: whether ops are recorded for backward, and who runs them.
+
+One immutable `Mode` per context (thread, greenlet, task): a `ContextVar` gives each its own, so a `no_grad()` in one
+sample or thread never leaks into another. Entering a mode replaces the object; nothing ever changes one.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Generator
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Interceptor(Protocol):
+    """Who runs ops when they do not simply run: a recording, a vmap level."""
+
+    def apply(self, op: Any, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any: ...
+
+
+class Mode:
+    """grad: record for backward. inference: results are never tracked later. quiet: NumPy's warnings are already off."""
+
+    __slots__ = ("grad", "inference", "interceptor", "quiet")
+
+    def __init__(self, grad: bool, inference: bool, interceptor: Interceptor | None, quiet: bool) -> None:
+        self.grad = grad
+        self.inference = inference
+        self.interceptor = interceptor
+        self.quiet = quiet
+
+    def but(self, **changes: Any) -> Mode:
+        """This mode with some fields changed."""
+        fields = {name: getattr(self, name) for name in Mode.__slots__}
+        return Mode(**(fields | changes))
+
+
+MODE: ContextVar[Mode] = ContextVar("extempo_mode", default=Mode(True, False, None, False))  # noqa: B039 - immutable
+
+
+class switch:
+    """Run a block, or every call of a function, with some fields of the mode changed."""
+
+    def __init__(self, **changes: Any) -> None:
+        self._changes = changes
+        self._before: list[Mode] = []
+
+    def __enter__(self) -> Self:
+        before = MODE.get()
+        self._before.append(before)
+        MODE.set(before.but(**self._changes))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        MODE.set(self._before.pop())
+
+    def again(self) -> switch:
+        """A fresh block of the same kind, so that one decorator serves recursive and concurrent calls."""
+        return switch(**self._changes)
+
+    def __call__(self, fn: F) -> F:
+        if inspect.isgeneratorfunction(fn):
+            return cast(F, self._around_generator(fn))
+
+        @functools.wraps(fn)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with self.again():
+                return fn(*args, **kwargs)
+
+        return cast(F, wrapped)
+
+    def _around_generator(self, fn: Callable[..., Generator[Any, Any, Any]]) -> Callable[..., Generator[Any, Any, Any]]:
+        """The mode holds while the generator runs, not while its consumer does."""
+
+        @functools.wraps(fn)
+        def wrapped(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+            generator = fn(*args, **kwargs)
+            resume: Callable[[], Any] = functools.partial(next, generator)
+            try:
+                while True:
+                    with self.again():
+                        item = resume()
+                    try:
+                        sent = yield item
+                        resume = functools.partial(generator.send, sent)
+                    except GeneratorExit:
+                        raise
+                    except BaseException as error:
+                        resume = functools.partial(generator.throw, error)
+            except StopIteration as stop:
+                return stop.value
+            finally:
+                generator.close()
+
+        return wrapped
+
+
+class no_grad(switch):
+    """Ops inside are not recorded for backward. A context manager and a decorator."""
+
+    def __init__(self, fn: F | None = None) -> None:
+        super().__init__(grad=False)
+
+    def __new__(cls, fn: F | None = None) -> Any:
+        return object.__new__(cls) if fn is None else switch(grad=False)(fn)
+
+
+class enable_grad(switch):
+    """Ops inside are recorded again, also within `no_grad`."""
+
+    def __init__(self, fn: F | None = None) -> None:
+        super().__init__(grad=True)
+
+    def __new__(cls, fn: F | None = None) -> Any:
+        return object.__new__(cls) if fn is None else switch(grad=True)(fn)
+
+
+class inference_mode(switch):
+    """Like `no_grad`, and the results can never take part in a later backward."""
+
+    def __init__(self, mode: bool | Callable[..., Any] = True) -> None:
+        super().__init__(**self._fields(mode))
+
+    @staticmethod
+    def _fields(mode: Any) -> dict[str, Any]:
+        return {"grad": False, "inference": True} if mode else {"inference": False}
+
+    def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
+        return switch(**cls._fields(True))(mode) if callable(mode) else object.__new__(cls)
+
+
+class set_grad_enabled(switch):
+    """Record ops or not, from here on; as a context manager, until the block ends."""
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(grad=bool(mode))
+        self._before.append(MODE.get())
+        MODE.set(MODE.get().but(grad=bool(mode)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __call__(self, fn: F) -> F:
+        MODE.set(self._before.pop())  # used as a decorator: the mode is for the calls, not for the lines after it
+        return super().__call__(fn)
+
+
+def is_grad_enabled() -> bool:
+    """Whether ops are recorded for backward here."""
+    return MODE.get().grad
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether `inference_mode` holds here."""
+    return MODE.get().inference

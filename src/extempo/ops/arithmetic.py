@@ -1,0 +1,625 @@
+"""Arithmetic on each element: sums, products, powers, remainders, extremes, rounding, choice."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import ops
+from .._methods import method
+from .._tensor import Tensor, apply, in_place
+from ..errors import DtypeError, NumericalError, ShapeError
+from ..op import Elementwise, Rng, Sample, Signature, samples_binary, samples_unary
+from ..types import InputType, TensorType, as_dtype, bool_, broadcast_shapes, dtype, result_dtype
+from .define import Operand, binary, deliver, inplace_method, unary
+
+__all__ = [
+    "abs",
+    "absolute",
+    "add",
+    "ceil",
+    "clamp",
+    "clamp_max",
+    "clamp_min",
+    "clip",
+    "div",
+    "divide",
+    "fix",
+    "floor",
+    "floor_divide",
+    "fmax",
+    "fmin",
+    "fmod",
+    "maximum",
+    "minimum",
+    "mul",
+    "multiply",
+    "neg",
+    "negative",
+    "positive",
+    "pow",
+    "remainder",
+    "round",
+    "rsub",
+    "sign",
+    "sub",
+    "subtract",
+    "true_divide",
+    "trunc",
+    "where",
+]
+
+Array = np.ndarray[Any, Any]
+
+
+class Add(Elementwise):
+    """input + other, element by element."""
+
+    numpy = np.add
+    samples = staticmethod(samples_binary)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
+        return g, g
+
+
+class Sub(Elementwise):
+    """input - other, element by element."""
+
+    domain = "if"
+    numpy = np.subtract
+    samples = staticmethod(samples_binary)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
+        return g, -g
+
+
+class Mul(Elementwise):
+    """input * other, element by element."""
+
+    numpy = np.multiply
+    samples = staticmethod(samples_binary)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
+        return g * b, g * a
+
+
+class Div(Elementwise):
+    """input / other, element by element; integers give floats."""
+
+    to_float = True
+    numpy = np.true_divide
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
+        return g / b, -g * ((a / b) / b)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield from samples_binary(rng, 0.5, 2.0)
+        yield Sample(2.0, rng.uniform(0.5, 2.0, size=(3,)))
+
+
+class Neg(Elementwise):
+    """-input."""
+
+    domain = "if"
+    quiet = True
+    numpy = np.negative
+    samples = staticmethod(samples_unary)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
+        return (-g,)
+
+
+class Zero(Elementwise):
+    """Zeros in the shape of the input: the gradient of everything piecewise constant."""
+
+    quiet = True
+    numpy = np.zeros_like
+    samples = staticmethod(samples_unary)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
+        return (zero(g),)
+
+
+def zero(x: Tensor) -> Tensor:
+    """Zeros in the shape of x."""
+    return apply(Zero, (x,))
+
+
+class Abs(Elementwise):
+    """The absolute value; its gradient at 0 is 0."""
+
+    domain = "if"
+    quiet = True
+    numpy = np.absolute
+    samples = staticmethod(samples_unary)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
+        return (g * sign(x),)
+
+
+class Sign(Elementwise):
+    """-1, 0 or 1 by the sign of each element; NaN gives 0."""
+
+    @staticmethod
+    def numpy(x: Array) -> Array:
+        return np.greater(x, 0).astype(x.dtype) - np.less(x, 0).astype(x.dtype) if x.dtype != np.bool_ else x.copy()
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
+        return (zero(g),)
+
+    samples = staticmethod(samples_unary)
+
+
+def _power(x: Any, exponent: Any) -> Any:
+    try:
+        return operator.pow(x, exponent)  # the operator has NumPy's fast paths for 2, 0.5 and -1
+    except ValueError:
+        raise NumericalError("pow: integers cannot be raised to negative integer powers; use x.float()") from None
+
+
+class Pow(Elementwise):
+    """input ** exponent, element by element."""
+
+    numpy = staticmethod(_power)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor, exponent: Tensor) -> tuple[Any, ...]:
+        # 0 ** 0 is 1 whatever the base does; where the base is 0, y * ops.log(x) would be 0 * -inf.
+        dx = where(ops.eq(exponent, 0), 0.0, g * (exponent * pow(x, exponent - 1)))
+        dexponent = where(ops.logical_and(ops.eq(x, 0), ops.ge(exponent, 0)), 0.0, g * (y * ops.log(x)))
+        return dx, dexponent
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield from samples_binary(rng, 0.3, 2.0)
+        yield Sample(rng.uniform(-2, 2, size=(3, 2)), 2)
+        yield Sample(rng.uniform(-2, 2, size=(3, 2)), 3.0)
+        yield Sample(2.0, rng.uniform(-2, 2, size=(3, 2)))
+
+
+class Maximum(Elementwise):
+    """The larger of both; NaN wins. Equal elements share the gradient."""
+
+    quiet = True
+    numpy = np.maximum
+    samples = staticmethod(samples_binary)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
+        half = g * 0.5
+        return where(ops.gt(a, b), g, where(ops.eq(a, b), half, 0.0)), where(ops.lt(a, b), g, where(ops.eq(a, b), half, 0.0))
+
+
+class Minimum(Elementwise):
+    """The smaller of both; NaN wins. Equal elements share the gradient."""
+
+    quiet = True
+    numpy = np.minimum
+    samples = staticmethod(samples_binary)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
+        half = g * 0.5
+        return where(ops.lt(a, b), g, where(ops.eq(a, b), half, 0.0)), where(ops.gt(a, b), g, where(ops.eq(a, b), half, 0.0))
+
+
+class Fmax(Elementwise):
+    """The larger of both; a number wins over NaN."""
+
+    quiet = True
+    numpy = np.fmax
+    samples = staticmethod(samples_binary)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
+        first = ops.logical_or(ops.ge(a, b), ops.isnan(b))
+        return where(first, g, 0.0), where(first, 0.0, g)
+
+
+class Fmin(Elementwise):
+    """The smaller of both; a number wins over NaN."""
+
+    quiet = True
+    numpy = np.fmin
+    samples = staticmethod(samples_binary)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
+        first = ops.logical_or(ops.le(a, b), ops.isnan(b))
+        return where(first, g, 0.0), where(first, 0.0, g)
+
+
+def _no_integer_zero(name: str, fn: Any) -> Any:
+    def checked(a: Any, b: Any) -> Any:
+        if getattr(b, "dtype", np.dtype(np.float64)).kind in "iu" and not np.all(b):
+            raise NumericalError(f"{name}: division of integers by zero")
+        return fn(a, b)
+
+    return staticmethod(checked)
+
+
+class FloorDivide(Elementwise):
+    """The quotient rounded towards minus infinity."""
+
+    domain = "if"
+    numpy = _no_integer_zero("floor_divide", np.floor_divide)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
+        return zero(g), zero(g)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield from samples_binary(rng, 0.5, 3.0)
+
+
+class Remainder(Elementwise):
+    """What is left after dividing, with the sign of the divisor (Python's %)."""
+
+    domain = "if"
+    numpy = _no_integer_zero("remainder", np.remainder)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
+        return g, -g * floor(a / b)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield from samples_binary(rng, 0.5, 3.0)
+
+
+class Fmod(Elementwise):
+    """What is left after dividing, with the sign of the dividend (C's fmod)."""
+
+    domain = "if"
+    numpy = _no_integer_zero("fmod", np.fmod)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
+        return g, -g * trunc(a / b)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield from samples_binary(rng, 0.5, 3.0)
+
+
+def _rounding(ufunc: Any) -> Any:
+    def kernel(x: Any) -> Any:
+        return ufunc(x) if x.dtype.kind not in "iub" else x.copy()
+
+    return staticmethod(kernel)
+
+
+class Floor(Elementwise):
+    """The largest whole number not above each element."""
+
+    domain = "if"
+    numpy = _rounding(np.floor)
+    samples = staticmethod(samples_unary)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
+        return (zero(g),)
+
+
+class Ceil(Elementwise):
+    """The smallest whole number not below each element."""
+
+    domain = "if"
+    numpy = _rounding(np.ceil)
+    samples = staticmethod(samples_unary)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
+        return (zero(g),)
+
+
+class Trunc(Elementwise):
+    """Each element without its fraction."""
+
+    domain = "if"
+    numpy = _rounding(np.trunc)
+    samples = staticmethod(samples_unary)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
+        return (zero(g),)
+
+
+class RoundHalfEven(Elementwise):
+    """The nearest whole number; halves go to the even one."""
+
+    domain = "if"
+    numpy = _rounding(np.rint)
+    samples = staticmethod(samples_unary)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
+        return (zero(g),)
+
+
+class Clamp(Elementwise):
+    """Each element limited to [min, max]; either bound may be None. Inside, bounds included, the gradient passes."""
+
+    domain = "bif"
+    quiet = True
+
+    @staticmethod
+    def numpy(x: Any, low: Any, high: Any) -> Any:
+        if low is not None:
+            x = np.maximum(x, low)
+        return x if high is None else np.minimum(x, high)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor, low: Any, high: Any) -> tuple[Any, ...]:
+        inside = ops.ge(x, low) if low is not None else ops.le(x, high)
+        if low is not None and high is not None:
+            inside = ops.logical_and(inside, ops.le(x, high))
+        dlow = None if low is None else where(_below(x, low, high), g, 0.0)
+        dhigh = None if high is None else where(_above(x, low, high), g, 0.0)
+        return where(inside, g, 0.0), dlow, dhigh
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        x = rng.uniform(-2, 2, size=(3, 4))
+        yield Sample(x, -1.0, 1.0)
+        yield Sample(x, None, 0.5)
+        yield Sample(x, rng.uniform(-1, 0, size=(4,)), rng.uniform(0, 1, size=(3, 1)))
+        yield Sample(np.empty((0,)), 0.0, None)
+
+
+def _below(x: Tensor, low: Any, high: Any) -> Tensor:
+    below = ops.lt(x, low)
+    return below if high is None else ops.logical_and(below, ops.lt(low, high))
+
+
+def _above(x: Tensor, low: Any, high: Any) -> Tensor:
+    above = ops.gt(x, high)
+    # Where the bounds cross, the upper one is the result whatever x is.
+    return above if low is None else ops.logical_or(above, ops.gt(low, high))
+
+
+class Where(Elementwise):
+    """Elements of `input` where the condition holds, of `other` elsewhere."""
+
+    name = "where"
+    quiet = True
+    numpy = np.where
+
+    @classmethod
+    def _rule(cls, types: tuple[InputType, ...]) -> tuple[TensorType, Any]:
+        condition, *choices = types
+        if not isinstance(condition, TensorType) or condition.dtype not in (bool_, as_dtype("uint8")):
+            raise DtypeError(f"where: expected a bool condition, got {condition}; compare first, e.g. x > 0")
+        try:
+            shape = broadcast_shapes(*[t.shape for t in types if isinstance(t, TensorType)])
+        except ShapeError as error:
+            raise ShapeError(f"where: {error}") from None
+        compute = result_dtype(choices)
+        return TensorType(shape, compute), compute
+
+    @classmethod
+    def signature(cls, types: tuple[InputType, ...], attrs: dict[str, Any]) -> Signature:
+        out, compute = cls._rule(types)
+        fits = all(isinstance(t, TensorType) and t.dtype is compute for t in types[1:])
+        return Signature(out, None if fits else compute.numpy)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, condition: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
+        return None, where(condition, g, 0.0), where(condition, 0.0, g)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.random((3, 4)) > 0.5, rng.normal(size=(3, 4)), rng.normal(size=(4,)))
+        yield Sample(rng.random((3, 1)) > 0.5, 1.5, rng.normal(size=(3, 2)))
+
+
+class Cast(Elementwise):
+    """The same values in another dtype."""
+
+    saves = ("",)
+
+    @classmethod
+    def signature(cls, types: tuple[InputType, ...], attrs: dict[str, Any]) -> Signature:
+        return Signature(cls.infer(*types, **attrs), None)
+
+    @classmethod
+    def infer(cls, *types: InputType, dtype: dtype) -> TensorType:  # type: ignore[override] # its one attribute
+        (x,) = types
+        return TensorType(x.shape if isinstance(x, TensorType) else (), dtype)
+
+    @staticmethod
+    def numpy(x: Any, *, dtype: dtype) -> Any:
+        return np.asarray(x).astype(dtype.numpy)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Any, *, dtype: dtype) -> tuple[Any, ...]:
+        return (g,)  # the engine converts it back
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(3, 4)), dtype=as_dtype("float32"))
+        yield Sample(rng.normal(size=()), dtype=as_dtype("float64"))
+
+
+mul = multiply = binary(Mul, "multiply")
+neg = negative = unary(Neg, "negative")
+abs = absolute = unary(Abs, "absolute")
+sign = unary(Sign)
+maximum, minimum, fmax, fmin = binary(Maximum), binary(Minimum), binary(Fmax), binary(Fmin)
+floor_divide, remainder, fmod = binary(FloorDivide), binary(Remainder), binary(Fmod)
+floor, ceil, trunc = unary(Floor), unary(Ceil), unary(Trunc)
+fix = trunc
+method(trunc, "fix")
+_round = unary(RoundHalfEven)
+
+
+@method
+def add(input: Operand, other: Operand, *, alpha: Operand = 1, out: Tensor | None = None) -> Tensor:
+    """input + alpha * other."""
+    if isinstance(alpha, Tensor) or alpha != 1:
+        other = apply(Mul, (other, alpha))
+    return deliver(apply(Add, (input, other)), out)
+
+
+@method
+def sub(input: Operand, other: Operand, *, alpha: Operand = 1, out: Tensor | None = None) -> Tensor:
+    """input - alpha * other."""
+    if isinstance(alpha, Tensor) or alpha != 1:
+        other = apply(Mul, (other, alpha))
+    return deliver(apply(Sub, (input, other)), out)
+
+
+subtract = method(sub, "subtract")
+inplace_method("add_", add)
+inplace_method("sub_", sub)
+inplace_method("subtract_", sub)
+
+
+def rsub(input: Operand, other: Operand, *, alpha: Operand = 1) -> Tensor:
+    """other - alpha * input."""
+    return sub(other, input, alpha=alpha)
+
+
+@method
+def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
+    """input / other; `rounding_mode` is None, "trunc" or "floor"."""
+    if rounding_mode is None:
+        return deliver(apply(Div, (input, other)), out)
+    if rounding_mode == "floor":
+        return deliver(floor_divide(input, other), out)
+    if rounding_mode != "trunc":
+        raise ShapeError(f"div: rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}")
+    exact = apply(Div, (input, other))
+    types = [x._type if isinstance(x, Tensor) else type(x) for x in (input, other)]
+    kind = result_dtype(types)
+    if kind.is_floating_point:
+        return deliver(trunc(exact), out)
+    # Floats cannot hold every int64 quotient: take the exact remainder away first.
+    rest = fmod(input, other)
+    return deliver(floor_divide(sub(input, rest), other), out)
+
+
+divide = method(div, "divide")
+method(div, "true_divide")
+true_divide = div
+inplace_method("div_", div)
+inplace_method("divide_", div)
+inplace_method("true_divide_", div)
+
+
+@method
+def pow(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tensor:
+    """input ** exponent, element by element."""
+    return deliver(apply(Pow, (input, exponent)), out)
+
+
+@method
+def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
+    """The nearest number with that many decimals; halves go to the even one."""
+    if decimals == 0:
+        return deliver(apply(RoundHalfEven, (input,)), out)
+    scale = 10.0**decimals if decimals > 0 else 10.0**-decimals
+    result = _round(input * scale) / scale if decimals > 0 else _round(input / scale) * scale
+    return deliver(result, out)
+
+
+inplace_method("pow_", pow)
+inplace_method("round_", round)
+
+
+@method
+def clamp(
+    input: Tensor, min: Operand | None = None, max: Operand | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """Each element limited to [min, max]; at least one bound must be given."""
+    if min is None and max is None:
+        raise ShapeError("clamp: give at least one of min and max")
+    return deliver(apply(Clamp, (input, min, max)), out)
+
+
+clip = method(clamp, "clip")
+inplace_method("clamp_", clamp)
+inplace_method("clip_", clamp)
+
+
+@method
+def clamp_min(input: Tensor, min: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Each element at least `min`."""
+    return clamp(input, min=min, out=out)
+
+
+@method
+def clamp_max(input: Tensor, max: Operand, *, out: Tensor | None = None) -> Tensor:
+    """Each element at most `max`."""
+    return clamp(input, max=max, out=out)
+
+
+inplace_method("clamp_min_", clamp_min)
+inplace_method("clamp_max_", clamp_max)
+
+
+def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tensor | None = None) -> Any:
+    """Elements of `input` where the condition holds, of `other` elsewhere; with the condition alone, its nonzero indices."""
+    if input is None and other is None:
+        return condition.nonzero(as_tuple=True)
+    return deliver(apply(Where, (condition, input, other)), out)
+
+
+def _where_method(self: Tensor, condition: Tensor, other: Operand) -> Tensor:
+    """This tensor where the condition holds, `other` elsewhere."""
+    return apply(Where, (condition, self, other))
+
+
+method(_where_method, "where")
+
+
+def _dunder(op: type[Elementwise]) -> tuple[Any, Any, Any]:
+    def forward(self: Tensor, other: Operand) -> Tensor:
+        return apply(op, (self, other))
+
+    def reflected(self: Tensor, other: Operand) -> Tensor:
+        return apply(op, (other, self))
+
+    def augmented(self: Tensor, other: Operand) -> Tensor:
+        return in_place(self, op, (self, other))
+
+    return forward, reflected, augmented
+
+
+for _op, _name in (
+    (Add, "add"),
+    (Sub, "sub"),
+    (Mul, "mul"),
+    (Div, "truediv"),
+    (FloorDivide, "floordiv"),
+    (Remainder, "mod"),
+    (Pow, "pow"),
+):
+    for _fn, _prefix in zip(_dunder(_op), ("", "r", "i"), strict=True):
+        method(_fn, f"__{_prefix}{_name}__")
+method(neg, "__neg__")
+method(abs, "__abs__")
+
+
+@method
+def positive(input: Tensor) -> Tensor:
+    """The tensor itself; bool tensors are refused, as in PyTorch."""
+    if input.dtype is bool_:
+        raise DtypeError("positive: expected numbers, got a bool tensor")
+    return input
+
+
+method(positive, "__pos__")

@@ -1,0 +1,311 @@
+"""Questions asked of each element: comparisons, logic, bits, finiteness."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import ops
+from .._methods import method
+from .._tensor import Tensor, apply
+from ..op import Elementwise, Refuse, Rng, Sample, samples_binary, samples_unary
+from .define import Operand, binary, unary
+
+__all__ = [
+    "allclose",
+    "bitwise_and",
+    "bitwise_left_shift",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "eq",
+    "equal",
+    "gcd",
+    "ge",
+    "greater",
+    "greater_equal",
+    "gt",
+    "isclose",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "isneginf",
+    "isposinf",
+    "isreal",
+    "lcm",
+    "le",
+    "less",
+    "less_equal",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "lt",
+    "ne",
+    "not_equal",
+    "signbit",
+]
+
+_CONSTANT = Refuse("the result is piecewise constant")
+
+
+class _Question(Elementwise, abstract=True):
+    """Returns bool and has no gradient."""
+
+    returns_bool = True
+    quiet = True
+    vjp = _CONSTANT
+    samples: Any = staticmethod(samples_binary)
+
+
+class Eq(_Question):
+    """input == other."""
+
+    numpy = np.equal
+
+
+class Ne(_Question):
+    """input != other."""
+
+    numpy = np.not_equal
+
+
+class Lt(_Question):
+    """input < other."""
+
+    numpy = np.less
+
+
+class Le(_Question):
+    """input <= other."""
+
+    numpy = np.less_equal
+
+
+class Gt(_Question):
+    """input > other."""
+
+    numpy = np.greater
+
+
+class Ge(_Question):
+    """input >= other."""
+
+    numpy = np.greater_equal
+
+
+class LogicalAnd(_Question):
+    """Both are nonzero."""
+
+    numpy = np.logical_and
+
+
+class LogicalOr(_Question):
+    """At least one is nonzero."""
+
+    numpy = np.logical_or
+
+
+class LogicalXor(_Question):
+    """Exactly one is nonzero."""
+
+    numpy = np.logical_xor
+
+
+class LogicalNot(_Question):
+    """The element is zero."""
+
+    numpy = np.logical_not
+    samples = staticmethod(samples_unary)
+
+
+class Isnan(_Question):
+    """The element is NaN."""
+
+    numpy = np.isnan
+    samples = staticmethod(samples_unary)
+
+
+class Isinf(_Question):
+    """The element is plus or minus infinity."""
+
+    numpy = np.isinf
+    samples = staticmethod(samples_unary)
+
+
+class Isfinite(_Question):
+    """The element is neither infinite nor NaN."""
+
+    numpy = np.isfinite
+    samples = staticmethod(samples_unary)
+
+
+class Signbit(_Question):
+    """The sign bit is set; it is for -0.0 too."""
+
+    samples = staticmethod(samples_unary)
+
+    @staticmethod
+    def numpy(x: Any) -> Any:
+        return np.signbit(x) if x.dtype.kind == "f" else np.less(x, 0)
+
+
+def _samples_bits(rng: Rng) -> Iterator[Sample]:
+    yield Sample(rng.integers(0, 64, size=(3, 4)), rng.integers(0, 6, size=(4,)))
+    yield Sample(rng.integers(0, 64, size=()), 3)
+    yield Sample(np.empty((0, 2), np.int64), 1)
+
+
+class _Bits(Elementwise, abstract=True):
+    """Works on the bits of integers."""
+
+    domain = "bi"
+    quiet = True
+    vjp = Refuse("integers have no gradient")
+    samples: Any = staticmethod(_samples_bits)
+
+
+class BitwiseAnd(_Bits):
+    """Bits set in both."""
+
+    numpy = np.bitwise_and
+
+
+class BitwiseOr(_Bits):
+    """Bits set in either."""
+
+    numpy = np.bitwise_or
+
+
+class BitwiseXor(_Bits):
+    """Bits set in exactly one."""
+
+    numpy = np.bitwise_xor
+
+
+class BitwiseNot(_Bits):
+    """Every bit turned over."""
+
+    numpy = np.invert
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.integers(-9, 9, size=(3, 4)))
+        yield Sample(np.array([True, False]))
+
+
+class BitwiseLeftShift(_Bits):
+    """Bits moved up by `other` places."""
+
+    domain = "i"
+    numpy = np.left_shift
+
+
+class BitwiseRightShift(_Bits):
+    """Bits moved down by `other` places, keeping the sign."""
+
+    domain = "i"
+    numpy = np.right_shift
+
+
+class Gcd(_Bits):
+    """The greatest common divisor."""
+
+    domain = "i"
+    numpy = np.gcd
+
+
+class Lcm(_Bits):
+    """The least common multiple."""
+
+    domain = "i"
+    numpy = np.lcm
+
+
+eq, ne = binary(Eq), binary(Ne, "not_equal")
+lt, le = binary(Lt, "less"), binary(Le, "less_equal")
+gt, ge = binary(Gt, "greater"), binary(Ge, "greater_equal")
+not_equal, less, less_equal, greater, greater_equal = ne, lt, le, gt, ge
+logical_and, logical_or, logical_xor = binary(LogicalAnd), binary(LogicalOr), binary(LogicalXor)
+logical_not = unary(LogicalNot)
+isnan, isinf = unary(Isnan, inplace=False), unary(Isinf, inplace=False)
+isfinite, signbit = unary(Isfinite, inplace=False), unary(Signbit, inplace=False)
+bitwise_and, bitwise_or, bitwise_xor = binary(BitwiseAnd), binary(BitwiseOr), binary(BitwiseXor)
+bitwise_not = unary(BitwiseNot)
+bitwise_left_shift, bitwise_right_shift = binary(BitwiseLeftShift), binary(BitwiseRightShift)
+gcd, lcm = binary(Gcd), binary(Lcm)
+
+
+@method
+def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The element is plus infinity."""
+    return eq(input, float("inf"), out=out) if input.is_floating_point() else eq(input, input, out=out).logical_not()
+
+
+@method
+def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The element is minus infinity."""
+    return eq(input, -float("inf"), out=out) if input.is_floating_point() else eq(input, input, out=out).logical_not()
+
+
+@method
+def isreal(input: Tensor) -> Tensor:
+    """True everywhere: Extempo has no complex tensors."""
+    return ops.ones_like(input, dtype=ops.types.bool_)
+
+
+@method
+def isclose(
+    input: Tensor, other: Operand, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Tensor:
+    """|input - other| <= atol + rtol * |other|, or equal."""
+    close = eq(input, other)
+    if isinstance(other, Tensor) and (input.is_floating_point() or other.is_floating_point()) or isinstance(other, float):
+        near = le(ops.abs(input - other), atol + rtol * ops.abs(ops.as_tensor(other)))
+        both_finite = logical_and(isfinite(ops.as_tensor(input)), isfinite(ops.as_tensor(other)))
+        close = logical_or(close, logical_and(near, both_finite))
+        if equal_nan:
+            close = logical_or(close, logical_and(isnan(ops.as_tensor(input)), isnan(ops.as_tensor(other))))
+    elif rtol or atol:
+        close = logical_or(close, le(ops.abs(input - other), atol + rtol * ops.abs(ops.as_tensor(other))))
+    return close
+
+
+@method
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """Whether every element is close; see `isclose`."""
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())
+
+
+@method
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether both have the same shape and the same elements."""
+    return input.shape == other.shape and bool(eq(input, other).all())
+
+
+def _question_dunder(op: type[Elementwise], if_none: bool | None) -> Any:
+    def compare(self: Tensor, other: Any) -> Any:
+        if other is None and if_none is not None:
+            return if_none
+        return apply(op, (self, other))
+
+    return compare
+
+
+for _op, _name, _if_none in (
+    (Eq, "eq", False), (Ne, "ne", True), (Lt, "lt", None), (Le, "le", None), (Gt, "gt", None), (Ge, "ge", None),
+):
+    method(_question_dunder(_op, _if_none), f"__{_name}__")
+
+from .arithmetic import _dunder  # noqa: E402 - arithmetic reads this module's names only when called
+
+for _op, _name in (
+    (BitwiseAnd, "and"), (BitwiseOr, "or"), (BitwiseXor, "xor"),
+    (BitwiseLeftShift, "lshift"), (BitwiseRightShift, "rshift"),
+):
+    for _fn, _prefix in zip(_dunder(_op), ("", "r", "i"), strict=True):
+        method(_fn, f"__{_prefix}{_name}__")
+method(bitwise_not, "__invert__")

@@ -1,0 +1,76 @@
+"""From an op class to what users call: a function, a method, an in-place method, `out=`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .._methods import TensorMethods, method
+from .._tensor import Tensor, apply, in_place, write
+from ..errors import AutogradError, DtypeError
+from ..op import Op
+from ..types import Number
+
+Operand = Tensor | Number
+
+
+def deliver(result: Any, out: Tensor | None) -> Any:
+    """`result`, or `out` holding it: `out` takes the result's shape and keeps its own dtype."""
+    if out is None:
+        return result
+    if not isinstance(out, Tensor):
+        raise DtypeError(f"out: expected a tensor, got {type(out).__name__}")
+    if result.requires_grad or out.requires_grad:
+        raise AutogradError("out: functions with out= are not differentiable; drop out=, or use `with ex.no_grad():`")
+    if out._type.shape != result._type.shape:
+        out.resize_(result.shape)
+    return write(out, result, "out=")
+
+
+def unary(op: type[Op], *aliases: str, inplace: bool = True) -> Callable[..., Tensor]:
+    """The function of an op with one input, its method, and `name_` as the in-place method."""
+
+    def fn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+        result: Tensor = apply(op, (input,))
+        return result if out is None else deliver(result, out)
+
+    def fn_(input: Tensor) -> Tensor:
+        return in_place(input, op, (input,))
+
+    return _publish(op, fn, fn_ if inplace else None, aliases)
+
+
+def binary(op: type[Op], *aliases: str, inplace: bool = True) -> Callable[..., Tensor]:
+    """The function of an op with two inputs, its method, and `name_` as the in-place method."""
+
+    def fn(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        result: Tensor = apply(op, (input, other))
+        return result if out is None else deliver(result, out)
+
+    def fn_(input: Tensor, other: Operand) -> Tensor:
+        return in_place(input, op, (input, other))
+
+    return _publish(op, fn, fn_ if inplace else None, aliases)
+
+
+def _publish(op: type[Op], fn: Any, fn_: Any, aliases: tuple[str, ...]) -> Callable[..., Tensor]:
+    for f, name in ((fn, op.name), (fn_, op.name + "_")):
+        if f is None:
+            continue
+        f.__name__ = f.__qualname__ = name
+        f.__doc__ = op.__doc__ if f is fn else f"In-place {op.name}. {op.__doc__}"
+        f.__module__ = op.__module__
+        for alias in (name, *(a + name[len(op.name) :] for a in aliases)):
+            method(f, alias)
+    return fn
+
+
+def inplace_method(name: str, fn: Callable[..., Tensor]) -> None:
+    """`x.name(...)` as `x[...] = fn(x, ...)`, for functions made of other ops."""
+
+    def fn_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return write(input, fn(input, *args, **kwargs), name)
+
+    fn_.__name__ = fn_.__qualname__ = name
+    fn_.__doc__ = f"In-place {name.rstrip('_')}: writes the result of `{fn.__name__}` into the tensor."
+    setattr(TensorMethods, name, fn_)
