@@ -27,9 +27,9 @@ from .errors import (
 )
 from .graph import Leaf, Node, Pick, Where, leaf
 from .modes import MODE, Mode
-from .op import Op, Signature
+from .op import Op, Refuse, Signature
 from .storage import Array, Storage
-from .types import DEFAULT_DTYPE_LISTENERS, Number, Size, TensorType, dtype, from_numpy_dtype
+from .types import DEFAULT_DTYPE_LISTENERS, Number, Size, TensorType, bfloat16, dtype, from_numpy_dtype
 
 NO_ATTRS: dict[str, Any] = {}
 _NUMBERS = (float, int, bool, type(None))
@@ -38,16 +38,27 @@ _SIGNATURES_LIMIT = 20_000
 DEFAULT_DTYPE_LISTENERS.append(_SIGNATURES.clear)
 
 
-class _Quiet(threading.local):
-    """Per thread, a context in which NumPy's floating-point warnings are off: PyTorch's kernels do not warn either."""
-
-    def __init__(self) -> None:
-        context = Context()
-        context.run(np.seterr, all="ignore")
-        self.run = context.run
+def _quiet_context() -> Context:
+    """A context in which NumPy's floating-point warnings are off: PyTorch's kernels do not warn either."""
+    context = Context()
+    context.run(np.seterr, all="ignore")
+    return context
 
 
-_quiet = _Quiet()
+# Calling a kernel through this costs a twentieth of np.errstate. Only one thread at a time can be inside; one that finds it
+# taken (a kernel of another thread has let go of the GIL) gets a RuntimeError and goes the slow way.
+_run_quietly = _quiet_context().run
+
+
+def _call_kernel(op: type[Op], arrays: list[Any], attrs: dict[str, Any]) -> Any:
+    """Call the NumPy kernel with warnings off."""
+    try:
+        return _run_quietly(op.numpy, *arrays, **attrs)
+    except RuntimeError as error:
+        if isinstance(error, ExtempoError) or "cannot enter context" not in str(error):
+            raise
+    with np.errstate(all="ignore"):
+        return op.numpy(*arrays, **attrs)
 
 
 def quietly(fn: Callable[..., Any], *args: Any) -> Any:
@@ -66,6 +77,7 @@ def quietly(fn: Callable[..., Any], *args: Any) -> Any:
 
 # Packages whose frames are Extempo's own, found once each; the command line's demo counts as a user.
 _internal: dict[str | None, bool] = {}
+_user_globals: Any = None  # the module that called last: most often it is the same again
 
 
 def _is_internal(package: str | None) -> bool:
@@ -76,13 +88,18 @@ def _is_internal(package: str | None) -> bool:
 
 def user_line() -> Where | None:
     """The innermost line outside Extempo, as (code, instruction): frames are never kept, they would keep all locals."""
+    global _user_globals
     frame = sys._getframe(2)
     while frame is not None:
-        package = frame.f_globals.get("__package__")
+        found = frame.f_globals
+        if found is _user_globals:
+            return frame.f_code, frame.f_lasti
+        package = found.get("__package__")
         internal = _internal.get(package)
         if internal is None:
             internal = _is_internal(package)
         if not internal:
+            _user_globals = found
             return frame.f_code, frame.f_lasti
         frame = frame.f_back  # type: ignore[assignment] # None ends the loop
     return None
@@ -110,6 +127,14 @@ class Tensor(TensorMethods):
     """
 
     __slots__ = ("__dict__", "__weakref__", "_alias", "_array", "_cut", "_node", "_pending", "_storage", "_type")
+
+    _array: Any  # the values; None while they are only pending
+    _storage: Any  # the memory they lie in
+    _type: TensorType
+    _node: Any  # what recorded it; None for a constant not used in a graph
+    _alias: Any  # how it is a view of another tensor; None if it is not
+    _cut: Any  # (what, where) cut the path of gradients; None if nothing did
+    _pending: Any  # who knows the values when _array is None
 
     # ndarray + tensor is left to the tensor.
     __array_priority__ = 1000
@@ -142,7 +167,7 @@ class Tensor(TensorMethods):
     def requires_grad(self) -> bool:
         if self._alias is not None:
             self._catch_up()
-        return self._node is not None and self._node.requires_grad
+        return type(self._node) is Node
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -478,9 +503,8 @@ def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode
             kinds.append(x._type)
             present |= bit
             node = x._node
-            if node is not None:
-                if node.requires_grad:
-                    needs |= bit
+            if type(node) is Node:
+                needs |= bit
             elif x._cut is not None:
                 cut = x._cut
         else:
@@ -497,17 +521,10 @@ def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode
         return run(op, tuple(map(as_input, inputs)), attrs, mode)
     if signature.compute is not None:
         arrays = [convert(a, signature.compute) for a in arrays]
-    try:
-        if mode.quiet or op.quiet:
-            out = op.numpy(*arrays, **attrs) if attrs else op.numpy(*arrays)
-        else:
-            out = _quiet.run(op.numpy, *arrays, **attrs) if attrs else _quiet.run(op.numpy, *arrays)
-    except RuntimeError as error:
-        if isinstance(error, ExtempoError) or "cannot enter context" not in str(error):
-            raise
-        # A finaliser ran ops in the middle of a kernel of this thread.
-        with np.errstate(all="ignore"):
-            out = op.numpy(*arrays, **attrs)
+    if mode.quiet or op.quiet:
+        out = op.numpy(*arrays, **attrs) if attrs else op.numpy(*arrays)
+    else:
+        out = _call_kernel(op, arrays, attrs)
     if signature.numpy_dtype is None:
         return _several(op, inputs, attrs, types, signature.type, out, (needs, present), cut, mode)
     if type(out) is not np.ndarray or out.dtype is not signature.numpy_dtype:
@@ -657,6 +674,153 @@ def convert(value: Any, to: np.dtype[Any]) -> Any:
     if value is None or to.kind not in "iub":
         return value
     return np.asarray(value).astype(to) if to.kind != "b" else bool(value)
+
+
+# ---- the hot path: elementwise ops of one and two inputs
+#
+# What `run` does, without its loops, for tensors of one floating dtype: the ops that small models spend their time in.
+# Anything else (views to catch up, other dtypes, recording) is handed to `apply`.
+
+
+def runner1(op: type[Op]) -> Callable[[Any], Any]:
+    """`x -> apply(op, (x,))`."""
+    if not op.simple:
+        return lambda x: apply(op, (x,))
+    kernel, op_quiet = op.numpy, op.quiet
+    derivations: dict[dtype, Any] = {}
+
+    def run1(x: Any) -> Any:
+        mode = MODE.get()
+        if mode.interceptor is not None or (type(x) is not Tensor and not isinstance(x, Tensor)):
+            return apply(op, (x,))
+        type_ = x._type
+        array = x._array
+        if not type_.dtype.is_floating_point or array is None:
+            return apply(op, (x,))
+        if x._alias is not None:
+            x._catch_up()
+        if op_quiet or mode.quiet:
+            out = kernel(array)
+        else:
+            try:
+                out = _run_quietly(kernel, array)
+            except RuntimeError:
+                return apply(op, (x,))
+        if type(out) is not np.ndarray:
+            out = np.asarray(out)
+        t = new(Tensor)
+        t._array = out
+        t._storage = storage = Storage(out)
+        t._type = type_
+        t._alias = None
+        t._cut = None
+        node = x._node
+        if type(node) is not Node or not mode.grad:
+            t._node = None
+            if type(node) is Node:
+                t._cut = _cut_reason(op, mode), user_line()
+            elif x._cut is not None:
+                t._cut = x._cut
+            return t
+        derived = derivations.get(type_.dtype)
+        if derived is None:
+            derived = derivations[type_.dtype] = _derive(op, 1, (type_,))
+        saved: Any = ()
+        for position in derived.reads:
+            if position:
+                saved = (*saved, (1, array, x._storage, x._storage.version))
+            else:
+                saved = ((0, out, storage, 0),)
+        t._node = Node(op, (node,), NO_ATTRS, type_, saved, user_line(), derived if derived.kernel else None)
+        return t
+
+    return run1
+
+
+def runner2(op: type[Op]) -> Callable[[Any, Any], Any]:
+    """`a, b -> apply(op, (a, b))`."""
+    if not op.simple:
+        return lambda a, b: apply(op, (a, b))
+    kernel, op_quiet = op.numpy, op.quiet
+    derivations: dict[tuple[int, dtype], Any] = {}
+
+    def run2(a: Any, b: Any) -> Any:
+        mode = MODE.get()
+        if mode.interceptor is not None:
+            return apply(op, (a, b))
+        if (type(a) is not Tensor and not isinstance(a, Tensor)) or (type(b) is not Tensor and not isinstance(b, Tensor)):
+            return apply(op, (a, b))
+        type_, other_type = a._type, b._type
+        if type_ != other_type:
+            found = _SIGNATURES.get((op, (type_, other_type)))
+            if found is None or found.compute is not None:
+                return apply(op, (a, b))
+            type_ = found.type
+        x, y = a._array, b._array
+        if not type_.dtype.is_floating_point or x is None or y is None:
+            return apply(op, (a, b))
+        if a._alias is not None:
+            a._catch_up()
+        if b._alias is not None:
+            b._catch_up()
+        if op_quiet or mode.quiet:
+            out = kernel(x, y)
+        else:
+            try:
+                out = _run_quietly(kernel, x, y)
+            except RuntimeError:
+                return apply(op, (a, b))
+        if type(out) is not np.ndarray:
+            out = np.asarray(out)
+        t = new(Tensor)
+        t._array = out
+        t._storage = storage = Storage(out)
+        t._type = type_
+        t._alias = None
+        t._cut = None
+        first, second = a._node, b._node
+        needs = (type(first) is Node) + 2 * (type(second) is Node)
+        if not needs or not mode.grad:
+            t._node = None
+            if needs:
+                t._cut = _cut_reason(op, mode), user_line()
+            else:
+                t._cut = a._cut or b._cut
+            return t
+        derived = derivations.get((needs, type_.dtype))
+        if derived is None:
+            derived = derivations[needs, type_.dtype] = _derive(op, needs, (a._type, b._type))
+        saved: Any = ()
+        for position in derived.reads:
+            if position:
+                value = a if position == 1 else b
+                saved = (*saved, (position, value._array, value._storage, value._storage.version))
+            else:
+                saved = ((0, out, storage, 0),)
+        nodes = (first or a._own_node(), second or b._own_node())
+        t._node = Node(op, nodes, NO_ATTRS, type_, saved, user_line(), derived if derived.kernel else None)
+        return t
+
+    return run2
+
+
+class _NoKernel:
+    """A gradient to be computed op by op: what it reads, and no kernel."""
+
+    kernel = None
+
+    def __init__(self, reads: tuple[int, ...]) -> None:
+        self.reads = reads
+
+
+def _derive(op: type[Op], needs: int, types: tuple[TensorType, ...]) -> Any:
+    """The derived gradient of a simple op; bfloat16 has none, because NumPy would not round after every step."""
+    from .autograd.derive import derived_vjp
+
+    if isinstance(op.vjp, Refuse):
+        return _NoKernel(())
+    derived = derived_vjp(op, needs, types)
+    return _NoKernel(derived.reads) if types[0].dtype is bfloat16 else derived
 
 
 # ---- writing in place

@@ -67,10 +67,19 @@ class Node:
     kept as (code, instruction) and decoded by `line`.
     """
 
-    __slots__ = ("__weakref__", "attrs", "extra", "inputs", "number", "op", "requires_grad", "saved", "type", "where")
+    __slots__ = ("__weakref__", "attrs", "derived", "extra", "inputs", "number", "op", "saved", "type", "where")
+
+    requires_grad = True  # for every node but a Constant
 
     def __init__(
-        self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], type: Any, saved: Any, where: Where | None
+        self,
+        op: type[Op],
+        inputs: tuple[Any, ...],
+        attrs: dict[str, Any],
+        type: Any,
+        saved: Any,
+        where: Where | None,
+        derived: Any = None,
     ) -> None:
         self.op = op
         self.inputs = inputs
@@ -78,8 +87,8 @@ class Node:
         self.type = type
         self.saved = saved  # ((position in (y, *inputs), array, storage, version), ...); None once freed
         self.where = where
+        self.derived = derived  # the gradient as one kernel, where it is known at once (DerivedVjp)
         self.number = next_number()
-        self.requires_grad = True
         self.extra: Extra | None = None
 
     def name(self) -> str:
@@ -114,11 +123,17 @@ class Node:
         return self.extra
 
 
+class Constant(Node):
+    """A leaf that no gradient flows to. `type(x) is Node` therefore means: a node that requires grad."""
+
+    __slots__ = ()
+
+    requires_grad = False
+
+
 def leaf(type: Any, requires_grad: bool = False) -> Node:
     """A new leaf node."""
-    node = Node(Leaf, (), {}, type, (), None)
-    node.requires_grad = requires_grad
-    return node
+    return (Node if requires_grad else Constant)(Leaf, (), {}, type, (), None)
 
 
 def describe_where(where: Where | None) -> str:

@@ -21,7 +21,7 @@ The engine un-broadcasts, converts dtypes and adds gradients up; no `vjp` does.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -77,7 +77,7 @@ class Op:
     family: ClassVar[str] = "other"
     aliases_input: ClassVar[bool] = False  # the result is a view of input 0
     quiet: ClassVar[bool] = False  # the NumPy kernel can never raise a floating-point warning
-    fresh: ClassVar[bool] = True  # the kernel's result shares no memory with its inputs (views aside)
+    simple: ClassVar[bool] = False  # floating tensors of one dtype give that dtype, and the gradient can be derived
     materialize: ClassVar[bool] = True  # outputs without a cotangent get zeros; False: vjp sees None
 
     infer: ClassVar[Any]
@@ -165,9 +165,13 @@ class Elementwise(Op, abstract=True):
     domain: ClassVar[str] = "bif"
     to_float: ClassVar[bool] = False
     returns_bool: ClassVar[bool] = False
-    weak_inputs: ClassVar[int] = 99  # inputs from this position on do not take part in promotion (conditions come first)
     saves: ClassVar[Any] = None  # derived
     batch: ClassVar[Any] = "align"  # put batch dimensions in front and let broadcasting do the rest
+
+    def __init_subclass__(cls, abstract: bool = False) -> None:
+        super().__init_subclass__(abstract)
+        plain_rules = "_rule" not in cls.__dict__ and "signature" not in cls.__dict__ and cls.saves is None
+        cls.simple = plain_rules and not cls.returns_bool and "f" in cls.domain
 
     @classmethod
     def infer(cls, *types: InputType) -> TensorType:
@@ -240,6 +244,3 @@ def samples_binary(rng: Rng, low: float = -2.0, high: float = 2.0) -> Iterator[S
     yield Sample(draw(3), float(draw()))
     yield Sample(draw(), draw(2, 2))
     yield Sample(np.empty((0, 3)), draw(3))
-
-
-Kernel = Callable[..., Any]

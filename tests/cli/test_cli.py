@@ -147,9 +147,9 @@ def test_missing_groups_ops_by_aspect_and_reason_and_names_whole_families():
     output = run("ops", "--missing").output
     assert output.splitlines() == [
         "lower: not yet: comes later (4)",
-        "  all 4 ops",
+        "  all of elementwise (2), reduction (2)",
         "batch: not yet: comes later (2)",
-        "  all 2 of family elementwise",
+        "  all of elementwise (2)",
         "onnx: not yet: no mapping (1)",
         "  reduction: argmax",
     ]

@@ -79,7 +79,7 @@ def resolve(module: Any, op: Any) -> Callable[..., Any] | None:
     """The function that takes this OpInfo's samples in `module`, or None if the module lacks it."""
     spelling = SPELLINGS.get((op.name, op.variant_test_name)) or SPELLINGS.get(op.name) or Spelling(op.name)
     found = lookup(module, spelling.path)
-    if found is None and "." not in spelling.path:
+    if not callable(found) and "." not in spelling.path:  # a module may have the name of a method, as ops.view
         found = lookup(module, f"Tensor.{spelling.path}")
     return None if found is None else spelling.adapt(found)
 

@@ -21,10 +21,18 @@ from ..types import InputType, TensorType
 class DerivedVjp:
     """`reads`: positions in (y, *inputs). `kernel(g, *read values, *numbers)`: one gradient per needed input."""
 
-    __slots__ = ("graph", "kernel", "needed", "reads")
+    __slots__ = ("graph", "kernel", "needed", "numbers", "reads")
 
-    def __init__(self, reads: tuple[int, ...], needed: tuple[int, ...], graph: Graph, kernel: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        reads: tuple[int, ...],
+        numbers: tuple[int, ...],
+        needed: tuple[int, ...],
+        graph: Graph,
+        kernel: Callable[..., Any],
+    ) -> None:
         self.reads = reads
+        self.numbers = numbers  # positions in inputs
         self.needed = needed
         self.graph = graph
         self.kernel = kernel
@@ -65,6 +73,6 @@ def _trace(op: type[Op], needs: int, types: tuple[InputType, ...]) -> DerivedVjp
         for p, value in enumerate((y, *inputs))
         if value is not None and value._node in used and (p == 0 or isinstance(types[p - 1], TensorType))
     )
-    numbers = [x for x, t in zip(inputs, types, strict=True) if x is not None and not isinstance(t, TensorType)]
-    arguments = [g._node, *((y, *inputs)[p]._node for p in reads), *(n._node for n in numbers)]
-    return DerivedVjp(reads, needed, graph, straight_line(graph, arguments))
+    numbers = tuple(i for i, t in enumerate(types) if inputs[i] is not None and not isinstance(t, TensorType))
+    arguments = [g._node, *((y, *inputs)[p]._node for p in reads), *(inputs[i]._node for i in numbers)]
+    return DerivedVjp(reads, numbers, needed, graph, straight_line(graph, arguments))

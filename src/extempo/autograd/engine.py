@@ -8,19 +8,21 @@ freeing what has been passed.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from .. import ops
 from .._tensor import Tensor, apply, last_value_read, new, quietly, symbol, wrap
 from ..errors import AutogradError, DtypeError, GraphFreedError, NoGradientPathError, NotDifferentiableError, OverwrittenError, ShapeError
 from ..graph import Leaf, Node, Pick, describe_where
 from ..modes import MODE
-from ..op import Elementwise, Refuse
+from ..op import REGISTRY, Refuse
 from ..storage import Array, Storage
 from ..types import TensorType, bfloat16, bool_
-from .derive import derived_vjp
+from .derive import DerivedVjp, derived_vjp
 
 
 def backward(
@@ -139,7 +141,11 @@ def _no_path_message(y: Tensor, name: str) -> str:
 
 
 class _Backward:
-    """One run of backward."""
+    """One run of backward.
+
+    Gradients on the way are bare arrays, and Tensors only where someone looks at them (a vjp, a hook, `.grad`); when the
+    backward is itself recorded (`create_graph`) or runs under vmap they are Tensors throughout.
+    """
 
     def __init__(self, keep: bool, create_graph: bool, wanted: set[Node] | None, accumulate: bool) -> None:
         self.keep = keep
@@ -150,19 +156,28 @@ class _Backward:
         self.owned: set[Node] = set()  # gradients whose memory nobody else sees: may be added to in place
         self.found: dict[Node, Tensor] = {}
         self.needed: set[Node] | None = None
+        self.bare = False
 
     def run(self, roots: list[tuple[Node, Tensor]]) -> dict[Node, Tensor]:
         order = self._reach([node for node, _ in roots])
         MODE.set(MODE.get().but(grad=self.create_graph))
-        self.fast = not self.create_graph and MODE.get().interceptor is None
+        self.bare = not self.create_graph and MODE.get().interceptor is None
         if self.wanted is not None:
             self._restrict(order)
         for node, g in roots:
-            self._add(node, g, owned=False)
-        gradients = self.gradients
+            self._add(node, g._array if self.bare else g, owned=False)
+        pop = self.gradients.pop
+        direct = self.bare and self.wanted is None
         for node in reversed(order):
-            g = gradients.pop(node, None)
-            if g is not None:
+            g = pop(node, None)
+            if g is None:
+                continue
+            if direct and node.derived is not None and node.extra is None:
+                self._by_kernel(node, node.derived, g)
+                if node.saved and not self.keep:
+                    node.saved = None
+                    node.inputs = ()
+            else:
                 self._visit(node, g)
         return self.found
 
@@ -174,59 +189,76 @@ class _Backward:
             node = stack.pop()
             if node.saved is None:
                 raise GraphFreedError(
-                    f"backward: the graph of {node.op.name}{_at(node)} was freed by an earlier backward; compute the loss again, "
-                    "or call backward(retain_graph=True) the first time. In a loop, a tensor kept from the last iteration "
-                    "must be detached: state = state.detach()"
+                    f"backward: the graph of {node.op.name}{_at(node)} was freed by an earlier backward; compute the "
+                    "loss again, or call backward(retain_graph=True) the first time. In a loop, a tensor kept from the "
+                    "last iteration must be detached: state = state.detach()"
                 )
             for i in node.inputs:
-                if type(i) is Node and i.requires_grad and i not in seen:
+                if type(i) is Node and i not in seen:
                     seen.add(i)
                     stack.append(i)
         return sorted(seen, key=_number)
 
     def _restrict(self, order: list[Node]) -> None:
         """Only nodes from which a wanted one can be reached matter."""
+        wanted = self.wanted or set()
         needed: set[Node] = set()
         for node in order:
-            if node in self.wanted or any(type(i) is Node and i in needed for i in node.inputs):  # type: ignore[operator]
+            if node in wanted or any(type(i) is Node and i in needed for i in node.inputs):
                 needed.add(node)
         self.needed = needed
 
     def _visit(self, node: Node, g: Any) -> None:
         extra = node.extra
-        if extra is not None:
-            if extra.hooks:
-                g = _run_hooks(extra.hooks, g, node)
-                self.owned.discard(node)
-            if extra.retain:
-                extra.grad = g if extra.grad is None else extra.grad + g
-                self.owned.discard(node)
+        if extra is not None and (extra.hooks or extra.retain):
+            g = self._shown(node, g)
         if self.wanted is not None and node in self.wanted:
-            self.found[node] = g
+            value = self._tensor(g, node.type)
+            self.found[node] = value
             self.owned.discard(node)
             if self.accumulate and (extra is None or not extra.retain):
-                self._accumulate(node, g)
-            if not (node.inputs and any(type(i) is Node and self._wants(i) for i in node.inputs)):
+                self._accumulate(node, value)
+            if not any(self._wants(i) for i in node.inputs):
                 return
         if node.op is Leaf:
             if self.accumulate and self.wanted is None:
-                self._accumulate(node, g)
+                self._accumulate(node, self._tensor(g, node.type))
         elif node.op is Pick:
             self._add_result(node.inputs[0], node.attrs["index"], g)
         else:
             self._differentiate(node, g)
-            if node.saved and not self.keep:
-                node.saved = None
-                node.inputs = ()
+            self._free(node)
+
+    def _free(self, node: Node) -> None:
+        if node.saved and not self.keep:
+            node.saved = None
+            node.inputs = ()
+
+    def _shown(self, node: Node, g: Any) -> Any:
+        """Hand a gradient to the hooks of its tensor, which may replace it, and keep it if it is to be retained."""
+        extra = node.need()
+        value = self._tensor(g, node.type)
+        self.owned.discard(node)
+        if extra.hooks:
+            value = _run_hooks(extra.hooks, value, node)
+        if extra.retain:
+            extra.grad = value if extra.grad is None else extra.grad + value
+        return self._value(value)
 
     def _wants(self, node: Any) -> bool:
-        return type(node) is Node and node.requires_grad and (self.needed is None or node in self.needed)
+        return type(node) is Node and (self.needed is None or node in self.needed)
+
+    def _tensor(self, g: Any, type_: TensorType) -> Tensor:
+        return wrap(g, type_) if self.bare else g
+
+    def _value(self, t: Tensor) -> Any:
+        return t._array if self.bare else t
 
     def _accumulate(self, node: Node, g: Tensor) -> None:
         extra = node.need()
         if extra.grad is None:
             extra.grad = g if self.create_graph or node in self.owned else _private(g)
-        elif self.create_graph or extra.grad.requires_grad or extra.grad._array is None:
+        elif self.create_graph or extra.grad.requires_grad or extra.grad._array is None or g._array is None:
             extra.grad = extra.grad + g
         else:
             np.add(extra.grad._array, g._array, out=extra.grad._array)
@@ -240,88 +272,97 @@ class _Backward:
     def _differentiate(self, node: Node, g: Any) -> None:
         op = node.op
         if isinstance(op.vjp, Refuse):
-            raise NotDifferentiableError(f"{op.name}{_at(node)}: no gradient, {op.vjp.why}; detach() its input if none is wanted")
-        if self.fast and issubclass(op, Elementwise) and not node.attrs and self._by_kernel(node, g):
-            return
-        if type(node.type) is tuple and op.materialize:
-            g = tuple(
-                part if part is not None or not t.dtype.is_floating_point else _zeros(t)
-                for part, t in zip(g, node.type, strict=True)
+            raise NotDifferentiableError(
+                f"{op.name}{_at(node)}: no gradient, {op.vjp.why}; detach() its input if none is wanted"
             )
+        if self.bare and op.simple and node.type.dtype is not bfloat16:
+            derived = self._derived(node)
+            if derived is not None:
+                self._by_kernel(node, derived, g)
+                return
         y, inputs = self._saved_values(node)
-        contributions = op.vjp(g, y, *inputs, **node.attrs)
-        results = []
+        cotangent = self._cotangent(node, g)
+        contributions = op.vjp(cotangent, y, *inputs, **node.attrs)
+        parts = cotangent if type(cotangent) is tuple else (cotangent,)
+        # Memory that came in, or was saved, or went to a sibling, is not this gradient's own; nor is a view's.
+        seen = {id(t._storage) for t in (*parts, y, *inputs) if isinstance(t, Tensor)}
         for source, contribution in zip(node.inputs, contributions, strict=True):
             if contribution is None or not self._wants(source):
                 continue
-            if not isinstance(contribution, Tensor):
-                contribution = contribution()
-                if contribution is None:
-                    continue
-            results.append((source, contribution))
-        seen = {id(part._storage) for part in g if part is not None} if isinstance(g, tuple) else {id(g._storage)}
-        for source, contribution in results:
-            fitted = fit(contribution, source.type)
-            # Memory that came in, or that went to a sibling, is not this gradient's own; nor is a view's.
-            owned = id(fitted._storage) not in seen and fitted._alias is None and not _holds(inputs, fitted)
-            seen.add(id(fitted._storage))
-            self._add(source, fitted, owned and y is not fitted)
+            value = contribution if isinstance(contribution, Tensor) else contribution()
+            if value is None:
+                continue
+            value = fit(value, source.type)
+            owned = id(value._storage) not in seen and value._alias is None
+            seen.add(id(value._storage))
+            self._add(source, self._value(value), owned)
 
-    def _by_kernel(self, node: Node, g: Tensor) -> bool:
-        """The derived kernel of an elementwise op; False where dtypes would need conversion on the way."""
-        dtype_ = node.type.dtype
-        if dtype_ is bfloat16:
-            return False
-        types = []
-        numbers = []
+    def _cotangent(self, node: Node, g: Any) -> Any:
+        """What the vjp gets as g: a Tensor, or one per result of an op that has several."""
+        if type(node.type) is not tuple:
+            return self._tensor(g, node.type)
+        parts = []
+        for part, t in zip(g, node.type, strict=True):
+            if part is not None:
+                part = self._tensor(part, t)
+            elif node.op.materialize and t.dtype.is_floating_point:
+                part = ops.zeros(t.shape, dtype=t.dtype)
+            parts.append(part)
+        return tuple(parts)
+
+    def _derived(self, node: Node) -> DerivedVjp | None:
+        """The kernel of a simple op's gradient; None where dtypes would need conversion on the way."""
+        types: list[Any] = []
         needs, bit = 0, 1
         for i in node.inputs:
-            if type(i) is Node:
-                t = i.type
-                if t.dtype is not dtype_ and t.dtype is not bool_:
-                    return False
-                types.append(t)
+            if isinstance(i, Node):
+                if i.type.dtype is not node.type.dtype and i.type.dtype is not bool_:
+                    return None
+                types.append(i.type)
                 if self._wants(i):
                     needs |= bit
             else:
                 types.append(type(i))
-                if i is not None:
-                    numbers.append(i)
             bit <<= 1
-        derived = derived_vjp(node.op, needs, tuple(types))
-        arrays = [g._array]
+        return derived_vjp(node.op, needs, tuple(types))
+
+    def _by_kernel(self, node: Node, derived: DerivedVjp, g: Array) -> None:
+        """Every gradient of a simple op from its derived kernel."""
+        arguments = [g]
         for position, array, storage, version in node.saved:
             if position in derived.reads:
                 if storage.version != version:
                     raise OverwrittenError(_overwritten_message(node, position, storage))
-                arrays.append(array)
-        outs = derived.kernel(*arrays, *numbers)
-        first: list[Array] = []
-        for index, out in zip(derived.needed, outs, strict=True):
-            source = node.inputs[index]
+                arguments.append(array)
+        inputs = node.inputs
+        for i in derived.numbers:
+            arguments.append(inputs[i])
+        outs = derived.kernel(*arguments)
+        gradients = self.gradients
+        before = g
+        i = 0
+        for out in outs:
+            source = inputs[derived.needed[i]]
+            i += 1
             type_ = source.type
-            if out is arrays[0]:
-                self._add_passed(source, g, type_)
-                continue
             if type(out) is not np.ndarray or out.dtype is not type_.dtype.numpy:
                 out = np.asarray(out, type_.dtype.numpy)
-            if out.shape != type_.shape:
+            owned = out is not g and out is not before
+            before = out
+            if type_ is not node.type and out.shape != type_.shape:
                 out = sum_array_to(out, type_.shape)
-            shared = any(out is f for f in first)
-            first.append(out)
-            self._add(source, wrap(out, type_), not shared)
-        return True
-
-    def _add_passed(self, source: Node, g: Tensor, type_: TensorType) -> None:
-        if g._type == type_:
-            self._add(source, g, owned=False)
-        else:
-            self._add(source, fit(g, type_), owned=False)
+                owned = True
+            if source in gradients:
+                self._add(source, out, owned)
+            else:
+                gradients[source] = out
+                if owned:
+                    self.owned.add(source)
 
     def _saved_values(self, node: Node) -> tuple[Any, list[Any]]:
         """(y, inputs) for the vjp: Tensors where saved, types where not, numbers as they are."""
         y: Any = node.type
-        inputs: list[Any] = [i.type if type(i) is Node else i for i in node.inputs]
+        inputs: list[Any] = [i.type if isinstance(i, Node) else i for i in node.inputs]
         for entry in node.saved:
             position = entry[0]
             if position:
@@ -351,39 +392,30 @@ class _Backward:
 
     # ---- adding up
 
-    def _add(self, node: Node, g: Tensor, owned: bool) -> None:
-        gradients = self.gradients
-        before = gradients.get(node)
+    def _add(self, node: Node, g: Any, owned: bool) -> None:
+        before = self.gradients.get(node)
         if before is None:
-            gradients[node] = g
+            self.gradients[node] = g
             if owned:
                 self.owned.add(node)
-        elif self.fast and node in self.owned:
-            np.add(before._array, g._array, out=before._array)
+        elif not self.bare:
+            self.gradients[node] = before + g
+        elif node in self.owned:
+            np.add(before, g, out=before)
         else:
-            gradients[node] = before + g
-            if not self.create_graph:
-                self.owned.add(node)
+            self.gradients[node] = np.add(before, g, out=np.empty_like(before))
+            self.owned.add(node)
 
-    def _add_result(self, node: Node, index: int, g: Tensor) -> None:
+    def _add_result(self, node: Node, index: int, g: Any) -> None:
         """The gradient of one result of a node that has several."""
         parts = self.gradients.get(node) or (None,) * len(node.type)
         before = parts[index]
-        self.gradients[node] = (*parts[:index], g if before is None else before + g, *parts[index + 1 :])
+        if before is not None:
+            g = np.add(before, g, out=np.empty_like(before)) if self.bare else before + g
+        self.gradients[node] = (*parts[:index], g, *parts[index + 1 :])
 
 
-def _number(node: Node) -> int:
-    return node.number
-
-
-def _holds(inputs: list[Any], t: Tensor) -> bool:
-    return any(isinstance(x, Tensor) and x._storage is t._storage for x in inputs)
-
-
-def _zeros(t: TensorType) -> Tensor:
-    from ..ops.creation import zeros
-
-    return zeros(t.shape, dtype=t.dtype)
+_number = operator.attrgetter("number")
 
 
 def _private(g: Tensor) -> Tensor:
@@ -420,27 +452,25 @@ def _broadcast_dims(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[in
     )
 
 
+def _is_smaller(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    extra = len(shape) - len(target)
+    return extra < 0 or any(a < b for a, b in zip(shape[extra:], target, strict=True))
+
+
 def sum_to(g: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Undo broadcasting: sum over the dimensions that were expanded. A smaller gradient is expanded instead."""
-    from ..ops.reduce import Sum
-
-    if len(g._type.shape) < len(shape) or any(
-        a < b for a, b in zip(g._type.shape[len(g._type.shape) - len(shape) :], shape, strict=True)
-    ):
-        g = g.expand(shape)  # a gradient that is the same for every element may come as one number
-        return g
+    if _is_smaller(g._type.shape, shape):
+        return g.expand(shape)  # a gradient that is the same for every element may come as one number
     dims = _broadcast_dims(g._type.shape, shape)
-    g = apply(Sum, (g,), {"dim": dims, "keepdim": False})
+    g = apply(REGISTRY["sum"], (g,), {"dim": dims, "keepdim": False})
     return g if g._type.shape == shape else g.reshape(shape)
 
 
 def sum_array_to(array: Array, shape: tuple[int, ...]) -> Array:
     """`sum_to` on arrays, by the same kernel."""
-    from ..ops.reduce import Sum
-
-    if array.ndim < len(shape) or any(a < b for a, b in zip(array.shape[array.ndim - len(shape) :], shape, strict=True)):
+    if _is_smaller(array.shape, shape):
         return np.broadcast_to(array, shape).copy()
-    out = Sum.numpy(array, dim=_broadcast_dims(array.shape, shape), keepdim=False)
+    out = REGISTRY["sum"].numpy(array, dim=_broadcast_dims(array.shape, shape), keepdim=False)
     return np.asarray(out).reshape(shape)
 
 

@@ -49,15 +49,28 @@ def straight_line(graph: Graph, arguments: Sequence[Node]) -> Callable[..., tupl
 
     Only for graphs whose kernels need no conversion of dtypes; the caller sees to that.
     """
-    namespace: dict[str, Any] = {}
+    namespace: dict[str, Any] = {"inf": float("inf"), "nan": float("nan")}
     names = {node: f"a{i}" for i, node in enumerate(arguments)}
     lines = [f"def kernel({', '.join(names.values())}):"]
+    weak = {node for node in arguments if not isinstance(node.type, TensorType)}
     for i, node in enumerate(n for n in graph if n.op is not Leaf):
         namespace[f"f{i}"] = functools.partial(node.op.numpy, **node.attrs) if node.attrs else node.op.numpy
         names[node] = f"t{i}"
-        called = ", ".join(names[x] if isinstance(x, Node) else repr(x) for x in node.inputs)
-        lines.append(f"    t{i} = f{i}({called})")
+        called = []
+        for j, x in enumerate(node.inputs):
+            if isinstance(x, Node):
+                called.append(names[x])
+            elif isinstance(x, float) and node.type.dtype.is_floating_point:
+                # NumPy takes twice as long over a Python float as over an array that already has the dtype.
+                namespace[f"c{i}_{j}"] = np.array(x, node.type.dtype.numpy)
+                called.append(f"c{i}_{j}")
+            else:
+                called.append(repr(x))
+        # What is made of numbers alone stays a number: NumPy's scalars would count as float64 from here on.
+        numbers_only = all(x in weak for x in node.inputs if isinstance(x, Node))
+        if numbers_only:
+            weak.add(node)
+        lines.append(f"    t{i} = f{i}({', '.join(called)}){'.item()' if numbers_only else ''}")
     lines.append(f"    return ({', '.join(names[o] for o in graph.outputs)},)")
-    namespace |= {"inf": float("inf"), "nan": float("nan")}
     exec("\n".join(lines), namespace)  # noqa: S102 - the text is made of our own names and number literals only
     return namespace["kernel"]

@@ -35,8 +35,8 @@ def collect() -> Facts:
         "versions": {
             "extempo": ex.__version__,
             "python": f"{platform.python_version()} ({platform.python_implementation()}, {sys.executable})",
-        }
-        | {name: _installed_version(name) for name in DEPENDENCIES},
+            **{name: _installed_version(name) for name in DEPENDENCIES},
+        },
         "machine": {
             "system": platform.platform(),
             "cpu": _cpu_model(),

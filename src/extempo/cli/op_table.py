@@ -7,10 +7,11 @@ says "not yet").
 import difflib
 import inspect
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -57,7 +58,7 @@ class Gap:
     aspect: str
     why: str
     ops: list[str]
-    summary: str  # the ops in few words: whole families by their name
+    summary: str  # the ops in few words
 
 
 def describe(name: str | None = None) -> list[OpRow]:
@@ -80,41 +81,40 @@ def _describe_aspect(value: Any) -> Aspect:
         return Aspect(False, value.why)
     if value is None:
         return Aspect(True, "derived")
+    if isinstance(value, np.ufunc):
+        return Aspect(True, f"numpy.{value.__name__}")
     if not callable(value):
         return Aspect(True, repr(value))
     try:
-        return Aspect(True, str(inspect.signature(value)))
-    except ValueError:  # a NumPy ufunc does not tell its signature to every version of Python
+        signature = inspect.signature(value)
+    except ValueError:  # a function written in C that does not tell
         return Aspect(True, repr(value))
+    names_only = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
+    return Aspect(True, str(inspect.Signature(names_only)))
 
 
 def find_gaps(rows: list[OpRow]) -> list[Gap]:
     """The aspects refused with "not yet", grouped by aspect and reason."""
-    names: dict[tuple[str, str], list[OpRow]] = defaultdict(list)
-    for row in rows:
-        for aspect, state in row.aspects.items():
-            if state.not_yet:
-                names[aspect, state.text].append(row)
+    groups: dict[tuple[str, str], list[OpRow]] = defaultdict(list)
+    for aspect in ASPECTS:
+        for row in rows:
+            if row.aspects[aspect].not_yet:
+                groups[aspect, row.aspects[aspect].text].append(row)
     return [
-        Gap(aspect, why, [row.name for row in lacking], _summarise(lacking, rows))
-        for (aspect, why), lacking in sorted(names.items(), key=lambda item: (ASPECTS.index(item[0][0]), item[0][1]))
+        Gap(aspect, why, [row.name for row in lacking], _summarise(lacking))
+        for (aspect, why), lacking in groups.items()
     ]
 
 
-def _summarise(lacking: list[OpRow], rows: list[OpRow]) -> str:
-    """The ops that lack something, with a family named as a whole where all its rows are among them."""
-    if len(lacking) == len(rows) > 1:
-        return f"all {len(rows)} ops"
+def _summarise(lacking: list[OpRow]) -> str:
+    """The ops in few words: families that lack it as a whole first, by name and size, then the others op by op."""
     by_family: dict[str, list[str]] = defaultdict(list)
     for row in lacking:
         by_family[row.family].append(row.name)
-    family_sizes: dict[str, int] = defaultdict(int)
-    for row in rows:
-        family_sizes[row.family] += 1
-    parts = []
-    for family, names in by_family.items():
-        whole = len(names) == family_sizes[family] > 1
-        parts.append(f"all {len(names)} of family {family}" if whole else f"{family}: {', '.join(names)}")
+    sizes = Counter(op.family for op in REGISTRY.values())
+    whole = [f"{family} ({len(names)})" for family, names in by_family.items() if len(names) == sizes[family]]
+    parts = [f"all of {', '.join(whole)}"] if whole else []
+    parts += [f"{family}: {', '.join(names)}" for family, names in by_family.items() if len(names) < sizes[family]]
     return "; ".join(parts)
 
 

@@ -13,5 +13,7 @@ from .define import deliver as deliver
 from .index import *
 from .matmul import *
 from .reduce import *
+from .softmax import *
+from .softmax import softmin as softmin
 from .transcendental import *
 from .view import *

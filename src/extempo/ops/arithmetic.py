@@ -14,21 +14,18 @@ from .._tensor import Tensor, apply, in_place
 from ..errors import DtypeError, NumericalError, ShapeError
 from ..op import Elementwise, Rng, Sample, Signature, samples_binary, samples_unary
 from ..types import InputType, TensorType, as_dtype, bool_, broadcast_shapes, dtype, result_dtype
-from .define import Operand, binary, deliver, inplace_method, unary
+from .define import Operand, binary, deliver, dunders, inplace_method, unary
 
 __all__ = [
     "abs",
     "absolute",
     "add",
-    "ceil",
     "clamp",
     "clamp_max",
     "clamp_min",
     "clip",
     "div",
     "divide",
-    "fix",
-    "floor",
     "floor_divide",
     "fmax",
     "fmin",
@@ -42,13 +39,11 @@ __all__ = [
     "positive",
     "pow",
     "remainder",
-    "round",
     "rsub",
     "sign",
     "sub",
     "subtract",
     "true_divide",
-    "trunc",
     "where",
 ]
 
@@ -295,61 +290,6 @@ class Fmod(Elementwise):
         yield from samples_binary(rng, 0.5, 3.0)
 
 
-def _rounding(ufunc: Any) -> Any:
-    def kernel(x: Any) -> Any:
-        return ufunc(x) if x.dtype.kind not in "iub" else x.copy()
-
-    return staticmethod(kernel)
-
-
-class Floor(Elementwise):
-    """The largest whole number not above each element."""
-
-    domain = "if"
-    numpy = _rounding(np.floor)
-    samples = staticmethod(samples_unary)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (zero(g),)
-
-
-class Ceil(Elementwise):
-    """The smallest whole number not below each element."""
-
-    domain = "if"
-    numpy = _rounding(np.ceil)
-    samples = staticmethod(samples_unary)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (zero(g),)
-
-
-class Trunc(Elementwise):
-    """Each element without its fraction."""
-
-    domain = "if"
-    numpy = _rounding(np.trunc)
-    samples = staticmethod(samples_unary)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (zero(g),)
-
-
-class RoundHalfEven(Elementwise):
-    """The nearest whole number; halves go to the even one."""
-
-    domain = "if"
-    numpy = _rounding(np.rint)
-    samples = staticmethod(samples_unary)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (zero(g),)
-
-
 class Clamp(Elementwise):
     """Each element limited to [min, max]; either bound may be None. Inside, bounds included, the gradient passes."""
 
@@ -460,10 +400,6 @@ abs = absolute = unary(Abs, "absolute")
 sign = unary(Sign)
 maximum, minimum, fmax, fmin = binary(Maximum), binary(Minimum), binary(Fmax), binary(Fmin)
 floor_divide, remainder, fmod = binary(FloorDivide), binary(Remainder), binary(Fmod)
-floor, ceil, trunc = unary(Floor), unary(Ceil), unary(Trunc)
-fix = trunc
-method(trunc, "fix")
-_round = unary(RoundHalfEven)
 
 
 @method
@@ -526,18 +462,7 @@ def pow(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tens
     return deliver(apply(Pow, (input, exponent)), out)
 
 
-@method
-def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
-    """The nearest number with that many decimals; halves go to the even one."""
-    if decimals == 0:
-        return deliver(apply(RoundHalfEven, (input,)), out)
-    scale = 10.0**decimals if decimals > 0 else 10.0**-decimals
-    result = _round(input * scale) / scale if decimals > 0 else _round(input / scale) * scale
-    return deliver(result, out)
-
-
 inplace_method("pow_", pow)
-inplace_method("round_", round)
 
 
 @method
@@ -586,19 +511,6 @@ def _where_method(self: Tensor, condition: Tensor, other: Operand) -> Tensor:
 method(_where_method, "where")
 
 
-def _dunder(op: type[Elementwise]) -> tuple[Any, Any, Any]:
-    def forward(self: Tensor, other: Operand) -> Tensor:
-        return apply(op, (self, other))
-
-    def reflected(self: Tensor, other: Operand) -> Tensor:
-        return apply(op, (other, self))
-
-    def augmented(self: Tensor, other: Operand) -> Tensor:
-        return in_place(self, op, (self, other))
-
-    return forward, reflected, augmented
-
-
 for _op, _name in (
     (Add, "add"),
     (Sub, "sub"),
@@ -608,7 +520,7 @@ for _op, _name in (
     (Remainder, "mod"),
     (Pow, "pow"),
 ):
-    for _fn, _prefix in zip(_dunder(_op), ("", "r", "i"), strict=True):
+    for _fn, _prefix in zip(dunders(_op), ("", "r", "i"), strict=True):
         method(_fn, f"__{_prefix}{_name}__")
 method(neg, "__neg__")
 method(abs, "__abs__")

@@ -11,7 +11,7 @@ from .. import ops
 from .._methods import method
 from .._tensor import Tensor, apply
 from ..op import Elementwise, Refuse, Rng, Sample, samples_binary, samples_unary
-from .define import Operand, binary, unary
+from .define import Operand, binary, dunders, unary
 
 __all__ = [
     "allclose",
@@ -300,12 +300,10 @@ for _op, _name, _if_none in (
 ):
     method(_question_dunder(_op, _if_none), f"__{_name}__")
 
-from .arithmetic import _dunder  # noqa: E402 - arithmetic reads this module's names only when called
-
 for _op, _name in (
     (BitwiseAnd, "and"), (BitwiseOr, "or"), (BitwiseXor, "xor"),
     (BitwiseLeftShift, "lshift"), (BitwiseRightShift, "rshift"),
 ):
-    for _fn, _prefix in zip(_dunder(_op), ("", "r", "i"), strict=True):
+    for _fn, _prefix in zip(dunders(_op), ("", "r", "i"), strict=True):
         method(_fn, f"__{_prefix}{_name}__")
 method(bitwise_not, "__invert__")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._methods import TensorMethods, method
-from .._tensor import Tensor, apply, in_place, write
+from .._tensor import Tensor, in_place, runner1, runner2, write
 from ..errors import AutogradError, DtypeError
 from ..op import Op
 from ..types import Number
@@ -30,9 +30,10 @@ def deliver(result: Any, out: Tensor | None) -> Any:
 def unary(op: type[Op], *aliases: str, inplace: bool = True) -> Callable[..., Tensor]:
     """The function of an op with one input, its method, and `name_` as the in-place method."""
 
+    run = runner1(op)
+
     def fn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-        result: Tensor = apply(op, (input,))
-        return result if out is None else deliver(result, out)
+        return run(input) if out is None else deliver(run(input), out)
 
     def fn_(input: Tensor) -> Tensor:
         return in_place(input, op, (input,))
@@ -43,14 +44,28 @@ def unary(op: type[Op], *aliases: str, inplace: bool = True) -> Callable[..., Te
 def binary(op: type[Op], *aliases: str, inplace: bool = True) -> Callable[..., Tensor]:
     """The function of an op with two inputs, its method, and `name_` as the in-place method."""
 
+    run = runner2(op)
+
     def fn(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        result: Tensor = apply(op, (input, other))
-        return result if out is None else deliver(result, out)
+        return run(input, other) if out is None else deliver(run(input, other), out)
 
     def fn_(input: Tensor, other: Operand) -> Tensor:
         return in_place(input, op, (input, other))
 
     return _publish(op, fn, fn_ if inplace else None, aliases)
+
+
+def dunders(op: type[Op]) -> tuple[Any, Any, Any]:
+    """The operator, its reflected form and its in-place form."""
+    run = runner2(op)
+
+    def reflected(self: Tensor, other: Operand) -> Tensor:
+        return run(other, self)
+
+    def augmented(self: Tensor, other: Operand) -> Tensor:
+        return in_place(self, op, (self, other))
+
+    return run, reflected, augmented
 
 
 def _publish(op: type[Op], fn: Any, fn_: Any, aliases: tuple[str, ...]) -> Callable[..., Tensor]:

@@ -1,4 +1,8 @@
-"""Contractions: matrix products and what is made of them."""
+"""Matrix products: matmul and linear as primitives, and what is one product plus a little.
+
+float16 and bfloat16 are multiplied and added up in float32, then rounded once. A stack of matrices times one matrix is
+one BLAS call, forward and backward. Integers work (without BLAS), bool tensors are refused.
+"""
 
 from __future__ import annotations
 
@@ -13,55 +17,235 @@ from .._tensor import Tensor, apply, write
 from ..errors import DtypeError, ShapeError
 from ..op import Op, Rng, Sample
 from ..storage import Array
-from ..types import TensorType, bool_, broadcast_shapes
-from .define import Operand, deliver
+from ..types import Number, TensorType, bool_, broadcast_shapes, count
+from .define import deliver, inplace_method
 
 __all__ = [
+    "addbmm",
     "addmm",
+    "addmv",
+    "addr",
+    "baddbmm",
     "bmm",
+    "dot",
+    "ger",
+    "inner",
     "matmul",
     "mm",
     "mv",
+    "outer",
+    "vdot",
 ]
 
 
+def aligned(*tensors: Tensor) -> list[Tensor]:
+    """Tensors that each gained a leading dimension, given ones behind it until all have as many dimensions."""
+    ndim = max(x.ndim for x in tensors)
+    return [x.reshape(x.shape[0], *(1,) * (ndim - x.ndim), *x.shape[1:]) for x in tensors]
+
+
+def _check_dtypes(op: str, a: TensorType, b: TensorType) -> None:
+    if a.dtype is not b.dtype:
+        raise DtypeError(f"{op}: expected both of one dtype, got {a.dtype} and {b.dtype}; convert one with .to(...)")
+    if a.dtype is bool_:
+        raise DtypeError(f"{op}: expected numbers, got bool tensors; use x.float()")
+
+
+def _product(a: Array, b: Array) -> Any:
+    """np.matmul, but a stack of matrices (or vectors) times one matrix is folded into one BLAS call."""
+    if b.ndim <= 2:
+        if a.ndim <= 2:
+            return a.dot(b)
+        if a.flags.c_contiguous:
+            return a.reshape(count(a.shape[:-1]), a.shape[-1]).dot(b).reshape(a.shape[:-1] + b.shape[1:])
+    return np.matmul(a, b)
+
+
+def _is_half(a: Array) -> bool:
+    return a.dtype.itemsize == 2 and a.dtype.kind not in "iu"
+
+
 class Matmul(Op):
-    """Products of matrices in the last two dimensions; the others broadcast."""
+    """Products of matrices in the last two dimensions; the others broadcast. A vector is a row left, a column right."""
 
     family = "contraction"
     saves = ("b", "a")
-    batch = "align"
 
     @staticmethod
     def infer(a: TensorType, b: TensorType) -> TensorType:
-        if a.dtype is not b.dtype:
-            raise DtypeError(f"matmul: expected both of one dtype, got {a.dtype} and {b.dtype}; convert one with .to(...)")
-        if a.dtype is bool_:
-            raise DtypeError("matmul: expected numbers, got bool tensors; use x.float()")
-        if a.shape[-1] != b.shape[-2]:
-            hint = "; did you mean x @ w.T?" if a.shape[-1] == b.shape[-1] else ""
+        _check_dtypes("matmul", a, b)
+        if not a.shape or not b.shape:
+            raise ShapeError("matmul: a 0-dim tensor is no matrix; use * for numbers")
+        if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
+            fits = b.ndim > 1 and a.shape[-1] == b.shape[-1]
+            hint = "; did you mean x @ w.T?" if fits else "; the last size of the first must be the second last of the second"
             raise ShapeError(f"matmul: inner sizes differ, {a.shape} @ {b.shape}{hint}")
         try:
             lead = broadcast_shapes(a.shape[:-2], b.shape[:-2])
         except ShapeError:
             raise ShapeError(f"matmul: the batch dimensions of {a.shape} @ {b.shape} do not broadcast") from None
-        return TensorType((*lead, a.shape[-2], b.shape[-1]), a.dtype)
+        return TensorType((*lead, *a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ())), a.dtype)
 
     @staticmethod
     def numpy(a: Array, b: Array) -> Any:
-        if a.dtype.itemsize == 2 and a.dtype.kind not in "iu":
-            return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
-        return np.matmul(a, b)
+        if _is_half(a):
+            return np.asarray(_product(a.astype(np.float32), b.astype(np.float32))).astype(a.dtype)
+        return _product(a, b)
 
     @staticmethod
     def vjp(g: Tensor, y: Any, a: Tensor, b: Tensor) -> tuple[Any, ...]:
-        return lambda: apply(Matmul, (g, b.mT)), lambda: apply(Matmul, (a.mT, g))
+        def into_a() -> Tensor:
+            if b.ndim == 1:
+                return g.unsqueeze(-1) * b
+            if a.ndim == 1:
+                return apply(Matmul, (b, g)) if b.ndim == 2 else apply(Matmul, (b, g.unsqueeze(-1))).squeeze(-1)
+            return apply(Matmul, (g, b.mT))
+
+        def into_b() -> Tensor:
+            if a.ndim == 1:
+                return g.unsqueeze(-1) * a if b.ndim == 1 else a.unsqueeze(-1) * g.unsqueeze(-2)
+            if b.ndim > 2:
+                return apply(Matmul, (a.mT, g))
+            return _weight_gradient(a, g, b.shape[1:])
+
+        return into_a, into_b
+
+    @staticmethod
+    def batch(size: int, a: Tensor, b: Tensor) -> Tensor:
+        row, column = a.ndim == 2, b.ndim == 2
+        left, right = aligned(a.unsqueeze(-2) if row else a, b.unsqueeze(-1) if column else b)
+        result: Tensor = apply(Matmul, (left, right))
+        result = result.squeeze(-1) if column else result
+        return result.squeeze(-1 if column else -2) if row else result
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
-        yield Sample(rng.normal(size=(3, 4)), rng.normal(size=(4, 2)))
-        yield Sample(rng.normal(size=(2, 1, 3, 4)), rng.normal(size=(5, 4, 2)))
-        yield Sample(rng.normal(size=(3, 0)), rng.normal(size=(0, 2)))
+        for a, b in (
+            ((3, 4), (4, 2)),
+            ((2, 1, 3, 4), (5, 4, 2)),
+            ((2, 3, 4), (4, 2)),
+            ((3, 4), (2, 4, 5)),
+            ((4,), (4,)),
+            ((3, 4), (4,)),
+            ((4,), (4, 2)),
+            ((2, 3, 4), (4,)),
+            ((4,), (2, 4, 3)),
+            ((3, 0), (0, 2)),
+            ((0, 3, 2), (2, 4)),
+        ):
+            yield Sample(rng.normal(size=a), rng.normal(size=b))
+
+
+def _weight_gradient(x: Tensor, g: Tensor, columns: tuple[int, ...]) -> Tensor:
+    """x.mT @ g summed over all leading dimensions, as one product."""
+    rows = count(x.shape[:-1])
+    return apply(Matmul, (x.reshape(rows, x.shape[-1]).mT, g.reshape(rows, *columns)))
+
+
+class Linear(Op):
+    """x @ weight.T + bias, for x (..., in), weight (out, in) or (in,), bias (out,) or None."""
+
+    family = "contraction"
+    saves = ("weight", "x", "")
+
+    @staticmethod
+    def infer(x: TensorType, weight: TensorType, bias: Any) -> TensorType:
+        _check_dtypes("linear", x, weight)
+        if weight.ndim not in (1, 2) or not x.shape:
+            raise ShapeError(
+                f"linear: expected input (..., in) and weight (out, in) or (in,), got {x.shape} and {weight.shape}"
+            )
+        if x.shape[-1] != weight.shape[-1]:
+            raise ShapeError(_linear_message(x.shape, weight.shape))
+        if isinstance(bias, TensorType):
+            if bias.dtype is not x.dtype:
+                raise DtypeError(f"linear: input is {x.dtype}, bias {bias.dtype}; convert one with .to(...)")
+            if bias.shape not in ((), (1,), weight.shape[:-1]):
+                raise ShapeError(f"linear: expected a bias of shape {weight.shape[:-1]}, got {bias.shape}")
+            if bias.shape == (1,) and weight.ndim == 1:
+                return TensorType((*x.shape[:-1], 1) if x.ndim == 1 else x.shape[:-1], x.dtype)
+        return TensorType((*x.shape[:-1], *weight.shape[:-1]), x.dtype)
+
+    @staticmethod
+    def numpy(x: Array, weight: Array, bias: Any) -> Any:
+        half = _is_half(x)
+        y = _product(x.astype(np.float32), weight.T.astype(np.float32)) if half else _product(x, weight.T)
+        if bias is not None:
+            y = np.add(y, bias, out=y) if isinstance(y, np.ndarray) and y.ndim else y + bias
+        return np.asarray(y, x.dtype) if half else y
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, x: Tensor, weight: Tensor, bias: Any) -> tuple[Any, ...]:
+        def into_x() -> Tensor:
+            return g.reshape(*x.shape[:-1], 1) * weight if weight.ndim == 1 else apply(Matmul, (g, weight))
+
+        def into_weight() -> Tensor:
+            if x.ndim == 1:
+                return g.unsqueeze(-1) * x if weight.ndim == 2 else g.reshape(1) * x
+            return _weight_gradient(x, g, weight.shape[:-1]).T
+
+        return into_x, into_weight, None if bias is None else g
+
+    @staticmethod
+    def batch(size: int, x: Tensor, weight: Tensor, bias: Any) -> Tensor:
+        column = weight.ndim == 2
+        transposed = weight.unsqueeze(-1) if column else weight.mT
+        y: Tensor = Matmul.batch(size, x, transposed)
+        y = y.squeeze(-1) if column else y
+        return y if bias is None else ops.add(*aligned(y, bias))
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        for x, weight, bias in (
+            ((3, 4), (2, 4), (2,)),
+            ((2, 3, 4), (5, 4), None),
+            ((4,), (2, 4), (2,)),
+            ((3, 4), (4,), ()),
+            ((4,), (4,), None),
+            ((0, 4), (2, 4), (2,)),
+            ((3, 0), (2, 0), (2,)),
+        ):
+            yield Sample(rng.normal(size=x), rng.normal(size=weight), None if bias is None else rng.normal(size=bias))
+
+
+def _linear_message(x: tuple[int, ...], weight: tuple[int, ...]) -> str:
+    text = f"linear: input {x} has {x[-1]} features in its last dimension, weight {weight} expects {weight[-1]}"
+    if len(weight) == 2 and x[-1] == weight[0]:
+        return f"{text}; the weight is (out, in): did you mean weight.T?"
+    if len(x) > 1 and weight[-1] == x[-2]:
+        return f"{text}; did you mean x.mT?"
+    if count(x[1:]) == weight[-1]:
+        return f"{text}; flatten the sample first: x.flatten(1)"
+    return f"{text}; make the layer with nn.Linear({x[-1]}, ...), or change what comes before it"
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input @ weight.T + bias: (..., in) and (out, in) give (..., out)."""
+    return apply(Linear, (input, weight, bias))
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """result[..., k] = input1[..., :] @ weight[k] @ input2[..., :] + bias[k], for weight (out, in1, in2)."""
+    if weight.ndim != 3 or input1.shape[:-1] != input2.shape[:-1]:
+        raise ShapeError(
+            "bilinear: expected input1 (..., in1), input2 (..., in2) and weight (out, in1, in2), got "
+            f"{tuple(input1.shape)}, {tuple(input2.shape)} and {tuple(weight.shape)}"
+        )
+    out, in1, in2 = weight.shape
+    if (input1.shape[-1], input2.shape[-1]) != (in1, in2):
+        raise ShapeError(
+            f"bilinear: weight {tuple(weight.shape)} expects {in1} and {in2} features, the inputs have "
+            f"{input1.shape[-1]} and {input2.shape[-1]}"
+        )
+    lead = input1.shape[:-1]
+    n_rows = count(lead)
+    # (rows, in1) @ (in1, out * in2), then each row's (out, in2) matrix times its vector.
+    halfway = matmul(input1.reshape(n_rows, in1), weight.permute(1, 0, 2).reshape(in1, out * in2))
+    result = matmul(halfway.reshape(n_rows, out, in2), input2.reshape(n_rows, in2, 1)).reshape(*lead, out)
+    return result if bias is None else result + bias
+
+
+# ---- functions
 
 
 @method
@@ -70,65 +254,164 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     for x in (input, other):
         if not isinstance(x, Tensor):
             raise DtypeError(f"matmul: expected tensors, got {type(x).__name__}; use * for numbers")
-        if not x.ndim:
-            raise ShapeError("matmul: a 0-dim tensor is no matrix; use * for numbers")
-    a = input.unsqueeze(0) if input.ndim == 1 else input
-    b = other.unsqueeze(1) if other.ndim == 1 else other
-    result: Tensor = apply(Matmul, (a, b))
-    if input.ndim == 1:
-        result = result.squeeze(-2)
-    if other.ndim == 1:
-        result = result.squeeze(-1)
-    return deliver(result, out)
+    result: Tensor = apply(Matmul, (input, other))
+    return result if out is None else deliver(result, out)
 
 
 method(matmul, "__matmul__")
 
 
 def _rmatmul(self: Tensor, other: Any) -> Tensor:
+    """other @ self."""
     return matmul(ops.as_tensor(other), self)
 
 
+def _imatmul(self: Tensor, other: Tensor) -> Tensor:
+    """self[...] = self @ other."""
+    return write(self, matmul(self, other), "__imatmul__")
+
+
 method(_rmatmul, "__rmatmul__")
-method(lambda self, other: write(self, matmul(self, other), "__imatmul__"), "__imatmul__")
+method(_imatmul, "__imatmul__")
 
 
-def _matrices(op: str, ndims: tuple[int, ...], **tensors: Tensor) -> None:
+def _check_ndims(op: str, ndims: tuple[int, ...], **tensors: Tensor) -> None:
     for (name, x), ndim in zip(tensors.items(), ndims, strict=True):
+        if not isinstance(x, Tensor):
+            raise DtypeError(f"{op}: {name} must be a tensor, got {type(x).__name__}")
         if x.ndim != ndim:
-            raise ShapeError(f"{op}: {name} must have {ndim} dimensions, got shape {tuple(x.shape)}")
+            raise ShapeError(f"{op}: {name} must have {ndim} dimension{'s' * (ndim > 1)}, got shape {tuple(x.shape)}")
 
 
 @method
 def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of two matrices."""
-    _matrices("mm", (2, 2), input=input, mat2=mat2)
+    _check_ndims("mm", (2, 2), input=input, mat2=mat2)
     return matmul(input, mat2, out=out)
 
 
 @method
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The products of two stacks of matrices."""
-    _matrices("bmm", (3, 3), input=input, mat2=mat2)
+    _check_ndims("bmm", (3, 3), input=input, mat2=mat2)
     if input.shape[0] != mat2.shape[0]:
-        raise ShapeError(f"bmm: batch sizes differ, {tuple(input.shape)} and {tuple(mat2.shape)}; use matmul to broadcast")
+        raise ShapeError(
+            f"bmm: batch sizes differ, {tuple(input.shape)} and {tuple(mat2.shape)}; use matmul to broadcast"
+        )
     return matmul(input, mat2, out=out)
 
 
 @method
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A matrix times a vector."""
-    _matrices("mv", (2, 1), input=input, vec=vec)
+    _check_ndims("mv", (2, 1), input=input, vec=vec)
     return matmul(input, vec, out=out)
 
 
 @method
+def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The sum of the products of two vectors' elements."""
+    _check_ndims("dot", (1, 1), input=input, tensor=tensor)
+    return matmul(input, tensor, out=out)
+
+
+@method
+def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The dot product of two vectors; without complex numbers the same as `dot`."""
+    _check_ndims("vdot", (1, 1), input=input, other=other)
+    return matmul(input, other, out=out)
+
+
+@method
+def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Sums of products over the last dimension of both; with a 0-dim tensor, their product."""
+    if not input.ndim or not other.ndim:
+        return deliver(input * other, out)
+    if input.shape[-1] != other.shape[-1]:
+        raise ShapeError(f"inner: the last sizes differ, {tuple(input.shape)} and {tuple(other.shape)}")
+    flat = other.reshape(count(other.shape[:-1]), other.shape[-1])
+    return deliver(matmul(input, flat.T).reshape(*input.shape[:-1], *other.shape[:-1]), out)
+
+
+@method
+def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """All products of an element of `input` (a row each) with one of `vec2`."""
+    _check_ndims("outer", (1, 1), input=input, vec2=vec2)
+    return deliver(input.unsqueeze(-1) * vec2, out)
+
+
+ger = method(outer, "ger")
+
+
+# ---- beta * input + alpha * product
+
+
+def _plus_input(
+    op: str, input: Tensor, product: Tensor, beta: Number, alpha: Number, out: Tensor | None, promotes: bool = False
+) -> Tensor:
+    """beta * input + alpha * product, where beta = 0 means that input is not read at all, not even its NaNs."""
+    for name, factor in (("beta", beta), ("alpha", alpha)):
+        if isinstance(factor, float) and not product.dtype.is_floating_point:
+            raise DtypeError(f"{op}: {name} is {factor}, but {product.dtype} tensors take integers; pass int({name})")
+    if input.dtype is not product.dtype and not promotes:
+        raise DtypeError(f"{op}: expected tensors of one dtype, got {input.dtype} and {product.dtype}; use .to(...)")
+    if not ops.broadcastable(input._type.shape, product._type.shape):
+        raise ShapeError(
+            f"{op}: input of shape {tuple(input.shape)} does not broadcast to the product's {tuple(product.shape)}"
+        )
+    product = product if alpha == 1 else product * alpha
+    return deliver(product if beta == 0 else (input if beta == 1 else input * beta) + product, out)
+
+
+@method
 def addmm(
-    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Operand = 1, alpha: Operand = 1, out: Tensor | None = None
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)."""
-    product = mm(mat1, mat2)
-    product = product if alpha == 1 else product * alpha
-    # beta = 0 means that input is not read at all, not even its NaNs.
-    result = product if beta == 0 else (input if beta == 1 else input * beta) + product
-    return deliver(result, out)
+    return _plus_input("addmm", input, mm(mat1, mat2), beta, alpha, out)
+
+
+@method
+def addmv(
+    input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor:
+    """beta * input + alpha * (mat @ vec)."""
+    return _plus_input("addmv", input, mv(mat, vec), beta, alpha, out)
+
+
+@method
+def addr(
+    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor:
+    """beta * input + alpha * outer(vec1, vec2)."""
+    return _plus_input("addr", input, outer(vec1, vec2), beta, alpha, out, promotes=True)
+
+
+@method
+def baddbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor:
+    """beta * input + alpha * bmm(batch1, batch2)."""
+    return _plus_input("baddbmm", input, bmm(batch1, batch2), beta, alpha, out)
+
+
+@method
+def addbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor:
+    """beta * input + alpha * the sum over the batch of bmm(batch1, batch2)."""
+    _check_ndims("addbmm", (3, 3), batch1=batch1, batch2=batch2)
+    n_batch, rows, shared = batch1.shape
+    if batch2.shape[:2] != (n_batch, shared):
+        raise ShapeError(
+            f"addbmm: batch1 {tuple(batch1.shape)} needs a batch2 of shape {(n_batch, shared, 'any')}, "
+            f"got {tuple(batch2.shape)}"
+        )
+    # The sum over the batch is one more contracted dimension: a single product.
+    left = batch1.permute(1, 0, 2).reshape(rows, n_batch * shared)
+    product = matmul(left, batch2.reshape(n_batch * shared, batch2.shape[2]))
+    return _plus_input("addbmm", input, product, beta, alpha, out)
+
+
+for _fn in (addmm, addmv, addr, baddbmm, addbmm):
+    inplace_method(f"{_fn.__name__}_", _fn)

@@ -49,7 +49,7 @@ def samples_reduction(rng: Rng) -> Iterator[Sample]:
     yield Sample(rng.normal(size=()), dim=(), keepdim=False)
 
 
-def _wide(x: Array) -> Any:
+def wide(x: Array) -> Any:
     """The dtype to add up in."""
     return np.float32 if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else None
 
@@ -65,7 +65,7 @@ class Sum(Reduction):
 
     @staticmethod
     def numpy(x: Array, *, dim: tuple[int, ...], keepdim: bool) -> Any:
-        return x.sum(axis=dim, keepdims=keepdim, dtype=_wide(x) if x.dtype.kind not in "iub" else np.int64)
+        return x.sum(axis=dim, keepdims=keepdim, dtype=wide(x) if x.dtype.kind not in "iub" else np.int64)
 
     @staticmethod
     def vjp(g: Tensor, y: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> tuple[Any, ...]:
@@ -90,7 +90,7 @@ class Mean(Reduction):
 
     @staticmethod
     def numpy(x: Array, *, dim: tuple[int, ...], keepdim: bool) -> Any:
-        total = x.sum(axis=dim, keepdims=keepdim, dtype=_wide(x))
+        total = x.sum(axis=dim, keepdims=keepdim, dtype=wide(x))
         return total / total.dtype.type(count(x.shape[d] for d in dim))
 
     @staticmethod

@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 
-class _Function(Elementwise, abstract=True):
+class FloatingFunction(Elementwise, abstract=True):
     """A function of one floating variable; integers become floats."""
 
     to_float = True
@@ -64,7 +64,7 @@ class _Function(Elementwise, abstract=True):
         yield from samples_unary(rng, cls.low, cls.high)
 
 
-class Exp(_Function):
+class Exp(FloatingFunction):
     """e to the power of each element."""
 
     numpy = np.exp
@@ -74,7 +74,7 @@ class Exp(_Function):
         return (g * y,)
 
 
-class Exp2(_Function):
+class Exp2(FloatingFunction):
     """2 to the power of each element."""
 
     numpy = np.exp2
@@ -84,7 +84,7 @@ class Exp2(_Function):
         return (g * (y * math.log(2.0)),)
 
 
-class Expm1(_Function):
+class Expm1(FloatingFunction):
     """exp(x) - 1, accurate near 0."""
 
     numpy = np.expm1
@@ -94,7 +94,7 @@ class Expm1(_Function):
         return (g * (y + 1.0),)
 
 
-class Log(_Function):
+class Log(FloatingFunction):
     """The natural logarithm."""
 
     numpy = np.log
@@ -105,7 +105,7 @@ class Log(_Function):
         return (g / x,)
 
 
-class Log2(_Function):
+class Log2(FloatingFunction):
     """The logarithm to base 2."""
 
     numpy = np.log2
@@ -116,7 +116,7 @@ class Log2(_Function):
         return (g / (x * math.log(2.0)),)
 
 
-class Log10(_Function):
+class Log10(FloatingFunction):
     """The logarithm to base 10."""
 
     numpy = np.log10
@@ -127,7 +127,7 @@ class Log10(_Function):
         return (g / (x * math.log(10.0)),)
 
 
-class Log1p(_Function):
+class Log1p(FloatingFunction):
     """log(1 + x), accurate near 0."""
 
     numpy = np.log1p
@@ -138,7 +138,7 @@ class Log1p(_Function):
         return (g / (x + 1.0),)
 
 
-class Sqrt(_Function):
+class Sqrt(FloatingFunction):
     """The square root."""
 
     numpy = np.sqrt
@@ -149,7 +149,7 @@ class Sqrt(_Function):
         return (g / (y * 2.0),)
 
 
-class Sin(_Function):
+class Sin(FloatingFunction):
     """The sine, in radians."""
 
     numpy = np.sin
@@ -159,7 +159,7 @@ class Sin(_Function):
         return (g * ops.cos(x),)
 
 
-class Cos(_Function):
+class Cos(FloatingFunction):
     """The cosine, in radians."""
 
     numpy = np.cos
@@ -169,7 +169,7 @@ class Cos(_Function):
         return (-g * ops.sin(x),)
 
 
-class Tan(_Function):
+class Tan(FloatingFunction):
     """The tangent, in radians."""
 
     numpy = np.tan
@@ -180,7 +180,7 @@ class Tan(_Function):
         return (g * (y * y + 1.0),)
 
 
-class Asin(_Function):
+class Asin(FloatingFunction):
     """The inverse sine."""
 
     numpy = np.arcsin
@@ -191,7 +191,7 @@ class Asin(_Function):
         return (g * ops.rsqrt(1.0 - x * x),)
 
 
-class Acos(_Function):
+class Acos(FloatingFunction):
     """The inverse cosine."""
 
     numpy = np.arccos
@@ -202,7 +202,7 @@ class Acos(_Function):
         return (-g * ops.rsqrt(1.0 - x * x),)
 
 
-class Atan(_Function):
+class Atan(FloatingFunction):
     """The inverse tangent."""
 
     numpy = np.arctan
@@ -212,7 +212,7 @@ class Atan(_Function):
         return (g / (x * x + 1.0),)
 
 
-class Sinh(_Function):
+class Sinh(FloatingFunction):
     """The hyperbolic sine."""
 
     numpy = np.sinh
@@ -222,7 +222,7 @@ class Sinh(_Function):
         return (g * ops.cosh(x),)
 
 
-class Cosh(_Function):
+class Cosh(FloatingFunction):
     """The hyperbolic cosine."""
 
     numpy = np.cosh
@@ -232,7 +232,7 @@ class Cosh(_Function):
         return (g * ops.sinh(x),)
 
 
-class Tanh(_Function):
+class Tanh(FloatingFunction):
     """The hyperbolic tangent."""
 
     numpy = np.tanh
@@ -243,7 +243,7 @@ class Tanh(_Function):
         return (g * (1.0 - y * y),)
 
 
-class Asinh(_Function):
+class Asinh(FloatingFunction):
     """The inverse hyperbolic sine."""
 
     numpy = np.arcsinh
@@ -253,7 +253,7 @@ class Asinh(_Function):
         return (g * ops.rsqrt(x * x + 1.0),)
 
 
-class Acosh(_Function):
+class Acosh(FloatingFunction):
     """The inverse hyperbolic cosine."""
 
     numpy = np.arccosh
@@ -264,7 +264,7 @@ class Acosh(_Function):
         return (g * ops.rsqrt(x * x - 1.0),)
 
 
-class Atanh(_Function):
+class Atanh(FloatingFunction):
     """The inverse hyperbolic tangent."""
 
     numpy = np.arctanh
@@ -275,7 +275,7 @@ class Atanh(_Function):
         return (g / (1.0 - x * x),)
 
 
-class Rsqrt(_Function):
+class Rsqrt(FloatingFunction):
     """1 / sqrt(x)."""
 
     low, high = 0.3, 3.0
@@ -289,7 +289,7 @@ class Rsqrt(_Function):
         return (g * (y * y * y) * -0.5,)
 
 
-class Reciprocal(_Function):
+class Reciprocal(FloatingFunction):
     """1 / x."""
 
     low, high = 0.3, 3.0
@@ -303,7 +303,7 @@ class Reciprocal(_Function):
         return (-g * (y * y),)
 
 
-class Sigmoid(_Function):
+class Sigmoid(FloatingFunction):
     """1 / (1 + exp(-x))."""
 
     @staticmethod

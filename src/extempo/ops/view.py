@@ -1,41 +1,63 @@
-"""The same storage seen otherwise: reshape, permute, expand, slice, diagonal, unfold; and writing through such views.
+"""The same storage seen otherwise: the view ops, their adjoint, and writing through them.
 
 Each view op V has one adjoint, `Embed`, which puts a gradient of V's shape into zeros of the base's shape, and whose own
-gradient is V again; `WriteThrough` is the pure form of an in-place write to a view.
+gradient is V again; `WriteThrough` is the pure form of an in-place write to a view. The functions that users call stand
+in `shaping`.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import ops
-from .._methods import TensorMethods, method
 from .._tensor import Tensor, apply
-from ..errors import DtypeError, IndexRangeError, ShapeError
+from ..errors import DtypeError, ShapeError
 from ..graph import Node
 from ..op import REGISTRY, Op, Refuse, Rng, Sample, View
 from ..storage import Array
-from ..types import InputType, TensorType, count, normalize_dim
+from ..types import InputType, TensorType, count
 
-__all__ = [
-    "diagonal",
-    "expand_as",
-    "narrow",
-    "permute",
-    "reshape",
-    "select",
-    "squeeze",
-    "swapaxes",
-    "swapdims",
-    "t",
-    "transpose",
-    "unsqueeze",
-]
+__all__: list[str] = []
 
 Steps = tuple[tuple[type[Op], tuple[Any, ...], dict[str, Any]], ...]
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides, in elements, of a contiguous tensor; PyTorch counts empty dimensions as one."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def strided(x: Array, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> Array:
+    """A view of the memory around x: strides in bytes, offset in bytes from x's first element.
+
+    NumPy's as_strided puts an object of its own between the view and its memory, which hides that they are the same.
+    """
+    if not count(shape):
+        return x.reshape(-1)[:0].reshape(shape)
+    owner = x.base if type(x.base) is np.ndarray else x
+    start = x.__array_interface__["data"][0] - owner.__array_interface__["data"][0] + offset
+    try:
+        out: Array = np.ndarray(shape, x.dtype, owner, start, strides)  # type: ignore[arg-type] # arrays are buffers
+    except (ValueError, TypeError):
+        if offset:
+            raise ShapeError("as_strided: this memory came from elsewhere and has gaps; use x.contiguous() first") from None
+        out = np.lib.stride_tricks.as_strided(x, shape, strides)
+    if not x.flags.writeable or repeats(shape, strides):
+        out.flags.writeable = False
+    return out
+
+
+def repeats(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether one element stands for a whole dimension, as after expand."""
+    return any(step == 0 and size > 1 for size, step in zip(shape, strides, strict=True))
 
 
 class Reshape(View):
@@ -89,7 +111,12 @@ class Permute(View):
 class Expand(View):
     """Dimensions of size 1 repeated without copying."""
 
-    numpy = staticmethod(lambda x, *, shape: np.broadcast_to(x, shape))
+    @staticmethod
+    def numpy(x: Array, *, shape: tuple[int, ...]) -> Array:
+        out = np.broadcast_to(x, shape)
+        if out.size == x.size and x.flags.writeable:
+            out.flags.writeable = True  # nothing repeats, so it may be written like any view
+        return out
 
     @staticmethod
     def infer(x: TensorType, *, shape: tuple[int, ...]) -> TensorType:
@@ -151,7 +178,11 @@ class Slice(View):
             else:
                 first = next(start)
                 index.append(slice(first, first + entry[0] * entry[1], entry[1]))
-        return x[(*index, ...)]  # the ellipsis keeps a single element a 0-dim view
+        out = x[(*index, ...)]  # the ellipsis keeps a single element a 0-dim view
+        if not out.flags.writeable and not repeats(out.shape, out.strides):
+            with contextlib.suppress(ValueError):  # raised where the memory itself is read-only
+                out.flags.writeable = True  # one copy out of an expanded tensor can be written again
+        return out
 
     @staticmethod
     def vjp(g: Tensor, y: Any, x: Any, *starts: Any, spec: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -208,17 +239,27 @@ class Unfold(View):
 
     @staticmethod
     def infer(x: TensorType, *, dimension: int, size: int, step: int) -> TensorType:
-        if not x.shape:
-            return TensorType((size,), x.dtype)
-        windows = (x.shape[dimension] - size) // step + 1
-        return TensorType((*x.shape[:dimension], windows, *x.shape[dimension + 1 :], size), x.dtype)
+        return TensorType(Unfold._windows(x.shape, dimension, size, step) if x.shape else (size,), x.dtype)
+
+    @staticmethod
+    def _windows(shape: tuple[int, ...], dimension: int, size: int, step: int) -> tuple[int, ...]:
+        n_windows = (shape[dimension] - size) // step + 1
+        return (*shape[:dimension], n_windows, *shape[dimension + 1 :], size)
 
     @staticmethod
     def numpy(x: Array, *, dimension: int, size: int, step: int) -> Array:
         if not x.ndim:
-            return np.lib.stride_tricks.as_strided(x, (size,), (0,), writeable=x.flags.writeable)
-        windows = np.lib.stride_tricks.sliding_window_view(x, size, dimension, writeable=x.flags.writeable)
-        return windows[(slice(None),) * dimension + (slice(None, None, step),)]
+            return strided(x, (size,), (x.itemsize,))
+        stride = x.strides[dimension]
+        shape = Unfold._windows(x.shape, dimension, size, step)
+        return strided(x, shape, (*x.strides[:dimension], stride * step, *x.strides[dimension + 1 :], stride))
+
+    @staticmethod
+    def embed(out: Array, g: Array, *, dimension: int, size: int, step: int) -> None:
+        # Windows overlap, but their k-th elements do not.
+        windows = Unfold.numpy(out, dimension=dimension, size=size, step=step)
+        for k in range(size):
+            windows[..., k] += g[..., k]
 
     @staticmethod
     def vjp(g: Tensor, y: Any, x: Any, *, dimension: int, size: int, step: int) -> tuple[Any, ...]:
@@ -232,6 +273,68 @@ class Unfold(View):
     def samples(rng: Rng) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(6, 2)), dimension=0, size=3, step=2)
         yield Sample(rng.normal(size=(2, 5)), dimension=1, size=2, step=1)
+
+
+def _memory_places(shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> Array:
+    """Where the elements of a tensor lie in its memory, in elements."""
+    at = np.full((1,) * len(shape), offset)
+    for d, (size, step) in enumerate(zip(shape, strides, strict=True)):
+        at = at + (np.arange(size) * step).reshape(-1, *(1,) * (len(shape) - d - 1))
+    return at.reshape(shape)
+
+
+class AsStrided(View):
+    """Any window on the memory: sizes and strides, from `offset` elements after the source's first one.
+
+    It sees memory, not the source's elements, so its meaning depends on the source's own strides, `source_stride`. A
+    source with other strides (a gradient, a copy) stands for the memory that its elements would lie in.
+    """
+
+    @staticmethod
+    def infer(x: TensorType, offset: InputType, *, size: Any, stride: Any, source_stride: Any) -> TensorType:
+        return TensorType(size, x.dtype)
+
+    @staticmethod
+    def numpy(x: Array, offset: int, *, size: Any, stride: Any, source_stride: Any) -> Array:
+        unit = x.itemsize
+        if all(n < 2 or a == b * unit for n, a, b in zip(x.shape, x.strides, source_stride, strict=True)):
+            return strided(x, size, tuple(s * unit for s in stride), offset * unit)
+        held, seen, low = AsStrided._places(x.shape, offset, size, stride, source_stride)
+        memory = np.zeros(max(held.max(initial=0), seen.max(initial=0)) - low + 1, x.dtype)
+        if x.dtype.kind in "biu":
+            memory[held - low] = x
+        else:  # elements that share a place stand for it in equal parts, as in the gradient
+            np.add.at(memory, held - low, x / AsStrided._shares(held - low))
+        return memory[seen - low]
+
+    @staticmethod
+    def embed(out: Array, g: Array, offset: int, *, size: Any, stride: Any, source_stride: Any) -> None:
+        held, seen, low = AsStrided._places(out.shape, offset, size, stride, source_stride)
+        memory = np.zeros(max(held.max(initial=0), seen.max(initial=0)) - low + 1, g.dtype)
+        np.add.at(memory, seen - low, g)
+        out[...] = memory[held - low] / AsStrided._shares(held - low)
+
+    @staticmethod
+    def _places(shape: Any, offset: int, size: Any, stride: Any, source_stride: Any) -> tuple[Array, Array, int]:
+        held, seen = _memory_places(shape, source_stride), _memory_places(size, stride, offset)
+        return held, seen, min(0, int(seen.min(initial=0)))
+
+    @staticmethod
+    def _shares(places: Array) -> Array:
+        """How many elements of the source lie where each of them lies."""
+        return np.bincount(places.reshape(-1))[places] if places.size else places
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, x: Any, offset: Any, *, size: Any, stride: Any, source_stride: Any) -> tuple[Any, ...]:
+        return _embedded(AsStrided, g, x, (offset,), {"size": size, "stride": stride, "source_stride": source_stride})
+
+    batch = Refuse("looped over samples: the batch dimension would be part of the memory that it looks at")
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(3, 4)), 1, size=(2, 3), stride=(4, 2), source_stride=(4, 1))
+        yield Sample(rng.normal(size=(6,)), 0, size=(4, 3), stride=(1, 1), source_stride=(1,))
+        yield Sample(rng.normal(size=(2, 2)), 0, size=(2, 2), stride=(1, 1), source_stride=(1, 2))
 
 
 class AliasOf(View):
@@ -277,12 +380,16 @@ def _look(array: Array, steps: Sequence[tuple[str, int, tuple[tuple[str, Any], .
     return array
 
 
-def _positions(shape: tuple[int, ...], steps: Any, numbers: Sequence[Any]) -> Array:
-    """Where each element of the view lies in the flat base; right for every view, also overlapping or copied ones."""
-    return _look(np.arange(count(shape)).reshape(shape), steps, numbers)
-
-
-_OVERLAPPING = ("unfold", "expand", "as_strided")
+def _put(out: Array, value: Any, steps: Any, numbers: Sequence[Any]) -> None:
+    """Write `value` where a chain of view steps looks into `out`, a row-major array."""
+    seen = _look(out, steps, numbers)
+    if seen.base is out and seen.flags.writeable:
+        seen[...] = value
+        return
+    # Some step copied: then each element is told by its number, counted from 1, so that 0 is a place outside of `out`.
+    places = _look(np.arange(1, out.size + 1).reshape(out.shape), steps, numbers) - 1
+    inside = places >= 0
+    out.reshape(-1)[places[inside]] = np.broadcast_to(value, places.shape)[inside]
 
 
 class Embed(Op):
@@ -299,11 +406,11 @@ class Embed(Op):
     @staticmethod
     def numpy(g: Array, *numbers: Any, op: str, shape: tuple[int, ...], attrs: tuple[Any, ...]) -> Array:
         out = np.zeros(shape, g.dtype)
-        step = ((op, len(numbers), attrs),)
-        if op in _OVERLAPPING:
-            np.add.at(out.reshape(-1), _positions(shape, step, numbers), g)
+        view = REGISTRY[op]
+        if hasattr(view, "embed"):  # its elements overlap
+            view.embed(out, g, *numbers, **dict(attrs))
         else:
-            _look(out, step, numbers)[...] = g
+            view.numpy(out, *numbers, **dict(attrs))[...] = g
         return out
 
     @staticmethod
@@ -330,7 +437,7 @@ class WriteThrough(Op):
     @staticmethod
     def numpy(base: Array, value: Array, *numbers: Any, steps: tuple[Any, ...]) -> Array:
         out = np.array(base, order="C")
-        out.reshape(-1)[_positions(base.shape, steps, numbers)] = value
+        _put(out, value, steps, numbers)
         return out
 
     @staticmethod
@@ -361,199 +468,3 @@ def write_through(base: Tensor, value: Node, steps: Steps) -> Node:
     return Node(WriteThrough, (base._own_node(), value, *numbers), {"steps": named}, base._type, (), value.where)
 
 
-# ---- functions
-
-
-def as_shape(args: tuple[Any, ...], op: str) -> tuple[int, ...]:
-    """Sizes given as `f(2, 3)` or `f((2, 3))`."""
-    if len(args) == 1 and not isinstance(args[0], int) and hasattr(args[0], "__iter__"):
-        args = tuple(args[0])
-    try:
-        return tuple(a.__index__() for a in args)
-    except AttributeError:
-        raise DtypeError(f"{op}: sizes must be ints, got {args!r}") from None
-
-
-def _fill_in(shape: tuple[int, ...], x: TensorType, op: str) -> tuple[int, ...]:
-    """Replace a -1 by what the number of elements leaves for it."""
-    total = x.numel()
-    known = count(s for s in shape if s != -1)
-    if shape.count(-1) > 1:
-        raise ShapeError(f"{op}: only one size can be -1, got {shape}")
-    if any(s < -1 for s in shape):
-        raise ShapeError(f"{op}: sizes must not be negative, got {shape}")
-    if -1 in shape:
-        if known == 0:
-            raise ShapeError(f"{op}: -1 is ambiguous in {shape}, because the other sizes multiply to 0; give it as a number")
-        if total % known:
-            raise ShapeError(f"{op}: shape {x.shape} has {total} elements, which {shape} does not divide evenly")
-        return tuple(total // known if s == -1 else s for s in shape)
-    if known != total:
-        raise ShapeError(f"{op}: shape {x.shape} has {total} elements, {shape} has {known}")
-    return shape
-
-
-@method
-def reshape(input: Tensor, *shape: Any) -> Tensor:
-    """The same elements with another shape; one size may be -1. A view where possible, a copy elsewhere."""
-    return apply(Reshape, (input,), {"shape": _fill_in(as_shape(shape, "reshape"), input._type, "reshape")})
-
-
-def _view(self: Tensor, *shape: Any, dtype: Any = None) -> Tensor:
-    """The same memory with another shape (never a copy), or with `view(dtype)` another element type."""
-    if dtype is not None or (len(shape) == 1 and isinstance(shape[0], ops.types.dtype)):
-        return ops.view_dtype(self, dtype or shape[0])
-    result: Tensor = apply(Reshape, (self,), {"shape": _fill_in(as_shape(shape, "view"), self._type, "view")})
-    if self._array is not None and result._storage is not self._storage and self._type.numel():
-        raise ShapeError(
-            f"view: a tensor of shape {tuple(self.shape)} with strides {self.stride()} cannot be seen as {tuple(result.shape)} "
-            "without copying; use reshape(...), or contiguous() first"
-        )
-    return result
-
-
-method(_view, "view")
-
-
-@method
-def permute(input: Tensor, *dims: Any) -> Tensor:
-    """The dimensions in the order given."""
-    wanted = as_shape(dims, "permute")
-    order = tuple(normalize_dim(d, input.ndim, "permute") for d in wanted) if input.ndim else ()
-    if len(order) != input.ndim or len(set(order)) != len(order):
-        raise ShapeError(f"permute: dims {wanted} must name each of the {input.ndim} dimensions once")
-    return apply(Permute, (input,), {"dims": order})
-
-
-@method
-def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Two dimensions exchanged."""
-    if not input.ndim:
-        normalize_dim(dim0, 0, "transpose")
-        normalize_dim(dim1, 0, "transpose")
-        return apply(AliasOf, (input,))
-    a, b = normalize_dim(dim0, input.ndim, "transpose"), normalize_dim(dim1, input.ndim, "transpose")
-    order = list(range(input.ndim))
-    order[a], order[b] = order[b], order[a]
-    return apply(Permute, (input,), {"dims": tuple(order)})
-
-
-swapaxes = swapdims = method(transpose, "swapaxes")
-method(transpose, "swapdims")
-
-
-@method
-def t(input: Tensor) -> Tensor:
-    """A matrix transposed; tensors with fewer dimensions as they are."""
-    if input.ndim > 2:
-        raise ShapeError(f"t: expected at most 2 dimensions, got shape {tuple(input.shape)}; use transpose(-2, -1) or mT")
-    return apply(Permute, (input,), {"dims": tuple(reversed(range(input.ndim)))})
-
-
-def _T(self: Tensor) -> Tensor:
-    """All dimensions reversed."""
-    return apply(Permute, (self,), {"dims": tuple(reversed(range(self.ndim)))})
-
-
-def _mT(self: Tensor) -> Tensor:
-    """The last two dimensions exchanged."""
-    if self.ndim < 2:
-        raise ShapeError(f"mT: expected at least 2 dimensions, got shape {tuple(self.shape)}")
-    return transpose(self, -2, -1)
-
-
-TensorMethods.T = property(_T)  # type: ignore[attr-defined] # declared in the stub
-TensorMethods.mT = property(_mT)  # type: ignore[attr-defined] # declared in the stub
-TensorMethods.H = property(_mT)  # type: ignore[attr-defined] # real tensors: the adjoint is the transpose
-TensorMethods.mH = property(_mT)  # type: ignore[attr-defined] # real tensors: the adjoint is the transpose
-
-
-@method
-def expand(input: Tensor, *sizes: Any) -> Tensor:
-    """Dimensions of size 1 repeated without copying; -1 keeps a size."""
-    wanted = as_shape(sizes, "expand")
-    extra = len(wanted) - input.ndim
-    if extra < 0:
-        raise ShapeError(f"expand: {wanted} has fewer dimensions than the tensor's shape {tuple(input.shape)}")
-    shape = []
-    for i, size in enumerate(wanted):
-        own = input._type.shape[i - extra] if i >= extra else 1
-        if size == -1 and i < extra:
-            raise ShapeError(f"expand: -1 cannot stand for a new leading dimension in {wanted}")
-        if size not in (-1, own) and own != 1:
-            raise ShapeError(f"expand: shape {tuple(input.shape)} does not expand to {wanted}; only sizes of 1 can grow")
-        shape.append(own if size == -1 else size)
-    return apply(Expand, (input,), {"shape": tuple(shape)})
-
-
-@method
-def expand_as(input: Tensor, other: Tensor) -> Tensor:
-    """Expand to the shape of `other`."""
-    return expand(input, other.shape)
-
-
-@method
-def unsqueeze(input: Tensor, dim: int) -> Tensor:
-    """A new dimension of size 1 at `dim`."""
-    d = normalize_dim(dim, input.ndim + 1, "unsqueeze")
-    shape = input._type.shape
-    return apply(Reshape, (input,), {"shape": (*shape[:d], 1, *shape[d:])})
-
-
-@method
-def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-    """Dimensions of size 1 dropped: all of them, or those in `dim`."""
-    if dim is None:
-        dims = set(range(input.ndim))
-    else:
-        dims = {normalize_dim(d, input.ndim, "squeeze") for d in ((dim,) if isinstance(dim, int) else dim)}
-    shape = tuple(s for d, s in enumerate(input._type.shape) if d not in dims or s != 1)
-    return apply(Reshape, (input,), {"shape": shape})
-
-
-@method
-def select(input: Tensor, dim: int, index: int) -> Tensor:
-    """One index of a dimension, which disappears."""
-    if not input.ndim:
-        raise IndexRangeError("select: a 0-dim tensor has no dimension to select from")
-    d = normalize_dim(dim, input.ndim, "select")
-    size = input._type.shape[d]
-    i = index.__index__()
-    if not -size <= i < size:
-        raise IndexRangeError(f"select: index {i} is out of range for dimension {d} of size {size}")
-    return apply(Slice, (input, i % size), {"spec": (":",) * d + ("i",)})
-
-
-@method
-def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
-    """`length` elements of a dimension, from `start` on."""
-    if not input.ndim:
-        raise IndexRangeError("narrow: a 0-dim tensor has no dimension to narrow")
-    d = normalize_dim(dim, input.ndim, "narrow")
-    size = input._type.shape[d]
-    first = start.__index__()
-    if not -size <= first <= size or length < 0 or (first % size if first < 0 else first) + length > size:
-        raise IndexRangeError(f"narrow: start {first} and length {length} exceed dimension {d} of size {size}")
-    first = first + size if first < 0 else first
-    return apply(Slice, (input, first), {"spec": (":",) * d + ((length, 1),)})
-
-
-@method
-def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """The diagonal of two dimensions as a new last one, sharing memory."""
-    a, b = normalize_dim(dim1, input.ndim, "diagonal"), normalize_dim(dim2, input.ndim, "diagonal")
-    if input.ndim < 2 or a == b:
-        raise ShapeError(f"diagonal: expected two different dimensions of a matrix or more, got shape {tuple(input.shape)}")
-    return apply(Diagonal, (input,), {"offset": offset, "dim1": a, "dim2": b})
-
-
-def _unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """Windows of `size` taken every `step` along a dimension, as a new last one, sharing memory."""
-    d = normalize_dim(dimension, self.ndim, "unfold")
-    limit = self._type.shape[d] if self.ndim else 1
-    if not 0 <= size <= limit or step <= 0:
-        raise ShapeError(f"unfold: size {size} and step {step} do not fit dimension {d} of size {limit}")
-    return apply(Unfold, (self,), {"dimension": d, "size": size, "step": step})
-
-
-method(_unfold, "unfold")

@@ -1,0 +1,125 @@
+"""Write src/extempo/_methods.pyi: the types of the methods that ops give to Tensor.
+
+    python scripts/make_stubs.py            write the file
+    python scripts/make_stubs.py --check    exit with 1 if it is out of date
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+STUB = Path(__file__).parents[1] / "src" / "extempo" / "_methods.pyi"
+
+HEADER = '''"""The methods that ops give to Tensor. Written by scripts/make_stubs.py; do not edit."""
+
+import builtins
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from ._tensor import Tensor
+from .types import Number
+from .types import dtype as _dtype
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+def method(fn: _F, name: str | None = None) -> _F: ...
+
+class TensorMethods:
+    __slots__ = ()
+'''
+
+# Names that an annotation may use, as the stub knows them. A class body has methods called bool, int, float and type.
+KNOWN = {
+    "bool": "builtins.bool",
+    "int": "builtins.int",
+    "float": "builtins.float",
+    "type": "builtins.type",
+    "str": "builtins.str",
+    "tuple": "builtins.tuple",
+    "list": "builtins.list",
+    "dict": "builtins.dict",
+    "dtype": "_dtype",
+    "Operand": "Tensor | Number",
+    "Dims": "builtins.int | Sequence[builtins.int] | None",
+    "Tensor": "Tensor",
+    "Any": "Any",
+    "None": "None",
+    "Sequence": "Sequence",
+    "Callable": "Callable",
+    "Number": "Number",
+}
+
+
+def annotation(text: Any) -> str:
+    """An annotation as the stub can say it; Any where it uses names the stub does not know."""
+    if text is inspect.Parameter.empty:
+        return "Any"
+    text = text if isinstance(text, str) else getattr(text, "__name__", "Any")
+    if set(re.findall(r"[A-Za-z_][\w.]*", text)) - KNOWN.keys():
+        return "Any"
+    return re.sub(r"[A-Za-z_]\w*", lambda m: KNOWN[m[0]], text)
+
+
+def returned(fn: Any) -> str:
+    """The return type; classes of named results become Any, so that `.values` can be written."""
+    return annotation(inspect.signature(fn).return_annotation)
+
+
+def signature(fn: Any) -> str:
+    """The parameters, with the first one called self."""
+    parts: list[str] = []
+    star = False
+    for i, p in enumerate(inspect.signature(fn).parameters.values()):
+        if i == 0:
+            parts.append("self")
+            continue
+        if p.kind is p.VAR_POSITIONAL:
+            parts.append(f"*{p.name}: {annotation(p.annotation)}")
+            star = True
+        elif p.kind is p.VAR_KEYWORD:
+            parts.append(f"**{p.name}: {annotation(p.annotation)}")
+        else:
+            if p.kind is p.KEYWORD_ONLY and not star:
+                parts.append("*")
+                star = True
+            default = "" if p.default is p.empty else " = ..."
+            parts.append(f"{p.name}: {annotation(p.annotation)}{default}")
+    return ", ".join(parts)
+
+
+def stub() -> str:
+    """The text of the stub file."""
+    import extempo
+    from extempo._methods import TensorMethods
+
+    own = vars(extempo.Tensor)
+    lines = [HEADER]
+    for name, value in sorted(vars(TensorMethods).items()):
+        if name in own or name in ("__module__", "__doc__", "__slots__", "__firstlineno__", "__static_attributes__"):
+            continue
+        if isinstance(value, property):
+            lines.append(f"    @property\n    def {name}(self) -> {returned(value.fget)}: ...\n")
+        elif name in ("__eq__", "__ne__"):
+            lines.append(f"    def {name}(self, other: Any) -> Any: ...  # type: ignore[override]\n")
+        else:
+            lines.append(f"    def {name}({signature(value)}) -> {returned(value)}: ...\n")
+    return "".join(lines)
+
+
+def main() -> int:
+    text = stub()
+    if "--check" in sys.argv:
+        fresh = STUB.exists() and STUB.read_text() == text
+        print("up to date" if fresh else f"{STUB.name} is out of date: run python scripts/make_stubs.py")
+        return 0 if fresh else 1
+    STUB.write_text(text)
+    print(f"wrote {STUB.name}: {text.count('def ')} definitions")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

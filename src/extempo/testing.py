@@ -1,0 +1,230 @@
+"""Checks for operations, shipped for users' own ops too.
+
+    check_op(MyOp)             every aspect of an Op over its samples
+    check_grad(fn, inputs)     gradients against finite differences, first and second order
+    assert_close(a, b)         values, shapes and dtypes, with a message that says where they differ
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ._tensor import Tensor, apply, from_array
+from .autograd.engine import grad
+from .autograd.numeric import gradcheck, gradgradcheck
+from .errors import ExtempoError
+from .func import vmap
+from .graph import Graph
+from .modes import no_grad
+from .op import Op, Refuse, Sample
+from .ops.creation import as_tensor
+from .storage import Array
+from .types import DTYPES, TensorType, dtype
+
+_TOLERANCE = {"float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7)}
+
+
+def assert_close(
+    actual: Any,
+    expected: Any,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = False,
+    check_dtype: bool = True,
+    msg: str | None = None,
+) -> None:
+    """Raise AssertionError unless both are equal within the tolerance of their dtype; sequences are compared in order."""
+    if isinstance(actual, list | tuple) and isinstance(expected, list | tuple):
+        assert len(actual) == len(expected), msg or f"lengths differ: {len(actual)} and {len(expected)}"
+        for a, e in zip(actual, expected, strict=True):
+            assert_close(a, e, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=check_dtype, msg=msg)
+        return
+    a, e = as_tensor(actual).detach(), as_tensor(expected).detach()
+    assert a.shape == e.shape, msg or f"shapes differ: {tuple(a.shape)} and {tuple(e.shape)}"
+    if check_dtype:
+        assert a.dtype is e.dtype, msg or f"dtypes differ: {a.dtype} and {e.dtype}"
+    tolerances = [_TOLERANCE.get(str(t.dtype).removeprefix("extempo."), (0.0, 0.0)) for t in (a, e)]
+    rtol = max(t[0] for t in tolerances) if rtol is None else rtol
+    atol = max(t[1] for t in tolerances) if atol is None else atol
+    x, y = a.numpy().astype(np.float64), e.numpy().astype(np.float64)
+    wrong = ~np.isclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan)
+    if wrong.any():
+        where = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise AssertionError(
+            msg
+            or f"{int(wrong.sum())} of {x.size} elements differ; first at {where}: {x[where]} and {y[where]} "
+            f"(rtol {rtol}, atol {atol})"
+        )
+
+
+def check_grad(fn: Callable[..., Any], inputs: Sequence[Tensor], *, order: int = 2, atol: float = 1e-5, rtol: float = 1e-3) -> None:
+    """Compare the gradients of `fn` with finite differences in float64, up to the given order.
+
+    >>> check_grad(lambda x: (x * x).sum(), [ex.randn(3)])
+    """
+    doubled = [
+        x.detach().double().requires_grad_() if isinstance(x, Tensor) and x.is_floating_point() else x for x in inputs
+    ]
+    gradcheck(fn, doubled, atol=atol, rtol=rtol)
+    if order > 1:
+        gradgradcheck(fn, doubled, atol=atol, rtol=rtol)
+
+
+def check_op(op: type[Op], samples: Iterable[Sample] | None = None, *, order: int = 2) -> int:
+    """Run every check over the op's samples (or the ones given). Returns how many samples were checked.
+
+    The checks: the shape rule says what the kernel does; inputs are not changed and results share no memory with them;
+    strided inputs give what contiguous ones give; float32 and half precision agree with float64; the gradient equals
+    finite differences, first and second order, and needs no more than the op says it saves; the batching rule equals
+    the loop.
+    """
+    if samples is None:
+        if isinstance(op.samples, Refuse):
+            return 0
+        samples = list(op.samples(np.random.default_rng(0)))
+    n_samples = 0
+    for sample in samples:
+        n_samples += 1
+        try:
+            check_kernel(op, sample)
+            check_strides(op, sample)
+            check_dtypes(op, sample)
+            check_gradient(op, sample, order)
+            check_batch(op, sample)
+        except AssertionError as error:
+            raise AssertionError(f"{op.name} on {sample}: {error}") from error
+        except ExtempoError as error:
+            error.add_note(f"while checking {op.name} on {sample}")
+            raise
+    return n_samples
+
+
+def _results(value: Any) -> tuple[Any, ...]:
+    return value if type(value) is tuple else (value,)
+
+
+def _tensors(sample: Sample, to: dtype | None = None) -> list[Any]:
+    """The sample's inputs as tensors; floating ones in the dtype given."""
+    inputs = []
+    for x in sample.inputs:
+        if isinstance(x, np.ndarray):
+            x = from_array(x.astype(to.numpy) if to is not None and x.dtype.kind == "f" else x.copy())
+        inputs.append(x)
+    return inputs
+
+
+def check_kernel(op: type[Op], sample: Sample) -> None:
+    """infer = kernel, the inputs stay as they were, and the result has memory of its own unless the op is a view."""
+    inputs = _tensors(sample)
+    before = [copy.deepcopy(x) for x in inputs]
+    types = tuple(x._type if isinstance(x, Tensor) else type(x) for x in inputs)
+    with no_grad():
+        results = _results(apply(op, tuple(inputs), sample.attrs))
+    expected = op.signature(types, sample.attrs).type
+    expected = (expected,) if isinstance(expected, TensorType) else expected
+    for r, t in zip(results, expected, strict=True):
+        array = r._array
+        assert TensorType(array.shape, r.dtype) == t, f"the shape rule says {t}, the kernel gave {array.dtype}{array.shape}"
+        assert array.dtype == t.dtype.numpy, f"the rule says {t.dtype}, the kernel gave {array.dtype}"
+        if not op.aliases_input:
+            shared = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and np.shares_memory(array, x._array)]
+            assert not shared, f"the result shares memory with input {shared}"
+    for old, x in zip(before, inputs, strict=True):
+        if isinstance(x, Tensor):
+            np.testing.assert_array_equal(x._array, old._array, "an input was changed")
+
+
+def _strided(array: Array) -> Array:
+    """The same values with gaps between them and dimensions in another order in memory."""
+    wide = np.zeros((*array.shape[::-1], 2), array.dtype)
+    wide[..., 0] = array.T
+    return wide[..., 0].T
+
+
+def check_strides(op: type[Op], sample: Sample) -> None:
+    """Strided inputs give what contiguous ones give."""
+    plain = _tensors(sample)
+    strided = [from_array(_strided(x._array)) if isinstance(x, Tensor) else x for x in plain]
+    with no_grad():
+        expected = _results(apply(op, tuple(plain), sample.attrs))
+        actual = _results(apply(op, tuple(strided), sample.attrs))
+    assert_close(actual, expected, rtol=1e-12, atol=1e-12, equal_nan=True)
+
+
+_LOOSE = {"float16": 3e-2, "bfloat16": 2e-1, "float32": 1e-4}
+
+
+def check_dtypes(op: type[Op], sample: Sample) -> None:
+    """Lower precision agrees with float64 as far as it can, and keeps its dtype."""
+    if not any(isinstance(x, np.ndarray) and x.dtype.kind == "f" for x in sample.inputs):
+        return
+    with no_grad():
+        exact = _results(apply(op, tuple(_tensors(sample)), sample.attrs))
+        for d in DTYPES:
+            loose = _LOOSE.get(str(d).removeprefix("extempo."))
+            if loose is None or getattr(op, "only_wide", False) and d.itemsize == 2:
+                continue
+            rounded = [x.to(d).double() if isinstance(x, Tensor) and x.is_floating_point() else x for x in _tensors(sample)]
+            exact = _results(apply(op, tuple(rounded), sample.attrs))
+            for r, e in zip(_results(apply(op, tuple(_tensors(sample, d)), sample.attrs)), exact, strict=True):
+                if e.is_floating_point():
+                    assert_close(r.double(), e.double(), rtol=loose, atol=loose, equal_nan=True)
+
+
+def check_gradient(op: type[Op], sample: Sample, order: int = 2) -> None:
+    """vjp = finite differences, to the order given; the saved values suffice and the recorded graph verifies."""
+    inputs = _tensors(sample)
+    moving = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.is_floating_point()]
+    if isinstance(op.vjp, Refuse) or not moving:
+        return
+
+    def fn(*values: Tensor) -> Any:
+        full = list(inputs)
+        for i, v in zip(moving, values, strict=True):
+            full[i] = v
+        results = _results(apply(op, tuple(full), sample.attrs))
+        return tuple(r for r in results if r.is_floating_point() and r.requires_grad)
+
+    leaves = [inputs[i].clone().requires_grad_() for i in moving]
+    outputs = fn(*leaves)
+    if not outputs:
+        return
+    Graph.of(*outputs).verify()
+    check_grad(fn, leaves, order=order)
+    for i, leaf in enumerate(leaves):  # each input alone: what is saved then must suffice, too
+        alone = [x.detach() for x in leaves]
+        alone[i] = leaf.detach().requires_grad_()
+        results = fn(*alone)
+        if results:
+            grad(results, [alone[i]], [r.detach().clone() for r in results], allow_unused=True)
+
+
+def check_batch(op: type[Op], sample: Sample) -> None:
+    """The batching rule = one call per sample, stacked."""
+    inputs = _tensors(sample)
+    batched = [i for i, x in enumerate(inputs) if isinstance(x, Tensor)]
+    if isinstance(op.batch, Refuse) or not batched:
+        return
+
+    def stack(x: Tensor) -> Tensor:
+        other = x._array[::-1].copy() if x.ndim and x.dtype.is_floating_point else x._array.copy()
+        return from_array(np.stack([x._array, other]))
+
+    def call(*values: Tensor) -> Any:
+        full = list(inputs)
+        for i, v in zip(batched, values, strict=True):
+            full[i] = v
+        return apply(op, tuple(full), sample.attrs)
+
+    stacked = [stack(inputs[i]) for i in batched]
+    with no_grad():
+        together = _results(vmap(call)(*stacked))
+        apart = [_results(call(*[s[k] for s in stacked])) for k in range(2)]
+    for j, t in enumerate(together):
+        expected = from_array(np.stack([a[j]._array for a in apart]))
+        assert_close(t, expected, rtol=1e-9, atol=1e-9, equal_nan=True, msg=None)
