@@ -1,7 +1,7 @@
 """Write src/extempo/_methods.pyi: the types of the methods that ops give to Tensor.
 
-    python scripts/make_stubs.py            write the file
-    python scripts/make_stubs.py --check    exit with 1 if it is out of date
+python scripts/make_stubs.py            write the file
+python scripts/make_stubs.py --check    exit with 1 if it is out of date
 """
 
 from __future__ import annotations

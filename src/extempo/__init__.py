@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import autograd
 from ._tensor import Tensor
 from ._version import __version__
 from .graph import Graph

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ._methods import TensorMethods
+from .backends.numpy import convert
 from .errors import (
     AutogradError,
     DtypeError,
@@ -26,6 +27,7 @@ from .errors import (
     UnsupportedError,
 )
 from .graph import Leaf, Node, Pick, Where, leaf
+from .kernel import Cache
 from .modes import MODE, Mode
 from .op import Op, Refuse, Signature
 from .storage import Array, Storage
@@ -33,8 +35,7 @@ from .types import DEFAULT_DTYPE_LISTENERS, Number, Size, TensorType, bfloat16, 
 
 NO_ATTRS: dict[str, Any] = {}
 _NUMBERS = (float, int, bool, type(None))
-_SIGNATURES: dict[tuple[type[Op], tuple[Any, ...]], Signature] = {}
-_SIGNATURES_LIMIT = 20_000
+_SIGNATURES: Cache[tuple[type[Op], tuple[Any, ...]], Signature] = Cache("shape rules", 20_000)
 DEFAULT_DTYPE_LISTENERS.append(_SIGNATURES.clear)
 
 
@@ -110,7 +111,9 @@ class Alias:
 
     __slots__ = ("base", "steps", "version")
 
-    def __init__(self, base: Tensor, steps: tuple[tuple[type[Op], tuple[Any, ...], dict[str, Any]], ...], version: int) -> None:
+    def __init__(
+        self, base: Tensor, steps: tuple[tuple[type[Op], tuple[Any, ...], dict[str, Any]], ...], version: int
+    ) -> None:
         self.base = base
         self.steps = steps
         self.version = version
@@ -229,7 +232,9 @@ class Tensor(TensorMethods):
                 return self
             raise AutogradError("requires_grad_(False): this tensor was made by recorded ops; use x.detach() instead")
         if requires_grad and not self._type.dtype.is_floating_point:
-            raise DtypeError(f"requires_grad_: only floating tensors have gradients, this is {self._type.dtype}; use x.float()")
+            raise DtypeError(
+                f"requires_grad_: only floating tensors have gradients, this is {self._type.dtype}; use x.float()"
+            )
         if node is None or node.requires_grad is not requires_grad:
             # A new leaf: graphs that used this tensor before keep treating it as they did.
             fresh = leaf(self._type, requires_grad)
@@ -285,7 +290,9 @@ class Tensor(TensorMethods):
         """The values as a NumPy array that shares memory with the tensor."""
         if self.requires_grad:
             if not force:
-                raise AutogradError("numpy: this tensor requires grad, and NumPy would not record; use x.detach().numpy()")
+                raise AutogradError(
+                    "numpy: this tensor requires grad, and NumPy would not record; use x.detach().numpy()"
+                )
             remember_value_read()
         return self._values()
 
@@ -358,7 +365,9 @@ class Tensor(TensorMethods):
         if id(self) in memo:
             return memo[id(self)]
         if not self.is_leaf:
-            raise AutogradError("deepcopy: only leaf tensors can be copied; this one is part of a graph, use x.detach().clone()")
+            raise AutogradError(
+                "deepcopy: only leaf tensors can be copied; this one is part of a graph, use x.detach().clone()"
+            )
         out = wrap(self._values().copy(), self._type, type(self))
         out.__dict__.update(self.__dict__)
         memo[id(self)] = out
@@ -373,7 +382,11 @@ class Tensor(TensorMethods):
             raise AutogradError("pickle: only leaf tensors can be pickled; this one is part of a graph, use x.detach()")
         array = self._values()
         raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        return _unpickle, (type(self), raw, self._type.shape, self._type.dtype, self.requires_grad), self.__dict__ or None
+        return (
+            _unpickle,
+            (type(self), raw, self._type.shape, self._type.dtype, self.requires_grad),
+            self.__dict__ or None,
+        )
 
     # ---- autograd
 
@@ -645,9 +658,7 @@ def _signature(op: type[Op], inputs: tuple[Any, ...], types: tuple[Any, ...], at
             return _RETRY
     signature = op.signature(types, attrs)
     if not attrs:
-        if len(_SIGNATURES) > _SIGNATURES_LIMIT:
-            _SIGNATURES.clear()
-        _SIGNATURES[op, types] = signature
+        _SIGNATURES.put((op, types), signature)
     return signature
 
 
@@ -663,17 +674,10 @@ def as_input(value: Any) -> Any:
         if isinstance(value, kind):
             return kind(value)
     if isinstance(value, complex):
-        raise UnsupportedError("complex numbers are not part of Extempo; keep real and imaginary parts in a last dimension of 2")
+        raise UnsupportedError(
+            "complex numbers are not part of Extempo; keep real and imaginary parts in a last dimension of 2"
+        )
     raise DtypeError(f"expected a tensor or a number, got {type(value).__name__}; make one with ex.tensor(...)")
-
-
-def convert(value: Any, to: np.dtype[Any]) -> Any:
-    """An input of an elementwise kernel in the dtype it computes in; numbers wrap around like PyTorch's."""
-    if isinstance(value, np.ndarray):
-        return value if value.dtype is to else value.astype(to)
-    if value is None or to.kind not in "iub":
-        return value
-    return np.asarray(value).astype(to) if to.kind != "b" else bool(value)
 
 
 # ---- the hot path: elementwise ops of one and two inputs
@@ -686,7 +690,7 @@ def runner1(op: type[Op]) -> Callable[[Any], Any]:
     """`x -> apply(op, (x,))`."""
     if not op.simple:
         return lambda x: apply(op, (x,))
-    kernel, op_quiet = op.numpy, op.quiet
+    kernel, op_quiet, ndarray = op.numpy, op.quiet, np.ndarray
     derivations: dict[dtype, Any] = {}
 
     def run1(x: Any) -> Any:
@@ -706,11 +710,13 @@ def runner1(op: type[Op]) -> Callable[[Any], Any]:
                 out = _run_quietly(kernel, array)
             except RuntimeError:
                 return apply(op, (x,))
-        if type(out) is not np.ndarray:
+        if type(out) is not ndarray:
             out = np.asarray(out)
+        storage = new(Storage)
+        storage.array = out
         t = new(Tensor)
         t._array = out
-        t._storage = storage = Storage(out)
+        t._storage = storage
         t._type = type_
         t._alias = None
         t._cut = None
@@ -741,14 +747,16 @@ def runner2(op: type[Op]) -> Callable[[Any, Any], Any]:
     """`a, b -> apply(op, (a, b))`."""
     if not op.simple:
         return lambda a, b: apply(op, (a, b))
-    kernel, op_quiet = op.numpy, op.quiet
-    derivations: dict[tuple[int, dtype], Any] = {}
+    kernel, op_quiet, ndarray = op.numpy, op.quiet, np.ndarray
+    derivations: dict[dtype, list[Any]] = {}
 
     def run2(a: Any, b: Any) -> Any:
         mode = MODE.get()
         if mode.interceptor is not None:
             return apply(op, (a, b))
-        if (type(a) is not Tensor and not isinstance(a, Tensor)) or (type(b) is not Tensor and not isinstance(b, Tensor)):
+        if (type(a) is not Tensor and not isinstance(a, Tensor)) or (
+            type(b) is not Tensor and not isinstance(b, Tensor)
+        ):
             return apply(op, (a, b))
         type_, other_type = a._type, b._type
         if type_ != other_type:
@@ -770,11 +778,13 @@ def runner2(op: type[Op]) -> Callable[[Any, Any], Any]:
                 out = _run_quietly(kernel, x, y)
             except RuntimeError:
                 return apply(op, (a, b))
-        if type(out) is not np.ndarray:
+        if type(out) is not ndarray:
             out = np.asarray(out)
+        storage = new(Storage)
+        storage.array = out
         t = new(Tensor)
         t._array = out
-        t._storage = storage = Storage(out)
+        t._storage = storage
         t._type = type_
         t._alias = None
         t._cut = None
@@ -787,9 +797,12 @@ def runner2(op: type[Op]) -> Callable[[Any, Any], Any]:
             else:
                 t._cut = a._cut or b._cut
             return t
-        derived = derivations.get((needs, type_.dtype))
+        by_need = derivations.get(type_.dtype)
+        if by_need is None:
+            by_need = derivations[type_.dtype] = [None] * 4
+        derived = by_need[needs]
         if derived is None:
-            derived = derivations[needs, type_.dtype] = _derive(op, needs, (a._type, b._type))
+            derived = by_need[needs] = _derive(op, needs, (a._type, b._type))
         saved: Any = ()
         for position in derived.reads:
             if position:

@@ -188,16 +188,22 @@ class Graph:
         for node in self.nodes:
             for i in node.inputs:
                 if isinstance(i, Node) and i not in seen:
-                    raise GraphError(f"verify: {node.op.name} (node {node.number}) uses node {i.number} before it is defined")
+                    raise GraphError(
+                        f"verify: {node.op.name} (node {node.number}) uses node {i.number} before it is defined"
+                    )
             seen.add(node)
             if isinstance(node.op.infer, Refuse):
                 if node.op is Pick and node.inputs[0].type[node.attrs["index"]] != node.type:
-                    raise GraphError(f"verify: result {node.attrs['index']} of node {node.inputs[0].number} has another type")
+                    raise GraphError(
+                        f"verify: result {node.attrs['index']} of node {node.inputs[0].number} has another type"
+                    )
                 continue
             types = tuple(i.type if isinstance(i, Node) else type(i) for i in node.inputs)
             expected = node.op.signature(types, node.attrs).type
             if expected != node.type:
-                raise GraphError(f"verify: {node.op.name} should give {type_text(expected)}, is marked {type_text(node.type)}")
+                raise GraphError(
+                    f"verify: {node.op.name} should give {type_text(expected)}, is marked {type_text(node.type)}"
+                )
         for output in self.outputs:
             if output not in seen:
                 raise GraphError(f"verify: output node {output.number} is not part of the graph")
@@ -210,7 +216,9 @@ class Graph:
 
         lines = ["graph("]
         lines += [
-            f"  {names[n]}: {type_text(n.type)}{' requires_grad' if n.requires_grad else ''}" for n in self.nodes if n.op is Leaf
+            f"  {names[n]}: {type_text(n.type)}{' requires_grad' if n.requires_grad else ''}"
+            for n in self.nodes
+            if n.op is Leaf
         ]
         lines.append(") {")
         for node in self.nodes:
@@ -304,7 +312,9 @@ def _literal(text: str) -> Any:
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
-        raise GraphError(f"parse: {text!r} is no literal; only numbers, strings, tuples and dtypes can be read back") from None
+        raise GraphError(
+            f"parse: {text!r} is no literal; only numbers, strings, tuples and dtypes can be read back"
+        ) from None
 
 
 def type_text(type_: Any) -> str:

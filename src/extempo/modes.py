@@ -55,7 +55,9 @@ class switch:
         MODE.set(before.but(**self._changes))
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         MODE.set(self._before.pop())
 
     def again(self) -> switch:

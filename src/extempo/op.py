@@ -188,7 +188,9 @@ class Elementwise(Op, abstract=True):
             compute = get_default_dtype()
         if "bif"[compute.category] not in cls.domain:
             wanted = " or ".join({"b": "bool", "i": "integer", "f": "floating"}[k] for k in cls.domain)
-            raise DtypeError(f"{cls.name}: expected {wanted} tensors, got {compute}; convert first, e.g. x.{_cast_hint(cls.domain)}()")
+            raise DtypeError(
+                f"{cls.name}: expected {wanted} tensors, got {compute}; convert first, e.g. x.{_cast_hint(cls.domain)}()"
+            )
         return TensorType(shape, bool_dtype if cls.returns_bool else compute), compute
 
     @classmethod

@@ -34,9 +34,7 @@ class Recorder:
         node = Node(op, tuple(self._node_of(x) for x in inputs), attrs, type_, (), user_line())
         if isinstance(type_, TensorType):
             return symbol(type_, node, self)
-        return tuple(
-            symbol(t, Node(Pick, (node,), {"index": i}, t, (), node.where), self) for i, t in enumerate(type_)
-        )
+        return tuple(symbol(t, Node(Pick, (node,), {"index": i}, t, (), node.where), self) for i, t in enumerate(type_))
 
     def _node_of(self, value: Any) -> Any:
         if not isinstance(value, Tensor):
@@ -53,7 +51,9 @@ class Recorder:
         raise GraphError(f"{op_name}: in-place writes cannot be recorded here; use the out-of-place form")
 
     def read(self, value: Tensor) -> NoReturn:
-        raise GraphError("record: a value was read while only the structure is recorded; keep item(), bool() and numpy() outside")
+        raise GraphError(
+            "record: a value was read while only the structure is recorded; keep item(), bool() and numpy() outside"
+        )
 
 
 def record(fn: Callable[..., Any], types: Sequence[Any]) -> tuple[Graph, Recorder, Any]:

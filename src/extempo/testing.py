@@ -1,8 +1,8 @@
 """Checks for operations, shipped for users' own ops too.
 
-    check_op(MyOp)             every aspect of an Op over its samples
-    check_grad(fn, inputs)     gradients against finite differences, first and second order
-    assert_close(a, b)         values, shapes and dtypes, with a message that says where they differ
+check_op(MyOp)             every aspect of an Op over its samples
+check_grad(fn, inputs)     gradients against finite differences, first and second order
+assert_close(a, b)         values, shapes and dtypes, with a message that says where they differ
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ def assert_close(
         )
 
 
-def check_grad(fn: Callable[..., Any], inputs: Sequence[Tensor], *, order: int = 2, atol: float = 1e-5, rtol: float = 1e-3) -> None:
+def check_grad(
+    fn: Callable[..., Any], inputs: Sequence[Tensor], *, order: int = 2, atol: float = 1e-5, rtol: float = 1e-3
+) -> None:
     """Compare the gradients of `fn` with finite differences in float64, up to the given order.
 
     >>> check_grad(lambda x: (x * x).sum(), [ex.randn(3)])
@@ -129,7 +131,9 @@ def check_kernel(op: type[Op], sample: Sample) -> None:
     expected = (expected,) if isinstance(expected, TensorType) else expected
     for r, t in zip(results, expected, strict=True):
         array = r._array
-        assert TensorType(array.shape, r.dtype) == t, f"the shape rule says {t}, the kernel gave {array.dtype}{array.shape}"
+        assert TensorType(array.shape, r.dtype) == t, (
+            f"the shape rule says {t}, the kernel gave {array.dtype}{array.shape}"
+        )
         assert array.dtype == t.dtype.numpy, f"the rule says {t.dtype}, the kernel gave {array.dtype}"
         if not op.aliases_input:
             shared = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and np.shares_memory(array, x._array)]
@@ -167,9 +171,11 @@ def check_dtypes(op: type[Op], sample: Sample) -> None:
         exact = _results(apply(op, tuple(_tensors(sample)), sample.attrs))
         for d in DTYPES:
             loose = _LOOSE.get(str(d).removeprefix("extempo."))
-            if loose is None or getattr(op, "only_wide", False) and d.itemsize == 2:
+            if loose is None or (getattr(op, "only_wide", False) and d.itemsize == 2):
                 continue
-            rounded = [x.to(d).double() if isinstance(x, Tensor) and x.is_floating_point() else x for x in _tensors(sample)]
+            rounded = [
+                x.to(d).double() if isinstance(x, Tensor) and x.is_floating_point() else x for x in _tensors(sample)
+            ]
             exact = _results(apply(op, tuple(rounded), sample.attrs))
             for r, e in zip(_results(apply(op, tuple(_tensors(sample, d)), sample.attrs)), exact, strict=True):
                 if e.is_floating_point():

@@ -47,7 +47,9 @@ class dtype:
         return as_dtype, (self._name,)  # the one object of that name, so `is` keeps working
 
     def to_complex(self) -> dtype:
-        raise DtypeError("complex tensors are not part of Extempo; keep real and imaginary parts in a last dimension of 2")
+        raise DtypeError(
+            "complex tensors are not part of Extempo; keep real and imaginary parts in a last dimension of 2"
+        )
 
 
 bool_ = dtype("bool", np.bool_, 0)
@@ -107,7 +109,9 @@ def from_numpy_dtype(d: np.dtype[Any]) -> dtype:
     if found is not None:
         return found
     if d.kind == "c":
-        raise DtypeError(f"NumPy dtype {d} is complex, which Extempo does not have; pass np.stack([a.real, a.imag], -1)")
+        raise DtypeError(
+            f"NumPy dtype {d} is complex, which Extempo does not have; pass np.stack([a.real, a.imag], -1)"
+        )
     if d.kind == "u":
         raise DtypeError(f"NumPy dtype {d} has no tensor dtype; convert with .astype(np.int64)")
     raise DtypeError(f"NumPy dtype {d} cannot be a tensor; convert the array to numbers first (got kind {d.kind!r})")
@@ -228,9 +232,7 @@ def result_dtype(types: Iterable[InputType]) -> dtype:
     for weaker in (zero_dim, number):
         if weaker is None:
             continue
-        if result is None:
-            result = weaker
-        elif weaker.category > result.category:
+        if result is None or weaker.category > result.category:
             result = weaker
     if result is None:
         raise DtypeError("expected at least one tensor or number")

@@ -25,7 +25,9 @@ def test_derived_backward_equals_op_by_op_bit_for_bit(op):
         pytest.skip("only elementwise ops have a derived backward")
     for sample in op.samples(np.random.default_rng(1)):
         for dtype in (np.float32, np.float64):
-            arrays = [x.astype(dtype) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x for x in sample.inputs]
+            arrays = [
+                x.astype(dtype) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x for x in sample.inputs
+            ]
             leaves = [ex.tensor(a, requires_grad=True) if isinstance(a, np.ndarray) else a for a in arrays]
             moving = [x for x in leaves if isinstance(x, ex.Tensor)]
             y = apply(op, tuple(leaves))

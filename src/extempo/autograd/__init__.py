@@ -1,1 +1,47 @@
-"""Differentiation: backward, grad, hooks, grad modes, Function, checkpoint."""
+"""Differentiation: backward, grad, hooks, grad modes, Function, checks, anomaly detection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._tensor import Tensor
+from ..modes import enable_grad, inference_mode, no_grad, set_grad_enabled
+from . import function, functional, graph
+from .anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
+from .custom import Function
+from .engine import backward, grad
+from .numeric import gradcheck, gradgradcheck
+
+__all__ = [
+    "Function",
+    "Variable",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "function",
+    "functional",
+    "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "graph",
+    "inference_mode",
+    "is_anomaly_enabled",
+    "no_grad",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+]
+
+
+class _VariableType(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor)
+
+
+class Variable(metaclass=_VariableType):
+    """PyTorch's old name of Tensor: `Variable(x, requires_grad=True)` is x, seen as a leaf."""
+
+    def __new__(cls, data: Any, requires_grad: bool = False, volatile: bool | None = None) -> Any:
+        from .. import ops
+
+        out = ops.as_tensor(data).detach()
+        return out.requires_grad_() if requires_grad else out

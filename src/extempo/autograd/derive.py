@@ -5,13 +5,13 @@ The kernel runs the very NumPy calls that the vjp's ops would run, in the same o
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from .._tensor import Tensor
+from .._tensor import Tensor, apply
 from ..backends.numpy import straight_line
 from ..errors import GraphError
-from ..graph import Graph
+from ..graph import Graph, Leaf, Node
+from ..kernel import Cache, Kernel
 from ..modes import switch
 from ..op import Op
 from ..recorder import Recorder
@@ -21,7 +21,7 @@ from ..types import InputType, TensorType
 class DerivedVjp:
     """`reads`: positions in (y, *inputs). `kernel(g, *read values, *numbers)`: one gradient per needed input."""
 
-    __slots__ = ("graph", "kernel", "needed", "numbers", "reads")
+    __slots__ = ("arguments", "graph", "kernel", "needed", "numbers", "reads")
 
     def __init__(
         self,
@@ -29,16 +29,26 @@ class DerivedVjp:
         numbers: tuple[int, ...],
         needed: tuple[int, ...],
         graph: Graph,
-        kernel: Callable[..., Any],
+        arguments: list[Node],
     ) -> None:
         self.reads = reads
         self.numbers = numbers  # positions in inputs
         self.needed = needed
+        self.arguments = arguments  # the leaves of the graph, in the order of the kernel's arguments
+        self.kernel: Kernel = straight_line(graph, arguments)
         self.graph = graph
-        self.kernel = kernel
+
+    def replay(self, *values: Any) -> list[Tensor]:
+        """The same gradients op by op on Tensors: recorded when asked for, converted and rounded after every op."""
+        known: dict[Node, Any] = dict(zip(self.arguments, values, strict=True))
+        for node in self.graph:
+            if node.op is not Leaf:
+                inputs = tuple(known[i] if isinstance(i, Node) else i for i in node.inputs)
+                known[node] = apply(node.op, inputs, node.attrs)
+        return [known[o] for o in self.graph.outputs]
 
 
-_derived: dict[Any, DerivedVjp] = {}
+_derived: Cache[Any, DerivedVjp] = Cache("derived gradients", 4_000)
 
 
 def derived_vjp(op: type[Op], needs: int, types: tuple[InputType, ...]) -> DerivedVjp:
@@ -46,7 +56,7 @@ def derived_vjp(op: type[Op], needs: int, types: tuple[InputType, ...]) -> Deriv
     key = (op, needs, tuple(t.dtype if isinstance(t, TensorType) else t for t in types))
     found = _derived.get(key)
     if found is None:
-        found = _derived[key] = _trace(op, needs, types)
+        found = _derived.put(key, _trace(op, needs, types))
     return found
 
 
@@ -75,4 +85,4 @@ def _trace(op: type[Op], needs: int, types: tuple[InputType, ...]) -> DerivedVjp
     )
     numbers = tuple(i for i, t in enumerate(types) if inputs[i] is not None and not isinstance(t, TensorType))
     arguments = [g._node, *((y, *inputs)[p]._node for p in reads), *(inputs[i]._node for i in numbers)]
-    return DerivedVjp(reads, numbers, needed, graph, straight_line(graph, arguments))
+    return DerivedVjp(reads, numbers, needed, graph, arguments)

@@ -16,7 +16,15 @@ import numpy as np
 
 from .. import ops
 from .._tensor import Tensor, apply, last_value_read, new, quietly, symbol, wrap
-from ..errors import AutogradError, DtypeError, GraphFreedError, NoGradientPathError, NotDifferentiableError, OverwrittenError, ShapeError
+from ..errors import (
+    AutogradError,
+    DtypeError,
+    GraphFreedError,
+    NoGradientPathError,
+    NotDifferentiableError,
+    OverwrittenError,
+    ShapeError,
+)
 from ..graph import Leaf, Node, Pick, describe_where
 from ..modes import MODE
 from ..op import REGISTRY, Refuse
@@ -42,7 +50,9 @@ def backward(
             raise AutogradError("backward: `inputs` is empty; leave it out to accumulate into every leaf")
         for x in given:
             if not x.requires_grad:
-                raise AutogradError("backward: a tensor in `inputs` does not require grad; call x.requires_grad_() before the forward")
+                raise AutogradError(
+                    "backward: a tensor in `inputs` does not require grad; call x.requires_grad_() before the forward"
+                )
         wanted = {x._own_node() for x in given}
     keep = create_graph if retain_graph is None else retain_graph
     quietly(_Backward(keep, create_graph, wanted, accumulate=True).run, roots)
@@ -72,7 +82,9 @@ def grad(
             if allow_unused or materialize_grads:
                 nodes.append(None)
                 continue
-            raise AutogradError(f"grad: input {i} does not require grad; call x.requires_grad_() before computing the output")
+            raise AutogradError(
+                f"grad: input {i} does not require grad; call x.requires_grad_() before computing the output"
+            )
         nodes.append(x._own_node())
     keep = create_graph if retain_graph is None else retain_graph
     job = _Backward(keep, create_graph, {n for n in nodes if n is not None}, accumulate=False)
@@ -105,7 +117,9 @@ def _roots(outputs: list[Tensor], gradients: Any, name: str, create_graph: bool)
         gradients = [gradients] * len(outputs)
     gradients = list(gradients)
     if len(gradients) != len(outputs):
-        raise ShapeError(f"{name}: {len(outputs)} tensors but {len(gradients)} gradients; give one gradient (or None) for each")
+        raise ShapeError(
+            f"{name}: {len(outputs)} tensors but {len(gradients)} gradients; give one gradient (or None) for each"
+        )
     roots = []
     for y, g in zip(outputs, gradients, strict=True):
         if not y.requires_grad:
@@ -118,7 +132,9 @@ def _roots(outputs: list[Tensor], gradients: Any, name: str, create_graph: bool)
                 )
             g = y.new_ones(y.shape) if y._array is None else wrap(np.ones(y._type.shape, y._type.dtype.numpy), y._type)
         elif g._type.shape != y._type.shape:
-            raise ShapeError(f"{name}: the gradient has shape {tuple(g.shape)}, the tensor {tuple(y.shape)}; they must be equal")
+            raise ShapeError(
+                f"{name}: the gradient has shape {tuple(g.shape)}, the tensor {tuple(y.shape)}; they must be equal"
+            )
         elif g._type.dtype is not y._type.dtype:
             g = g.to(y._type.dtype)
         roots.append((y._own_node(), g if create_graph else g.detach()))
@@ -275,14 +291,19 @@ class _Backward:
             raise NotDifferentiableError(
                 f"{op.name}{_at(node)}: no gradient, {op.vjp.why}; detach() its input if none is wanted"
             )
-        if self.bare and op.simple and node.type.dtype is not bfloat16:
-            derived = self._derived(node)
-            if derived is not None:
-                self._by_kernel(node, derived, g)
-                return
+        derived = self._derived(node) if op.saves is None else None
+        if derived is not None and self.bare and op.simple and _of_one_dtype(node):
+            self._by_kernel(node, derived, g)
+            return
         y, inputs = self._saved_values(node)
         cotangent = self._cotangent(node, g)
-        contributions = op.vjp(cotangent, y, *inputs, **node.attrs)
+        if derived is None:
+            contributions = op.vjp(cotangent, y, *inputs, **node.attrs)
+        else:
+            read = [(y, *inputs)[p] for p in derived.reads] + [inputs[i] for i in derived.numbers]
+            contributions = [None] * len(inputs)
+            for index, value in zip(derived.needed, derived.replay(cotangent, *read), strict=True):
+                contributions[index] = value
         parts = cotangent if type(cotangent) is tuple else (cotangent,)
         # Memory that came in, or was saved, or went to a sibling, is not this gradient's own; nor is a view's.
         seen = {id(t._storage) for t in (*parts, y, *inputs) if isinstance(t, Tensor)}
@@ -310,21 +331,12 @@ class _Backward:
             parts.append(part)
         return tuple(parts)
 
-    def _derived(self, node: Node) -> DerivedVjp | None:
-        """The kernel of a simple op's gradient; None where dtypes would need conversion on the way."""
-        types: list[Any] = []
-        needs, bit = 0, 1
-        for i in node.inputs:
-            if isinstance(i, Node):
-                if i.type.dtype is not node.type.dtype and i.type.dtype is not bool_:
-                    return None
-                types.append(i.type)
-                if self._wants(i):
-                    needs |= bit
-            else:
-                types.append(type(i))
-            bit <<= 1
-        return derived_vjp(node.op, needs, tuple(types))
+    def _derived(self, node: Node) -> DerivedVjp:
+        """The traced gradient of an elementwise op, for the inputs that want one."""
+        needs = 0
+        for i, source in enumerate(node.inputs):
+            needs |= self._wants(source) << i
+        return derived_vjp(node.op, needs, tuple(i.type if isinstance(i, Node) else type(i) for i in node.inputs))
 
     def _by_kernel(self, node: Node, derived: DerivedVjp, g: Array) -> None:
         """Every gradient of a simple op from its derived kernel."""
@@ -418,6 +430,12 @@ class _Backward:
 _number = operator.attrgetter("number")
 
 
+def _of_one_dtype(node: Node) -> bool:
+    """Whether NumPy's own kernels keep the dtype all the way: bfloat16 would not be rounded after every step."""
+    d = node.type.dtype
+    return d is not bfloat16 and all(i.type.dtype in (d, bool_) for i in node.inputs if isinstance(i, Node))
+
+
 def _private(g: Tensor) -> Tensor:
     """A gradient that may be added to in place: a copy, because others may see this memory."""
     if g._array is None:
@@ -431,7 +449,9 @@ def _run_hooks(hooks: dict[int, Any], g: Tensor, node: Node) -> Tensor:
         if changed is not None:
             if not isinstance(changed, Tensor) or changed._type.shape != g._type.shape:
                 got = tuple(changed.shape) if isinstance(changed, Tensor) else type(changed).__name__
-                raise ShapeError(f"hook of {node.name()}: expected None or a tensor of shape {tuple(g.shape)}, got {got}")
+                raise ShapeError(
+                    f"hook of {node.name()}: expected None or a tensor of shape {tuple(g.shape)}, got {got}"
+                )
             g = changed
     return g
 
@@ -447,9 +467,7 @@ def fit(g: Tensor, type_: TensorType) -> Tensor:
 
 def _broadcast_dims(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...]:
     extra = len(shape) - len(target)
-    return tuple(range(extra)) + tuple(
-        i for i, size in enumerate(target, extra) if size == 1 and shape[i] != 1
-    )
+    return tuple(range(extra)) + tuple(i for i, size in enumerate(target, extra) if size == 1 and shape[i] != 1)
 
 
 def _is_smaller(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

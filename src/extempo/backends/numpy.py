@@ -1,50 +1,48 @@
-"""The NumPy backend: the interpreter of a Graph, and straight-line Python made from one.
+"""The NumPy backend, the oracle: a kernel for each node, and straight-line Python for a whole graph.
 
-Imported by nobody's name: the module is `backends.numpy`, the library stays `import numpy as np`.
+Graph in, kernels out. Numbers are weak: a kernel never sees one as an array of its own dtype.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..graph import Graph, Leaf, Node, Pick
-from ..op import Signature
+from ..graph import Graph, Leaf, Node
+from ..kernel import Kernel
 from ..types import TensorType
 
 
-def interpret(graph: Graph, values: Mapping[Node, Any]) -> list[Any]:
-    """Run the graph node by node on arrays (numbers for weak leaves). The meaning every other way must agree with."""
-    known: dict[Node, Any] = dict(values)
-    with np.errstate(all="ignore"):
-        for node in graph:
-            if node.op is Leaf:
-                if node not in known:
-                    raise KeyError(f"interpret: no value given for leaf {node.number} of type {node.type}")
-            elif node.op is Pick:
-                known[node] = known[node.inputs[0]][node.attrs["index"]]
-            else:
-                known[node] = _run(node, [known[i] if isinstance(i, Node) else i for i in node.inputs])
-    return [known[o] for o in graph.outputs]
+def convert(value: Any, to: np.dtype[Any]) -> Any:
+    """An input of an elementwise kernel in the dtype it computes in; numbers wrap around like PyTorch's."""
+    if isinstance(value, np.ndarray):
+        return value if value.dtype is to else value.astype(to)
+    if value is None or to.kind not in "iub":
+        return value
+    return np.asarray(value).astype(to) if to.kind != "b" else bool(value)
 
 
-def _run(node: Node, arrays: list[Any]) -> Any:
-    from .._tensor import convert
-
+def kernel_of(node: Node) -> Kernel:
+    """The kernel of one node: its op's NumPy code with the conversions that the node's types ask for."""
     types = tuple(i.type if isinstance(i, Node) else type(i) for i in node.inputs)
-    signature: Signature = node.op.signature(types, node.attrs)
-    if signature.compute is not None:
-        arrays = [convert(a, signature.compute) for a in arrays]
-    out = node.op.numpy(*arrays, **node.attrs)
-    if isinstance(node.type, TensorType):
-        return np.asarray(out, node.type.dtype.numpy)
-    return tuple(np.asarray(o, t.dtype.numpy) for o, t in zip(out, node.type, strict=True))
+    compute = node.op.signature(types, node.attrs).compute
+    several = type(node.type) is tuple
+    dtypes = [t.dtype.numpy for t in (node.type if several else (node.type,))]
+
+    def kernel(*arrays: Any) -> tuple[Any, ...]:
+        if compute is not None:
+            arrays = tuple(convert(a, compute) for a in arrays)
+        with np.errstate(all="ignore"):
+            out = node.op.numpy(*arrays, **node.attrs)
+        return tuple(np.asarray(o, d) for o, d in zip(out if several else (out,), dtypes, strict=True))
+
+    return kernel
 
 
-def straight_line(graph: Graph, arguments: Sequence[Node]) -> Callable[..., tuple[Any, ...]]:
+def straight_line(graph: Graph, arguments: Sequence[Node]) -> Kernel:
     """A Python function that runs the graph's kernels one after another, with no lookup in between.
 
     Only for graphs whose kernels need no conversion of dtypes; the caller sees to that.
@@ -72,5 +70,5 @@ def straight_line(graph: Graph, arguments: Sequence[Node]) -> Callable[..., tupl
             weak.add(node)
         lines.append(f"    t{i} = f{i}({', '.join(called)}){'.item()' if numbers_only else ''}")
     lines.append(f"    return ({', '.join(names[o] for o in graph.outputs)},)")
-    exec("\n".join(lines), namespace)  # noqa: S102 - the text is made of our own names and number literals only
+    exec("\n".join(lines), namespace)
     return namespace["kernel"]

@@ -1,7 +1,8 @@
-"""Arithmetic on each element: sums, products, powers, remainders, extremes, rounding, choice."""
+"""Arithmetic on each element: sums, products, powers, remainders, extremes, choice."""
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterator
 from typing import Any
@@ -9,37 +10,61 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._methods import method
-from .._tensor import Tensor, apply, in_place
+from .._methods import TensorMethods, method
+from .._tensor import Tensor, apply, in_place, runner2
 from ..errors import DtypeError, NumericalError, ShapeError
 from ..op import Elementwise, Rng, Sample, Signature, samples_binary, samples_unary
-from ..types import InputType, TensorType, as_dtype, bool_, broadcast_shapes, dtype, result_dtype
+from ..types import (
+    InputType,
+    TensorType,
+    as_dtype,
+    bool_,
+    broadcast_shapes,
+    dtype,
+    finfo,
+    float64,
+    get_default_dtype,
+    result_dtype,
+)
 from .define import Operand, binary, deliver, dunders, inplace_method, unary
 
 __all__ = [
     "abs",
     "absolute",
     "add",
+    "addcdiv",
+    "addcmul",
+    "angle",
     "clamp",
     "clamp_max",
     "clamp_min",
     "clip",
+    "conj",
+    "conj_physical",
     "div",
     "divide",
+    "float_power",
     "floor_divide",
     "fmax",
     "fmin",
     "fmod",
+    "heaviside",
+    "lerp",
     "maximum",
     "minimum",
     "mul",
     "multiply",
+    "nan_to_num",
     "neg",
     "negative",
     "positive",
     "pow",
+    "real",
     "remainder",
+    "resolve_conj",
+    "resolve_neg",
     "rsub",
+    "sgn",
     "sign",
     "sub",
     "subtract",
@@ -161,7 +186,9 @@ def _power(x: Any, exponent: Any) -> Any:
     try:
         return operator.pow(x, exponent)  # the operator has NumPy's fast paths for 2, 0.5 and -1
     except ValueError:
-        raise NumericalError("pow: integers cannot be raised to negative integer powers; use x.float()") from None
+        # Integers to negative powers: the whole part, which is 0 but for the powers of 1 and -1.
+        whole = np.where(np.equal(x, 1), 1, np.where(np.equal(x, -1), 1 - 2 * (exponent & 1), 0))
+        return np.where(exponent < 0, whole, np.power(x, np.maximum(exponent, 0))).astype(exponent.dtype)
 
 
 class Pow(Elementwise):
@@ -268,7 +295,7 @@ class Remainder(Elementwise):
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
-        return g, -g * floor(a / b)
+        return g, -g * ops.floor(a / b)
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -283,7 +310,7 @@ class Fmod(Elementwise):
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
-        return g, -g * trunc(a / b)
+        return g, -g * ops.trunc(a / b)
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -329,6 +356,28 @@ def _above(x: Tensor, low: Any, high: Any) -> Tensor:
     above = ops.gt(x, high)
     # Where the bounds cross, the upper one is the result whatever x is.
     return above if low is None else ops.logical_or(above, ops.gt(low, high))
+
+
+class Lerp(Elementwise):
+    """From `input` (weight 0) to `end` (weight 1) in a straight line; both ends are met exactly."""
+
+    domain = "f"
+
+    @staticmethod
+    def numpy(x: Any, end: Any, weight: Any) -> Any:
+        way = end - x
+        return np.where(np.abs(weight) < 0.5, x + weight * way, end - way * (1 - weight))
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor, end: Tensor, weight: Tensor) -> tuple[Any, ...]:
+        return g - g * weight, g * weight, g * (end - x)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        x, end = rng.normal(size=(3, 4)), rng.normal(size=(4,))
+        yield Sample(x, end, 0.3)
+        yield Sample(x, end, rng.uniform(0, 1, size=(3, 1)))
+        yield Sample(x, np.empty((0, 3, 4)), 1.5)
 
 
 class Where(Elementwise):
@@ -398,6 +447,9 @@ mul = multiply = binary(Mul, "multiply")
 neg = negative = unary(Neg, "negative")
 abs = absolute = unary(Abs, "absolute")
 sign = unary(Sign)
+sgn = sign
+method(sign, "sgn")
+inplace_method("sgn_", sign)
 maximum, minimum, fmax, fmin = binary(Maximum), binary(Minimum), binary(Fmax), binary(Fmin)
 floor_divide, remainder, fmod = binary(FloorDivide), binary(Remainder), binary(Fmod)
 
@@ -442,7 +494,7 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, out
     types = [x._type if isinstance(x, Tensor) else type(x) for x in (input, other)]
     kind = result_dtype(types)
     if kind.is_floating_point:
-        return deliver(trunc(exact), out)
+        return deliver(ops.trunc(exact), out)
     # Floats cannot hold every int64 quotient: take the exact remainder away first.
     rest = fmod(input, other)
     return deliver(floor_divide(sub(input, rest), other), out)
@@ -456,13 +508,101 @@ inplace_method("divide_", div)
 inplace_method("true_divide_", div)
 
 
+_pow = runner2(Pow)
+
+
 @method
 def pow(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tensor:
     """input ** exponent, element by element."""
-    return deliver(apply(Pow, (input, exponent)), out)
+    if type(exponent) is int and exponent < 0 and isinstance(input, Tensor) and not input.is_floating_point():
+        raise NumericalError(f"pow: integers cannot be raised to the power {exponent}; use x.float() ** {exponent}")
+    return deliver(_pow(input, exponent), out)
 
 
 inplace_method("pow_", pow)
+
+
+@method
+def float_power(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tensor:
+    """input ** exponent in float64, whatever the dtypes are."""
+    base, exponent = (ops.as_tensor(x, dtype=float64) for x in (input, exponent))
+    return deliver(apply(Pow, (base, exponent)), out)
+
+
+inplace_method("float_power_", float_power)
+
+
+@method
+def addcmul(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Operand = 1, out: Tensor | None = None
+) -> Tensor:
+    """input + value * tensor1 * tensor2."""
+    return add(input, mul(tensor1, tensor2), alpha=value, out=out)
+
+
+@method
+def addcdiv(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Operand = 1, out: Tensor | None = None
+) -> Tensor:
+    """input + value * tensor1 / tensor2; integers are refused, because the quotient would not be one."""
+    if not any(x.is_floating_point() for x in (tensor1, tensor2)):
+        raise DtypeError(f"addcdiv: expected floating tensors to divide, got {tensor1.dtype}; use x.float()")
+    return add(input, div(tensor1, tensor2), alpha=value, out=out)
+
+
+@method
+def lerp(input: Tensor, end: Tensor, weight: Operand, *, out: Tensor | None = None) -> Tensor:
+    """From `input` (weight 0) to `end` (weight 1) in a straight line."""
+    return deliver(apply(Lerp, (input, end, weight)), out)
+
+
+@method
+def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """0 below zero, 1 above, and `values` at zero; it has no gradient."""
+    if input.dtype is not values.dtype:
+        raise DtypeError(f"heaviside: expected both of one dtype, got {input.dtype} and {values.dtype}; convert with .to()")
+    step = ops.gt(input, 0).to(input.dtype)
+    return deliver(where(ops.eq(input, 0), values.detach(), step), out)
+
+
+@method
+def nan_to_num(
+    input: Tensor,
+    nan: float | None = None,
+    posinf: float | None = None,
+    neginf: float | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """NaN and infinities replaced: by 0, and by the largest and smallest number of the dtype, unless given."""
+    if not input.is_floating_point():
+        return deliver(input.clone(), out)
+    limits = finfo(input.dtype)
+    result = where(ops.isnan(input), 0.0 if nan is None else nan, input)
+    result = where(ops.eq(result, math.inf), limits.max if posinf is None else posinf, result)
+    return deliver(where(ops.eq(result, -math.inf), limits.min if neginf is None else neginf, result), out)
+
+
+for _fn in (addcmul, addcdiv, lerp, heaviside, nan_to_num):
+    inplace_method(_fn.__name__ + "_", _fn)
+
+
+@method
+def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """pi for negative numbers, 0 for the others: the angle in the complex plane."""
+    x = input if input.is_floating_point() else input.to(get_default_dtype())
+    return deliver(where(ops.isnan(x), x, where(ops.lt(x, 0), math.pi, zero(x))), out)
+
+
+@method
+def real(input: Tensor) -> Tensor:
+    """The tensor itself: Extempo has no complex tensors."""
+    return input
+
+
+conj, conj_physical, resolve_conj, resolve_neg = real, real, real, real
+for _name in ("conj", "conj_physical", "conj_physical_", "resolve_conj", "resolve_neg"):
+    method(real, _name)
 
 
 @method
@@ -522,6 +662,8 @@ for _op, _name in (
 ):
     for _fn, _prefix in zip(dunders(_op), ("", "r", "i"), strict=True):
         method(_fn, f"__{_prefix}{_name}__")
+method(lambda self, exponent: pow(self, exponent), "__pow__")
+method(TensorMethods.__rtruediv__, "__rdiv__")
 method(neg, "__neg__")
 method(abs, "__abs__")
 

@@ -11,6 +11,7 @@ from .. import ops
 from .._methods import method
 from .._tensor import Tensor, apply
 from ..op import Elementwise, Refuse, Rng, Sample, samples_binary, samples_unary
+from ..types import bool_
 from .define import Operand, binary, dunders, unary
 
 __all__ = [
@@ -262,15 +263,12 @@ def isclose(
     input: Tensor, other: Operand, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:
     """|input - other| <= atol + rtol * |other|, or equal."""
-    close = eq(input, other)
-    if isinstance(other, Tensor) and (input.is_floating_point() or other.is_floating_point()) or isinstance(other, float):
-        near = le(ops.abs(input - other), atol + rtol * ops.abs(ops.as_tensor(other)))
-        both_finite = logical_and(isfinite(ops.as_tensor(input)), isfinite(ops.as_tensor(other)))
-        close = logical_or(close, logical_and(near, both_finite))
-        if equal_nan:
-            close = logical_or(close, logical_and(isnan(ops.as_tensor(input)), isnan(ops.as_tensor(other))))
-    elif rtol or atol:
-        close = logical_or(close, le(ops.abs(input - other), atol + rtol * ops.abs(ops.as_tensor(other))))
+    a, b = (x.long() if x.dtype is bool_ else x for x in (ops.as_tensor(input), ops.as_tensor(other)))
+    near = le(ops.abs(a - b), atol + rtol * ops.abs(b))
+    # An infinite `other` allows any distance: only the same infinity is close to it.
+    close = logical_or(eq(a, b), logical_and(near, isfinite(b)))
+    if equal_nan:
+        close = logical_or(close, logical_and(isnan(a), isnan(b)))
     return close
 
 

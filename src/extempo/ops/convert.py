@@ -9,6 +9,8 @@ import numpy as np
 from .._methods import TensorMethods, method
 from .._tensor import Tensor, apply, write
 from ..errors import DtypeError, ShapeError, UnsupportedError
+from ..placement import CPU, require_cpu
+from ..placement import device as Device
 from ..storage import Storage
 from ..types import (
     TensorType,
@@ -30,40 +32,11 @@ from ..types import (
     uint8,
 )
 from .arithmetic import Cast
-from .creation import Clone, Copy, check_device
+from .creation import Arrange, Clone, Copy
+check_device = lambda d: None
 from .view import AliasOf, as_shape
 
 __all__ = ["can_cast", "is_floating_point", "is_nonzero", "is_tensor", "numel", "promote_types", "result_type"]
-
-
-class Device:
-    """Where a tensor lives: always the CPU."""
-
-    def __init__(self, type: Any = "cpu", index: int | None = None) -> None:
-        check_device(type)
-        self.type = "cpu"
-        self.index = index
-
-    def __repr__(self) -> str:
-        return "device(type='cpu')"
-
-    def __str__(self) -> str:
-        return "cpu"
-
-    def __eq__(self, other: object) -> bool:
-        return str(other).split(":")[0] == "cpu"
-
-    def __hash__(self) -> int:
-        return hash("cpu")
-
-    def __enter__(self) -> Device:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        return None
-
-
-_CPU = Device()
 
 
 def _cast(x: Tensor, d: dtype) -> Tensor:
@@ -74,7 +47,7 @@ def _cast(x: Tensor, d: dtype) -> Tensor:
 def to(input: Tensor, *args: Any, copy: bool = False, **kwargs: Any) -> Tensor:
     """The tensor in another dtype, as in `x.to(ex.float64)`, `x.to("cpu")`, `x.to(other)`."""
     d: dtype | None = kwargs.pop("dtype", None)
-    check_device(kwargs.pop("device", None))
+    require_cpu(kwargs.pop("device", None), "to")
     other = kwargs.pop("other", None)
     for ignored in ("non_blocking", "memory_format"):
         kwargs.pop(ignored, None)
@@ -86,7 +59,7 @@ def to(input: Tensor, *args: Any, copy: bool = False, **kwargs: Any) -> Tensor:
         elif isinstance(a, dtype) or (isinstance(a, type) and a in (float, int, bool)):
             d = as_dtype(a)
         elif isinstance(a, str | Device):
-            check_device(a)
+            require_cpu(a, "to")
         elif a is not None and not isinstance(a, bool):
             raise DtypeError(f"to: expected a dtype, a device or a tensor, got {a!r}")
     result = input if d is None else _cast(input, as_dtype(d))
@@ -156,14 +129,7 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
     """The tensor with its elements in row-major order; a copy only where needed."""
     if input._array is None or input._array.flags.c_contiguous:
         return input
-    return apply(Contiguous, (input,))
-
-
-class Contiguous(Clone):
-    """A row-major copy."""
-
-    name = "contiguous"
-    numpy = staticmethod(lambda x: np.array(x, order="C", copy=True))
+    return apply(Arrange, (input,), {"order": tuple(range(input.ndim))})
 
 
 @method
@@ -357,7 +323,7 @@ def can_cast(from_: dtype, to: dtype) -> bool:
 
 
 for _property, _value in (
-    ("device", _CPU), ("is_cuda", False), ("is_sparse", False), ("is_quantized", False), ("is_meta", False), ("is_mps", False),
+    ("device", CPU), ("is_cuda", False), ("is_sparse", False), ("is_quantized", False), ("is_meta", False), ("is_mps", False),
     ("is_nested", False), ("layout", "strided"), ("names", None), ("is_cpu", True),
 ):
     setattr(TensorMethods, _property, property(lambda self, value=_value: value))

@@ -1,22 +1,124 @@
-"""Tensors from nothing, from Python, from NumPy."""
+"""Tensors from nothing, from Python, from NumPy.
+
+Factories fill memory of the pool directly: what they make depends on their arguments alone, so there is nothing to
+record, and to a graph they are constants.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, TypedDict, Unpack
 
+import ml_dtypes
 import numpy as np
 
+from .. import dlpack
 from .._methods import method
-from .._tensor import Tensor, apply, from_array, wrap
+from .._tensor import Tensor, apply, from_array, quietly, wrap
 from ..errors import DtypeError, ShapeError, UnsupportedError
-from ..op import Elementwise, Rng, Sample, samples_unary
-from ..storage import POOL
-from ..types import Number, TensorType, as_dtype, bool_, dtype, from_numpy_dtype, get_default_dtype, int64
+from ..op import Elementwise, Rng, Sample, Signature, samples_unary
+from ..placement import memory_order, require_cpu, require_strided
+from ..storage import POOL, Array
+from ..types import (
+    Number,
+    Size,
+    TensorType,
+    as_dtype,
+    bool_,
+    dtype,
+    from_numpy_dtype,
+    get_default_dtype,
+    int64,
+    normalize_dim,
+    promote_types,
+)
 from .define import deliver
-from .view import as_shape
+from .view import as_shape, strided
 
-__all__ = ["as_tensor", "clone", "empty", "from_numpy", "full", "ones", "ones_like", "tensor", "zeros", "zeros_like"]
+__all__ = [
+    "arange",
+    "as_tensor",
+    "asarray",
+    "clone",
+    "empty",
+    "empty_like",
+    "empty_permuted",
+    "empty_strided",
+    "eye",
+    "from_dlpack",
+    "from_numpy",
+    "frombuffer",
+    "full",
+    "full_like",
+    "linspace",
+    "logspace",
+    "ones",
+    "ones_like",
+    "scalar_tensor",
+    "tensor",
+    "zeros",
+    "zeros_like",
+]
+
+
+class Options(TypedDict, total=False):
+    """What every factory takes besides sizes."""
+
+    dtype: Any
+    layout: Any
+    device: Any
+    requires_grad: bool
+    pin_memory: bool
+
+
+class NamedSize(Options, total=False):
+    """Sizes can also be given by name."""
+
+    size: Any
+
+
+class LikeOptions(Options, total=False):
+    """What a factory takes that follows another tensor, or that lays out memory."""
+
+    memory_format: Any
+
+
+def read_options(op: str, options: Any, default: dtype | None = None) -> dtype:
+    """The dtype asked for, after a look at everything else that was asked for."""
+    if not options:
+        return default or get_default_dtype()
+    unknown = options.keys() - LikeOptions.__annotations__.keys()  # includes those it inherits
+    if unknown:
+        raise DtypeError(f"{op}: unknown arguments {', '.join(sorted(unknown))}")
+    require_cpu(options.get("device"), op)
+    require_strided(options.get("layout"), op)
+    wanted = options.get("dtype")
+    return as_dtype(wanted) if wanted is not None else default or get_default_dtype()
+
+
+def finish(made: Tensor, options: Any, out: Tensor | None = None) -> Tensor:
+    """The new tensor as it was asked for: in `out`, requiring grad."""
+    if out is not None:
+        made = deliver(made, out)
+    return made.requires_grad_() if options.get("requires_grad") else made
+
+
+def sizes(op: str, positional: tuple[Any, ...], size: Any) -> tuple[int, ...]:
+    """A shape given as `f(2, 3)`, `f((2, 3))` or `f(size=(2, 3))`."""
+    if size is not None:
+        if positional:
+            raise DtypeError(f"{op}: sizes are given twice, {positional} and size={size}")
+        positional = (size,)
+    elif not positional:
+        raise DtypeError(f"{op}: expected a size, such as {op}(2, 3), or {op}(()) for a 0-dim tensor")
+    shape = as_shape(positional, op)
+    if any(s < 0 for s in shape):
+        raise ShapeError(f"{op}: sizes must not be negative, got {shape}")
+    return shape
+
+
+# ---- copies
 
 
 class Clone(Elementwise):
@@ -52,175 +154,515 @@ class Copy(Elementwise):
         yield Sample(rng.normal(size=(3,)), 2.0)
 
 
+class Arrange(Elementwise):
+    """A copy whose elements lie in memory without gaps, the dimensions in `order` from the slowest to the fastest."""
+
+    quiet = True
+    saves = ("",)
+
+    @classmethod
+    def infer(cls, *types: Any, order: tuple[int, ...]) -> TensorType:  # type: ignore[override] # its one attribute
+        return types[0]
+
+    @classmethod
+    def signature(cls, types: tuple[Any, ...], attrs: dict[str, Any]) -> Signature:
+        return Signature(types[0], None)
+
+    @staticmethod
+    def numpy(x: Array, *, order: tuple[int, ...]) -> Array:
+        return np.array(x.transpose(order), order="C", copy=True).transpose(np.argsort(order))
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, x: Any, *, order: tuple[int, ...]) -> tuple[Any, ...]:
+        return (g,)
+
+    @staticmethod
+    def batch(size: int, x: Any, *, order: tuple[int, ...]) -> Any:
+        return apply(Arrange, (x,), {"order": (0, *(d + 1 for d in order))})
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(2, 3, 4)), order=(0, 1, 2))
+        yield Sample(rng.normal(size=(2, 3, 4, 5)), order=(0, 2, 3, 1))
+        yield Sample(rng.normal(size=()), order=())
+
+
 @method
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     """A copy with memory of its own, inside the graph."""
-    return apply(Clone, (input,))
+    order = memory_order(memory_format, input.ndim, "clone")
+    return apply(Clone, (input,)) if order is None else apply(Arrange, (input,), {"order": order})
 
 
-def check_device(device: Any) -> None:
-    """Accept what means the CPU; say why anything else is not there."""
-    if device is None:
-        return
-    name = str(getattr(device, "type", device)).split(":")[0]
-    if name not in ("cpu", "meta"):
-        raise UnsupportedError(f"device {str(device)!r}: Extempo runs on the CPU; leave device out or use 'cpu'")
+# ---- memory
 
 
-def legacy_tensor(data: tuple[Any, ...]) -> Tensor:
-    """What `ex.Tensor(...)` means: sizes for ints, values for anything else, always the default dtype."""
-    if len(data) == 1 and not isinstance(data[0], int):
-        values = data[0]
-        return values.to(get_default_dtype()) if isinstance(values, Tensor) else tensor(values, dtype=get_default_dtype())
-    return empty(*data)
+def allocate(shape: tuple[int, ...], d: dtype, order: tuple[int, ...] | None = None) -> Tensor:
+    """A tensor on memory of the pool, with arbitrary values, its dimensions in memory in the order given."""
+    type_ = TensorType(shape, d)
+    if order is None:
+        storage = POOL.allocate(type_)
+        array = storage.array
+    else:
+        storage = POOL.allocate(TensorType(tuple(shape[i] for i in order), d))
+        array = storage.array.transpose(np.argsort(order))
+    made = wrap(array, type_)
+    made._storage = storage
+    return made
 
 
-def _as_array(data: Any, d: dtype | None) -> Any:
-    """An array of the right dtype from Python numbers, nested sequences, arrays, tensors among them."""
-    if isinstance(data, np.ndarray | np.generic):
-        array = np.asarray(data)
-        return array if d is None else array.astype(d.numpy)
-    flat = _first_leaf(data)
-    if isinstance(flat, complex) and not isinstance(flat, float):
-        raise UnsupportedError("tensor: complex numbers are not part of Extempo; keep real and imaginary parts in a last dimension")
-    try:
-        array = np.array(_plain(data))
-    except ValueError:
-        raise ShapeError("tensor: the nested lists have different lengths; pad them, or make one tensor per row") from None
-    except OverflowError as error:
-        raise DtypeError(f"tensor: {error}") from None
-    if d is not None:
-        return array.astype(d.numpy)
-    if array.dtype.kind == "f" and not _holds_arrays(data):
-        return array.astype(get_default_dtype().numpy)
-    if array.size == 0 and array.dtype == np.float64:
-        return array.astype(get_default_dtype().numpy)
-    if array.dtype.kind in "OUSV":
-        raise DtypeError(f"tensor: expected numbers, got {type(flat).__name__}")
-    return array
+def filled(shape: tuple[int, ...], value: Any, d: dtype, order: tuple[int, ...] | None = None) -> Tensor:
+    """A tensor of one value, on memory of the pool."""
+    made = allocate(shape, d, order)
+    made._array.fill(value)
+    return made
 
 
-def _first_leaf(data: Any) -> Any:
-    while isinstance(data, list | tuple) and data:
-        data = data[0]
-    return data
+def order_like(input: Tensor, memory_format: Any, op: str) -> tuple[int, ...] | None:
+    """The order of dimensions in memory that a `_like` factory follows; None is row-major."""
+    wanted = memory_order(memory_format, input.ndim, op)
+    array = input._array
+    if wanted is not None or array is None or array.flags.c_contiguous or not array.size:
+        return wanted
+    return tuple(sorted(range(array.ndim), key=lambda d: -abs(array.strides[d])))
 
 
-def _holds_arrays(data: Any) -> bool:
-    return isinstance(_first_leaf(data), np.ndarray | np.generic | Tensor)
+def fit_number(value: Any, d: dtype, op: str) -> Any:
+    """A number as an element of dtype `d`; an error where it does not fit, as infinity for an integer."""
+    if isinstance(value, complex):
+        raise UnsupportedError(f"{op}: complex numbers are not part of Extempo; keep real and imaginary parts apart")
+    if not isinstance(value, bool | int | float | np.number | np.bool):
+        raise DtypeError(f"{op}: expected a number, got {type(value).__name__}")
+    if d.category == 0:
+        return bool(value)
+    info = np.iinfo(d.numpy) if d.category == 1 else ml_dtypes.finfo(d.numpy)
+    largest = info.max if d.category == 1 else float(info.max)
+    if d.is_floating_point:
+        fits = not math.isfinite(value) or abs(value) <= largest
+    else:  # what is negative wraps around in an unsigned type, as far as its size would fit
+        fits = math.isfinite(value) and (info.min or -largest) <= int(value) <= largest
+    if not fits:
+        raise DtypeError(f"{op}: {value} does not fit into {d}, whose largest value is {largest}; choose a wider dtype")
+    return float(value) if d.is_floating_point else np.asarray(int(value)).astype(d.numpy)
 
 
-def _plain(data: Any) -> Any:
-    if isinstance(data, Tensor):
-        return data.detach().numpy()
-    if isinstance(data, list | tuple):
-        return [_plain(x) for x in data]
-    return data
+# ---- from Python, NumPy and other libraries
 
 
-def tensor(
-    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
-) -> Tensor:
+def tensor(data: Any, **options: Unpack[Options]) -> Tensor:
     """A new tensor with a copy of the data: numbers, nested lists, arrays.
 
     >>> ex.tensor([[1, 2], [3, 4]]).shape
     extempo.Size([2, 2])
     """
-    check_device(device)
-    d = None if dtype is None else as_dtype(dtype)
+    d = None if options.get("dtype") is None else as_dtype(options["dtype"])
+    if options:
+        read_options("tensor", options)
     if isinstance(data, Tensor):
-        made = wrap(data.detach()._values().astype((d or data.dtype).numpy), TensorType(data._type.shape, d or data.dtype))
+        array = data._values()
+        array = np.array(array) if d is None or d is data.dtype else quietly(array.astype, d.numpy)
     else:
-        made = from_array(np.array(_as_array(data, d), copy=True))
-    return made.requires_grad_() if requires_grad else made
+        array = as_array(data, d)
+        if array is data or array.base is not None or not array.flags.writeable:
+            array = np.array(array)
+    return finish(from_array(array), options)
+
+
+def as_array(data: Any, d: dtype | None) -> Array:
+    """An array of a dtype that tensors have, from Python numbers, nested sequences, arrays, and tensors among them."""
+    if isinstance(data, list | tuple | bool | int | float | range) and not isinstance(data, np.generic):
+        return _from_python(data, d)
+    if isinstance(data, complex):
+        raise UnsupportedError("tensor: complex numbers are not part of Extempo; keep real and imaginary parts apart")
+    if not isinstance(data, np.ndarray):
+        if isinstance(data, str | bytes) or not (hasattr(data, "__array__") or hasattr(data, "__array_interface__")):
+            if isinstance(data, Sequence) and not isinstance(data, str | bytes):
+                return _from_python(list(data), d)
+            raise DtypeError(f"tensor: expected numbers, nested lists or an array, got {type(data).__name__}")
+        data = np.asarray(data)
+    if d is None:
+        from_numpy_dtype(data.dtype)
+        return data
+    if data.dtype.kind in "OUSVcMm":
+        from_numpy_dtype(data.dtype)
+    return data if data.dtype == d.numpy else quietly(data.astype, d.numpy)
+
+
+def _from_python(data: Any, d: dtype | None) -> Array:
+    kinds = _leaf_types(data)
+    if not kinds <= _PLAIN:
+        data = _plain(data)
+    try:
+        array = np.array(data)
+    except ValueError:
+        raise ShapeError("tensor: the nested lists have different lengths; pad them, or make one tensor per row") from None
+    if array.dtype.kind == "O" or array.dtype == np.uint64:
+        if all(issubclass(k, _NUMERIC) for k in kinds):
+            raise DtypeError("tensor: an integer does not fit into int64; pass a float, or dtype=ex.float64")
+        if any(issubclass(k, list | tuple) for k in kinds):
+            raise ShapeError("tensor: the nested lists have different depths; pad them, or make one tensor per row")
+    if array.dtype.kind in "OUSVc":
+        strange = next((k for k in kinds if not issubclass(k, (*_NUMERIC, np.ndarray, Tensor))), object)
+        if array.dtype.kind == "c":
+            raise UnsupportedError("tensor: complex numbers are not part of Extempo; keep real and imaginary parts apart")
+        raise DtypeError(f"tensor: expected numbers, got {strange.__name__}")
+    if d is not None:
+        _require_fit(array, d)
+        return quietly(array.astype, d.numpy)
+    if not array.size and array.dtype == np.float64:
+        return array.astype(get_default_dtype().numpy)
+    if kinds <= _PLAIN:
+        return quietly(array.astype, get_default_dtype().numpy) if array.dtype.kind == "f" else array
+    return quietly(array.astype, _promoted(data, kinds).numpy)
+
+
+_PLAIN = {bool, int, float}
+_NUMERIC = (bool, int, float, np.number, np.bool)
+
+
+def _leaf_types(data: Any) -> set[type]:
+    """The types of all that is not a list or tuple."""
+    if not isinstance(data, list | tuple):
+        return {type(data)}
+    kinds = set(map(type, data))
+    if kinds & {list, tuple} or not kinds <= _PLAIN:
+        return set().union(*map(_leaf_types, data)) if kinds else set()
+    return kinds
+
+
+def _plain(data: Any) -> Any:
+    """Tensors and ranges among the data as what NumPy knows."""
+    if isinstance(data, Tensor):
+        return data._values()
+    if isinstance(data, range):
+        return list(data)
+    return [_plain(x) for x in data] if isinstance(data, list | tuple) else data
+
+
+def _promoted(data: Any, kinds: set[type]) -> dtype:
+    """The dtype of a mixture of Python numbers, NumPy scalars and tensors: the default stands for Python's floats."""
+    if not isinstance(data, list | tuple):
+        weak = {bool: bool_, int: int64, float: get_default_dtype()}.get(type(data))
+        return weak or from_numpy_dtype(np.asarray(data).dtype)
+    found = bool_
+    for x in data:
+        found = promote_types(found, _promoted(x, kinds))
+    return found
+
+
+def _require_fit(array: Array, d: dtype) -> None:
+    """PyTorch refuses Python numbers that an integer dtype cannot hold; floats become infinite quietly."""
+    if d.category == 1 and array.size and array.dtype.kind != "b":
+        fit_number(array.min().item(), d, "tensor")
+        fit_number(array.max().item(), d, "tensor")
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """The data as a tensor, sharing memory where it can."""
-    check_device(device)
+    require_cpu(device, "as_tensor")
     d = None if dtype is None else as_dtype(dtype)
     if isinstance(data, Tensor):
         return data if d is None or data.dtype is d else data.to(d)
-    if isinstance(data, np.ndarray) and (d is None or from_numpy_dtype(data.dtype) is d):
-        return from_array(data)
-    return tensor(data, dtype=d)
+    return from_array(as_array(data, d))
 
 
-def from_numpy(array: Any) -> Tensor:
-    """A tensor that shares memory with the NumPy array: writing to one changes the other."""
-    if not isinstance(array, np.ndarray):
-        raise DtypeError(f"from_numpy: expected a NumPy array, got {type(array).__name__}; use ex.tensor(...)")
-    return from_array(array)
-
-
-def _new(shape: tuple[int, ...], d: dtype) -> Tensor:
-    if any(s < 0 for s in shape):
-        raise ShapeError(f"sizes must not be negative, got {shape}")
-    type_ = TensorType(shape, d)
-    storage = POOL.allocate(type_)
-    made = wrap(storage.array, type_)
-    made._storage = storage
-    return made
-
-
-def filled(shape: tuple[int, ...], value: Number, d: dtype, requires_grad: bool = False) -> Tensor:
-    """A tensor of one value, on memory of the pool."""
-    made = _new(shape, d)
-    made._array.fill(value)
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+) -> Tensor:
+    """The object as a tensor: `copy=None` copies where it must, True always, False never (an error where it must)."""
+    require_cpu(device, "asarray")
+    source = obj
+    if not isinstance(obj, Tensor | np.ndarray) and hasattr(obj, "__dlpack__"):
+        source = from_dlpack(obj)
+    made = as_tensor(source, dtype)
+    if isinstance(source, Tensor):
+        made = made.detach()
+        shared = made._array is source._array
+    else:
+        shared = isinstance(source, np.ndarray) and np.may_share_memory(made._array, source)
+    if copy is False and not shared:
+        raise ShapeError(f"asarray: {type(obj).__name__} cannot become this tensor without a copy; leave copy=False out")
+    if copy and shared:
+        made = made.clone()
     return made.requires_grad_() if requires_grad else made
 
 
-def _options(dtype: Any, device: Any) -> dtype:
-    check_device(device)
-    return get_default_dtype() if dtype is None else as_dtype(dtype)
+def from_numpy(ndarray: Any) -> Tensor:
+    """A tensor that shares memory with the NumPy array: writing to one changes the other."""
+    if not isinstance(ndarray, np.ndarray):
+        raise DtypeError(f"from_numpy: expected a NumPy array, got {type(ndarray).__name__}; use ex.tensor(...)")
+    if not ndarray.dtype.isnative:
+        raise DtypeError(f"from_numpy: {ndarray.dtype} has the bytes of its elements in foreign order; use ex.tensor(...)")
+    return from_array(ndarray)
+
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor on the memory of another library's tensor (PyTorch, JAX, NumPy, ...), through DLPack."""
+    require_cpu(device, "from_dlpack")
+    return from_array(dlpack.take(ext_tensor, copy))
+
+
+def frombuffer(
+    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """A 1-dim tensor on the memory of anything with a buffer: bytes (read-only), bytearray, mmap, array."""
+    d = as_dtype(dtype)
+    size = memoryview(buffer).nbytes
+    if not 0 <= offset < size:
+        raise ShapeError(f"frombuffer: offset {offset} lies outside of the buffer of {size} bytes")
+    if count == 0 or count < -1:
+        raise ShapeError(f"frombuffer: count must be positive, or -1 for all that is there, got {count}")
+    if count < 0 and (size - offset) % d.itemsize:
+        raise ShapeError(
+            f"frombuffer: {size - offset} bytes are no whole number of {d} elements of {d.itemsize} bytes; pass count"
+        )
+    if count > 0 and offset + count * d.itemsize > size:
+        raise ShapeError(f"frombuffer: {count} {d} elements from byte {offset} on exceed the buffer of {size} bytes")
+    made = from_array(np.frombuffer(buffer, d.numpy, count, offset))
+    return made.requires_grad_() if requires_grad else made
+
+
+def scalar_tensor(s: Any, **options: Unpack[Options]) -> Tensor:
+    """A 0-dim tensor of the number, in the default dtype unless another is given."""
+    return full((), s, **({"dtype": get_default_dtype()} | options))  # type: ignore[misc] # a union of two Options
+
+
+def legacy_tensor(data: tuple[Any, ...], d: dtype | None = None) -> Tensor:
+    """What `ex.Tensor(...)` and `ex.LongTensor(...)` mean: sizes for ints, values for a sequence."""
+    d = d or get_default_dtype()
+    if not data:
+        return allocate((0,), d)
+    if len(data) > 1 or isinstance(data[0], int | Size):
+        return allocate(sizes("Tensor", data, None), d)
+    (values,) = data
+    if isinstance(values, Tensor):
+        if values.dtype is not d:
+            raise DtypeError(f"Tensor: expected a tensor of {d}, got {values.dtype}; use x.to({str(d).replace('extempo', 'ex')})")
+        return values.detach()
+    if isinstance(values, float | str) or not (isinstance(values, Sequence) or hasattr(values, "__array__")):
+        raise DtypeError(f"Tensor: expected sizes or a sequence of values, got {values!r}; use ex.tensor(...)")
+    return from_array(as_array(values, d))
+
+
+# ---- of one value
 
 
 def empty(
-    *size: Any, out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, **ignored: Any
+    *size: Any, out: Tensor | None = None, memory_format: Any = None, **options: Unpack[NamedSize]
 ) -> Tensor:
     """A tensor whose values are arbitrary."""
-    made = _new(as_shape(size, "empty"), _options(dtype, device))
-    return deliver(made.requires_grad_() if requires_grad else made, out)
+    shape = sizes("empty", size, options.pop("size", None))
+    d = read_options("empty", options)
+    return finish(allocate(shape, d, memory_order(memory_format, len(shape), "empty")), options, out)
 
 
-def zeros(
-    *size: Any, out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, **ignored: Any
-) -> Tensor:
+def zeros(*size: Any, out: Tensor | None = None, **options: Unpack[NamedSize]) -> Tensor:
     """A tensor of zeros."""
-    return deliver(filled(as_shape(size, "zeros"), 0, _options(dtype, device), requires_grad), out)
+    shape = sizes("zeros", size, options.pop("size", None))
+    return finish(filled(shape, 0, read_options("zeros", options)), options, out)
 
 
-def ones(
-    *size: Any, out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, **ignored: Any
-) -> Tensor:
+def ones(*size: Any, out: Tensor | None = None, **options: Unpack[NamedSize]) -> Tensor:
     """A tensor of ones."""
-    return deliver(filled(as_shape(size, "ones"), 1, _options(dtype, device), requires_grad), out)
+    shape = sizes("ones", size, options.pop("size", None))
+    return finish(filled(shape, 1, read_options("ones", options)), options, out)
 
 
-def full(
-    size: Any,
-    fill_value: Number | Tensor,
-    *,
-    out: Tensor | None = None,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    **ignored: Any,
-) -> Tensor:
+def full(size: Any, fill_value: Number | Tensor, *, out: Tensor | None = None, **options: Unpack[Options]) -> Tensor:
     """A tensor of one value; its dtype follows the value unless given."""
-    check_device(device)
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    kind = bool_ if isinstance(value, bool) else int64 if isinstance(value, int) else get_default_dtype()
-    return deliver(filled(as_shape((size,), "full"), value, kind if dtype is None else as_dtype(dtype), requires_grad), out)
+    natural = bool_ if isinstance(value, bool) else int64 if isinstance(value, int) else get_default_dtype()
+    d = read_options("full", options, out.dtype if out is not None else natural)
+    return finish(filled(sizes("full", (size,), None), fit_number(value, d, "full"), d), options, out)
 
 
-def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **ignored: Any) -> Tensor:
-    """Zeros in the shape and dtype of `input`."""
-    check_device(device)
-    return filled(input._type.shape, 0, input.dtype if dtype is None else as_dtype(dtype), requires_grad)
+def _like(op: str, input: Tensor, options: Any) -> tuple[tuple[int, ...], dtype, tuple[int, ...] | None]:
+    d = read_options(op, options, input._type.dtype)
+    return input._type.shape, d, order_like(input, options.get("memory_format"), op)
 
 
-def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **ignored: Any) -> Tensor:
-    """Ones in the shape and dtype of `input`."""
-    check_device(device)
-    return filled(input._type.shape, 1, input.dtype if dtype is None else as_dtype(dtype), requires_grad)
+def empty_like(input: Tensor, **options: Unpack[LikeOptions]) -> Tensor:
+    """A tensor of arbitrary values in the shape, dtype and memory order of `input`."""
+    return finish(allocate(*_like("empty_like", input, options)), options)
+
+
+def zeros_like(input: Tensor, *, out: Tensor | None = None, **options: Unpack[LikeOptions]) -> Tensor:
+    """Zeros in the shape, dtype and memory order of `input`."""
+    shape, d, order = _like("zeros_like", input, options)
+    return finish(filled(shape, 0, d, order), options, out)
+
+
+def ones_like(input: Tensor, *, out: Tensor | None = None, **options: Unpack[LikeOptions]) -> Tensor:
+    """Ones in the shape, dtype and memory order of `input`."""
+    shape, d, order = _like("ones_like", input, options)
+    return finish(filled(shape, 1, d, order), options, out)
+
+
+def full_like(input: Tensor, fill_value: Number | Tensor, **options: Unpack[LikeOptions]) -> Tensor:
+    """One value in the shape, dtype and memory order of `input`."""
+    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    shape, d, order = _like("full_like", input, options)
+    return finish(filled(shape, fit_number(value, d, "full_like"), d, order), options)
+
+
+def _with_own_dtype(input: Tensor, options: Any) -> Any:
+    return options if options.get("dtype") is not None else {**options, "dtype": input._type.dtype}
+
+
+@method
+def new_empty(input: Tensor, *size: Any, **options: Unpack[NamedSize]) -> Tensor:
+    """A tensor of arbitrary values in the dtype of this one."""
+    return empty(*size, **_with_own_dtype(input, options))
+
+
+@method
+def new_zeros(input: Tensor, *size: Any, **options: Unpack[NamedSize]) -> Tensor:
+    """Zeros in the dtype of this tensor."""
+    return zeros(*size, **_with_own_dtype(input, options))
+
+
+@method
+def new_ones(input: Tensor, *size: Any, **options: Unpack[NamedSize]) -> Tensor:
+    """Ones in the dtype of this tensor."""
+    return ones(*size, **_with_own_dtype(input, options))
+
+
+@method
+def new_full(input: Tensor, size: Any, fill_value: Number | Tensor, **options: Unpack[Options]) -> Tensor:
+    """One value in the dtype of this tensor."""
+    return full(size, fill_value, **_with_own_dtype(input, options))
+
+
+@method
+def new_tensor(input: Tensor, data: Any, **options: Unpack[Options]) -> Tensor:
+    """A copy of the data in the dtype of this tensor."""
+    return tensor(data, **_with_own_dtype(input, options))
+
+
+@method
+def new_empty_strided(input: Tensor, size: Any, stride: Any, **options: Unpack[Options]) -> Tensor:
+    """A tensor of arbitrary values with these strides in the dtype of this one."""
+    return empty_strided(size, stride, **_with_own_dtype(input, options))
+
+
+def _new_of_type(input: Tensor, *data: Any) -> Tensor:
+    """`ex.Tensor(...)` in the dtype of this tensor."""
+    return legacy_tensor(data, input._type.dtype)
+
+
+method(_new_of_type, "new")
+
+
+# ---- of a given order in memory
+
+
+def empty_strided(size: Any, stride: Any, **options: Unpack[Options]) -> Tensor:
+    """A tensor of arbitrary values with these strides (in elements)."""
+    shape, steps = sizes("empty_strided", (size,), None), as_shape((stride,), "empty_strided")
+    if len(shape) != len(steps):
+        raise ShapeError(f"empty_strided: expected one stride for each size, got sizes {shape} and strides {steps}")
+    if any(step < 0 for step in steps):
+        raise ShapeError(f"empty_strided: strides must not be negative, got {steps}")
+    d = read_options("empty_strided", options)
+    n_elements = 1 + sum((n - 1) * step for n, step in zip(shape, steps, strict=True)) if 0 not in shape else 0
+    storage = POOL.allocate(TensorType((n_elements,), d))
+    made = wrap(strided(storage.array, shape, tuple(step * d.itemsize for step in steps)), TensorType(shape, d))
+    made._storage = storage
+    return finish(made, options)
+
+
+def empty_permuted(size: Any, physical_layout: Sequence[int], **options: Unpack[Options]) -> Tensor:
+    """A tensor of arbitrary values whose dimensions lie in memory in this order, from the slowest to the fastest."""
+    shape = sizes("empty_permuted", (size,), None)
+    order = tuple(normalize_dim(d, len(shape), "empty_permuted") for d in physical_layout)
+    if sorted(order) != list(range(len(shape))):
+        raise ShapeError(f"empty_permuted: {tuple(physical_layout)} does not name each of {len(shape)} dimensions once")
+    return finish(allocate(shape, read_options("empty_permuted", options), order), options)
+
+
+# ---- number sequences
+
+
+def _number(value: Any, op: str) -> Any:
+    """A start, end or step: a number, or a 0-dim tensor of one."""
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise ShapeError(f"{op}: expected a number or a 0-dim tensor, got shape {tuple(value.shape)}")
+        return value.item()
+    if isinstance(value, np.number | np.bool):
+        return value.item()
+    if not isinstance(value, int | float):
+        raise DtypeError(f"{op}: expected a number, got {type(value).__name__}")
+    return value
+
+
+_MISSING: Any = object()
+
+
+def arange(
+    start: Any = 0, end: Any = _MISSING, step: Any = 1, *, out: Tensor | None = None, **options: Unpack[Options]
+) -> Tensor:
+    """start, start + step, ... up to but without `end`; `arange(end)` starts at 0.
+
+    >>> ex.arange(2, 10, 3)
+    tensor([2, 5, 8])
+    """
+    if end is _MISSING:
+        start, end = 0, start
+    first, last, stride = (_number(v, "arange") for v in (start, end, step))
+    all_whole = all(isinstance(v, int) for v in (first, last, stride))
+    d = read_options("arange", options, out.dtype if out is not None else int64 if all_whole else get_default_dtype())
+    if d is bool_:
+        raise DtypeError("arange: a range has no bools; use ex.arange(...).bool()")
+    if not (math.isfinite(first) and math.isfinite(last)):
+        raise ShapeError(f"arange: expected finite bounds, got {first} and {last}")
+    if d.category == 1:
+        first, stride = int(first), int(stride)
+        last = int(last) if d is int64 else last
+    if stride == 0:
+        raise ShapeError("arange: step must not be 0")
+    if (last - first) * stride < 0:
+        raise ShapeError(f"arange: no step of {stride} leads from {first} to {last}; is the sign of step right?")
+    whole = isinstance(last, int) and isinstance(first, int) and isinstance(stride, int)
+    n_elements = -((first - last) // stride) if whole else math.ceil((last - first) / stride)
+    if d.category == 1:
+        values = np.arange(n_elements, dtype=np.int64) * stride + first
+    else:
+        values = np.arange(n_elements) * float(stride) + float(first)
+    return finish(from_array(quietly(values.astype, d.numpy)), options, out)
+
+
+def linspace(start: Any, end: Any, steps: Any, *, out: Tensor | None = None, **options: Unpack[Options]) -> Tensor:
+    """`steps` numbers from `start` to `end`, both included, at equal distances."""
+    d = read_options("linspace", options, None if out is None else out.dtype)
+    values = _even_steps(_number(start, "linspace"), _number(end, "linspace"), steps, d, "linspace")
+    return finish(from_array(quietly(values.astype, d.numpy)), options, out)
+
+
+def logspace(
+    start: Any, end: Any, steps: Any, base: float = 10.0, *, out: Tensor | None = None, **options: Unpack[Options]
+) -> Tensor:
+    """`base` to the powers of `linspace(start, end, steps)`."""
+    d = read_options("logspace", options, None if out is None else out.dtype)
+    powers = _even_steps(_number(start, "logspace"), _number(end, "logspace"), steps, d, "logspace")
+    return finish(from_array(quietly(lambda: np.power(float(base), powers).astype(d.numpy))), options, out)
+
+
+def _even_steps(start: Any, end: Any, steps: Any, d: dtype, op: str) -> Array:
+    """The steps in float64, from both ends towards the middle, so that both ends are exact."""
+    n_steps = as_shape((steps,), op)[0]
+    if n_steps < 0:
+        raise ShapeError(f"{op}: the number of steps must not be negative, got {n_steps}")
+    if d.category == 1:
+        start, end = int(start), int(end)
+    at = np.arange(n_steps, dtype=np.float64)
+    step = (end - start) / (n_steps - 1) if n_steps > 1 else 0.0
+    return np.where(at < n_steps // 2 + n_steps % 2, start + step * at, end - step * (n_steps - 1 - at))
+
+
+def eye(n: int, m: int | None = None, *, out: Tensor | None = None, **options: Unpack[Options]) -> Tensor:
+    """The n x m matrix (n x n without m) with ones on its diagonal and zeros elsewhere."""
+    shape = sizes("eye", (n, n if m is None else m), None)
+    made = filled(shape, 0, read_options("eye", options, None if out is None else out.dtype))
+    np.fill_diagonal(made._array, 1)
+    return finish(made, options, out)

@@ -157,14 +157,13 @@ class Linear(Op):
             )
         if x.shape[-1] != weight.shape[-1]:
             raise ShapeError(_linear_message(x.shape, weight.shape))
+        result = TensorType((*x.shape[:-1], *weight.shape[:-1]), x.dtype)
         if isinstance(bias, TensorType):
             if bias.dtype is not x.dtype:
                 raise DtypeError(f"linear: input is {x.dtype}, bias {bias.dtype}; convert one with .to(...)")
-            if bias.shape not in ((), (1,), weight.shape[:-1]):
-                raise ShapeError(f"linear: expected a bias of shape {weight.shape[:-1]}, got {bias.shape}")
-            if bias.shape == (1,) and weight.ndim == 1:
-                return TensorType((*x.shape[:-1], 1) if x.ndim == 1 else x.shape[:-1], x.dtype)
-        return TensorType((*x.shape[:-1], *weight.shape[:-1]), x.dtype)
+            if not ops.broadcastable(bias.shape, result.shape):
+                raise ShapeError(f"linear: weight {weight.shape} needs a bias of shape {weight.shape[:-1]}, got {bias.shape}")
+        return result
 
     @staticmethod
     def numpy(x: Array, weight: Array, bias: Any) -> Any:

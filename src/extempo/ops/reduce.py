@@ -1,12 +1,14 @@
-"""Many elements become one: sums, means, products, extremes, truth.
+"""Many elements become one: sums, products, means, extremes and where they are, truth.
 
-Attributes of every reduction: `dim`, sorted and distinct, and `keepdim`. Half precision adds up in float32.
+Attributes of every reduction: `dim`, sorted and distinct, and `keepdim`. Half precision adds up in float32. Sums are
+NumPy's pairwise ones, so the order of summation follows from the sizes alone.
 """
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,18 +16,41 @@ from .. import ops
 from .._methods import method
 from .._tensor import Tensor, apply
 from ..errors import DtypeError, ShapeError
-from ..op import Reduction, Rng, Sample
+from ..op import Op, Reduction, Refuse, Rng, Sample
 from ..storage import Array
-from ..types import TensorType, as_dtype, count, dtype, int64, normalize_dims
+from ..types import TensorType, as_dtype, bool_, count, dtype, int64, normalize_dim, normalize_dims, uint8
 
 __all__ = [
+    "all",
     "amax",
     "amin",
+    "aminmax",
+    "any",
+    "argmax",
+    "argmin",
+    "count_nonzero",
+    "max",
     "mean",
+    "min",
+    "prod",
     "sum",
 ]
 
 Dims = int | Sequence[int] | None
+
+
+class ValuesIndices(NamedTuple):
+    """What was chosen along a dimension, and where it was."""
+
+    values: Tensor
+    indices: Tensor
+
+
+class MinMax(NamedTuple):
+    """The smallest and the largest element."""
+
+    min: Tensor
+    max: Tensor
 
 
 def reduced_shape(shape: tuple[int, ...], dim: tuple[int, ...], keepdim: bool) -> tuple[int, ...]:
@@ -50,31 +75,66 @@ def samples_reduction(rng: Rng) -> Iterator[Sample]:
 
 
 def wide(x: Array) -> Any:
-    """The dtype to add up in."""
+    """The dtype to add up in, None for the array's own."""
     return np.float32 if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else None
 
 
-class Sum(Reduction):
-    """The sum over dimensions; integers and bools give int64."""
-
-    saves = ("",)
+class _Adding(Reduction, abstract=True):
+    """A sum or product: integers and bools give int64."""
 
     @staticmethod
     def infer(x: TensorType, *, dim: tuple[int, ...], keepdim: bool) -> TensorType:
         return TensorType(reduced_shape(x.shape, dim, keepdim), x.dtype if x.dtype.is_floating_point else int64)
 
     @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield from samples_reduction(rng)
+        yield Sample(np.empty((0, 3)), dim=(0,), keepdim=False)
+        yield Sample(np.array([[2.0, 0.0, 3.0], [0.0, 0.0, 4.0]]), dim=(1,), keepdim=False)
+
+
+def sum_dtype(x: Array) -> Any:
+    """The dtype to add or multiply up in: int64 for integers and bools, float32 for half precision."""
+    return np.int64 if x.dtype.kind in "iub" else wide(x)
+
+
+class Sum(_Adding):
+    """The sum over dimensions; integers and bools give int64."""
+
+    saves = ("",)
+
+    @staticmethod
     def numpy(x: Array, *, dim: tuple[int, ...], keepdim: bool) -> Any:
-        return x.sum(axis=dim, keepdims=keepdim, dtype=wide(x) if x.dtype.kind not in "iub" else np.int64)
+        return x.sum(axis=dim, keepdims=keepdim, dtype=sum_dtype(x))
 
     @staticmethod
     def vjp(g: Tensor, y: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> tuple[Any, ...]:
         return (spread(g, x, dim, keepdim),)
 
+
+class Prod(_Adding):
+    """The product over dimensions; integers and bools give int64."""
+
+    saves = ("x",)
+
     @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield from samples_reduction(rng)
-        yield Sample(np.empty((0, 3)), dim=(0,), keepdim=False)
+    def numpy(x: Array, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+        return x.prod(axis=dim, keepdims=keepdim, dtype=sum_dtype(x))
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, x: Tensor, *, dim: tuple[int, ...], keepdim: bool) -> tuple[Any, ...]:
+        return (spread(g, x, dim, keepdim) * _product_of_others(x, dim),)
+
+
+def _product_of_others(x: Tensor, dim: tuple[int, ...]) -> Tensor:
+    """For each element the product of all others that it is reduced with; no division, so zeros are no exception."""
+    kept = tuple(d for d in range(x.ndim) if d not in dim)
+    order = (*kept, *dim)
+    moved = x.permute(order)
+    rows = moved.reshape(*(x.shape[d] for d in kept), count(x.shape[d] for d in dim))
+    before, after = (ops.product_before(rows, rows.ndim - 1, reverse=reverse) for reverse in (False, True))
+    back = sorted(range(x.ndim), key=order.__getitem__)
+    return (before * after).reshape(moved.shape).permute(back)
 
 
 class Mean(Reduction):
@@ -100,37 +160,130 @@ class Mean(Reduction):
     samples = staticmethod(samples_reduction)
 
 
-class _Extreme(Reduction, abstract=True):
-    """The largest or smallest element; equal ones share the gradient."""
+def check_not_empty(op: str, x: TensorType, dim: tuple[int, ...]) -> None:
+    """An extreme needs something to choose from."""
+    if builtins.any(x.shape[d] == 0 for d in dim):
+        raise ShapeError(
+            f"{op}: shape {x.shape} has no elements along dim {dim}, and so none to choose; reduce a dimension "
+            "that has some, or test x.numel() first"
+        )
+
+
+class Choice(Reduction, abstract=True):
+    """One of the elements is the result; all that equal it share the gradient."""
 
     saves = ("y x",)
     quiet = True
 
     @classmethod
     def infer(cls, x: TensorType, *, dim: tuple[int, ...], keepdim: bool) -> TensorType:
-        if any(x.shape[d] == 0 for d in dim):
-            raise ShapeError(f"{cls.__name__.lower()}: shape {x.shape} has no elements along dim {dim}, and so no extreme")
+        check_not_empty(cls.name, x, dim)
         return TensorType(reduced_shape(x.shape, dim, keepdim), x.dtype)
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor, *, dim: tuple[int, ...], keepdim: bool) -> tuple[Any, ...]:
-        best = ops.eq(spread(y, x, dim, keepdim), x)
-        share = best.to(g.dtype)
+        share = ops.eq(spread(y, x, dim, keepdim), x).to(g.dtype)
         return (spread(g / share.sum(dim, keepdim=keepdim), x, dim, keepdim) * share,)
 
     samples = staticmethod(samples_reduction)
 
 
-class Amax(_Extreme):
+class Amax(Choice):
     """The largest element over dimensions."""
 
     numpy = staticmethod(lambda x, *, dim, keepdim: np.max(x, axis=dim, keepdims=keepdim))
 
 
-class Amin(_Extreme):
+class Amin(Choice):
     """The smallest element over dimensions."""
 
     numpy = staticmethod(lambda x, *, dim, keepdim: np.min(x, axis=dim, keepdims=keepdim))
+
+
+class Place(Reduction, abstract=True):
+    """Where along one dimension the chosen element is; `dim` is empty for a 0-dim tensor."""
+
+    vjp = Refuse("an index is piecewise constant")
+    saves = ("",)
+    quiet = True
+
+    @classmethod
+    def infer(cls, x: TensorType, *, dim: tuple[int, ...], keepdim: bool) -> TensorType:
+        check_not_empty(cls.name, x, dim)
+        return TensorType(reduced_shape(x.shape, dim, keepdim), int64)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(2, 3, 4)), dim=(1,), keepdim=True)
+        yield Sample(rng.normal(size=(4, 3)).T, dim=(0,), keepdim=False)
+        yield Sample(rng.normal(size=()), dim=(), keepdim=False)
+        yield Sample(np.empty((0, 3)), dim=(1,), keepdim=False)
+
+
+def _place_kernel(find: Any) -> Any:
+    def kernel(x: Array, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+        if not dim:
+            return np.zeros((), np.int64)
+        return find(np.asarray(x, wide(x)), axis=dim[0], keepdims=keepdim)
+
+    return staticmethod(kernel)
+
+
+class Argmax(Place):
+    """Where the largest element is: the first of equal ones, or the first NaN."""
+
+    numpy = _place_kernel(np.argmax)
+
+
+class Argmin(Place):
+    """Where the smallest element is: the first of equal ones, or the first NaN."""
+
+    numpy = _place_kernel(np.argmin)
+
+
+class _Truth(Reduction, abstract=True):
+    """A question asked of many elements: bool, or uint8 for uint8."""
+
+    vjp = Refuse("the result is piecewise constant")
+    saves = ("",)
+    quiet = True
+
+    @staticmethod
+    def infer(x: TensorType, *, dim: tuple[int, ...], keepdim: bool) -> TensorType:
+        return TensorType(reduced_shape(x.shape, dim, keepdim), uint8 if x.dtype is uint8 else bool_)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.random((3, 4)) > 0.5, dim=(1,), keepdim=False)
+        yield Sample(rng.integers(0, 2, size=(2, 3, 4)), dim=(0, 2), keepdim=True)
+        yield Sample(rng.normal(size=()), dim=(), keepdim=False)
+        yield Sample(np.empty((0, 3)), dim=(0,), keepdim=False)
+
+
+class All(_Truth):
+    """Every element is nonzero."""
+
+    numpy = staticmethod(lambda x, *, dim, keepdim: np.all(x, axis=dim, keepdims=keepdim))
+
+
+class Any_(_Truth):
+    """Some element is nonzero."""
+
+    name = "any"
+    numpy = staticmethod(lambda x, *, dim, keepdim: np.any(x, axis=dim, keepdims=keepdim))
+
+
+# ---- functions
+
+
+def _reduce(
+    op: type[Reduction], input: Tensor, dim: Dims, keepdim: bool, out: Tensor | None, dtype: dtype | None = None
+) -> Tensor:
+    attrs = {"dim": normalize_dims(dim, input.ndim, op.name), "keepdim": keepdim}
+    if dtype is None:
+        return ops.deliver(apply(op, (input,), attrs), out)
+    wanted = as_dtype(dtype)
+    return ops.deliver(apply(op, (input.to(wanted),), attrs).to(wanted), out)
 
 
 @method
@@ -138,10 +291,15 @@ def sum(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
     """The sum of all elements, or over the dimensions in `dim`."""
-    if dtype is not None:
-        input = input.to(as_dtype(dtype))
-    dims = normalize_dims(dim, input.ndim, "sum")
-    return ops.deliver(apply(Sum, (input,), {"dim": dims, "keepdim": keepdim}), out)
+    return _reduce(Sum, input, dim, keepdim, out, dtype)
+
+
+@method
+def prod(
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
+) -> Tensor:
+    """The product of all elements, or along one dimension."""
+    return _reduce(Prod, input, dim, keepdim, out, dtype)
 
 
 @method
@@ -149,19 +307,126 @@ def mean(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
     """The mean of all elements, or over the dimensions in `dim`."""
-    if dtype is not None:
-        input = input.to(as_dtype(dtype))
-    dims = normalize_dims(dim, input.ndim, "mean")
-    return ops.deliver(apply(Mean, (input,), {"dim": dims, "keepdim": keepdim}), out)
+    return _reduce(Mean, input, dim, keepdim, out, dtype)
 
 
 @method
 def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The largest element over dimensions; equal ones share the gradient."""
-    return ops.deliver(apply(Amax, (input,), {"dim": normalize_dims(dim, input.ndim, "amax"), "keepdim": keepdim}), out)
+    return _reduce(Amax, input, dim, keepdim, out)
 
 
 @method
 def amin(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The smallest element over dimensions; equal ones share the gradient."""
-    return ops.deliver(apply(Amin, (input,), {"dim": normalize_dims(dim, input.ndim, "amin"), "keepdim": keepdim}), out)
+    return _reduce(Amin, input, dim, keepdim, out)
+
+
+@method
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> MinMax:
+    """The smallest and the largest element, of all or along one dimension: a result with `.min` and `.max`."""
+    low, high = (None, None) if out is None else out
+    return MinMax(_reduce(Amin, input, dim, keepdim, low), _reduce(Amax, input, dim, keepdim, high))
+
+
+def along(op: type[Op], input: Tensor, dim: int, attrs: dict[str, Any]) -> Tensor:
+    """Run an op that works along one dimension of at least one; a 0-dim tensor counts as one element."""
+    d = normalize_dim(dim, input.ndim, op.name)
+    if not input.ndim:
+        return apply(op, (input.reshape(1),), {"dim": 0, **attrs}).reshape(())
+    return apply(op, (input,), {"dim": d, **attrs})
+
+
+def find(op: type[Place], input: Tensor, dim: int, keepdim: bool, *numbers: Any) -> Tensor:
+    """The indices that a Place finds."""
+    d = normalize_dim(dim, input.ndim, op.name)
+    return apply(op, (input, *numbers), {"dim": (d,) if input.ndim else (), "keepdim": keepdim})
+
+
+def deliver_both(values: Tensor, indices: Tensor, out: Any) -> ValuesIndices:
+    """Values and indices as the named result, or written into the pair of tensors `out`."""
+    first, second = (None, None) if out is None else out
+    return ValuesIndices(ops.deliver(values, first), ops.deliver(indices, second))
+
+
+def chosen(op: type[Place], input: Tensor, dim: int, keepdim: bool, out: Any, *numbers: Any) -> ValuesIndices:
+    """The elements at the indices that a Place finds, which alone get the gradient, and the indices."""
+    indices = find(op, input, dim, True, *numbers)
+    values = ops.gather(input, dim, indices)
+    if not keepdim and input.ndim:
+        values, indices = values.squeeze(dim), indices.squeeze(dim)
+    return deliver_both(values, indices, out)
+
+
+def _extreme(name: str, whole: Any, place: type[Place], pairwise: Any, input: Tensor, dim: Any, keepdim: bool, other: Any, out: Any) -> Any:
+    if isinstance(dim, Tensor) or other is not None:
+        return pairwise(input, dim if other is None else other, out=out)
+    if dim is not None:
+        return chosen(place, input, dim, keepdim, out)
+    if not input.numel():
+        raise ShapeError(f"{name}: a tensor of shape {tuple(input.shape)} has no {name}; test x.numel() first, or give dim=")
+    return whole(input, out=out)
+
+
+@method
+def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None) -> Any:
+    """The largest element; along `dim` with its index (`.values`, `.indices`); of two tensors, the larger of each pair.
+
+    Of equal elements, the index and the gradient belong to the first along `dim`; without `dim` they share the gradient.
+    """
+    return _extreme("max", amax, Argmax, ops.maximum, input, dim, keepdim, other, out)
+
+
+@method
+def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None) -> Any:
+    """The smallest element; along `dim` with its index (`.values`, `.indices`); of two tensors, the smaller of each pair.
+
+    Of equal elements, the index and the gradient belong to the first along `dim`; without `dim` they share the gradient.
+    """
+    return _extreme("min", amin, Argmin, ops.minimum, input, dim, keepdim, other, out)
+
+
+def _place(op: type[Place], input: Tensor, dim: int | None, keepdim: bool, out: Tensor | None) -> Tensor:
+    if input.dtype is bool_:
+        raise DtypeError(f"{op.name}: a bool tensor is all ties; use x.long().{op.name}(...) for the first of them")
+    if dim is not None:
+        return ops.deliver(find(op, input, dim, keepdim), out)
+    place = find(op, input.reshape(-1), 0, False)
+    return ops.deliver(place.reshape((1,) * input.ndim) if keepdim else place, out)
+
+
+@method
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The index of the largest element along `dim`, or in the flattened tensor; the first of equal ones."""
+    return _place(Argmax, input, dim, keepdim, out)
+
+
+@method
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The index of the smallest element along `dim`, or in the flattened tensor; the first of equal ones."""
+    return _place(Argmin, input, dim, keepdim, out)
+
+
+def _truth(op: type[_Truth], input: Tensor, dim: Dims, keepdim: bool, out: Tensor | None) -> Tensor:
+    if dim is None or isinstance(dim, int) or len(dim):
+        return _reduce(op, input, dim, keepdim, out)
+    # PyTorch reduces nothing here, where sum(dim=()) reduces everything.
+    return ops.deliver(ops.ne(input, 0).to(uint8 if input.dtype is uint8 else bool_), out)
+
+
+@method
+def all(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Whether every element is nonzero, or every one along `dim`."""
+    return _truth(All, input, dim, keepdim, out)
+
+
+@method
+def any(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Whether some element is nonzero, or some along `dim`."""
+    return _truth(Any_, input, dim, keepdim, out)
+
+
+@method
+def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
+    """How many elements are nonzero, of all or along `dim`."""
+    return sum(ops.ne(input, 0), dim)

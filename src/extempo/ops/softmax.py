@@ -17,8 +17,8 @@ from .._tensor import Tensor, apply
 from ..errors import DtypeError
 from ..op import Op, Reduction, Rng, Sample
 from ..storage import Array
-from ..types import TensorType, as_dtype, dtype, get_default_dtype, normalize_dim, normalize_dims
-from .reduce import Dims, reduced_shape, samples_reduction, spread, wide
+from ..types import TensorType, as_dtype, dtype, get_default_dtype, normalize_dims
+from .reduce import Dims, along, reduced_shape, samples_reduction, spread, wide
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
 
@@ -99,7 +99,7 @@ class Logsumexp(Reduction):
     def numpy(x: Array, *, dim: tuple[int, ...], keepdim: bool) -> Any:
         x = np.asarray(x, wide(x))
         top = x.max(axis=dim, keepdims=True, initial=-np.inf)
-        top[np.isinf(top)] = 0.0  # inf - inf would be NaN where the answer is that infinity
+        top = np.where(np.isinf(top), 0.0, top)  # inf - inf would be NaN where the answer is that infinity
         y = np.log(np.exp(x - top).sum(axis=dim, keepdims=True)) + top
         return y.reshape(reduced_shape(x.shape, dim, keepdim))
 
@@ -117,10 +117,7 @@ class Logsumexp(Reduction):
 def _normalised(op: type[Op], input: Tensor, dim: int, dtype: dtype | None, out: Tensor | None) -> Tensor:
     if dtype is not None:
         input = input.to(as_dtype(dtype))
-    d = normalize_dim(dim, input.ndim, op.name)
-    if not input.ndim:
-        return ops.deliver(apply(op, (input.reshape(1),), {"dim": 0}).reshape(()), out)
-    return ops.deliver(apply(op, (input,), {"dim": d}), out)
+    return ops.deliver(along(op, input, dim, {}), out)
 
 
 @method

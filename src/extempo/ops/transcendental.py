@@ -10,9 +10,9 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor
+from .._tensor import Tensor, apply
 from ..op import Elementwise, Rng, Sample, samples_binary, samples_unary
-from .define import binary, inplace_method, unary
+from .define import binary, deliver, inplace_method, unary
 
 __all__ = [
     "acos",
@@ -32,6 +32,7 @@ __all__ = [
     "copysign",
     "cos",
     "cosh",
+    "deg2rad",
     "exp",
     "exp2",
     "expm1",
@@ -41,6 +42,9 @@ __all__ = [
     "log1p",
     "log2",
     "logaddexp",
+    "logaddexp2",
+    "logit",
+    "rad2deg",
     "reciprocal",
     "rsqrt",
     "sigmoid",
@@ -315,6 +319,21 @@ class Sigmoid(FloatingFunction):
         return (g * (y * (1.0 - y)),)
 
 
+class Logit(FloatingFunction):
+    """log(x / (1 - x)), the inverse of the sigmoid; NaN outside 0 to 1."""
+
+    low, high = 0.1, 0.9
+
+    @staticmethod
+    def numpy(x: Any) -> Any:
+        return np.log(x / (1 - x))
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
+        inside = ops.logical_and(ops.ge(x, 0), ops.le(x, 1))
+        return (ops.where(inside, g / (x * (1.0 - x)), math.nan),)
+
+
 class Atan2(Elementwise):
     """The angle of the point (other, input), from -pi to pi."""
 
@@ -374,6 +393,19 @@ class Logaddexp(Elementwise):
         return g * ops.sigmoid(a - b), g * ops.sigmoid(b - a)
 
 
+class Logaddexp2(Elementwise):
+    """log2(2**input + 2**other), without overflow on the way."""
+
+    domain = "f"
+    numpy = np.logaddexp2
+    samples = staticmethod(samples_binary)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
+        way = (a - b) * math.log(2.0)
+        return g * ops.sigmoid(way), g * ops.sigmoid(-way)
+
+
 exp = unary(Exp)
 exp2 = unary(Exp2)
 expm1 = unary(Expm1)
@@ -397,7 +429,7 @@ atanh = arctanh = unary(Atanh, "arctanh")
 rsqrt, reciprocal, sigmoid = unary(Rsqrt), unary(Reciprocal), unary(Sigmoid)
 atan2 = arctan2 = binary(Atan2, "arctan2")
 hypot, copysign = binary(Hypot), binary(Copysign)
-logaddexp = binary(Logaddexp, inplace=False)
+logaddexp, logaddexp2 = binary(Logaddexp, inplace=False), binary(Logaddexp2, inplace=False)
 
 
 @method
@@ -407,3 +439,25 @@ def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 inplace_method("square_", square)
+
+
+@method
+def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
+    """log(x / (1 - x)), the inverse of the sigmoid; with `eps`, of x limited to eps..1 - eps."""
+    return deliver(apply(Logit, (input if eps is None else ops.clamp(input, eps, 1.0 - eps),)), out)
+
+
+@method
+def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Degrees as radians."""
+    return ops.mul(input, math.pi / 180.0, out=out)
+
+
+@method
+def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Radians as degrees."""
+    return ops.mul(input, 180.0 / math.pi, out=out)
+
+
+for _fn in (logit, deg2rad, rad2deg):
+    inplace_method(_fn.__name__ + "_", _fn)

@@ -304,7 +304,7 @@ class AsStrided(View):
         if x.dtype.kind in "biu":
             memory[held - low] = x
         else:  # elements that share a place stand for it in equal parts, as in the gradient
-            np.add.at(memory, held - low, x / AsStrided._shares(held - low))
+            np.add.at(memory, held - low, (x / AsStrided._shares(held - low)).astype(x.dtype))
         return memory[seen - low]
 
     @staticmethod
@@ -468,3 +468,11 @@ def write_through(base: Tensor, value: Node, steps: Steps) -> Node:
     return Node(WriteThrough, (base._own_node(), value, *numbers), {"steps": named}, base._type, (), value.where)
 
 
+def as_shape(args: tuple[Any, ...], op: str) -> tuple[int, ...]:
+    """Sizes given as `f(2, 3)` or `f((2, 3))`."""
+    if len(args) == 1 and not isinstance(args[0], int) and hasattr(args[0], "__iter__"):
+        args = tuple(args[0])
+    try:
+        return tuple(a.__index__() for a in args)
+    except AttributeError:
+        raise DtypeError(f"{op}: sizes must be ints, got {args!r}") from None

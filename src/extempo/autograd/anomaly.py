@@ -1,0 +1,88 @@
+"""Anomaly detection: a backward that stops at the first gradient with a NaN and says which operation made it.
+
+While it is on, the engine's class for one run of backward is exchanged for one that looks at every gradient; when it is
+off, nothing is looked at and nothing is slower.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from .._tensor import Tensor
+from ..errors import AutogradError
+from ..graph import Node
+from . import engine
+
+_plain = engine._Backward
+
+
+class _Watched(dict[Node, Any]):
+    """The gradients of a run: remembers which node is being differentiated, and looks at what is put in."""
+
+    current: Node | None = None
+
+    def pop(self, node: Node, default: Any = None) -> Any:
+        self.current = node
+        return super().pop(node, default)
+
+    def __setitem__(self, node: Node, g: Any) -> None:
+        self.look(node, g)
+        super().__setitem__(node, g)
+
+    def look(self, node: Node, g: Any) -> None:
+        """Raise if the gradient that goes to `node` has a NaN."""
+        for part in g if type(g) is tuple else (g,):
+            array = part._array if isinstance(part, Tensor) else part
+            if array is not None and np.isnan(array).any():
+                raise AutogradError(self._message(node))
+
+    def _message(self, node: Node) -> str:
+        source = self.current
+        if source is None:
+            return "detect_anomaly: the gradient given to backward is NaN already; look at the loss"
+        place = source.inputs.index(node) if node in source.inputs else 0
+        where = f" (recorded at {source.line})" if source.where is not None else ""
+        return (
+            f"detect_anomaly: the gradient of {source.op.name}{where} with respect to its input {place} has a NaN; look at the "
+            "values that went into that line (log or sqrt of 0, 0/0, overflow)"
+        )
+
+
+class _Looking(_plain):
+    """One run of backward that looks at every gradient."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.gradients: _Watched = _Watched()
+
+    def _add(self, node: Node, g: Any, owned: bool) -> None:
+        self.gradients.look(node, g)  # a sum in place would not pass through the table
+        super()._add(node, g, owned)
+
+
+class set_detect_anomaly:
+    """Look for NaN in every gradient of every backward from here on; as a context manager, until the block ends."""
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        self._before = engine._Backward
+        engine._Backward = _Looking if mode and check_nan else _plain  # type: ignore[misc] # exchanged on purpose
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        engine._Backward = self._before  # type: ignore[misc] # exchanged on purpose
+
+
+class detect_anomaly(set_detect_anomaly):
+    """Within the block, a backward that meets a NaN says which operation made it."""
+
+    def __init__(self, check_nan: bool = True) -> None:
+        super().__init__(True, check_nan)
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether backward looks for NaN."""
+    return engine._Backward is _Looking

@@ -1,0 +1,8 @@
+"""PyTorch's place of Function and its decorator."""
+
+from __future__ import annotations
+
+from .custom import Context as FunctionCtx
+from .custom import Function, once_differentiable
+
+__all__ = ["Function", "FunctionCtx", "once_differentiable"]

@@ -1,0 +1,103 @@
+"""The graph behind tensors: nodes, and a say in how they keep what backward needs.
+
+`tensor.grad_fn` is a Node (None for a leaf). Walk on through `node.next_functions`, or `node.inputs`; `node.name()`,
+`node.op`, `node.type` and `node.line` say what it is and which line recorded it. A leaf's node has its tensor in `.variable`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from .._tensor import Tensor, _entry, new
+from ..errors import DtypeError
+from ..graph import Node
+from ..modes import MODE, Mode
+from ..op import Op
+from .hooks import RemovableHandle
+from .interception import Observer, take_away
+
+__all__ = ["GradientEdge", "Node", "RemovableHandle", "get_gradient_edge", "saved_tensors_hooks"]
+
+
+class GradientEdge(NamedTuple):
+    """Where the gradient of a tensor enters the graph."""
+
+    node: Node
+    output_nr: int
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """The edge of a tensor that requires grad."""
+    if not tensor.requires_grad:
+        raise DtypeError("get_gradient_edge: the tensor does not require grad, so no gradient enters the graph there")
+    return GradientEdge(tensor._own_node(), 0)
+
+
+class saved_tensors_hooks:
+    """Within the block, `pack_hook(tensor)` is kept in place of each tensor saved for backward.
+
+    `unpack_hook` gets what it returned when backward needs the values, and returns a tensor of the same shape and dtype.
+    """
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        self.pack = pack_hook
+        self.unpack = unpack_hook
+        self._before: list[Any] = []
+
+    def __enter__(self) -> None:
+        mode = MODE.get()
+        self._before.append(mode)
+        MODE.set(Mode(mode.grad, mode.inference, _Packing(self.pack, self.unpack), mode.quiet))
+
+    def __exit__(self, *exception: object) -> None:
+        MODE.set(self._before.pop())
+
+
+class _Packing(Observer):
+    """Replaces what nodes save by what the pack hook makes of it."""
+
+    def __init__(self, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
+        super().__init__()
+        self.pack = pack
+        self.unpack = unpack
+        self.packed: weakref.WeakKeyDictionary[Node, Any] = weakref.WeakKeyDictionary()
+
+    def ran(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], node: Node | None) -> None:
+        if node is None or not node.saved:
+            return
+        saved = take_away(node, self)
+        before = MODE.set(self._outer_mode())
+        try:
+            self.packed[node] = [self._packed(entry, node) for entry in saved]
+        finally:
+            MODE.reset(before)
+
+    def _packed(self, entry: Any, node: Node) -> Any:
+        position, array, storage, version = entry
+        if type(array) is tuple:
+            return position, [self._packed(part, node) for part in array], False
+        if storage is None:
+            return position, entry, False
+        t = new(Tensor)
+        type_ = node.inputs[position - 1].type if position else node.type
+        if type(type_) is tuple:
+            type_ = next(r for r in type_ if r.shape == array.shape and r.dtype.numpy == array.dtype)
+        t._array, t._storage, t._type, t._alias, t._cut, t._node = array, storage, type_, None, None, None
+        return position, self.pack(t), True
+
+    def refill(self, node: Node) -> None:
+        """Bring back what a node has saved."""
+        node.saved = tuple(self._unpacked(p) for p in self.packed.pop(node))
+
+    def _unpacked(self, packed: Any) -> Any:
+        position, value, is_packed = packed
+        if isinstance(value, list):
+            return position, tuple(self._unpacked(part) for part in value), None, 0
+        if not is_packed:
+            return value
+        t = self.unpack(value)
+        if not isinstance(t, Tensor):
+            raise DtypeError(f"saved_tensors_hooks: unpack_hook must return a tensor, got {type(t).__name__}")
+        return _entry(position, t)

@@ -1,0 +1,168 @@
+"""Hooks: functions that see, and may replace, a gradient on its way.
+
+Tensor hooks hang on the node of a tensor and run when the gradient of that tensor is complete, before it is handed on,
+stored in `.grad` or returned by `autograd.grad`. Post-accumulate hooks hang on a leaf and run after its `.grad` has
+changed. Node hooks see what a node receives and what it hands to its inputs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import types
+from collections.abc import Callable
+from typing import Any, Self
+
+from .._methods import TensorMethods, method
+from .._tensor import Tensor
+from ..errors import AutogradError, ShapeError
+from ..graph import Leaf, Node
+from ..op import Op
+from .engine import fit
+
+_next_id = itertools.count(1).__next__
+
+Hook = Callable[..., Any]
+
+
+class RemovableHandle:
+    """Takes a hook away again: by `remove()`, or at the end of a `with` block."""
+
+    def __init__(self, hooks: dict[int, Any], extra_dict: Any = None) -> None:
+        self.id = _next_id()
+        self._dicts = (hooks, *([extra_dict] if isinstance(extra_dict, dict) else extra_dict or []))
+
+    def remove(self) -> None:
+        """Take the hook away; a second call does nothing."""
+        for hooks in self._dicts:
+            hooks.pop(self.id, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.remove()
+
+
+def _add(hooks: dict[int, Hook], hook: Hook) -> RemovableHandle:
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+def _needs_grad(x: Tensor, what: str) -> Node:
+    if not x.requires_grad:
+        raise AutogradError(f"{what}: this tensor does not require grad, so no gradient will come; call x.requires_grad_() first")
+    return x._own_node()
+
+
+@method
+def register_hook(input: Tensor, hook: Hook) -> RemovableHandle:
+    """Call `hook(grad)` whenever the gradient of this tensor is known; a tensor that it returns takes its place."""
+    extra = _needs_grad(input, "register_hook").need()
+    if extra.hooks is None:
+        extra.hooks = {}
+    return _add(extra.hooks, hook)
+
+
+@method
+def register_post_accumulate_grad_hook(input: Tensor, hook: Hook) -> RemovableHandle:
+    """Call `hook(tensor)` after a gradient was added to the `.grad` of this leaf, e.g. to step and free it at once."""
+    node = _needs_grad(input, "register_post_accumulate_grad_hook")
+    if node.op is not Leaf:
+        raise AutogradError(
+            f"register_post_accumulate_grad_hook: expected a leaf, this tensor was made by {node.op.name} and accumulates "
+            "nothing; use register_hook"
+        )
+    extra = node.need()
+    if extra.post_hooks is None:
+        extra.post_hooks = {}
+    return _add(extra.post_hooks, hook)
+
+
+@method
+def retain_grad(input: Tensor) -> None:
+    """Keep the gradient of this tensor in `.grad` also when it is not a leaf."""
+    node = _needs_grad(input, "retain_grad")
+    if node.op is not Leaf:
+        node.need().retain = True
+
+
+def _retains_grad(self: Tensor) -> bool:
+    """Whether `retain_grad()` was called on this tensor, which is not a leaf."""
+    node = self._current_node()
+    return node is not None and node.extra is not None and node.extra.retain
+
+
+setattr(TensorMethods, "retains_grad", property(_retains_grad))
+
+
+# ---- hooks of nodes
+
+
+def _register_prehook(self: Node, hook: Hook) -> RemovableHandle:
+    """Call `hook((grad,))` before this node passes its gradient on; a tuple that it returns takes its place."""
+    if type(self.type) is tuple:
+        raise AutogradError(f"register_prehook: {self.op.name} has several results; register a hook on each of the tensors")
+    extra = self.need()
+    if extra.hooks is None:
+        extra.hooks = {}
+
+    def on_tensor(g: Tensor) -> Tensor | None:
+        changed = hook((g,))
+        return None if changed is None else changed[0]
+
+    return _add(extra.hooks, on_tensor)
+
+
+def _register_hook(self: Node, hook: Hook) -> RemovableHandle:
+    """Call `hook(grad_inputs, grad_outputs)` when this node has passed its gradient on; it may return other grad_inputs."""
+    if self.op is Leaf:
+        raise AutogradError("register_hook: a leaf passes nothing on; register a hook on its tensor")
+    hooks: dict[int, Hook] | None = getattr(self.op, "node_hooks", None)
+    if hooks is None:
+        hooks = {}
+        self.op = _hooked(self.op, self, hooks)
+        self.derived = None
+    return _add(hooks, hook)
+
+
+def _hooked(op: type[Op], node: Node, hooks: dict[int, Hook]) -> type[Op]:
+    """The op of one node, with a vjp that shows its results to the hooks."""
+    # Nothing here may refer to the node itself: it holds the op, and would then live until a garbage collection.
+    name = node.name()
+    wanted = [i.type if type(i) is Node else None for i in node.inputs]
+    tensors = [i for i, x in enumerate(node.inputs) if isinstance(x, Node)]
+
+    def vjp(g: Any, y: Any, *inputs: Any, **attrs: Any) -> tuple[Any, ...]:
+        gradients = [_settled(c, t) for c, t in zip(op.vjp(g, y, *inputs, **attrs), wanted, strict=True)]
+        for hook in list(hooks.values()):
+            shown = tuple(gradients[i] for i in tensors)
+            changed = hook(shown, g if isinstance(g, tuple) else (g,))
+            if changed is None:
+                continue
+            if len(changed) != len(shown):
+                raise ShapeError(f"hook of {name}: expected {len(shown)} gradients, got {len(changed)}")
+            for i, gradient in zip(tensors, changed, strict=True):
+                gradients[i] = gradient
+        return tuple(gradients)
+
+    def fill(namespace: dict[str, Any]) -> None:
+        namespace |= {"name": op.name, "vjp": staticmethod(vjp), "node_hooks": hooks}
+
+    made: type[Op] = types.new_class(op.__name__, (op,), {"abstract": True}, fill)
+    made.simple = False  # a derived kernel would pass the hooks by
+    return made
+
+
+def _settled(contribution: Any, type_: Any) -> Any:
+    """A contribution as the input will receive it; None where no gradient goes."""
+    if type_ is None or contribution is None:
+        return None
+    value = contribution if isinstance(contribution, Tensor) else contribution()
+    return None if value is None else fit(value, type_)
+
+
+for _name, _fn in (("register_prehook", _register_prehook), ("register_hook", _register_hook)):
+    _fn.__name__ = _name
+    setattr(Node, _name, _fn)
+

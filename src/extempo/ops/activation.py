@@ -1,0 +1,416 @@
+"""Activation functions: what stands between layers.
+
+The bounds and slopes of every function are number inputs, so no value of them makes a new kernel. `__all__` holds what
+PyTorch has at the top level; the whole list is `nn.functional`'s.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import ops
+from .._methods import method
+from .._tensor import Tensor, apply, runner1, write
+from ..backends.special import erfc
+from ..errors import DtypeError, ShapeError
+from ..op import Elementwise, Rng, Sample, samples_unary
+from ..types import dtype, normalize_dim
+from .define import Operand, deliver, inplace_method
+
+__all__ = ["celu", "celu_", "hardshrink", "prelu", "relu", "relu_", "rrelu", "rrelu_", "selu", "selu_", "threshold", "threshold_"]
+
+FUNCTIONAL = [
+    "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
+    "hardtanh_", "leaky_relu", "leaky_relu_", "log_softmax", "logsigmoid", "mish", "prelu", "relu", "relu6", "relu_",
+    "rrelu", "rrelu_", "selu", "selu_", "silu", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanhshrink",
+    "threshold", "threshold_",
+]  # fmt: skip
+
+# Self-normalizing networks (Klambauer et al. 2017): mean 0 and variance 1 are a fixed point with these two.
+_SELU_ALPHA = 1.6732632423543772
+_SELU_SCALE = 1.0507009873554805
+
+
+class Relu(Elementwise):
+    """max(x, 0); the gradient at 0 is 0."""
+
+    domain = "if"
+    quiet = True
+    samples = staticmethod(samples_unary)
+
+    @staticmethod
+    def numpy(x: Any) -> Any:
+        return np.maximum(x, 0)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
+        return (ops.where(ops.le(y, 0), 0.0, g),)  # a NaN lets the gradient pass
+
+
+class LeakyRelu(Elementwise):
+    """x where it is positive, slope * x elsewhere."""
+
+    domain = "f"
+
+    @staticmethod
+    def numpy(x: Any, slope: Any) -> Any:
+        return np.where(x > 0, x, x * slope)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor, slope: Tensor) -> tuple[Any, ...]:
+        positive = ops.gt(x, 0)
+        return ops.where(positive, g, g * slope), ops.where(positive, 0.0, g * x)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        x = rng.uniform(-2, 2, size=(3, 4))
+        yield Sample(x, 0.01)
+        yield Sample(x, rng.uniform(0, 1, size=(4,)))
+        yield Sample(np.empty((0, 3)), -0.5)
+
+
+class Elu(Elementwise):
+    """scale * x where x is positive, scale * alpha * (exp(input_scale * x) - 1) elsewhere: elu, selu and celu."""
+
+    domain = "f"
+
+    @staticmethod
+    def numpy(x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
+        return np.where(x > 0, x, np.expm1(np.minimum(x, 0) * input_scale) * alpha) * scale
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor, alpha: Any, scale: Any, input_scale: Any) -> tuple[Any, ...]:
+        scaled = g * scale
+        # exp() never sees a positive x: it would overflow, and 0 * inf would spoil the second order.
+        curve = scaled * alpha * input_scale * ops.exp(ops.minimum(x, 0.0) * input_scale)
+        return ops.where(ops.gt(x, 0), scaled, curve), None, None, None
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        x = rng.uniform(-2, 2, size=(3, 4))
+        yield Sample(x, 1.0, 1.0, 1.0)
+        yield Sample(x, 2.0, 1.5, 0.5)
+        yield Sample(np.array([-800.0, 800.0]), 1.0, 1.0, 1.0)
+        yield Sample(np.empty((0, 3)), 1.0, 1.0, 1.0)
+
+
+class Hardtanh(Elementwise):
+    """x limited to [low, high]; on the bounds and outside them the gradient is 0."""
+
+    domain = "if"
+    quiet = True
+
+    @staticmethod
+    def numpy(x: Any, low: Any, high: Any) -> Any:
+        return np.minimum(np.maximum(x, low), high)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor, low: Any, high: Any) -> tuple[Any, ...]:
+        outside = ops.logical_or(ops.le(x, low), ops.ge(x, high))
+        return ops.where(outside, 0.0, g), None, None
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.uniform(-2, 2, size=(3, 4)), -1.0, 1.0)
+        yield Sample(rng.uniform(-2, 8, size=()), 0.0, 6.0)
+        yield Sample(np.empty((0, 3)), -1.0, 1.0)
+
+
+class Gelu(Elementwise):
+    """x times the probability that a standard normal variable stays below x."""
+
+    domain = "f"
+
+    @staticmethod
+    def numpy(x: Any) -> Any:
+        return erfc(x * -math.sqrt(0.5)) * (x * 0.5)  # 1 + erf() would cancel where x is negative
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
+        probability = ops.erfc(x * -math.sqrt(0.5)) * 0.5
+        density = ops.exp(x * x * -0.5) * (1.0 / math.sqrt(2.0 * math.pi))
+        return (g * (probability + x * density),)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield from samples_unary(rng)
+        yield Sample(np.array([-40.0, -6.0, 6.0, 40.0]))
+
+
+# gelu's approximation (Hendrycks and Gimpel 2016): tanh(_INNER * (x + _CUBIC * x**3)).
+_INNER = math.sqrt(2.0 / math.pi)
+_CUBIC = 0.044715
+
+
+class GeluTanh(Elementwise):
+    """gelu with the probability approximated by a tanh."""
+
+    domain = "f"
+
+    @staticmethod
+    def numpy(x: Any) -> Any:
+        return (np.tanh((x * x * _CUBIC + 1) * x * _INNER) + 1) * (x * 0.5)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
+        square = x * x
+        t = ops.tanh((square * _CUBIC + 1.0) * x * _INNER)
+        slope = (1.0 - t * t) * (square * (3.0 * _CUBIC) + 1.0) * _INNER
+        return (g * ((t + 1.0) * 0.5 + x * slope * 0.5),)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield from Gelu.samples(rng)
+
+
+class Silu(Elementwise):
+    """x * sigmoid(x)."""
+
+    domain = "f"
+
+    @staticmethod
+    def numpy(x: Any) -> Any:
+        return x / (np.exp(-x) + 1)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
+        s = ops.sigmoid(x)
+        return (g * (s * (x * (1.0 - s) + 1.0)),)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield from samples_unary(rng)
+        yield Sample(np.array([-800.0, 800.0]))
+
+
+class Softplus(Elementwise):
+    """log(1 + exp(beta * x)) / beta, a smooth relu; x itself where beta * x is above the threshold."""
+
+    domain = "f"
+
+    @staticmethod
+    def numpy(x: Any, beta: Any, threshold: Any) -> Any:
+        scaled = x * beta
+        return np.where(scaled > threshold, x, np.logaddexp(scaled, x.dtype.type(0)) / beta)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor, beta: Any, threshold: Any) -> tuple[Any, ...]:
+        scaled = x * beta
+        return ops.where(ops.gt(scaled, threshold), g, g * ops.sigmoid(scaled)), None, None
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        x = rng.uniform(-2, 2, size=(3, 4))
+        yield Sample(x, 1.0, 20.0)
+        yield Sample(x, 2.0, math.inf)
+        yield Sample(np.array([-800.0, 0.0, 800.0]), 2.0, 20.0)
+        yield Sample(np.empty((0, 3)), 1.0, 20.0)
+
+
+def _here(input: Tensor, result: Tensor, inplace: bool, op: str) -> Tensor:
+    """The result, written over the input if asked for."""
+    return write(input, result, op + "_") if inplace else result
+
+
+def _overwriting(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """`fn_`: PyTorch's name of the function with inplace=True."""
+
+    def fn_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return fn(input, *args, **kwargs, inplace=True)
+
+    fn_.__name__ = fn_.__qualname__ = fn.__name__ + "_"
+    fn_.__doc__ = f"In-place {fn.__name__}. {fn.__doc__}"
+    return fn_
+
+
+_relu, _gelu, _gelu_tanh, _silu = runner1(Relu), runner1(Gelu), runner1(GeluTanh), runner1(Silu)
+
+
+@method
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """max(input, 0)."""
+    return _here(input, _relu(input), inplace, "relu")
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """input where it is positive, negative_slope * input elsewhere."""
+    return _here(input, apply(LeakyRelu, (input, negative_slope)), inplace, "leaky_relu")
+
+
+@method
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """leaky_relu whose slope is learnt: one for all, or one per channel (dimension 1)."""
+    if weight.ndim > 1:
+        raise ShapeError(f"prelu: weight must be one number or one per channel, got shape {tuple(weight.shape)}")
+    if weight.numel() != 1:
+        channels = input.shape[1] if input.ndim > 1 else 1
+        if weight.numel() != channels:
+            raise ShapeError(
+                f"prelu: {weight.numel()} weights for {channels} channels; weight must have 1 element or one per channel"
+            )
+        weight = weight.reshape(channels, *(1,) * (input.ndim - 2))
+    elif weight.ndim > input.ndim:
+        weight = weight.reshape(())
+    return apply(LeakyRelu, (input, weight))
+
+
+def rrelu(
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """leaky_relu whose slopes are drawn from lower..upper in training, and their mean otherwise."""
+    slope: Operand = (lower + upper) / 2
+    if training:
+        slope = ops.empty_like(input.detach()).uniform_(lower, upper)
+    return _here(input, apply(LeakyRelu, (input, slope)), inplace, "rrelu")
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """input where it is positive, alpha * (exp(input) - 1) elsewhere."""
+    return _here(input, apply(Elu, (input, alpha, 1.0, 1.0)), inplace, "elu")
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """elu with the two constants that keep mean 0 and variance 1 from layer to layer."""
+    return _here(input, apply(Elu, (input, _SELU_ALPHA, _SELU_SCALE, 1.0)), inplace, "selu")
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """elu with a slope that is continuous at 0 for every alpha."""
+    if alpha == 0:
+        raise ShapeError("celu: alpha must not be 0")
+    return _here(input, apply(Elu, (input, alpha, 1.0, 1.0 / alpha)), inplace, "celu")
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """input limited to min_val..max_val; unlike clamp, the bounds themselves pass no gradient."""
+    if min_val > max_val:
+        raise ShapeError(f"hardtanh: min_val {min_val} is above max_val {max_val}")
+    if not input.is_floating_point():
+        min_val, max_val = int(min_val), int(max_val)
+    return _here(input, apply(Hardtanh, (input, min_val, max_val)), inplace, "hardtanh")
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """input limited to 0..6."""
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """A sigmoid of straight lines: (input + 3) / 6, limited to 0..1."""
+    return _here(input, hardtanh(input + 3.0, 0.0, 6.0) / 6.0, inplace, "hardsigmoid")
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """input * hardsigmoid(input)."""
+    return _here(input, input * hardsigmoid(input), inplace, "hardswish")
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """input times the normal distribution function of input; "tanh" approximates it."""
+    if approximate not in ("none", "tanh"):
+        raise DtypeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
+    return _gelu(input) if approximate == "none" else _gelu_tanh(input)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """input * sigmoid(input)."""
+    return _here(input, _silu(input), inplace, "silu")
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """input * tanh(softplus(input))."""
+    return _here(input, input * ops.tanh(softplus(input)), inplace, "mish")
+
+
+def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    """log(1 + exp(beta * input)) / beta, a smooth relu; input itself where beta * input is above the threshold."""
+    return apply(Softplus, (input, beta, threshold))
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    """log(sigmoid(input)), finite where the sigmoid would round to 0."""
+    return -apply(Softplus, (-input, 1.0, math.inf))
+
+
+def softsign(input: Tensor) -> Tensor:
+    """input / (1 + |input|)."""
+    return input / (ops.abs(input) + 1.0)
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """input - tanh(input)."""
+    return input - ops.tanh(input)
+
+
+@method
+def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
+    """0 where |input| <= lambd, input elsewhere."""
+    small = ops.logical_and(ops.ge(input, -lambd), ops.le(input, lambd))
+    return deliver(ops.where(small, 0.0, input), out)
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """input moved towards 0 by lambd, and 0 where that would cross it."""
+    if lambd < 0:
+        raise ShapeError(f"softshrink: lambd must not be negative, got {lambd}")
+    return input - ops.clamp(input, -lambd, lambd)
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """input where it is above the threshold, value elsewhere."""
+    if not input.is_floating_point():
+        threshold, value = int(threshold), int(value)
+    return _here(input, ops.where(ops.le(input, threshold), value, input), inplace, "threshold")
+
+
+relu_, leaky_relu_, rrelu_, elu_ = map(_overwriting, (relu, leaky_relu, rrelu, elu))
+selu_, celu_, hardtanh_, threshold_ = map(_overwriting, (selu, celu, hardtanh, threshold))
+inplace_method("relu_", relu)
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half of a dimension times the sigmoid of the second."""
+    d = normalize_dim(dim, input.ndim, "glu")
+    size = input.shape[d] if input.ndim else 0
+    if not input.ndim or size % 2:
+        raise ShapeError(f"glu: dimension {d} of shape {tuple(input.shape)} cannot be halved; its size must be even")
+    return input.narrow(d, 0, size // 2) * ops.sigmoid(input.narrow(d, size // 2, size // 2))
+
+
+def _implicit_dim(dim: int | None, ndim: int, op: str) -> int:
+    """The dimension that PyTorch once chose when none was given."""
+    if dim is not None:
+        return dim
+    chosen = 0 if ndim in (0, 1, 3) else 1
+    warnings.warn(f"{op}: no dim given, dimension {chosen} is used; write dim={chosen}", stacklevel=3)
+    return chosen
+
+
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None) -> Tensor:
+    """exp(input) / sum(exp(input)) along `dim`."""
+    return ops.softmax(input, _implicit_dim(dim, input.ndim, "softmax"), dtype=dtype)
+
+
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None) -> Tensor:
+    """softmax of -input."""
+    return ops.softmax(-input, _implicit_dim(dim, input.ndim, "softmin"), dtype=dtype)
+
+
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None) -> Tensor:
+    """log(softmax(input, dim)), finite where softmax would round to 0."""
+    return ops.log_softmax(input, _implicit_dim(dim, input.ndim, "log_softmax"), dtype=dtype)
+
+
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """A random choice among logits that gradients pass through; `hard` gives one-hot values with the soft gradient."""
+    noise = -ops.log(ops.empty_like(logits.detach()).exponential_())
+    soft = ops.softmax((logits + noise) / tau, dim)
+    if not hard:
+        return soft
+    chosen = ops.zeros_like(soft).scatter(dim, soft.detach().argmax(dim, keepdim=True), 1.0)
+    return chosen - soft.detach() + soft

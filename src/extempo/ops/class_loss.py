@@ -1,0 +1,313 @@
+"""Losses on classes: cross entropy, its relatives, margins between classes.
+
+Scores have their classes in dimension 1, or in dimension 0 without a batch. Targets are class indices in the shape that is
+left without it; a Python number stands for a tensor filled with it, a list for a tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import ops
+from .._tensor import Tensor, apply
+from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
+from ..op import Op, Rng, Sample
+from ..storage import Array
+from ..types import InputType, TensorType, int64
+from .activation import logsigmoid
+from .loss import reduced, reduction_of
+
+FUNCTIONAL = [
+    "cross_entropy", "linear_cross_entropy", "multi_margin_loss", "multilabel_margin_loss",
+    "multilabel_soft_margin_loss", "nll_loss",
+]  # fmt: skip
+
+Target = Tensor | int | Sequence[int]
+
+
+class CrossEntropy(Op):
+    """-log(softmax(logits)[target]) per sample, and 0 where the target is `ignore`."""
+
+    family = "normalization"
+    saves = ("logits target", "", "")
+
+    @staticmethod
+    def infer(logits: TensorType, target: InputType, ignore: InputType, *, dim: int) -> TensorType:
+        if not logits.dtype.is_floating_point:
+            raise DtypeError(f"cross_entropy: expected floating scores, got {logits.dtype}; use x.float()")
+        rest = (*logits.shape[:dim], *logits.shape[dim + 1 :])
+        _check_target("cross_entropy", logits, target, rest)
+        return TensorType(rest, logits.dtype)
+
+    @staticmethod
+    def numpy(logits: Array, target: Any, ignore: int, *, dim: int) -> Any:
+        half = logits.dtype.itemsize == 2
+        x = logits.astype(np.float32) if half else logits
+        x = x - x.max(axis=dim, keepdims=True, initial=-np.inf)
+        target = np.asarray(target)
+        keep = target != ignore
+        index = np.expand_dims(_checked(target, keep, logits.shape[dim]), dim)
+        loss = np.log(np.exp(x).sum(axis=dim)) - np.take_along_axis(x, index, dim).squeeze(dim)
+        return np.where(keep, loss, loss.dtype.type(0)).astype(logits.dtype)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, logits: Tensor, target: Any, ignore: int, *, dim: int) -> tuple[Any, ...]:
+        target = ops.as_tensor(target)
+        keep = ops.ne(target, ignore)
+        share = ops.where(keep, g, 0.0).unsqueeze(dim)
+        index = ops.where(keep, target, 0).unsqueeze(dim)
+        return ops.scatter_add(ops.softmax(logits, dim) * share, dim, index, -share), None, None
+
+    @staticmethod
+    def batch(size: int, logits: Tensor, target: Any, ignore: int, *, dim: int) -> Tensor:
+        if not isinstance(target, Tensor):
+            target = ops.full((*logits.shape[: dim + 1], *logits.shape[dim + 2 :]), target)
+        return apply(CrossEntropy, (logits, target, ignore), {"dim": dim + 1})
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(4, 3)), rng.integers(0, 3, size=(4,)), -100, dim=1)
+        yield Sample(rng.normal(size=(2, 3, 4)), rng.integers(0, 3, size=(2, 4)), 1, dim=1)
+        yield Sample(rng.normal(size=(5,)), 3, -100, dim=0)
+        yield Sample(rng.normal(size=(2, 3)) * 1000, np.array([0, 2]), -100, dim=1)
+        yield Sample(np.empty((0, 3)), np.empty(0, np.int64), -100, dim=1)
+
+
+def _check_target(op: str, scores: Any, target: Any, expected: tuple[int, ...]) -> None:
+    """The target's type against the scores': indices, one per sample."""
+    if not isinstance(target, TensorType):
+        if target is int and not expected:
+            return
+        raise DtypeError(f"{op}: expected a class index as target, got {target.__name__}")
+    if target.dtype.category != 1:
+        raise DtypeError(f"{op}: expected class indices (integers) as target, got {target.dtype}; use target.long()")
+    if target.shape != expected:
+        raise ShapeError(
+            f"{op}: target has shape {target.shape}, expected {expected} for scores of shape {scores.shape}; "
+            "classes are dimension 1, or dimension 0 without a batch"
+        )
+
+
+def _checked(target: Array, keep: Array, n_classes: int) -> Array:
+    """The indices, 0 where they are ignored; any other that names no class is an error."""
+    index = np.where(keep, target, 0)
+    wrong = (index < 0) | (index >= n_classes)
+    if wrong.any() and n_classes:
+        raise IndexRangeError(f"cross_entropy: target {index[wrong].flat[0]} names no class, there are {n_classes}")
+    return index
+
+
+def _class_dim(op: str, input: Tensor) -> int:
+    if not input.ndim:
+        raise ShapeError(f"{op}: scores must have a dimension of classes, got a 0-dim tensor")
+    return min(input.ndim - 1, 1)
+
+
+def _as_indices(input: Tensor, target: Target, dim: int) -> Tensor:
+    """The target as a tensor of int64, a number repeated for every sample."""
+    if isinstance(target, int):
+        shape = tuple(s for d, s in enumerate(input.shape) if d != dim)
+        return ops.full(shape, target, dtype=int64)
+    target = ops.as_tensor(target)
+    return target.long() if target.dtype.category == 1 else target
+
+
+def _shares(op: str, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, dim: int) -> Tensor:
+    """What each sample counts: the weight of its class (1 without weights), and 0 where it is ignored."""
+    keep = ops.ne(target, ignore_index)
+    if weight is None:
+        return keep
+    if weight.shape != (input.shape[dim],):
+        raise ShapeError(f"{op}: weight has shape {tuple(weight.shape)}, expected one per class: ({input.shape[dim]},)")
+    return ops.where(keep, weight[ops.where(keep, target, 0)], 0.0)
+
+
+def _reduced_by(loss: Tensor, shares: Tensor, reduction: str) -> Tensor:
+    """The weighted losses; "mean" divides by what counted."""
+    return loss.sum() / shares.sum() if reduction == "mean" else reduced(loss, reduction)
+
+
+def _along(weight: Tensor, dim: int, ndim: int) -> Tensor:
+    """Weights of classes in the shape that broadcasts against scores."""
+    return weight.reshape(-1, *(1,) * (ndim - 1 - dim))
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Target,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """The cross entropy of scores `input` for class indices, or for class probabilities of the same shape."""
+    reduction = reduction_of("cross_entropy", reduction, size_average, reduce)
+    dim = _class_dim("cross_entropy", input)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise ShapeError(f"cross_entropy: label_smoothing must lie between 0 and 1, got {label_smoothing}")
+    if isinstance(target, Tensor) and target.is_floating_point():
+        return _cross_entropy_of_probabilities(input, target, weight, label_smoothing, reduction, dim)
+    if isinstance(target, int) and input.ndim == 1 and target != ignore_index and weight is None and not label_smoothing:
+        return apply(CrossEntropy, (input, target, ignore_index), {"dim": 0})
+    indices = _as_indices(input, target, dim)
+    loss = apply(CrossEntropy, (input, indices, ignore_index), {"dim": dim})
+    shares = _shares("cross_entropy", input, indices, weight, ignore_index, dim)
+    if weight is not None:
+        loss = loss * shares
+    if label_smoothing:
+        surprise = -ops.log_softmax(input, dim)
+        if weight is not None:
+            surprise = surprise * _along(weight, dim, input.ndim)
+        spread = ops.where(ops.ne(indices, ignore_index), surprise.sum(dim), 0.0)
+        loss = loss * (1.0 - label_smoothing) + spread * (label_smoothing / input.shape[dim])
+    return _reduced_by(loss, shares, reduction)
+
+
+def _cross_entropy_of_probabilities(
+    input: Tensor, target: Tensor, weight: Tensor | None, label_smoothing: float, reduction: str, dim: int
+) -> Tensor:
+    if target.shape != input.shape:
+        raise ShapeError(
+            f"cross_entropy: target has shape {tuple(target.shape)}, scores {tuple(input.shape)}; class probabilities "
+            "must have the shape of the scores (class indices must be integers: target.long())"
+        )
+    if label_smoothing:
+        target = target * (1.0 - label_smoothing) + label_smoothing / input.shape[dim]
+    surprise = -ops.log_softmax(input, dim) * target
+    if weight is not None:
+        surprise = surprise * _along(weight, dim, input.ndim)
+    return reduced(surprise.sum(dim), reduction)
+
+
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Target,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: Any = None,
+) -> Tensor:
+    """cross_entropy of linear(input, linear_weight); sizes between the first and last of the weight follow the classes."""
+    if options is not None:
+        raise UnsupportedError("linear_cross_entropy: chunking options are not part of Extempo; leave options out")
+    if input.ndim not in (1, 2) or linear_weight.ndim < 2 or input.shape[-1] != linear_weight.shape[-1]:
+        raise ShapeError(
+            f"linear_cross_entropy: expected input (features) or (batch, features) and a weight (classes, ..., features), "
+            f"got {tuple(input.shape)} and {tuple(linear_weight.shape)}"
+        )
+    if isinstance(target, Tensor) and target.is_floating_point() and ignore_index is not None:
+        raise DtypeError("linear_cross_entropy: ignore_index is for class indices, the target holds probabilities")
+    flat = linear_weight.reshape(-1, linear_weight.shape[-1])
+    logits = ops.linear(input, flat, None if linear_bias is None else linear_bias.reshape(-1))
+    logits = logits.reshape(*input.shape[:-1], *linear_weight.shape[:-1])
+    ignored = -100 if ignore_index is None else ignore_index
+    return cross_entropy(
+        logits, target, weight, ignore_index=ignored, reduction=reduction, label_smoothing=label_smoothing
+    )
+
+
+def nll_loss(
+    input: Tensor,
+    target: Target,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """-input[target], where `input` holds log-probabilities."""
+    reduction = reduction_of("nll_loss", reduction, size_average, reduce)
+    dim = _class_dim("nll_loss", input)
+    indices = _as_indices(input, target, dim)
+    _check_target("nll_loss", input, indices._type, (*input.shape[:dim], *input.shape[dim + 1 :]))
+    keep = ops.ne(indices, ignore_index)
+    shares = _shares("nll_loss", input, indices, weight, ignore_index, dim)
+    picked = ops.gather(input, dim, ops.where(keep, indices, 0).unsqueeze(dim)).squeeze(dim)
+    loss = -ops.where(keep, picked, 0.0)
+    return _reduced_by(loss if weight is None else loss * shares, shares, reduction)
+
+
+# ---- margins between classes
+
+
+def _rows(op: str, input: Tensor) -> Tensor:
+    """Scores as (batch, classes)."""
+    if input.ndim not in (1, 2):
+        raise ShapeError(f"{op}: expected scores (classes) or (batch, classes), got shape {tuple(input.shape)}")
+    return input if input.ndim == 2 else input.unsqueeze(0)
+
+
+def multi_margin_loss(
+    input: Tensor,
+    target: Target,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """What every other class lacks to be `margin` below the target's score, to the power p, averaged over classes."""
+    reduction = reduction_of("multi_margin_loss", reduction, size_average, reduce)
+    if p not in (1, 2):
+        raise ShapeError(f"multi_margin_loss: p must be 1 or 2, got {p}")
+    scores = _rows("multi_margin_loss", input)
+    indices = _as_indices(scores, target, 1).reshape(-1, 1)
+    if indices.shape[0] != scores.shape[0]:
+        raise ShapeError(f"multi_margin_loss: {indices.shape[0]} targets for {scores.shape[0]} rows of scores")
+    lacking = ops.clamp(scores - ops.gather(scores, 1, indices) + margin, min=0)
+    if p == 2:
+        lacking = lacking * lacking
+    if weight is not None:
+        lacking = lacking * weight[indices]
+    others = ops.ne(ops.arange(scores.shape[1]), indices)
+    loss = ops.where(others, lacking, 0.0).sum(1) / scores.shape[1]
+    return reduced(loss if input.ndim == 2 else loss.squeeze(0), reduction)
+
+
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """What each class that is no target lacks to be 1 below each that is; targets end at the first -1 of a row."""
+    reduction = reduction_of("multilabel_margin_loss", reduction, size_average, reduce)
+    if target.shape != input.shape:
+        raise ShapeError(
+            f"multilabel_margin_loss: target has shape {tuple(target.shape)}, input {tuple(input.shape)}; they must be "
+            "equal, with -1 after the last target of a row"
+        )
+    scores = _rows("multilabel_margin_loss", input)
+    indices = target.reshape(scores.shape)
+    named = ops.eq(ops.cumsum(ops.lt(indices, 0), 1), 0)
+    indices = ops.where(named, indices, 0)
+    is_target = ops.gt(ops.scatter_add(ops.zeros_like(indices), 1, indices, named.long()), 0)
+    lacking = ops.clamp(scores.unsqueeze(1) - ops.gather(scores, 1, indices).unsqueeze(2) + 1.0, min=0)
+    counts = ops.logical_and(named.unsqueeze(2), ops.logical_not(is_target).unsqueeze(1))
+    loss = ops.where(counts, lacking, 0.0).sum((1, 2)) / scores.shape[1]
+    return reduced(loss if input.ndim == 2 else loss.squeeze(0), reduction)
+
+
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The binary cross entropy of sigmoid(input), averaged over the last dimension, the classes."""
+    reduction = reduction_of("multilabel_soft_margin_loss", reduction, size_average, reduce)
+    loss = -(target * logsigmoid(input) + (1.0 - target) * logsigmoid(-input))
+    return reduced((loss if weight is None else loss * weight).mean(-1), reduction)

@@ -1,0 +1,357 @@
+"""Finding and counting values: sorted search, membership, distinct elements, bins.
+
+None of these has a gradient. Where the shape of the result depends on the values (unique, bincount), they are read when
+the function is called.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import ops
+from .._methods import method
+from .._tensor import Tensor, apply, from_array
+from ..errors import DtypeError, ShapeError
+from ..op import Op, Refuse, Rng, Sample
+from ..storage import Array
+from ..types import InputType, Number, TensorType, bool_, count, int32, int64, normalize_dim
+from .define import Operand
+from .reduce import wide
+
+__all__ = [
+    "bincount",
+    "bucketize",
+    "histc",
+    "histogram",
+    "histogramdd",
+    "isin",
+    "searchsorted",
+    "unique",
+    "unique_consecutive",
+]
+
+
+class Histogram(NamedTuple):
+    """Counts, and the edges of the bins."""
+
+    hist: Tensor
+    bin_edges: Tensor
+
+
+class HistogramDD(NamedTuple):
+    """Counts, and the edges of the bins of each dimension."""
+
+    hist: Tensor
+    bin_edges: list[Tensor]
+
+
+_DISCRETE = Refuse("the result is piecewise constant")
+
+
+class Searchsorted(Op):
+    """Where each value would go to keep a sorted sequence (the last dimension) sorted."""
+
+    family = "sort"
+    vjp = _DISCRETE
+    saves = ("", "")
+    quiet = True
+
+    @staticmethod
+    def infer(sequence: TensorType, values: TensorType, *, right: bool, out_int32: bool) -> TensorType:
+        if len(sequence.shape) != 1 and sequence.shape[:-1] != values.shape[:-1]:
+            raise ShapeError(
+                f"searchsorted: the sorted sequence must be a vector, or have the leading sizes of the values; got "
+                f"{sequence.shape} and {values.shape}"
+            )
+        if sequence.dtype is not values.dtype:
+            raise DtypeError(
+                f"searchsorted: the sequence is {sequence.dtype}, the values are {values.dtype}; convert one, "
+                "e.g. values.to(sequence.dtype)"
+            )
+        return TensorType(values.shape, int32 if out_int32 else int64)
+
+    @staticmethod
+    def numpy(sequence: Array, values: Array, *, right: bool, out_int32: bool) -> Any:
+        sequence, values = np.asarray(sequence, wide(sequence)), np.asarray(values, wide(values))
+        if sequence.ndim == 1:
+            return np.searchsorted(sequence, values, side="right" if right else "left")
+        low = np.zeros(values.shape, np.int64)
+        high = np.full(values.shape, sequence.shape[-1])
+        # Bisection of all rows at once: every round halves what is left between low and high.
+        for _ in range(sequence.shape[-1].bit_length()):
+            middle = np.minimum((low + high) // 2, sequence.shape[-1] - 1)
+            found = np.take_along_axis(sequence, middle, -1)
+            is_after = ~(found > values if right else found >= values) & (low < high)
+            low, high = np.where(is_after, middle + 1, low), np.where(is_after, high, np.minimum(middle, high))
+        return low
+
+    @staticmethod
+    def batch(size: int, sequence: Any, values: Any, *, right: bool, out_int32: bool) -> Any:
+        rows = values.reshape(size, -1) if sequence.ndim == 2 else values
+        return apply(Searchsorted, (sequence, rows), {"right": right, "out_int32": out_int32}).reshape(values.shape)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        rows = np.sort(rng.integers(0, 6, size=(3, 5)).astype(np.float64), axis=1)
+        values = rng.integers(-1, 7, size=(3, 4)).astype(np.float64)
+        yield Sample(rows[0], values, right=False, out_int32=False)
+        yield Sample(rows, values, right=True, out_int32=True)
+        yield Sample(rows, values, right=False, out_int32=False)
+        yield Sample(np.empty((2, 0)), np.zeros((2, 3)), right=False, out_int32=False)
+
+
+@method
+def searchsorted(
+    sorted_sequence: Tensor,
+    input: Operand,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    out: Tensor | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """The index at which each value would keep the sequence sorted; after equal elements with `right` (side="right")."""
+    if side not in (None, "left", "right") or (right and side == "left"):
+        raise DtypeError(f"searchsorted: side must be 'left' or 'right' and agree with right={right}, got {side!r}")
+    if sorter is not None:
+        if sorter.shape != sorted_sequence.shape:
+            raise ShapeError(f"searchsorted: sorter has shape {tuple(sorter.shape)}, the sequence {tuple(sorted_sequence.shape)}")
+        sorted_sequence = ops.gather(sorted_sequence, -1, sorter)
+    values = input if isinstance(input, Tensor) else ops.tensor(input, dtype=sorted_sequence.dtype)
+    attrs = {"right": bool(right or side == "right"), "out_int32": out_int32}
+    return ops.deliver(apply(Searchsorted, (sorted_sequence, values), attrs), out)
+
+
+def bucketize(
+    input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Tensor | None = None
+) -> Tensor:
+    """The bucket of each value: how many boundaries lie below it (or, with `right`, not above it)."""
+    if boundaries.ndim != 1:
+        raise ShapeError(f"bucketize: boundaries must be a vector, got shape {tuple(boundaries.shape)}")
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right, out=out)
+
+
+class Isin(Op):
+    """Whether each element is among the test elements."""
+
+    family = "sort"
+    vjp = _DISCRETE
+    saves = ("", "")
+    quiet = True
+    batch = Refuse("looped over samples: each has test elements of its own")
+
+    @staticmethod
+    def infer(x: TensorType, tests: TensorType) -> TensorType:
+        return TensorType(x.shape, bool_)
+
+    @staticmethod
+    def numpy(x: Array, tests: Array) -> Array:
+        return np.isin(np.asarray(x, wide(x)), np.asarray(tests, wide(tests)))
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.integers(0, 6, size=(3, 4)), np.array([1, 4]))
+        yield Sample(rng.integers(0, 3, size=()), np.empty(0, np.int64))
+
+
+def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Whether each element is (or with `invert`, is not) one of the test elements."""
+    if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
+        raise DtypeError("isin: expected a tensor as elements or test_elements, got two numbers; use ==")
+    found: Tensor = apply(Isin, (ops.as_tensor(elements), ops.as_tensor(test_elements)))
+    return ops.logical_not(found) if invert else found
+
+
+# ---- distinct elements
+
+
+def _results(found: tuple[Array, Array, Array], d: Any, return_inverse: bool, return_counts: bool) -> Any:
+    values, inverse, counts = found
+    results = [from_array(np.ascontiguousarray(values, d.numpy))]
+    if return_inverse:
+        results.append(from_array(inverse.astype(np.int64)))
+    if return_counts:
+        results.append(from_array(counts.astype(np.int64)))
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _rows_first(input: Tensor, dim: int, op: str) -> tuple[Array, int]:
+    array = input.detach()._values()
+    d = normalize_dim(dim, input.ndim, op)
+    return np.moveaxis(np.asarray(array, wide(array)), d, 0), d
+
+
+@method
+def unique(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """The distinct elements in ascending order (with `dim`, the distinct slices), and on request for each element the
+    place of its value among them, and how often each occurs. NaNs are all distinct."""
+    if dim is None:
+        array = input.detach()._values()
+        values, inverse, counts = np.unique(
+            np.asarray(array, wide(array)), return_inverse=True, return_counts=True, equal_nan=False
+        )
+        return _results((values, inverse.reshape(array.shape), counts), input.dtype, return_inverse, return_counts)
+    rows, d = _rows_first(input, dim, "unique")
+    if not rows.size:
+        if len(rows):
+            raise ShapeError(f"unique: slices of shape {tuple(input.shape)} along dim {d} have no elements to compare")
+        empty = np.empty(0, np.int64)
+        return _results((np.moveaxis(rows, 0, d), empty, empty), input.dtype, return_inverse, return_counts)
+    order = np.lexsort(rows.reshape(len(rows), -1).T[::-1])
+    values, inverse, counts = _runs(rows[order])
+    places = np.empty_like(inverse)
+    places[order] = inverse
+    return _results((np.moveaxis(values, 0, d), places, counts), input.dtype, return_inverse, return_counts)
+
+
+def _runs(rows: Array) -> tuple[Array, Array, Array]:
+    """Of neighbouring equal rows the first, for each row the number of its run, and the runs' lengths."""
+    is_new = np.ones(len(rows), np.bool_)
+    is_new[1:] = (rows[1:] != rows[:-1]).reshape(max(len(rows) - 1, 0), count(rows.shape[1:])).any(axis=1)
+    starts = np.flatnonzero(is_new)
+    return rows[starts], np.cumsum(is_new) - 1, np.diff(starts, append=len(rows))
+
+
+@method
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """The elements (with `dim`, the slices) without those that equal their predecessor; see `unique`."""
+    if dim is None:
+        values, inverse, counts = _runs(_rows_first(input.reshape(-1), 0, "unique_consecutive")[0])
+        inverse = inverse.reshape(tuple(input.shape))
+    else:
+        rows, d = _rows_first(input, dim, "unique_consecutive")
+        values, inverse, counts = _runs(rows)
+        values = np.moveaxis(values, 0, d)
+    return _results((values, inverse, counts), input.dtype, return_inverse, return_counts)
+
+
+# ---- bins
+
+
+@method
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """How often each whole number from 0 on occurs, or the sum of the weights where it does."""
+    if input.ndim != 1 or input.dtype.category != 1:
+        raise DtypeError(f"bincount: expected a vector of integers, got {input.dtype} of shape {tuple(input.shape)}")
+    if weights is not None and weights.shape != input.shape:
+        raise ShapeError(f"bincount: weights have shape {tuple(weights.shape)}, the input {tuple(input.shape)}; they must agree")
+    if minlength < 0:
+        raise ShapeError(f"bincount: minlength must not be negative, got {minlength}")
+    values = input._values().astype(np.int64)
+    if values.size and values.min() < 0:
+        raise ShapeError(f"bincount: the numbers must not be negative, got {values.min()}")
+    if weights is None:
+        return from_array(np.bincount(values, minlength=minlength).astype(np.int64))
+    counts = np.bincount(values, weights.detach()._values().astype(np.float64), minlength)
+    return from_array(counts.astype(np.float32 if weights.dtype is ops.types.float32 else np.float64))
+
+
+class Histc(Op):
+    """How many elements lie in each of `bins` equal parts of [low, high]; of the data's own range if low = high."""
+
+    family = "sort"
+    vjp = _DISCRETE
+    saves = ("", "", "")
+    batch = Refuse("looped over samples: each may have a range of its own")
+
+    @staticmethod
+    def infer(x: TensorType, low: InputType, high: InputType, *, bins: int) -> TensorType:
+        return TensorType((bins,), x.dtype)
+
+    @staticmethod
+    def numpy(x: Array, low: Any, high: Any, *, bins: int) -> Array:
+        x = np.asarray(x, np.float64).reshape(-1)
+        if low == high and x.size:
+            low, high = x.min(), x.max()
+        if low == high:
+            low, high = low - 1, high + 1
+        if not np.isfinite([low, high]).all():
+            raise ShapeError(f"histc: the range [{low}, {high}] is not finite; give finite min and max")
+        inside = x[(x >= low) & (x <= high)]
+        places = np.minimum(((inside - low) / (high - low) * bins).astype(np.int64), bins - 1)
+        return np.bincount(places, minlength=bins)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(3, 4)), -1.0, 1.0, bins=4)
+        yield Sample(rng.normal(size=(5,)), 0, 0, bins=3)
+        yield Sample(np.empty((0,)), 0, 0, bins=2)
+
+
+@method
+def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, out: Tensor | None = None) -> Tensor:
+    """Counts of the elements in `bins` equal parts of [min, max], or of their own range when both are equal."""
+    if bins <= 0 or min > max:
+        raise ShapeError(f"histc: expected bins > 0 and min <= max, got bins={bins}, min={min}, max={max}")
+    return ops.deliver(apply(Histc, (input, min, max), {"bins": bins}), out)
+
+
+def _edges(values: Array, bins: Any, limits: Any) -> Any:
+    """Edges of the bins: the given ones, or equal parts of the limits or of the data's range."""
+    if isinstance(bins, Tensor):
+        return bins.detach()._values()
+    low, high = limits if limits is not None else (values.min(), values.max()) if values.size else (0.0, 1.0)
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return np.linspace(low, high, bins + 1, dtype=values.dtype)
+
+
+@method
+def histogram(
+    input: Tensor,
+    bins: int | Tensor,
+    *,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+    out: Any = None,
+) -> Histogram:
+    """Counts (or summed weights, or a density) of the elements in bins, and the edges of the bins."""
+    flat_weight = None if weight is None else weight.reshape(-1)
+    counts, edges = histogramdd(
+        input.reshape(-1, 1), [bins], range=range, weight=flat_weight, density=density
+    )
+    first, second = (None, None) if out is None else out
+    return Histogram(ops.deliver(counts, first), ops.deliver(edges[0], second))
+
+
+def histogramdd(
+    input: Tensor,
+    bins: int | Sequence[Any],
+    *,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> HistogramDD:
+    """Counts of the rows of `input` (its last dimension holds the coordinates) in a grid of bins, and the bins' edges."""
+    if not input.is_floating_point() or input.ndim < 2:
+        raise DtypeError(f"histogramdd: expected floating points (n, dims), got {input.dtype} of shape {tuple(input.shape)}")
+    n_dims = input.shape[-1]
+    per_dim = [bins] * n_dims if isinstance(bins, int) else list(bins)
+    if len(per_dim) != n_dims:
+        raise ShapeError(f"histogramdd: {len(per_dim)} bins for points of {n_dims} coordinates; give one each")
+    points = input.detach()._values().reshape(-1, n_dims)
+    limits = [None] * n_dims if range is None else [range[2 * d : 2 * d + 2] for d in builtins.range(n_dims)]
+    edges = [_edges(points[:, d], per_dim[d], limits[d]) for d in builtins.range(n_dims)]
+    weights = None if weight is None else weight.detach()._values().reshape(-1)
+    inside = np.all([(points[:, d] >= e[0]) & (points[:, d] <= e[-1]) for d, e in enumerate(edges)], axis=0)
+    places = [
+        np.minimum(np.searchsorted(e, points[inside, d], side="right") - 1, len(e) - 2) for d, e in enumerate(edges)
+    ]
+    sizes = tuple(len(e) - 1 for e in edges)
+    flat = np.ravel_multi_index(tuple(places), sizes)
+    counts = np.bincount(flat, None if weights is None else weights[inside], count(sizes)).reshape(sizes).astype(np.float64)
+    if density:
+        counts = counts / counts.sum()
+        for d, e in enumerate(edges):
+            counts = counts / np.diff(e).reshape(-1, *(1,) * (n_dims - 1 - d))
+    return HistogramDD(from_array(counts.astype(points.dtype)), [from_array(np.array(e)) for e in edges])

@@ -1,0 +1,373 @@
+"""Matrices and their orthogonal parts: QR, eigenvalues of symmetric matrices, singular values.
+
+Matrices are the last two dimensions, all others a batch; float32 and float64. Gradients are written in tensor functions,
+so they have gradients themselves. They do not exist where factors are not unique: repeated singular or eigenvalues give
+infinite or NaN gradients of the vectors, while the gradients of the values alone stay finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import ops
+from .._tensor import Tensor, apply
+from ..backends import factorization
+from ..errors import NotDifferentiableError, NumericalError, ShapeError, UnsupportedError
+from ..op import Refuse, Rng, Sample
+from ..storage import Array
+from ..types import TensorType
+from .define import deliver
+from .matmul import matmul
+from .systems import OfMatrix, check_matrices, deliver_each, failure, solve_triangular
+
+__all__: list[str] = []
+
+
+class QrResult(NamedTuple):
+    """A = Q @ R."""
+
+    Q: Tensor
+    R: Tensor
+
+
+class EighResult(NamedTuple):
+    """eigenvalues (..., n), ascending, and eigenvectors as columns (..., n, n)."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class SvdResult(NamedTuple):
+    """A = U @ diag(S) @ Vh, S descending."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+def _unit_diagonal(n: int, like: Tensor) -> Tensor:
+    return ops.eye(n, dtype=like.dtype)
+
+
+# ---- QR
+
+
+class QR(OfMatrix):
+    """Q and R; mode "reduced", "complete", or "r" with an empty Q."""
+
+    saves = ("y",)
+
+    @staticmethod
+    def infer(a: TensorType, *, mode: str) -> tuple[TensorType, ...]:
+        check_matrices("linalg.qr", a)
+        lead, (rows, columns) = a.shape[:-2], a.shape[-2:]
+        inner = rows if mode == "complete" else min(rows, columns)
+        q = (0,) if mode == "r" else (*lead, rows, inner)
+        return TensorType(q, a.dtype), TensorType((*lead, inner, columns), a.dtype)
+
+    @staticmethod
+    def numpy(a: Array, *, mode: str) -> tuple[Array, ...]:
+        if mode == "r":
+            return np.empty(0, a.dtype), np.linalg.qr(a, mode="r")
+        q, r = np.linalg.qr(a, mode=mode)  # type: ignore[call-overload] # "reduced" or "complete"
+        return q, r
+
+    @staticmethod
+    def vjp(g: Any, y: Any, a: Any, *, mode: str) -> tuple[Any, ...]:
+        (q, r), (g_q, g_r) = y, g
+        rows, columns = a.shape[-2:]
+        if mode == "r" or (mode == "complete" and rows > columns):
+            raise NotDifferentiableError(
+                f"linalg.qr: mode={mode!r} has no gradient for a {rows} x {columns} matrix; use mode='reduced'"
+            )
+        if rows >= columns:
+            return (_qr_gradient(q, r, g_q, g_r),)
+        # A = [X, Y] with X square: X = Q R1, and R2 = Q.T Y depends on Q through Y = Q R2.
+        r2, g_r2 = (x.narrow(-1, rows, columns - rows) for x in (r, g_r))
+        g_q = g_q + matmul(matmul(q, r2), g_r2.mT)
+        square = _qr_gradient(q, r.narrow(-1, 0, rows), g_q, g_r.narrow(-1, 0, rows))
+        return (ops.cat([square, matmul(q, g_r2)], -1),)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        for shape in ((3, 3), (2, 4, 3), (2, 4), (0, 3)):
+            yield Sample(rng.normal(size=shape), mode="reduced")
+        yield Sample(rng.normal(size=(2, 3)), mode="complete")
+
+
+def _qr_gradient(q: Tensor, r: Tensor, g_q: Tensor, g_r: Tensor) -> Tensor:
+    inside = (matmul(g_r, r.mT) - matmul(q.mT, g_q)).triu()
+    symmetric = inside + inside.triu(1).mT
+    return solve_triangular(r.mT, g_q + matmul(q, symmetric), upper=False, left=False)
+
+
+def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> QrResult:
+    """A = Q @ R with orthonormal columns in Q and an upper triangle R; mode "reduced", "complete" or "r" (R only)."""
+    if mode not in ("reduced", "complete", "r"):
+        raise ShapeError(f"linalg.qr: mode must be 'reduced', 'complete' or 'r', got {mode!r}")
+    return deliver_each(QrResult(*apply(QR, (A,), {"mode": mode})), out)
+
+
+class Geqrf(OfMatrix):
+    """The Householder reflectors of QR below the diagonal, R on and above it, and the reflectors' factors tau."""
+
+    saves = ("",)
+    vjp = Refuse("the reflectors are a means to an end; use linalg.qr")
+
+    @staticmethod
+    def infer(a: TensorType) -> tuple[TensorType, ...]:
+        check_matrices("geqrf", a)
+        return a, TensorType((*a.shape[:-2], min(a.shape[-2:])), a.dtype)
+
+    @staticmethod
+    def numpy(a: Array) -> tuple[Array, ...]:
+        transposed, tau = np.linalg.qr(a, mode="raw")
+        return np.ascontiguousarray(np.swapaxes(transposed, -1, -2)), tau
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        for shape in ((3, 3), (2, 4, 3), (3, 4)):
+            yield Sample(rng.normal(size=shape))
+
+
+def reflectors(a: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
+    """V and T with H1 @ H2 @ ... = I - V @ T @ V.T, the reflectors' vectors and an upper triangle."""
+    n_rows, n_reflectors = a.shape[-2], tau.shape[-1]
+    v = a.narrow(-1, 0, n_reflectors).tril(-1) + ops.eye(n_rows, n_reflectors, dtype=a.dtype)
+    # T is the inverse of diag(1 / tau) + triu(V.T V, 1), multiplied out so that tau = 0 (no reflection) is allowed.
+    scale = tau.unsqueeze(-1)
+    unit = scale * matmul(v.mT, v).triu(1)
+    return v, solve_triangular(unit, scale * _unit_diagonal(n_reflectors, a), upper=True, unitriangular=True)
+
+
+def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The first columns of the product of the reflectors that `geqrf` returned."""
+    check_matrices("linalg.householder_product", A._type)
+    rows, columns = A.shape[-2:]
+    if rows < columns or tau.shape[-1] > columns or tau.shape[:-1] != A.shape[:-2]:
+        raise ShapeError(
+            "linalg.householder_product: expected A (..., m, n) with m >= n and tau (..., k) with k <= n, got "
+            f"{tuple(A.shape)} and {tuple(tau.shape)}"
+        )
+    v, t = reflectors(A, tau)
+    product = matmul(v, matmul(t, v.narrow(-2, 0, columns).mT))
+    return deliver(ops.eye(rows, columns, dtype=A.dtype) - product, out)
+
+
+# ---- eigenvalues of symmetric matrices
+
+
+def _not_converged(op: str, fn: Any, a: Array) -> NumericalError:
+    index = factorization.first_failure(fn, a)
+    at = a if index is None else a[index]
+    why = "did not converge" if np.isfinite(at).all() else "contains infinities or NaNs"
+    return failure(op, index, f"{why}; look at where they come from" if "NaN" in why else why)
+
+
+class Eigh(OfMatrix):
+    """Eigenvalues, ascending, and eigenvectors of symmetric matrices, of which the triangle UPLO is read."""
+
+    saves = ("y",)
+    materialize = False
+    symmetric_inputs = (0,)  # finite differences agree along symmetric changes only
+
+    @staticmethod
+    def infer(a: TensorType, *, UPLO: str) -> tuple[TensorType, ...]:
+        check_matrices("linalg.eigh", a, square=True)
+        return TensorType(a.shape[:-1], a.dtype), a
+
+    @staticmethod
+    def numpy(a: Array, *, UPLO: str) -> tuple[Array, ...]:
+        try:
+            values, vectors = np.linalg.eigh(a, UPLO)  # type: ignore[arg-type] # "L" or "U"
+        except np.linalg.LinAlgError:
+            raise _not_converged("linalg.eigh", np.linalg.eigh, a) from None
+        return values, vectors
+
+    @staticmethod
+    def vjp(g: Any, y: Any, a: Any, *, UPLO: str) -> tuple[Any, ...]:
+        (values, vectors), (g_values, g_vectors) = y, g
+        if g_vectors is None:
+            return (matmul(vectors * g_values.unsqueeze(-2), vectors.mT),)
+        identity = _unit_diagonal(values.shape[-1], values)
+        gaps = values.unsqueeze(-2) - values.unsqueeze(-1) + identity
+        inside = matmul(vectors.mT, g_vectors) / gaps * (1 - identity)
+        if g_values is not None:
+            inside = inside + g_values.unsqueeze(-1) * identity
+        return (matmul(matmul(vectors, inside), vectors.mT),)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield from _symmetric_samples(rng)
+
+
+class Eigvalsh(OfMatrix):
+    """Eigenvalues alone, ascending: a fraction of the work; the gradient finds the vectors when it is asked for."""
+
+    saves = ("a",)
+    symmetric_inputs = (0,)  # finite differences agree along symmetric changes only
+
+    @staticmethod
+    def infer(a: TensorType, *, UPLO: str) -> TensorType:
+        check_matrices("linalg.eigvalsh", a, square=True)
+        return TensorType(a.shape[:-1], a.dtype)
+
+    @staticmethod
+    def numpy(a: Array, *, UPLO: str) -> Any:
+        try:
+            return np.linalg.eigvalsh(a, UPLO)  # type: ignore[arg-type] # "L" or "U"
+        except np.linalg.LinAlgError:
+            raise _not_converged("linalg.eigvalsh", np.linalg.eigvalsh, a) from None
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, a: Tensor, *, UPLO: str) -> tuple[Any, ...]:
+        vectors = apply(Eigh, (a,), {"UPLO": UPLO})[1]
+        return (matmul(vectors * g.unsqueeze(-2), vectors.mT),)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield from _symmetric_samples(rng)
+
+
+def _symmetric_samples(rng: Rng) -> Iterator[Sample]:
+    for shape, uplo in (((3, 3), "L"), ((2, 3, 3), "U"), ((0, 0), "L")):
+        x = rng.normal(size=shape)
+        yield Sample(x + np.swapaxes(x, -1, -2), UPLO=uplo)
+
+
+def _check_uplo(op: str, uplo: str) -> str:
+    if uplo.upper() not in ("L", "U"):
+        raise ShapeError(f"{op}: UPLO must be 'L' or 'U', the triangle to read, got {uplo!r}")
+    return uplo.upper()
+
+
+def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> EighResult:
+    """Eigenvalues, ascending, and eigenvectors (columns) of symmetric matrices, of which one triangle is read."""
+    return deliver_each(EighResult(*apply(Eigh, (A,), {"UPLO": _check_uplo("linalg.eigh", UPLO)})), out)
+
+
+def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
+    """Eigenvalues of symmetric matrices, ascending."""
+    return deliver(apply(Eigvalsh, (A,), {"UPLO": _check_uplo("linalg.eigvalsh", UPLO)}), out)
+
+
+def eig(A: Tensor, *, out: Any = None) -> Any:
+    """Not there: eigenvalues of a general matrix are complex."""
+    raise UnsupportedError(
+        "linalg.eig: eigenvalues of a general matrix are complex, which Extempo does not have; "
+        "for symmetric matrices use linalg.eigh"
+    )
+
+
+def eigvals(A: Tensor, *, out: Any = None) -> Any:
+    """Not there: eigenvalues of a general matrix are complex."""
+    raise UnsupportedError(
+        "linalg.eigvals: eigenvalues of a general matrix are complex, which Extempo does not have; "
+        "for symmetric matrices use linalg.eigvalsh"
+    )
+
+
+# ---- singular values
+
+
+class SVD(OfMatrix):
+    """U, S and Vh; singular vectors beyond min(rows, columns), which full_matrices adds, have no gradient."""
+
+    saves = ("y",)
+    materialize = False
+
+    @staticmethod
+    def infer(a: TensorType, *, full_matrices: bool) -> tuple[TensorType, ...]:
+        check_matrices("linalg.svd", a)
+        lead, (rows, columns) = a.shape[:-2], a.shape[-2:]
+        k = min(rows, columns)
+        u = (*lead, rows, rows if full_matrices else k)
+        vh = (*lead, columns if full_matrices else k, columns)
+        return TensorType(u, a.dtype), TensorType((*lead, k), a.dtype), TensorType(vh, a.dtype)
+
+    @staticmethod
+    def numpy(a: Array, *, full_matrices: bool) -> tuple[Array, ...]:
+        try:
+            u, s, vh = np.linalg.svd(a, full_matrices=full_matrices)
+        except np.linalg.LinAlgError:
+            raise _not_converged("linalg.svd", np.linalg.svd, a) from None
+        return u, s, vh
+
+    @staticmethod
+    def vjp(g: Any, y: Any, a: Any, *, full_matrices: bool) -> tuple[Any, ...]:
+        (u, s, vh), (g_u, g_s, g_vh) = y, g
+        k = s.shape[-1]
+        u, vh = u.narrow(-1, 0, k), vh.narrow(-2, 0, k)
+        if g_u is None and g_vh is None:
+            return (matmul(u * g_s.unsqueeze(-2), vh),)
+        rows, columns = a.shape[-2:]
+        identity = _unit_diagonal(k, s)
+        row, column = s.unsqueeze(-2), s.unsqueeze(-1)
+        gaps = (row - column) * (row + column) + identity
+        inside = ops.zeros(k, k, dtype=s.dtype) if g_s is None else g_s.unsqueeze(-1) * identity
+        if g_u is not None:
+            g_u = g_u.narrow(-1, 0, k)
+            turned = matmul(u.mT, g_u)
+            inside = inside + (turned - turned.mT) / gaps * row
+        if g_vh is not None:
+            g_vh = g_vh.narrow(-2, 0, k)
+            turned = matmul(vh, g_vh.mT)
+            inside = inside + column * ((turned - turned.mT) / gaps)
+        left = matmul(u, inside)
+        if rows > k and g_u is not None:
+            left = left + (g_u - matmul(u, matmul(u.mT, g_u))) / row
+        result = matmul(left, vh)
+        if columns > k and g_vh is not None:
+            result = result + matmul(u / row, g_vh - matmul(matmul(g_vh, vh.mT), vh))
+        return (result,)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        for shape in ((3, 3), (2, 4, 3), (2, 3), (0, 3)):
+            yield Sample(rng.normal(size=shape), full_matrices=False)
+        yield Sample(rng.normal(size=(3, 3)), full_matrices=True)
+
+
+class Svdvals(OfMatrix):
+    """Singular values alone, descending: a fraction of the work; the gradient finds the vectors when it is asked for."""
+
+    saves = ("a",)
+
+    @staticmethod
+    def infer(a: TensorType) -> TensorType:
+        check_matrices("linalg.svdvals", a)
+        return TensorType((*a.shape[:-2], min(a.shape[-2:])), a.dtype)
+
+    @staticmethod
+    def numpy(a: Array) -> Any:
+        try:
+            return np.linalg.svd(a, compute_uv=False)
+        except np.linalg.LinAlgError:
+            raise _not_converged("linalg.svdvals", np.linalg.svd, a) from None
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, a: Tensor) -> tuple[Any, ...]:
+        u, _, vh = apply(SVD, (a,), {"full_matrices": False})
+        return (matmul(u * g.unsqueeze(-2), vh),)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        for shape in ((3, 3), (2, 4, 3), (2, 3), (0, 3)):
+            yield Sample(rng.normal(size=shape))
+
+
+def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None) -> SvdResult:
+    """A = U @ diag(S) @ Vh with singular values S, descending; without full_matrices U and Vh have min(m, n) vectors."""
+    if driver is not None:
+        raise UnsupportedError("linalg.svd: driver chooses among CUDA routines; leave it out")
+    return deliver_each(SvdResult(*apply(SVD, (A,), {"full_matrices": full_matrices})), out)
+
+
+def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
+    """Singular values, descending."""
+    if driver is not None:
+        raise UnsupportedError("linalg.svdvals: driver chooses among CUDA routines; leave it out")
+    return deliver(apply(Svdvals, (A,)), out)

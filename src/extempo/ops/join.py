@@ -1,0 +1,381 @@
+"""Many tensors into one, and one into many: cat, stack, split, chunk, unbind and their relatives.
+
+Splitting makes views (one `Slice` each); joining copies.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import ops
+from .._methods import method
+from .._tensor import Tensor, apply, from_array
+from ..errors import DtypeError, ShapeError
+from ..op import Op, Rng, Sample
+from ..storage import Array
+from ..types import TensorType, count, dtype, normalize_dim, promote_types
+from .define import deliver
+from .shaping import copying, existing_dim, narrow, select
+
+__all__ = [
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "block_diag",
+    "cartesian_prod",
+    "cat",
+    "chunk",
+    "column_stack",
+    "combinations",
+    "concat",
+    "concatenate",
+    "dsplit",
+    "dstack",
+    "hsplit",
+    "hstack",
+    "meshgrid",
+    "row_stack",
+    "split",
+    "split_copy",
+    "split_with_sizes",
+    "split_with_sizes_copy",
+    "stack",
+    "tensor_split",
+    "unbind",
+    "unbind_copy",
+    "unsafe_chunk",
+    "unsafe_split",
+    "unsafe_split_with_sizes",
+    "vsplit",
+    "vstack",
+]
+
+Tensors = Sequence[Tensor]
+
+
+class Cat(Op):
+    """Tensors one after the other along a dimension."""
+
+    family = "join"
+    quiet = True
+    saves = ("",)
+
+    @staticmethod
+    def infer(*xs: TensorType, dim: int) -> TensorType:
+        first = xs[0].shape
+        for position, x in enumerate(xs):
+            fits = x.ndim == len(first) and all(a == b for d, (a, b) in enumerate(zip(first, x.shape, strict=True)) if d != dim)
+            if not fits:
+                raise ShapeError(
+                    f"cat: tensors must have equal sizes except along dim {dim}; tensor 0 has shape {first}, "
+                    f"tensor {position} {x.shape}"
+                )
+        return TensorType((*first[:dim], sum(x.shape[dim] for x in xs), *first[dim + 1 :]), xs[0].dtype)
+
+    @staticmethod
+    def numpy(*xs: Array, dim: int) -> Array:
+        return np.concatenate(xs, axis=dim)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, *xs: Any, dim: int) -> tuple[Any, ...]:
+        ends = itertools.accumulate(x.shape[dim] for x in xs)
+        return tuple(narrow(g, dim, end - x.shape[dim], x.shape[dim]) for x, end in zip(xs, ends, strict=True))
+
+    @staticmethod
+    def batch(size: int, *xs: Tensor, dim: int) -> Tensor:
+        return apply(Cat, xs, {"dim": dim + 1})
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(2, 3)), rng.normal(size=(4, 3)), dim=0)
+        yield Sample(rng.normal(size=(2, 1)), rng.normal(size=(2, 0)), rng.normal(size=(2, 3)), dim=1)
+
+
+class Stack(Op):
+    """Tensors of one shape along a new dimension."""
+
+    family = "join"
+    quiet = True
+    saves = ("",)
+
+    @staticmethod
+    def infer(*xs: TensorType, dim: int) -> TensorType:
+        first = xs[0].shape
+        for position, x in enumerate(xs):
+            if x.shape != first:
+                raise ShapeError(f"stack: shapes must be equal, tensor 0 has {first}, tensor {position} {x.shape}; cat joins unequal ones")
+        return TensorType((*first[:dim], len(xs), *first[dim:]), xs[0].dtype)
+
+    @staticmethod
+    def numpy(*xs: Array, dim: int) -> Array:
+        return np.stack(xs, axis=dim)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, *xs: Any, dim: int) -> tuple[Any, ...]:
+        return tuple(select(g, dim, i) for i in range(len(xs)))
+
+    @staticmethod
+    def batch(size: int, *xs: Tensor, dim: int) -> Tensor:
+        return apply(Stack, xs, {"dim": dim + 1})
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(2, 3)), rng.normal(size=(2, 3)), dim=1)
+        yield Sample(rng.normal(size=()), rng.normal(size=()), rng.normal(size=()), dim=0)
+
+
+# ---- joining
+
+
+def _common_dtype(tensors: Any, op: str) -> list[Tensor]:
+    """The tensors in one dtype."""
+    given = list(tensors)
+    if not given:
+        raise ShapeError(f"{op}: expected at least one tensor, got none")
+    for x in given:
+        if not isinstance(x, Tensor):
+            raise DtypeError(f"{op}: expected tensors, got {type(x).__name__}; make them with ex.tensor(...)")
+    common: dtype = given[0].dtype
+    for x in given:
+        common = promote_types(common, x.dtype)
+    return [x if x.dtype is common else x.to(common) for x in given]
+
+
+def cat(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
+    """The tensors one after the other along a dimension; empty vectors are left out, as in PyTorch."""
+    given = _common_dtype(tensors, "cat")
+    parts = [x for x in given if x._type.shape != (0,)] or given[:1]
+    if any(not x.ndim for x in parts):
+        raise ShapeError("cat: 0-dim tensors have no dimension to join along; use stack")
+    return deliver(apply(Cat, tuple(parts), {"dim": normalize_dim(dim, parts[0].ndim, "cat")}), out)
+
+
+concat = concatenate = cat
+
+
+def stack(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
+    """The tensors, of one shape, along a new dimension."""
+    given = _common_dtype(tensors, "stack")
+    return deliver(apply(Stack, tuple(given), {"dim": normalize_dim(dim, given[0].ndim + 1, "stack")}), out)
+
+
+def _each(fn: Any, tensors: tuple[Any, ...]) -> Any:
+    """fn of one tensor, or a tuple of fn of several given as arguments or in a list."""
+    if len(tensors) == 1 and isinstance(tensors[0], Tensor):
+        return fn(tensors[0])
+    return tuple(fn(x) for x in (tensors[0] if len(tensors) == 1 else tensors))
+
+
+def atleast_1d(*tensors: Any) -> Any:
+    """0-dim tensors as vectors."""
+    return _each(lambda x: x if x.ndim else x.reshape(1), tensors)
+
+
+def atleast_2d(*tensors: Any) -> Any:
+    """Vectors as one row, 0-dim tensors as 1 x 1."""
+    return _each(lambda x: x if x.ndim > 1 else x.reshape(1, x.numel()), tensors)
+
+
+def atleast_3d(*tensors: Any) -> Any:
+    """Matrices as (rows, columns, 1), vectors as (1, size, 1), 0-dim tensors as 1 x 1 x 1."""
+    return _each(lambda x: x if x.ndim > 2 else x.unsqueeze(-1) if x.ndim == 2 else x.reshape(1, x.numel(), 1), tensors)
+
+
+def hstack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
+    """Joined along the second dimension; vectors along their only one."""
+    given = atleast_1d(list(tensors))
+    return cat(given, 0 if given and given[0].ndim == 1 else 1, out=out)
+
+
+def vstack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
+    """Joined along the first dimension; vectors are rows."""
+    return cat(atleast_2d(list(tensors)), 0, out=out)
+
+
+row_stack = vstack
+
+
+def dstack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
+    """Joined along the third dimension."""
+    return cat(atleast_3d(list(tensors)), 2, out=out)
+
+
+def column_stack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
+    """Joined along the second dimension; vectors are columns."""
+    return hstack([x if x.ndim > 1 else x.reshape(x.numel(), 1) for x in tensors], out=out)
+
+
+def block_diag(*tensors: Tensor) -> Tensor:
+    """Matrices along the diagonal of one that is zero elsewhere; vectors are rows."""
+    for x in tensors:
+        if x.ndim > 2:
+            raise ShapeError(f"block_diag: expected matrices or fewer dimensions, got shape {tuple(x.shape)}")
+    blocks = atleast_2d(_common_dtype(tensors, "block_diag"))
+    width = sum(b._type.shape[1] for b in blocks)
+    ends = itertools.accumulate(b._type.shape[1] for b in blocks)
+    rows = [ops.constant_pad_nd(b, (end - b._type.shape[1], width - end)) for b, end in zip(blocks, ends, strict=True)]
+    return cat(rows)
+
+
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """Coordinates of a grid: each vector expanded over the dimensions of all; indexing is "ij" or "xy"."""
+    given = list(tensors[0]) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else list(tensors)
+    if indexing not in ("ij", "xy"):
+        raise ShapeError(f"meshgrid: indexing must be 'ij' or 'xy', got {indexing!r}")
+    if not given or any(x.ndim > 1 for x in given):
+        raise ShapeError("meshgrid: expected one or more vectors")
+    swap = indexing == "xy" and len(given) > 1
+    if swap:
+        given[:2] = given[1::-1]
+    shape = tuple(x.numel() for x in given)
+    grids = [x.reshape(-1, *(1,) * (len(given) - i - 1)).expand(shape) for i, x in enumerate(given)]
+    if swap:
+        grids[:2] = grids[1::-1]
+    return tuple(grids)
+
+
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """All combinations of one element from each vector, one row each."""
+    if any(x.ndim != 1 for x in tensors):
+        raise ShapeError(f"cartesian_prod: expected vectors, got shapes {[tuple(x.shape) for x in tensors]}")
+    if len(tensors) == 1:
+        return tensors[0]
+    return stack([g.reshape(-1) for g in meshgrid(*tensors)], 1)
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All ways to choose r elements of a vector in their order, one row each."""
+    if input.ndim != 1 or r < 0:
+        raise ShapeError(f"combinations: expected a vector and r >= 0, got shape {tuple(input.shape)} and r={r}")
+    if r == 0:
+        return ops.empty(0, dtype=input.dtype)
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    chosen = list(choose(range(input.numel()), r))
+    rows = from_array(np.array(chosen, np.int64).reshape(len(chosen), r))
+    return input[rows]
+
+
+# ---- splitting
+
+
+def _cut(x: Tensor, dim: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
+    """Neighbouring views of these sizes."""
+    ends = itertools.accumulate(sizes)
+    return tuple(narrow(x, dim, end - size, size) for size, end in zip(sizes, ends, strict=True))
+
+
+@method
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of the given sizes along a dimension."""
+    d = existing_dim(input, dim, "split_with_sizes")
+    size = input._type.shape[d]
+    if sum(split_sizes) != size or any(s < 0 for s in split_sizes):
+        raise ShapeError(f"split_with_sizes: sizes {tuple(split_sizes)} must add up to {size}, the size of dimension {d}")
+    return _cut(input, d, split_sizes)
+
+
+@method
+def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Views along a dimension: of one size, the last one smaller where it does not divide, or of the sizes in a list."""
+    if not isinstance(split_size_or_sections, int):
+        return split_with_sizes(tensor, split_size_or_sections, dim)
+    d = existing_dim(tensor, dim, "split")
+    size, step = tensor._type.shape[d], split_size_or_sections
+    if step < 0 or (step == 0 and size):
+        raise ShapeError(f"split: expected a positive split size for dimension {d} of size {size}, got {step}")
+    if not size:
+        return _cut(tensor, d, [0])
+    return _cut(tensor, d, [min(step, size - start) for start in range(0, size, step)])
+
+
+@method
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most that many views of equal size along a dimension, the last one smaller where it does not divide."""
+    d = existing_dim(input, dim, "chunk")
+    if chunks <= 0:
+        raise ShapeError(f"chunk: expected a positive number of chunks, got {chunks}")
+    size = input._type.shape[d]
+    if not size:
+        return _cut(input, d, [0] * chunks)
+    return split(input, -(-size // chunks), d)
+
+
+@method
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views along a dimension: that many, as equal as can be, or cut before the indices in a list."""
+    d = existing_dim(input, dim, "tensor_split")
+    size = input._type.shape[d]
+    where = indices_or_sections.tolist() if isinstance(indices_or_sections, Tensor) else indices_or_sections
+    if isinstance(where, int):
+        if where <= 0:
+            raise ShapeError(f"tensor_split: expected a positive number of sections, got {where}")
+        least, larger = divmod(size, where)
+        return _cut(input, d, [least + 1] * larger + [least] * (where - larger))
+    starts = [slice(i, None).indices(size)[0] for i in (0, *where)]
+    ends = [slice(0, i).indices(size)[1] for i in (*where, size)]
+    return tuple(narrow(input, d, start, max(0, end - start)) for start, end in zip(starts, ends, strict=True))
+
+
+def _split_along(input: Tensor, where: Any, dim: int, op: str, least: int) -> tuple[Tensor, ...]:
+    if input.ndim < least:
+        raise ShapeError(f"{op}: expected at least {least} dimensions, got shape {tuple(input.shape)}")
+    if isinstance(where, int) and (where <= 0 or input._type.shape[dim] % where):
+        raise ShapeError(f"{op}: dimension {dim} of size {input.shape[dim]} is not divisible into {where} sections")
+    return tensor_split(input, where, dim)
+
+
+@method
+def hsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """Views along the second dimension, of vectors along their only one."""
+    return _split_along(input, indices_or_sections, 0 if input.ndim == 1 else 1, "hsplit", 1)
+
+
+@method
+def vsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """Views along the first dimension."""
+    return _split_along(input, indices_or_sections, 0, "vsplit", 2)
+
+
+@method
+def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """Views along the third dimension."""
+    return _split_along(input, indices_or_sections, 2, "dsplit", 3)
+
+
+@method
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of each index of a dimension, which disappears."""
+    d = existing_dim(input, dim, "unbind")
+    return tuple(select(input, d, i) for i in range(input._type.shape[d]))
+
+
+# PyTorch's unsafe forms do not track writes through their results; ours are tracked like any view's.
+unsafe_chunk = method(chunk, "unsafe_chunk")
+unsafe_split = method(split, "unsafe_split")
+unsafe_split_with_sizes = method(split_with_sizes, "unsafe_split_with_sizes")
+
+split_copy = copying(split, "split_copy")
+split_with_sizes_copy = copying(split_with_sizes, "split_with_sizes_copy")
+unbind_copy = copying(unbind, "unbind_copy")
+
+
+def _chunk_cat(tensors: Tensors, dim: int, num_chunks: int, *, out: Tensor | None = None) -> Tensor:
+    """Each tensor cut into that many chunks (padded with zeros to divide), flattened, and all joined chunk by chunk."""
+    given = _common_dtype(tensors, "_chunk_cat")
+    d = existing_dim(given[0], dim, "_chunk_cat")
+    if num_chunks < 1:
+        raise ShapeError(f"_chunk_cat: expected a positive number of chunks, got {num_chunks}")
+    rows = []
+    for x in given:
+        shape = x._type.shape
+        missing = -shape[d] % num_chunks
+        padded = ops.constant_pad_nd(x, (0, 0) * (x.ndim - d - 1) + (0, missing)) if missing else x
+        rows.append(padded.reshape(*shape[:d], num_chunks, (shape[d] + missing) // num_chunks * count(shape[d + 1 :])))
+    return cat(rows, d + 1, out=out)
+
+
+method(_chunk_cat, "_chunk_cat")

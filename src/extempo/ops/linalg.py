@@ -1,0 +1,397 @@
+"""Determinants, powers, the exponential, pseudo-inverses and least squares of matrices.
+
+Matrices are the last two dimensions, all others a batch; float32 and float64. Functions here have the meaning of
+torch.linalg's; those of an older spelling that differ stand in `linalg_older`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import ops
+from .._methods import method
+from .._tensor import Tensor, apply
+from ..backends import factorization
+from ..errors import DtypeError, ShapeError
+from ..op import Op, Refuse, Rng, Sample
+from ..storage import Array
+from ..types import TensorType, broadcast_shapes, finfo, int64
+from .decompositions import eigvalsh, svdvals
+from .define import Operand, deliver
+from .matmul import matmul
+from .systems import OfMatrix, aligned, check_matrices, deliver_each, inv
+
+__all__ = ["det", "logdet", "matrix_exp", "matrix_power", "slogdet"]
+
+
+class SlogdetResult(NamedTuple):
+    """det = sign * exp(logabsdet)."""
+
+    sign: Tensor
+    logabsdet: Tensor
+
+
+class LstsqResult(NamedTuple):
+    """solution; residuals, rank and singular_values where the driver finds them, empty elsewhere."""
+
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+# ---- determinants
+
+
+class Det(OfMatrix):
+    """The determinant."""
+
+    saves = ("a",)
+
+    @staticmethod
+    def infer(a: TensorType) -> TensorType:
+        check_matrices("linalg.det", a, square=True)
+        return TensorType(a.shape[:-2], a.dtype)
+
+    numpy = staticmethod(np.linalg.det)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, a: Tensor) -> tuple[Any, ...]:
+        return (g.unsqueeze(-1).unsqueeze(-1) * apply(Cofactors, (a,)),)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield from _square_samples(rng)
+
+
+class Cofactors(OfMatrix):
+    """The derivative of the determinant: det(A) * inv(A).T, defined for singular matrices too."""
+
+    saves = ("a",)
+
+    @staticmethod
+    def infer(a: TensorType) -> TensorType:
+        check_matrices("linalg.det", a, square=True)
+        return a
+
+    @staticmethod
+    def numpy(a: Array) -> Array:
+        u, s, vh = np.linalg.svd(a.astype(np.float64))
+        # The product of all other singular values, without dividing by one that may be zero.
+        ones = np.ones((*s.shape[:-1], 1))
+        before = np.cumprod(np.concatenate([ones, s[..., :-1]], -1), -1)
+        after = np.cumprod(np.concatenate([ones, s[..., :0:-1]], -1), -1)[..., ::-1]
+        others = before[..., : s.shape[-1]] * after[..., : s.shape[-1]]
+        orientation = np.linalg.det(u) * np.linalg.det(vh)
+        return (u * (orientation[..., None] * others)[..., None, :]) @ vh
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, a: Tensor) -> tuple[Any, ...]:
+        # Second order, for invertible matrices: C = det(A) inv(A).T gives <g, inv(A).T> C - C g.T inv(A).T.
+        inverse = inv(a).mT
+        cofactors = apply(Cofactors, (a,))
+        along = (g * inverse).sum((-2, -1), keepdim=True)
+        return (along * cofactors - matmul(matmul(cofactors, g.mT), inverse),)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield from _square_samples(rng)
+
+
+class Slogdet(OfMatrix):
+    """The sign of the determinant and the logarithm of its size."""
+
+    saves = ("a",)
+
+    @staticmethod
+    def infer(a: TensorType) -> tuple[TensorType, ...]:
+        check_matrices("linalg.slogdet", a, square=True)
+        return (TensorType(a.shape[:-2], a.dtype),) * 2
+
+    @staticmethod
+    def numpy(a: Array) -> tuple[Any, ...]:
+        return tuple(np.linalg.slogdet(a))
+
+    @staticmethod
+    def vjp(g: Any, y: Any, a: Tensor) -> tuple[Any, ...]:
+        return (g[1].unsqueeze(-1).unsqueeze(-1) * inv(a).mT,)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield from _square_samples(rng)
+
+
+def _square_samples(rng: Rng) -> Iterator[Sample]:
+    for shape in ((3, 3), (2, 2, 4, 4), (1, 1), (0, 0), (0, 2, 2)):
+        yield Sample(rng.normal(size=shape) + np.eye(shape[-1]))
+
+
+def linalg_det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The determinant of square matrices."""
+    return deliver(apply(Det, (A,)), out)
+
+
+@method
+def det(input: Tensor) -> Tensor:
+    """The determinant of square matrices."""
+    return linalg_det(input)
+
+
+def linalg_slogdet(A: Tensor, *, out: Any = None) -> SlogdetResult:
+    """The sign of the determinant and the logarithm of its absolute value, which does not overflow."""
+    return deliver_each(SlogdetResult(*apply(Slogdet, (A,))), out)
+
+
+@method
+def slogdet(input: Tensor) -> SlogdetResult:
+    """The sign of the determinant and the logarithm of its absolute value, which does not overflow."""
+    return linalg_slogdet(input)
+
+
+@method
+def logdet(input: Tensor) -> Tensor:
+    """The logarithm of the determinant: -inf where it is zero, NaN where it is negative."""
+    sign, size = slogdet(input)
+    return size + ops.log(sign.detach())
+
+
+# ---- powers and the exponential
+
+
+def linalg_matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
+    """A multiplied with itself n times, by repeated squaring; negative n take the inverse, 0 gives the identity."""
+    if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
+        raise ShapeError(f"linalg.matrix_power: expected square matrices (..., n, n), got shape {tuple(A.shape)}")
+    if n == 0:
+        return deliver(ops.eye(A.shape[-1], dtype=A.dtype).expand(A.shape).clone(), out)
+    base = inv(A) if n < 0 else A
+    result: Tensor | None = None
+    for bit in reversed(bin(abs(n))[2:]):
+        if bit == "1":
+            result = base if result is None else matmul(result, base)
+        abs_left = bit
+        base = matmul(base, base) if abs_left is not None else base
+    assert result is not None
+    return deliver(result.clone() if result is A else result, out)
+
+
+@method
+def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
+    """A square matrix multiplied with itself n times."""
+    return linalg_matrix_power(input, n, out=out)
+
+
+class MatrixExp(OfMatrix):
+    """exp of square matrices."""
+
+    saves = ("a",)
+
+    @staticmethod
+    def infer(a: TensorType) -> TensorType:
+        check_matrices("linalg.matrix_exp", a, square=True)
+        return a
+
+    numpy = staticmethod(factorization.matrix_exp)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, a: Tensor) -> tuple[Any, ...]:
+        # exp([[X, G], [0, X]]) has the derivative of exp at X along G in its upper right corner.
+        n = a.shape[-1]
+        transposed = a.mT
+        upper = ops.cat([transposed, g], -1)
+        lower = ops.cat([ops.zero(transposed), transposed], -1)
+        return (apply(MatrixExp, (ops.cat([upper, lower], -2),)).narrow(-2, 0, n).narrow(-1, n, n),)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield from _square_samples(rng)
+
+
+@method
+def matrix_exp(input: Tensor) -> Tensor:
+    """The exponential of square matrices: 1 + A + A @ A / 2 + ..."""
+    return apply(MatrixExp, (input,))
+
+
+# ---- pseudo-inverse, rank, least squares
+
+
+def _tolerances(A: Tensor, atol: Any, rtol: Any) -> tuple[Any, Any]:
+    """PyTorch's defaults: rtol is eps * max(rows, columns), or 0 when an atol above 0 was given."""
+    usual = finfo(A.dtype).eps * max(A.shape[-2:])
+    if rtol is None:
+        if isinstance(atol, Tensor):
+            rtol = ops.where(ops.gt(atol, 0), 0.0, usual)
+        else:
+            rtol = 0.0 if atol is not None and atol > 0 else usual
+    return 0.0 if atol is None else atol, rtol
+
+
+def _cutoff(s: Array, atol: Any, rtol: Any) -> Array:
+    """Below this singular values count as zero; one for each matrix, as a last dimension of size 1."""
+    largest = s.max(axis=-1, initial=0.0)
+    return np.maximum(atol, rtol * largest)[..., None]
+
+
+class Pinv(Op):
+    """The pseudo-inverse; singular values up to max(atol, rtol * the largest) count as zero."""
+
+    family = "linalg"
+    saves = ("y a", "", "")
+
+    @staticmethod
+    def infer(a: TensorType, atol: Any, rtol: Any, *, hermitian: bool) -> TensorType:
+        check_matrices("linalg.pinv", a, square=hermitian)
+        lead = broadcast_shapes(a.shape[:-2], *(t.shape for t in (atol, rtol) if isinstance(t, TensorType)))
+        return TensorType((*lead, a.shape[-1], a.shape[-2]), a.dtype)
+
+    @staticmethod
+    def numpy(a: Array, atol: Any, rtol: Any, *, hermitian: bool) -> Array:
+        a = a.astype(np.float64)
+        if hermitian:
+            values, vectors = np.linalg.eigh(a)
+            u, s, vh = vectors * np.sign(values)[..., None, :], np.abs(values), np.swapaxes(vectors, -1, -2)
+        else:
+            u, s, vh = np.linalg.svd(a, full_matrices=False)
+        used = s > _cutoff(s, atol, rtol)
+        inverse = np.where(used, 1.0 / np.where(used, s, 1.0), 0.0)
+        return np.swapaxes(vh, -1, -2) @ (inverse[..., None] * np.swapaxes(u, -1, -2))
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, a: Tensor, atol: Any, rtol: Any, *, hermitian: bool) -> tuple[Any, ...]:
+        # Golub and Pereyra (1973): the rank is taken as constant. Products run over the smaller dimension first.
+        p, pt, gt = y, y.mT, g.mT
+        if a.shape[-2] <= a.shape[-1]:
+            k = matmul(gt, p)
+            k_pt = matmul(k, pt)
+            result = k_pt - matmul(p, k).mT - matmul(matmul(a, p), k_pt) + matmul(matmul(pt, p), gt - matmul(k, a))
+        else:
+            k = matmul(p, gt)
+            pt_k = matmul(pt, k)
+            result = pt_k - matmul(k, p).mT + matmul(matmul(gt - matmul(a, k), p), pt) - matmul(matmul(pt_k, p), a)
+        return result, None, None
+
+    batch = Refuse("looped over samples")
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        for shape in ((3, 3), (2, 4, 3), (2, 3), (0, 3)):
+            yield Sample(rng.normal(size=shape), 0.0, 1e-15, hermitian=False)
+        x = rng.normal(size=(3, 3))
+        yield Sample(x, 0.0, np.full((), 1e-12), hermitian=False)
+
+
+def pinv(
+    A: Tensor,
+    rcond: Operand | None = None,
+    hermitian: bool = False,
+    *,
+    atol: Operand | None = None,
+    rtol: Operand | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The pseudo-inverse; singular values up to max(atol, rtol * the largest) count as zero. `rcond` is rtol's old name."""
+    tolerances = _tolerances(A, atol, rtol if rcond is None else rcond)
+    return deliver(apply(Pinv, (A, *tolerances), {"hermitian": hermitian}), out)
+
+
+def matrix_rank(
+    A: Tensor,
+    tol: Operand | None = None,
+    hermitian: bool = False,
+    *,
+    atol: Operand | None = None,
+    rtol: Operand | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """How many singular values exceed max(atol, rtol * the largest). `tol` is atol's old name, with rtol = 0."""
+    absolute, relative = _tolerances(A, atol, rtol) if tol is None else (tol, 0.0)
+    check_matrices("linalg.matrix_rank", A._type, square=hermitian)
+    a = A.detach()
+    if A.numel() == 0:
+        return deliver(ops.zeros(A.shape[:-2], dtype=int64), out)
+    s = ops.abs(eigvalsh(a)) if hermitian else svdvals(a)
+    limit = ops.maximum(*(ops.as_tensor(t, dtype=s.dtype) for t in (absolute, relative * s.amax(-1))))
+    return deliver(ops.gt(s, limit.unsqueeze(-1)).sum(-1), out)
+
+
+class Lstsq(Op):
+    """X that minimises |A X - B|, the rank of A and its singular values; small singular values count as zero."""
+
+    family = "linalg"
+    saves = ("a b", "a", "")
+    materialize = False
+
+    @staticmethod
+    def infer(a: TensorType, b: TensorType, rcond: Any) -> tuple[TensorType, ...]:
+        check_matrices("linalg.lstsq", a, b)
+        if a.shape[-2] != b.shape[-2]:
+            raise ShapeError(f"linalg.lstsq: A {a.shape} needs right hand sides with {a.shape[-2]} rows, got {b.shape}")
+        lead = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        values = TensorType((*a.shape[:-2], min(a.shape[-2:])), a.dtype)
+        return TensorType((*lead, a.shape[-1], b.shape[-1]), a.dtype), TensorType(a.shape[:-2], int64), values
+
+    @staticmethod
+    def numpy(a: Array, b: Array, rcond: float) -> tuple[Array, ...]:
+        u, s, vh = np.linalg.svd(a.astype(np.float64), full_matrices=False)
+        used = s > _cutoff(s, 0.0, rcond)
+        inverse = np.where(used, 1.0 / np.where(used, s, 1.0), 0.0)
+        x = np.swapaxes(vh, -1, -2) @ (inverse[..., None] * (np.swapaxes(u, -1, -2) @ b))
+        return x, used.sum(-1), s
+
+    @staticmethod
+    def vjp(g: Any, y: Any, a: Tensor, b: Tensor, rcond: float) -> tuple[Any, ...]:
+        p = pinv(a, rtol=rcond)
+        g_x, _, g_values = g
+
+        def into_a() -> Tensor | None:
+            result = None
+            if g_x is not None:
+                result = Pinv.vjp(matmul(g_x, b.mT), p, a, 0.0, rcond, hermitian=False)[0]
+            if g_values is not None:
+                values = Svdvals.vjp(g_values, None, a)[0]
+                result = values if result is None else result + values
+            return result
+
+        return into_a, None if g_x is None else matmul(p.mT, g_x), None
+
+    @staticmethod
+    def batch(size: int, a: Tensor, b: Tensor, rcond: float) -> Any:
+        return apply(Lstsq, (*aligned(a, b), rcond))
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        for a, b in (((3, 3), (3, 2)), ((2, 4, 3), (4, 1)), ((2, 3), (2, 2))):
+            yield Sample(rng.normal(size=a), rng.normal(size=b), 1e-15)
+
+
+_DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
+
+
+def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LstsqResult:
+    """X that minimises |A X - B|, of the smallest norm where several do.
+
+    Residuals (the sums of squares) are given where A has more rows than columns and full rank, the rank for drivers other
+    than "gels", singular values for "gelsd" and "gelss". All drivers compute the same here, by singular values.
+    """
+    driver = "gelsy" if driver is None else driver
+    if driver not in _DRIVERS:
+        raise ShapeError(f"linalg.lstsq: driver must be one of {_DRIVERS}, got {driver!r}")
+    vectors = B.ndim == 1 or (A.ndim - 1 == B.ndim and B.shape == A.shape[:-1])
+    right = B.unsqueeze(-1) if vectors else B
+    limit = finfo(A.dtype).eps * max(A.shape[-2:]) if rcond is None else rcond
+    x, rank, values = apply(Lstsq, (A, right, limit))
+    nothing = ops.zeros(0, dtype=A.dtype)
+    rows, columns = A.shape[-2:]
+    residuals = nothing
+    if rows > columns and driver != "gelsy" and bool(ops.eq(rank, columns).all()):
+        residuals = ((matmul(A, x) - right) ** 2).sum(-2)
+    return LstsqResult(
+        x.squeeze(-1) if vectors else x,
+        residuals,
+        ops.zeros(0, dtype=int64) if driver == "gels" else rank,
+        values if driver in ("gelsd", "gelss") else nothing,
+    )

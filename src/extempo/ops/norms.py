@@ -1,0 +1,329 @@
+"""How long vectors and matrices are, how far apart, and how they vary together.
+
+`vector_norm` is the primitive; matrix norms that need singular values take them from `svdvals`. Where a norm has a kink,
+its gradient is PyTorch's choice: 0 at the zero vector, and shared equally among the largest (or smallest) elements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import ops
+from .._methods import method
+from .._tensor import Tensor, apply
+from ..errors import DtypeError, NumericalError, ShapeError
+from ..op import Op, Rng, Sample
+from ..storage import Array
+from ..types import Number, TensorType, as_dtype, bool_, broadcast_shapes, normalize_dim, normalize_dims
+from .decompositions import svdvals
+from .define import deliver, inplace_method
+from .linalg import inv_ex
+from .reduce import reduced_shape
+
+__all__ = ["cdist", "corrcoef", "cov", "dist", "frobenius_norm", "norm", "nuclear_norm", "renorm"]
+
+Dims = int | Sequence[int] | None
+
+
+class VectorNorm(Op):
+    """(sum |x| ** ord) ** (1 / ord) over dimensions; ord 0 counts what is not 0, inf and -inf take the extremes."""
+
+    family = "reduction"
+    saves = ("y x",)
+
+    @staticmethod
+    def infer(x: TensorType, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> TensorType:
+        if not x.dtype.is_floating_point:
+            raise DtypeError(f"linalg.vector_norm: expected a floating tensor, got {x.dtype}; use x.float() or pass dtype=")
+        if (ord < 0 or ord == math.inf) and any(x.shape[d] == 0 for d in dim):
+            raise ShapeError(f"linalg.vector_norm: shape {x.shape} has no elements along dim {dim}, and so no norm of order {ord}")
+        return TensorType(reduced_shape(x.shape, dim, keepdim), x.dtype)
+
+    @staticmethod
+    def numpy(x: Array, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> Any:
+        wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
+        if ord == 2:
+            return np.sqrt(np.sum(wide * wide, axis=dim, keepdims=keepdim))
+        if ord == 0:
+            return np.count_nonzero(wide, axis=dim, keepdims=keepdim)
+        size = np.abs(wide)
+        if math.isinf(ord):
+            return (np.max if ord > 0 else np.min)(size, axis=dim, keepdims=keepdim)
+        if ord == 1:
+            return np.sum(size, axis=dim, keepdims=keepdim)
+        return np.sum(size**ord, axis=dim, keepdims=keepdim) ** (1.0 / ord)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> tuple[Any, ...]:
+        kept = reduced_shape(x.shape, dim, True)
+        g, y = g.reshape(kept), y.reshape(kept)
+        if ord == 0:
+            return (ops.zero(x),)
+        if ord == 1:
+            return (g * ops.sign(x),)
+        size = ops.abs(x)
+        if math.isinf(ord):
+            share = ops.logical_or(ops.eq(size, y), ops.isnan(size)).to(g.dtype)
+            return (g / share.sum(dim, keepdim=True) * share * ops.sign(x),)
+        if ord < 1:
+            at_zero = ops.eq(x, 0)
+            slope = ops.where(at_zero, 0.0, ops.sign(x) * ops.where(at_zero, 1.0, size) ** (ord - 1))
+            return (slope * (g * y ** (1 - ord)),)
+        slope = x if ord == 2 else ops.sign(x) * size ** (ord - 1) if ord < 2 else x * size ** (ord - 2)
+        at_zero = ops.eq(y, 0)
+        length = ops.where(at_zero, 1.0, y)
+        return (slope * ops.where(at_zero, 0.0, g / (length if ord == 2 else length ** (ord - 1))),)
+
+    @staticmethod
+    def batch(size: int, x: Tensor, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> Tensor:
+        return apply(VectorNorm, (x,), {"ord": ord, "dim": tuple(d + 1 for d in dim), "keepdim": keepdim})
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        for ord in (2.0, 1.0, 0.0, 3.0, 1.5, 0.5, -1.0, math.inf, -math.inf):
+            yield Sample(rng.normal(size=(3, 4)), ord=ord, dim=(1,), keepdim=False)
+        yield Sample(rng.normal(size=(2, 3, 2)), ord=2.0, dim=(0, 2), keepdim=True)
+        yield Sample(rng.normal(size=()), ord=2.0, dim=(), keepdim=False)
+        yield Sample(np.empty((0, 3)), ord=2.0, dim=(0,), keepdim=False)
+
+
+def vector_norm(
+    x: Tensor, ord: Number = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
+) -> Tensor:
+    """(sum |x| ** ord) ** (1 / ord) over all elements, or over `dim`; ord may be 0, inf, -inf and negative."""
+    if isinstance(ord, str) or not isinstance(ord, int | float):
+        raise DtypeError(f"linalg.vector_norm: ord must be a number, got {ord!r}; 'fro' and 'nuc' are norms of matrices")
+    x = x if dtype is None else x.to(as_dtype(dtype))
+    attrs = {"ord": float(ord), "dim": normalize_dims(dim, x.ndim, "linalg.vector_norm"), "keepdim": keepdim}
+    return deliver(apply(VectorNorm, (x,), attrs), out)
+
+
+def matrix_norm(
+    A: Tensor,
+    ord: Number | str = "fro",
+    dim: tuple[int, int] = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The norm of matrices: "fro", "nuc", or 1, 2, inf and their negatives."""
+    if A.ndim < 2 or isinstance(dim, int) or len(dim) != 2:
+        raise ShapeError(f"linalg.matrix_norm: expected matrices and two dims, got shape {tuple(A.shape)} and dim {dim}")
+    A = A if dtype is None else A.to(as_dtype(dtype))
+    if not A.dtype.is_floating_point:
+        raise DtypeError(f"linalg.matrix_norm: expected a floating tensor, got {A.dtype}; use A.float() or pass dtype=")
+    rows, columns = (normalize_dim(d, A.ndim, "linalg.matrix_norm") for d in dim)
+    if rows == columns:
+        raise ShapeError(f"linalg.matrix_norm: dim {dim} names one dimension twice")
+    if ord == "fro":
+        return vector_norm(A, 2, (rows, columns), keepdim, out=out)
+    if ord in (1, -1, math.inf, -math.inf):
+        summed, compared = (rows, columns) if ord in (1, -1) else (columns, rows)
+        sums = vector_norm(A, 1, summed, keepdim=True)
+        result = (ops.amax if ord > 0 else ops.amin)(sums, compared, keepdim=True)  # type: ignore[operator] # a number
+    elif ord in ("nuc", 2, -2):
+        values = svdvals(A.movedim((rows, columns), (-2, -1)))
+        reduced = values.sum(-1) if ord == "nuc" else (ops.amax if ord == 2 else ops.amin)(values, -1)
+        result = reduced.reshape(reduced_shape(A._type.shape, (rows, columns), True))
+    else:
+        raise ShapeError(f"linalg.matrix_norm: ord must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, got {ord!r}")
+    return deliver(result if keepdim else result.reshape(reduced_shape(A._type.shape, (rows, columns), False)), out)
+
+
+def linalg_norm(
+    A: Tensor,
+    ord: Number | str | None = None,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    out: Tensor | None = None,
+    dtype: Any = None,
+) -> Tensor:
+    """The norm of a vector (one dim), of a matrix (two), or without `ord` the 2-norm of all elements in `dim`."""
+    dims = (dim,) if isinstance(dim, int) else None if dim is None else tuple(dim)
+    if ord is None:
+        return vector_norm(A, 2, dims, keepdim, dtype=dtype, out=out)
+    n_dims = A.ndim if dims is None else len(dims)
+    if n_dims not in (1, 2):
+        raise ShapeError(
+            f"linalg.norm: with ord, dim must name a vector's or a matrix's dimensions, got dim={dim} for {tuple(A.shape)}"
+        )
+    if n_dims == 2:
+        return matrix_norm(A, ord, (-2, -1) if dims is None else dims, keepdim, dtype=dtype, out=out)  # type: ignore[arg-type]
+    return vector_norm(A, ord, dims, keepdim, dtype=dtype, out=out)  # type: ignore[arg-type] # it refuses texts
+
+
+@method
+def norm(
+    input: Tensor,
+    p: Number | str | None = "fro",
+    dim: Dims = None,
+    keepdim: bool = False,
+    out: Tensor | None = None,
+    dtype: Any = None,
+) -> Tensor:
+    """The p-norm of all elements, or over `dim`; "nuc" is the nuclear norm of a matrix. `linalg.norm` says more."""
+    if p == "nuc":
+        return matrix_norm(input, "nuc", tuple(range(input.ndim)) if dim is None else dim, keepdim, dtype=dtype, out=out)  # type: ignore[arg-type]
+    if isinstance(p, str) and p != "fro":
+        raise ShapeError(f"norm: p must be a number, 'fro' or 'nuc', got {p!r}")
+    return vector_norm(input, 2 if p is None or isinstance(p, str) else p, dim, keepdim, dtype=dtype, out=out)
+
+
+def frobenius_norm(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The root of the sum of all squares."""
+    return vector_norm(input, 2, dim, keepdim, out=out)
+
+
+def nuclear_norm(
+    input: Tensor, dim: tuple[int, int] = (-2, -1), keepdim: bool = False, *, out: Tensor | None = None
+) -> Tensor:
+    """The sum of the singular values."""
+    return matrix_norm(input, "nuc", dim, keepdim, out=out)
+
+
+def cond(A: Tensor, p: Number | str | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The condition number: the norm times that of the inverse; inf for a singular matrix."""
+    if p in (None, 2, -2):
+        values = svdvals(A)
+        if A.numel() == 0:
+            return deliver(ops.zeros(values.shape[:-1], dtype=A.dtype), out)
+        largest, smallest = values.select(-1, 0), values.select(-1, values.shape[-1] - 1)
+        return deliver(smallest / largest if p == -2 else largest / smallest, out)
+    if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
+        raise ShapeError(f"linalg.cond: order {p} needs square matrices, got {tuple(A.shape)}; leave p out for the 2-norm's")
+    if A.numel() == 0:
+        return deliver(ops.zeros(A.shape[:-2], dtype=A.dtype), out)
+    inverse, info = inv_ex(A)
+    product = matrix_norm(A, p) * matrix_norm(inverse, p)  # type: ignore[arg-type] # not None here
+    return deliver(ops.where(ops.ne(info, 0), math.inf, product), out)
+
+
+# ---- distances
+
+
+@method
+def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
+    """The p-norm of input - other."""
+    return vector_norm(input - other, p)
+
+
+_LARGE_FOR_PRODUCT = 25  # PyTorch's limit, above which p = 2 goes through a matrix product unless told otherwise
+_COMPUTE_MODES = {
+    None: None,
+    "use_mm_for_euclid_dist_if_necessary": None,
+    "use_mm_for_euclid_dist": True,
+    "donot_use_mm_for_euclid_dist": False,
+}
+
+
+def cdist(
+    x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
+) -> Tensor:
+    """The p-norm distance of each row of x1 (..., P, M) to each of x2 (..., R, M), as (..., P, R)."""
+    if min(x1.ndim, x2.ndim) < 2 or x1.shape[-1] != x2.shape[-1]:
+        raise ShapeError(f"cdist: expected (..., P, M) and (..., R, M), got {tuple(x1.shape)} and {tuple(x2.shape)}")
+    if p < 0:
+        raise ShapeError(f"cdist: p must not be negative, got {p}")
+    if compute_mode not in _COMPUTE_MODES:
+        raise ShapeError(f"cdist: compute_mode must be one of {[m for m in _COMPUTE_MODES if m]}, got {compute_mode!r}")
+    if x1.shape[-1] == 0:
+        lead = broadcast_shapes(x1._type.shape[:-2], x2._type.shape[:-2])
+        return ops.zeros(*lead, x1.shape[-2], x2.shape[-2], dtype=x1.dtype)
+    by_product = _COMPUTE_MODES[compute_mode]
+    if by_product is None:
+        by_product = max(x1.shape[-2], x2.shape[-2]) > _LARGE_FOR_PRODUCT
+    if p == 2 and by_product:
+        return _euclidean_by_product(x1, x2)
+    return vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
+
+
+def _euclidean_by_product(x1: Tensor, x2: Tensor) -> Tensor:
+    """|a - b| from |a|^2 - 2 a.b + |b|^2: one matrix product in place of P * R differences."""
+    squares1 = (x1 * x1).sum(-1, keepdim=True)
+    squares2 = (x2 * x2).sum(-1, keepdim=True).mT
+    squared = squares1 + squares2 - 2 * ops.matmul(x1, x2.mT)
+    apart = ops.gt(squared, 0)  # rounding may leave a negative square; the root's slope at 0 is taken as 0
+    return ops.where(apart, ops.sqrt(ops.where(apart, squared, 1.0)), 0.0)
+
+
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """The p-norm distances of each two rows of a matrix, in the order of the upper triangle of `cdist(x, x)`."""
+    if input.ndim != 2:
+        raise ShapeError(f"pdist: expected a matrix (rows, features), got shape {tuple(input.shape)}")
+    if p < 0:
+        raise ShapeError(f"pdist: p must not be negative, got {p}")
+    first, second = (ops.from_numpy(i) for i in np.triu_indices(input.shape[0], 1))
+    if input.shape[1] == 0:
+        return ops.zeros(len(first), dtype=input.dtype)
+    return vector_norm(input[first] - input[second], p, -1)
+
+
+@method
+def renorm(input: Tensor, p: Number, dim: int, maxnorm: Number, *, out: Tensor | None = None) -> Tensor:
+    """Slices along `dim` whose p-norm exceeds `maxnorm` scaled down to it."""
+    if input.ndim < 2:
+        raise ShapeError(f"renorm: expected at least 2 dimensions, got shape {tuple(input.shape)}")
+    if p <= 0 or maxnorm < 0:
+        raise NumericalError(f"renorm: p must be positive and maxnorm not negative, got p={p}, maxnorm={maxnorm}")
+    own = normalize_dim(dim, input.ndim, "renorm")
+    length = vector_norm(input, p, [d for d in range(input.ndim) if d != own], keepdim=True)
+    # The small term keeps the scaled norm from exceeding maxnorm by a rounding error.
+    return deliver(input * ops.where(ops.gt(length, maxnorm), maxnorm / (length + 1e-7), 1.0), out)
+
+
+inplace_method("renorm_", renorm)
+
+
+# ---- covariance
+
+
+@method
+def cov(
+    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+) -> Tensor:
+    """The covariance of the variables in the rows; `fweights` says how often, `aweights` how much a column counts."""
+    if input.ndim > 2:
+        raise ShapeError(f"cov: expected at most 2 dimensions (variables, observations), got shape {tuple(input.shape)}")
+    if input.dtype is bool_:
+        raise DtypeError("cov: expected numbers, got a bool tensor; use x.float()")
+    rows = input if input.ndim == 2 else input.reshape(1, input.numel())
+    n_observations = rows.shape[1]
+    _check_weights("fweights", fweights, n_observations, floating=False)
+    _check_weights("aweights", aweights, n_observations, floating=True)
+    weights = aweights if fweights is None else fweights if aweights is None else fweights * aweights
+    total: Any = n_observations if weights is None else weights.sum()
+    mean = (rows if weights is None else rows * weights).sum(1, keepdim=True) / total
+    if aweights is not None and correction != 0:
+        assert weights is not None
+        divisor = total - correction * (weights * aweights).sum() / total
+    else:
+        divisor = total - correction
+    divisor = ops.clamp(divisor, min=0) if isinstance(divisor, Tensor) else max(divisor, 0)
+    centred = rows - mean
+    weighted = centred if weights is None else centred * weights
+    return (ops.matmul(centred, weighted.to(centred.dtype).mT) / divisor).squeeze()
+
+
+def _check_weights(name: str, weights: Tensor | None, n_observations: int, *, floating: bool) -> None:
+    if weights is None:
+        return
+    if weights.ndim > 1 or weights.numel() != n_observations:
+        raise ShapeError(f"cov: {name} must have one number per observation ({n_observations}), got {tuple(weights.shape)}")
+    if weights.dtype.is_floating_point is not floating:
+        raise DtypeError(f"cov: {name} must be {'floating' if floating else 'integers'}, got {weights.dtype}")
+
+
+@method
+def corrcoef(input: Tensor) -> Tensor:
+    """The correlation of each two of the variables in the rows, from -1 to 1."""
+    c = cov(input)
+    if not c.ndim:
+        return c / c
+    deviation = ops.sqrt(c.diagonal())
+    return ops.clamp(c / deviation.unsqueeze(-1) / deviation, -1, 1)

@@ -1,0 +1,151 @@
+"""Whole parts, fractions and the parts of a floating number: mantissa, exponent, neighbour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import ops
+from .._methods import method
+from .._tensor import Tensor, apply
+from ..errors import DtypeError
+from ..op import Elementwise, Refuse, Rng, Sample, samples_binary, samples_unary
+from ..types import InputType, TensorType, int32
+from .define import Operand, binary, deliver, inplace_method, unary
+
+__all__ = ["ceil", "fix", "floor", "frac", "frexp", "ldexp", "nextafter", "round", "trunc"]
+
+
+class _Rounding(Elementwise, abstract=True):
+    """To a whole number; integers stay as they are."""
+
+    domain = "if"
+    samples = staticmethod(samples_unary)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
+        return (ops.zero(g),)
+
+
+def _kernel(ufunc: Any) -> Any:
+    def kernel(x: Any) -> Any:
+        return ufunc(x) if x.dtype.kind not in "iub" else x.copy()
+
+    return staticmethod(kernel)
+
+
+class Floor(_Rounding):
+    """The largest whole number not above each element."""
+
+    numpy = _kernel(np.floor)
+
+
+class Ceil(_Rounding):
+    """The smallest whole number not below each element."""
+
+    numpy = _kernel(np.ceil)
+
+
+class Trunc(_Rounding):
+    """Each element without its fraction."""
+
+    numpy = _kernel(np.trunc)
+
+
+class RoundHalfEven(_Rounding):
+    """The nearest whole number; halves go to the even one."""
+
+    numpy = _kernel(np.rint)
+
+
+class Frexp(Elementwise):
+    """Each element as mantissa * 2**exponent, with a mantissa from 0.5 to 1."""
+
+    domain = "f"
+    saves = ("y",)
+    numpy = np.frexp
+    batch = Refuse("looped over samples")
+
+    @classmethod
+    def _rule(cls, types: tuple[InputType, ...]) -> tuple[Any, Any]:
+        x, compute = super()._rule(types)
+        return (x, TensorType(x.shape, int32)), compute
+
+    @staticmethod
+    def vjp(g: Any, y: Any, x: Any) -> tuple[Any, ...]:
+        return (ldexp(g[0], -y[1]),)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield from samples_unary(rng, 0.6, 5.0)
+
+
+class Nextafter(Elementwise):
+    """The floating number next to `input` on the way to `other`."""
+
+    domain = "f"
+    numpy = np.nextafter
+    samples = staticmethod(samples_binary)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
+        return g, ops.zero(g)
+
+
+floor, ceil = unary(Floor), unary(Ceil)
+trunc = fix = unary(Trunc, "fix")
+nextafter = binary(Nextafter)
+
+
+@method
+def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
+    """The nearest number with that many decimals; halves go to the even one."""
+    if decimals == 0:
+        return deliver(apply(RoundHalfEven, (input,)), out)
+    if not input.is_floating_point():
+        raise DtypeError(f"round: decimals={decimals} needs a floating tensor, got {input.dtype}; use x.float()")
+    # Both scales are powers of ten above 1, which are exact where their inverses are not.
+    scale = 10.0 ** abs(decimals)
+    scaled = apply(RoundHalfEven, (input * scale if decimals > 0 else input / scale,))
+    return deliver(scaled / scale if decimals > 0 else scaled * scale, out)
+
+
+inplace_method("round_", round)
+
+
+@method
+def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """What `trunc` takes away, with the sign of the element."""
+    if not input.is_floating_point():
+        raise DtypeError(f"frac: expected a floating tensor, got {input.dtype}; integers have no fraction")
+    return deliver(input - trunc(input), out)
+
+
+inplace_method("frac_", frac)
+
+
+class FrexpResult(NamedTuple):
+    """What `frexp` returns."""
+
+    mantissa: Tensor
+    exponent: Tensor
+
+
+@method
+def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> FrexpResult:
+    """Each element as mantissa * 2**exponent, with a mantissa from 0.5 to 1 and an int32 exponent."""
+    mantissa, exponent = apply(Frexp, (input,))
+    if out is not None:
+        mantissa, exponent = deliver(mantissa, out[0]), deliver(exponent, out[1])
+    return FrexpResult(mantissa, exponent)
+
+
+@method
+def ldexp(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    """input * 2**other."""
+    return deliver(ops.mul(input, ops.pow(2.0, other)), out)
+
+
+inplace_method("ldexp_", ldexp)

@@ -1,0 +1,575 @@
+"""Random tensors. Every call takes one draw number from a generator (see `extempo.random`).
+
+A random op is a pure function: the seed and the draw number are number inputs, so a recording replays with new ones.
+Element i of a draw depends on nothing but (seed, draw, i); the numbers themselves come from `backends.philox`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, Unpack
+
+import numpy as np
+
+from .._methods import method
+from .._tensor import Tensor, apply, write
+from ..backends import philox
+from ..errors import DtypeError, NumericalError, ShapeError
+from ..op import Op, Refuse, Rng, Sample
+from ..random import (
+    Generator,
+    default_generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+    take_draw,
+)
+from ..storage import Array
+from ..types import InputType, TensorType, bool_, broadcast_shapes, dtype, float64, int64
+from .arithmetic import zero
+from .creation import Arrange, Copy, LikeOptions, NamedSize, Options, finish, order_like, read_options, sizes
+from .define import deliver
+
+__all__ = [
+    "Generator",
+    "bernoulli",
+    "default_generator",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "multinomial",
+    "normal",
+    "poisson",
+    "rand",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "randperm",
+    "seed",
+    "set_rng_state",
+]
+
+Shape = tuple[int, ...]
+
+
+class Draw(Op, abstract=True):
+    """A tensor of random numbers from (seed, draw, parameters); attributes `shape` and `dtype`."""
+
+    family = "random"
+    quiet = True
+    vjp = Refuse("a draw depends on no tensor")
+    saves = ()
+    batch = Refuse("a draw has no tensor inputs that could be batched")
+
+    @staticmethod
+    def infer(seed: InputType, draw: InputType, *parameters: InputType, shape: Shape, dtype: dtype) -> TensorType:
+        return TensorType(shape, dtype)
+
+
+class RandomUniform(Draw):
+    """Uniform numbers with low <= number < high."""
+
+    @staticmethod
+    def numpy(seed: int, draw: int, low: float, high: float, *, shape: Shape, dtype: dtype) -> Array:
+        drawn = philox.uniform(seed, draw, shape, dtype.numpy)
+        if (low, high) == (0, 1):
+            return drawn
+        drawn = np.asarray(drawn * dtype.numpy.type(high - low) + dtype.numpy.type(low))
+        # Rounding may reach the end that is not included.
+        drawn[drawn >= high] = _last_below(high, low, dtype)
+        return drawn
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(1, 2, 0, 1, shape=(3, 4), dtype=float64)
+        yield Sample(1, 2, -3.0, 2.5, shape=(), dtype=float64)
+        yield Sample(1, 2, 0, 1, shape=(0,), dtype=float64)
+
+
+def _last_below(high: float, low: float, d: dtype) -> Any:
+    """The largest number of the dtype below `high`, or `low` where the interval is empty."""
+    return max(np.nextafter(d.numpy.type(high), d.numpy.type(-math.inf)), d.numpy.type(low))
+
+
+class RandomNormal(Draw):
+    """Standard normal numbers."""
+
+    @staticmethod
+    def numpy(seed: int, draw: int, *, shape: Shape, dtype: dtype) -> Array:
+        return philox.normal(seed, draw, shape, dtype.numpy)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(1, 2, shape=(3, 4), dtype=float64)
+        yield Sample(1, 2, shape=(), dtype=float64)
+        yield Sample(1, 2, shape=(0, 2), dtype=float64)
+
+
+class RandomExponential(Draw):
+    """Exponential numbers of rate 1."""
+
+    @staticmethod
+    def numpy(seed: int, draw: int, *, shape: Shape, dtype: dtype) -> Array:
+        return philox.exponential(seed, draw, shape, dtype.numpy)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(1, 2, shape=(3, 4), dtype=float64)
+
+
+class RandomCauchy(Draw):
+    """Standard Cauchy numbers."""
+
+    @staticmethod
+    def numpy(seed: int, draw: int, *, shape: Shape, dtype: dtype) -> Array:
+        return philox.cauchy(seed, draw, shape, dtype.numpy)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(1, 2, shape=(3, 4), dtype=float64)
+
+
+class RandomGeometric(Draw):
+    """How many trials of probability p up to the first success, from 1."""
+
+    @staticmethod
+    def numpy(seed: int, draw: int, p: float, *, shape: Shape, dtype: dtype) -> Array:
+        return philox.geometric(seed, draw, p, shape, dtype.numpy)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(1, 2, 0.3, shape=(3, 4), dtype=int64)
+
+
+class RandomInteger(Draw):
+    """Whole numbers with low <= number < high."""
+
+    @staticmethod
+    def numpy(seed: int, draw: int, low: int, high: int, *, shape: Shape, dtype: dtype) -> Array:
+        return philox.randint(seed, draw, low, high, shape, dtype.numpy)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(1, 2, -3, 4, shape=(3, 4), dtype=int64)
+        yield Sample(1, 2, 0, 2**62, shape=(), dtype=int64)
+
+
+class RandomPermutation(Draw):
+    """0 .. n - 1 in random order."""
+
+    @staticmethod
+    def numpy(seed: int, draw: int, *, shape: Shape, dtype: dtype) -> Array:
+        return philox.permutation(seed, draw, shape[0])
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(1, 2, shape=(5,), dtype=int64)
+        yield Sample(1, 2, shape=(0,), dtype=int64)
+
+
+class DrawOf(Op, abstract=True):
+    """Random numbers whose distribution depends on a tensor, element by element. Their gradient is 0, as in PyTorch."""
+
+    family = "random"
+    quiet = True
+    saves = ("",)
+    batch = Refuse("looped over samples: in a batch, elements would be counted through all of them")
+
+    @staticmethod
+    def infer(x: TensorType, seed: InputType, draw: InputType) -> TensorType:
+        return x
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, x: Any, seed: Any, draw: Any) -> tuple[Any, ...]:
+        return zero(g), None, None
+
+
+class Bernoulli(DrawOf):
+    """1 with the probability that the tensor holds, else 0."""
+
+    @staticmethod
+    def numpy(x: Array, seed: int, draw: int) -> Array:
+        if not ((x >= 0) & (x <= 1)).all():
+            raise NumericalError("bernoulli: probabilities must lie between 0 and 1; clamp them, or use sigmoid")
+        return philox.bernoulli(seed, draw, x, x.shape).astype(x.dtype)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.uniform(size=(3, 4)), 1, 2)
+        yield Sample(rng.uniform(size=()), 1, 2)
+        yield Sample(np.empty((0, 3)), 1, 2)
+
+
+class Poisson(DrawOf):
+    """Poisson counts of the rates that the tensor holds."""
+
+    @staticmethod
+    def numpy(x: Array, seed: int, draw: int) -> Array:
+        if not (x >= 0).all():
+            raise NumericalError("poisson: rates must not be negative")
+        return philox.poisson(seed, draw, x)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.uniform(0.2, 4, size=(3, 4)), 1, 2)
+        yield Sample(rng.uniform(20, 30, size=(3,)), 1, 2)
+
+
+class Multinomial(Op):
+    """Indices drawn in proportion to the weights of each row."""
+
+    family = "random"
+    quiet = True
+    vjp = Refuse("indices have no gradient")
+    saves = ()
+    batch = Refuse("looped over samples: in a batch, elements would be counted through all of them")
+
+    @staticmethod
+    def infer(x: TensorType, seed: InputType, draw: InputType, *, n_samples: int, replacement: bool) -> TensorType:
+        return TensorType((*x.shape[:-1], n_samples), int64)
+
+    @staticmethod
+    def numpy(x: Array, seed: int, draw: int, *, n_samples: int, replacement: bool) -> Array:
+        rows = np.asarray(x, np.float64).reshape(-1, x.shape[-1])
+        if not ((rows >= 0) & np.isfinite(rows)).all():
+            raise NumericalError("multinomial: weights must be finite and not negative; use softmax on scores")
+        if not rows.sum(axis=1).all():
+            raise NumericalError("multinomial: the weights of a row are all 0; at least one must be positive")
+        return philox.multinomial(seed, draw, rows, n_samples, replacement=replacement).reshape(*x.shape[:-1], n_samples)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.uniform(size=(2, 5)), 1, 2, n_samples=3, replacement=False)
+        yield Sample(rng.uniform(size=(5,)), 1, 2, n_samples=7, replacement=True)
+
+
+# ---- new tensors
+
+
+def _drawn(op: type[Op], generator: Generator | None, shape: Shape, d: dtype, *parameters: Any) -> Tensor:
+    return apply(op, (*take_draw(generator), *parameters), {"shape": shape, "dtype": d})
+
+
+def _require_floating(d: dtype, name: str) -> None:
+    if not d.is_floating_point:
+        raise DtypeError(f"{name}: this distribution is continuous and {d} is not; use a floating dtype")
+
+
+def rand(
+    *size: Any, generator: Generator | None = None, out: Tensor | None = None, **options: Unpack[NamedSize]
+) -> Tensor:
+    """Uniform random numbers from [0, 1)."""
+    shape = sizes("rand", size, options.pop("size", None))
+    d = read_options("rand", options, None if out is None else out.dtype)
+    _require_floating(d, "rand")
+    return finish(_drawn(RandomUniform, generator, shape, d, 0, 1), options, out)
+
+
+def randn(
+    *size: Any, generator: Generator | None = None, out: Tensor | None = None, **options: Unpack[NamedSize]
+) -> Tensor:
+    """Standard normal random numbers."""
+    shape = sizes("randn", size, options.pop("size", None))
+    d = read_options("randn", options, None if out is None else out.dtype)
+    _require_floating(d, "randn")
+    return finish(_drawn(RandomNormal, generator, shape, d), options, out)
+
+
+def randint(
+    *bounds_and_size: Any,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    low: int | None = None,
+    high: int | None = None,
+    size: Any = None,
+    **options: Unpack[Options],
+) -> Tensor:
+    """Whole random numbers from [low, high): `randint(high, size)` or `randint(low, high, size)`."""
+    given = list(bounds_and_size)
+    if size is None and given:
+        size = given.pop()
+    bounds = [b for b in (low, *given, high) if b is not None]
+    if size is None or len(bounds) not in (1, 2):
+        raise DtypeError("randint: expected randint(high, size) or randint(low, high, size)")
+    d = read_options("randint", options, int64 if out is None else out.dtype)
+    return finish(_integers("randint", bounds, sizes("randint", (size,), None), d, generator), options, out)
+
+
+def _integers(op: str, bounds: list[Any], shape: Shape, d: dtype, generator: Generator | None) -> Tensor:
+    low, high = (0, bounds[0]) if len(bounds) == 1 else bounds
+    try:
+        low, high = low.__index__(), high.__index__()
+    except AttributeError:
+        raise DtypeError(f"{op}: low and high must be ints, got {low!r} and {high!r}") from None
+    if low >= high:
+        raise ShapeError(f"{op}: there is no whole number from {low} up to below {high}; low must be less than high")
+    smallest, largest = _whole_range(d)
+    if low < smallest or high - 1 > largest:
+        raise DtypeError(f"{op}: {d} holds whole numbers from {smallest} to {largest}, not all of [{low}, {high})")
+    return _drawn(RandomInteger, generator, shape, d, low, high)
+
+
+_SIGNIFICAND_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
+
+
+def _whole_range(d: dtype) -> tuple[int, int]:
+    """The whole numbers that a dtype can hold without gaps."""
+    if d is bool_:
+        return 0, 1
+    if d.is_floating_point:
+        largest = 2 ** _SIGNIFICAND_BITS[d._name]
+        return -largest, largest
+    info = np.iinfo(d.numpy)
+    return int(info.min), int(info.max)
+
+
+def randperm(
+    n: int, *, generator: Generator | None = None, out: Tensor | None = None, **options: Unpack[Options]
+) -> Tensor:
+    """0 .. n - 1 in random order."""
+    shape = sizes("randperm", (n,), None)
+    d = read_options("randperm", options, int64 if out is None else out.dtype)
+    if shape[0] - 1 > _whole_range(d)[1]:
+        raise DtypeError(f"randperm: {d} cannot hold all numbers up to {shape[0] - 1}; use ex.int64")
+    return finish(_drawn(RandomPermutation, generator, shape, d), options, out)
+
+
+def _like(op: str, input: Tensor, options: Any, draw: Callable[[dtype], Tensor]) -> Tensor:
+    """What `draw` makes in the dtype asked for, in the memory order of `input`."""
+    d = read_options(op, options, input._type.dtype)
+    order = order_like(input, options.get("memory_format"), op)
+    made = draw(d)
+    return finish(made if order is None else apply(Arrange, (made,), {"order": order}), options)
+
+
+def rand_like(input: Tensor, *, generator: Generator | None = None, **options: Unpack[LikeOptions]) -> Tensor:
+    """Uniform random numbers from [0, 1) in the shape and dtype of `input`."""
+
+    def draw(d: dtype) -> Tensor:
+        _require_floating(d, "rand_like")
+        return _drawn(RandomUniform, generator, input._type.shape, d, 0, 1)
+
+    return _like("rand_like", input, options, draw)
+
+
+def randn_like(input: Tensor, *, generator: Generator | None = None, **options: Unpack[LikeOptions]) -> Tensor:
+    """Standard normal random numbers in the shape and dtype of `input`."""
+
+    def draw(d: dtype) -> Tensor:
+        _require_floating(d, "randn_like")
+        return _drawn(RandomNormal, generator, input._type.shape, d)
+
+    return _like("randn_like", input, options, draw)
+
+
+def randint_like(
+    input: Tensor,
+    *bounds: Any,
+    low: int | None = None,
+    high: int | None = None,
+    generator: Generator | None = None,
+    **options: Unpack[LikeOptions],
+) -> Tensor:
+    """Whole random numbers from [low, high) in the shape and dtype of `input`; low is 0 unless given."""
+    given = [b for b in (low, *bounds, high) if b is not None]
+    if len(given) not in (1, 2):
+        raise DtypeError("randint_like: expected randint_like(x, high) or randint_like(x, low, high)")
+    return _like(
+        "randint_like", input, options, lambda d: _integers("randint_like", given, input._type.shape, d, generator)
+    )
+
+
+# ---- of a distribution that tensors describe
+
+
+def normal(
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    **options: Unpack[Options],
+) -> Tensor:
+    """Normal random numbers: mean and std are tensors or numbers; with two numbers, `size` says how many.
+
+    No gradient flows to mean and std; `mean + std * ex.randn_like(mean)` has one.
+    """
+    tensors = [x for x in (mean, std) if isinstance(x, Tensor)]
+    if size is not None:
+        if tensors:
+            raise DtypeError("normal: size goes with two numbers; the shape follows from the tensors mean and std")
+        shape, d = sizes("normal", (size,), None), read_options("normal", options)
+    elif not tensors:
+        raise DtypeError("normal: expected a tensor as mean or std, or size=(...) with two numbers")
+    else:
+        # The dtype of mean decides, where it is a tensor.
+        shape, d = broadcast_shapes(*(x._type.shape for x in tensors)), read_options("normal", options, tensors[0].dtype)
+    _require_floating(d, "normal")
+    negative = std._values().min(initial=0) < 0 if isinstance(std, Tensor) else std < 0
+    if negative:
+        raise NumericalError(f"normal: std must not be negative, got {std if not isinstance(std, Tensor) else 'one that is'}")
+    location, scale = (x.detach().to(d) if isinstance(x, Tensor) else float(x) for x in (mean, std))
+    made = _drawn(RandomNormal, generator, shape, d) * scale + location
+    for x in tensors:
+        if x.requires_grad:
+            made = made + zero(x).to(d)
+    return finish(made, options, out)
+
+
+@method
+def bernoulli(
+    input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Tensor | None = None
+) -> Tensor:
+    """1 with the probabilities that `input` holds, else 0; with the number `p`, `input` gives shape and dtype only."""
+    if p is not None:
+        return deliver(_coins("bernoulli", input, p, generator), out)
+    if not input.is_floating_point():
+        raise DtypeError(f"bernoulli: expected floating probabilities, got {input.dtype}; use x.float()")
+    return deliver(apply(Bernoulli, (input, *take_draw(generator))), out)
+
+
+def _coins(op: str, input: Tensor, p: Any, generator: Generator | None) -> Tensor:
+    if not 0 <= p <= 1:
+        raise NumericalError(f"{op}: the probability must lie between 0 and 1, got {p}")
+    return _drawn(RandomCoin, generator, input._type.shape, input._type.dtype, float(p))
+
+
+class RandomCoin(Draw):
+    """1 with probability p, else 0."""
+
+    @staticmethod
+    def numpy(seed: int, draw: int, p: float, *, shape: Shape, dtype: dtype) -> Array:
+        return philox.bernoulli(seed, draw, p, shape).astype(dtype.numpy)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(1, 2, 0.3, shape=(3, 4), dtype=float64)
+
+
+@method
+def multinomial(
+    input: Tensor,
+    num_samples: int,
+    replacement: bool = False,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """`num_samples` indices for each row of weights, drawn in proportion to the weights."""
+    if input.ndim not in (1, 2) or not input._type.shape[-1]:
+        raise ShapeError(f"multinomial: expected weights of shape (n) or (rows, n), n > 0, got {tuple(input.shape)}")
+    if not input.is_floating_point():
+        raise DtypeError(f"multinomial: expected floating weights, got {input.dtype}; use x.float()")
+    if num_samples < 1:
+        raise ShapeError(f"multinomial: expected at least one sample, got num_samples={num_samples}")
+    if not replacement and num_samples > input._type.shape[-1]:
+        raise ShapeError(
+            f"multinomial: {num_samples} samples without replacement from {input._type.shape[-1]} categories; "
+            "pass replacement=True"
+        )
+    attrs = {"n_samples": int(num_samples), "replacement": bool(replacement)}
+    return deliver(apply(Multinomial, (input, *take_draw(generator)), attrs), out)
+
+
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Poisson counts of the rates that `input` holds."""
+    _require_floating(input._type.dtype, "poisson")
+    return apply(Poisson, (input, *take_draw(generator)))
+
+
+# ---- in place
+
+
+def _overwrite(x: Tensor, drawn: Tensor, op: str) -> Tensor:
+    """Write a draw into a tensor. A tracked one stays tracked, with gradient 0, as in PyTorch."""
+    return write(x, apply(Copy, (x, drawn)) if x.requires_grad else drawn, op)
+
+
+def _fill(x: Tensor, op: type[Op], name: str, generator: Generator | None, *parameters: Any) -> Tensor:
+    _require_floating(x._type.dtype, name)
+    return _drawn(op, generator, x._type.shape, x._type.dtype, *parameters)
+
+
+@method
+def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Generator | None = None, **named: Any) -> Tensor:
+    """Fill with uniform random numbers from [from, to)."""
+    low = named.pop("from", from_)  # a word that Python keeps for itself
+    if named:
+        raise DtypeError(f"uniform_: unknown arguments {', '.join(sorted(named))}")
+    if not low <= to:
+        raise ShapeError(f"uniform_: expected from <= to, got from={low} and to={to}")
+    return _overwrite(self, _fill(self, RandomUniform, "uniform_", generator, low, to), "uniform_")
+
+
+@method
+def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Fill with normal random numbers."""
+    _require_std(std, "normal_")
+    return _overwrite(self, _fill(self, RandomNormal, "normal_", generator) * std + mean, "normal_")
+
+
+def _require_std(std: float, op: str) -> None:
+    if not std >= 0:
+        raise ShapeError(f"{op}: std must not be negative, got {std}")
+
+
+@method
+def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Tensor:
+    """Fill with exp(z), z normal with this mean and std."""
+    _require_std(std, "log_normal_")
+    return _overwrite(self, (_fill(self, RandomNormal, "log_normal_", generator) * std + mean).exp(), "log_normal_")
+
+
+@method
+def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Fill with exponential random numbers of rate `lambd`."""
+    if not lambd > 0:
+        raise ShapeError(f"exponential_: the rate must be positive, got lambd={lambd}")
+    return _overwrite(self, _fill(self, RandomExponential, "exponential_", generator) / lambd, "exponential_")
+
+
+@method
+def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Fill with Cauchy random numbers."""
+    if not sigma > 0:
+        raise ShapeError(f"cauchy_: sigma must be positive, got {sigma}")
+    return _overwrite(self, _fill(self, RandomCauchy, "cauchy_", generator) * sigma + median, "cauchy_")
+
+
+@method
+def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Fill with how many trials of probability `p` it takes up to the first success."""
+    if not 0 < p < 1:
+        raise ShapeError(f"geometric_: the probability must lie between 0 and 1, got {p}")
+    drawn = _drawn(RandomGeometric, generator, self._type.shape, self._type.dtype, p)
+    return _overwrite(self, drawn, "geometric_")
+
+
+@method
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Fill with 1 with probability `p` (a number, or a tensor that broadcasts to this one), else 0."""
+    if not isinstance(p, Tensor):
+        return _overwrite(self, _coins("bernoulli_", self, p, generator), "bernoulli_")
+    _require_floating(p._type.dtype, "bernoulli_")
+    drawn = apply(Bernoulli, (p.detach().expand(self.shape), *take_draw(generator)))
+    return _overwrite(self, drawn.to(self._type.dtype), "bernoulli_")
+
+
+@method
+def random_(
+    self: Tensor, from_: int | None = None, to: int | None = None, *, generator: Generator | None = None, **named: Any
+) -> Tensor:
+    """Fill with whole random numbers from [from, to), from [0, to), or from all that the dtype holds from 0 up."""
+    low = named.pop("from", from_)
+    if named:
+        raise DtypeError(f"random_: unknown arguments {', '.join(sorted(named))}")
+    if to is None:
+        low, to = 0, _whole_range(self._type.dtype)[1] + 1 if low is None else low
+    drawn = _integers("random_", [low or 0, to], self._type.shape, self._type.dtype, generator)
+    return _overwrite(self, drawn, "random_")

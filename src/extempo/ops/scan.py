@@ -1,0 +1,266 @@
+"""Running totals along one dimension: sums, products, extremes, log-sums.
+
+A scan keeps its shape and has the attribute `dim`; with `reverse` it runs from the last element to the first. Gradients
+of products and log-sums are linear recurrences, which need no division and so are exact at zeros, to any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import ops
+from .._methods import method
+from .._tensor import Tensor, apply
+from ..errors import DtypeError, ShapeError
+from ..op import Op, Refuse, Rng, Sample
+from ..storage import Array
+from ..types import TensorType, as_dtype, dtype, int64
+from .define import inplace_method
+from .reduce import ValuesIndices, along, deliver_both, sum_dtype, wide
+
+__all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
+
+
+class _Scan(Op, abstract=True):
+    """Each element becomes a function of itself and those before it."""
+
+    family = "scan"
+
+    @staticmethod
+    def infer(x: TensorType, *, dim: int, **attrs: Any) -> TensorType:
+        return TensorType(x.shape, x.dtype if x.dtype.is_floating_point else int64)
+
+    @classmethod
+    def batch(cls, size: int, *inputs: Any, dim: int, **attrs: Any) -> Any:
+        return apply(cls, inputs, {"dim": dim + 1, **attrs})
+
+
+def _direction(dim: int, reverse: bool) -> tuple[slice, ...]:
+    """The index that turns an array round along `dim`, if so wanted."""
+    return (*(slice(None),) * dim, slice(None, None, -1 if reverse else 1))
+
+
+def _accumulate(ufunc: np.ufunc, x: Array, dim: int, reverse: bool) -> Array:
+    way = _direction(dim, reverse)
+    return ufunc.accumulate(x[way], axis=dim, dtype=sum_dtype(x))[way]
+
+
+def _samples_both_ways(rng: Rng) -> Iterator[Sample]:
+    yield Sample(rng.normal(size=(3, 4)), dim=1, reverse=False)
+    yield Sample(rng.normal(size=(2, 3, 4)), dim=1, reverse=True)
+    yield Sample(np.array([2.0, 0.0, 3.0, 0.0, 4.0]), dim=0, reverse=False)
+    yield Sample(np.empty((2, 0)), dim=1, reverse=False)
+
+
+class Cumsum(_Scan):
+    """The running sum; integers and bools give int64."""
+
+    saves = ("",)
+    samples = staticmethod(_samples_both_ways)
+
+    @staticmethod
+    def numpy(x: Array, *, dim: int, reverse: bool) -> Array:
+        return _accumulate(np.add, x, dim, reverse)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, x: Any, *, dim: int, reverse: bool) -> tuple[Any, ...]:
+        return (apply(Cumsum, (g,), {"dim": dim, "reverse": not reverse}),)
+
+
+class Cumprod(_Scan):
+    """The running product; integers and bools give int64."""
+
+    saves = ("y x",)
+    samples = staticmethod(_samples_both_ways)
+
+    @staticmethod
+    def numpy(x: Array, *, dim: int, reverse: bool) -> Array:
+        return _accumulate(np.multiply, x, dim, reverse)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor, *, dim: int, reverse: bool) -> tuple[Any, ...]:
+        # y[i] = (product before k) * x[k] * (product from k to i), so what is behind k adds up as a recurrence.
+        behind = recurrence(_shifted(x, dim, 1.0, not reverse), g, dim, not reverse)
+        return (_shifted(y, dim, 1.0, reverse) * behind,)
+
+
+class Recurrence(_Scan):
+    """y[t] = a[t] * y[t-1] + b[t], from y[-1] = 0."""
+
+    saves = ("y a", "a")
+
+    @staticmethod
+    def infer(a: TensorType, b: TensorType, *, dim: int, reverse: bool) -> TensorType:
+        if a != b:
+            raise ShapeError(f"recurrence: factors {a} and terms {b} must be of one shape and dtype; expand them first")
+        return b
+
+    @staticmethod
+    def numpy(a: Array, b: Array, *, dim: int, reverse: bool) -> Array:
+        way = _direction(dim, reverse)
+        y = np.array(b, wide(b))[way]
+        factors = np.moveaxis(np.array(a, wide(a))[way], dim, 0)
+        terms = np.moveaxis(y, dim, 0)
+        # After a round, terms[t] covers twice as many steps back, and factors[t] is the product over them.
+        reach = 1
+        while reach < len(terms):
+            terms[reach:] += factors[reach:] * terms[:-reach]
+            factors[reach:] = factors[reach:] * factors[:-reach]
+            reach *= 2
+        return y[way]
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Any, *, dim: int, reverse: bool) -> tuple[Any, ...]:
+        into_b = recurrence(_shifted(a, dim, 0.0, not reverse), g, dim, not reverse)
+        return lambda: into_b * _shifted(y, dim, 0.0, reverse), into_b
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(3, 4)), rng.normal(size=(3, 4)), dim=1, reverse=False)
+        yield Sample(rng.normal(size=(5, 2)), rng.normal(size=(5, 2)), dim=0, reverse=True)
+        yield Sample(np.empty((2, 0)), np.empty((2, 0)), dim=1, reverse=False)
+
+
+def recurrence(a: Tensor, b: Tensor, dim: int, reverse: bool) -> Tensor:
+    """y[t] = a[t] * y[t-1] + b[t] along `dim`."""
+    return apply(Recurrence, (a, b), {"dim": dim, "reverse": reverse})
+
+
+def _shifted(x: Tensor, dim: int, fill: float, reverse: bool) -> Tensor:
+    """Element t is x[t-1] (x[t+1] in reverse), and `fill` where there is none."""
+    size = x.shape[dim]
+    if size == 0:
+        return x
+    kept = x.narrow(dim, 1 if reverse else 0, size - 1)
+    edge = ops.full((*x.shape[:dim], 1, *x.shape[dim + 1 :]), fill, dtype=x.dtype)
+    return ops.cat([kept, edge] if reverse else [edge, kept], dim)
+
+
+def product_before(x: Tensor, dim: int, *, reverse: bool) -> Tensor:
+    """For each element the product of those before it along `dim`, or after it in reverse; 1 where there are none."""
+    return _shifted(apply(Cumprod, (x,), {"dim": dim, "reverse": reverse}), dim, 1.0, reverse)
+
+
+class Logcumsumexp(_Scan):
+    """The logarithm of the running sum of exponentials."""
+
+    saves = ("y x",)
+
+    @staticmethod
+    def infer(x: TensorType, *, dim: int) -> TensorType:  # type: ignore[override] # it takes floating tensors only
+        if not x.dtype.is_floating_point:
+            raise DtypeError(f"logcumsumexp: expected a floating tensor, got {x.dtype}; use x.float()")
+        return x
+
+    @staticmethod
+    def numpy(x: Array, *, dim: int) -> Array:
+        return np.logaddexp.accumulate(x, axis=dim, dtype=wide(x))
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor, *, dim: int) -> tuple[Any, ...]:
+        # dx[k] = exp(x[k] - y[k]) * sum of g[i] * exp(y[k] - y[i]) over i >= k; y never falls, so no factor exceeds 1.
+        decay = ops.exp(_difference(y, _shifted(y, dim, 0.0, True)))
+        return (ops.exp(_difference(x, y)) * recurrence(decay, g, dim, True),)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(3, 4)), dim=1)
+        yield Sample(rng.normal(size=(4, 2)) * 3.0 + 1000.0, dim=0)  # exp() of these overflows
+        yield Sample(np.empty((2, 0)), dim=1)
+
+
+def _difference(a: Tensor, b: Tensor) -> Tensor:
+    """a - b, and 0 rather than NaN where b is -inf."""
+    return ops.where(ops.eq(b, -float("inf")), 0.0, a - b)
+
+
+class _RunningPlace(_Scan, abstract=True):
+    """Where the running extreme was last met; from a NaN on, where a NaN was last met."""
+
+    vjp = Refuse("an index is piecewise constant")
+    saves = ("",)
+    quiet = True
+
+    @staticmethod
+    def infer(x: TensorType, *, dim: int) -> TensorType:  # type: ignore[override] # an index, whatever x is
+        return TensorType(x.shape, int64)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(3, 4)), dim=1)
+        yield Sample(np.array([1.0, 3.0, 3.0, 2.0, np.nan, 5.0]), dim=0)
+        yield Sample(np.empty((0, 3)), dim=0)
+
+
+def _running_place(ufunc: np.ufunc) -> Any:
+    def kernel(x: Array, *, dim: int) -> Array:
+        met = x == ufunc.accumulate(x, axis=dim)
+        met |= x != x
+        steps = np.arange(x.shape[dim]).reshape(-1, *(1,) * (x.ndim - 1 - dim))
+        return np.maximum.accumulate(np.where(met, steps, 0), axis=dim)
+
+    return staticmethod(kernel)
+
+
+class Cummax(_RunningPlace):
+    """Where the running maximum was last met."""
+
+    numpy = _running_place(np.maximum)
+
+
+class Cummin(_RunningPlace):
+    """Where the running minimum was last met."""
+
+    numpy = _running_place(np.minimum)
+
+
+# ---- functions
+
+
+def _running(op: type[Op], input: Tensor, dim: int, dtype: dtype | None) -> Tensor:
+    if dtype is None:
+        return along(op, input, dim, {"reverse": False})
+    wanted = as_dtype(dtype)
+    return along(op, input.to(wanted), dim, {"reverse": False}).to(wanted)
+
+
+@method
+def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor | None = None) -> Tensor:
+    """The sum of all elements up to each one along `dim`."""
+    return ops.deliver(_running(Cumsum, input, dim, dtype), out)
+
+
+@method
+def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor | None = None) -> Tensor:
+    """The product of all elements up to each one along `dim`."""
+    return ops.deliver(_running(Cumprod, input, dim, dtype), out)
+
+
+inplace_method("cumsum_", cumsum)
+inplace_method("cumprod_", cumprod)
+
+
+@method
+def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
+    """log of the sum of exp of all elements up to each one along `dim`, without overflow."""
+    return ops.deliver(along(Logcumsumexp, input, dim, {}), out)
+
+
+def _running_extreme(op: type[Op], input: Tensor, dim: int, out: Any) -> ValuesIndices:
+    indices = along(op, input, dim, {})
+    return deliver_both(ops.gather(input, dim, indices), indices, out)
+
+
+@method
+def cummax(input: Tensor, dim: int, *, out: Any = None) -> ValuesIndices:
+    """The largest element so far along `dim` (`.values`) and where it was last met (`.indices`)."""
+    return _running_extreme(Cummax, input, dim, out)
+
+
+@method
+def cummin(input: Tensor, dim: int, *, out: Any = None) -> ValuesIndices:
+    """The smallest element so far along `dim` (`.values`) and where it was last met (`.indices`)."""
+    return _running_extreme(Cummin, input, dim, out)

@@ -1,0 +1,529 @@
+"""Gather and scatter: elements read from, or written to, places given by integer tensors or masks.
+
+`Gather` and `Scatter` are each other's adjoints: along one dimension the index says where, along all others an element
+stays where it is. The `index_*` functions write whole slices (one `IndexPut`), the `*_scatter` functions write where a
+view looks (one `WriteThrough`). Every in-place form is the function written back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import ops
+from .._methods import method
+from .._tensor import Tensor, apply
+from ..errors import DtypeError, IndexRangeError, ShapeError
+from ..op import REGISTRY, Op, Rng, Sample
+from ..storage import Array
+from ..types import Number, TensorType, bool_, broadcast_shapes, normalize_dim
+from .creation import as_tensor
+from .define import Operand, deliver, inplace_method
+from .index import IndexPut, as_index, row_index, same_dtype
+from .shaping import diagonal_attributes, existing_dim, slice_step, strided_step
+from .view import WriteThrough, row_major
+
+__all__ = [
+    "as_strided_scatter",
+    "diagonal_scatter",
+    "gather",
+    "index_add",
+    "index_copy",
+    "index_fill",
+    "index_reduce",
+    "masked_fill",
+    "masked_scatter",
+    "put",
+    "scatter",
+    "scatter_add",
+    "scatter_reduce",
+    "select_scatter",
+    "slice_scatter",
+    "take_along_dim",
+]
+
+
+# ---- kernels
+
+
+def _check_index(x: TensorType, index: TensorType, dim: int, op: str) -> None:
+    sizes_fit = all(i <= s for d, (i, s) in enumerate(zip(index.shape, x.shape, strict=False)) if d != dim)
+    if index.numel() and (index.ndim != x.ndim or not sizes_fit):
+        raise ShapeError(
+            f"{op}: index of shape {index.shape} must have as many dimensions as the input of shape {x.shape}, "
+            f"and be no larger except along dim {dim}"
+        )
+
+
+def _checked(index: Array, size: int, dim: int, op: str) -> Array:
+    if index.size and (index.min() < 0 or index.max() >= size):
+        bad = index[(index < 0) | (index >= size)].reshape(-1)[0]
+        raise IndexRangeError(f"{op}: index {bad} is out of range for dimension {dim} of size {size}")
+    return index
+
+
+def _part(x: Array, index: Array, dim: int) -> Array:
+    """The part of x that an index of a smaller shape can reach, as a view."""
+    return x[tuple(slice(None) if d == dim else slice(n) for d, n in enumerate(index.shape))]
+
+
+def _flat_places(shape: tuple[int, ...], index: Array, dim: int) -> Array:
+    """Where the index points in the flattened array, as one dimension."""
+    strides = row_major(shape)
+    places = index * strides[dim]
+    for d, n in enumerate(index.shape):
+        if d != dim:
+            places = places + (np.arange(n) * strides[d]).reshape(-1, *(1,) * (index.ndim - d - 1))
+    return places.reshape(-1)
+
+
+class Gather(Op):
+    """result[i][j] = x[index[i][j]][j], for dim 0 of two."""
+
+    family = "index"
+    quiet = True
+    saves = ("index", "")
+
+    @staticmethod
+    def infer(x: TensorType, index: TensorType, *, dim: int) -> TensorType:
+        _check_index(x, index, dim, "gather")
+        return TensorType(index.shape, x.dtype)
+
+    @staticmethod
+    def numpy(x: Array, index: Array, *, dim: int) -> Array:
+        if not index.size:
+            return np.empty(index.shape, x.dtype)
+        return np.take_along_axis(_part(x, index, dim), _checked(index, x.shape[dim], dim, "gather"), dim)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, x: Any, index: Tensor, *, dim: int) -> tuple[Any, ...]:
+        zeros = ops.zeros(x.shape, dtype=g.dtype)
+        return apply(Scatter, (zeros, index, g), {"dim": dim, "accumulate": True}), None
+
+    @staticmethod
+    def batch(size: int, x: Tensor, index: Tensor, *, dim: int) -> Tensor:
+        return apply(Gather, (x, index), {"dim": dim + 1})
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(3, 4)), rng.integers(0, 3, size=(5, 4)), dim=0)
+        yield Sample(rng.normal(size=(3, 4)), rng.integers(0, 4, size=(2, 3)), dim=1)
+        yield Sample(rng.normal(size=(3,)), np.empty((0,), np.int64), dim=0)
+
+
+class Scatter(Op):
+    """x with src written (or added) to where the index points along one dimension: the adjoint of `Gather`."""
+
+    family = "index"
+    quiet = True
+    saves = ("index", "", "index")
+
+    @staticmethod
+    def infer(x: TensorType, index: TensorType, src: Any, *, dim: int, accumulate: bool) -> TensorType:
+        _check_index(x, index, dim, "scatter")
+        return x
+
+    @staticmethod
+    def numpy(x: Array, index: Array, src: Any, *, dim: int, accumulate: bool) -> Array:
+        out = np.array(x, order="C")
+        if not index.size:
+            return out
+        _checked(index, x.shape[dim], dim, "scatter")
+        if accumulate:
+            np.add.at(out.reshape(-1), _flat_places(x.shape, index, dim), np.reshape(src, -1))
+        else:
+            np.put_along_axis(_part(out, index, dim), index, src, dim)
+        return out
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, x: Any, index: Tensor, src: Any, *, dim: int, accumulate: bool) -> tuple[Any, ...]:
+        def into_x() -> Tensor:
+            return g if accumulate else apply(Scatter, (g, index, 0.0), {"dim": dim, "accumulate": False})
+
+        return into_x, None, lambda: apply(Gather, (g, index), {"dim": dim})
+
+    @staticmethod
+    def batch(size: int, x: Tensor, index: Tensor, src: Any, *, dim: int, accumulate: bool) -> Tensor:
+        return apply(Scatter, (x, index, src), {"dim": dim + 1, "accumulate": accumulate})
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        x, index = rng.normal(size=(3, 4)), rng.integers(0, 3, size=(5, 4))
+        yield Sample(x, index, rng.normal(size=(5, 4)), dim=0, accumulate=True)
+        yield Sample(x, np.array([[2, 0], [1, 3]]), rng.normal(size=(2, 2)), dim=1, accumulate=False)
+        yield Sample(x, np.array([[2, 0], [1, 3]]), 1.5, dim=1, accumulate=False)
+        yield Sample(x, np.empty((0, 0), np.int64), rng.normal(size=(0, 0)), dim=0, accumulate=True)
+
+
+_UFUNCS: dict[str, Any] = {"prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
+
+
+def _identity(reduce: str, dtype: np.dtype[Any]) -> Any:
+    """The value that leaves the other one as it is."""
+    if reduce == "prod":
+        return 1
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).min if reduce == "amax" else np.iinfo(dtype).max
+    return (reduce == "amin") if dtype.kind == "b" else (-np.inf if reduce == "amax" else np.inf)
+
+
+class ScatterReduce(Op):
+    """Elements of src combined, by product or extreme, where the index points; with those of x, or in their place."""
+
+    family = "index"
+    saves = ("y x index src", "", "y x index src")
+
+    @staticmethod
+    def infer(x: TensorType, index: TensorType, src: Any, *, dim: int, reduce: str, include_self: bool) -> TensorType:
+        _check_index(x, index, dim, "scatter_reduce")
+        return x
+
+    @staticmethod
+    def numpy(x: Array, index: Array, src: Array, *, dim: int, reduce: str, include_self: bool) -> Array:
+        out = np.array(x, order="C")
+        if not index.size:
+            return out
+        flat, places = out.reshape(-1), _flat_places(x.shape, _checked(index, x.shape[dim], dim, "scatter_reduce"), dim)
+        if not include_self:
+            flat[places] = _identity(reduce, x.dtype)
+        _UFUNCS[reduce].at(flat, places, src.reshape(-1))
+        return out
+
+    @staticmethod
+    def vjp(
+        g: Tensor, y: Tensor, x: Tensor, index: Tensor, src: Tensor, *, dim: int, reduce: str, include_self: bool
+    ) -> tuple[Any, ...]:
+        rule = _product_gradients if reduce == "prod" else _extreme_gradients
+        into_x, into_src = rule(g, y, x, index, src, dim, include_self)
+        return into_x if include_self else scatter(into_x, dim, index, 0.0), None, into_src
+
+    @staticmethod
+    def batch(size: int, x: Tensor, index: Tensor, src: Tensor, *, dim: int, reduce: str, include_self: bool) -> Tensor:
+        return apply(ScatterReduce, (x, index, src), {"dim": dim + 1, "reduce": reduce, "include_self": include_self})
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        x, index, src = rng.normal(size=(3, 4)), rng.integers(0, 3, size=(2, 4)), rng.normal(size=(2, 4))
+        for reduce in _UFUNCS:
+            yield Sample(x, index, src, dim=0, reduce=reduce, include_self=True)
+            yield Sample(x, index, src, dim=0, reduce=reduce, include_self=False)
+
+
+def _extreme_gradients(
+    g: Tensor, y: Tensor, x: Tensor, index: Tensor, src: Tensor, dim: int, include_self: bool
+) -> tuple[Tensor, Tensor]:
+    """Elements that equal the extreme share its gradient."""
+    from_x = ops.eq(x, y).to(g.dtype)
+    if not include_self:
+        from_x = scatter(from_x, dim, index, 0.0)
+    from_src = ops.eq(src, gather(y, dim, index)).to(g.dtype)
+    # Nobody equals a NaN: then there is nothing to share, and no division by zero either.
+    share = g / ops.clamp(scatter_add(from_x, dim, index, from_src), min=1.0)
+    if not include_self:
+        from_x = ops.eq(x, y).to(g.dtype)
+    return share * from_x, from_src * gather(share, dim, index)
+
+
+def _product_gradients(
+    g: Tensor, y: Tensor, x: Tensor, index: Tensor, src: Tensor, dim: int, include_self: bool
+) -> tuple[Tensor, Tensor]:
+    """The product of the other factors, also where one of them is zero."""
+    attrs = {"dim": dim, "reduce": "prod", "include_self": include_self}
+    nonzero_x = masked_fill(x, ops.eq(x, 0), 1.0)
+    into_x = g * apply(ScatterReduce, (nonzero_x, index, src), attrs) / nonzero_x
+    zero_src = ops.eq(src, 0)
+    n_zeros = gather(scatter_add(ops.zeros_like(x), dim, index, zero_src.to(x.dtype)), dim, index)
+    only_zero = ops.logical_and(zero_src, ops.eq(n_zeros, 1))
+    others = apply(ScatterReduce, (x, index, masked_fill(src, only_zero, 1.0)), attrs)
+    quotient = gather(g * y, dim, index) / masked_fill(src, zero_src, 1.0)
+    return into_x, ops.where(only_zero, gather(g * others, dim, index), quotient)
+
+
+# ---- along one dimension
+
+
+def _aligned(input: Tensor, dim: int, index: Any, op: str) -> tuple[Tensor, int, Tensor]:
+    """Input, dim and index for the ops, which know no 0-dim tensors."""
+    d = normalize_dim(dim, input.ndim, op)
+    at = as_index(index, op)
+    return (input if input.ndim else input.reshape(1)), d, (at if at.ndim else at.reshape(1))
+
+
+def _source(src: Any, input: Tensor, index: Tensor, op: str) -> Tensor:
+    """The part of src that the index uses."""
+    src = same_dtype(src, input, op)
+    if not src.ndim:
+        src = src.reshape(1)
+    if src._type.shape == index._type.shape or not index._type.numel():
+        return src
+    if src.ndim != index.ndim or any(i > s for i, s in zip(index._type.shape, src._type.shape, strict=True)):
+        raise ShapeError(f"{op}: src of shape {tuple(src.shape)} must cover the index of shape {tuple(index.shape)}")
+    return src[tuple(slice(n) for n in index._type.shape)]
+
+
+@method
+def gather(input: Tensor, dim: int, index: Any, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
+    """Elements picked along one dimension: result[i][j] = input[index[i][j]][j] for dim 0 of two."""
+    x, d, at = _aligned(input, dim, index, "gather")
+    picked = apply(Gather, (x, at), {"dim": d})
+    return deliver(picked if as_tensor(index).ndim else picked.reshape(()), out)
+
+
+@method
+def take_along_dim(input: Tensor, indices: Any, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
+    """`gather` with input and indices broadcast along the other dimensions; without dim, on the flattened tensors."""
+    at = as_index(indices, "take_along_dim")
+    if dim is None:
+        return gather(input.reshape(-1), 0, at.reshape(-1), out=out)
+    d = normalize_dim(dim, input.ndim, "take_along_dim")
+    if input.ndim != at.ndim:
+        raise ShapeError(
+            f"take_along_dim: input of shape {tuple(input.shape)} and indices of shape {tuple(at.shape)} need as many dimensions"
+        )
+    own, wanted = input._type.shape, at._type.shape
+    try:
+        rest = broadcast_shapes((*own[:d], *own[d + 1 :]), (*wanted[:d], *wanted[d + 1 :]))
+    except ShapeError as error:
+        raise ShapeError(f"take_along_dim: apart from dim {d}, {error}") from None
+    x, at = (t.expand(*rest[:d], t.shape[d], *rest[d:]) if t.ndim else t for t in (input, at))
+    if own:
+        at = ops.where(ops.lt(at, 0), at + own[d], at)
+    return gather(x, d, at, out=out)
+
+
+def _scattered(input: Tensor, dim: int, index: Any, src: Any, accumulate: bool, op: str) -> Tensor:
+    x, d, at = _aligned(input, dim, index, op)
+    if isinstance(src, bool | int | float):
+        src = _as_number(src, input)
+    else:
+        src = _source(src, input, at, op)
+    return apply(Scatter, (x, at, src), {"dim": d, "accumulate": accumulate}).reshape(input._type.shape)
+
+
+@method
+def scatter(
+    input: Tensor,
+    dim: int,
+    index: Any,
+    src: Operand | None = None,
+    *,
+    value: Number | None = None,
+    reduce: str | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """A copy with src (or one value) written along one dimension where the index says; reduce: "add" or "multiply"."""
+    given = value if src is None else src
+    if given is None:
+        raise DtypeError("scatter: give src or value")
+    if reduce is None:
+        return deliver(_scattered(input, dim, index, given, False, "scatter"), out)
+    if reduce not in ("add", "multiply"):
+        raise ShapeError(f"scatter: reduce must be 'add' or 'multiply', got {reduce!r}; scatter_reduce has more")
+    if not isinstance(given, Tensor):
+        at = as_index(index, "scatter")
+        given = ops.full(at.shape, _as_number(given, input), dtype=input.dtype)
+    return scatter_reduce(input, dim, index, given, "sum" if reduce == "add" else "prod", out=out)
+
+
+@method
+def scatter_add(input: Tensor, dim: int, index: Any, src: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy with src added along one dimension where the index says."""
+    return deliver(_scattered(input, dim, index, as_tensor(src), True, "scatter_add"), out)
+
+
+@method
+def scatter_reduce(
+    input: Tensor,
+    dim: int,
+    index: Any,
+    src: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    out: Tensor | None = None,
+) -> Tensor:
+    """src combined where the index says, by "sum", "prod", "mean", "amax" or "amin", with the input's own elements or not."""
+    if reduce in ("sum", "mean"):
+        start = input if include_self else _scattered(input, dim, index, 0, False, "scatter_reduce")
+        total = _scattered(start, dim, index, src, True, "scatter_reduce")
+        if reduce == "mean":
+            own = ops.ones_like(input) if include_self else ops.zeros_like(input)
+            n = ops.clamp(_scattered(own, dim, index, ops.ones_like(src), True, "scatter_reduce"), min=1)
+            total = total / n if input.dtype.is_floating_point else ops.floor_divide(total, n)
+        return deliver(total, out)
+    if reduce not in _UFUNCS:
+        raise ShapeError(f"scatter_reduce: reduce must be sum, prod, mean, amax or amin, got {reduce!r}")
+    x, d, at = _aligned(input, dim, index, "scatter_reduce")
+    attrs = {"dim": d, "reduce": reduce, "include_self": include_self}
+    result = apply(ScatterReduce, (x, at, _source(src, input, at, "scatter_reduce")), attrs)
+    return deliver(result.reshape(input._type.shape), out)
+
+
+# ---- whole slices
+
+
+def _put_slices(input: Tensor, dim: int, index: Any, source: Tensor, accumulate: bool, op: str) -> Tensor:
+    d = normalize_dim(dim, input.ndim, op)
+    rows = row_index(index, op)
+    x = input if input.ndim else input.reshape(1)
+    expected = (*x._type.shape[:d], rows._type.numel(), *x._type.shape[d + 1 :])
+    if source.ndim and source._type.shape != expected:
+        raise ShapeError(f"{op}: expected a source of shape {expected} for {rows.numel()} indices, got {tuple(source.shape)}")
+    if not source.ndim and x.ndim == 1:
+        source = source.reshape(1)
+    attrs = {"dims": (d,), "accumulate": accumulate}
+    return apply(IndexPut, (x, source, rows), attrs).reshape(input._type.shape)
+
+
+@method
+def index_add(
+    input: Tensor, dim: int, index: Any, source: Tensor, *, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor:
+    """A copy with alpha * source added to the slices that `index` names; repeated ones add up."""
+    source = same_dtype(source, input, "index_add")
+    if alpha != 1:
+        source = source * alpha
+    return deliver(_put_slices(input, dim, index, source, True, "index_add"), out)
+
+
+@method
+def index_copy(input: Tensor, dim: int, index: Any, source: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy with the slices that `index` names replaced by those of source."""
+    source = same_dtype(source, input, "index_copy")
+    return deliver(_put_slices(input, dim, index, source, False, "index_copy"), out)
+
+
+@method
+def index_fill(input: Tensor, dim: int, index: Any, value: Operand) -> Tensor:
+    """A copy with the slices that `index` names set to one value."""
+    d = normalize_dim(dim, input.ndim, "index_fill")
+    rows = row_index(index, "index_fill")
+    # A mask, because an index that is named twice is filled, and counts in the gradient, once.
+    nowhere = ops.zeros(input._type.shape[d] if input.ndim else 1, dtype=bool_)
+    mask = apply(IndexPut, (nowhere, ops.ones((), dtype=bool_), rows), {"dims": (0,), "accumulate": False})
+    return masked_fill(input, mask.reshape((-1,) + (1,) * (input.ndim - d - 1) if input.ndim else ()), value)
+
+
+@method
+def index_reduce(
+    input: Tensor,
+    dim: int,
+    index: Any,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Slices of source combined into those that `index` names, by "prod", "mean", "amax" or "amin"."""
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise ShapeError(f"index_reduce: reduce must be prod, mean, amax or amin, got {reduce!r}")
+    d = normalize_dim(dim, input.ndim, "index_reduce")
+    rows, source = row_index(index, "index_reduce"), same_dtype(source, input, "index_reduce")
+    if not input.ndim:
+        source = source.reshape(-1)
+    at = rows.reshape(-1, *(1,) * (source.ndim - d - 1)).expand(source.shape)
+    return scatter_reduce(input, d, at, source, reduce, include_self=include_self, out=out)
+
+
+@method
+def put(input: Tensor, index: Any, source: Tensor, accumulate: bool = False) -> Tensor:
+    """A copy with source written, or added, to elements given by their number in the flattened tensor."""
+    at, source = as_index(index, "put"), same_dtype(source, input, "put")
+    if source._type.numel() != at._type.numel():
+        raise ShapeError(f"put: {at.numel()} indices need as many elements, source has {source.numel()}")
+    attrs = {"dims": (0,), "accumulate": accumulate}
+    return apply(IndexPut, (input.reshape(-1), source.reshape(-1), at.reshape(-1)), attrs).reshape(input._type.shape)
+
+
+# ---- masks
+
+
+def _as_number(value: Any, x: Tensor) -> Number:
+    """A number in the kind of x's elements."""
+    return float(value) if x.dtype.is_floating_point else bool(value) if x.dtype is bool_ else int(value)
+
+
+def _check_mask(mask: Tensor, op: str) -> None:
+    if mask.dtype is not bool_:
+        raise DtypeError(f"{op}: expected a bool mask, got {mask.dtype}; compare first, e.g. x > 0")
+
+
+@method
+def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
+    """A copy with one value where the mask holds."""
+    _check_mask(mask, "masked_fill")
+    if not isinstance(value, Tensor):
+        return ops.where(mask, _as_number(value, input), input)
+    if value.ndim:
+        raise ShapeError(f"masked_fill: expected a number or a 0-dim tensor, got shape {tuple(value.shape)}")
+    return ops.where(mask, value.to(input.dtype), input)
+
+
+@method
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """A copy with elements of source, one after the other, where the mask holds."""
+    _check_mask(mask, "masked_scatter")
+    source = same_dtype(source, input, "masked_scatter")
+    input, mask = ops.broadcast_tensors(input, mask)
+    places = ops.nonzero(mask.reshape(-1)).reshape(-1)
+    n = places._type.numel()
+    if source._type.numel() < n:
+        raise ShapeError(f"masked_scatter: the mask holds in {n} places, source has only {source.numel()} elements")
+    attrs = {"dims": (0,), "accumulate": False}
+    return apply(IndexPut, (input.reshape(-1), source.reshape(-1)[:n], places), attrs).reshape(input._type.shape)
+
+
+# ---- where a view looks
+
+
+def _write_seen(input: Tensor, src: Tensor, view: str, numbers: tuple[int, ...], attrs: dict[str, Any], op: str) -> Tensor:
+    seen = REGISTRY[view].infer(input._type, *map(type, numbers), **attrs).shape
+    if src._type.shape != seen:
+        raise ShapeError(f"{op}: expected a src of shape {seen}, got {tuple(src.shape)}")
+    steps = ((view, len(numbers), tuple(attrs.items())),)
+    return apply(WriteThrough, (input, src.to(input.dtype), *numbers), {"steps": steps})
+
+
+@method
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """A copy with `input.select(dim, index)` replaced by src."""
+    d = existing_dim(input, dim, "select_scatter")
+    size = input._type.shape[d]
+    if not -size <= index < size:
+        raise IndexRangeError(f"select_scatter: index {index} is out of range for dimension {d} of size {size}")
+    return _write_seen(input, src, "slice", (index % size,), {"spec": (":",) * d + ("i",)}, "select_scatter")
+
+
+@method
+def slice_scatter(
+    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    """A copy with `start:end:step` of a dimension replaced by src."""
+    d = existing_dim(input, dim, "slice_scatter")
+    first, entry = slice_step(input._type.shape[d], start, end, step, "slice_scatter")
+    return _write_seen(input, src, "slice", (first,), {"spec": (":",) * d + (entry,)}, "slice_scatter")
+
+
+@method
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A copy with `input.diagonal(offset, dim1, dim2)` replaced by src."""
+    attrs = diagonal_attributes(input.ndim, offset, dim1, dim2, "diagonal_scatter")
+    return _write_seen(input, src, "diagonal", (), attrs, "diagonal_scatter")
+
+
+@method
+def as_strided_scatter(
+    input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
+    """A copy with `input.as_strided(size, stride, storage_offset)` replaced by src."""
+    offset, attrs = strided_step(input, size, stride, storage_offset, "as_strided_scatter")
+    return _write_seen(input, src, "as_strided", (offset,), attrs, "as_strided_scatter")
+
+
+for _fn in (
+    scatter, scatter_add, scatter_reduce, index_add, index_copy, index_fill, index_reduce, put, masked_fill, masked_scatter,
+):  # fmt: skip
+    inplace_method(_fn.__name__ + "_", _fn)

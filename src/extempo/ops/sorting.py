@@ -1,0 +1,259 @@
+"""Order: sorting, the largest, the k-th, the middle and the most frequent element.
+
+Each primitive finds indices; values are gathered with them, and that is where their gradient comes from. NaN counts as
+the greatest value. Sorting is always stable, so equal elements keep their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import ops
+from .._methods import method
+from .._tensor import Tensor, apply
+from ..errors import IndexRangeError
+from ..op import Op, Refuse, Rng, Sample
+from ..storage import Array
+from ..types import InputType, TensorType, int64
+from .reduce import Choice, Place, ValuesIndices, along, check_not_empty, chosen, deliver_both, reduced_shape, wide
+
+__all__ = ["argsort", "kthvalue", "median", "mode", "msort", "nanmedian", "sort", "topk"]
+
+
+def _order(x: Array, dim: int, descending: bool) -> Array:
+    """The indices that sort x along dim, equal elements in their order."""
+    x = np.asarray(x, wide(x))
+    if not descending:
+        return np.argsort(x, axis=dim, kind="stable")
+    # Backwards twice: once so that equal elements come out in their order, once so that the greatest comes first.
+    way = (*(slice(None),) * dim, slice(None, None, -1))
+    return x.shape[dim] - 1 - np.argsort(x[way], axis=dim, kind="stable")[way]
+
+
+class _Order(Op, abstract=True):
+    """Indices along one dimension, in some order."""
+
+    family = "sort"
+    vjp = Refuse("an index is piecewise constant")
+    saves = ("",)
+    quiet = True
+
+    @classmethod
+    def batch(cls, size: int, x: Any, *, dim: int, **attrs: Any) -> Any:
+        return apply(cls, (x,), {"dim": dim + 1, **attrs})
+
+
+class Argsort(_Order):
+    """The indices that sort a dimension, stably."""
+
+    @staticmethod
+    def infer(x: TensorType, *, dim: int, descending: bool) -> TensorType:
+        return TensorType(x.shape, int64)
+
+    @staticmethod
+    def numpy(x: Array, *, dim: int, descending: bool) -> Array:
+        return _order(x, dim, descending)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(3, 4)), dim=1, descending=False)
+        yield Sample(rng.integers(0, 3, size=(7, 2)), dim=0, descending=True)
+        yield Sample(np.array([1.0, np.nan, -np.inf, np.nan, 0.0]), dim=0, descending=True)
+        yield Sample(np.empty((0, 3)), dim=0, descending=False)
+
+
+class Topk(_Order):
+    """The indices of the k largest (or smallest) elements of a dimension, best first."""
+
+    @staticmethod
+    def infer(x: TensorType, *, dim: int, k: int, largest: bool) -> TensorType:
+        if not 0 <= k <= x.shape[dim]:
+            raise IndexRangeError(f"topk: k is {k}, but dimension {dim} of shape {x.shape} has {x.shape[dim]} elements")
+        return TensorType((*x.shape[:dim], k, *x.shape[dim + 1 :]), int64)
+
+    @staticmethod
+    def numpy(x: Array, *, dim: int, k: int, largest: bool) -> Array:
+        x = np.asarray(x, wide(x))
+        size = x.shape[dim]
+        if not x.size or not k:
+            return np.zeros((*x.shape[:dim], k, *x.shape[dim + 1 :]), np.int64)
+        places = np.argpartition(x, size - k if largest else k - 1, axis=dim)
+        places = places[(*(slice(None),) * dim, slice(size - k, None) if largest else slice(k))]
+        best_first = _order(np.take_along_axis(x, places, dim), dim, largest)
+        return np.take_along_axis(places, best_first, dim)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(3, 6)), dim=1, k=2, largest=True)
+        yield Sample(rng.normal(size=(5, 2)), dim=0, k=5, largest=False)
+        yield Sample(np.empty((0, 3)), dim=1, k=2, largest=True)
+
+
+class Kthvalue(Place):
+    """Where the k-th smallest element along a dimension is; k counts from 1."""
+
+    @classmethod
+    def infer(cls, x: TensorType, k: InputType, *, dim: tuple[int, ...], keepdim: bool) -> TensorType:  # type: ignore[override] # k
+        return super().infer(x, dim=dim, keepdim=keepdim)
+
+    @staticmethod
+    def numpy(x: Array, k: int, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+        if not dim:
+            return np.zeros((), np.int64)
+        places = np.argpartition(np.asarray(x, wide(x)), k - 1, axis=dim[0])
+        return places.take([k - 1] if keepdim else k - 1, axis=dim[0])
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(3, 6)), 2, dim=(1,), keepdim=True)
+        yield Sample(rng.normal(size=(5, 2)), 5, dim=(0,), keepdim=False)
+        yield Sample(rng.normal(size=()), 1, dim=(), keepdim=False)
+
+
+def _middle(x: Array, ignore_nan: bool) -> Array:
+    """Where the lower median of the last dimension is: of what is no NaN, or a NaN if there is one."""
+    order = _order(x, x.ndim - 1, descending=False)
+    size = x.shape[-1]
+    n_valid = np.sum(x == x, axis=-1, keepdims=True)
+    if ignore_nan:
+        rank = np.maximum(n_valid - 1, 0) // 2
+    else:
+        rank = np.where(n_valid == size, (size - 1) // 2, n_valid)
+    return np.take_along_axis(order, rank, -1)
+
+
+def _middle_place(ignore_nan: bool) -> Any:
+    def kernel(x: Array, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+        if not dim:
+            return np.zeros((), np.int64)
+        found = np.moveaxis(_middle(np.moveaxis(x, dim[0], -1), ignore_nan), -1, dim[0])
+        return found if keepdim else found.squeeze(dim[0])
+
+    return staticmethod(kernel)
+
+
+class MedianPlace(Place):
+    """Where the lower median along a dimension is, or a NaN if there is one."""
+
+    numpy = _middle_place(ignore_nan=False)
+
+
+class NanmedianPlace(Place):
+    """Where the lower median of the elements that are no NaN is."""
+
+    numpy = _middle_place(ignore_nan=True)
+
+
+def _middle_value(ignore_nan: bool) -> Any:
+    def kernel(x: Array, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+        kept = tuple(d for d in range(x.ndim) if d not in dim)
+        rows = x.transpose(*kept, *dim).reshape(*(x.shape[d] for d in kept), -1)
+        found = np.take_along_axis(rows, _middle(rows, ignore_nan), -1)
+        return found.reshape(reduced_shape(x.shape, dim, keepdim))
+
+    return staticmethod(kernel)
+
+
+class Median(Choice):
+    """The lower median of all elements; NaN if one of them is."""
+
+    numpy = _middle_value(ignore_nan=False)
+
+
+class Nanmedian(Choice):
+    """The lower median of all elements that are no NaN."""
+
+    numpy = _middle_value(ignore_nan=True)
+
+
+class Mode(Place):
+    """Where the most frequent element along a dimension last is; the smallest of equally frequent ones."""
+
+    @staticmethod
+    def numpy(x: Array, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+        if not dim:
+            return np.zeros((), np.int64)
+        rows = np.moveaxis(x, dim[0], -1)
+        order = _order(rows, rows.ndim - 1, descending=False)
+        ordered = np.take_along_axis(rows, order, -1)
+        steps = np.broadcast_to(np.arange(rows.shape[-1]), rows.shape)
+        is_new = np.ones(rows.shape, np.bool_)
+        is_new[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+        run_start = np.maximum.accumulate(np.where(is_new, steps, 0), axis=-1)
+        # The end of the longest run, and of equal ones the first: that is the smallest value.
+        longest = np.argmax(steps - run_start, axis=-1, keepdims=True)
+        found = np.moveaxis(np.take_along_axis(order, longest, -1), -1, dim[0])
+        return found if keepdim else found.squeeze(dim[0])
+
+
+# ---- functions
+
+
+@method
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False, out: Tensor | None = None) -> Tensor:
+    """The indices that sort `input` along `dim`; equal elements always keep their order."""
+    return ops.deliver(along(Argsort, input, dim, {"descending": bool(descending)}), out)
+
+
+@method
+def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False, out: Any = None) -> ValuesIndices:
+    """The elements in ascending order along `dim` (`.values`), and where each was (`.indices`)."""
+    indices = argsort(input, dim, descending)
+    return deliver_both(ops.gather(input, dim, indices), indices, out)
+
+
+def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The elements in ascending order along the first dimension."""
+    return ops.deliver(sort(input, 0).values, out)
+
+
+method(msort)
+
+
+@method
+def topk(
+    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None
+) -> ValuesIndices:
+    """The k largest (or smallest) elements along `dim`, best first (`.values`), and where they were (`.indices`)."""
+    indices = along(Topk, input, dim, {"k": k.__index__(), "largest": largest})
+    return deliver_both(ops.gather(input, dim, indices), indices, out)
+
+
+@method
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> ValuesIndices:
+    """The k-th smallest element along `dim` (`.values`, k counts from 1), and where it was (`.indices`)."""
+    size = input.shape[dim] if input.ndim else 1
+    if not 1 <= k <= size:
+        raise IndexRangeError(f"kthvalue: k is {k}, but dim {dim} of shape {tuple(input.shape)} has {size} elements; k counts from 1")
+    return chosen(Kthvalue, input, dim, keepdim, out, k)
+
+
+def _median(op: type[Choice], place: type[Place], input: Tensor, dim: int | None, keepdim: bool, out: Any) -> Any:
+    if dim is not None:
+        return chosen(place, input, dim, keepdim, out)
+    if not input.numel() and input.is_floating_point():
+        return ops.deliver(ops.full((), float("nan"), dtype=input.dtype), out)
+    everything = tuple(range(input.ndim))
+    check_not_empty(op.name, input._type, everything)
+    return ops.deliver(apply(op, (input,), {"dim": everything, "keepdim": False}), out)
+
+
+@method
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The median of all elements, or along `dim` with its index; the lower one of an even number, NaN if there is one."""
+    return _median(Median, MedianPlace, input, dim, keepdim, out)
+
+
+@method
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The median of the elements that are no NaN, of all or along `dim` with its index."""
+    return _median(Nanmedian, NanmedianPlace, input, dim, keepdim, out)
+
+
+@method
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> ValuesIndices:
+    """The most frequent element along `dim` (`.values`), the smallest of equally frequent ones, and its last index."""
+    return chosen(Mode, input, dim, keepdim, out)

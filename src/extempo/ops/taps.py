@@ -1,0 +1,92 @@
+"""Taps: along one dimension, each output is a weighted sum of a few inputs. Below interpolation and adaptive averaging.
+
+A table says which inputs (positions: (outputs, taps), int64) with which weights (same shape). The table of the adjoint,
+from inputs back to outputs, travels along, so that the gradient is the same op with both tables exchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import ops
+from .._tensor import Tensor, apply
+from ..op import Op, Refuse, Rng, Sample
+from ..storage import Array
+from ..types import TensorType
+
+
+class Taps(Op):
+    """y[..., o, ...] = sum over k of weights[o, k] * x[..., positions[o, k], ...] along `dim`."""
+
+    family = "contraction"
+    saves = ("positions weights back_positions back_weights",)
+    batch = Refuse("looped over samples")
+
+    @staticmethod
+    def infer(
+        x: TensorType,
+        positions: TensorType,
+        weights: TensorType,
+        back_positions: TensorType,
+        back_weights: TensorType,
+        *,
+        dim: int,
+    ) -> TensorType:
+        return TensorType((*x.shape[:dim], positions.shape[0], *x.shape[dim + 1 :]), x.dtype)
+
+    @staticmethod
+    def numpy(x: Array, positions: Array, weights: Array, back_positions: Array, back_weights: Array, *, dim: int) -> Array:
+        wide: Any = np.float32 if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x.dtype
+        y = np.zeros((*x.shape[:dim], positions.shape[0], *x.shape[dim + 1 :]), wide)
+        for k in range(positions.shape[1]):
+            # A tap of weight 0 is no tap: 0 * inf must not reach the sum.
+            used = np.flatnonzero(weights[:, k])
+            if len(used) == len(weights):
+                y += _weighted(x, positions[:, k], weights[:, k], dim, wide)
+            elif len(used):
+                y[(slice(None),) * dim + (used,)] += _weighted(x, positions[used, k], weights[used, k], dim, wide)
+        return y.astype(x.dtype, copy=False)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, x: Any, positions: Any, weights: Any, back_positions: Any, back_weights: Any, *, dim: int) -> Any:
+        back = apply(Taps, (g, back_positions, back_weights, positions, weights), {"dim": dim})
+        return back, None, None, None, None
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        positions = np.array([[0, 1], [1, 1], [3, 0], [2, 3], [0, 0]])
+        weights = rng.uniform(0.2, 1.0, size=(5, 2)) * np.array([[1, 1], [1, 0], [1, 1], [1, 1], [0, 0]])
+        back = _reversed_table(positions, weights, 4)
+        yield Sample(rng.normal(size=(2, 4)), positions, weights, *back, dim=1)
+        yield Sample(rng.normal(size=(4, 3)), positions, weights, *back, dim=0)
+        yield Sample(np.empty((0, 4, 2)), positions, weights, *back, dim=1)
+
+
+def _weighted(x: Array, positions: Array, weights: Array, dim: int, wide: Any) -> Array:
+    part = x.take(positions, axis=dim)
+    if (weights == 1).all():
+        return part
+    return part * weights.astype(wide).reshape(-1, *(1,) * (x.ndim - dim - 1))
+
+
+def _reversed_table(positions: Array, weights: Array, n_inputs: int) -> tuple[Array, Array]:
+    """The table of the adjoint: for each input, the outputs that it goes into."""
+    outputs, taps = np.nonzero(weights)
+    sources = positions[outputs, taps]
+    order = np.argsort(sources, kind="stable")
+    counts = np.bincount(sources, minlength=n_inputs)
+    slots = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    shape = (n_inputs, max(1, int(counts.max(initial=0))))
+    back_positions, back_weights = np.zeros(shape, np.int64), np.zeros(shape, weights.dtype)
+    back_positions[sources[order], slots] = outputs[order]
+    back_weights[sources[order], slots] = weights[outputs[order], taps[order]]
+    return back_positions, back_weights
+
+
+def weighted_taps(x: Tensor, dim: int, positions: Array, weights: Array) -> Tensor:
+    """Apply a table along one dimension, counted from the front."""
+    tables = (positions, weights, *_reversed_table(positions, weights, x.shape[dim]))
+    return apply(Taps, (x, *map(ops.from_numpy, tables)), {"dim": dim})

@@ -1,0 +1,99 @@
+"""The public names: which there are, and that none means something else than PyTorch's name of the same spelling."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import random
+import subprocess
+import sys
+import types
+
+import pytest
+
+import extempo as ex
+
+
+def all_modules() -> list[str]:
+    names = [m.name for m in pkgutil.walk_packages(ex.__path__, "extempo.")]
+    return [n for n in names if n != "extempo.__main__"]
+
+
+def public_names(namespace: object) -> list[str]:
+    return [n for n in dir(namespace) if not n.startswith("_")]
+
+
+def kind(value: object) -> str:
+    if isinstance(value, types.ModuleType):
+        return "module"
+    if inspect.isclass(value):
+        return "class"
+    if callable(value):
+        return "function"
+    return type(value).__name__
+
+
+def test_no_module_has_the_name_of_a_public_function():
+    for name in all_modules():
+        importlib.import_module(name)
+    for name in all_modules():
+        package, _, last = name.rpartition(".")
+        found = getattr(sys.modules[package], last, None)
+        assert found is sys.modules[name], f"{name} is a module, but {package}.{last} is {found!r}"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_modules_import_in_any_order_and_leave_the_same_names(seed):
+    order = all_modules()
+    random.Random(seed).shuffle(order)
+    code = (
+        f"import importlib\nfor m in {order!r}: importlib.import_module(m)\n"
+        "import extempo\nprint(sorted((n, type(getattr(extempo, n)).__name__) for n in dir(extempo) if not n.startswith('_')))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    for name in all_modules():
+        importlib.import_module(name)
+    assert out.strip() == str(sorted((n, type(getattr(ex, n)).__name__) for n in public_names(ex)))
+
+
+def test_every_listed_name_exists_and_is_documented():
+    undocumented = []
+    for name in ex.__all__:
+        value = getattr(ex, name)
+        if callable(value) and not inspect.getdoc(value):
+            undocumented.append(name)
+    assert undocumented == []
+    assert len(set(ex.__all__)) == len(ex.__all__)
+
+
+def test_importing_extempo_does_not_import_the_command_line():
+    code = "import sys, extempo; print([m for m in ('click', 'rich', 'llvmlite', 'greenlet', 'torch') if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "[]"
+
+
+# Names where the kind differs although the meaning is PyTorch's.
+SAME_MEANING = {
+    "backends": "both hold the switches of numeric libraries; ours also holds our own backends",
+    "ops": "PyTorch's is a namespace object of its operators, ours a package of them",
+}
+
+
+@pytest.mark.conformance
+@pytest.mark.parametrize(
+    "namespace", ["", "nn.functional", "linalg", "special", "autograd", "func", "autograd.functional", "random"]
+)
+def test_public_names_mean_what_pytorchs_mean(namespace):
+    torch = pytest.importorskip("torch", reason="compares the namespaces with PyTorch: pip install -e '.[conformance]'")
+    ours, theirs = ex, torch
+    for step in filter(None, namespace.split(".")):
+        ours, theirs = getattr(ours, step), getattr(theirs, step)
+    different = {}
+    for name in public_names(ours):
+        if not hasattr(theirs, name) or name in SAME_MEANING:
+            continue
+        a, b = kind(getattr(ours, name)), kind(getattr(theirs, name))
+        if a != b and not (b in ("function", "class") and a in ("function", "class")):
+            different[name] = (a, b)
+    assert different == {}
