@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from . import autograd
+from math import e, inf, nan, pi
+
+from . import autograd, backends, cuda, errors, func, linalg, masked, mps, nn, ops, random, signal, special, utils
+from . import legacy, settings, testing, version, xpu
+from ._format import set_printoptions
 from ._tensor import Tensor
 from ._version import __version__
 from .graph import Graph
+from .legacy import *
 from .modes import (
     enable_grad,
     inference_mode,
@@ -15,7 +20,9 @@ from .modes import (
     set_grad_enabled,
 )
 from .ops import *
-from .ops.convert import Device as device
+from .placement import device
+from .refused import getattr_of_extempo as __getattr__
+from .settings import *
 from .types import (
     Size,
     bfloat16,
@@ -34,3 +41,72 @@ from .types import (
     uint8,
 )
 from .types import bool_ as bool
+from .types import float16 as half
+from .types import float32 as float
+from .types import float64 as double
+from .types import int16 as short
+from .types import int32 as int
+from .types import int64 as long
+
+newaxis = None
+
+__all__ = [
+    "Graph",
+    "Size",
+    "Tensor",
+    "__version__",
+    "autograd",
+    "backends",
+    "bfloat16",
+    "bool",
+    "cuda",
+    "device",
+    "double",
+    "dtype",
+    "e",
+    "enable_grad",
+    "errors",
+    "finfo",
+    "float",
+    "float16",
+    "float32",
+    "float64",
+    "func",
+    "get_default_dtype",
+    "half",
+    "iinfo",
+    "inf",
+    "inference_mode",
+    "int",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "linalg",
+    "long",
+    "masked",
+    "mps",
+    "nan",
+    "newaxis",
+    "nn",
+    "no_grad",
+    "ops",
+    "pi",
+    "random",
+    "set_default_dtype",
+    "set_grad_enabled",
+    "set_printoptions",
+    "short",
+    "signal",
+    "special",
+    "testing",
+    "uint8",
+    "utils",
+    "version",
+    "xpu",
+]
+__all__ += legacy.__all__
+__all__ += ops.__all__
+__all__ += settings.__all__

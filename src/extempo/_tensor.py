@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from . import dlpack
 from ._methods import TensorMethods
 from .backends.numpy import convert
 from .errors import (
@@ -302,13 +303,14 @@ class Tensor(TensorMethods):
             return array.astype(dtype)
         return array.copy() if copy else array
 
-    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
+    def __dlpack__(self, **options: Any) -> Any:
         if self.requires_grad:
             raise AutogradError("__dlpack__: this tensor requires grad; export x.detach()")
-        array = self._values()
-        if not array.flags.writeable:
-            array = array.copy()  # NumPy refuses read-only exports; expanded views are read-only
-        return array.__dlpack__(stream=stream, **options)
+        return dlpack.export(self._values(), **options)
+
+    def __array_wrap__(self, array: Array, context: Any = None, return_scalar: bool = False) -> Tensor:
+        """NumPy functions called on a tensor return a tensor, outside the graph."""
+        return from_array(np.asarray(array))
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
@@ -345,7 +347,9 @@ class Tensor(TensorMethods):
         return iter(self.unbind(0))
 
     def __contains__(self, element: Any) -> bool:
-        return bool((self == element).any().item())
+        if not is_operand(element):
+            raise DtypeError(f"in: a tensor contains numbers, not {type(element).__name__}")
+        return bool((self == element).any())
 
     def __hash__(self) -> int:
         return id(self)
@@ -420,13 +424,21 @@ class Tensor(TensorMethods):
         if alias.version == self._storage.version:
             return
         alias.version = self._storage.version
-        node = alias.base._current_node()
+        node = self._root()._current_node()
         if node is None or not node.requires_grad:
             return
         for op, numbers, attrs in alias.steps:
             types = (node.type, *map(type, numbers))
             node = Node(op, (node, *numbers), attrs, op.signature(types, attrs).type, (), node.where)
+        _carry_retained(self._node, node)
         self._node = node
+
+    def _root(self) -> Tensor:
+        """The tensor whose memory this one is a view of; itself if it is none."""
+        base = self
+        while base._alias is not None:  # more than once only after an in-place change of a base's shape
+            base = base._alias.base
+        return base
 
 
 new = object.__new__
@@ -662,6 +674,11 @@ def _signature(op: type[Op], inputs: tuple[Any, ...], types: tuple[Any, ...], at
     return signature
 
 
+def is_operand(value: Any) -> bool:
+    """Whether an operator can take it: a tensor, a number, a NumPy array or scalar."""
+    return isinstance(value, Tensor | float | int | np.ndarray | np.generic)
+
+
 def as_input(value: Any) -> Any:
     """What an op takes: tensors, Python numbers and None as they are; NumPy arrays and scalars, made into those."""
     if isinstance(value, Tensor) or type(value) in _NUMBERS:
@@ -744,9 +761,9 @@ def runner1(op: type[Op]) -> Callable[[Any], Any]:
 
 
 def runner2(op: type[Op]) -> Callable[[Any, Any], Any]:
-    """`a, b -> apply(op, (a, b))`."""
+    """`a, b -> apply(op, (a, b))`, or NotImplemented for what is no operand, so that it can serve as an operator."""
     if not op.simple:
-        return lambda a, b: apply(op, (a, b))
+        return lambda a, b: apply(op, (a, b)) if is_operand(a) and is_operand(b) else NotImplemented
     kernel, op_quiet, ndarray = op.numpy, op.quiet, np.ndarray
     derivations: dict[dtype, list[Any]] = {}
 
@@ -754,10 +771,8 @@ def runner2(op: type[Op]) -> Callable[[Any, Any], Any]:
         mode = MODE.get()
         if mode.interceptor is not None:
             return apply(op, (a, b))
-        if (type(a) is not Tensor and not isinstance(a, Tensor)) or (
-            type(b) is not Tensor and not isinstance(b, Tensor)
-        ):
-            return apply(op, (a, b))
+        if not ((type(a) is Tensor or isinstance(a, Tensor)) and (type(b) is Tensor or isinstance(b, Tensor))):
+            return apply(op, (a, b)) if is_operand(a) and is_operand(b) else NotImplemented
         type_, other_type = a._type, b._type
         if type_ != other_type:
             found = _SIGNATURES.get((op, (type_, other_type)))
@@ -848,15 +863,15 @@ def write(target: Tensor, value: Tensor, op_name: str) -> Tensor:
     if value._type.shape != target._type.shape:
         raise ShapeError(
             f"{op_name}: the result has shape {value._type.shape}, which does not fit into {target._type.shape}; "
-            f"an in-place op cannot grow its tensor, use x = x.{op_name.rstrip('_')}(...)"
+            "writing in place cannot change a shape, assign the result instead"
         )
     if value._type.dtype.category > target._type.dtype.category:
         raise DtypeError(
             f"{op_name}: the result is {value._type.dtype}, which cannot be put into a {target._type.dtype} tensor; "
-            f"use x = x.{op_name.rstrip('_')}(...)"
+            "assign the result instead of writing in place"
         )
-    base = target._alias.base if target._alias is not None else target
-    tracked = mode.grad and (value.requires_grad or (node is not None and node.requires_grad))
+    base = target._root()
+    tracked = mode.grad and (value.requires_grad or type(node) is Node or base.requires_grad)
     if mode.grad:
         _refuse_leaf_write(target, base, op_name)
     if not target._array.flags.writeable:
@@ -914,13 +929,23 @@ def _rebase(target: Tensor, base: Tensor, value: Tensor) -> None:
 
     value_node = _as_dtype_node(value, target._type.dtype)
     if target._alias is None:
+        _carry_retained(target._node, value_node)
         target._node = value_node
         target._cut = None
         return
     alias: Alias = target._alias
-    base._node = write_through(base, value_node, alias.steps)
+    written = write_through(base, value_node, alias.steps)
+    _carry_retained(base._node, written)
+    base._node = written
     alias.version = -1  # whatever it is now, read the base's new history at the next use
     target._catch_up()
+
+
+def _carry_retained(old: Node | None, new_node: Node) -> None:
+    """`retain_grad()` asks for the gradient of the tensor, so it moves along when the tensor gets a new history."""
+    if old is not None and old.extra is not None and old.extra.retain and old is not new_node:
+        old.extra.retain = False
+        new_node.need().retain = True
 
 
 def _as_dtype_node(value: Tensor, d: dtype) -> Node:

@@ -1,8 +1,8 @@
 """Where random numbers come from: generators that hand out draw numbers.
 
-A random op is a pure function of (seed, draw number) and its other inputs. A `Generator` is a seed and the number of the
-next draw: every random call takes exactly one, whatever its size, so that eager, recorded, batched and recomputed runs
-draw the same. `current_generator` is the one place that decides which generator a call without `generator=` uses.
+A random op is a pure function of (seed, draw number) and its other inputs. A `Generator` is a seed and the number of
+the next draw: every random call takes exactly one, whatever its size, so that eager, recorded, batched and recomputed
+runs draw the same. `current_generator` is the one place that decides which generator a call without `generator=` uses.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def set_rng_state(new_state: Tensor) -> None:
 def fork_rng(
     devices: Iterable[Any] | None = None, enabled: bool = True, device_type: str | None = None
 ) -> Iterator[None]:
-    """Draws inside the block leave the stream outside as it was. There are no other devices whose streams could be kept."""
+    """Draws inside the block leave the stream outside as it was. There are no devices whose streams could be kept."""
     for named in devices or ():
         require_cpu(named, "fork_rng")
     if not enabled:

@@ -194,10 +194,10 @@ def check_gradient(op: type[Op], sample: Sample, order: int = 2) -> None:
         for i, v in zip(moving, values, strict=True):
             full[i] = v
         results = _results(apply(op, tuple(full), sample.attrs))
-        return tuple(r for r in results if r.is_floating_point() and r.requires_grad)
+        return tuple(r for r in results if r.is_floating_point())
 
     leaves = [inputs[i].clone().requires_grad_() for i in moving]
-    outputs = fn(*leaves)
+    outputs = [o for o in fn(*leaves) if o.requires_grad]
     if not outputs:
         return
     Graph.of(*outputs).verify()
@@ -205,7 +205,7 @@ def check_gradient(op: type[Op], sample: Sample, order: int = 2) -> None:
     for i, leaf in enumerate(leaves):  # each input alone: what is saved then must suffice, too
         alone = [x.detach() for x in leaves]
         alone[i] = leaf.detach().requires_grad_()
-        results = fn(*alone)
+        results = [r for r in fn(*alone) if r.requires_grad]
         if results:
             grad(results, [alone[i]], [r.detach().clone() for r in results], allow_unused=True)
 

@@ -66,7 +66,7 @@ float64 = dtype("float64", np.float64, 2)
 DTYPES: tuple[dtype, ...] = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64)
 _BY_NUMPY: dict[np.dtype[Any], dtype] = {d.numpy: d for d in DTYPES}
 _BY_NAME: dict[str, dtype] = {d._name: d for d in DTYPES} | {d.short_name: d for d in DTYPES}
-_BY_PYTHON: dict[type, dtype] = {bool: bool_, int: int64}
+_BY_PYTHON: dict[type, dtype] = {bool: bool_, int: int64, float: float64}
 
 _default = float32
 DEFAULT_DTYPE_LISTENERS: list[Callable[[], None]] = []  # called when the default changes what shape rules say
@@ -91,8 +91,6 @@ def as_dtype(value: Any) -> dtype:
     """The dtype meant by an `ex.dtype`, a NumPy dtype, `float`/`int`/`bool`, or a name."""
     if isinstance(value, dtype):
         return value
-    if value is float:
-        return _default
     if isinstance(value, type) and value in _BY_PYTHON:
         return _BY_PYTHON[value]
     if isinstance(value, str) and value in _BY_NAME:
@@ -125,6 +123,21 @@ class Size(tuple[int, ...]):
     def numel(self) -> int:
         """The product of the sizes."""
         return count(self)
+
+    def __getitem__(self, key: Any) -> Any:
+        found = super().__getitem__(key)
+        return Size(found) if isinstance(key, slice) else found
+
+    def __add__(self, other: Any) -> Any:
+        return Size(super().__add__(tuple(other)))
+
+    def __radd__(self, other: Any) -> Any:
+        return Size(tuple(other) + tuple(self))
+
+    def __mul__(self, times: Any) -> Any:
+        return Size(super().__mul__(times))
+
+    __rmul__ = __mul__
 
     def __repr__(self) -> str:
         return f"extempo.Size({list(self)})"
@@ -280,7 +293,8 @@ class finfo:
         self.resolution = float(info.resolution)
 
     def __repr__(self) -> str:
-        return f"finfo(min={self.min:g}, max={self.max:g}, eps={self.eps:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+        names = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+        return f"finfo({', '.join(f'{n}={getattr(self, n):g}' for n in names)}, dtype={self.dtype})"
 
 
 class iinfo:

@@ -320,7 +320,7 @@ def test_memory_is_flat_over_10_000_graphs_of_random_structure():
                 if pick == 2
                 else x + w[0]
             )
-        if rng.random() < 0.7:
+        if x.requires_grad and rng.random() < 0.7:
             x.mean().backward()
             w.grad = None
 
@@ -474,3 +474,31 @@ def test_in_place_ops_that_read_the_old_value():
     h.sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), [5, 7])
     np.testing.assert_array_equal(w.grad.numpy(), [2, 3])
+
+
+def test_a_write_through_a_view_made_without_grad_is_still_recorded():
+    x = ex.ones(3, requires_grad=True)
+    y = x * 2
+    with ex.no_grad():
+        v = y[0]
+    v.fill_(0.0)
+    (g,) = ex.autograd.grad(y.sum(), x)
+    np.testing.assert_array_equal(g.numpy(), [0, 2, 2])
+
+
+def test_broadcasting_to_no_elements_gives_zero_gradients():
+    x = ex.ones(1, 3, requires_grad=True)
+    (x + ex.ones(0, 3)).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [[0, 0, 0]])
+
+
+def test_a_retained_gradient_follows_the_tensor_through_writes():
+    x = ex.ones(3, requires_grad=True)
+    y = x * 2
+    view = y[:2]
+    y.retain_grad()
+    view.retain_grad()
+    y[0].mul_(3)
+    (y.sum() + view.sum()).backward()
+    np.testing.assert_array_equal(y.grad.numpy(), [2, 2, 1])
+    np.testing.assert_array_equal(view.grad.numpy(), [1, 1])

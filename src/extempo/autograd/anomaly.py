@@ -45,8 +45,8 @@ class _Watched(dict[Node, Any]):
         place = source.inputs.index(node) if node in source.inputs else 0
         where = f" (recorded at {source.line})" if source.where is not None else ""
         return (
-            f"detect_anomaly: the gradient of {source.op.name}{where} with respect to its input {place} has a NaN; look at the "
-            "values that went into that line (log or sqrt of 0, 0/0, overflow)"
+            f"detect_anomaly: the gradient of {source.op.name}{where} with respect to its input {place} has a NaN; "
+            "look at the values that went into that line (log or sqrt of 0, 0/0, overflow)"
         )
 
 

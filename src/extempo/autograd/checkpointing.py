@@ -1,9 +1,9 @@
 """Checkpoints: keep the inputs of a function instead of what its gradient needs, and run it again in backward.
 
-The first run is recorded as always, but its nodes keep no values. When backward reaches one of them, the function is run
-again on the same inputs, with the random numbers of the first run, and every node gets back what its op would have saved.
-The graph itself stays as it was: higher derivatives, several backwards, hooks and parameters in closures work as without
-a checkpoint. Checkpoints inside a checkpointed function take effect when that function is run again.
+The first run is recorded as always, but its nodes keep no values. When backward reaches one of them, the function is
+run again on the same inputs, with the random numbers of the first run, and every node gets back what its op would have
+saved. The graph itself stays as it was: higher derivatives, several backwards, hooks and parameters in closures work
+as without a checkpoint. Checkpoints inside a checkpointed function take effect when that function is run again.
 
 The second run must repeat the first: the same ops on the same types in the same order. The first difference is a
 CheckpointError that names both lines.
@@ -22,6 +22,7 @@ from ..errors import AutogradError, CheckpointError, OverwrittenError
 from ..graph import Node, Where, describe_where, type_text
 from ..modes import MODE, Mode
 from ..op import Op
+from ..random import get_rng_state, set_rng_state
 from .interception import Observer, Refill, drop_refill, leave_refill, refill_of, take_away
 
 Step = tuple[type[Op], tuple[Any, ...], Where | None]
@@ -36,7 +37,7 @@ class Frame:
         self.kwargs = kwargs
         self.options = options
         self.mode = MODE.get()
-        self.random_state = _random_state() if options.preserve_rng_state else None
+        self.random_state = get_rng_state() if options.preserve_rng_state else None
         self.versions = [(t, t._storage.version) for t in _tensors((args, kwargs)) if t._storage is not None]
         self.steps: list[Step] = []
         self.waiting: weakref.WeakKeyDictionary[Node, int] = weakref.WeakKeyDictionary()  # node -> its step
@@ -51,7 +52,8 @@ class Frame:
             if t._storage.version != version:
                 raise OverwrittenError(
                     "checkpoint: an input of the checkpointed function was overwritten in place at "
-                    f"{describe_where(t._storage.written_at)} before backward ran the function again; write into x.clone()"
+                    f"{describe_where(t._storage.written_at)} before backward ran the function again; write into "
+                    "x.clone()"
                 )
         again = _Repeating(self)
         mode = Mode(True, self.mode.inference, self.mode.interceptor, MODE.get().quiet)
@@ -78,11 +80,12 @@ def _no_contexts() -> tuple[Any, Any]:
 
 
 def _hand_over(again: Node | None, node: Node, step: int, frame: Frame) -> None:
-    """Give a node the values of its double in the second run, or its place among those that wait in a nested checkpoint."""
+    """Give a node the values of its double in the second run, or its place in a checkpoint nested there."""
     if again is None:
         raise CheckpointError(
-            f"checkpoint: {node.op.name} (op {step} of the function, recorded at {node.line}) was recorded for backward in the "
-            "first run but not in the second; a tensor must require grad, and grad mode be on, in both or in neither"
+            f"checkpoint: {node.op.name} (op {step} of the function, recorded at {node.line}) was recorded for "
+            "backward in the first run but not in the second; a tensor must require grad, and grad mode be on, in "
+            "both or in neither"
         )
     drop_refill(node)
     node.saved = again.saved
@@ -141,9 +144,9 @@ class _Repeating(Observer):
         if first is None or not self.frame.options.check or first[:2] == step[:2]:
             return
         raise CheckpointError(
-            f"checkpoint: the second run of the function took another path. Its op {place} was {_say(first)} in the first run "
-            f"and is {_say(step)} in the second; the function must do the same both times. Values that it reads from outside "
-            f"(globals, counters, module state) must not have changed{self._trace()}"
+            f"checkpoint: the second run of the function took another path. Its op {place} was {_say(first)} in the "
+            f"first run and is {_say(step)} in the second; the function must do the same both times. Values that it "
+            f"reads from outside (globals, counters, module state) must not have changed{self._trace()}"
         )
 
     def finish(self) -> None:
@@ -151,9 +154,9 @@ class _Repeating(Observer):
         expected = len(self.frame.steps)
         if len(self.nodes) < expected:
             raise CheckpointError(
-                f"checkpoint: the second run of the function took another path. It ended after {len(self.nodes)} ops, the first "
-                f"run went on with {_say(self.frame.steps[len(self.nodes)])} and had {expected}; the function must do the same "
-                f"both times{self._trace()}"
+                f"checkpoint: the second run of the function took another path. It ended after {len(self.nodes)} "
+                f"ops, the first run went on with {_say(self.frame.steps[len(self.nodes)])} and had {expected}; the "
+                f"function must do the same both times{self._trace()}"
             )
 
     def _trace(self) -> str:
@@ -183,20 +186,12 @@ def _tensors(tree: Any) -> Iterator[Tensor]:
             yield from _tensors(value)
 
 
-def _random_state() -> Any:
-    from ..ops.random import get_rng_state
-
-    return get_rng_state()
-
-
 @contextlib.contextmanager
 def _replayed(state: Any) -> Iterator[None]:
     """Draw the random numbers that follow `state`, and go on with those of now afterwards."""
     if state is None:
         yield
         return
-    from ..ops.random import get_rng_state, set_rng_state
-
     now = get_rng_state()
     set_rng_state(state)
     try:
@@ -239,8 +234,8 @@ def checkpoint(
         return function(*args, **kwargs)
     if use_reentrant and not any(t.requires_grad for t in _tensors(args)):
         warnings.warn(
-            "checkpoint: none of the inputs requires grad; with use_reentrant=True PyTorch would give no gradients here. "
-            "Extempo does, also for parameters in closures",
+            "checkpoint: none of the inputs requires grad; with use_reentrant=True PyTorch would give no gradients "
+            "here. Extempo does, also for parameters in closures",
             stacklevel=2,
         )
     options = Options(preserve_rng_state, context_fn, determinism_check == "default", debug)

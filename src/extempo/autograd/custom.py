@@ -13,12 +13,12 @@
 
     y = Cube.apply(x)
 
-`forward` runs outside the graph; one node stands for all of it, whose gradient is `backward`. `backward` runs as ordinary
-tensor code, so with `create_graph=True` it is itself recorded and second derivatives follow. Or `forward(*args)` without a
-ctx, and `setup_context(ctx, inputs, output)` beside it.
+`forward` runs outside the graph; one node stands for all of it, whose gradient is `backward`. `backward` runs as
+ordinary tensor code, so with `create_graph=True` it is itself recorded and second derivatives follow. Or
+`forward(*args)` without a ctx, and `setup_context(ctx, inputs, output)` beside it.
 
-What is saved is kept as every node keeps its values: freed as backward passes, and checked for in-place writes. An input
-or output that is saved keeps its place in the graph; anything else comes back as a constant.
+What is saved is kept as every node keeps its values: freed as backward passes, and checked for in-place writes. An
+input or output that is saved keeps its place in the graph; anything else comes back as a constant.
 """
 
 from __future__ import annotations
@@ -85,12 +85,13 @@ class Context:
         for t in tensors:
             if t is not None and not isinstance(t, Tensor):
                 raise DtypeError(
-                    f"save_for_backward: expected tensors or None, got {type(t).__name__}; set other things as ctx.name = value"
+                    f"save_for_backward: expected tensors or None, got {type(t).__name__}; set other things as "
+                    "ctx.name = value"
                 )
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Accepted for PyTorch's sake: forward-mode derivatives are made of two backward ones, and need nothing saved."""
+        """Accepted for PyTorch's sake: forward-mode derivatives are made of two backward ones and save nothing else."""
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Say which inputs forward has written in place; each must also be returned."""
@@ -146,8 +147,8 @@ class Context:
             gradients.pop()
         if len(gradients) != expected:
             raise ShapeError(
-                f"{name}: forward took {expected} arguments, so {expected} gradients are expected (None where there is "
-                f"none); got {len(gradients)}"
+                f"{name}: forward took {expected} arguments, so {expected} gradients are expected (None where there "
+                f"is none); got {len(gradients)}"
             )
         contributions: list[Any] = []
         for position, i in enumerate(self._tensor_args):
@@ -155,7 +156,9 @@ class Context:
             if g is not None and not isinstance(g, Tensor):
                 raise DtypeError(f"{name}: gradient {i} must be a tensor or None, got {type(g).__name__}")
             if g is not None and g._type.shape != type_.shape and not _sums_to(g._type.shape, type_.shape):
-                raise ShapeError(f"{name}: gradient {i} has shape {tuple(g.shape)}, its input {type_.shape}; they must be equal")
+                raise ShapeError(
+                    f"{name}: gradient {i} has shape {tuple(g.shape)}, its input {type_.shape}; they must be equal"
+                )
             contributions.append(g)
         return (*contributions, *(None for _ in inputs[len(contributions) :]))
 
@@ -180,7 +183,9 @@ class Function:
         cls._op = types.new_class(cls.__name__, (FunctionOp,), {"abstract": True}, fill)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise AutogradError(f"{type(self).__name__}: a Function is not instantiated; call {type(self).__name__}.apply(...)")
+        raise AutogradError(
+            f"{type(self).__name__}: a Function is not instantiated; call {type(self).__name__}.apply(...)"
+        )
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -212,7 +217,7 @@ class Function:
         nodes = [args[i]._own_node() for i in ctx._tensor_args] if tracked else []
         whole = getattr(mode.interceptor, "run_function", None)
         with no_grad():
-            result = _forward(cls, ctx, args, separate) if whole is None else whole(cls, ctx, args, separate)
+            result = _forward(cls, ctx, args, separate) if whole is None else whole(cls, ctx, args, separate, mode.grad)
         single = not isinstance(result, tuple)
         outputs = [result] if single else list(result)
         for d in ctx._dirty:
@@ -231,7 +236,9 @@ def _bound(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any], s
     bound = signature.bind(*(args if separate else (None, *args)), **kwargs)
     bound.apply_defaults()
     if bound.kwargs:
-        raise AutogradError(f"{cls.__name__}.apply: keyword-only arguments {sorted(bound.kwargs)} cannot be passed to a Function")
+        raise AutogradError(
+            f"{cls.__name__}.apply: keyword-only arguments {sorted(bound.kwargs)} cannot be passed to a Function"
+        )
     return bound.args if separate else bound.args[1:]
 
 
@@ -356,8 +363,8 @@ class OnceDifferentiable(Op):
     @staticmethod
     def vjp(g: Any, y: Any, *inputs: Any, name: str) -> tuple[Any, ...]:
         raise AutogradError(
-            f"{name}: marked once_differentiable, so it has no second derivative; drop the decorator if backward is written "
-            "in tensor operations"
+            f"{name}: marked once_differentiable, so it has no second derivative; drop the decorator if backward is "
+            "written in tensor operations"
         )
 
 

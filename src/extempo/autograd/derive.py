@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._tensor import Tensor, apply
-from ..backends.numpy import straight_line
+from ..backends.numpy import numbers_only, straight_line
 from ..errors import GraphError
 from ..graph import Graph, Leaf, Node
 from ..kernel import Cache, Kernel
@@ -21,7 +21,7 @@ from ..types import InputType, TensorType
 class DerivedVjp:
     """`reads`: positions in (y, *inputs). `kernel(g, *read values, *numbers)`: one gradient per needed input."""
 
-    __slots__ = ("arguments", "graph", "kernel", "needed", "numbers", "reads")
+    __slots__ = ("arguments", "graph", "kernel", "needed", "numbers", "reads", "weak")
 
     def __init__(
         self,
@@ -37,6 +37,7 @@ class DerivedVjp:
         self.arguments = arguments  # the leaves of the graph, in the order of the kernel's arguments
         self.kernel: Kernel = straight_line(graph, arguments)
         self.graph = graph
+        self.weak = numbers_only(graph)
 
     def replay(self, *values: Any) -> list[Tensor]:
         """The same gradients op by op on Tensors: recorded when asked for, converted and rounded after every op."""
@@ -44,7 +45,10 @@ class DerivedVjp:
         for node in self.graph:
             if node.op is not Leaf:
                 inputs = tuple(known[i] if isinstance(i, Node) else i for i in node.inputs)
-                known[node] = apply(node.op, inputs, node.attrs)
+                if node in self.weak:
+                    known[node] = node.op.numpy(*inputs, **node.attrs).item()
+                else:
+                    known[node] = apply(node.op, inputs, node.attrs)
         return [known[o] for o in self.graph.outputs]
 
 

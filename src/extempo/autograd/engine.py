@@ -181,7 +181,8 @@ class _Backward:
         if self.wanted is not None:
             self._restrict(order)
         for node, g in roots:
-            self._add(node, g._array if self.bare else g, owned=False)
+            if self._wants(node):
+                self._add(node, self._value(g), owned=False)
         pop = self.gradients.pop
         direct = self.bare and self.wanted is None
         for node in reversed(order):
@@ -387,7 +388,8 @@ class _Backward:
 
     def _restore_result(self, node: Node, index: int, entry: Any) -> Tensor:
         t = node.type[index]
-        source = Node(Pick, (node,), {"index": index}, t, (), node.where) if self.create_graph else None
+        tracked = self.create_graph and t.dtype.is_floating_point
+        source = Node(Pick, (node,), {"index": index}, t, (), node.where) if tracked else None
         return self._restore(node, entry, source, t)
 
     def _restore(self, node: Node, entry: Any, source: Node | None, type_: Any = None) -> Tensor:
@@ -472,7 +474,7 @@ def _broadcast_dims(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[in
 
 def _is_smaller(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     extra = len(shape) - len(target)
-    return extra < 0 or any(a < b for a, b in zip(shape[extra:], target, strict=True))
+    return extra < 0 or any(a == 1 and b != 1 for a, b in zip(shape[extra:], target, strict=True))
 
 
 def sum_to(g: Tensor, shape: tuple[int, ...]) -> Tensor:

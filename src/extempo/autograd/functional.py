@@ -88,7 +88,9 @@ def _finished(values: tuple[Tensor, ...], create_graph: bool) -> tuple[Tensor, .
 def _vectors(v: Any, like: tuple[Tensor, ...], name: str, what: str) -> tuple[Tensor, ...]:
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
-            raise ShapeError(f"{name}: v may be left out only for one {what} with one element; give a vector of its shape")
+            raise ShapeError(
+                f"{name}: v may be left out only for one {what} with one element; give a vector of its shape"
+            )
         return (ops.ones_like(like[0]),)
     given, _ = _as_tuple(v, f"{name}: v")
     shapes = [tuple(t.shape) for t in given], [tuple(t.shape) for t in like]
@@ -97,7 +99,9 @@ def _vectors(v: Any, like: tuple[Tensor, ...], name: str, what: str) -> tuple[Te
     return given
 
 
-def vjp(func: Fn, inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+def vjp(
+    func: Fn, inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """(func(inputs), the product of `v` with its Jacobian from the left)."""
     with enable_grad():
         given, single = _as_tuple(inputs, "vjp: inputs")
@@ -108,7 +112,9 @@ def vjp(func: Fn, inputs: Tensors, v: Tensors = None, create_graph: bool = False
     return _unpack(_finished(outputs, create_graph), single_output), _unpack(_finished(products, create_graph), single)
 
 
-def jvp(func: Fn, inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+def jvp(
+    func: Fn, inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """(func(inputs), the product of its Jacobian with `v`), by differentiating a vjp, which is linear in its vector."""
     with enable_grad():
         given, _ = _as_tuple(inputs, "jvp: inputs")
@@ -162,7 +168,9 @@ def _basis(x: Tensor) -> Tensor:
     return ops.eye(n, dtype=x.dtype).reshape(n, *x.shape)
 
 
-def _rows(y: Tensor, inputs: tuple[Tensor, ...], create_graph: bool, strict: bool, vectorize: bool) -> tuple[Tensor, ...]:
+def _rows(
+    y: Tensor, inputs: tuple[Tensor, ...], create_graph: bool, strict: bool, vectorize: bool
+) -> tuple[Tensor, ...]:
     """The derivatives of one output."""
     name = "jacobian" if strict else ""
     basis = _basis(y)
@@ -208,7 +216,9 @@ def _scalar(func: Fn, name: str) -> Fn:
         y = func(*inputs)
         if not isinstance(y, Tensor) or y.numel() != 1:
             got = tuple(y.shape) if isinstance(y, Tensor) else type(y).__name__
-            raise ShapeError(f"{name}: func must return a tensor with one element, got {got}; reduce it, e.g. with sum()")
+            raise ShapeError(
+                f"{name}: func must return a tensor with one element, got {got}; reduce it, e.g. with sum()"
+            )
         return y.reshape(())
 
     return checked
@@ -235,17 +245,23 @@ def hessian(
     return table[0] if single else table
 
 
-def vhp(func: Fn, inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+def vhp(
+    func: Fn, inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """(func(inputs), the product of `v` with its Hessian from the left)."""
     return _hessian_product("vhp", func, inputs, v, create_graph, strict)
 
 
-def hvp(func: Fn, inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+def hvp(
+    func: Fn, inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """(func(inputs), the product of its Hessian with `v`); a Hessian is symmetric, so this is computed as `vhp` is."""
     return _hessian_product("hvp", func, inputs, v, create_graph, strict)
 
 
-def _hessian_product(name: str, func: Fn, inputs: Tensors, v: Tensors, create_graph: bool, strict: bool) -> tuple[Any, Any]:
+def _hessian_product(
+    name: str, func: Fn, inputs: Tensors, v: Tensors, create_graph: bool, strict: bool
+) -> tuple[Any, Any]:
     with enable_grad():
         given, single = _as_tuple(inputs, f"{name}: inputs")
         variables = _variables(given, create_graph)

@@ -1,7 +1,8 @@
 """The graph behind tensors: nodes, and a say in how they keep what backward needs.
 
 `tensor.grad_fn` is a Node (None for a leaf). Walk on through `node.next_functions`, or `node.inputs`; `node.name()`,
-`node.op`, `node.type` and `node.line` say what it is and which line recorded it. A leaf's node has its tensor in `.variable`.
+`node.op`, `node.type` and `node.line` say what it is and which line recorded it. A leaf's node has its tensor in
+`.variable`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ..errors import DtypeError
 from ..graph import Node
 from ..modes import MODE, Mode
 from ..op import Op
+from ..types import TensorType, from_numpy_dtype
 from .hooks import RemovableHandle
 from .interception import Observer, take_away
 
@@ -38,7 +40,8 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 class saved_tensors_hooks:
     """Within the block, `pack_hook(tensor)` is kept in place of each tensor saved for backward.
 
-    `unpack_hook` gets what it returned when backward needs the values, and returns a tensor of the same shape and dtype.
+    `unpack_hook` gets what it returned when backward needs the values, and returns a tensor of the same shape and
+    dtype.
     """
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
@@ -75,29 +78,41 @@ class _Packing(Observer):
             MODE.reset(before)
 
     def _packed(self, entry: Any, node: Node) -> Any:
-        position, array, storage, version = entry
+        position, array, storage, _ = entry
         if type(array) is tuple:
-            return position, [self._packed(part, node) for part in array], False
+            return _Several(tuple(self._packed(part, node) for part in array))
         if storage is None:
-            return position, entry, False
+            return entry
         t = new(Tensor)
-        type_ = node.inputs[position - 1].type if position else node.type
-        if type(type_) is tuple:
-            type_ = next(r for r in type_ if r.shape == array.shape and r.dtype.numpy == array.dtype)
+        type_ = TensorType(array.shape, from_numpy_dtype(array.dtype))
         t._array, t._storage, t._type, t._alias, t._cut, t._node = array, storage, type_, None, None, None
-        return position, self.pack(t), True
+        return _Packed(position, type_, self.pack(t))
 
     def refill(self, node: Node) -> None:
         """Bring back what a node has saved."""
         node.saved = tuple(self._unpacked(p) for p in self.packed.pop(node))
 
     def _unpacked(self, packed: Any) -> Any:
-        position, value, is_packed = packed
-        if isinstance(value, list):
-            return position, tuple(self._unpacked(part) for part in value), None, 0
-        if not is_packed:
-            return value
-        t = self.unpack(value)
-        if not isinstance(t, Tensor):
-            raise DtypeError(f"saved_tensors_hooks: unpack_hook must return a tensor, got {type(t).__name__}")
-        return _entry(position, t)
+        if isinstance(packed, _Several):
+            return 0, tuple(self._unpacked(part) for part in packed.parts), None, 0
+        if not isinstance(packed, _Packed):
+            return packed
+        t = self.unpack(packed.value)
+        got = t._type if isinstance(t, Tensor) else type(t).__name__
+        if got != packed.type:
+            raise DtypeError(f"saved_tensors_hooks: unpack_hook must return a tensor {packed.type}, as was packed, got {got}")
+        return _entry(packed.position, t)
+
+
+class _Packed(NamedTuple):
+    """What the pack hook made of a saved value, and the value's place in (y, *inputs)."""
+
+    position: int
+    type: TensorType
+    value: Any
+
+
+class _Several(NamedTuple):
+    """What was saved of the results of an op that has several."""
+
+    parts: tuple[Any, ...]

@@ -17,6 +17,7 @@ from .._tensor import Tensor
 from ..errors import AutogradError, ShapeError
 from ..graph import Leaf, Node
 from ..op import Op
+from .derive import derived_vjp
 from .engine import fit
 
 _next_id = itertools.count(1).__next__
@@ -51,7 +52,9 @@ def _add(hooks: dict[int, Hook], hook: Hook) -> RemovableHandle:
 
 def _needs_grad(x: Tensor, what: str) -> Node:
     if not x.requires_grad:
-        raise AutogradError(f"{what}: this tensor does not require grad, so no gradient will come; call x.requires_grad_() first")
+        raise AutogradError(
+            f"{what}: this tensor does not require grad, so no gradient will come; call x.requires_grad_() first"
+        )
     return x._own_node()
 
 
@@ -70,8 +73,8 @@ def register_post_accumulate_grad_hook(input: Tensor, hook: Hook) -> RemovableHa
     node = _needs_grad(input, "register_post_accumulate_grad_hook")
     if node.op is not Leaf:
         raise AutogradError(
-            f"register_post_accumulate_grad_hook: expected a leaf, this tensor was made by {node.op.name} and accumulates "
-            "nothing; use register_hook"
+            f"register_post_accumulate_grad_hook: expected a leaf, this tensor was made by {node.op.name} and "
+            "accumulates nothing; use register_hook"
         )
     extra = node.need()
     if extra.post_hooks is None:
@@ -93,7 +96,7 @@ def _retains_grad(self: Tensor) -> bool:
     return node is not None and node.extra is not None and node.extra.retain
 
 
-setattr(TensorMethods, "retains_grad", property(_retains_grad))
+setattr(TensorMethods, "retains_grad", property(_retains_grad))  # noqa: B010 - the stub declares it read-only
 
 
 # ---- hooks of nodes
@@ -102,7 +105,9 @@ setattr(TensorMethods, "retains_grad", property(_retains_grad))
 def _register_prehook(self: Node, hook: Hook) -> RemovableHandle:
     """Call `hook((grad,))` before this node passes its gradient on; a tuple that it returns takes its place."""
     if type(self.type) is tuple:
-        raise AutogradError(f"register_prehook: {self.op.name} has several results; register a hook on each of the tensors")
+        raise AutogradError(
+            f"register_prehook: {self.op.name} has several results; register a hook on each of the tensors"
+        )
     extra = self.need()
     if extra.hooks is None:
         extra.hooks = {}
@@ -115,7 +120,7 @@ def _register_prehook(self: Node, hook: Hook) -> RemovableHandle:
 
 
 def _register_hook(self: Node, hook: Hook) -> RemovableHandle:
-    """Call `hook(grad_inputs, grad_outputs)` when this node has passed its gradient on; it may return other grad_inputs."""
+    """Call `hook(grad_inputs, grad_outputs)` when this node passes its gradient on; it may return other grad_inputs."""
     if self.op is Leaf:
         raise AutogradError("register_hook: a leaf passes nothing on; register a hook on its tensor")
     hooks: dict[int, Hook] | None = getattr(self.op, "node_hooks", None)
@@ -132,9 +137,10 @@ def _hooked(op: type[Op], node: Node, hooks: dict[int, Hook]) -> type[Op]:
     name = node.name()
     wanted = [i.type if type(i) is Node else None for i in node.inputs]
     tensors = [i for i, x in enumerate(node.inputs) if isinstance(x, Node)]
+    plain = op.vjp if op.saves is not None else _replayed(op, node)
 
     def vjp(g: Any, y: Any, *inputs: Any, **attrs: Any) -> tuple[Any, ...]:
-        gradients = [_settled(c, t) for c, t in zip(op.vjp(g, y, *inputs, **attrs), wanted, strict=True)]
+        gradients = [_settled(c, t) for c, t in zip(plain(g, y, *inputs, **attrs), wanted, strict=True)]
         for hook in list(hooks.values()):
             shown = tuple(gradients[i] for i in tensors)
             changed = hook(shown, g if isinstance(g, tuple) else (g,))
@@ -147,11 +153,27 @@ def _hooked(op: type[Op], node: Node, hooks: dict[int, Hook]) -> type[Op]:
         return tuple(gradients)
 
     def fill(namespace: dict[str, Any]) -> None:
-        namespace |= {"name": op.name, "vjp": staticmethod(vjp), "node_hooks": hooks}
+        namespace |= {"name": op.name, "vjp": staticmethod(vjp), "saves": (), "node_hooks": hooks}
 
     made: type[Op] = types.new_class(op.__name__, (op,), {"abstract": True}, fill)
     made.simple = False  # a derived kernel would pass the hooks by
     return made
+
+
+def _replayed(op: type[Op], node: Node) -> Hook:
+    """The gradient of an elementwise op, which is derived from its `vjp` for the inputs that need one."""
+    needs = sum(1 << i for i, x in enumerate(node.inputs) if type(x) is Node)
+    derived = derived_vjp(op, needs, tuple(i.type if isinstance(i, Node) else type(i) for i in node.inputs))
+
+    def vjp(g: Tensor, y: Any, *inputs: Any) -> list[Any]:
+        values = (y, *inputs)
+        found = derived.replay(g, *(values[p] for p in derived.reads), *(inputs[i] for i in derived.numbers))
+        contributions: list[Any] = [None] * len(inputs)
+        for i, value in zip(derived.needed, found, strict=True):
+            contributions[i] = value
+        return contributions
+
+    return vjp
 
 
 def _settled(contribution: Any, type_: Any) -> Any:
@@ -165,4 +187,3 @@ def _settled(contribution: Any, type_: Any) -> Any:
 for _name, _fn in (("register_prehook", _register_prehook), ("register_hook", _register_hook)):
     _fn.__name__ = _name
     setattr(Node, _name, _fn)
-

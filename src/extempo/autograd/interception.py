@@ -1,8 +1,8 @@
 """What it takes to look at, take away and bring back what nodes keep: the ground of checkpoints and saved-tensor hooks.
 
 An `Observer` stands in the mode as interceptor, lets every op run as it would without it, and is shown each new node.
-One that has taken a node's saved values away leaves a `Refill` among the node's hooks. The engine calls it when a gradient
-arrives there, before the node's gradient is computed, and so it can put the values back in time.
+One that has taken a node's saved values away leaves a `Refill` among the node's hooks. The engine calls it when a
+gradient arrives there, before the node's gradient is computed, and so it can put the values back in time.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def leave_refill(node: Node, refill: Refill) -> None:
 def refill_of(node: Node) -> Refill | None:
     """The Refill of a node whose values were taken away."""
     hooks = node.extra.hooks if node.extra is not None else None
-    found: Any = hooks.get(REFILL) if hooks else None
+    found: Refill | None = hooks.get(REFILL) if hooks else None  # type: ignore[assignment] # nothing else has that key
     return found
 
 

@@ -1,8 +1,8 @@
 """Gradients checked against finite differences: `gradcheck` and `gradgradcheck`.
 
-Every element of every input that requires grad is moved by eps both ways; what the outputs then do must be what backward
-says. The message of a failure names the output, the input and the first element that differ, with both numbers. Use
-float64: in float32 the difference of two close values has lost most of its digits.
+Every element of every input that requires grad is moved by eps both ways; what the outputs then do must be what
+backward says. The message of a failure names the output, the input and the first element that differ, with both
+numbers. Use float64: in float32 the difference of two close values has lost most of its digits.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def gradcheck(
     try:
         checked = _checked_inputs(given)
         outputs = _outputs(func, given)
-        tables = [_numerical(func, given, i, len(outputs), eps) for i in checked]
+        tables = [_numerical(func, given, i, [y.numel() for y in outputs], eps) for i in checked]
         for j, y in enumerate(outputs):
             if check_backward_ad:
                 _check_backward(outputs, j, given, checked, tables, atol, rtol, check_grad_dtypes)
@@ -148,10 +148,13 @@ def _checked_inputs(inputs: tuple[Any, ...]) -> list[int]:
         x = inputs[i]
         if x.dtype is not float64:
             warnings.warn(
-                f"gradcheck: input {i} is {x.dtype}; finite differences need float64, the check will likely fail", stacklevel=3
+                f"gradcheck: input {i} is {x.dtype}; finite differences need float64, the check will likely fail",
+                stacklevel=3,
             )
         if not x._values().flags.writeable:
-            raise AutogradError(f"gradcheck: elements of input {i} share memory (expand), so one cannot be moved alone; clone() it")
+            raise AutogradError(
+                f"gradcheck: elements of input {i} share memory (expand), so one cannot be moved alone; clone() it"
+            )
     return found
 
 
@@ -165,10 +168,10 @@ def _elements(shape: Sequence[int]) -> Iterator[tuple[int, ...]]:
     return itertools.product(*map(range, shape))
 
 
-def _numerical(func: Fn, inputs: tuple[Any, ...], i: int, n_outputs: int, eps: float) -> list[Array]:
+def _numerical(func: Fn, inputs: tuple[Any, ...], i: int, sizes: list[int], eps: float) -> list[Array]:
     """For each output, the table (elements of input i) x (elements of the output) of difference quotients."""
     array = inputs[i]._values()  # moved in place, because func may have it in its closure too
-    rows: list[list[Array]] = [[] for _ in range(n_outputs)]
+    rows: list[list[Array]] = [[] for _ in sizes]
     with no_grad():
         for index in _elements(array.shape):
             before = array[index]
@@ -179,7 +182,7 @@ def _numerical(func: Fn, inputs: tuple[Any, ...], i: int, n_outputs: int, eps: f
             array[index] = before
             for row, a, b in zip(rows, above, below, strict=True):
                 row.append((a - b).reshape(-1) / (2 * eps))
-    return [np.array(row).reshape(array.size, -1 if row else 0) for row in rows]
+    return [np.array(row).reshape(array.size, size) for row, size in zip(rows, sizes, strict=True)]
 
 
 def _one_hot(y: Tensor, index: tuple[int, ...]) -> Tensor:
@@ -233,8 +236,8 @@ def _compare(
     x_at = tuple(int(k) for k in np.unravel_index(row, x._type.shape)) if x.ndim else ()
     y_at = tuple(int(k) for k in np.unravel_index(column, y._type.shape)) if y.ndim else ()
     raise _Mismatch(
-        f"gradcheck: d output {j} / d input {i} differs in {int(wrong.sum())} of {wrong.size} elements, first at output "
-        f"element {y_at}, input element {x_at}: {how} says {found[row, column]:.8g}, finite differences "
+        f"gradcheck: d output {j} / d input {i} differs in {int(wrong.sum())} of {wrong.size} elements, first at "
+        f"output element {y_at}, input element {x_at}: {how} says {found[row, column]:.8g}, finite differences "
         f"{expected[row, column]:.8g}; the allowed difference is {atol:g} + {rtol:g} * |the latter|"
     )
 
@@ -253,8 +256,8 @@ def _check_repeatable(
         difference = float(np.max(np.abs(a._values() - b._values())))
         if difference > tolerance:
             raise _Mismatch(
-                f"gradcheck: two backwards of output {j} give gradients of input {i} that differ by {difference:g}; the "
-                "gradient is not deterministic, pass nondet_tol= if that is meant"
+                f"gradcheck: two backwards of output {j} give gradients of input {i} that differ by {difference:g}; "
+                "the gradient is not deterministic, pass nondet_tol= if that is meant"
             )
 
 

@@ -1,8 +1,8 @@
 """What numpy.linalg lacks: LU and LDL factors, triangular systems, the matrix exponential, in NumPy.
 
-Arrays (..., rows, columns) in, float64 arrays out: single precision costs no time here worth its errors. LU, triangular
-systems and the exponential run over the whole batch at once; LDL, whose pivoting differs from matrix to matrix, one by one.
-Layouts of LU, LDL and their pivots (counted from 1) are LAPACK's: getrf and sytrf with the lower triangle.
+Arrays (..., rows, columns) in, float64 arrays out: single precision saves no time here that is worth its errors. LU,
+triangular systems and the exponential run over the whole batch at once; LDL, whose pivoting differs from matrix to
+matrix, one by one. Layouts of LU, LDL and their pivots (counted from 1) are LAPACK's (getrf, sytrf 'L').
 """
 
 from __future__ import annotations
@@ -206,7 +206,8 @@ def _ldl_solve_one(a: Array, pivots: Array, x: Array) -> None:
 # ---- the exponential
 
 _PADE = tuple(
-    float(math.factorial(26 - j) * math.factorial(13)) / (math.factorial(26) * math.factorial(j) * math.factorial(13 - j))
+    float(math.factorial(26 - j) * math.factorial(13))
+    / (math.factorial(26) * math.factorial(j) * math.factorial(13 - j))
     for j in range(14)
 )
 _PADE_RADIUS = 5.371920351148152  # up to this 1-norm the approximant is exact to double precision (Higham 2005)
@@ -224,7 +225,7 @@ def matrix_exp(a: Array) -> Array:
 
 
 def _pade(a: Array) -> Array:
-    """The approximant: even and odd powers apart, because numerator and denominator differ only in the odd ones' sign."""
+    """The approximant, even and odd powers apart: numerator and denominator differ only in the sign of the odd ones."""
     c = _PADE
     identity = np.eye(a.shape[-1])
     a2 = a @ a

@@ -42,6 +42,16 @@ def kernel_of(node: Node) -> Kernel:
     return kernel
 
 
+def numbers_only(graph: Graph) -> set[Node]:
+    """The nodes made of weak numbers alone. They stay Python numbers: as arrays they would bring a dtype of their own."""
+    weak: set[Node] = set()
+    for node in graph:
+        inputs = [i for i in node.inputs if isinstance(i, Node)]
+        if all(i in weak for i in inputs) if node.op is not Leaf else not isinstance(node.type, TensorType):
+            weak.add(node)
+    return weak
+
+
 def straight_line(graph: Graph, arguments: Sequence[Node]) -> Kernel:
     """A Python function that runs the graph's kernels one after another, with no lookup in between.
 
@@ -50,7 +60,7 @@ def straight_line(graph: Graph, arguments: Sequence[Node]) -> Kernel:
     namespace: dict[str, Any] = {"inf": float("inf"), "nan": float("nan")}
     names = {node: f"a{i}" for i, node in enumerate(arguments)}
     lines = [f"def kernel({', '.join(names.values())}):"]
-    weak = {node for node in arguments if not isinstance(node.type, TensorType)}
+    weak = numbers_only(graph)
     for i, node in enumerate(n for n in graph if n.op is not Leaf):
         namespace[f"f{i}"] = functools.partial(node.op.numpy, **node.attrs) if node.attrs else node.op.numpy
         names[node] = f"t{i}"
@@ -64,11 +74,7 @@ def straight_line(graph: Graph, arguments: Sequence[Node]) -> Kernel:
                 called.append(f"c{i}_{j}")
             else:
                 called.append(repr(x))
-        # What is made of numbers alone stays a number: NumPy's scalars would count as float64 from here on.
-        numbers_only = all(x in weak for x in node.inputs if isinstance(x, Node))
-        if numbers_only:
-            weak.add(node)
-        lines.append(f"    t{i} = f{i}({', '.join(called)}){'.item()' if numbers_only else ''}")
+        lines.append(f"    t{i} = f{i}({', '.join(called)}){'.item()' if node in weak else ''}")
     lines.append(f"    return ({', '.join(names[o] for o in graph.outputs)},)")
     exec("\n".join(lines), namespace)
     return namespace["kernel"]

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 import extempo as ex
-from extempo._tensor import _SIGNATURES, _SIGNATURES_LIMIT
+from extempo.kernel import CACHES
 from extempo.storage import POOL
 
 DEPENDENCIES = ("numpy", "ml_dtypes", "llvmlite", "greenlet", "safetensors", "click", "rich")
@@ -52,7 +52,10 @@ def collect() -> Facts:
         },
         "caches": {
             "memory pool": POOL.stats(),
-            "shape rules": {"entries": len(_SIGNATURES), "limit": _SIGNATURES_LIMIT},
+            **{
+                name: {"entries": len(cache), "limit": cache.limit, "evicted": cache.evicted}
+                for name, cache in CACHES.items()
+            },
         },
     }
 

@@ -3,11 +3,94 @@
 from __future__ import annotations
 
 from .. import types as types
+from . import (
+    activation,
+    arithmetic,
+    arrange,
+    choice,
+    comparison,
+    contraction,
+    conv,
+    convert,
+    counting,
+    creation,
+    differences,
+    dropouts,
+    factories,
+    factors,
+    index,
+    join,
+    linalg_older,
+    loss,
+    matmul,
+    matrices,
+    normalization,
+    norms,
+    pool,
+    reduce,
+    resample,
+    rounding,
+    sampling,
+    scan,
+    scatter,
+    shaping,
+    softmaxes,
+    sorting,
+    special,
+    statistics,
+    systems,
+    toplevel,
+    transcendental,
+    view,
+)
+
+__all__: list[str] = []
+__all__ += activation.__all__
+__all__ += arithmetic.__all__
+__all__ += arrange.__all__
+__all__ += choice.__all__
+__all__ += comparison.__all__
+__all__ += contraction.__all__
+__all__ += conv.__all__
+__all__ += convert.__all__
+__all__ += counting.__all__
+__all__ += creation.__all__
+__all__ += differences.__all__
+__all__ += dropouts.__all__
+__all__ += factories.__all__
+__all__ += factors.__all__
+__all__ += index.__all__
+__all__ += join.__all__
+__all__ += linalg_older.__all__
+__all__ += loss.__all__
+__all__ += matmul.__all__
+__all__ += matrices.__all__
+__all__ += normalization.__all__
+__all__ += norms.__all__
+__all__ += pool.__all__
+__all__ += reduce.__all__
+__all__ += resample.__all__
+__all__ += rounding.__all__
+__all__ += sampling.__all__
+__all__ += scan.__all__
+__all__ += scatter.__all__
+__all__ += shaping.__all__
+__all__ += softmaxes.__all__
+__all__ += sorting.__all__
+__all__ += special.__all__
+__all__ += statistics.__all__
+__all__ += systems.__all__
+__all__ += toplevel.__all__
+__all__ += transcendental.__all__
+__all__ += view.__all__
+
 from .activation import *
 from .arithmetic import *
 from .arithmetic import zero as zero
 from .arrange import *
+from .choice import *
 from .comparison import *
+from .contraction import *
 from .conv import *
 from .convert import *
 from .convert import broadcastable as broadcastable
@@ -15,22 +98,37 @@ from .counting import *
 from .creation import *
 from .define import deliver as deliver
 from .differences import *
+from .dropouts import *
+from .dropouts import native_dropout_backward as native_dropout_backward
+from .factories import *
+from .factors import *
 from .index import *
 from .join import *
+from .linalg_older import *
+from .loss import *
 from .matmul import *
+from .matmul import linear as linear
+from .matrices import *
+from .normalization import *
+from .normalization import _batch_norm_with_update as _batch_norm_with_update
+from .norms import *
 from .pool import *
+from .pool import max_pool2d_with_indices_backward as max_pool2d_with_indices_backward
 from .reduce import *
 from .resample import *
+from .resample import _upsample_bilinear2d_aa as _upsample_bilinear2d_aa
 from .rounding import *
+from .sampling import *
 from .scan import *
 from .scan import product_before as product_before
 from .scatter import *
-from .sampling import *
 from .shaping import *
-from .softmax import *
-from .softmax import softmin as softmin
+from .softmaxes import *
+from .softmaxes import _softmax_backward_data as _softmax_backward_data
 from .sorting import *
 from .special import *
 from .statistics import *
+from .systems import *
+from .toplevel import *
 from .transcendental import *
 from .view import *

@@ -22,13 +22,26 @@ from ..op import Elementwise, Rng, Sample, samples_unary
 from ..types import dtype, normalize_dim
 from .define import Operand, deliver, inplace_method
 
-__all__ = ["celu", "celu_", "hardshrink", "prelu", "relu", "relu_", "rrelu", "rrelu_", "selu", "selu_", "threshold", "threshold_"]
+__all__ = [
+    "celu",
+    "celu_",
+    "hardshrink",
+    "prelu",
+    "relu",
+    "relu_",
+    "rrelu",
+    "rrelu_",
+    "selu",
+    "selu_",
+    "threshold",
+    "threshold_",
+]
 
 FUNCTIONAL = [
-    "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
-    "hardtanh_", "leaky_relu", "leaky_relu_", "log_softmax", "logsigmoid", "mish", "prelu", "relu", "relu6", "relu_",
-    "rrelu", "rrelu_", "selu", "selu_", "silu", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanhshrink",
-    "threshold", "threshold_",
+    "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish",
+    "hardtanh", "hardtanh_", "leaky_relu", "leaky_relu_", "log_softmax", "logsigmoid", "mish", "prelu", "relu", "relu6",
+    "relu_", "rrelu", "rrelu_", "selu", "selu_", "silu", "softmax", "softmin", "softplus", "softshrink", "softsign",
+    "tanhshrink", "threshold", "threshold_",
 ]  # fmt: skip
 
 # Self-normalizing networks (Klambauer et al. 2017): mean 0 and variance 1 are a fixed point with these two.
@@ -250,9 +263,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     if weight.numel() != 1:
         channels = input.shape[1] if input.ndim > 1 else 1
         if weight.numel() != channels:
-            raise ShapeError(
-                f"prelu: {weight.numel()} weights for {channels} channels; weight must have 1 element or one per channel"
-            )
+            raise ShapeError(f"prelu: {weight.numel()} weights for {channels} channels; give 1 or one per channel")
         weight = weight.reshape(channels, *(1,) * (input.ndim - 2))
     elif weight.ndim > input.ndim:
         weight = weight.reshape(())
@@ -368,8 +379,9 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     return _here(input, ops.where(ops.le(input, threshold), value, input), inplace, "threshold")
 
 
-relu_, leaky_relu_, rrelu_, elu_ = map(_overwriting, (relu, leaky_relu, rrelu, elu))
-selu_, celu_, hardtanh_, threshold_ = map(_overwriting, (selu, celu, hardtanh, threshold))
+relu_, leaky_relu_, rrelu_ = _overwriting(relu), _overwriting(leaky_relu), _overwriting(rrelu)
+elu_, selu_, celu_ = _overwriting(elu), _overwriting(selu), _overwriting(celu)
+hardtanh_, threshold_ = _overwriting(hardtanh), _overwriting(threshold)
 inplace_method("relu_", relu)
 
 

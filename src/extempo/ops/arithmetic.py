@@ -1,4 +1,4 @@
-"""Arithmetic on each element: sums, products, powers, remainders, extremes, choice."""
+"""Arithmetic on each element: sums, products, powers, remainders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import ops
 from .._methods import TensorMethods, method
-from .._tensor import Tensor, apply, in_place, runner2
+from .._tensor import Tensor, apply, runner2
 from ..errors import DtypeError, NumericalError, ShapeError
 from ..op import Elementwise, Rng, Sample, Signature, samples_binary, samples_unary
 from ..types import (
@@ -19,9 +19,7 @@ from ..types import (
     TensorType,
     as_dtype,
     bool_,
-    broadcast_shapes,
     dtype,
-    finfo,
     float64,
     get_default_dtype,
     result_dtype,
@@ -35,26 +33,16 @@ __all__ = [
     "addcdiv",
     "addcmul",
     "angle",
-    "clamp",
-    "clamp_max",
-    "clamp_min",
-    "clip",
     "conj",
     "conj_physical",
     "div",
     "divide",
     "float_power",
     "floor_divide",
-    "fmax",
-    "fmin",
     "fmod",
-    "heaviside",
     "lerp",
-    "maximum",
-    "minimum",
     "mul",
     "multiply",
-    "nan_to_num",
     "neg",
     "negative",
     "positive",
@@ -69,7 +57,6 @@ __all__ = [
     "sub",
     "subtract",
     "true_divide",
-    "where",
 ]
 
 Array = np.ndarray[Any, Any]
@@ -199,8 +186,8 @@ class Pow(Elementwise):
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor, exponent: Tensor) -> tuple[Any, ...]:
         # 0 ** 0 is 1 whatever the base does; where the base is 0, y * ops.log(x) would be 0 * -inf.
-        dx = where(ops.eq(exponent, 0), 0.0, g * (exponent * pow(x, exponent - 1)))
-        dexponent = where(ops.logical_and(ops.eq(x, 0), ops.ge(exponent, 0)), 0.0, g * (y * ops.log(x)))
+        dx = ops.where(ops.eq(exponent, 0), 0.0, g * (exponent * pow(x, exponent - 1)))
+        dexponent = ops.where(ops.logical_and(ops.eq(x, 0), ops.ge(exponent, 0)), 0.0, g * (y * ops.log(x)))
         return dx, dexponent
 
     @staticmethod
@@ -209,58 +196,6 @@ class Pow(Elementwise):
         yield Sample(rng.uniform(-2, 2, size=(3, 2)), 2)
         yield Sample(rng.uniform(-2, 2, size=(3, 2)), 3.0)
         yield Sample(2.0, rng.uniform(-2, 2, size=(3, 2)))
-
-
-class Maximum(Elementwise):
-    """The larger of both; NaN wins. Equal elements share the gradient."""
-
-    quiet = True
-    numpy = np.maximum
-    samples = staticmethod(samples_binary)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
-        half = g * 0.5
-        return where(ops.gt(a, b), g, where(ops.eq(a, b), half, 0.0)), where(ops.lt(a, b), g, where(ops.eq(a, b), half, 0.0))
-
-
-class Minimum(Elementwise):
-    """The smaller of both; NaN wins. Equal elements share the gradient."""
-
-    quiet = True
-    numpy = np.minimum
-    samples = staticmethod(samples_binary)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
-        half = g * 0.5
-        return where(ops.lt(a, b), g, where(ops.eq(a, b), half, 0.0)), where(ops.gt(a, b), g, where(ops.eq(a, b), half, 0.0))
-
-
-class Fmax(Elementwise):
-    """The larger of both; a number wins over NaN."""
-
-    quiet = True
-    numpy = np.fmax
-    samples = staticmethod(samples_binary)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
-        first = ops.logical_or(ops.ge(a, b), ops.isnan(b))
-        return where(first, g, 0.0), where(first, 0.0, g)
-
-
-class Fmin(Elementwise):
-    """The smaller of both; a number wins over NaN."""
-
-    quiet = True
-    numpy = np.fmin
-    samples = staticmethod(samples_binary)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
-        first = ops.logical_or(ops.le(a, b), ops.isnan(b))
-        return where(first, g, 0.0), where(first, 0.0, g)
 
 
 def _no_integer_zero(name: str, fn: Any) -> Any:
@@ -317,47 +252,6 @@ class Fmod(Elementwise):
         yield from samples_binary(rng, 0.5, 3.0)
 
 
-class Clamp(Elementwise):
-    """Each element limited to [min, max]; either bound may be None. Inside, bounds included, the gradient passes."""
-
-    domain = "bif"
-    quiet = True
-
-    @staticmethod
-    def numpy(x: Any, low: Any, high: Any) -> Any:
-        if low is not None:
-            x = np.maximum(x, low)
-        return x if high is None else np.minimum(x, high)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor, low: Any, high: Any) -> tuple[Any, ...]:
-        inside = ops.ge(x, low) if low is not None else ops.le(x, high)
-        if low is not None and high is not None:
-            inside = ops.logical_and(inside, ops.le(x, high))
-        dlow = None if low is None else where(_below(x, low, high), g, 0.0)
-        dhigh = None if high is None else where(_above(x, low, high), g, 0.0)
-        return where(inside, g, 0.0), dlow, dhigh
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        x = rng.uniform(-2, 2, size=(3, 4))
-        yield Sample(x, -1.0, 1.0)
-        yield Sample(x, None, 0.5)
-        yield Sample(x, rng.uniform(-1, 0, size=(4,)), rng.uniform(0, 1, size=(3, 1)))
-        yield Sample(np.empty((0,)), 0.0, None)
-
-
-def _below(x: Tensor, low: Any, high: Any) -> Tensor:
-    below = ops.lt(x, low)
-    return below if high is None else ops.logical_and(below, ops.lt(low, high))
-
-
-def _above(x: Tensor, low: Any, high: Any) -> Tensor:
-    above = ops.gt(x, high)
-    # Where the bounds cross, the upper one is the result whatever x is.
-    return above if low is None else ops.logical_or(above, ops.gt(low, high))
-
-
 class Lerp(Elementwise):
     """From `input` (weight 0) to `end` (weight 1) in a straight line; both ends are met exactly."""
 
@@ -378,41 +272,6 @@ class Lerp(Elementwise):
         yield Sample(x, end, 0.3)
         yield Sample(x, end, rng.uniform(0, 1, size=(3, 1)))
         yield Sample(x, np.empty((0, 3, 4)), 1.5)
-
-
-class Where(Elementwise):
-    """Elements of `input` where the condition holds, of `other` elsewhere."""
-
-    name = "where"
-    quiet = True
-    numpy = np.where
-
-    @classmethod
-    def _rule(cls, types: tuple[InputType, ...]) -> tuple[TensorType, Any]:
-        condition, *choices = types
-        if not isinstance(condition, TensorType) or condition.dtype not in (bool_, as_dtype("uint8")):
-            raise DtypeError(f"where: expected a bool condition, got {condition}; compare first, e.g. x > 0")
-        try:
-            shape = broadcast_shapes(*[t.shape for t in types if isinstance(t, TensorType)])
-        except ShapeError as error:
-            raise ShapeError(f"where: {error}") from None
-        compute = result_dtype(choices)
-        return TensorType(shape, compute), compute
-
-    @classmethod
-    def signature(cls, types: tuple[InputType, ...], attrs: dict[str, Any]) -> Signature:
-        out, compute = cls._rule(types)
-        fits = all(isinstance(t, TensorType) and t.dtype is compute for t in types[1:])
-        return Signature(out, None if fits else compute.numpy)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, condition: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
-        return None, where(condition, g, 0.0), where(condition, 0.0, g)
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield Sample(rng.random((3, 4)) > 0.5, rng.normal(size=(3, 4)), rng.normal(size=(4,)))
-        yield Sample(rng.random((3, 1)) > 0.5, 1.5, rng.normal(size=(3, 2)))
 
 
 class Cast(Elementwise):
@@ -450,7 +309,6 @@ sign = unary(Sign)
 sgn = sign
 method(sign, "sgn")
 inplace_method("sgn_", sign)
-maximum, minimum, fmax, fmin = binary(Maximum), binary(Minimum), binary(Fmax), binary(Fmin)
 floor_divide, remainder, fmod = binary(FloorDivide), binary(Remainder), binary(Fmod)
 
 
@@ -556,34 +414,7 @@ def lerp(input: Tensor, end: Tensor, weight: Operand, *, out: Tensor | None = No
     return deliver(apply(Lerp, (input, end, weight)), out)
 
 
-@method
-def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """0 below zero, 1 above, and `values` at zero; it has no gradient."""
-    if input.dtype is not values.dtype:
-        raise DtypeError(f"heaviside: expected both of one dtype, got {input.dtype} and {values.dtype}; convert with .to()")
-    step = ops.gt(input, 0).to(input.dtype)
-    return deliver(where(ops.eq(input, 0), values.detach(), step), out)
-
-
-@method
-def nan_to_num(
-    input: Tensor,
-    nan: float | None = None,
-    posinf: float | None = None,
-    neginf: float | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
-    """NaN and infinities replaced: by 0, and by the largest and smallest number of the dtype, unless given."""
-    if not input.is_floating_point():
-        return deliver(input.clone(), out)
-    limits = finfo(input.dtype)
-    result = where(ops.isnan(input), 0.0 if nan is None else nan, input)
-    result = where(ops.eq(result, math.inf), limits.max if posinf is None else posinf, result)
-    return deliver(where(ops.eq(result, -math.inf), limits.min if neginf is None else neginf, result), out)
-
-
-for _fn in (addcmul, addcdiv, lerp, heaviside, nan_to_num):
+for _fn in (addcmul, addcdiv, lerp):
     inplace_method(_fn.__name__ + "_", _fn)
 
 
@@ -591,7 +422,7 @@ for _fn in (addcmul, addcdiv, lerp, heaviside, nan_to_num):
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """pi for negative numbers, 0 for the others: the angle in the complex plane."""
     x = input if input.is_floating_point() else input.to(get_default_dtype())
-    return deliver(where(ops.isnan(x), x, where(ops.lt(x, 0), math.pi, zero(x))), out)
+    return deliver(ops.where(ops.isnan(x), x, ops.where(ops.lt(x, 0), math.pi, zero(x))), out)
 
 
 @method
@@ -603,52 +434,6 @@ def real(input: Tensor) -> Tensor:
 conj, conj_physical, resolve_conj, resolve_neg = real, real, real, real
 for _name in ("conj", "conj_physical", "conj_physical_", "resolve_conj", "resolve_neg"):
     method(real, _name)
-
-
-@method
-def clamp(
-    input: Tensor, min: Operand | None = None, max: Operand | None = None, *, out: Tensor | None = None
-) -> Tensor:
-    """Each element limited to [min, max]; at least one bound must be given."""
-    if min is None and max is None:
-        raise ShapeError("clamp: give at least one of min and max")
-    return deliver(apply(Clamp, (input, min, max)), out)
-
-
-clip = method(clamp, "clip")
-inplace_method("clamp_", clamp)
-inplace_method("clip_", clamp)
-
-
-@method
-def clamp_min(input: Tensor, min: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Each element at least `min`."""
-    return clamp(input, min=min, out=out)
-
-
-@method
-def clamp_max(input: Tensor, max: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Each element at most `max`."""
-    return clamp(input, max=max, out=out)
-
-
-inplace_method("clamp_min_", clamp_min)
-inplace_method("clamp_max_", clamp_max)
-
-
-def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tensor | None = None) -> Any:
-    """Elements of `input` where the condition holds, of `other` elsewhere; with the condition alone, its nonzero indices."""
-    if input is None and other is None:
-        return condition.nonzero(as_tuple=True)
-    return deliver(apply(Where, (condition, input, other)), out)
-
-
-def _where_method(self: Tensor, condition: Tensor, other: Operand) -> Tensor:
-    """This tensor where the condition holds, `other` elsewhere."""
-    return apply(Where, (condition, self, other))
-
-
-method(_where_method, "where")
 
 
 for _op, _name in (

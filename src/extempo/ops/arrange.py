@@ -9,12 +9,12 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, apply, from_array, write
+from .._tensor import Tensor, apply, from_array
 from ..errors import DtypeError, ShapeError, UnsupportedError
-from ..op import Op, Refuse, Rng, Sample
-from ..storage import Array
-from ..types import InputType, Number, TensorType, as_dtype, count, normalize_dim, normalize_dims
+from ..op import Op, Rng, Sample
 from ..placement import require_cpu, require_strided
+from ..storage import Array
+from ..types import InputType, Number, TensorType, as_dtype, normalize_dim
 from .creation import Copy, as_tensor
 from .define import Operand, deliver, inplace_method
 from .index import as_index, index_select
@@ -155,7 +155,9 @@ class ConstantPad(Op):
 
     @staticmethod
     def infer(x: TensorType, value: InputType, *, widths: tuple[tuple[int, int], ...]) -> TensorType:
-        return TensorType(tuple(s + before + after for s, (before, after) in zip(x.shape, widths, strict=True)), x.dtype)
+        return TensorType(
+            tuple(s + before + after for s, (before, after) in zip(x.shape, widths, strict=True)), x.dtype
+        )
 
     @staticmethod
     def numpy(x: Array, value: Any, *, widths: tuple[tuple[int, int], ...]) -> Array:
@@ -282,12 +284,15 @@ def repeat_interleave(
     if not isinstance(repeats, int):
         counts = _counts(as_index(repeats, "repeat_interleave"))
         if counts.size != 1 and counts.size != size:
-            raise ShapeError(f"repeat_interleave: {counts.size} repeats for dimension {d} of size {size}; give 1 or {size}")
+            raise ShapeError(
+                f"repeat_interleave: {counts.size} repeats for dimension {d} of size {size}; give 1 or {size}"
+            )
         return index_select(x, d, from_array(np.repeat(np.arange(size), counts)))
     if repeats < 0:
         raise ShapeError(f"repeat_interleave: repeats must not be negative, got {repeats}")
-    before, after = x._type.shape[: d + 1], x._type.shape[d + 1 :]
-    return x.unsqueeze(d + 1).expand(*before, repeats, *after).reshape(*before[:-1], size * repeats, *after).contiguous()
+    before, after = x._type.shape[:d], x._type.shape[d + 1 :]
+    spread = x.unsqueeze(d + 1).expand(*before, size, repeats, *after)
+    return spread.clone().reshape(*before, size * repeats, *after)
 
 
 def _counts(repeats: Tensor) -> Array:
@@ -326,9 +331,8 @@ inplace_method("tril_", tril)
 inplace_method("triu_", triu)
 
 
-def _triangle_indices(find: Any, row: int, col: int, offset: int, dtype: Any, device: Any, layout: Any, op: str) -> Tensor:
-    require_cpu(device, op)
-    require_strided(layout, op)
+def _triangle_indices(find: Any, row: int, col: int, offset: int, dtype: Any) -> Tensor:
+    op = find.__name__
     if row < 0 or col < 0:
         raise ShapeError(f"{op}: sizes must not be negative, got {row} and {col}")
     d = as_dtype("int64" if dtype is None else dtype)
@@ -341,14 +345,18 @@ def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
 ) -> Tensor:
     """Row and column numbers of the lower triangle, as two rows."""
-    return _triangle_indices(np.tril_indices, row, col, offset, dtype, device, layout, "tril_indices")
+    require_cpu(device, "tril_indices")
+    require_strided(layout, "tril_indices")
+    return _triangle_indices(np.tril_indices, row, col, offset, dtype)
 
 
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
 ) -> Tensor:
     """Row and column numbers of the upper triangle, as two rows."""
-    return _triangle_indices(np.triu_indices, row, col, offset, dtype, device, layout, "triu_indices")
+    require_cpu(device, "triu_indices")
+    require_strided(layout, "triu_indices")
+    return _triangle_indices(np.triu_indices, row, col, offset, dtype)
 
 
 @method
@@ -368,7 +376,9 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """A vector as the diagonal of a matrix, or a copy of the diagonal of a matrix."""
     if input.ndim not in (1, 2):
-        raise ShapeError(f"diag: expected a vector or a matrix, got shape {tuple(input.shape)}; diag_embed takes batches")
+        raise ShapeError(
+            f"diag: expected a vector or a matrix, got shape {tuple(input.shape)}; diag_embed takes batches"
+        )
     made = diag_embed(input, diagonal) if input.ndim == 1 else ops.diagonal(input, diagonal).clone()
     return deliver(made, out)
 
@@ -383,7 +393,9 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix."""
     if input.ndim != 2:
-        raise ShapeError(f"trace: expected a matrix, got shape {tuple(input.shape)}; use diagonal(dim1=-2, dim2=-1).sum(-1)")
+        raise ShapeError(
+            f"trace: expected a matrix, got shape {tuple(input.shape)}; use diagonal(dim1=-2, dim2=-1).sum(-1)"
+        )
     return diagonal(input).sum()
 
 
@@ -461,7 +473,9 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             size = input._type.shape[d]
             limit = {"reflect": size - 1, "circular": size}.get(mode, size and max(before, after))
             if max(before, after) > limit:
-                raise ShapeError(f"pad: {mode!r} lengthens dimension {d} of size {size} by {limit} at most, not {before}, {after}")
+                raise ShapeError(
+                    f"pad: {mode!r} lengthens dimension {d} of size {size} by {limit} at most, not {before}, {after}"
+                )
             input = index_select(input, d, from_array(_source_places(size, before, after, mode)))
     return input
 
@@ -496,7 +510,9 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Channels, which stand in `groups` blocks, dealt out in turn."""
     if input.ndim < 3 or groups <= 0 or input._type.shape[1] % groups:
-        raise ShapeError(f"channel_shuffle: shape {tuple(input.shape)} needs channels (dim 1) divisible by {groups} groups")
+        raise ShapeError(
+            f"channel_shuffle: shape {tuple(input.shape)} needs channels (dim 1) divisible by {groups} groups"
+        )
     batch, channels, *rest = input._type.shape
     apart = input.reshape(batch, groups, channels // groups, *rest)
     return apart.transpose(1, 2).reshape(input._type.shape).contiguous()

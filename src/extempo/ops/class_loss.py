@@ -1,7 +1,7 @@
 """Losses on classes: cross entropy, its relatives, margins between classes.
 
-Scores have their classes in dimension 1, or in dimension 0 without a batch. Targets are class indices in the shape that is
-left without it; a Python number stands for a tensor filled with it, a list for a tensor.
+Scores have their classes in dimension 1, or in dimension 0 without a batch. Targets are class indices in the shape that
+is left without it; a Python number stands for a tensor filled with it, a list for a tensor.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import ops
 from .._tensor import Tensor, apply
-from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
+from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..op import Op, Rng, Sample
 from ..storage import Array
 from ..types import InputType, TensorType, int64
@@ -152,7 +152,8 @@ def cross_entropy(
         raise ShapeError(f"cross_entropy: label_smoothing must lie between 0 and 1, got {label_smoothing}")
     if isinstance(target, Tensor) and target.is_floating_point():
         return _cross_entropy_of_probabilities(input, target, weight, label_smoothing, reduction, dim)
-    if isinstance(target, int) and input.ndim == 1 and target != ignore_index and weight is None and not label_smoothing:
+    plain = weight is None and not label_smoothing
+    if plain and isinstance(target, int) and input.ndim == 1 and target != ignore_index:
         return apply(CrossEntropy, (input, target, ignore_index), {"dim": 0})
     indices = _as_indices(input, target, dim)
     loss = apply(CrossEntropy, (input, indices, ignore_index), {"dim": dim})
@@ -196,13 +197,14 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0,
     options: Any = None,
 ) -> Tensor:
-    """cross_entropy of linear(input, linear_weight); sizes between the first and last of the weight follow the classes."""
-    if options is not None:
-        raise UnsupportedError("linear_cross_entropy: chunking options are not part of Extempo; leave options out")
+    """cross_entropy of linear(input, linear_weight); middle dimensions of the weight come after the classes.
+
+    `options` say how PyTorch may save memory; they change no result and are ignored.
+    """
     if input.ndim not in (1, 2) or linear_weight.ndim < 2 or input.shape[-1] != linear_weight.shape[-1]:
         raise ShapeError(
-            f"linear_cross_entropy: expected input (features) or (batch, features) and a weight (classes, ..., features), "
-            f"got {tuple(input.shape)} and {tuple(linear_weight.shape)}"
+            "linear_cross_entropy: expected input (features) or (batch, features) and a weight "
+            f"(classes, ..., features), got {tuple(input.shape)} and {tuple(linear_weight.shape)}"
         )
     if isinstance(target, Tensor) and target.is_floating_point() and ignore_index is not None:
         raise DtypeError("linear_cross_entropy: ignore_index is for class indices, the target holds probabilities")
@@ -240,10 +242,10 @@ def nll_loss(
 
 
 def _rows(op: str, input: Tensor) -> Tensor:
-    """Scores as (batch, classes)."""
-    if input.ndim not in (1, 2):
+    """Scores as (batch, classes); a 0-dim tensor is the score of one class."""
+    if input.ndim > 2:
         raise ShapeError(f"{op}: expected scores (classes) or (batch, classes), got shape {tuple(input.shape)}")
-    return input if input.ndim == 2 else input.unsqueeze(0)
+    return input if input.ndim == 2 else input.reshape(1, -1)
 
 
 def multi_margin_loss(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class _Question(Elementwise, abstract=True):
     returns_bool = True
     quiet = True
     vjp = _CONSTANT
-    samples: Any = staticmethod(samples_binary)
+    samples: ClassVar[Any] = staticmethod(samples_binary)
 
 
 class Eq(_Question):
@@ -166,7 +166,7 @@ class _Bits(Elementwise, abstract=True):
     domain = "bi"
     quiet = True
     vjp = Refuse("integers have no gradient")
-    samples: Any = staticmethod(_samples_bits)
+    samples: ClassVar[Any] = staticmethod(_samples_bits)
 
 
 class BitwiseAnd(_Bits):
@@ -259,9 +259,7 @@ def isreal(input: Tensor) -> Tensor:
 
 
 @method
-def isclose(
-    input: Tensor, other: Operand, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
-) -> Tensor:
+def isclose(input: Tensor, other: Operand, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """|input - other| <= atol + rtol * |other|, or equal."""
     a, b = (x.long() if x.dtype is bool_ else x for x in (ops.as_tensor(input), ops.as_tensor(other)))
     near = le(ops.abs(a - b), atol + rtol * ops.abs(b))
@@ -294,14 +292,22 @@ def _question_dunder(op: type[Elementwise], if_none: bool | None) -> Any:
 
 
 for _op, _name, _if_none in (
-    (Eq, "eq", False), (Ne, "ne", True), (Lt, "lt", None), (Le, "le", None), (Gt, "gt", None), (Ge, "ge", None),
+    (Eq, "eq", False),
+    (Ne, "ne", True),
+    (Lt, "lt", None),
+    (Le, "le", None),
+    (Gt, "gt", None),
+    (Ge, "ge", None),
 ):
     method(_question_dunder(_op, _if_none), f"__{_name}__")
 
-for _op, _name in (
-    (BitwiseAnd, "and"), (BitwiseOr, "or"), (BitwiseXor, "xor"),
-    (BitwiseLeftShift, "lshift"), (BitwiseRightShift, "rshift"),
+for _bits, _name in (
+    (BitwiseAnd, "and"),
+    (BitwiseOr, "or"),
+    (BitwiseXor, "xor"),
+    (BitwiseLeftShift, "lshift"),
+    (BitwiseRightShift, "rshift"),
 ):
-    for _fn, _prefix in zip(dunders(_op), ("", "r", "i"), strict=True):
+    for _fn, _prefix in zip(dunders(_bits), ("", "r", "i"), strict=True):
         method(_fn, f"__{_prefix}{_name}__")
 method(bitwise_not, "__invert__")

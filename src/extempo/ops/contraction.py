@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
 from .. import ops
@@ -91,14 +91,15 @@ def _sublist_text(sublist: Any) -> str:
 
 
 def _parse(equation: str, operands: list[Tensor]) -> tuple[list[Labels], Labels]:
-    """Labels of every operand's dimensions and of the result's; dimensions of `...` are labelled "0", "1" from the right."""
+    """Labels of the operands' dimensions and of the result's; those of `...` are "0", "1" and so on from the right."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     texts = left.split(",")
     if len(texts) != len(operands):
         raise ShapeError(f"einsum: {equation!r} has {len(texts)} terms, but {len(operands)} tensors were given")
     sources = [_labels(text, x.ndim, equation) for text, x in zip(texts, operands, strict=True)]
     n_dots = max(
-        (x.ndim - len(text.replace("...", "")) for text, x in zip(texts, operands, strict=True) if "..." in text), default=0
+        (x.ndim - len(text.replace("...", "")) for text, x in zip(texts, operands, strict=True) if "..." in text),
+        default=0,
     )
     dots = tuple(str(i) for i in reversed(range(n_dots)))
     if arrow:
@@ -230,7 +231,7 @@ def _grouped(term: Term, *groups: list[str]) -> Tensor:
 
 
 def _as_matrix(x: Tensor, groups: Sequence[list[str]]) -> Tensor:
-    """With a batch, vectors need a dimension of size 1 to be told from matrices; without, matmul takes them as they are."""
+    """With a batch, vectors need a dimension of size 1 to be told from matrices; without, matmul takes vectors."""
     batch, first, second = groups
     if not batch or (first and second):
         return x
@@ -246,7 +247,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
         dims = dims.tolist()
     if isinstance(dims, int):
         if not 0 <= dims <= min(a.ndim, b.ndim):
-            raise ShapeError(f"tensordot: dims={dims} needs as many dimensions, got {tuple(a.shape)} and {tuple(b.shape)}")
+            raise ShapeError(
+                f"tensordot: dims={dims} needs as many dimensions, got {tuple(a.shape)} and {tuple(b.shape)}"
+            )
         dims_a, dims_b = list(range(a.ndim - dims, a.ndim)), list(range(dims))
     else:
         given_a, given_b = ([d] if isinstance(d, int) else list(d) for d in dims)
@@ -262,8 +265,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     for i, j in zip(dims_a, dims_b, strict=True):
         labels_b[j] = labels_a[i]
     result = tuple(label for label in (*labels_a, *labels_b) if (label in labels_a) != (label in labels_b))
-    terms = _drop_broadcast_ones([Term(a, tuple(labels_a)), Term(b, tuple(labels_b))])
-    return deliver(_contract(*terms, set(result)).tensor, out)
+    left, right = _drop_broadcast_ones([Term(a, tuple(labels_a)), Term(b, tuple(labels_b))])
+    return deliver(_contract(left, right, set(result)).tensor, out)
 
 
 @method
@@ -314,12 +317,12 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
     for i, x in enumerate(chain):
         if x.ndim != 2 and not (x.ndim == 1 and i in (0, len(chain) - 1)):
             raise ShapeError(
-                f"linalg.multi_dot: tensor {i} must be a matrix (the first and last may be vectors), got {tuple(x.shape)}"
+                f"linalg.multi_dot: tensor {i} must be a matrix (vectors only first or last), got {tuple(x.shape)}"
             )
     row, column = chain[0].ndim == 1, chain[-1].ndim == 1
     chain[0] = chain[0].unsqueeze(0) if row else chain[0]
     chain[-1] = chain[-1].unsqueeze(1) if column else chain[-1]
-    for i, (a, b) in enumerate(zip(chain, chain[1:], strict=False)):
+    for i, (a, b) in enumerate(pairwise(chain)):
         if a.shape[1] != b.shape[0]:
             raise ShapeError(
                 f"linalg.multi_dot: tensors {i} and {i + 1} do not fit, {tuple(a.shape)} @ {tuple(b.shape)}"
@@ -365,10 +368,9 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) ->
 
 def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """Rows (1, x, x ** 2, ..., x ** (N - 1)) for every element of x; N defaults to the last size."""
-    if not x.ndim:
-        raise ShapeError("linalg.vander: expected at least one dimension, got a 0-dim tensor")
+    x = x if x.ndim else x.reshape(1)
     n_powers = x.shape[-1] if N is None else N
-    if n_powers <= 0:
-        raise ShapeError(f"linalg.vander: N must be positive, got {N}")
+    if n_powers <= 1:
+        raise ShapeError(f"linalg.vander: N must be greater than 1, got {n_powers} for shape {tuple(x.shape)}; pass N")
     x = x if x.dtype.is_floating_point else x.long()
     return x.unsqueeze(-1) ** ops.arange(n_powers)

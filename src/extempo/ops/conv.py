@@ -3,9 +3,9 @@
     y[n, o, p] = sum over c, k of w[o, c, k] * x[n, c, p * stride - low + k * dilation]
 
 where x may be spread out by `input_dilation` first, padding may be negative, and `flip` reads the kernel backwards. A
-transposed convolution, and the gradients of both inputs, are this op again with operands and roles exchanged. The scheme
-is that of XLA's ConvGeneralDilated. Groups: with `feature_groups` the channels of x and w's outputs fall into groups; with
-`batch_groups` the samples of x do, and the gradient of the weight of one kind is a convolution of the other.
+transposed convolution, and the gradients of both inputs, are this op again with operands and roles exchanged (the way
+of XLA's ConvGeneralDilated). With `feature_groups` the channels of x and the outputs of w fall into groups, with
+`batch_groups` the samples of x and the outputs of w do; the weight gradient of one kind is a convolution of the other.
 """
 
 from __future__ import annotations
@@ -71,11 +71,15 @@ class Conv(Op):
         flip: bool,
     ) -> TensorType:
         if x.dtype is not w.dtype:
-            raise DtypeError(f"conv: expected both of one dtype, got {x.dtype} and {w.dtype}; convert one with .to(...)")
+            raise DtypeError(
+                f"conv: expected both of one dtype, got {x.dtype} and {w.dtype}; convert one with .to(...)"
+            )
         if x.dtype is bool_:
             raise DtypeError("conv: expected numbers, got bool tensors; use x.float()")
         if x.shape[1] != w.shape[1] * feature_groups or w.shape[0] % (feature_groups * batch_groups):
-            raise ShapeError(f"conv: x {x.shape} and w {w.shape} do not fit {feature_groups} feature and {batch_groups} batch groups")
+            raise ShapeError(
+                f"conv: x {x.shape} and w {w.shape} do not fit {feature_groups} feature and {batch_groups} batch groups"
+            )
         counts = tuple(
             n_windows(dilated_size(size, spread) + low + high, k, s, d)
             for size, spread, (low, high), k, s, d in zip(
@@ -104,7 +108,8 @@ class Conv(Op):
             x = x.reshape(groups, x.shape[0] // groups, *x.shape[1:])
         w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
         if flip:
-            w = w[(..., *(slice(None, None, -1),) * n_spatial)]
+            backwards: Any = (..., *(slice(None, None, -1),) * n_spatial)
+            w = w[backwards]
         y = _grouped(x, w, **attrs)
         return y.reshape(y.shape[0], groups * y.shape[2], *y.shape[3:])
 
@@ -138,7 +143,11 @@ class Conv(Op):
         def into_w() -> Tensor:
             if flip:
                 # Read backwards, the kernel's gradient is g scanned by x.
-                a = exchange_channels(g.transpose(0, 1), groups).transpose(0, 1) if batch_groups > 1 else g.transpose(0, 1)
+                a = (
+                    exchange_channels(g.transpose(0, 1), groups).transpose(0, 1)
+                    if batch_groups > 1
+                    else g.transpose(0, 1)
+                )
                 b = exchange_channels(x, groups) if batch_groups > 1 else x.transpose(0, 1)
                 attrs = _attrs(dilation, back, input_dilation, stride, batch_groups, feature_groups, False)
                 dw = apply(Conv, (a, b), attrs)
@@ -268,9 +277,8 @@ def _contracted(
         part = seen[:, first : first + chunk]
         n = part.shape[1]
         if windows_last:
-            matrix = part.reshape(groups, n, n_channels * n_places, n_counts)
             out = y[:, first : first + n].reshape(groups, n, y.shape[2], n_counts)
-            np.matmul(w[:, None], matrix, out=out)
+            np.matmul(w[:, None], part.reshape(groups, n, n_channels * n_places, n_counts), out=out)
         else:
             matrix = part.reshape(groups, n * n_counts, n_channels * n_places)
             product = np.matmul(matrix, w.swapaxes(1, 2)).reshape(groups, n, *counts, y.shape[2])
@@ -299,7 +307,7 @@ def _scattered(
     input_dilation: tuple[int, ...],
     counts: tuple[int, ...],
 ) -> Array:
-    """Stride 1 over a spread-out input: multiply the elements that are there, then add each product where it belongs."""
+    """Stride 1 over a spread-out input: multiply what is there, then add each product where it belongs."""
     groups, n_batch, n_channels, *sizes = x.shape
     n_outputs, kernel = w.shape[1], w.shape[3:]
     # Element j at place k goes to y[j * spread + low - k * dilation]; the canvas begins where the smallest of these is.
@@ -317,19 +325,20 @@ def _scattered(
         products = products.reshape(groups, n_batch, n_outputs, *kernel, *sizes)
     for k in np.ndindex(*kernel):
         starts = [low - a - i * d for low, a, i, d in zip(lows, first, k, dilation, strict=True)]
-        where = tuple(
-            slice(start, start + s * spread, spread) for start, s, spread in zip(starts, sizes, input_dilation, strict=True)
-        )
+        spans = zip(starts, sizes, input_dilation, strict=True)
+        where: Any = (..., *(slice(start, start + s * spread, spread) for start, s, spread in spans))
         part = x * _factor(w, k, x.ndim) if products is None else products[(slice(None),) * 3 + k]
-        view[(..., *where)] += part
-    crop = tuple(slice(-a, n - a) for a, n in zip(first, counts, strict=True))
-    return np.ascontiguousarray(canvas[(..., *crop)])
+        view[where] += part
+    crop: Any = (..., *(slice(-a, n - a) for a, n in zip(first, counts, strict=True)))
+    return np.ascontiguousarray(canvas[crop])
 
 
 # ---- functions
 
 
-def _same_padding(op: str, padding: Any, kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]) -> Pads:
+def _same_padding(
+    op: str, padding: Any, kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]
+) -> Pads:
     n = len(kernel)
     if not isinstance(padding, str):
         return tuple((p, p) for p in as_ints(padding, n, op, "padding", 0))
@@ -360,10 +369,14 @@ def _check(op: str, x: Tensor, w: Tensor, bias: Tensor | None, n: int, groups: i
             f"groups={groups} expects {expected}{_channel_hint(x, w, n, groups, transposed)}"
         )
     if w.shape[0] % groups:
-        raise ShapeError(f"{op}: weight of shape {tuple(w.shape)} has {w.shape[0]} rows, not a multiple of groups={groups}")
+        raise ShapeError(
+            f"{op}: weight of shape {tuple(w.shape)} has {w.shape[0]} rows, not a multiple of groups={groups}"
+        )
     outputs = w.shape[1] * groups if transposed else w.shape[0]
     if bias is not None and tuple(bias.shape) != (outputs,):
-        raise ShapeError(f"{op}: expected a bias of shape ({outputs},), one per output channel, got {tuple(bias.shape)}")
+        raise ShapeError(
+            f"{op}: expected a bias of shape ({outputs},), one per output channel, got {tuple(bias.shape)}"
+        )
 
 
 def _channel_hint(x: Tensor, w: Tensor, n: int, groups: int, transposed: bool) -> str:
@@ -436,7 +449,9 @@ def _conv_transpose(
         for s, step, crop, span, extra in zip(x.shape[2:], strides, crops, spans, extras, strict=True)
     )
     if any(s < 1 for s in sizes):
-        raise ShapeError(f"{op}: an input of shape {tuple(input.shape)} gives an output of size {sizes}; use less padding")
+        raise ShapeError(
+            f"{op}: an input of shape {tuple(input.shape)} gives an output of size {sizes}; use less padding"
+        )
     pads = tuple((span - crop, span - crop + extra) for span, crop, extra in zip(spans, crops, extras, strict=True))
     attrs = _attrs((1,) * n, pads, dilations, strides, groups, flip=True)
     return _finish(apply(Conv, (x, exchange_channels(weight, groups)), attrs), bias, n, had_batch)
@@ -498,7 +513,9 @@ def conv_transpose1d(
     dilation: Ints = 1,
 ) -> Tensor:
     """The adjoint of conv1d: it maps back from the output's size. weight: (channel, output / groups, width)."""
-    return _conv_transpose("conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _conv_transpose(
+        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
 
 
 def conv_transpose2d(
@@ -512,7 +529,9 @@ def conv_transpose2d(
     dilation: Ints = 1,
 ) -> Tensor:
     """The adjoint of conv2d: it maps back from the output's size. weight: (channel, output / groups, h, w)."""
-    return _conv_transpose("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _conv_transpose(
+        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
 
 
 def conv_transpose3d(
@@ -526,7 +545,9 @@ def conv_transpose3d(
     dilation: Ints = 1,
 ) -> Tensor:
     """The adjoint of conv3d: it maps back from the output's size. weight: (channel, output / groups, d, h, w)."""
-    return _conv_transpose("conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _conv_transpose(
+        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
 
 
 def convolution(

@@ -7,11 +7,23 @@ from typing import Any
 import numpy as np
 
 from .._methods import TensorMethods, method
-from .._tensor import Tensor, apply, write
-from ..errors import DtypeError, ShapeError, UnsupportedError
-from ..placement import CPU, require_cpu
+from .._tensor import Tensor, apply, as_input, from_array, write
+from ..errors import AutogradError, DtypeError, IndexRangeError, ShapeError, UnsupportedError
+from ..placement import (
+    CPU,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    get_default_device,
+    layout,
+    memory_format,
+    memory_order,
+    preserve_format,
+    require_cpu,
+    set_default_device,
+    strided,
+)
 from ..placement import device as Device
-from ..storage import Storage
 from ..types import (
     TensorType,
     as_dtype,
@@ -32,11 +44,36 @@ from ..types import (
     uint8,
 )
 from .arithmetic import Cast
-from .creation import Arrange, Clone, Copy
-check_device = lambda d: None
-from .view import AliasOf, as_shape
+from .creation import Arrange, Clone, Copy, allocate, as_tensor, fit_number, sizes
+from .view import AliasOf, row_major
 
-__all__ = ["can_cast", "is_floating_point", "is_nonzero", "is_tensor", "numel", "promote_types", "result_type"]
+__all__ = [
+    "can_cast",
+    "channels_last",
+    "channels_last_3d",
+    "contiguous_format",
+    "get_default_device",
+    "is_complex",
+    "is_conj",
+    "is_floating_point",
+    "is_inference",
+    "is_neg",
+    "is_nonzero",
+    "is_same_size",
+    "is_signed",
+    "is_tensor",
+    "layout",
+    "memory_format",
+    "numel",
+    "preserve_format",
+    "promote_types",
+    "result_type",
+    "set_default_device",
+    "strided",
+]
+
+
+# ---- dtype, device and order in memory
 
 
 def _cast(x: Tensor, d: dtype) -> Tensor:
@@ -44,31 +81,49 @@ def _cast(x: Tensor, d: dtype) -> Tensor:
 
 
 @method
-def to(input: Tensor, *args: Any, copy: bool = False, **kwargs: Any) -> Tensor:
-    """The tensor in another dtype, as in `x.to(ex.float64)`, `x.to("cpu")`, `x.to(other)`."""
-    d: dtype | None = kwargs.pop("dtype", None)
-    require_cpu(kwargs.pop("device", None), "to")
-    other = kwargs.pop("other", None)
-    for ignored in ("non_blocking", "memory_format"):
-        kwargs.pop(ignored, None)
-    if kwargs:
-        raise DtypeError(f"to: unknown arguments {sorted(kwargs)}")
-    for a in (*args, other):
-        if isinstance(a, Tensor):
-            d = a.dtype
-        elif isinstance(a, dtype) or (isinstance(a, type) and a in (float, int, bool)):
-            d = as_dtype(a)
-        elif isinstance(a, str | Device):
-            require_cpu(a, "to")
-        elif a is not None and not isinstance(a, bool):
-            raise DtypeError(f"to: expected a dtype, a device or a tensor, got {a!r}")
-    result = input if d is None else _cast(input, as_dtype(d))
-    return apply(Clone, (input,)) if copy and result is input else result
+def to(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """The tensor in another dtype or order in memory; itself where nothing changes and `copy` is not asked for.
+
+    `x.to(dtype, non_blocking, copy)`, `x.to(device, dtype, non_blocking, copy)` or `x.to(other, non_blocking, copy)`,
+    each argument also by name, and `memory_format=`.
+    """
+    named = dict(zip(_to_names(args), args, strict=False))
+    if len(args) > len(named):
+        raise DtypeError(f"to: {len(args)} positional arguments are too many")
+    twice = named.keys() & kwargs.keys()
+    unknown = kwargs.keys() - {"other", "device", "dtype", "non_blocking", "copy", "memory_format"}
+    if twice or unknown:
+        raise DtypeError(f"to: {'repeated' if twice else 'unknown'} arguments {', '.join(sorted(twice or unknown))}")
+    named |= kwargs
+    require_cpu(named.get("device"), "to")
+    wanted = named["other"].dtype if named.get("other") is not None else named.get("dtype")
+    result = input if wanted is None else _cast(input, as_dtype(wanted))
+    order = memory_order(named.get("memory_format"), input.ndim, "to")
+    if order is not None and not _lies_in(result, order):
+        return apply(Arrange, (result,), {"order": order})
+    return apply(Clone, (input,)) if named.get("copy") and result is input else result
+
+
+def _to_names(args: tuple[Any, ...]) -> tuple[str, ...]:
+    """What the positional arguments of `to` mean: the first one tells."""
+    first = args[0] if args else None
+    if isinstance(first, Tensor):
+        return "other", "non_blocking", "copy"
+    if isinstance(first, dtype | np.dtype) or first in (float, int, bool):
+        return "dtype", "non_blocking", "copy"
+    if first is None or isinstance(first, str | Device):
+        return "device", "dtype", "non_blocking", "copy"
+    raise DtypeError(f"to: expected a dtype, a device or a tensor, got {first!r}")
+
+
+def _lies_in(x: Tensor, order: tuple[int, ...]) -> bool:
+    """Whether the elements lie in memory without gaps, in this order of dimensions."""
+    return x._array is None or bool(x._array.transpose(order).flags.c_contiguous)
 
 
 def _caster(name: str, d: dtype) -> None:
     def fn(self: Tensor, memory_format: Any = None) -> Tensor:
-        return _cast(self, d)
+        return _cast(self, d) if memory_format is None else to(self, d, memory_format=memory_format)
 
     fn.__name__ = fn.__qualname__ = name
     fn.__doc__ = f"The tensor as {d}; itself when it already is."
@@ -78,29 +133,41 @@ def _caster(name: str, d: dtype) -> None:
 for _name, _dtype in (
     ("float", float32), ("double", float64), ("half", float16), ("bfloat16", bfloat16), ("long", int64), ("int", int32),
     ("short", int16), ("char", int8), ("byte", uint8), ("bool", bool_),
-):
+):  # fmt: skip
     _caster(_name, _dtype)
 
 
 @method
 def type_as(input: Tensor, other: Tensor) -> Tensor:
     """The tensor in the dtype of `other`."""
-    return _cast(input, other.dtype)
+    return _cast(input, other._type.dtype)
 
 
-_TYPE_NAMES = {
-    "FloatTensor": float32, "DoubleTensor": float64, "HalfTensor": float16, "BFloat16Tensor": bfloat16, "LongTensor": int64,
-    "IntTensor": int32, "ShortTensor": int16, "CharTensor": int8, "ByteTensor": uint8, "BoolTensor": bool_,
-}
+# The names of tensor types, from the time when a dtype was a class.
+TYPE_NAMES = {
+    "FloatTensor": float32, "DoubleTensor": float64, "HalfTensor": float16, "BFloat16Tensor": bfloat16,
+    "LongTensor": int64, "IntTensor": int32, "ShortTensor": int16, "CharTensor": int8, "ByteTensor": uint8,
+    "BoolTensor": bool_,
+}  # fmt: skip
+
+
+def type_dtype(named: Any, op: str) -> dtype:
+    """The dtype meant by `ex.float32`, `ex.FloatTensor` or a text such as "torch.FloatTensor"."""
+    if isinstance(named, str):
+        module, _, name = named.rpartition(".")
+        if module.endswith("cuda"):
+            raise UnsupportedError(f"{op}: {named} lies on a GPU, and Extempo runs on the CPU; use {name}")
+        if name not in TYPE_NAMES:
+            raise DtypeError(f"{op}: expected a dtype or one of {', '.join(TYPE_NAMES)}, got {named!r}")
+        return TYPE_NAMES[name]
+    return as_dtype(getattr(named, "dtype", named))
 
 
 def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The name of the tensor's type, or the tensor converted to `dtype` (a dtype or a name such as "FloatTensor")."""
     if dtype is None:
-        return "extempo." + next(name for name, d in _TYPE_NAMES.items() if d is self.dtype)
-    if isinstance(dtype, str):
-        dtype = _TYPE_NAMES.get(dtype.rsplit(".", 1)[-1], dtype)
-    return _cast(self, as_dtype(getattr(dtype, "tensor_dtype", dtype)))
+        return "extempo." + next(name for name, d in TYPE_NAMES.items() if d is self._type.dtype)
+    return _cast(self, type_dtype(dtype, "type"))
 
 
 method(_type, "type")
@@ -109,11 +176,11 @@ method(_type, "type")
 @method
 def cpu(input: Tensor, memory_format: Any = None) -> Tensor:
     """The tensor itself: it is on the CPU already."""
-    return input
+    return input if memory_format is None else to(input, memory_format=memory_format)
 
 
 @method
-def cuda(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def cuda(input: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
     """Not there: Extempo runs on the CPU."""
     raise UnsupportedError("cuda: Extempo runs on the CPU, where small and changing models are fastest; drop .cuda()")
 
@@ -125,32 +192,43 @@ def pin_memory(input: Tensor, device: Any = None) -> Tensor:
 
 
 @method
-def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
-    """The tensor with its elements in row-major order; a copy only where needed."""
-    if input._array is None or input._array.flags.c_contiguous:
-        return input
-    return apply(Arrange, (input,), {"order": tuple(range(input.ndim))})
+def is_pinned(input: Tensor, device: Any = None) -> bool:
+    """False: without a GPU there is nothing to pin for."""
+    return False
 
 
 @method
-def is_contiguous(input: Tensor, memory_format: Any = None) -> bool:
-    """Whether the elements lie in row-major order without gaps."""
-    return bool(input._values().flags.c_contiguous)
+def contiguous(input: Tensor, memory_format: Any = contiguous_format) -> Tensor:
+    """The tensor with its elements in row-major order (or in `memory_format`); a copy only where needed."""
+    array = input._array
+    if memory_format is contiguous_format and (array is None or array.flags.c_contiguous):
+        return input
+    order = memory_order(memory_format, input.ndim, "contiguous")
+    if order is None:
+        raise ShapeError("contiguous: preserve_format keeps what is there; pass ex.contiguous_format or nothing")
+    return input if _lies_in(input, order) else apply(Arrange, (input,), {"order": order})
+
+
+# ---- questions
+
+
+@method
+def is_contiguous(input: Tensor, memory_format: Any = contiguous_format) -> bool:
+    """Whether the elements lie in row-major order (or in `memory_format`) without gaps."""
+    if memory_format is not contiguous_format and input.ndim not in (4, 5):
+        return False
+    order = memory_order(memory_format, input.ndim, "is_contiguous")
+    return _lies_in(input, order or tuple(range(input.ndim)))
 
 
 @method
 def stride(input: Tensor, dim: int | None = None) -> Any:
     """How many elements lie between neighbours along each dimension."""
     array = input._values()
-    if array.size == 0:  # NumPy's strides of empty arrays are arbitrary; PyTorch's are those of sizes >= 1
-        steps, total = [], 1
-        for size in reversed(array.shape):
-            steps.append(total)
-            total *= max(size, 1)
-        strides = tuple(reversed(steps))
-    else:
-        strides = tuple(s // array.itemsize for s in array.strides)
-    return strides if dim is None else strides[normalize_dim(dim, input.ndim, "stride")]
+    # NumPy's own strides of empty and single dimensions are arbitrary.
+    regular = array.flags.c_contiguous
+    strides = row_major(array.shape) if regular else tuple(s // array.itemsize for s in array.strides)
+    return strides if dim is None else strides[_existing(dim, input, "stride")]
 
 
 @method
@@ -174,7 +252,7 @@ def size(input: Tensor, dim: int | None = None) -> Any:
 
 def _existing(dim: int, x: Tensor, op: str) -> int:
     if not x.ndim:
-        raise ShapeError(f"{op}: a 0-dim tensor has no dimensions")
+        raise IndexRangeError(f"{op}: a 0-dim tensor has no dimension {dim}")
     return normalize_dim(dim, x.ndim, op)
 
 
@@ -199,7 +277,7 @@ method(numel, "nelement")
 @method
 def element_size(input: Tensor) -> int:
     """Bytes per element."""
-    return input.dtype.itemsize
+    return input._type.dtype.itemsize
 
 
 @method
@@ -211,7 +289,7 @@ def is_floating_point(input: Tensor) -> bool:
 @method
 def is_signed(input: Tensor) -> bool:
     """Whether the dtype has a sign."""
-    return input.dtype.is_signed
+    return input._type.dtype.is_signed
 
 
 @method
@@ -232,9 +310,34 @@ def is_nonzero(input: Tensor) -> bool:
 
 
 @method
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether both have the same shape."""
+    return input._type.shape == other._type.shape
+
+
+@method
 def is_inference(input: Tensor) -> bool:
     """Whether the tensor was made under `inference_mode`."""
     return input._cut is not None and input._cut[0] == "inference_mode()"
+
+
+@method
+def is_conj(input: Tensor) -> bool:
+    """False: real numbers are never waiting to be conjugated."""
+    return False
+
+
+@method
+def is_neg(input: Tensor) -> bool:
+    """False: no tensor is waiting to be negated."""
+    return False
+
+
+@method
+def is_set_to(input: Tensor, tensor: Tensor) -> bool:
+    """Whether both look at the same memory in the same way."""
+    a, b = input._values(), tensor._values()
+    return a.dtype == b.dtype and a.__array_interface__ == b.__array_interface__ and a.strides == b.strides
 
 
 @method
@@ -243,63 +346,117 @@ def get_device(input: Tensor) -> int:
     return -1
 
 
+def result_type(tensor1: Any, tensor2: Any) -> dtype:
+    """The dtype that an operation on both would give."""
+    inputs = (as_input(tensor1), as_input(tensor2))
+    return result_dtype([x._type if isinstance(x, Tensor) else type(x) for x in inputs])
+
+
+def can_cast(from_: dtype, to: dtype) -> bool:
+    """Whether PyTorch's rules allow the conversion without asking: never to a lower category."""
+    return from_.category <= to.category
+
+
+# ---- values and memory, replaced in place
+
+
 def _copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Take over the values of `src`, broadcast and converted."""
-    from .creation import as_tensor
-
-    src = as_tensor(src)
-    value = src if src.dtype is self.dtype else _cast(src, self.dtype)
-    if broadcastable(value._type.shape, self._type.shape):
-        return write(self, apply(Copy, (self, value)), "copy_")
-    raise ShapeError(f"copy_: shape {tuple(src.shape)} does not broadcast to {tuple(self.shape)}")
-
-
-def broadcastable(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    """Whether `shape` expands to `target`."""
-    return len(shape) <= len(target) and all(
-        s in (1, t) for s, t in zip(reversed(shape), reversed(target), strict=False)
-    )
+    value = _cast(as_tensor(src), self._type.dtype)
+    if not broadcastable(value._type.shape, self._type.shape):
+        raise ShapeError(f"copy_: shape {tuple(value.shape)} does not broadcast to {tuple(self.shape)}")
+    return write(self, apply(Copy, (self, value)), "copy_")
 
 
 method(_copy_, "copy_")
 
 
+def broadcastable(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether `shape` expands to `target`."""
+    pairs = zip(reversed(shape), reversed(target), strict=False)
+    return len(shape) <= len(target) and all(s in (1, t) for s, t in pairs)
+
+
 def _fill_(self: Tensor, value: Any) -> Tensor:
     """Set every element to `value`."""
-    if isinstance(value, Tensor):
-        if value.ndim:
-            raise ShapeError(f"fill_: expected a number or a 0-dim tensor, got shape {tuple(value.shape)}; use copy_")
-        value = _cast(value, self.dtype)
+    if not isinstance(value, Tensor):
+        number = fit_number(value, self._type.dtype, "fill_")
+        value = number if isinstance(number, bool | float) else number.item()
+    elif value.ndim:
+        raise ShapeError(f"fill_: expected a number or a 0-dim tensor, got shape {tuple(value.shape)}; use copy_")
     else:
-        value = self.dtype.numpy.type(value).item() if self.dtype.category < 2 else float(value)
+        value = _cast(value, self._type.dtype)
     return write(self, apply(Copy, (self, value)), "fill_")
 
 
+def _zero_(self: Tensor) -> Tensor:
+    """Set every element to 0."""
+    return write(self, apply(Copy, (self, False)), "zero_")  # the number that every dtype can take
+
+
 method(_fill_, "fill_")
-method(lambda self: _fill_(self, 0), "zero_")
+method(_zero_, "zero_")
 
 
-def _resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
-    """Change the shape in place; new elements are arbitrary."""
-    shape = as_shape(sizes, "resize_")
+@method
+def apply_(input: Tensor, callable: Any) -> Tensor:
+    """Replace every element by `callable(element)`: slow, and without a gradient."""
+    array = input._values()
+    values = [callable(v) for v in array.reshape(-1).tolist()]
+    return write(input, from_array(np.array(values).astype(array.dtype).reshape(array.shape)), "apply_")
+
+
+@method
+def dim_order(input: Tensor) -> tuple[int, ...]:
+    """The dimensions from the slowest to the fastest in memory."""
+    steps = stride(input)
+    return tuple(sorted(range(input.ndim), key=lambda d: -steps[d]))
+
+
+@method
+def to_dense(input: Tensor, dtype: Any = None) -> Tensor:
+    """The tensor itself: every tensor is dense."""
+    return input if dtype is None else _cast(input, as_dtype(dtype))
+
+
+def _resize_(self: Tensor, *sizes_: Any, memory_format: Any = None) -> Tensor:
+    """Change the shape in place: the storage is read again, row by row, from the first element on.
+
+    It grows where it is too small, and then shares memory with nobody; new elements are arbitrary.
+    """
+    shape = sizes("resize_", sizes_, None)
     if self.requires_grad:
-        raise DtypeError("resize_: this tensor requires grad and cannot be resized; use reshape or slicing")
-    old = np.ascontiguousarray(self._values()).reshape(-1)
-    wanted = count(shape)
-    array = old[:wanted] if wanted <= old.size else np.concatenate([old, np.zeros(wanted - old.size, old.dtype)])
-    self._array = array.reshape(shape)
-    self._type = TensorType(shape, self.dtype)
-    self._storage = Storage(self._array)
+        raise AutogradError("resize_: this tensor requires grad and cannot be resized; use reshape or slicing")
+    array, wanted = self._values(), count(shape)
+    memory = self._storage.array if self._storage.array.flags.c_contiguous else np.ascontiguousarray(array)
+    offset = storage_offset(self) if memory is self._storage.array else 0
+    there = memory.reshape(-1)[offset : offset + wanted]
+    order = memory_order(memory_format, len(shape), "resize_")
+    if there.size < wanted or memory is not self._storage.array or order is not None:
+        grown = allocate(shape, self._type.dtype, order)
+        grown._array.transpose(order or range(len(shape))).reshape(-1)[: there.size] = there
+        self._array, self._storage = grown._array, grown._storage
+    else:
+        self._array = there.reshape(shape)
+    self._type = TensorType(shape, self._type.dtype)
     self._alias = self._node = None
     return self
 
 
+def _resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """Change the shape in place to that of another tensor."""
+    return _resize_(self, the_template.shape, memory_format=memory_format)
+
+
 method(_resize_, "resize_")
-method(lambda self, other, memory_format=None: _resize_(self, other.shape), "resize_as_")
+method(_resize_as_, "resize_as_")
 
 
-def _set_(self: Tensor, source: Tensor) -> Tensor:
-    """Share the memory of `source` from now on."""
+def _set_(self: Tensor, source: Tensor | None = None) -> Tensor:
+    """Share the memory of `source` from now on; without a source, hold no elements."""
+    source = allocate((0,), self._type.dtype) if source is None else source
+    if source._type.dtype is not self._type.dtype:
+        raise DtypeError(f"set_: the source is {source.dtype} and this tensor {self.dtype}; convert it first")
     self._array, self._storage, self._type, self._alias = source._array, source._storage, source._type, source._alias
     return self
 
@@ -312,24 +469,50 @@ def alias(input: Tensor) -> Tensor:
     return apply(AliasOf, (input,))
 
 
-def result_type(a: Any, b: Any) -> dtype:
-    """The dtype that an operation on both would give."""
-    return result_dtype([x._type if isinstance(x, Tensor) else type(x) for x in (a, b)])
+# ---- properties that are the same for every tensor, or follow from its type
 
 
-def can_cast(from_: dtype, to: dtype) -> bool:
-    """Whether PyTorch's rules allow the conversion without asking: never to a lower category."""
-    return from_.category <= to.category
+def _constant(name: str, value: Any) -> None:
+    setattr(TensorMethods, name, property(lambda self: value))
 
 
-for _property, _value in (
-    ("device", CPU), ("is_cuda", False), ("is_sparse", False), ("is_quantized", False), ("is_meta", False), ("is_mps", False),
-    ("is_nested", False), ("layout", "strided"), ("names", None), ("is_cpu", True),
-):
-    setattr(TensorMethods, _property, property(lambda self, value=_value: value))
+_constant("device", CPU)
+_constant("layout", strided)
+_constant("is_cpu", True)
+for _name in ("is_cuda", "is_mps", "is_xpu", "is_sparse", "is_quantized", "is_meta", "is_nested", "is_mkldnn"):
+    _constant(_name, False)
 
-setattr(TensorMethods, "itemsize", property(lambda self: self.dtype.itemsize))
-setattr(TensorMethods, "nbytes", property(lambda self: self.numel() * self.dtype.itemsize))
-setattr(TensorMethods, "_version", property(lambda self: self._storage.version))
-setattr(TensorMethods, "_is_view", lambda self: self._alias is not None)
-setattr(TensorMethods, "_base", property(lambda self: self._alias.base if self._alias is not None else None))
+
+def _property(fn: Any) -> Any:
+    setattr(TensorMethods, fn.__name__, property(fn))
+    return fn
+
+
+@_property
+def itemsize(self: Tensor) -> int:
+    """Bytes per element."""
+    return self._type.dtype.itemsize
+
+
+@_property
+def nbytes(self: Tensor) -> int:
+    """Bytes of all elements."""
+    return self._type.numel() * self._type.dtype.itemsize
+
+
+@_property
+def _version(self: Tensor) -> int:
+    """How often the memory was written."""
+    return self._storage.version
+
+
+@_property
+def _base(self: Tensor) -> Tensor | None:
+    """The tensor that this one is a view of."""
+    return self._alias.base if self._alias is not None else None
+
+
+@method
+def _is_view(self: Tensor) -> bool:
+    """Whether this tensor looks into the memory of another."""
+    return self._alias is not None

@@ -115,12 +115,14 @@ def searchsorted(
     out: Tensor | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:
-    """The index at which each value would keep the sequence sorted; after equal elements with `right` (side="right")."""
+    """The index at which each value would keep the sequence sorted; with `right` (side="right"), after equal ones."""
     if side not in (None, "left", "right") or (right and side == "left"):
         raise DtypeError(f"searchsorted: side must be 'left' or 'right' and agree with right={right}, got {side!r}")
     if sorter is not None:
         if sorter.shape != sorted_sequence.shape:
-            raise ShapeError(f"searchsorted: sorter has shape {tuple(sorter.shape)}, the sequence {tuple(sorted_sequence.shape)}")
+            raise ShapeError(
+                f"searchsorted: sorter has shape {tuple(sorter.shape)}, the sequence {tuple(sorted_sequence.shape)}"
+            )
         sorted_sequence = ops.gather(sorted_sequence, -1, sorter)
     values = input if isinstance(input, Tensor) else ops.tensor(input, dtype=sorted_sequence.dtype)
     attrs = {"right": bool(right or side == "right"), "out_int32": out_int32}
@@ -188,7 +190,11 @@ def _rows_first(input: Tensor, dim: int, op: str) -> tuple[Array, int]:
 
 @method
 def unique(
-    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
 ) -> Any:
     """The distinct elements in ascending order (with `dim`, the distinct slices), and on request for each element the
     place of its value among them, and how often each occurs. NaNs are all distinct."""
@@ -243,7 +249,9 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if input.ndim != 1 or input.dtype.category != 1:
         raise DtypeError(f"bincount: expected a vector of integers, got {input.dtype} of shape {tuple(input.shape)}")
     if weights is not None and weights.shape != input.shape:
-        raise ShapeError(f"bincount: weights have shape {tuple(weights.shape)}, the input {tuple(input.shape)}; they must agree")
+        raise ShapeError(
+            f"bincount: weights have shape {tuple(weights.shape)}, the input {tuple(input.shape)}; they must agree"
+        )
     if minlength < 0:
         raise ShapeError(f"bincount: minlength must not be negative, got {minlength}")
     values = input._values().astype(np.int64)
@@ -317,9 +325,7 @@ def histogram(
 ) -> Histogram:
     """Counts (or summed weights, or a density) of the elements in bins, and the edges of the bins."""
     flat_weight = None if weight is None else weight.reshape(-1)
-    counts, edges = histogramdd(
-        input.reshape(-1, 1), [bins], range=range, weight=flat_weight, density=density
-    )
+    counts, edges = histogramdd(input.reshape(-1, 1), [bins], range=range, weight=flat_weight, density=density)
     first, second = (None, None) if out is None else out
     return Histogram(ops.deliver(counts, first), ops.deliver(edges[0], second))
 
@@ -332,9 +338,11 @@ def histogramdd(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> HistogramDD:
-    """Counts of the rows of `input` (its last dimension holds the coordinates) in a grid of bins, and the bins' edges."""
+    """Counts of points (coordinates in the last dimension of `input`) in a grid of bins, and the edges of the bins."""
     if not input.is_floating_point() or input.ndim < 2:
-        raise DtypeError(f"histogramdd: expected floating points (n, dims), got {input.dtype} of shape {tuple(input.shape)}")
+        raise DtypeError(
+            f"histogramdd: expected floating points (n, dims), got {input.dtype} of shape {tuple(input.shape)}"
+        )
     n_dims = input.shape[-1]
     per_dim = [bins] * n_dims if isinstance(bins, int) else list(bins)
     if len(per_dim) != n_dims:
@@ -349,7 +357,9 @@ def histogramdd(
     ]
     sizes = tuple(len(e) - 1 for e in edges)
     flat = np.ravel_multi_index(tuple(places), sizes)
-    counts = np.bincount(flat, None if weights is None else weights[inside], count(sizes)).reshape(sizes).astype(np.float64)
+    counts = (
+        np.bincount(flat, None if weights is None else weights[inside], count(sizes)).reshape(sizes).astype(np.float64)
+    )
     if density:
         counts = counts / counts.sum()
         for d, e in enumerate(edges):

@@ -1,7 +1,6 @@
-"""Tensors from nothing, from Python, from NumPy.
+"""Tensors from data (Python, NumPy, other libraries), copies, and what all factories share: options and memory.
 
-Factories fill memory of the pool directly: what they make depends on their arguments alone, so there is nothing to
-record, and to a graph they are constants.
+What a factory makes depends on its arguments alone, so there is nothing to record: to a graph it is a constant.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, TypedDict, Unpack
 
-import ml_dtypes
 import numpy as np
 
 from .. import dlpack
@@ -21,44 +19,29 @@ from ..op import Elementwise, Rng, Sample, Signature, samples_unary
 from ..placement import memory_order, require_cpu, require_strided
 from ..storage import POOL, Array
 from ..types import (
-    Number,
     Size,
     TensorType,
     as_dtype,
     bool_,
     dtype,
+    finfo,
     from_numpy_dtype,
     get_default_dtype,
+    iinfo,
     int64,
-    normalize_dim,
     promote_types,
 )
 from .define import deliver
-from .view import as_shape, strided
+from .view import as_shape
 
 __all__ = [
-    "arange",
     "as_tensor",
     "asarray",
     "clone",
-    "empty",
-    "empty_like",
-    "empty_permuted",
-    "empty_strided",
-    "eye",
     "from_dlpack",
     "from_numpy",
     "frombuffer",
-    "full",
-    "full_like",
-    "linspace",
-    "logspace",
-    "ones",
-    "ones_like",
-    "scalar_tensor",
     "tensor",
-    "zeros",
-    "zeros_like",
 ]
 
 
@@ -102,6 +85,11 @@ def finish(made: Tensor, options: Any, out: Tensor | None = None) -> Tensor:
     if out is not None:
         made = deliver(made, out)
     return made.requires_grad_() if options.get("requires_grad") else made
+
+
+def check_device(device: Any) -> None:
+    """Accept what means the CPU; say why anything else is not there."""
+    require_cpu(device, "device")
 
 
 def sizes(op: str, positional: tuple[Any, ...], size: Any) -> tuple[int, ...]:
@@ -231,16 +219,18 @@ def fit_number(value: Any, d: dtype, op: str) -> Any:
     """A number as an element of dtype `d`; an error where it does not fit, as infinity for an integer."""
     if isinstance(value, complex):
         raise UnsupportedError(f"{op}: complex numbers are not part of Extempo; keep real and imaginary parts apart")
-    if not isinstance(value, bool | int | float | np.number | np.bool):
+    if isinstance(value, np.number | np.bool):
+        value = value.item()
+    if not isinstance(value, bool | int | float):
         raise DtypeError(f"{op}: expected a number, got {type(value).__name__}")
     if d.category == 0:
         return bool(value)
-    info = np.iinfo(d.numpy) if d.category == 1 else ml_dtypes.finfo(d.numpy)
-    largest = info.max if d.category == 1 else float(info.max)
     if d.is_floating_point:
+        largest = finfo(d).max
         fits = not math.isfinite(value) or abs(value) <= largest
     else:  # what is negative wraps around in an unsigned type, as far as its size would fit
-        fits = math.isfinite(value) and (info.min or -largest) <= int(value) <= largest
+        largest = iinfo(d).max
+        fits = math.isfinite(value) and (iinfo(d).min or -largest) <= int(value) <= largest
     if not fits:
         raise DtypeError(f"{op}: {value} does not fit into {d}, whose largest value is {largest}; choose a wider dtype")
     return float(value) if d.is_floating_point else np.asarray(int(value)).astype(d.numpy)
@@ -295,7 +285,9 @@ def _from_python(data: Any, d: dtype | None) -> Array:
     try:
         array = np.array(data)
     except ValueError:
-        raise ShapeError("tensor: the nested lists have different lengths; pad them, or make one tensor per row") from None
+        raise ShapeError(
+            "tensor: the nested lists have different lengths; pad them, or make one tensor per row"
+        ) from None
     if array.dtype.kind == "O" or array.dtype == np.uint64:
         if all(issubclass(k, _NUMERIC) for k in kinds):
             raise DtypeError("tensor: an integer does not fit into int64; pass a float, or dtype=ex.float64")
@@ -304,7 +296,9 @@ def _from_python(data: Any, d: dtype | None) -> Array:
     if array.dtype.kind in "OUSVc":
         strange = next((k for k in kinds if not issubclass(k, (*_NUMERIC, np.ndarray, Tensor))), object)
         if array.dtype.kind == "c":
-            raise UnsupportedError("tensor: complex numbers are not part of Extempo; keep real and imaginary parts apart")
+            raise UnsupportedError(
+                "tensor: complex numbers are not part of Extempo; keep real and imaginary parts apart"
+            )
         raise DtypeError(f"tensor: expected numbers, got {strange.__name__}")
     if d is not None:
         _require_fit(array, d)
@@ -381,7 +375,9 @@ def asarray(
     else:
         shared = isinstance(source, np.ndarray) and np.may_share_memory(made._array, source)
     if copy is False and not shared:
-        raise ShapeError(f"asarray: {type(obj).__name__} cannot become this tensor without a copy; leave copy=False out")
+        raise ShapeError(
+            f"asarray: {type(obj).__name__} cannot become this tensor without a copy; leave copy=False out"
+        )
     if copy and shared:
         made = made.clone()
     return made.requires_grad_() if requires_grad else made
@@ -392,7 +388,9 @@ def from_numpy(ndarray: Any) -> Tensor:
     if not isinstance(ndarray, np.ndarray):
         raise DtypeError(f"from_numpy: expected a NumPy array, got {type(ndarray).__name__}; use ex.tensor(...)")
     if not ndarray.dtype.isnative:
-        raise DtypeError(f"from_numpy: {ndarray.dtype} has the bytes of its elements in foreign order; use ex.tensor(...)")
+        raise DtypeError(
+            f"from_numpy: {ndarray.dtype} has the bytes of its elements in foreign order; use ex.tensor(...)"
+        )
     return from_array(ndarray)
 
 
@@ -402,9 +400,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     return from_array(dlpack.take(ext_tensor, copy))
 
 
-def frombuffer(
-    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
-) -> Tensor:
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
     """A 1-dim tensor on the memory of anything with a buffer: bytes (read-only), bytearray, mmap, array."""
     d = as_dtype(dtype)
     size = memoryview(buffer).nbytes
@@ -422,247 +418,18 @@ def frombuffer(
     return made.requires_grad_() if requires_grad else made
 
 
-def scalar_tensor(s: Any, **options: Unpack[Options]) -> Tensor:
-    """A 0-dim tensor of the number, in the default dtype unless another is given."""
-    return full((), s, **({"dtype": get_default_dtype()} | options))  # type: ignore[misc] # a union of two Options
-
-
 def legacy_tensor(data: tuple[Any, ...], d: dtype | None = None) -> Tensor:
     """What `ex.Tensor(...)` and `ex.LongTensor(...)` mean: sizes for ints, values for a sequence."""
+    if len(data) == 1 and isinstance(data[0], Tensor):
+        if d is not None and data[0].dtype is not d:
+            raise DtypeError(f"Tensor: expected a tensor of {d}, got {data[0].dtype}; use x.to(...)")
+        return data[0].detach()
     d = d or get_default_dtype()
     if not data:
         return allocate((0,), d)
     if len(data) > 1 or isinstance(data[0], int | Size):
         return allocate(sizes("Tensor", data, None), d)
     (values,) = data
-    if isinstance(values, Tensor):
-        if values.dtype is not d:
-            raise DtypeError(f"Tensor: expected a tensor of {d}, got {values.dtype}; use x.to({str(d).replace('extempo', 'ex')})")
-        return values.detach()
     if isinstance(values, float | str) or not (isinstance(values, Sequence) or hasattr(values, "__array__")):
         raise DtypeError(f"Tensor: expected sizes or a sequence of values, got {values!r}; use ex.tensor(...)")
-    return from_array(as_array(values, d))
-
-
-# ---- of one value
-
-
-def empty(
-    *size: Any, out: Tensor | None = None, memory_format: Any = None, **options: Unpack[NamedSize]
-) -> Tensor:
-    """A tensor whose values are arbitrary."""
-    shape = sizes("empty", size, options.pop("size", None))
-    d = read_options("empty", options)
-    return finish(allocate(shape, d, memory_order(memory_format, len(shape), "empty")), options, out)
-
-
-def zeros(*size: Any, out: Tensor | None = None, **options: Unpack[NamedSize]) -> Tensor:
-    """A tensor of zeros."""
-    shape = sizes("zeros", size, options.pop("size", None))
-    return finish(filled(shape, 0, read_options("zeros", options)), options, out)
-
-
-def ones(*size: Any, out: Tensor | None = None, **options: Unpack[NamedSize]) -> Tensor:
-    """A tensor of ones."""
-    shape = sizes("ones", size, options.pop("size", None))
-    return finish(filled(shape, 1, read_options("ones", options)), options, out)
-
-
-def full(size: Any, fill_value: Number | Tensor, *, out: Tensor | None = None, **options: Unpack[Options]) -> Tensor:
-    """A tensor of one value; its dtype follows the value unless given."""
-    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    natural = bool_ if isinstance(value, bool) else int64 if isinstance(value, int) else get_default_dtype()
-    d = read_options("full", options, out.dtype if out is not None else natural)
-    return finish(filled(sizes("full", (size,), None), fit_number(value, d, "full"), d), options, out)
-
-
-def _like(op: str, input: Tensor, options: Any) -> tuple[tuple[int, ...], dtype, tuple[int, ...] | None]:
-    d = read_options(op, options, input._type.dtype)
-    return input._type.shape, d, order_like(input, options.get("memory_format"), op)
-
-
-def empty_like(input: Tensor, **options: Unpack[LikeOptions]) -> Tensor:
-    """A tensor of arbitrary values in the shape, dtype and memory order of `input`."""
-    return finish(allocate(*_like("empty_like", input, options)), options)
-
-
-def zeros_like(input: Tensor, *, out: Tensor | None = None, **options: Unpack[LikeOptions]) -> Tensor:
-    """Zeros in the shape, dtype and memory order of `input`."""
-    shape, d, order = _like("zeros_like", input, options)
-    return finish(filled(shape, 0, d, order), options, out)
-
-
-def ones_like(input: Tensor, *, out: Tensor | None = None, **options: Unpack[LikeOptions]) -> Tensor:
-    """Ones in the shape, dtype and memory order of `input`."""
-    shape, d, order = _like("ones_like", input, options)
-    return finish(filled(shape, 1, d, order), options, out)
-
-
-def full_like(input: Tensor, fill_value: Number | Tensor, **options: Unpack[LikeOptions]) -> Tensor:
-    """One value in the shape, dtype and memory order of `input`."""
-    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    shape, d, order = _like("full_like", input, options)
-    return finish(filled(shape, fit_number(value, d, "full_like"), d, order), options)
-
-
-def _with_own_dtype(input: Tensor, options: Any) -> Any:
-    return options if options.get("dtype") is not None else {**options, "dtype": input._type.dtype}
-
-
-@method
-def new_empty(input: Tensor, *size: Any, **options: Unpack[NamedSize]) -> Tensor:
-    """A tensor of arbitrary values in the dtype of this one."""
-    return empty(*size, **_with_own_dtype(input, options))
-
-
-@method
-def new_zeros(input: Tensor, *size: Any, **options: Unpack[NamedSize]) -> Tensor:
-    """Zeros in the dtype of this tensor."""
-    return zeros(*size, **_with_own_dtype(input, options))
-
-
-@method
-def new_ones(input: Tensor, *size: Any, **options: Unpack[NamedSize]) -> Tensor:
-    """Ones in the dtype of this tensor."""
-    return ones(*size, **_with_own_dtype(input, options))
-
-
-@method
-def new_full(input: Tensor, size: Any, fill_value: Number | Tensor, **options: Unpack[Options]) -> Tensor:
-    """One value in the dtype of this tensor."""
-    return full(size, fill_value, **_with_own_dtype(input, options))
-
-
-@method
-def new_tensor(input: Tensor, data: Any, **options: Unpack[Options]) -> Tensor:
-    """A copy of the data in the dtype of this tensor."""
-    return tensor(data, **_with_own_dtype(input, options))
-
-
-@method
-def new_empty_strided(input: Tensor, size: Any, stride: Any, **options: Unpack[Options]) -> Tensor:
-    """A tensor of arbitrary values with these strides in the dtype of this one."""
-    return empty_strided(size, stride, **_with_own_dtype(input, options))
-
-
-def _new_of_type(input: Tensor, *data: Any) -> Tensor:
-    """`ex.Tensor(...)` in the dtype of this tensor."""
-    return legacy_tensor(data, input._type.dtype)
-
-
-method(_new_of_type, "new")
-
-
-# ---- of a given order in memory
-
-
-def empty_strided(size: Any, stride: Any, **options: Unpack[Options]) -> Tensor:
-    """A tensor of arbitrary values with these strides (in elements)."""
-    shape, steps = sizes("empty_strided", (size,), None), as_shape((stride,), "empty_strided")
-    if len(shape) != len(steps):
-        raise ShapeError(f"empty_strided: expected one stride for each size, got sizes {shape} and strides {steps}")
-    if any(step < 0 for step in steps):
-        raise ShapeError(f"empty_strided: strides must not be negative, got {steps}")
-    d = read_options("empty_strided", options)
-    n_elements = 1 + sum((n - 1) * step for n, step in zip(shape, steps, strict=True)) if 0 not in shape else 0
-    storage = POOL.allocate(TensorType((n_elements,), d))
-    made = wrap(strided(storage.array, shape, tuple(step * d.itemsize for step in steps)), TensorType(shape, d))
-    made._storage = storage
-    return finish(made, options)
-
-
-def empty_permuted(size: Any, physical_layout: Sequence[int], **options: Unpack[Options]) -> Tensor:
-    """A tensor of arbitrary values whose dimensions lie in memory in this order, from the slowest to the fastest."""
-    shape = sizes("empty_permuted", (size,), None)
-    order = tuple(normalize_dim(d, len(shape), "empty_permuted") for d in physical_layout)
-    if sorted(order) != list(range(len(shape))):
-        raise ShapeError(f"empty_permuted: {tuple(physical_layout)} does not name each of {len(shape)} dimensions once")
-    return finish(allocate(shape, read_options("empty_permuted", options), order), options)
-
-
-# ---- number sequences
-
-
-def _number(value: Any, op: str) -> Any:
-    """A start, end or step: a number, or a 0-dim tensor of one."""
-    if isinstance(value, Tensor):
-        if value.ndim:
-            raise ShapeError(f"{op}: expected a number or a 0-dim tensor, got shape {tuple(value.shape)}")
-        return value.item()
-    if isinstance(value, np.number | np.bool):
-        return value.item()
-    if not isinstance(value, int | float):
-        raise DtypeError(f"{op}: expected a number, got {type(value).__name__}")
-    return value
-
-
-_MISSING: Any = object()
-
-
-def arange(
-    start: Any = 0, end: Any = _MISSING, step: Any = 1, *, out: Tensor | None = None, **options: Unpack[Options]
-) -> Tensor:
-    """start, start + step, ... up to but without `end`; `arange(end)` starts at 0.
-
-    >>> ex.arange(2, 10, 3)
-    tensor([2, 5, 8])
-    """
-    if end is _MISSING:
-        start, end = 0, start
-    first, last, stride = (_number(v, "arange") for v in (start, end, step))
-    all_whole = all(isinstance(v, int) for v in (first, last, stride))
-    d = read_options("arange", options, out.dtype if out is not None else int64 if all_whole else get_default_dtype())
-    if d is bool_:
-        raise DtypeError("arange: a range has no bools; use ex.arange(...).bool()")
-    if not (math.isfinite(first) and math.isfinite(last)):
-        raise ShapeError(f"arange: expected finite bounds, got {first} and {last}")
-    if d.category == 1:
-        first, stride = int(first), int(stride)
-        last = int(last) if d is int64 else last
-    if stride == 0:
-        raise ShapeError("arange: step must not be 0")
-    if (last - first) * stride < 0:
-        raise ShapeError(f"arange: no step of {stride} leads from {first} to {last}; is the sign of step right?")
-    whole = isinstance(last, int) and isinstance(first, int) and isinstance(stride, int)
-    n_elements = -((first - last) // stride) if whole else math.ceil((last - first) / stride)
-    if d.category == 1:
-        values = np.arange(n_elements, dtype=np.int64) * stride + first
-    else:
-        values = np.arange(n_elements) * float(stride) + float(first)
-    return finish(from_array(quietly(values.astype, d.numpy)), options, out)
-
-
-def linspace(start: Any, end: Any, steps: Any, *, out: Tensor | None = None, **options: Unpack[Options]) -> Tensor:
-    """`steps` numbers from `start` to `end`, both included, at equal distances."""
-    d = read_options("linspace", options, None if out is None else out.dtype)
-    values = _even_steps(_number(start, "linspace"), _number(end, "linspace"), steps, d, "linspace")
-    return finish(from_array(quietly(values.astype, d.numpy)), options, out)
-
-
-def logspace(
-    start: Any, end: Any, steps: Any, base: float = 10.0, *, out: Tensor | None = None, **options: Unpack[Options]
-) -> Tensor:
-    """`base` to the powers of `linspace(start, end, steps)`."""
-    d = read_options("logspace", options, None if out is None else out.dtype)
-    powers = _even_steps(_number(start, "logspace"), _number(end, "logspace"), steps, d, "logspace")
-    return finish(from_array(quietly(lambda: np.power(float(base), powers).astype(d.numpy))), options, out)
-
-
-def _even_steps(start: Any, end: Any, steps: Any, d: dtype, op: str) -> Array:
-    """The steps in float64, from both ends towards the middle, so that both ends are exact."""
-    n_steps = as_shape((steps,), op)[0]
-    if n_steps < 0:
-        raise ShapeError(f"{op}: the number of steps must not be negative, got {n_steps}")
-    if d.category == 1:
-        start, end = int(start), int(end)
-    at = np.arange(n_steps, dtype=np.float64)
-    step = (end - start) / (n_steps - 1) if n_steps > 1 else 0.0
-    return np.where(at < n_steps // 2 + n_steps % 2, start + step * at, end - step * (n_steps - 1 - at))
-
-
-def eye(n: int, m: int | None = None, *, out: Tensor | None = None, **options: Unpack[Options]) -> Tensor:
-    """The n x m matrix (n x n without m) with ones on its diagonal and zeros elsewhere."""
-    shape = sizes("eye", (n, n if m is None else m), None)
-    made = filled(shape, 0, read_options("eye", options, None if out is None else out.dtype))
-    np.fill_diagonal(made._array, 1)
-    return finish(made, options, out)
+    return tensor(values, dtype=d)

@@ -1,8 +1,8 @@
 """Matrices and their orthogonal parts: QR, eigenvalues of symmetric matrices, singular values.
 
-Matrices are the last two dimensions, all others a batch; float32 and float64. Gradients are written in tensor functions,
-so they have gradients themselves. They do not exist where factors are not unique: repeated singular or eigenvalues give
-infinite or NaN gradients of the vectors, while the gradients of the values alone stay finite.
+Matrices are the last two dimensions, all others a batch; float32 and float64. Gradients are written in tensor
+functions, so they have gradients themselves. They do not exist where factors are not unique: repeated singular or
+eigenvalues give infinite or NaN gradients of the vectors, while the gradients of the values alone stay finite.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..storage import Array
 from ..types import TensorType
 from .define import deliver
 from .matmul import matmul
-from .systems import OfMatrix, check_matrices, deliver_each, failure, solve_triangular
+from .systems import OfMatrix, check_matrices, deliver_each, failure, mirrored, solve_triangular, symmetric_part
 
 __all__: list[str] = []
 
@@ -71,8 +71,8 @@ class QR(OfMatrix):
     @staticmethod
     def numpy(a: Array, *, mode: str) -> tuple[Array, ...]:
         if mode == "r":
-            return np.empty(0, a.dtype), np.linalg.qr(a, mode="r")
-        q, r = np.linalg.qr(a, mode=mode)  # type: ignore[call-overload] # "reduced" or "complete"
+            return np.empty(0, a.dtype), np.asarray(np.linalg.qr(a, "r"))
+        q, r = np.linalg.qr(a, "complete" if mode == "complete" else "reduced")
         return q, r
 
     @staticmethod
@@ -168,33 +168,34 @@ def _not_converged(op: str, fn: Any, a: Array) -> NumericalError:
 
 
 class Eigh(OfMatrix):
-    """Eigenvalues, ascending, and eigenvectors of symmetric matrices, of which the triangle UPLO is read."""
+    """Eigenvalues, ascending, and eigenvectors of symmetric matrices."""
 
     saves = ("y",)
     materialize = False
-    symmetric_inputs = (0,)  # finite differences agree along symmetric changes only
 
     @staticmethod
-    def infer(a: TensorType, *, UPLO: str) -> tuple[TensorType, ...]:
+    def infer(a: TensorType) -> tuple[TensorType, ...]:
         check_matrices("linalg.eigh", a, square=True)
         return TensorType(a.shape[:-1], a.dtype), a
 
     @staticmethod
-    def numpy(a: Array, *, UPLO: str) -> tuple[Array, ...]:
+    def numpy(a: Array) -> tuple[Array, ...]:
         try:
-            values, vectors = np.linalg.eigh(a, UPLO)  # type: ignore[arg-type] # "L" or "U"
+            values, vectors = np.linalg.eigh(symmetric_part(a))
         except np.linalg.LinAlgError:
             raise _not_converged("linalg.eigh", np.linalg.eigh, a) from None
         return values, vectors
 
     @staticmethod
-    def vjp(g: Any, y: Any, a: Any, *, UPLO: str) -> tuple[Any, ...]:
+    def vjp(g: Any, y: Any, a: Any) -> tuple[Any, ...]:
         (values, vectors), (g_values, g_vectors) = y, g
         if g_vectors is None:
             return (matmul(vectors * g_values.unsqueeze(-2), vectors.mT),)
         identity = _unit_diagonal(values.shape[-1], values)
         gaps = values.unsqueeze(-2) - values.unsqueeze(-1) + identity
-        inside = matmul(vectors.mT, g_vectors) / gaps * (1 - identity)
+        turned = matmul(vectors.mT, g_vectors)
+        # V.T dV is skew, so only that part of its gradient counts: halves, because each gap occurs with both signs.
+        inside = 0.5 * (turned - turned.mT) / gaps * (1 - identity)
         if g_values is not None:
             inside = inside + g_values.unsqueeze(-1) * identity
         return (matmul(matmul(vectors, inside), vectors.mT),)
@@ -205,26 +206,25 @@ class Eigh(OfMatrix):
 
 
 class Eigvalsh(OfMatrix):
-    """Eigenvalues alone, ascending: a fraction of the work; the gradient finds the vectors when it is asked for."""
+    """Eigenvalues alone, ascending, for a fraction of the work; only the gradient finds the vectors."""
 
     saves = ("a",)
-    symmetric_inputs = (0,)  # finite differences agree along symmetric changes only
 
     @staticmethod
-    def infer(a: TensorType, *, UPLO: str) -> TensorType:
+    def infer(a: TensorType) -> TensorType:
         check_matrices("linalg.eigvalsh", a, square=True)
         return TensorType(a.shape[:-1], a.dtype)
 
     @staticmethod
-    def numpy(a: Array, *, UPLO: str) -> Any:
+    def numpy(a: Array) -> Any:
         try:
-            return np.linalg.eigvalsh(a, UPLO)  # type: ignore[arg-type] # "L" or "U"
+            return np.linalg.eigvalsh(symmetric_part(a))
         except np.linalg.LinAlgError:
             raise _not_converged("linalg.eigvalsh", np.linalg.eigvalsh, a) from None
 
     @staticmethod
-    def vjp(g: Tensor, y: Any, a: Tensor, *, UPLO: str) -> tuple[Any, ...]:
-        vectors = apply(Eigh, (a,), {"UPLO": UPLO})[1]
+    def vjp(g: Tensor, y: Any, a: Tensor) -> tuple[Any, ...]:
+        vectors = apply(Eigh, (a,))[1]
         return (matmul(vectors * g.unsqueeze(-2), vectors.mT),)
 
     @staticmethod
@@ -233,25 +233,25 @@ class Eigvalsh(OfMatrix):
 
 
 def _symmetric_samples(rng: Rng) -> Iterator[Sample]:
-    for shape, uplo in (((3, 3), "L"), ((2, 3, 3), "U"), ((0, 0), "L")):
+    for shape in ((3, 3), (2, 3, 3), (0, 0)):
         x = rng.normal(size=shape)
-        yield Sample(x + np.swapaxes(x, -1, -2), UPLO=uplo)
+        yield Sample(x + np.swapaxes(x, -1, -2))
 
 
-def _check_uplo(op: str, uplo: str) -> str:
+def _read(op: str, a: Tensor, uplo: str) -> Tensor:
     if uplo.upper() not in ("L", "U"):
         raise ShapeError(f"{op}: UPLO must be 'L' or 'U', the triangle to read, got {uplo!r}")
-    return uplo.upper()
+    return mirrored(op, a, upper=uplo.upper() == "U")
 
 
 def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> EighResult:
     """Eigenvalues, ascending, and eigenvectors (columns) of symmetric matrices, of which one triangle is read."""
-    return deliver_each(EighResult(*apply(Eigh, (A,), {"UPLO": _check_uplo("linalg.eigh", UPLO)})), out)
+    return deliver_each(EighResult(*apply(Eigh, (_read("linalg.eigh", A, UPLO),))), out)
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
-    """Eigenvalues of symmetric matrices, ascending."""
-    return deliver(apply(Eigvalsh, (A,), {"UPLO": _check_uplo("linalg.eigvalsh", UPLO)}), out)
+    """Eigenvalues of symmetric matrices, ascending; one triangle is read."""
+    return deliver(apply(Eigvalsh, (_read("linalg.eigvalsh", A, UPLO),)), out)
 
 
 def eig(A: Tensor, *, out: Any = None) -> Any:
@@ -332,7 +332,7 @@ class SVD(OfMatrix):
 
 
 class Svdvals(OfMatrix):
-    """Singular values alone, descending: a fraction of the work; the gradient finds the vectors when it is asked for."""
+    """Singular values alone, descending, for a fraction of the work; only the gradient finds the vectors."""
 
     saves = ("a",)
 
@@ -360,7 +360,7 @@ class Svdvals(OfMatrix):
 
 
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None) -> SvdResult:
-    """A = U @ diag(S) @ Vh with singular values S, descending; without full_matrices U and Vh have min(m, n) vectors."""
+    """A = U @ diag(S) @ Vh, S descending; without full_matrices U and Vh have min(rows, columns) vectors."""
     if driver is not None:
         raise UnsupportedError("linalg.svd: driver chooses among CUDA routines; leave it out")
     return deliver_each(SvdResult(*apply(SVD, (A,), {"full_matrices": full_matrices})), out)

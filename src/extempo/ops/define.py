@@ -47,7 +47,11 @@ def binary(op: type[Op], *aliases: str, inplace: bool = True) -> Callable[..., T
     run = runner2(op)
 
     def fn(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        return run(input, other) if out is None else deliver(run(input, other), out)
+        result = run(input, other)
+        if result is NotImplemented:
+            kinds = f"{type(input).__name__} and {type(other).__name__}"
+            raise DtypeError(f"{op.name}: expected tensors or numbers, got {kinds}; make tensors with ex.tensor(...)")
+        return result if out is None else deliver(result, out)
 
     def fn_(input: Tensor, other: Operand) -> Tensor:
         return in_place(input, op, (input, other))

@@ -126,7 +126,9 @@ def _areas(y: Tensor, x: Tensor | None, dx: Number | None, dim: int) -> Tensor:
         return (before + after) * (1 if dx is None else dx)
     if x.ndim == 1 and y.ndim > 1:
         if x.shape[0] != y.shape[dim]:
-            raise ShapeError(f"trapezoid: x has {x.shape[0]} points, y of shape {tuple(y.shape)} has {y.shape[dim]} along dim {dim}")
+            raise ShapeError(
+                f"trapezoid: x has {x.shape[0]} points, y of shape {tuple(y.shape)} has {y.shape[dim]} along dim {dim}"
+            )
         steps = diff(x).reshape(-1, *(1,) * (y.ndim - 1 - dim))
     else:
         steps = diff(x, dim=dim - y.ndim)

@@ -1,7 +1,7 @@
 """Matrices as products of triangles: Cholesky, LU, LDL.
 
-Matrices are the last two dimensions, all others a batch; float32 and float64. Gradients are written in tensor functions,
-so they have gradients themselves. `info` results are LAPACK's: 0, or where (from 1) the factorization broke down.
+Matrices are the last two dimensions, all others a batch; float32 and float64. Gradients are written in tensor
+functions, so they have gradients themselves. `info` results are LAPACK's: 0, or where (from 1) it broke down.
 """
 
 from __future__ import annotations
@@ -15,12 +15,23 @@ from .. import ops
 from .._tensor import Tensor, apply
 from ..backends import factorization
 from ..errors import DtypeError, NumericalError, ShapeError, UnsupportedError
-from ..op import Op, Refuse, Rng, Sample
+from ..op import Refuse, Rng, Sample
 from ..storage import Array
 from ..types import TensorType, dtype, int32
 from .define import deliver
 from .matmul import matmul
-from .systems import OfMatrix, check_matrices, check_system, deliver_each, failure, one_by_one, solve_triangular
+from .systems import (
+    MatrixOp,
+    OfMatrix,
+    check_matrices,
+    check_system,
+    deliver_each,
+    failure,
+    mirrored,
+    one_by_one,
+    solve_triangular,
+    symmetric_part,
+)
 
 __all__ = ["lu_unpack"]
 
@@ -87,10 +98,9 @@ def _bad_minor(a: Array) -> int:
 
 
 class Cholesky(OfMatrix):
-    """L with A = L @ L.T, and info. Reads the lower triangle of A; its gradient is symmetric, as A is."""
+    """L with A = L @ L.T for symmetric A, and info."""
 
     saves = ("y",)
-    symmetric_inputs = (0,)  # finite differences agree along symmetric changes only
 
     @staticmethod
     def infer(a: TensorType, *, check_errors: bool) -> tuple[TensorType, TensorType]:
@@ -99,6 +109,7 @@ class Cholesky(OfMatrix):
 
     @staticmethod
     def numpy(a: Array, *, check_errors: bool) -> tuple[Array, Array]:
+        a = symmetric_part(a)
         try:
             return np.linalg.cholesky(a), np.zeros(a.shape[:-2], np.int32)
         except np.linalg.LinAlgError:
@@ -125,17 +136,17 @@ class Cholesky(OfMatrix):
     def samples(rng: Rng) -> Iterator[Sample]:
         for shape in ((3, 3), (2, 2, 3, 3), (0, 0), (0, 2, 2)):
             x = rng.normal(size=shape)
-            yield Sample(x @ np.swapaxes(x, -1, -2) + np.eye(shape[-1]), check_errors=True)
+            yield Sample(x @ np.swapaxes(x, -1, -2) + np.eye(shape[-1]), check_errors=False)
 
 
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> CholeskyExResult:
     """L with A = L @ L.T (the upper factor with `upper`), and info in place of an error; L is NaN where it fails."""
-    factor, info = apply(Cholesky, (A.mT if upper else A,), {"check_errors": check_errors})
+    factor, info = apply(Cholesky, (mirrored("linalg.cholesky", A, upper=upper),), {"check_errors": check_errors})
     return deliver_each(CholeskyExResult(factor.mT if upper else factor, info), out)
 
 
 def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
-    """L with A = L @ L.T for symmetric positive definite A, of which one triangle is read; U with A = U.T @ U if `upper`."""
+    """L with A = L @ L.T (U with A = U.T @ U if `upper`) for positive definite A, of which one triangle is read."""
     return deliver(cholesky_ex(A, upper=upper, check_errors=True).L, out)
 
 
@@ -212,7 +223,6 @@ class PermutationMatrix(OfMatrix):
 
     quiet = True
     saves = ("",)
-    vjp = Refuse("its input is a list of row numbers")
 
     @staticmethod
     def infer(pivots: TensorType, *, n_rows: int, dtype: dtype) -> TensorType:
@@ -224,6 +234,10 @@ class PermutationMatrix(OfMatrix):
     def numpy(pivots: Array, *, n_rows: int, dtype: dtype) -> Array:
         order = factorization.permutation(pivots, n_rows)
         return np.ascontiguousarray(np.swapaxes(np.eye(n_rows, dtype=dtype.numpy)[order], -1, -2))
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, pivots: Any, *, n_rows: int, dtype: dtype) -> tuple[Any, ...]:
+        return (None,)
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -269,7 +283,9 @@ def lu_solve(
     if not left:
         return deliver(lu_solve(LU, pivots, B.mT, adjoint=not adjoint).mT, out)
     if LU.shape[-1] != B.shape[-2]:
-        raise ShapeError(f"linalg.lu_solve: LU {tuple(LU.shape)} needs B with {LU.shape[-1]} rows, got {tuple(B.shape)}")
+        raise ShapeError(
+            f"linalg.lu_solve: LU {tuple(LU.shape)} needs B with {LU.shape[-1]} rows, got {tuple(B.shape)}"
+        )
     p = _permutation_matrix(pivots, LU.shape[-1], LU.dtype)
     if adjoint:
         halfway = solve_triangular(LU.mT, B, upper=False)
@@ -303,10 +319,9 @@ class LdlFactor(OfMatrix):
             yield Sample(x + np.swapaxes(x, -1, -2))
 
 
-class LdlSolve(Op):
+class LdlSolve(MatrixOp):
     """X with A X = B, from the LDL factors of A."""
 
-    family = "linalg"
     saves = ("", "", "")
     vjp = Refuse("the pivoting of LDL factors is not followed; use linalg.solve")
     batch = Refuse("looped over samples")

@@ -1,8 +1,8 @@
 """x[...] for reading and writing, and the functions that pick elements by integer tensors and masks.
 
-Ints, slices, None and Ellipsis make a view (one `Slice`). Tensors, lists and masks make a copy (one `IndexGet` on top of
-that view), and its assignment is one `IndexPut`. Index tensors next to each other keep their place among the dimensions;
-separated by a slice or None they go to the front.
+Ints, slices, None and Ellipsis make a view (one `Slice`). Tensors, lists and masks make a copy (one `IndexGet` on top
+of that view), and its assignment is one `IndexPut`. Index tensors next to each other keep their place among the
+dimensions; separated by a slice or None they go to the front. A list is one index, also a nested one, as in NumPy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .. import ops
 from .._methods import method
 from .._tensor import Tensor, apply, from_array, write
 from ..errors import DtypeError, IndexRangeError, ShapeError
-from ..op import Op, Rng, Sample
+from ..op import Op, Refuse, Rng, Sample
 from ..storage import Array
 from ..types import Number, TensorType, bool_, broadcast_shapes, count, int64, normalize_dim, uint8
 from .creation import Copy, as_tensor
@@ -74,9 +74,11 @@ def _add_at(out: Array, values: Array, indices: tuple[Array, ...], dims: tuple[i
 
     Flat positions: NumPy's add.at is five times as fast on one dimension as on several.
     """
+    shape = _indexed_shape(out.shape, indices, dims)
+    if 0 in shape:
+        return
     for i, d in zip(indices, dims, strict=True):
         check_range(i, out.shape[d], d, "indexing")
-    shape = _indexed_shape(out.shape, indices, dims)
     strides, place = row_major(out.shape), _place(dims)
     n_picked = len(shape) - out.ndim + len(dims)
     at: Any = 0
@@ -188,6 +190,34 @@ class IndexEmbed(Op):
         yield Sample(rng.normal(size=(2, 3)), np.array([1, 1]), np.array([0, 0]), dims=(0, 2), shape=(2, 3, 2))
 
 
+class LastWritten(Op):
+    """Of elements written to places given by integer tensors: which are the last at their place, and so remain."""
+
+    family = "index"
+    quiet = True
+    saves = ()
+    vjp = Refuse("truth values are piecewise constant")
+    batch = Refuse("looped over samples")
+
+    @staticmethod
+    def infer(*indices: TensorType, sizes: tuple[int, ...]) -> TensorType:
+        return TensorType(broadcast_shapes(*[i.shape for i in indices]), bool_)
+
+    @staticmethod
+    def numpy(*indices: Array, sizes: tuple[int, ...]) -> Array:
+        wrapped = [np.where(i < 0, i + size, i) for i, size in zip(indices, sizes, strict=True)]
+        places = np.asarray(sum(i * step for i, step in zip(wrapped, row_major(sizes), strict=True)))
+        writers = np.arange(places.size).reshape(places.shape)
+        last = np.empty(count(sizes), np.int64)  # read only where it is written
+        last[places] = writers
+        return last[places] == writers
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(np.array([0, 2, 0, -1]), sizes=(3,))
+        yield Sample(np.array([[0], [1]]), np.array([1, 1]), sizes=(2, 3))
+
+
 class IndexPut(Op):
     """The first input with the values written (or added) where integer tensors point."""
 
@@ -196,7 +226,9 @@ class IndexPut(Op):
     saves = ("indices", "indices")
 
     @staticmethod
-    def infer(x: TensorType, values: TensorType, *indices: TensorType, dims: tuple[int, ...], accumulate: bool) -> TensorType:
+    def infer(
+        x: TensorType, values: TensorType, *indices: TensorType, dims: tuple[int, ...], accumulate: bool
+    ) -> TensorType:
         target = _indexed_shape(x.shape, indices, dims)
         try:
             fits = broadcast_shapes(target, values.shape) == target
@@ -228,14 +260,24 @@ class IndexPut(Op):
             nothing = ops.zeros((), dtype=g.dtype)
             return apply(IndexPut, (g, nothing, *indices), {"dims": dims, "accumulate": False})
 
-        return into_x, lambda: apply(IndexGet, (g, *indices), {"dims": dims}), *(None for _ in indices)
+        def into_values() -> Tensor:
+            read = apply(IndexGet, (g, *indices), {"dims": dims})
+            if accumulate:
+                return read
+            remains = apply(LastWritten, indices, {"sizes": tuple(x.shape[d] for d in dims)})
+            after = (1,) * (len(x.shape) - len(dims) - _place(dims))
+            return ops.where(remains.reshape(remains._type.shape + after), read, 0.0)
+
+        return into_x, into_values, *(None for _ in indices)
 
     @classmethod
     def _derive_save_plan(cls, needs: int, types: Any) -> tuple[int, ...]:
         return tuple(range(3, len(types) + 1))
 
     @staticmethod
-    def batch(size: int, x: Tensor, values: Tensor, *indices: Tensor, dims: tuple[int, ...], accumulate: bool) -> Tensor:
+    def batch(
+        size: int, x: Tensor, values: Tensor, *indices: Tensor, dims: tuple[int, ...], accumulate: bool
+    ) -> Tensor:
         target = _indexed_shape(x._type.shape[1:], [TensorType(i._type.shape[1:], int64) for i in indices], dims)
         indices, dims, place, n_picked = _batched(size, indices, dims)
         values = values.reshape(size, *(1,) * (len(target) + 1 - values.ndim), *values._type.shape[1:])
@@ -257,7 +299,9 @@ def _parse(x: Tensor, key: Any) -> tuple[tuple[Any, ...], list[int], list[tuple[
     keys = [_as_key(k) for k in (key if isinstance(key, tuple) else (key,))]
     used = sum(_consumes(k) for k in keys)
     if used > x.ndim:
-        raise IndexRangeError(f"indexing: {used} indices for a tensor with {x.ndim} dimensions of shape {tuple(x.shape)}")
+        raise IndexRangeError(
+            f"indexing: {used} indices for a tensor with {x.ndim} dimensions of shape {tuple(x.shape)}"
+        )
     dots = [i for i, k in enumerate(keys) if k is Ellipsis]
     if len(dots) > 1:
         raise IndexRangeError("indexing: an index can have only one Ellipsis (...)")
@@ -284,7 +328,9 @@ def _parse(x: Tensor, key: Any) -> tuple[tuple[Any, ...], list[int], list[tuple[
             if k == slice(None):
                 spec.append(":")
             else:
-                first, entry = slice_step(x._type.shape[dim], k.start, k.stop, 1 if k.step is None else k.step, "indexing")
+                first, entry = slice_step(
+                    x._type.shape[dim], k.start, k.stop, 1 if k.step is None else k.step, "indexing"
+                )
                 spec.append(entry)
                 starts.append(first)
             dim += 1
@@ -311,13 +357,11 @@ def _as_key(k: Any) -> Any:
         if k._array is not None and k.dtype is not bool_ and k.ndim == 0:
             return int(k.item())
         return k.bool() if k.dtype is uint8 else k
-    if hasattr(k, "__index__"):
-        return k.__index__()
     if isinstance(k, list | tuple | range | np.ndarray):
         index = as_tensor(list(k) if isinstance(k, range) else k)
-        if index.numel() == 0 and index.dtype is not bool_:
-            index = index.long()
-        return _as_key(index)
+        return _as_key(index if index.numel() or index.dtype is bool_ else index.long())
+    if hasattr(k, "__index__"):
+        return k.__index__()
     raise DtypeError(f"indexing: expected ints, slices, None, ..., lists or tensors, got {type(k).__name__}")
 
 
@@ -332,7 +376,8 @@ def _mask_to_indices(mask: Tensor, x: Tensor, dim: int) -> list[Tensor]:
     shape = x._type.shape[dim : dim + mask.ndim]
     if mask._type.shape != shape:
         raise IndexRangeError(
-            f"indexing: a mask of shape {tuple(mask.shape)} does not fit the dimensions {shape} that it covers (from dim {dim})"
+            f"indexing: a mask of shape {mask._type.shape} does not fit the dimensions that it covers, "
+            f"which from dim {dim} on have shape {shape}"
         )
     return [from_array(i) for i in np.nonzero(np.atleast_1d(mask._values()))]
 
@@ -358,6 +403,9 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
 @method
 def __setitem__(self: Tensor, key: Any, value: Any) -> None:
     seen, indices, dims = _resolve(self, key)
+    if isinstance(value, bool | int | float) and not dims:
+        write(seen, apply(Copy, (seen, as_number(value, self))), "__setitem__")
+        return
     if not isinstance(value, Tensor):
         value = as_tensor(value, dtype=None if isinstance(value, np.ndarray) else self.dtype)
     value = value if value.dtype is self.dtype else value.to(self.dtype)
@@ -404,8 +452,15 @@ def same_dtype(value: Any, x: Tensor, op: str) -> Tensor:
     if not isinstance(value, Tensor):
         return as_tensor(value, dtype=x.dtype)
     if value.dtype is not x.dtype:
-        raise DtypeError(f"{op}: expected values of dtype {x.dtype}, as the input, got {value.dtype}; convert one of them")
+        raise DtypeError(
+            f"{op}: expected values of dtype {x.dtype}, as the input, got {value.dtype}; convert one of them"
+        )
     return value
+
+
+def as_number(value: Any, x: Tensor) -> Number:
+    """A number in the kind of x's elements."""
+    return float(value) if x.dtype.is_floating_point else bool(value) if x.dtype is bool_ else int(value)
 
 
 def as_index(value: Any, op: str) -> Tensor:
@@ -485,7 +540,8 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     if index._type.numel():
         check_range(index._values(), total, 0, f"unravel_index (shape {sizes} has {total} elements)")
     return tuple(
-        ops.remainder(ops.floor_divide(index, step), max(size, 1)) for size, step in zip(sizes, row_major(sizes), strict=True)
+        ops.remainder(ops.floor_divide(index, step), max(size, 1))
+        for size, step in zip(sizes, row_major(sizes), strict=True)
     )
 
 
@@ -498,8 +554,10 @@ def one_hot(input: Any, num_classes: int = -1) -> Tensor:
         if not values.size:
             raise ShapeError("one_hot: an empty tensor does not tell how many classes there are; pass num_classes")
         n_classes = int(values.max()) + 1
-    if values.size and not (0 <= values.min() and values.max() < n_classes):
-        raise IndexRangeError(f"one_hot: class numbers must be from 0 to {n_classes - 1}, got {values.min()} to {values.max()}")
+    if values.size and not (values.min() >= 0 and values.max() < n_classes):
+        raise IndexRangeError(
+            f"one_hot: class numbers must be from 0 to {n_classes - 1}, got {values.min()} to {values.max()}"
+        )
     return ops.eq(index.unsqueeze(-1), from_array(np.arange(n_classes))).long()
 
 

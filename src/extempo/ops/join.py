@@ -19,7 +19,8 @@ from ..op import Op, Rng, Sample
 from ..storage import Array
 from ..types import TensorType, count, dtype, normalize_dim, promote_types
 from .define import deliver
-from .shaping import copying, existing_dim, narrow, select
+from .shaping import copying, existing_dim, narrow
+from .view import Slice
 
 __all__ = [
     "atleast_1d",
@@ -68,7 +69,9 @@ class Cat(Op):
     def infer(*xs: TensorType, dim: int) -> TensorType:
         first = xs[0].shape
         for position, x in enumerate(xs):
-            fits = x.ndim == len(first) and all(a == b for d, (a, b) in enumerate(zip(first, x.shape, strict=True)) if d != dim)
+            fits = x.ndim == len(first) and all(
+                a == b for d, (a, b) in enumerate(zip(first, x.shape, strict=True)) if d != dim
+            )
             if not fits:
                 raise ShapeError(
                     f"cat: tensors must have equal sizes except along dim {dim}; tensor 0 has shape {first}, "
@@ -82,8 +85,7 @@ class Cat(Op):
 
     @staticmethod
     def vjp(g: Tensor, y: Any, *xs: Any, dim: int) -> tuple[Any, ...]:
-        ends = itertools.accumulate(x.shape[dim] for x in xs)
-        return tuple(narrow(g, dim, end - x.shape[dim], x.shape[dim]) for x, end in zip(xs, ends, strict=True))
+        return _cut(g, dim, [x.shape[dim] for x in xs])
 
     @staticmethod
     def batch(size: int, *xs: Tensor, dim: int) -> Tensor:
@@ -107,7 +109,7 @@ class Stack(Op):
         first = xs[0].shape
         for position, x in enumerate(xs):
             if x.shape != first:
-                raise ShapeError(f"stack: shapes must be equal, tensor 0 has {first}, tensor {position} {x.shape}; cat joins unequal ones")
+                raise ShapeError(f"stack: shapes must be equal, 0 has {first}, {position} has {x.shape}; use cat?")
         return TensorType((*first[:dim], len(xs), *first[dim:]), xs[0].dtype)
 
     @staticmethod
@@ -116,7 +118,7 @@ class Stack(Op):
 
     @staticmethod
     def vjp(g: Tensor, y: Any, *xs: Any, dim: int) -> tuple[Any, ...]:
-        return tuple(select(g, dim, i) for i in range(len(xs)))
+        return unbind(g, dim)
 
     @staticmethod
     def batch(size: int, *xs: Tensor, dim: int) -> Tensor:
@@ -264,8 +266,11 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 
 def _cut(x: Tensor, dim: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
     """Neighbouring views of these sizes."""
-    ends = itertools.accumulate(sizes)
-    return tuple(narrow(x, dim, end - size, size) for size, end in zip(sizes, ends, strict=True))
+    before = (":",) * dim
+    starts = itertools.accumulate(sizes, initial=0)
+    return tuple(
+        apply(Slice, (x, start), {"spec": (*before, (size, 1))}) for size, start in zip(sizes, starts, strict=False)
+    )
 
 
 @method
@@ -274,13 +279,15 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
     d = existing_dim(input, dim, "split_with_sizes")
     size = input._type.shape[d]
     if sum(split_sizes) != size or any(s < 0 for s in split_sizes):
-        raise ShapeError(f"split_with_sizes: sizes {tuple(split_sizes)} must add up to {size}, the size of dimension {d}")
+        raise ShapeError(
+            f"split_with_sizes: sizes {tuple(split_sizes)} must add up to {size}, the size of dimension {d}"
+        )
     return _cut(input, d, split_sizes)
 
 
 @method
 def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Views along a dimension: of one size, the last one smaller where it does not divide, or of the sizes in a list."""
+    """Views along a dimension: of one size, the last one perhaps smaller, or of the sizes in a list."""
     if not isinstance(split_size_or_sections, int):
         return split_with_sizes(tensor, split_size_or_sections, dim)
     d = existing_dim(tensor, dim, "split")
@@ -350,7 +357,8 @@ def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of each index of a dimension, which disappears."""
     d = existing_dim(input, dim, "unbind")
-    return tuple(select(input, d, i) for i in range(input._type.shape[d]))
+    attrs = {"spec": (":",) * d + ("i",)}
+    return tuple(apply(Slice, (input, i), attrs) for i in range(input._type.shape[d]))
 
 
 # PyTorch's unsafe forms do not track writes through their results; ours are tracked like any view's.

@@ -35,7 +35,7 @@ FUNCTIONAL = [
 
 
 def reduction_of(op: str, reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> str:
-    """"none", "mean" or "sum", also from the two flags that PyTorch had before."""
+    """ "none", "mean" or "sum", also from the two flags that PyTorch had before."""
     if size_average is not None or reduce is not None:
         if reduce is False:
             return "none"
@@ -67,7 +67,8 @@ def _weighted(op: str, loss: Tensor, input: Tensor, weight: Tensor | None) -> Te
     if weight is None:
         return loss
     if weight._type.shape != input._type.shape:
-        raise ShapeError(f"{op}: weight has shape {tuple(weight.shape)}, input {tuple(input.shape)}; they must be equal")
+        shapes = f"{tuple(weight.shape)}, input {tuple(input.shape)}"
+        raise ShapeError(f"{op}: weight has shape {shapes}; they must be equal")
     return loss * weight
 
 

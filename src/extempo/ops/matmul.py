@@ -78,7 +78,11 @@ class Matmul(Op):
             raise ShapeError("matmul: a 0-dim tensor is no matrix; use * for numbers")
         if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
             fits = b.ndim > 1 and a.shape[-1] == b.shape[-1]
-            hint = "; did you mean x @ w.T?" if fits else "; the last size of the first must be the second last of the second"
+            hint = (
+                "; did you mean x @ w.T?"
+                if fits
+                else "; the last size of the first must be the second last of the second"
+            )
             raise ShapeError(f"matmul: inner sizes differ, {a.shape} @ {b.shape}{hint}")
         try:
             lead = broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -106,7 +110,7 @@ class Matmul(Op):
                 return g.unsqueeze(-1) * a if b.ndim == 1 else a.unsqueeze(-1) * g.unsqueeze(-2)
             if b.ndim > 2:
                 return apply(Matmul, (a.mT, g))
-            return _weight_gradient(a, g, b.shape[1:])
+            return apply(Matmul, (_rows(a).mT, _rows(g, g.ndim - a.ndim + 1)))
 
         return into_a, into_b
 
@@ -136,10 +140,10 @@ class Matmul(Op):
             yield Sample(rng.normal(size=a), rng.normal(size=b))
 
 
-def _weight_gradient(x: Tensor, g: Tensor, columns: tuple[int, ...]) -> Tensor:
-    """x.mT @ g summed over all leading dimensions, as one product."""
-    rows = count(x.shape[:-1])
-    return apply(Matmul, (x.reshape(rows, x.shape[-1]).mT, g.reshape(rows, *columns)))
+def _rows(x: Tensor, n_kept: int = 1) -> Tensor:
+    """All dimensions but the last `n_kept` flattened into one: a sum over them is then one product."""
+    n_lead = x.ndim - n_kept
+    return x if n_lead == 1 else x.reshape(count(x.shape[:n_lead]), *x.shape[n_lead:])
 
 
 class Linear(Op):
@@ -162,7 +166,9 @@ class Linear(Op):
             if bias.dtype is not x.dtype:
                 raise DtypeError(f"linear: input is {x.dtype}, bias {bias.dtype}; convert one with .to(...)")
             if not ops.broadcastable(bias.shape, result.shape):
-                raise ShapeError(f"linear: weight {weight.shape} needs a bias of shape {weight.shape[:-1]}, got {bias.shape}")
+                raise ShapeError(
+                    f"linear: weight {weight.shape} needs a bias of shape {weight.shape[:-1]}, got {bias.shape}"
+                )
         return result
 
     @staticmethod
@@ -180,8 +186,9 @@ class Linear(Op):
 
         def into_weight() -> Tensor:
             if x.ndim == 1:
-                return g.unsqueeze(-1) * x if weight.ndim == 2 else g.reshape(1) * x
-            return _weight_gradient(x, g, weight.shape[:-1]).T
+                return g.unsqueeze(-1) * x
+            rows = _rows(g, weight.ndim - 1)
+            return apply(Matmul, (rows.mT if weight.ndim == 2 else rows, _rows(x)))
 
         return into_x, into_weight, None if bias is None else g
 
@@ -345,15 +352,8 @@ ger = method(outer, "ger")
 # ---- beta * input + alpha * product
 
 
-def _plus_input(
-    op: str, input: Tensor, product: Tensor, beta: Number, alpha: Number, out: Tensor | None, promotes: bool = False
-) -> Tensor:
+def _plus_input(op: str, input: Tensor, product: Tensor, beta: Number, alpha: Number, out: Tensor | None) -> Tensor:
     """beta * input + alpha * product, where beta = 0 means that input is not read at all, not even its NaNs."""
-    for name, factor in (("beta", beta), ("alpha", alpha)):
-        if isinstance(factor, float) and not product.dtype.is_floating_point:
-            raise DtypeError(f"{op}: {name} is {factor}, but {product.dtype} tensors take integers; pass int({name})")
-    if input.dtype is not product.dtype and not promotes:
-        raise DtypeError(f"{op}: expected tensors of one dtype, got {input.dtype} and {product.dtype}; use .to(...)")
     if not ops.broadcastable(input._type.shape, product._type.shape):
         raise ShapeError(
             f"{op}: input of shape {tuple(input.shape)} does not broadcast to the product's {tuple(product.shape)}"
@@ -362,12 +362,23 @@ def _plus_input(
     return deliver(product if beta == 0 else (input if beta == 1 else input * beta) + product, out)
 
 
+def _plus_input_of_one_dtype(
+    op: str, input: Tensor, product: Tensor, beta: Number, alpha: Number, out: Tensor | None
+) -> Tensor:
+    """The same for products of matrices, which take one dtype and, for integers, cut the factors to integers."""
+    if input.dtype is not product.dtype:
+        raise DtypeError(f"{op}: expected tensors of one dtype, got {input.dtype} and {product.dtype}; use .to(...)")
+    if not product.dtype.is_floating_point:
+        beta, alpha = int(beta), int(alpha)
+    return _plus_input(op, input, product, beta, alpha, out)
+
+
 @method
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)."""
-    return _plus_input("addmm", input, mm(mat1, mat2), beta, alpha, out)
+    return _plus_input_of_one_dtype("addmm", input, mm(mat1, mat2), beta, alpha, out)
 
 
 @method
@@ -375,7 +386,7 @@ def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
     """beta * input + alpha * (mat @ vec)."""
-    return _plus_input("addmv", input, mv(mat, vec), beta, alpha, out)
+    return _plus_input_of_one_dtype("addmv", input, mv(mat, vec), beta, alpha, out)
 
 
 @method
@@ -383,7 +394,13 @@ def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
     """beta * input + alpha * outer(vec1, vec2)."""
-    return _plus_input("addr", input, outer(vec1, vec2), beta, alpha, out, promotes=True)
+    product = outer(vec1, vec2)
+    kind = ops.result_type(input, product)
+    if kind is bool_:
+        beta, alpha = bool(beta), bool(alpha)
+    elif not kind.is_floating_point and (isinstance(beta, float) or isinstance(alpha, float)):
+        raise DtypeError(f"addr: {kind} tensors take integer factors, got beta={beta} and alpha={alpha}; use int(...)")
+    return _plus_input("addr", input, product, beta, alpha, out)
 
 
 @method
@@ -391,7 +408,7 @@ def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
     """beta * input + alpha * bmm(batch1, batch2)."""
-    return _plus_input("baddbmm", input, bmm(batch1, batch2), beta, alpha, out)
+    return _plus_input_of_one_dtype("baddbmm", input, bmm(batch1, batch2), beta, alpha, out)
 
 
 @method
@@ -409,7 +426,7 @@ def addbmm(
     # The sum over the batch is one more contracted dimension: a single product.
     left = batch1.permute(1, 0, 2).reshape(rows, n_batch * shared)
     product = matmul(left, batch2.reshape(n_batch * shared, batch2.shape[2]))
-    return _plus_input("addbmm", input, product, beta, alpha, out)
+    return _plus_input_of_one_dtype("addbmm", input, product, beta, alpha, out)
 
 
 for _fn in (addmm, addmv, addr, baddbmm, addbmm):

@@ -1,7 +1,7 @@
 """How long vectors and matrices are, how far apart, and how they vary together.
 
-`vector_norm` is the primitive; matrix norms that need singular values take them from `svdvals`. Where a norm has a kink,
-its gradient is PyTorch's choice: 0 at the zero vector, and shared equally among the largest (or smallest) elements.
+`vector_norm` is the primitive; matrix norms that need singular values take them from `svdvals`. Where a norm has a
+kink, its gradient is PyTorch's choice: 0 at the zero vector, shared equally among the largest (or smallest) elements.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ..storage import Array
 from ..types import Number, TensorType, as_dtype, bool_, broadcast_shapes, normalize_dim, normalize_dims
 from .decompositions import svdvals
 from .define import deliver, inplace_method
-from .linalg import inv_ex
 from .reduce import reduced_shape
+from .systems import inv_ex
 
 __all__ = ["cdist", "corrcoef", "cov", "dist", "frobenius_norm", "norm", "nuclear_norm", "renorm"]
 
@@ -38,9 +38,13 @@ class VectorNorm(Op):
     @staticmethod
     def infer(x: TensorType, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> TensorType:
         if not x.dtype.is_floating_point:
-            raise DtypeError(f"linalg.vector_norm: expected a floating tensor, got {x.dtype}; use x.float() or pass dtype=")
+            raise DtypeError(
+                f"linalg.vector_norm: expected a floating tensor, got {x.dtype}; use x.float() or pass dtype="
+            )
         if (ord < 0 or ord == math.inf) and any(x.shape[d] == 0 for d in dim):
-            raise ShapeError(f"linalg.vector_norm: shape {x.shape} has no elements along dim {dim}, and so no norm of order {ord}")
+            raise ShapeError(
+                f"linalg.vector_norm: shape {x.shape} has no elements along dim {dim}, and so no norm of order {ord}"
+            )
         return TensorType(reduced_shape(x.shape, dim, keepdim), x.dtype)
 
     @staticmethod
@@ -69,14 +73,16 @@ class VectorNorm(Op):
         if math.isinf(ord):
             share = ops.logical_or(ops.eq(size, y), ops.isnan(size)).to(g.dtype)
             return (g / share.sum(dim, keepdim=True) * share * ops.sign(x),)
-        if ord < 1:
+        if ord < 2:  # |x| ** (ord - 1) or its slope is infinite at 0
             at_zero = ops.eq(x, 0)
             slope = ops.where(at_zero, 0.0, ops.sign(x) * ops.where(at_zero, 1.0, size) ** (ord - 1))
+        else:
+            slope = x if ord == 2 else x * size ** (ord - 2)
+        if ord < 1:
             return (slope * (g * y ** (1 - ord)),)
-        slope = x if ord == 2 else ops.sign(x) * size ** (ord - 1) if ord < 2 else x * size ** (ord - 2)
-        at_zero = ops.eq(y, 0)
-        length = ops.where(at_zero, 1.0, y)
-        return (slope * ops.where(at_zero, 0.0, g / (length if ord == 2 else length ** (ord - 1))),)
+        nothing = ops.eq(y, 0)
+        length = ops.where(nothing, 1.0, y)
+        return (slope * ops.where(nothing, 0.0, g / (length if ord == 2 else length ** (ord - 1))),)
 
     @staticmethod
     def batch(size: int, x: Tensor, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> Tensor:
@@ -92,11 +98,19 @@ class VectorNorm(Op):
 
 
 def vector_norm(
-    x: Tensor, ord: Number = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
+    x: Tensor,
+    ord: Number | str = 2,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """(sum |x| ** ord) ** (1 / ord) over all elements, or over `dim`; ord may be 0, inf, -inf and negative."""
-    if isinstance(ord, str) or not isinstance(ord, int | float):
-        raise DtypeError(f"linalg.vector_norm: ord must be a number, got {ord!r}; 'fro' and 'nuc' are norms of matrices")
+    if not isinstance(ord, int | float):
+        raise DtypeError(
+            f"linalg.vector_norm: ord must be a number, got {ord!r}; 'fro' and 'nuc' are norms of matrices"
+        )
     x = x if dtype is None else x.to(as_dtype(dtype))
     attrs = {"ord": float(ord), "dim": normalize_dims(dim, x.ndim, "linalg.vector_norm"), "keepdim": keepdim}
     return deliver(apply(VectorNorm, (x,), attrs), out)
@@ -105,7 +119,7 @@ def vector_norm(
 def matrix_norm(
     A: Tensor,
     ord: Number | str = "fro",
-    dim: tuple[int, int] = (-2, -1),
+    dim: int | Sequence[int] = (-2, -1),
     keepdim: bool = False,
     *,
     dtype: Any = None,
@@ -113,7 +127,9 @@ def matrix_norm(
 ) -> Tensor:
     """The norm of matrices: "fro", "nuc", or 1, 2, inf and their negatives."""
     if A.ndim < 2 or isinstance(dim, int) or len(dim) != 2:
-        raise ShapeError(f"linalg.matrix_norm: expected matrices and two dims, got shape {tuple(A.shape)} and dim {dim}")
+        raise ShapeError(
+            f"linalg.matrix_norm: expected matrices and two dims, got shape {tuple(A.shape)} and dim {dim}"
+        )
     A = A if dtype is None else A.to(as_dtype(dtype))
     if not A.dtype.is_floating_point:
         raise DtypeError(f"linalg.matrix_norm: expected a floating tensor, got {A.dtype}; use A.float() or pass dtype=")
@@ -124,8 +140,8 @@ def matrix_norm(
         return vector_norm(A, 2, (rows, columns), keepdim, out=out)
     if ord in (1, -1, math.inf, -math.inf):
         summed, compared = (rows, columns) if ord in (1, -1) else (columns, rows)
-        sums = vector_norm(A, 1, summed, keepdim=True)
-        result = (ops.amax if ord > 0 else ops.amin)(sums, compared, keepdim=True)  # type: ignore[operator] # a number
+        extreme = ops.amax if ord in (1, math.inf) else ops.amin
+        result = extreme(vector_norm(A, 1, summed, keepdim=True), compared, keepdim=True)
     elif ord in ("nuc", 2, -2):
         values = svdvals(A.movedim((rows, columns), (-2, -1)))
         reduced = values.sum(-1) if ord == "nuc" else (ops.amax if ord == 2 else ops.amin)(values, -1)
@@ -151,11 +167,12 @@ def linalg_norm(
     n_dims = A.ndim if dims is None else len(dims)
     if n_dims not in (1, 2):
         raise ShapeError(
-            f"linalg.norm: with ord, dim must name a vector's or a matrix's dimensions, got dim={dim} for {tuple(A.shape)}"
+            f"linalg.norm: with ord, dim must name the one or two dimensions of vectors or matrices, "
+            f"got dim={dim} for shape {tuple(A.shape)}"
         )
     if n_dims == 2:
-        return matrix_norm(A, ord, (-2, -1) if dims is None else dims, keepdim, dtype=dtype, out=out)  # type: ignore[arg-type]
-    return vector_norm(A, ord, dims, keepdim, dtype=dtype, out=out)  # type: ignore[arg-type] # it refuses texts
+        return matrix_norm(A, ord, (-2, -1) if dims is None else dims, keepdim, dtype=dtype, out=out)
+    return vector_norm(A, ord, dims, keepdim, dtype=dtype, out=out)
 
 
 @method
@@ -169,7 +186,9 @@ def norm(
 ) -> Tensor:
     """The p-norm of all elements, or over `dim`; "nuc" is the nuclear norm of a matrix. `linalg.norm` says more."""
     if p == "nuc":
-        return matrix_norm(input, "nuc", tuple(range(input.ndim)) if dim is None else dim, keepdim, dtype=dtype, out=out)  # type: ignore[arg-type]
+        return matrix_norm(
+            input, "nuc", tuple(range(input.ndim)) if dim is None else dim, keepdim, dtype=dtype, out=out
+        )
     if isinstance(p, str) and p != "fro":
         raise ShapeError(f"norm: p must be a number, 'fro' or 'nuc', got {p!r}")
     return vector_norm(input, 2 if p is None or isinstance(p, str) else p, dim, keepdim, dtype=dtype, out=out)
@@ -181,7 +200,7 @@ def frobenius_norm(input: Tensor, dim: Dims = None, keepdim: bool = False, *, ou
 
 
 def nuclear_norm(
-    input: Tensor, dim: tuple[int, int] = (-2, -1), keepdim: bool = False, *, out: Tensor | None = None
+    input: Tensor, dim: int | Sequence[int] = (-2, -1), keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
     """The sum of the singular values."""
     return matrix_norm(input, "nuc", dim, keepdim, out=out)
@@ -196,11 +215,14 @@ def cond(A: Tensor, p: Number | str | None = None, *, out: Tensor | None = None)
         largest, smallest = values.select(-1, 0), values.select(-1, values.shape[-1] - 1)
         return deliver(smallest / largest if p == -2 else largest / smallest, out)
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
-        raise ShapeError(f"linalg.cond: order {p} needs square matrices, got {tuple(A.shape)}; leave p out for the 2-norm's")
+        raise ShapeError(
+            f"linalg.cond: order {p} needs square matrices, got {tuple(A.shape)}; leave p out for the 2-norm's"
+        )
     if A.numel() == 0:
         return deliver(ops.zeros(A.shape[:-2], dtype=A.dtype), out)
     inverse, info = inv_ex(A)
-    product = matrix_norm(A, p) * matrix_norm(inverse, p)  # type: ignore[arg-type] # not None here
+    assert p is not None
+    product = matrix_norm(A, p) * matrix_norm(inverse, p)
     return deliver(ops.where(ops.ne(info, 0), math.inf, product), out)
 
 
@@ -289,7 +311,9 @@ def cov(
 ) -> Tensor:
     """The covariance of the variables in the rows; `fweights` says how often, `aweights` how much a column counts."""
     if input.ndim > 2:
-        raise ShapeError(f"cov: expected at most 2 dimensions (variables, observations), got shape {tuple(input.shape)}")
+        raise ShapeError(
+            f"cov: expected at most 2 dimensions (variables, observations), got shape {tuple(input.shape)}"
+        )
     if input.dtype is bool_:
         raise DtypeError("cov: expected numbers, got a bool tensor; use x.float()")
     rows = input if input.ndim == 2 else input.reshape(1, input.numel())
@@ -314,7 +338,9 @@ def _check_weights(name: str, weights: Tensor | None, n_observations: int, *, fl
     if weights is None:
         return
     if weights.ndim > 1 or weights.numel() != n_observations:
-        raise ShapeError(f"cov: {name} must have one number per observation ({n_observations}), got {tuple(weights.shape)}")
+        raise ShapeError(
+            f"cov: {name} must have one number per observation ({n_observations}), got {tuple(weights.shape)}"
+        )
     if weights.dtype.is_floating_point is not floating:
         raise DtypeError(f"cov: {name} must be {'floating' if floating else 'integers'}, got {weights.dtype}")
 

@@ -1,14 +1,13 @@
-"""Pooling: the largest, the mean or a norm of each window.
+"""Pooling: the largest, the mean or a norm of each window, for one to three spatial dimensions.
 
-The primitive is `MaxPool`. Averages are convolutions with a kernel of ones; windows of unequal size (adaptive averages)
-are weighted taps; windows at irregular places (adaptive and fractional maxima) are gathered first. Dimensions before the
-spatial ones are carried along, so a batch is optional everywhere.
+Averages are convolutions with a kernel of ones; windows of unequal size (adaptive averages) are weighted taps; maxima
+are the primitive of `maxima.py`, those at irregular places (adaptive, fractional) gathered first.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,12 @@ import numpy as np
 from .. import ops
 from .._tensor import Tensor, apply
 from ..errors import DtypeError, ShapeError
-from ..op import Op, Rng, Sample
 from ..storage import Array
-from ..types import TensorType, bool_, float32, int64
+from ..types import bool_, float32, int64
 from .conv import convolve
+from .maxima import MaxPool, Pooled, adaptive_windows, combined, fractional_starts, max_over, scatter_back
 from .taps import weighted_taps
-from .windows import Ints, as_ints, dilated_size, padded, places
+from .windows import Ints, as_ints, dilated_size
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -63,107 +62,6 @@ FUNCTIONAL = [
     "max_unpool3d",
 ]
 
-Pooled = tuple[Tensor, Tensor]
-
-
-class MaxPool(Op):
-    """The largest element of each window, and its place in the flattened spatial dimensions; of equal ones the first."""
-
-    family = "reduction"
-    quiet = True
-    saves = ("y",)
-
-    @staticmethod
-    def infer(
-        x: TensorType,
-        *,
-        kernel: tuple[int, ...],
-        stride: tuple[int, ...],
-        padding: tuple[int, ...],
-        dilation: tuple[int, ...],
-        counts: tuple[int, ...],
-    ) -> tuple[TensorType, TensorType]:
-        shape = (*x.shape[: x.ndim - len(kernel)], *counts)
-        return TensorType(shape, x.dtype), TensorType(shape, int64)
-
-    @staticmethod
-    def numpy(
-        x: Array,
-        *,
-        kernel: tuple[int, ...],
-        stride: tuple[int, ...],
-        padding: tuple[int, ...],
-        dilation: tuple[int, ...],
-        counts: tuple[int, ...],
-    ) -> tuple[Array, Array]:
-        sizes = x.shape[x.ndim - len(kernel) :]
-        shape = (*x.shape[: x.ndim - len(kernel)], *counts)
-        ends = [(n - 1) * s + dilated_size(k, d) for n, s, k, d in zip(counts, stride, kernel, dilation, strict=True)]
-        pads = tuple((p, max(0, end - size - p)) for p, end, size in zip(padding, ends, sizes, strict=True))
-        wide = padded(x, pads, _smallest(x.dtype))
-        selections = list(places(kernel, stride, dilation, counts))
-        values = wide[selections[0][1]].copy()
-        for _, selected in selections[1:]:
-            np.maximum(values, wide[selected], out=values)
-        indices = np.zeros(shape, np.int64)
-        positions = [
-            _flat_positions(k, sizes, stride, padding, dilation, counts) for k, _ in selections
-        ]  # fmt: skip
-        for (_, selected), position in zip(reversed(selections), reversed(positions), strict=True):
-            np.copyto(indices, position, where=wide[selected] == values)
-        if values.dtype.kind not in "iu" and np.isnan(values).any():
-            for (_, selected), position in zip(selections, positions, strict=True):
-                np.copyto(indices, position, where=np.isnan(wide[selected]))
-        return values, indices
-
-    @staticmethod
-    def vjp(g: Any, y: Any, x: Any, *, kernel: tuple[int, ...], **attrs: Any) -> tuple[Any, ...]:
-        return (scatter_back(g[0], y[1], x.shape, len(kernel)),)
-
-    @staticmethod
-    def batch(size: int, x: Tensor, **attrs: Any) -> Pooled:
-        return apply(MaxPool, (x,), attrs)
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        def draw(*shape: int) -> Array:
-            return rng.permutation(math.prod(shape)).reshape(shape) * 0.1  # no two so close that a difference crosses them
-
-        yield Sample(draw(2, 3, 7), kernel=(3,), stride=(2,), padding=(1,), dilation=(1,), counts=(4,))
-        yield Sample(draw(2, 5, 6), kernel=(2, 3), stride=(1, 2), padding=(0, 1), dilation=(2, 1), counts=(3, 3))
-        yield Sample(draw(1, 2, 4, 4, 4), kernel=(2, 2, 2), stride=(2, 2, 2), padding=(0,) * 3, dilation=(1,) * 3, counts=(2,) * 3)
-        yield Sample(np.empty((0, 2, 4)), kernel=(2,), stride=(2,), padding=(0,), dilation=(1,), counts=(2,))
-
-
-def _smallest(d: np.dtype[Any]) -> Any:
-    """What padding counts as: never larger than any element."""
-    return np.iinfo(d).min if d.kind in "iu" else -math.inf
-
-
-def _flat_positions(
-    k: tuple[int, ...],
-    sizes: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    counts: tuple[int, ...],
-) -> Array:
-    """Where the k-th element of each window lies in the flattened input; padding counts as the nearest element."""
-    flat = np.zeros((1,) * len(k), np.int64)
-    for axis, (i, size, s, p, d, n) in enumerate(zip(k, sizes, stride, padding, dilation, counts, strict=True)):
-        position = np.clip(np.arange(n) * s + (i * d - p), 0, size - 1)
-        flat = flat * size + position.reshape(-1, *(1,) * (len(k) - axis - 1))
-    return flat
-
-
-def scatter_back(g: Tensor, indices: Tensor, shape: tuple[int, ...], n: int) -> Tensor:
-    """Zeros of `shape`, to which g is added at the flat spatial places that `indices` names."""
-    lead = tuple(shape[: len(shape) - n])
-    n_windows = math.prod(indices.shape[len(lead) :])
-    zeros = ops.zeros((*lead, math.prod(shape[len(lead) :])), dtype=g.dtype)
-    flat = (*lead, n_windows)
-    return ops.scatter_add(zeros, -1, indices.reshape(flat), g.reshape(flat)).reshape(shape)
-
 
 # ---- shared by the functions
 
@@ -196,7 +94,9 @@ def _window_counts(
     for size, k, s, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True):
         span = dilated_size(k, d)
         if 2 * p > span:
-            raise ShapeError(f"{op}: padding {padding} is more than half of the window's span, kernel {kernel} dilation {dilation}")
+            raise ShapeError(
+                f"{op}: padding {padding} is more than half of the window's span, kernel {kernel} dilation {dilation}"
+            )
         room = size + 2 * p - span
         count = (room + s - 1 if ceil_mode else room) // s + 1
         if ceil_mode and (count - 1) * s >= size + p:
@@ -289,30 +189,8 @@ def max_pool2d_with_indices_backward(
     indices: Tensor,
 ) -> Tensor:
     """The gradient of max_pool2d's input, from that of its result and the indices it returned."""
-    return scatter_back(grad_output, indices, tuple(self.shape), 2)
-
-
-def _max_over(x: Tensor, n: int, positions: Array) -> Pooled:
-    """The largest of the elements at flat spatial `positions` (*lead or none, *counts, places), and where it was."""
-    lead = tuple(x.shape[: x.ndim - n])
-    counts, n_places = positions.shape[-n - 1 : -1], positions.shape[-1]
-    places_ = ops.from_numpy(np.broadcast_to(positions, (*lead, *counts, n_places)).reshape(*lead, -1))
-    seen = ops.gather(x.reshape(*lead, math.prod(x.shape[len(lead) :])), -1, places_).reshape(*lead, *counts, n_places)
-    values, which = ops.max(seen, -1)
-    indices = ops.gather(places_.reshape(seen.shape), -1, which.unsqueeze(-1)).squeeze(-1)
-    return values, indices
-
-
-def _combined(tables: Sequence[Array], sizes: Sequence[int]) -> Array:
-    """Positions along each dimension, (*lead, count, places) each, as flat positions (*lead, *counts, all places)."""
-    n = len(tables)
-    lead = tables[0].ndim - 2
-    flat: Any = 0
-    for axis, (table, size) in enumerate(zip(tables, sizes, strict=True)):
-        shape = [*table.shape[:lead], *(1,) * (2 * n)]
-        shape[lead + axis], shape[lead + n + axis] = table.shape[-2:]
-        flat = flat * size + table.reshape(shape)
-    return flat.reshape(*flat.shape[: lead + n], -1)
+    # It is locally constant in `self`, yet part of the graph, as PyTorch has it.
+    return scatter_back(grad_output, indices, tuple(self.shape), 2) + ops.zero(self)
 
 
 def _adaptive_sizes(op: str, output_size: Any, sizes: tuple[int, ...]) -> tuple[int, ...]:
@@ -322,14 +200,9 @@ def _adaptive_sizes(op: str, output_size: Any, sizes: tuple[int, ...]) -> tuple[
         wanted *= len(sizes)
     if len(wanted) != len(sizes):
         raise ShapeError(f"{op}: output_size must be one int or {len(sizes)}, got {output_size!r}")
-    return as_ints([s if w is None else w for w, s in zip(wanted, sizes, strict=True)], len(sizes), op, "output_size", 0)
-
-
-def _adaptive_windows(size: int, count: int) -> tuple[Array, Array]:
-    """Where each of `count` windows that cover `size` starts and how many elements it has."""
-    i = np.arange(count)
-    starts = i * size // max(count, 1)
-    return starts, -(-(i + 1) * size // max(count, 1)) - starts
+    return as_ints(
+        [s if w is None else w for w, s in zip(wanted, sizes, strict=True)], len(sizes), op, "output_size", 0
+    )
 
 
 def _adaptive_max_pool(op: str, n: int, x: Tensor, output_size: Any) -> Pooled:
@@ -340,11 +213,11 @@ def _adaptive_max_pool(op: str, n: int, x: Tensor, output_size: Any) -> Pooled:
         return _max_pool(op, n, x, kernel, kernel, 0, 1, False)
     tables = []
     for size, count in zip(sizes, counts, strict=True):
-        starts, lengths = _adaptive_windows(size, count)
+        starts, lengths = adaptive_windows(size, count)
         # Shorter windows repeat their last element, which changes no maximum.
         offsets = np.minimum(np.arange(lengths.max(initial=1)), lengths[:, None] - 1)
         tables.append(starts[:, None] + offsets)
-    return _max_over(x, n, _combined(tables, sizes))
+    return max_over(x, n, combined(tables, sizes))
 
 
 def _adaptive_max_pooler(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -358,7 +231,9 @@ def _adaptive_max_pooler(n: int) -> tuple[Callable[..., Any], Callable[..., Any]
         return pooled if return_indices else pooled[0]
 
     text = "The largest elements of windows that cover the input evenly, as many as output_size says"
-    return _named(pool, op, f"{text}; None keeps a size."), _named(with_indices, f"{op}_with_indices", f"{text}, and where they lie.")
+    return _named(pool, op, f"{text}; None keeps a size."), _named(
+        with_indices, f"{op}_with_indices", f"{text}, and where they lie."
+    )
 
 
 adaptive_max_pool1d, adaptive_max_pool1d_with_indices = _adaptive_max_pooler(1)
@@ -381,32 +256,25 @@ def _fractional_max_pool(
     counts = as_ints(output_size, n, op, "output_size")
     for size, k, count in zip(sizes, kernel, counts, strict=True):
         if count + k - 1 > size:
-            raise ShapeError(f"{op}: {count} windows of {k} do not fit into size {size}, which must be at least {count + k - 1}")
+            raise ShapeError(
+                f"{op}: {count} windows of {k} do not fit into size {size}, which must be at least {count + k - 1}"
+            )
     lead = tuple(x.shape[: x.ndim - n])
     n_batch = lead[0] if len(lead) == 2 else 1
     if random_samples is None:
         random_samples = ops.rand(n_batch, lead[-1], n, dtype=x.dtype)
     elif tuple(random_samples.shape) != (n_batch, lead[-1], n):
-        raise ShapeError(f"{op}: expected _random_samples of shape {(n_batch, lead[-1], n)}, got {tuple(random_samples.shape)}")
+        raise ShapeError(
+            f"{op}: expected _random_samples of shape {(n_batch, lead[-1], n)}, got {tuple(random_samples.shape)}"
+        )
     draws = random_samples.detach().numpy().reshape(*lead, n)
     # PyTorch draws the width first in two dimensions, and the depth first in three.
     order = (1, 0) if n == 2 else tuple(range(n))
     tables = [
-        _fractional_starts(draws[..., axis], size, k, count)[..., None] + np.arange(k)
+        fractional_starts(draws[..., axis], size, k, count)[..., None] + np.arange(k)
         for axis, size, k, count in zip(order, sizes, kernel, counts, strict=True)
     ]
-    return _max_over(x, n, _combined(tables, sizes))
-
-
-def _fractional_starts(draw: Array, size: int, kernel: int, count: int) -> Array:
-    """Starts of `count` windows with steps of two neighbouring sizes in an order that `draw` decides; the last ends at the end."""
-    starts = np.full((*draw.shape, count), size - kernel, np.int64)
-    if count > 1:
-        step = draw.dtype.type(size - kernel) / draw.dtype.type(count - 1)
-        i = np.arange(count - 1).astype(draw.dtype)
-        u = draw[..., None]
-        starts[..., :-1] = ((i + u) * step).astype(np.int64) - (u * step).astype(np.int64)
-    return starts
+    return max_over(x, n, combined(tables, sizes))
 
 
 def _fractional_max_pooler(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -433,7 +301,7 @@ def _fractional_max_pooler(n: int) -> tuple[Callable[..., Any], Callable[..., An
         pooled = _fractional_max_pool(op, n, input, kernel_size, output_size, output_ratio, _random_samples)
         return pooled if return_indices else pooled[0]
 
-    text = "The largest elements of windows whose steps are drawn at random, so that sizes can shrink by fractions (Graham 2014)"
+    text = "The largest elements of windows whose steps are drawn at random, to shrink by fractions (Graham 2014)"
     return _named(pool, op, f"{text}."), _named(with_indices, f"{op}_with_indices", f"{text}, and where they lie.")
 
 
@@ -469,21 +337,36 @@ def _max_unpool(
 
 
 def max_unpool1d(
-    input: Tensor, indices: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, output_size: Any = None
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    output_size: Any = None,
 ) -> Tensor:
     """Zeros, with each element put back where max_pool1d found it."""
     return _max_unpool("max_unpool1d", 1, input, indices, kernel_size, stride, padding, output_size)
 
 
 def max_unpool2d(
-    input: Tensor, indices: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, output_size: Any = None
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    output_size: Any = None,
 ) -> Tensor:
     """Zeros, with each element put back where max_pool2d found it."""
     return _max_unpool("max_unpool2d", 2, input, indices, kernel_size, stride, padding, output_size)
 
 
 def max_unpool3d(
-    input: Tensor, indices: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, output_size: Any = None
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    output_size: Any = None,
 ) -> Tensor:
     """Zeros, with each element put back where max_pool3d found it."""
     return _max_unpool("max_unpool3d", 3, input, indices, kernel_size, stride, padding, output_size)
@@ -518,7 +401,7 @@ def _avg_pool(
     both = tuple((p, end - size - p) for p, end, size in zip(pads, ends, sizes, strict=True))
     ones = ops.ones((1, 1, *kernel), dtype=x.dtype)
     total = convolve(x.reshape(math.prod(lead), 1, *sizes), ones, stride=steps, padding=both).reshape(*lead, *counts)
-    divisor = divisor_override or _divisors(sizes, kernel, steps, pads, counts, count_include_pad)
+    divisor: Any = divisor_override or _divisors(sizes, kernel, steps, pads, counts, count_include_pad)
     if isinstance(divisor, np.ndarray):
         divisor = ops.from_numpy(divisor).to(x.dtype)
     return total / divisor if x.dtype.is_floating_point else ops.div(total, divisor, rounding_mode="trunc")
@@ -565,7 +448,9 @@ def avg_pool2d(
     divisor_override: int | None = None,
 ) -> Tensor:
     """The mean of each window. input: (batch, channel, height, width)."""
-    return _avg_pool("avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return _avg_pool(
+        "avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
 
 
 def avg_pool3d(
@@ -578,7 +463,9 @@ def avg_pool3d(
     divisor_override: int | None = None,
 ) -> Tensor:
     """The mean of each window. input: (batch, channel, depth, height, width)."""
-    return _avg_pool("avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return _avg_pool(
+        "avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
 
 
 def _adaptive_avg_pool(op: str, n: int, x: Tensor, output_size: Any) -> Tensor:
@@ -587,7 +474,7 @@ def _adaptive_avg_pool(op: str, n: int, x: Tensor, output_size: Any) -> Tensor:
     if not x.dtype.is_floating_point:
         raise DtypeError(f"{op}: the mean of {x.dtype} is not an integer; use x.float()")
     for dim, (size, count) in enumerate(zip(sizes, counts, strict=True), x.ndim - n):
-        starts, lengths = _adaptive_windows(size, count)
+        starts, lengths = adaptive_windows(size, count)
         offsets = np.arange(lengths.max(initial=1))
         positions = np.minimum(starts[:, None] + offsets, size - 1)
         weights = np.where(offsets < lengths[:, None], 1 / np.maximum(lengths, 1)[:, None], 0.0)

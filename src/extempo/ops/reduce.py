@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from .._tensor import Tensor, apply
 from ..errors import DtypeError, ShapeError
 from ..op import Op, Reduction, Refuse, Rng, Sample
 from ..storage import Array
-from ..types import TensorType, as_dtype, bool_, count, dtype, int64, normalize_dim, normalize_dims, uint8
+from ..types import InputType, TensorType, as_dtype, bool_, count, dtype, int64, normalize_dim, normalize_dims, uint8
 
 __all__ = [
     "all",
@@ -75,7 +75,7 @@ def samples_reduction(rng: Rng) -> Iterator[Sample]:
 
 
 def wide(x: Array) -> Any:
-    """The dtype to add up in, None for the array's own."""
+    """The dtype to compute in: float32 for half precision, None for the array's own."""
     return np.float32 if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else None
 
 
@@ -191,54 +191,57 @@ class Choice(Reduction, abstract=True):
 class Amax(Choice):
     """The largest element over dimensions."""
 
-    numpy = staticmethod(lambda x, *, dim, keepdim: np.max(x, axis=dim, keepdims=keepdim))
+    numpy = staticmethod(lambda x, *, dim, keepdim: np.max(np.asarray(x, wide(x)), axis=dim, keepdims=keepdim))
 
 
 class Amin(Choice):
     """The smallest element over dimensions."""
 
-    numpy = staticmethod(lambda x, *, dim, keepdim: np.min(x, axis=dim, keepdims=keepdim))
+    numpy = staticmethod(lambda x, *, dim, keepdim: np.min(np.asarray(x, wide(x)), axis=dim, keepdims=keepdim))
 
 
 class Place(Reduction, abstract=True):
-    """Where along one dimension the chosen element is; `dim` is empty for a 0-dim tensor."""
+    """Where along one dimension the chosen element is; `dim` is empty for a 0-dim tensor.
 
+    A member says how to `search`: (array, *numbers, dimension) -> indices, with that dimension kept as 1.
+    """
+
+    search: ClassVar[Any]
     vjp = Refuse("an index is piecewise constant")
     saves = ("",)
     quiet = True
 
     @classmethod
-    def infer(cls, x: TensorType, *, dim: tuple[int, ...], keepdim: bool) -> TensorType:
+    def infer(cls, x: TensorType, *numbers: InputType, dim: tuple[int, ...], keepdim: bool) -> TensorType:
         check_not_empty(cls.name, x, dim)
         return TensorType(reduced_shape(x.shape, dim, keepdim), int64)
+
+    @classmethod
+    def numpy(cls, x: Array, *numbers: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
+        if not dim:
+            return np.zeros(x.shape, np.int64)
+        found = cls.search(np.asarray(x, wide(x)), *numbers, dim[0])
+        return found if keepdim else found.squeeze(dim[0])
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2, 3, 4)), dim=(1,), keepdim=True)
         yield Sample(rng.normal(size=(4, 3)).T, dim=(0,), keepdim=False)
+        yield Sample(rng.integers(0, 3, size=(6,)), dim=(0,), keepdim=False)
         yield Sample(rng.normal(size=()), dim=(), keepdim=False)
         yield Sample(np.empty((0, 3)), dim=(1,), keepdim=False)
-
-
-def _place_kernel(find: Any) -> Any:
-    def kernel(x: Array, *, dim: tuple[int, ...], keepdim: bool) -> Any:
-        if not dim:
-            return np.zeros((), np.int64)
-        return find(np.asarray(x, wide(x)), axis=dim[0], keepdims=keepdim)
-
-    return staticmethod(kernel)
 
 
 class Argmax(Place):
     """Where the largest element is: the first of equal ones, or the first NaN."""
 
-    numpy = _place_kernel(np.argmax)
+    search = staticmethod(lambda x, dim: np.argmax(x, axis=dim, keepdims=True))
 
 
 class Argmin(Place):
     """Where the smallest element is: the first of equal ones, or the first NaN."""
 
-    numpy = _place_kernel(np.argmin)
+    search = staticmethod(lambda x, dim: np.argmin(x, axis=dim, keepdims=True))
 
 
 class _Truth(Reduction, abstract=True):
@@ -296,7 +299,12 @@ def sum(
 
 @method
 def prod(
-    input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
+    input: Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: dtype | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """The product of all elements, or along one dimension."""
     return _reduce(Prod, input, dim, keepdim, out, dtype)
@@ -358,30 +366,42 @@ def chosen(op: type[Place], input: Tensor, dim: int, keepdim: bool, out: Any, *n
     return deliver_both(values, indices, out)
 
 
-def _extreme(name: str, whole: Any, place: type[Place], pairwise: Any, input: Tensor, dim: Any, keepdim: bool, other: Any, out: Any) -> Any:
+def _extreme(
+    name: str,
+    whole: Any,
+    place: type[Place],
+    pairwise: Any,
+    input: Tensor,
+    dim: Any,
+    keepdim: bool,
+    other: Any,
+    out: Any,
+) -> Any:
     if isinstance(dim, Tensor) or other is not None:
         return pairwise(input, dim if other is None else other, out=out)
     if dim is not None:
         return chosen(place, input, dim, keepdim, out)
     if not input.numel():
-        raise ShapeError(f"{name}: a tensor of shape {tuple(input.shape)} has no {name}; test x.numel() first, or give dim=")
+        raise ShapeError(
+            f"{name}: a tensor of shape {tuple(input.shape)} has no {name}; test x.numel() first, or give dim="
+        )
     return whole(input, out=out)
 
 
 @method
 def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None) -> Any:
-    """The largest element; along `dim` with its index (`.values`, `.indices`); of two tensors, the larger of each pair.
+    """The largest element; along `dim` with its index (`.values`, `.indices`); of two tensors, the larger of each.
 
-    Of equal elements, the index and the gradient belong to the first along `dim`; without `dim` they share the gradient.
+    Of equal elements along `dim` the first gets index and gradient; without `dim` all share the gradient.
     """
     return _extreme("max", amax, Argmax, ops.maximum, input, dim, keepdim, other, out)
 
 
 @method
 def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None) -> Any:
-    """The smallest element; along `dim` with its index (`.values`, `.indices`); of two tensors, the smaller of each pair.
+    """The smallest element; along `dim` with its index (`.values`, `.indices`); of two tensors, the smaller of each.
 
-    Of equal elements, the index and the gradient belong to the first along `dim`; without `dim` they share the gradient.
+    Of equal elements along `dim` the first gets index and gradient; without `dim` all share the gradient.
     """
     return _extreme("min", amin, Argmin, ops.minimum, input, dim, keepdim, other, out)
 

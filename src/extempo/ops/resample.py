@@ -161,7 +161,9 @@ def _target(
         raise ShapeError("interpolate: give size or scale_factor, one of both")
     if size is not None:
         if recompute:
-            raise ShapeError("interpolate: recompute_scale_factor means nothing with an explicit size; drop one of them")
+            raise ShapeError(
+                "interpolate: recompute_scale_factor means nothing with an explicit size; drop one of them"
+            )
         return as_ints(size, n, "interpolate", "size"), (None,) * n
     factors = tuple(scale_factor) if hasattr(scale_factor, "__iter__") else (scale_factor,) * n
     if len(factors) != n:
@@ -188,15 +190,18 @@ def interpolate(
     """
     if input.ndim not in (3, 4, 5):
         raise ShapeError(
-            f"interpolate: expected (batch, channel, *spatial) with 1 to 3 spatial dimensions, got shape {tuple(input.shape)}; "
-            "for one image use x.unsqueeze(0)"
+            "interpolate: expected (batch, channel, *spatial) with 1 to 3 spatial dimensions, "
+            f"got shape {tuple(input.shape)}; for one image use x.unsqueeze(0)"
         )
     if mode not in _MODES and mode not in ("nearest", "nearest-exact", "area"):
-        raise UnsupportedError(f"interpolate: mode must be nearest, nearest-exact, area or {', '.join(_MODES)}, got {mode!r}")
+        raise UnsupportedError(
+            f"interpolate: mode must be nearest, nearest-exact, area or {', '.join(_MODES)}, got {mode!r}"
+        )
     if _MODES.get(mode, input.ndim) != input.ndim:
         fitting = [m for m, ndim in _MODES.items() if ndim == input.ndim]
         raise ShapeError(
-            f"interpolate: mode {mode!r} needs {_MODES[mode]} dimensions, got shape {tuple(input.shape)}; did you mean {fitting[0]!r}?"
+            f"interpolate: mode {mode!r} needs {_MODES[mode]} dimensions, got shape {tuple(input.shape)}; "
+            f"did you mean {fitting[0]!r}?"
         )
     if align_corners is not None and mode not in _MODES:
         raise ShapeError(f"interpolate: align_corners has no meaning in mode {mode!r}; leave it out")
@@ -204,7 +209,7 @@ def interpolate(
         raise UnsupportedError(f"interpolate: antialias works with {', '.join(_FILTERS)} on images, got {mode!r}")
     if mode == "lanczos" and (align_corners or not antialias):
         raise UnsupportedError("interpolate: mode 'lanczos' needs antialias=True and align_corners=False")
-    target, factors = _target(input, size, scale_factor, recompute_scale_factor or mode == "area")
+    target, factors = _target(input, size, scale_factor, recompute_scale_factor)
     if mode == "area":
         return _AREA[input.ndim](input, target)
     return _resized(input, target, factors, mode, bool(align_corners), antialias)
@@ -219,7 +224,9 @@ def _resized(
     antialias: bool = False,
 ) -> Tensor:
     if 0 in x.shape[1:]:
-        raise ShapeError(f"interpolate: shape {tuple(x.shape)} has no elements to interpolate; only the batch may be empty")
+        raise ShapeError(
+            f"interpolate: shape {tuple(x.shape)} has no elements to interpolate; only the batch may be empty"
+        )
     if not x.dtype.is_floating_point and not mode.startswith("nearest"):
         if x.dtype is not uint8:
             raise DtypeError(f"interpolate: mode {mode!r} needs floating or uint8 images, got {x.dtype}; use x.float()")
@@ -255,7 +262,7 @@ def upsample_bilinear(
     return interpolate(input, size, scale_factor, "bilinear", True)
 
 
-def upsample_bilinear2d_aa(
+def _upsample_bilinear2d_aa(
     input: Tensor,
     output_size: Sequence[int] | None,
     align_corners: bool,
@@ -268,7 +275,7 @@ def upsample_bilinear2d_aa(
     if output_size is None:
         target, factors = _target(input, None, scale_factors, None)
     else:
-        target, factors = as_ints(output_size, 2, "upsample_bilinear2d_aa", "output_size"), (scales_h, scales_w)
+        target, factors = as_ints(output_size, 2, "_upsample_bilinear2d_aa", "output_size"), (scales_h, scales_w)
     return _resized(input, target, factors, "bilinear", align_corners, antialias=True)
 
 
@@ -287,24 +294,31 @@ def grid_sample(
     """
     if mode not in _SAMPLING or padding_mode not in _PADDING:
         raise UnsupportedError(
-            f"grid_sample: mode must be one of {_SAMPLING} and padding_mode of {_PADDING}, got {mode!r} and {padding_mode!r}"
+            f"grid_sample: mode must be one of {_SAMPLING} and padding_mode of {_PADDING}, "
+            f"got {mode!r} and {padding_mode!r}"
         )
     if align_corners is None:
         warnings.warn("grid_sample: align_corners is not given and taken as False, as in PyTorch", stacklevel=2)
     return _sampled("grid_sample", input, grid, mode, padding_mode, bool(align_corners))
 
 
-def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
+def grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
     """grid_sample with its modes as numbers: bilinear, nearest, bicubic; zeros, border, reflection."""
     return _sampled("grid_sampler", input, grid, _SAMPLING[interpolation_mode], _PADDING[padding_mode], align_corners)
 
 
-def grid_sampler_2d(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
+def grid_sampler_2d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
     """grid_sampler of images."""
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
-def grid_sampler_3d(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
+def grid_sampler_3d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
     """grid_sampler of volumes."""
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
@@ -336,13 +350,15 @@ def _check_grid(op: str, x: Tensor, grid: Tensor, mode: str) -> None:
     n = x.ndim - 2
     if n not in (2, 3) or grid.ndim != x.ndim or grid.shape[-1] != n or grid.shape[0] != x.shape[0]:
         raise ShapeError(
-            f"{op}: expected input (batch, channel, *spatial) with 2 or 3 spatial dimensions and grid (batch, *out, 2 or 3), "
-            f"got {tuple(x.shape)} and {tuple(grid.shape)}"
+            f"{op}: expected input (batch, channel, *spatial) with 2 or 3 spatial dimensions and grid "
+            f"(batch, *out, 2 or 3), got {tuple(x.shape)} and {tuple(grid.shape)}"
         )
     if x.dtype is not grid.dtype:
         raise DtypeError(f"{op}: input is {x.dtype} but grid is {grid.dtype}; convert one with .to(...)")
     if 0 in x.shape[2:]:
-        raise ShapeError(f"{op}: input of shape {tuple(x.shape)} has no elements to look up; only the batch may be empty")
+        raise ShapeError(
+            f"{op}: input of shape {tuple(x.shape)} has no elements to look up; only the batch may be empty"
+        )
     if mode == "bicubic" and n != 2:
         raise UnsupportedError(f"{op}: mode 'bicubic' works on images, got shape {tuple(x.shape)}; use 'bilinear'")
 
@@ -467,12 +483,14 @@ class Patches(Op):
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
-        yield Sample(rng.normal(size=(2, 5, 6)), size=(5, 6), kernel=(2, 3), dilation=(2, 1), padding=(1, 0), stride=(1, 2))
+        yield Sample(
+            rng.normal(size=(2, 5, 6)), size=(5, 6), kernel=(2, 3), dilation=(2, 1), padding=(1, 0), stride=(1, 2)
+        )
         yield Sample(rng.normal(size=(2, 5)), size=(5,), kernel=(2,), dilation=(1,), padding=(0,), stride=(1,))
 
 
 class PatchSum(Op):
-    """The adjoint of Patches: each window added where it was taken from, (*lead, *kernel, *counts) -> (*lead, *size)."""
+    """The adjoint of Patches: each window added where it came from, (*lead, *kernel, *counts) -> (*lead, *size)."""
 
     family = "index"
     saves = ("",)
@@ -497,8 +515,8 @@ class PatchSum(Op):
         canvas = np.zeros((*lead, *(s + 2 * p for s, p in zip(size, padding, strict=True))), wide)
         for k, selected in places(kernel, stride, dilation, x.shape[x.ndim - n :]):
             canvas[selected] += x[(slice(None),) * len(lead) + k]
-        inner = canvas[(..., *(slice(p, p + s) for s, p in zip(size, padding, strict=True)))]
-        return np.array(inner, x.dtype, order="C")
+        inner: Any = (..., *(slice(p, p + s) for s, p in zip(size, padding, strict=True)))
+        return np.array(canvas[inner], x.dtype, order="C")
 
     @staticmethod
     def vjp(g: Tensor, y: Any, x: Any, **attrs: Any) -> tuple[Any, ...]:
@@ -539,7 +557,10 @@ def _patch_attrs(
         "stride": as_ints(stride, 2, op, "stride"),
     }
     if 0 in _patch_counts(**attrs):
-        raise ShapeError(f"{op}: no window fits: size {size}, kernel {attrs['kernel']}, dilation {attrs['dilation']}, padding {attrs['padding']}")
+        raise ShapeError(
+            f"{op}: no window fits: size {size}, kernel {attrs['kernel']}, dilation {attrs['dilation']}, "
+            f"padding {attrs['padding']}"
+        )
     return attrs
 
 
@@ -566,8 +587,8 @@ def fold(
         n_places = math.prod(kernel)
         if x.shape[1] % n_places or x.shape[2] != math.prod(counts):
             raise ShapeError(
-                f"fold: expected (batch, a multiple of {n_places}, {math.prod(counts)}) for size {size} and kernel {kernel}, "
-                f"got shape {tuple(x.shape)}"
+                f"fold: expected (batch, a multiple of {n_places}, {math.prod(counts)}) for size {size} and "
+                f"kernel {kernel}, got shape {tuple(x.shape)}"
             )
         return apply(PatchSum, (x.reshape(x.shape[0], x.shape[1] // n_places, *kernel, *counts),), attrs)
 

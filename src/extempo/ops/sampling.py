@@ -205,6 +205,36 @@ class Bernoulli(DrawOf):
         yield Sample(np.empty((0, 3)), 1, 2)
 
 
+class NormalOf(Op):
+    """Normal numbers with the means and standard deviations that tensors hold. Their gradient is 0, as in PyTorch."""
+
+    name = "normal"
+    family = "random"
+    quiet = True
+    saves = ("", "")
+    batch = DrawOf.batch
+
+    @staticmethod
+    def infer(mean: InputType, std: InputType, seed: InputType, draw: InputType) -> TensorType:
+        tensors = [x for x in (mean, std) if isinstance(x, TensorType)]
+        _require_floating(tensors[0].dtype, "normal")  # mean decides, where it is a tensor
+        return TensorType(broadcast_shapes(*(x.shape for x in tensors)), tensors[0].dtype)
+
+    @staticmethod
+    def numpy(mean: Any, std: Any, seed: int, draw: int) -> Array:
+        if not np.all(np.asarray(std) >= 0):
+            raise NumericalError("normal: std must not be negative; take its absolute value, or exp of its logarithm")
+        d = mean.dtype if isinstance(mean, np.ndarray) else std.dtype
+        drawn = philox.normal(seed, draw, np.broadcast_shapes(np.shape(mean), np.shape(std)), d)
+        return drawn * np.asarray(std, d) + np.asarray(mean, d)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, mean: Any, std: Any, seed: Any, draw: Any) -> tuple[Any, ...]:
+        return zero(g), zero(g), None, None
+
+    samples = Refuse("its gradient is 0 by PyTorch's definition, where finite differences are not")
+
+
 class Poisson(DrawOf):
     """Poisson counts of the rates that the tensor holds."""
 
@@ -240,7 +270,9 @@ class Multinomial(Op):
             raise NumericalError("multinomial: weights must be finite and not negative; use softmax on scores")
         if not rows.sum(axis=1).all():
             raise NumericalError("multinomial: the weights of a row are all 0; at least one must be positive")
-        return philox.multinomial(seed, draw, rows, n_samples, replacement=replacement).reshape(*x.shape[:-1], n_samples)
+        return philox.multinomial(seed, draw, rows, n_samples, replacement=replacement).reshape(
+            *x.shape[:-1], n_samples
+        )
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -261,23 +293,23 @@ def _require_floating(d: dtype, name: str) -> None:
 
 
 def rand(
-    *size: Any, generator: Generator | None = None, out: Tensor | None = None, **options: Unpack[NamedSize]
+    *shape: Any, generator: Generator | None = None, out: Tensor | None = None, **options: Unpack[NamedSize]
 ) -> Tensor:
     """Uniform random numbers from [0, 1)."""
-    shape = sizes("rand", size, options.pop("size", None))
+    wanted = sizes("rand", shape, options.pop("size", None))
     d = read_options("rand", options, None if out is None else out.dtype)
     _require_floating(d, "rand")
-    return finish(_drawn(RandomUniform, generator, shape, d, 0, 1), options, out)
+    return finish(_drawn(RandomUniform, generator, wanted, d, 0, 1), options, out)
 
 
 def randn(
-    *size: Any, generator: Generator | None = None, out: Tensor | None = None, **options: Unpack[NamedSize]
+    *shape: Any, generator: Generator | None = None, out: Tensor | None = None, **options: Unpack[NamedSize]
 ) -> Tensor:
     """Standard normal random numbers."""
-    shape = sizes("randn", size, options.pop("size", None))
+    wanted = sizes("randn", shape, options.pop("size", None))
     d = read_options("randn", options, None if out is None else out.dtype)
     _require_floating(d, "randn")
-    return finish(_drawn(RandomNormal, generator, shape, d), options, out)
+    return finish(_drawn(RandomNormal, generator, wanted, d), options, out)
 
 
 def randint(
@@ -307,7 +339,9 @@ def _integers(op: str, bounds: list[Any], shape: Shape, d: dtype, generator: Gen
     except AttributeError:
         raise DtypeError(f"{op}: low and high must be ints, got {low!r} and {high!r}") from None
     if low >= high:
-        raise ShapeError(f"{op}: there is no whole number from {low} up to below {high}; low must be less than high")
+        raise NumericalError(
+            f"{op}: there is no whole number from {low} up to below {high}; low must be less than high"
+        )
     smallest, largest = _whole_range(d)
     if low < smallest or high - 1 > largest:
         raise DtypeError(f"{op}: {d} holds whole numbers from {smallest} to {largest}, not all of [{low}, {high})")
@@ -400,26 +434,17 @@ def normal(
 
     No gradient flows to mean and std; `mean + std * ex.randn_like(mean)` has one.
     """
-    tensors = [x for x in (mean, std) if isinstance(x, Tensor)]
-    if size is not None:
-        if tensors:
-            raise DtypeError("normal: size goes with two numbers; the shape follows from the tensors mean and std")
-        shape, d = sizes("normal", (size,), None), read_options("normal", options)
-    elif not tensors:
+    if isinstance(mean, Tensor) or isinstance(std, Tensor):
+        if size is not None or options:
+            raise DtypeError("normal: shape and dtype follow from the tensors mean and std; leave size and options out")
+        return deliver(apply(NormalOf, (mean, std, *take_draw(generator))), out)
+    if size is None:
         raise DtypeError("normal: expected a tensor as mean or std, or size=(...) with two numbers")
-    else:
-        # The dtype of mean decides, where it is a tensor.
-        shape, d = broadcast_shapes(*(x._type.shape for x in tensors)), read_options("normal", options, tensors[0].dtype)
+    _require_std(std, "normal")
+    d = read_options("normal", options, None if out is None else out.dtype)
     _require_floating(d, "normal")
-    negative = std._values().min(initial=0) < 0 if isinstance(std, Tensor) else std < 0
-    if negative:
-        raise NumericalError(f"normal: std must not be negative, got {std if not isinstance(std, Tensor) else 'one that is'}")
-    location, scale = (x.detach().to(d) if isinstance(x, Tensor) else float(x) for x in (mean, std))
-    made = _drawn(RandomNormal, generator, shape, d) * scale + location
-    for x in tensors:
-        if x.requires_grad:
-            made = made + zero(x).to(d)
-    return finish(made, options, out)
+    drawn = _drawn(RandomNormal, generator, sizes("normal", (size,), None), d)
+    return finish(drawn * float(std) + float(mean), options, out)
 
 
 @method
@@ -497,13 +522,15 @@ def _fill(x: Tensor, op: type[Op], name: str, generator: Generator | None, *para
 
 
 @method
-def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Generator | None = None, **named: Any) -> Tensor:
+def uniform_(
+    self: Tensor, from_: float = 0, to: float = 1, *, generator: Generator | None = None, **named: Any
+) -> Tensor:
     """Fill with uniform random numbers from [from, to)."""
     low = named.pop("from", from_)  # a word that Python keeps for itself
     if named:
         raise DtypeError(f"uniform_: unknown arguments {', '.join(sorted(named))}")
     if not low <= to:
-        raise ShapeError(f"uniform_: expected from <= to, got from={low} and to={to}")
+        raise NumericalError(f"uniform_: expected from <= to, got from={low} and to={to}")
     return _overwrite(self, _fill(self, RandomUniform, "uniform_", generator, low, to), "uniform_")
 
 
@@ -516,7 +543,7 @@ def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Generat
 
 def _require_std(std: float, op: str) -> None:
     if not std >= 0:
-        raise ShapeError(f"{op}: std must not be negative, got {std}")
+        raise NumericalError(f"{op}: std must not be negative, got {std}")
 
 
 @method
@@ -530,7 +557,7 @@ def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Gen
 def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with exponential random numbers of rate `lambd`."""
     if not lambd > 0:
-        raise ShapeError(f"exponential_: the rate must be positive, got lambd={lambd}")
+        raise NumericalError(f"exponential_: the rate must be positive, got lambd={lambd}")
     return _overwrite(self, _fill(self, RandomExponential, "exponential_", generator) / lambd, "exponential_")
 
 
@@ -538,7 +565,7 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None 
 def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with Cauchy random numbers."""
     if not sigma > 0:
-        raise ShapeError(f"cauchy_: sigma must be positive, got {sigma}")
+        raise NumericalError(f"cauchy_: sigma must be positive, got {sigma}")
     return _overwrite(self, _fill(self, RandomCauchy, "cauchy_", generator) * sigma + median, "cauchy_")
 
 
@@ -546,7 +573,7 @@ def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Gen
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """Fill with how many trials of probability `p` it takes up to the first success."""
     if not 0 < p < 1:
-        raise ShapeError(f"geometric_: the probability must lie between 0 and 1, got {p}")
+        raise NumericalError(f"geometric_: the probability must lie between 0 and 1, got {p}")
     drawn = _drawn(RandomGeometric, generator, self._type.shape, self._type.dtype, p)
     return _overwrite(self, drawn, "geometric_")
 

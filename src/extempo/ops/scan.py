@@ -29,10 +29,6 @@ class _Scan(Op, abstract=True):
 
     family = "scan"
 
-    @staticmethod
-    def infer(x: TensorType, *, dim: int, **attrs: Any) -> TensorType:
-        return TensorType(x.shape, x.dtype if x.dtype.is_floating_point else int64)
-
     @classmethod
     def batch(cls, size: int, *inputs: Any, dim: int, **attrs: Any) -> Any:
         return apply(cls, inputs, {"dim": dim + 1, **attrs})
@@ -45,21 +41,30 @@ def _direction(dim: int, reverse: bool) -> tuple[slice, ...]:
 
 def _accumulate(ufunc: np.ufunc, x: Array, dim: int, reverse: bool) -> Array:
     way = _direction(dim, reverse)
-    return ufunc.accumulate(x[way], axis=dim, dtype=sum_dtype(x))[way]
+    out = np.empty(x.shape, sum_dtype(x) or x.dtype)
+    ufunc.accumulate(x[way], axis=dim, dtype=out.dtype, out=out[way])
+    return out
 
 
-def _samples_both_ways(rng: Rng) -> Iterator[Sample]:
-    yield Sample(rng.normal(size=(3, 4)), dim=1, reverse=False)
-    yield Sample(rng.normal(size=(2, 3, 4)), dim=1, reverse=True)
-    yield Sample(np.array([2.0, 0.0, 3.0, 0.0, 4.0]), dim=0, reverse=False)
-    yield Sample(np.empty((2, 0)), dim=1, reverse=False)
+class _Total(_Scan, abstract=True):
+    """A running sum or product: integers and bools give int64."""
+
+    @staticmethod
+    def infer(x: TensorType, *, dim: int, reverse: bool) -> TensorType:
+        return TensorType(x.shape, x.dtype if x.dtype.is_floating_point else int64)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(3, 4)), dim=1, reverse=False)
+        yield Sample(rng.normal(size=(2, 3, 4)), dim=1, reverse=True)
+        yield Sample(np.array([2.0, 0.0, 3.0, 0.0, 4.0]), dim=0, reverse=False)
+        yield Sample(np.empty((2, 0)), dim=1, reverse=False)
 
 
-class Cumsum(_Scan):
+class Cumsum(_Total):
     """The running sum; integers and bools give int64."""
 
     saves = ("",)
-    samples = staticmethod(_samples_both_ways)
 
     @staticmethod
     def numpy(x: Array, *, dim: int, reverse: bool) -> Array:
@@ -70,11 +75,10 @@ class Cumsum(_Scan):
         return (apply(Cumsum, (g,), {"dim": dim, "reverse": not reverse}),)
 
 
-class Cumprod(_Scan):
+class Cumprod(_Total):
     """The running product; integers and bools give int64."""
 
     saves = ("y x",)
-    samples = staticmethod(_samples_both_ways)
 
     @staticmethod
     def numpy(x: Array, *, dim: int, reverse: bool) -> Array:
@@ -101,16 +105,16 @@ class Recurrence(_Scan):
     @staticmethod
     def numpy(a: Array, b: Array, *, dim: int, reverse: bool) -> Array:
         way = _direction(dim, reverse)
-        y = np.array(b, wide(b))[way]
+        y = np.array(b, wide(b))
+        terms = np.moveaxis(y[way], dim, 0)
         factors = np.moveaxis(np.array(a, wide(a))[way], dim, 0)
-        terms = np.moveaxis(y, dim, 0)
         # After a round, terms[t] covers twice as many steps back, and factors[t] is the product over them.
         reach = 1
         while reach < len(terms):
             terms[reach:] += factors[reach:] * terms[:-reach]
             factors[reach:] = factors[reach:] * factors[:-reach]
             reach *= 2
-        return y[way]
+        return y
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, a: Tensor, b: Any, *, dim: int, reverse: bool) -> tuple[Any, ...]:
@@ -150,7 +154,7 @@ class Logcumsumexp(_Scan):
     saves = ("y x",)
 
     @staticmethod
-    def infer(x: TensorType, *, dim: int) -> TensorType:  # type: ignore[override] # it takes floating tensors only
+    def infer(x: TensorType, *, dim: int) -> TensorType:
         if not x.dtype.is_floating_point:
             raise DtypeError(f"logcumsumexp: expected a floating tensor, got {x.dtype}; use x.float()")
         return x
@@ -162,7 +166,7 @@ class Logcumsumexp(_Scan):
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor, *, dim: int) -> tuple[Any, ...]:
         # dx[k] = exp(x[k] - y[k]) * sum of g[i] * exp(y[k] - y[i]) over i >= k; y never falls, so no factor exceeds 1.
-        decay = ops.exp(_difference(y, _shifted(y, dim, 0.0, True)))
+        decay = ops.exp(_difference(y, _shifted(y, dim, float("inf"), True)))
         return (ops.exp(_difference(x, y)) * recurrence(decay, g, dim, True),)
 
     @staticmethod
@@ -185,7 +189,7 @@ class _RunningPlace(_Scan, abstract=True):
     quiet = True
 
     @staticmethod
-    def infer(x: TensorType, *, dim: int) -> TensorType:  # type: ignore[override] # an index, whatever x is
+    def infer(x: TensorType, *, dim: int) -> TensorType:
         return TensorType(x.shape, int64)
 
     @staticmethod
@@ -197,6 +201,7 @@ class _RunningPlace(_Scan, abstract=True):
 
 def _running_place(ufunc: np.ufunc) -> Any:
     def kernel(x: Array, *, dim: int) -> Array:
+        x = np.asarray(x, wide(x))
         met = x == ufunc.accumulate(x, axis=dim)
         met |= x != x
         steps = np.arange(x.shape[dim]).reshape(-1, *(1,) * (x.ndim - 1 - dim))

@@ -14,14 +14,14 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, apply
+from .._tensor import Tensor, apply, from_array
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..op import REGISTRY, Op, Rng, Sample
 from ..storage import Array
 from ..types import Number, TensorType, bool_, broadcast_shapes, normalize_dim
 from .creation import as_tensor
 from .define import Operand, deliver, inplace_method
-from .index import IndexPut, as_index, row_index, same_dtype
+from .index import IndexPut, LastWritten, as_index, as_number, row_index, same_dtype
 from .shaping import diagonal_attributes, existing_dim, slice_step, strided_step
 from .view import WriteThrough, row_major
 
@@ -58,7 +58,8 @@ def _check_index(x: TensorType, index: TensorType, dim: int, op: str) -> None:
 
 
 def _checked(index: Array, size: int, dim: int, op: str) -> Array:
-    if index.size and (index.min() < 0 or index.max() >= size):
+    # Seen as unsigned, a negative index is too large as well.
+    if index.size and index.view(f"u{index.itemsize}").max() >= size:
         bad = index[(index < 0) | (index >= size)].reshape(-1)[0]
         raise IndexRangeError(f"{op}: index {bad} is out of range for dimension {dim} of size {size}")
     return index
@@ -95,7 +96,10 @@ class Gather(Op):
     def numpy(x: Array, index: Array, *, dim: int) -> Array:
         if not index.size:
             return np.empty(index.shape, x.dtype)
-        return np.take_along_axis(_part(x, index, dim), _checked(index, x.shape[dim], dim, "gather"), dim)
+        _checked(index, x.shape[dim], dim, "gather")
+        if x.flags.c_contiguous:
+            return x.reshape(-1).take(_flat_places(x.shape, index, dim)).reshape(index.shape)
+        return np.take_along_axis(_part(x, index, dim), index, dim)
 
     @staticmethod
     def vjp(g: Tensor, y: Any, x: Any, index: Tensor, *, dim: int) -> tuple[Any, ...]:
@@ -142,7 +146,15 @@ class Scatter(Op):
         def into_x() -> Tensor:
             return g if accumulate else apply(Scatter, (g, index, 0.0), {"dim": dim, "accumulate": False})
 
-        return into_x, None, lambda: apply(Gather, (g, index), {"dim": dim})
+        def into_src() -> Tensor:
+            read = apply(Gather, (g, index), {"dim": dim})
+            if accumulate:
+                return read
+            along = [np.arange(n).reshape(-1, *(1,) * (index.ndim - d - 1)) for d, n in enumerate(index._type.shape)]
+            places = tuple(index if d == dim else from_array(at) for d, at in enumerate(along))
+            return ops.where(apply(LastWritten, places, {"sizes": x.shape}), read, 0.0)
+
+        return into_x, None, into_src
 
     @staticmethod
     def batch(size: int, x: Tensor, index: Tensor, src: Any, *, dim: int, accumulate: bool) -> Tensor:
@@ -280,7 +292,8 @@ def take_along_dim(input: Tensor, indices: Any, dim: int | None = None, *, out: 
     d = normalize_dim(dim, input.ndim, "take_along_dim")
     if input.ndim != at.ndim:
         raise ShapeError(
-            f"take_along_dim: input of shape {tuple(input.shape)} and indices of shape {tuple(at.shape)} need as many dimensions"
+            f"take_along_dim: input of shape {input._type.shape} and indices of shape {at._type.shape} must have "
+            "equally many dimensions"
         )
     own, wanted = input._type.shape, at._type.shape
     try:
@@ -295,10 +308,7 @@ def take_along_dim(input: Tensor, indices: Any, dim: int | None = None, *, out: 
 
 def _scattered(input: Tensor, dim: int, index: Any, src: Any, accumulate: bool, op: str) -> Tensor:
     x, d, at = _aligned(input, dim, index, op)
-    if isinstance(src, bool | int | float):
-        src = _as_number(src, input)
-    else:
-        src = _source(src, input, at, op)
+    src = as_number(src, input) if isinstance(src, bool | int | float) else _source(src, input, at, op)
     return apply(Scatter, (x, at, src), {"dim": d, "accumulate": accumulate}).reshape(input._type.shape)
 
 
@@ -323,7 +333,7 @@ def scatter(
         raise ShapeError(f"scatter: reduce must be 'add' or 'multiply', got {reduce!r}; scatter_reduce has more")
     if not isinstance(given, Tensor):
         at = as_index(index, "scatter")
-        given = ops.full(at.shape, _as_number(given, input), dtype=input.dtype)
+        given = ops.full(at.shape, as_number(given, input), dtype=input.dtype)
     return scatter_reduce(input, dim, index, given, "sum" if reduce == "add" else "prod", out=out)
 
 
@@ -344,7 +354,7 @@ def scatter_reduce(
     include_self: bool = True,
     out: Tensor | None = None,
 ) -> Tensor:
-    """src combined where the index says, by "sum", "prod", "mean", "amax" or "amin", with the input's own elements or not."""
+    """src combined, by "sum", "prod", "mean", "amax" or "amin", where the index says; with the input's own or not."""
     if reduce in ("sum", "mean"):
         start = input if include_self else _scattered(input, dim, index, 0, False, "scatter_reduce")
         total = _scattered(start, dim, index, src, True, "scatter_reduce")
@@ -370,7 +380,9 @@ def _put_slices(input: Tensor, dim: int, index: Any, source: Tensor, accumulate:
     x = input if input.ndim else input.reshape(1)
     expected = (*x._type.shape[:d], rows._type.numel(), *x._type.shape[d + 1 :])
     if source.ndim and source._type.shape != expected:
-        raise ShapeError(f"{op}: expected a source of shape {expected} for {rows.numel()} indices, got {tuple(source.shape)}")
+        raise ShapeError(
+            f"{op}: expected a source of shape {expected} for {rows.numel()} indices, got {tuple(source.shape)}"
+        )
     if not source.ndim and x.ndim == 1:
         source = source.reshape(1)
     attrs = {"dims": (d,), "accumulate": accumulate}
@@ -441,11 +453,6 @@ def put(input: Tensor, index: Any, source: Tensor, accumulate: bool = False) -> 
 # ---- masks
 
 
-def _as_number(value: Any, x: Tensor) -> Number:
-    """A number in the kind of x's elements."""
-    return float(value) if x.dtype.is_floating_point else bool(value) if x.dtype is bool_ else int(value)
-
-
 def _check_mask(mask: Tensor, op: str) -> None:
     if mask.dtype is not bool_:
         raise DtypeError(f"{op}: expected a bool mask, got {mask.dtype}; compare first, e.g. x > 0")
@@ -456,7 +463,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
     """A copy with one value where the mask holds."""
     _check_mask(mask, "masked_fill")
     if not isinstance(value, Tensor):
-        return ops.where(mask, _as_number(value, input), input)
+        return ops.where(mask, as_number(value, input), input)
     if value.ndim:
         raise ShapeError(f"masked_fill: expected a number or a 0-dim tensor, got shape {tuple(value.shape)}")
     return ops.where(mask, value.to(input.dtype), input)
@@ -479,7 +486,9 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 # ---- where a view looks
 
 
-def _write_seen(input: Tensor, src: Tensor, view: str, numbers: tuple[int, ...], attrs: dict[str, Any], op: str) -> Tensor:
+def _write_seen(
+    input: Tensor, src: Tensor, view: str, numbers: tuple[int, ...], attrs: dict[str, Any], op: str
+) -> Tensor:
     seen = REGISTRY[view].infer(input._type, *map(type, numbers), **attrs).shape
     if src._type.shape != seen:
         raise ShapeError(f"{op}: expected a src of shape {seen}, got {tuple(src.shape)}")
@@ -524,6 +533,15 @@ def as_strided_scatter(
 
 
 for _fn in (
-    scatter, scatter_add, scatter_reduce, index_add, index_copy, index_fill, index_reduce, put, masked_fill, masked_scatter,
-):  # fmt: skip
+    scatter,
+    scatter_add,
+    scatter_reduce,
+    index_add,
+    index_copy,
+    index_fill,
+    index_reduce,
+    put,
+    masked_fill,
+    masked_scatter,
+):
     inplace_method(_fn.__name__ + "_", _fn)

@@ -14,10 +14,9 @@ import numpy as np
 
 from .. import ops
 from .._methods import TensorMethods, method
-from .._tensor import Alias, Tensor, apply, new, wrap
-from ..errors import IndexRangeError, LeafWriteError, ShapeError, UnsupportedError
+from .._tensor import Tensor, apply, new, wrap
+from ..errors import IndexRangeError, LeafWriteError, ShapeError
 from ..modes import MODE
-from ..op import Op
 from ..types import Size, TensorType, as_dtype, count, dtype, normalize_dim
 from ..types import broadcast_shapes as _broadcast_shapes
 from .define import deliver
@@ -75,7 +74,9 @@ def _fill_in(shape: tuple[int, ...], x: TensorType, op: str) -> tuple[int, ...]:
         raise ShapeError(f"{op}: sizes must not be negative, got {shape}")
     if -1 in shape:
         if known == 0:
-            raise ShapeError(f"{op}: -1 is ambiguous in {shape}, because the other sizes multiply to 0; give it as a number")
+            raise ShapeError(
+                f"{op}: -1 is ambiguous in {shape}, because the other sizes multiply to 0; give it as a number"
+            )
         if total % known:
             raise ShapeError(f"{op}: shape {x.shape} has {total} elements, which {shape} does not divide evenly")
         return tuple(total // known if s == -1 else s for s in shape)
@@ -105,8 +106,8 @@ def _view(self: Tensor, *sizes: Any, size: Any = None, dtype: Any = None) -> Ten
     result: Tensor = apply(Reshape, (self,), {"shape": _fill_in(wanted, self._type, "view")})
     if self._array is not None and result._storage is not self._storage and self._type.numel():
         raise ShapeError(
-            f"view: a tensor of shape {tuple(self.shape)} with strides {self.stride()} cannot be seen as {tuple(result.shape)} "
-            "without copying; use reshape(...), or contiguous() first"
+            f"view: a tensor of shape {self._type.shape} with strides {self.stride()} cannot be seen as "
+            f"{result._type.shape} without copying; use reshape(...), or contiguous() first"
         )
     return result
 
@@ -119,7 +120,9 @@ def _view_dtype(x: Tensor, to: dtype) -> Tensor:
         if not shape:
             raise ShapeError(f"view: a 0-dim {x.dtype} tensor cannot be seen as {to}, whose elements have another size")
         if shape[-1] * here % there or (array.size and array.strides[-1] != here and shape[-1] != 1):
-            raise ShapeError(f"view: the last dimension of shape {shape} ({x.dtype}) cannot be seen as {to}; use contiguous()")
+            raise ShapeError(
+                f"view: the last dimension of shape {shape} ({x.dtype}) cannot be seen as {to}; use contiguous()"
+            )
         shape = (*shape[:-1], shape[-1] * here // there)
     bytes_seen = array.view(to.numpy) if array.size else np.empty(shape, to.numpy)
     made = wrap(bytes_seen.reshape(shape), TensorType(shape, to))
@@ -201,7 +204,9 @@ method(transpose, "swapdims")
 def t(input: Tensor) -> Tensor:
     """A matrix transposed; tensors with fewer dimensions as they are."""
     if input.ndim > 2:
-        raise ShapeError(f"t: expected at most 2 dimensions, got shape {tuple(input.shape)}; use transpose(-2, -1) or mT")
+        raise ShapeError(
+            f"t: expected at most 2 dimensions, got shape {tuple(input.shape)}; use transpose(-2, -1) or mT"
+        )
     return _T(input)
 
 
@@ -230,10 +235,8 @@ def adjoint(input: Tensor) -> Tensor:
     return _mT(input) if input.ndim else _T(input)
 
 
-TensorMethods.T = property(_T)  # type: ignore[attr-defined] # declared in the stub
-TensorMethods.mT = property(_mT)  # type: ignore[attr-defined] # declared in the stub
-TensorMethods.H = property(_H)  # type: ignore[attr-defined] # declared in the stub
-TensorMethods.mH = property(adjoint)  # type: ignore[attr-defined] # declared in the stub
+for _property, _seen in (("T", _T), ("mT", _mT), ("H", _H), ("mH", adjoint)):
+    setattr(TensorMethods, _property, property(_seen))
 
 
 @method
@@ -242,7 +245,9 @@ def movedim(input: Tensor, source: Dims, destination: Dims) -> Tensor:
     given = [(d,) if isinstance(d, int) else tuple(d) for d in (source, destination)]
     sources, targets = ([normalize_dim(d, input.ndim, "movedim") for d in dims] for dims in given)
     if len(sources) != len(targets) or len(set(sources)) != len(sources) or len(set(targets)) != len(targets):
-        raise ShapeError(f"movedim: source {given[0]} and destination {given[1]} must name equally many different dimensions")
+        raise ShapeError(
+            f"movedim: source {given[0]} and destination {given[1]} must name equally many different dimensions"
+        )
     if not input.ndim:
         return apply(AliasOf, (input,))
     place = dict(zip(targets, sources, strict=True))
@@ -264,9 +269,13 @@ def expand(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False)
     for i, n in enumerate(wanted):
         own = input._type.shape[i - extra] if i >= extra else 1
         if n < 0 and (n < -1 or i < extra):
-            raise ShapeError(f"expand: {n} cannot stand for a {'new leading dimension' if n == -1 else 'size'} in {wanted}")
+            raise ShapeError(
+                f"expand: {n} cannot stand for a {'new leading dimension' if n == -1 else 'size'} in {wanted}"
+            )
         if n not in (-1, own) and own != 1:
-            raise ShapeError(f"expand: shape {tuple(input.shape)} does not expand to {wanted}; only sizes of 1 can grow")
+            raise ShapeError(
+                f"expand: shape {tuple(input.shape)} does not expand to {wanted}; only sizes of 1 can grow"
+            )
         shape.append(own if n == -1 else n)
     return apply(Expand, (input,), {"shape": tuple(shape)})
 
@@ -372,7 +381,9 @@ def diagonal_attributes(ndim: int, offset: int, dim1: int, dim2: int, op: str) -
     """The attributes of `Diagonal`, checked."""
     a, b = normalize_dim(dim1, ndim, op), normalize_dim(dim2, ndim, op)
     if ndim < 2 or a == b:
-        raise ShapeError(f"{op}: expected two different dimensions of a matrix or more, got {dim1} and {dim2} of {ndim}")
+        raise ShapeError(
+            f"{op}: expected two different dimensions of a matrix or more, got {dim1} and {dim2} of {ndim}"
+        )
     return {"offset": offset, "dim1": a, "dim2": b}
 
 
@@ -394,9 +405,7 @@ method(_unfold, "unfold")
 
 
 @method
-def as_strided(
-    input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
-) -> Tensor:
+def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
     """Any window on the tensor's memory; the offset counts from the start of the storage, not of the tensor."""
     offset, attrs = strided_step(input, size, stride, storage_offset, "as_strided")
     return apply(AsStrided, (input, offset), attrs)
@@ -413,7 +422,7 @@ def strided_step(x: Tensor, size: Any, stride: Any, storage_offset: int | None, 
         own, start, available = x.stride(), x.storage_offset(), _elements_of_memory(x)
     offset = start if storage_offset is None else storage_offset
     last = offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
-    if count(shape) and not (0 <= offset and last < available):
+    if count(shape) and not (offset >= 0 and last < available):
         raise ShapeError(
             f"{op}: size {shape}, stride {strides} and offset {offset} reach from element {offset} to {last}, "
             f"the storage has {available} elements"

@@ -17,7 +17,7 @@ from .._tensor import Tensor, apply
 from ..errors import IndexRangeError
 from ..op import Op, Refuse, Rng, Sample
 from ..storage import Array
-from ..types import InputType, TensorType, int64
+from ..types import TensorType, int64
 from .reduce import Choice, Place, ValuesIndices, along, check_not_empty, chosen, deliver_both, reduced_shape, wide
 
 __all__ = ["argsort", "kthvalue", "median", "mode", "msort", "nanmedian", "sort", "topk"]
@@ -95,16 +95,11 @@ class Topk(_Order):
 class Kthvalue(Place):
     """Where the k-th smallest element along a dimension is; k counts from 1."""
 
-    @classmethod
-    def infer(cls, x: TensorType, k: InputType, *, dim: tuple[int, ...], keepdim: bool) -> TensorType:  # type: ignore[override] # k
-        return super().infer(x, dim=dim, keepdim=keepdim)
-
     @staticmethod
-    def numpy(x: Array, k: int, *, dim: tuple[int, ...], keepdim: bool) -> Any:
-        if not dim:
-            return np.zeros((), np.int64)
-        places = np.argpartition(np.asarray(x, wide(x)), k - 1, axis=dim[0])
-        return places.take([k - 1] if keepdim else k - 1, axis=dim[0])
+    def search(x: Array, k: int, dim: int) -> Any:
+        if not x.size:
+            return np.zeros(reduced_shape(x.shape, (dim,), True), np.int64)
+        return np.argpartition(x, k - 1, axis=dim).take([k - 1], axis=dim)
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -118,33 +113,20 @@ def _middle(x: Array, ignore_nan: bool) -> Array:
     order = _order(x, x.ndim - 1, descending=False)
     size = x.shape[-1]
     n_valid = np.sum(x == x, axis=-1, keepdims=True)
-    if ignore_nan:
-        rank = np.maximum(n_valid - 1, 0) // 2
-    else:
-        rank = np.where(n_valid == size, (size - 1) // 2, n_valid)
+    rank = np.maximum(n_valid - 1, 0) // 2 if ignore_nan else np.where(n_valid == size, (size - 1) // 2, n_valid)
     return np.take_along_axis(order, rank, -1)
-
-
-def _middle_place(ignore_nan: bool) -> Any:
-    def kernel(x: Array, *, dim: tuple[int, ...], keepdim: bool) -> Any:
-        if not dim:
-            return np.zeros((), np.int64)
-        found = np.moveaxis(_middle(np.moveaxis(x, dim[0], -1), ignore_nan), -1, dim[0])
-        return found if keepdim else found.squeeze(dim[0])
-
-    return staticmethod(kernel)
 
 
 class MedianPlace(Place):
     """Where the lower median along a dimension is, or a NaN if there is one."""
 
-    numpy = _middle_place(ignore_nan=False)
+    search = staticmethod(lambda x, dim: np.moveaxis(_middle(np.moveaxis(x, dim, -1), ignore_nan=False), -1, dim))
 
 
 class NanmedianPlace(Place):
     """Where the lower median of the elements that are no NaN is."""
 
-    numpy = _middle_place(ignore_nan=True)
+    search = staticmethod(lambda x, dim: np.moveaxis(_middle(np.moveaxis(x, dim, -1), ignore_nan=True), -1, dim))
 
 
 def _middle_value(ignore_nan: bool) -> Any:
@@ -173,10 +155,8 @@ class Mode(Place):
     """Where the most frequent element along a dimension last is; the smallest of equally frequent ones."""
 
     @staticmethod
-    def numpy(x: Array, *, dim: tuple[int, ...], keepdim: bool) -> Any:
-        if not dim:
-            return np.zeros((), np.int64)
-        rows = np.moveaxis(x, dim[0], -1)
+    def search(x: Array, dim: int) -> Any:
+        rows = np.moveaxis(x, dim, -1)
         order = _order(rows, rows.ndim - 1, descending=False)
         ordered = np.take_along_axis(rows, order, -1)
         steps = np.broadcast_to(np.arange(rows.shape[-1]), rows.shape)
@@ -185,21 +165,24 @@ class Mode(Place):
         run_start = np.maximum.accumulate(np.where(is_new, steps, 0), axis=-1)
         # The end of the longest run, and of equal ones the first: that is the smallest value.
         longest = np.argmax(steps - run_start, axis=-1, keepdims=True)
-        found = np.moveaxis(np.take_along_axis(order, longest, -1), -1, dim[0])
-        return found if keepdim else found.squeeze(dim[0])
+        return np.moveaxis(np.take_along_axis(order, longest, -1), -1, dim)
 
 
 # ---- functions
 
 
 @method
-def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False, out: Tensor | None = None) -> Tensor:
+def argsort(
+    input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False, out: Tensor | None = None
+) -> Tensor:
     """The indices that sort `input` along `dim`; equal elements always keep their order."""
     return ops.deliver(along(Argsort, input, dim, {"descending": bool(descending)}), out)
 
 
 @method
-def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False, out: Any = None) -> ValuesIndices:
+def sort(
+    input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False, out: Any = None
+) -> ValuesIndices:
     """The elements in ascending order along `dim` (`.values`), and where each was (`.indices`)."""
     indices = argsort(input, dim, descending)
     return deliver_both(ops.gather(input, dim, indices), indices, out)
@@ -227,7 +210,9 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
     """The k-th smallest element along `dim` (`.values`, k counts from 1), and where it was (`.indices`)."""
     size = input.shape[dim] if input.ndim else 1
     if not 1 <= k <= size:
-        raise IndexRangeError(f"kthvalue: k is {k}, but dim {dim} of shape {tuple(input.shape)} has {size} elements; k counts from 1")
+        raise IndexRangeError(
+            f"kthvalue: k is {k}, but dim {dim} of shape {tuple(input.shape)} has {size} elements; k counts from 1"
+        )
     return chosen(Kthvalue, input, dim, keepdim, out, k)
 
 
@@ -243,7 +228,7 @@ def _median(op: type[Choice], place: type[Place], input: Tensor, dim: int | None
 
 @method
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
-    """The median of all elements, or along `dim` with its index; the lower one of an even number, NaN if there is one."""
+    """The median of all elements, or along `dim` with its index; the lower one of an even number, NaN if any is."""
     return _median(Median, MedianPlace, input, dim, keepdim, out)
 
 

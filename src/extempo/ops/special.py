@@ -1,8 +1,8 @@
 """Special functions of each element: error, gamma, Bessel, information functions and orthogonal polynomials.
 
 Values come from `backends.special`, `backends.bessel` and `backends.orthogonal`; gradients are those that PyTorch has,
-and those of the Bessel functions, which are Bessel functions again. Functions that PyTorch has in `special` only are not
-in `__all__`.
+and those of the Bessel functions, which are Bessel functions again. What PyTorch has in `special` only is not in
+`__all__`.
 """
 
 from __future__ import annotations
@@ -179,7 +179,9 @@ class _IncompleteGamma(Elementwise, abstract=True):
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
-        yield from samples_binary(rng, 0.4, 3.0)
+        yield Sample(1.5, rng.uniform(0.4, 3.0, size=(3, 4)))
+        yield Sample(np.array([[1], [2], [4]]), rng.uniform(0.4, 3.0, size=(2, 1, 4)))
+        yield Sample(2.0, np.empty((0, 3)))
 
 
 class Igamma(_IncompleteGamma):
@@ -216,8 +218,9 @@ class Zeta(Elementwise):
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
-        yield from samples_binary(rng, 1.5, 4.0)
-        yield Sample(2.0, rng.uniform(0.5, 3.0, size=(3,)))
+        yield Sample(2.0, rng.uniform(0.5, 3.0, size=(3, 4)))
+        yield Sample(np.array([[2], [3], [5]]), rng.uniform(0.5, 3.0, size=(2, 1, 4)))
+        yield Sample(2.5, np.empty((0, 3)))
 
 
 # ---- logarithms that are 0 where their factor is, and sin(x) / x
@@ -463,8 +466,9 @@ class _Polynomial(Elementwise, abstract=True):
 def _polynomial(kernel: Callable[..., Any]) -> Callable[..., Tensor]:
     """The op and the function of one family of polynomials."""
     name = kernel.__name__
-    aspects = {"__doc__": kernel.__doc__, "__module__": __name__, "name": "special_" + name, "numpy": staticmethod(kernel)}
-    run = runner2(type("".join(word.title() for word in name.split("_")), (_Polynomial,), aspects))
+    aspects = {"__doc__": kernel.__doc__, "__module__": __name__, "name": f"special_{name}"}
+    op = type("".join(map(str.title, name.split("_"))), (_Polynomial,), aspects | {"numpy": staticmethod(kernel)})
+    run = runner2(op)
 
     def fn(input: Operand, n: Operand, *, out: Tensor | None = None) -> Tensor:
         return run(input, n) if out is None else deliver(run(input, n), out)

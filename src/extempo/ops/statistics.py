@@ -69,7 +69,7 @@ def var(
     correction: Number | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The variance, of all or over the dimensions in `dim`: squared deviations summed, divided by n - correction (1)."""
+    """The variance, of all or over the dimensions in `dim`: squared deviations, summed, by n - correction (1)."""
     spread, _ = _moments("var", input, dim, unbiased, keepdim, correction)
     return ops.deliver(spread.to(input.dtype), out)
 
@@ -133,7 +133,9 @@ def nanmean(
     if dtype is not None:
         input = input.to(as_dtype(dtype))
     if not input.is_floating_point():
-        raise DtypeError(f"nanmean: the mean of {input.dtype} is not an integer; use x.float().nanmean() or pass dtype=")
+        raise DtypeError(
+            f"nanmean: the mean of {input.dtype} is not an integer; use x.float().nanmean() or pass dtype="
+        )
     n_valid = ops.logical_not(ops.isnan(input)).sum(dim, keepdim=keepdim)
     return ops.deliver(nansum(input, dim, keepdim) / n_valid, out)
 
@@ -150,7 +152,9 @@ def _quantile(
         raise DtypeError(f"{name}: expected a floating tensor, got {input.dtype}; use x.float().{name}(...)")
     q = q if isinstance(q, Tensor) else ops.tensor(q, dtype=input.dtype)
     if q.dtype is not input.dtype or q.ndim > 1:
-        raise DtypeError(f"{name}: q must be a number or a vector of {input.dtype}, got {q.dtype} of shape {tuple(q.shape)}")
+        raise DtypeError(
+            f"{name}: q must be a number or a vector of {input.dtype}, got {q.dtype} of shape {tuple(q.shape)}"
+        )
     if not bool(ops.logical_and(ops.ge(q, 0), ops.le(q, 1)).all()):
         raise ShapeError(f"{name}: q must lie between 0 and 1; for percentages use percent / 100")
     if not input.numel():
@@ -189,7 +193,7 @@ def quantile(
     interpolation: str = "linear",
     out: Tensor | None = None,
 ) -> Tensor:
-    """The q-quantiles, of all or along `dim`; NaN where a NaN is among the elements. A vector q adds a leading dimension."""
+    """The q-quantiles, of all or along `dim`; NaN if an element is. A vector q adds a leading dimension."""
     return ops.deliver(_quantile("quantile", input, q, dim, keepdim, interpolation, ignore_nan=False), out)
 
 

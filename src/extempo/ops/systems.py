@@ -1,7 +1,7 @@
 """Systems of linear equations: solve, inverse, triangular systems.
 
-Matrices are the last two dimensions, all others a batch that broadcasts. float32 and float64 only; numpy.linalg computes
-in float64 either way. `info` results are LAPACK's: 0, or the pivot (from 1) that is exactly zero.
+Matrices are the last two dimensions, all others a batch that broadcasts. float32 and float64 only; numpy.linalg
+computes in float64 either way. `info` results are LAPACK's: 0, or the pivot (from 1) that is exactly zero.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .._methods import method
 from .._tensor import Tensor, apply
 from ..backends import factorization
 from ..errors import DtypeError, NumericalError, ShapeError
-from ..op import Op, Rng, Sample
+from ..op import Op, Refuse, Rng, Sample
 from ..storage import Array
 from ..types import TensorType, broadcast_shapes, count, float32, float64, int32
 from .define import deliver
@@ -70,7 +70,9 @@ def failure(op: str, index: tuple[int, ...] | None, what: str) -> NumericalError
     return NumericalError(f"{op}: {which} {what}")
 
 
-def one_by_one(fn: Callable[..., Array], info_of: Callable[[Array], int], a: Array, *rest: Array) -> tuple[Array, Array]:
+def one_by_one(
+    fn: Callable[..., Array], info_of: Callable[[Array], int], a: Array, *rest: Array
+) -> tuple[Array, Array]:
     """`fn` of each matrix of a batch and info for each; NaN where it fails. The way round an all-or-nothing kernel."""
     lead = np.broadcast_shapes(a.shape[:-2], *(x.shape[:-2] for x in rest))
     a, *rest_ = (np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (a, *rest))
@@ -94,24 +96,63 @@ def _singular(op: str, a: Array) -> NumericalError:
     return failure(
         op,
         index,
-        f"is singular (pivot {_zero_pivot(at)} is zero); use linalg.lstsq or linalg.pinv, or add a multiple of the identity",
+        f"is singular (pivot {_zero_pivot(at)} is zero); use linalg.lstsq or pinv, or add a multiple of the identity",
     )
 
 
-class OfMatrix(Op, abstract=True):
-    """An op of one matrix, which takes any batch in front of it."""
+class MatrixOp(Op, abstract=True):
+    """Ops on float32 and float64 matrices."""
 
     family = "linalg"
+    only_wide = True  # LAPACK has no half precision
+
+
+class OfMatrix(MatrixOp, abstract=True):
+    """An op of one matrix, which takes any batch in front of it."""
 
     @classmethod
     def batch(cls, size: int, a: Tensor, **attrs: Any) -> Any:
         return apply(cls, (a,), attrs)
 
 
-class Solve(Op):
+class Mirrored(OfMatrix):
+    """The symmetric matrix that has this triangle. A gradient along symmetric changes passes through as it is.
+
+    Ops of symmetric matrices read one triangle and, as in PyTorch, have a symmetric gradient: this is that convention.
+    """
+
+    saves = ("",)
+    quiet = True
+    samples = Refuse("along changes that are not symmetric its gradient is not the limit of differences, on purpose")
+
+    @staticmethod
+    def infer(a: TensorType, *, upper: bool) -> TensorType:
+        return a
+
+    @staticmethod
+    def numpy(a: Array, *, upper: bool) -> Array:
+        triangle, rest = (np.triu(a), np.triu(a, 1)) if upper else (np.tril(a), np.tril(a, -1))
+        return triangle + np.swapaxes(rest, -1, -2)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, a: Any, *, upper: bool) -> tuple[Any, ...]:
+        return (g,)
+
+
+def mirrored(op: str, a: Tensor, *, upper: bool) -> Tensor:
+    """The symmetric matrix that has this triangle of `a`."""
+    check_matrices(op, a._type, square=True)
+    return apply(Mirrored, (a,), {"upper": upper})
+
+
+def symmetric_part(a: Array) -> Array:
+    """(a + a.T) / 2: symmetric matrices as they are, for others a function with a derivative in any direction."""
+    return 0.5 * (a + np.swapaxes(a, -1, -2))
+
+
+class Solve(MatrixOp):
     """X with A X = B, and info. With check_errors a singular A is an error."""
 
-    family = "linalg"
     saves = ("y a", "a")
 
     @staticmethod
@@ -175,10 +216,9 @@ class Inverse(OfMatrix):
             yield Sample(rng.normal(size=shape) + 2 * np.eye(shape[-1]), check_errors=True)
 
 
-class SolveTriangular(Op):
+class SolveTriangular(MatrixOp):
     """X with A X = B, for A of which only one triangle is read."""
 
-    family = "linalg"
     saves = ("y a", "a")
 
     @staticmethod
@@ -215,9 +255,7 @@ class SolveTriangular(Op):
 # ---- functions
 
 
-def solve_ex(
-    A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False, out: Any = None
-) -> SolveExResult:
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False, out: Any = None) -> SolveExResult:
     """X with A X = B (X A = B without `left`), and info in place of an error: 0, or the pivot that is zero."""
     # As in PyTorch, B of the shape of A without its last dimension is a batch of vectors.
     vectors = B.ndim == 1 or (A.ndim - 1 == B.ndim and B.shape == A.shape[:-1])
@@ -291,9 +329,7 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
     return deliver(inv(A.reshape(n, n)).reshape(*A.shape[ind:], *A.shape[:ind]), out)
 
 
-def tensorsolve(
-    A: Tensor, B: Tensor, dims: tuple[int, ...] | None = None, *, out: Tensor | None = None
-) -> Tensor:
+def tensorsolve(A: Tensor, B: Tensor, dims: tuple[int, ...] | None = None, *, out: Tensor | None = None) -> Tensor:
     """X with tensordot(A, X, X.ndim) = B; the dimensions in `dims` of A are moved to its end first."""
     if dims is not None:
         A = A.movedim(dims, tuple(range(A.ndim - len(dims), A.ndim)))
@@ -301,7 +337,7 @@ def tensorsolve(
     shape = A.shape[B.ndim :]
     if count(shape) != n or A.numel() != n * n:
         raise ShapeError(
-            f"linalg.tensorsolve: A {tuple(A.shape)} must have the sizes of B {tuple(B.shape)} and as many elements more"
+            f"linalg.tensorsolve: A {tuple(A.shape)} must have the sizes of B {tuple(B.shape)}, then as many elements"
         )
     return deliver(solve(A.reshape(n, n), B.reshape(n)).reshape(shape), out)
 

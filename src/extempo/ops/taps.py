@@ -6,6 +6,7 @@ from inputs back to outputs, travels along, so that the gradient is the same op 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,9 @@ from .._tensor import Tensor, apply
 from ..op import Op, Refuse, Rng, Sample
 from ..storage import Array
 from ..types import TensorType
+
+# A product with a mostly empty matrix is faster than picking elements up to about this many inputs per tap (measured).
+_DENSE = 100
 
 
 class Taps(Op):
@@ -38,10 +42,21 @@ class Taps(Op):
         return TensorType((*x.shape[:dim], positions.shape[0], *x.shape[dim + 1 :]), x.dtype)
 
     @staticmethod
-    def numpy(x: Array, positions: Array, weights: Array, back_positions: Array, back_weights: Array, *, dim: int) -> Array:
+    def numpy(
+        x: Array, positions: Array, weights: Array, back_positions: Array, back_weights: Array, *, dim: int
+    ) -> Array:
         wide: Any = np.float32 if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x.dtype
+        n_taps = positions.shape[1]
+        if (
+            n_taps > 1
+            and x.size
+            and x.shape[dim] <= _DENSE * n_taps
+            and x.dtype.kind not in "iu"
+            and np.isfinite(x.sum())
+        ):
+            return _dense(x, positions, weights, dim, wide).astype(x.dtype, copy=False)
         y = np.zeros((*x.shape[:dim], positions.shape[0], *x.shape[dim + 1 :]), wide)
-        for k in range(positions.shape[1]):
+        for k in range(n_taps):
             # A tap of weight 0 is no tap: 0 * inf must not reach the sum.
             used = np.flatnonzero(weights[:, k])
             if len(used) == len(weights):
@@ -51,7 +66,9 @@ class Taps(Op):
         return y.astype(x.dtype, copy=False)
 
     @staticmethod
-    def vjp(g: Tensor, y: Any, x: Any, positions: Any, weights: Any, back_positions: Any, back_weights: Any, *, dim: int) -> Any:
+    def vjp(
+        g: Tensor, y: Any, x: Any, positions: Any, weights: Any, back_positions: Any, back_weights: Any, *, dim: int
+    ) -> Any:
         back = apply(Taps, (g, back_positions, back_weights, positions, weights), {"dim": dim})
         return back, None, None, None, None
 
@@ -63,6 +80,16 @@ class Taps(Op):
         yield Sample(rng.normal(size=(2, 4)), positions, weights, *back, dim=1)
         yield Sample(rng.normal(size=(4, 3)), positions, weights, *back, dim=0)
         yield Sample(np.empty((0, 4, 2)), positions, weights, *back, dim=1)
+
+
+def _dense(x: Array, positions: Array, weights: Array, dim: int, wide: Any) -> Array:
+    """The table as a matrix with zeros where there is no tap; only for finite x, because 0 * inf is not 0."""
+    matrix = np.zeros((len(positions), x.shape[dim]), wide)
+    np.add.at(matrix, (np.arange(len(positions))[:, None], positions), weights)
+    if dim == x.ndim - 1:
+        return np.matmul(x.astype(wide, copy=False), matrix.T)
+    columns = x.reshape(*x.shape[: dim + 1], math.prod(x.shape[dim + 1 :])).astype(wide, copy=False)
+    return np.matmul(matrix, columns).reshape(*x.shape[:dim], len(positions), *x.shape[dim + 1 :])
 
 
 def _weighted(x: Array, positions: Array, weights: Array, dim: int, wide: Any) -> Array:

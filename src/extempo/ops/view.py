@@ -1,8 +1,8 @@
 """The same storage seen otherwise: the view ops, their adjoint, and writing through them.
 
-Each view op V has one adjoint, `Embed`, which puts a gradient of V's shape into zeros of the base's shape, and whose own
-gradient is V again; `WriteThrough` is the pure form of an in-place write to a view. The functions that users call stand
-in `shaping`.
+Each view op V has one adjoint, `Embed`, which puts a gradient of V's shape into zeros of the base's shape, and whose
+own gradient is V again; `WriteThrough` is the pure form of an in-place write to a view. The functions that users call
+stand in `shaping`.
 """
 
 from __future__ import annotations
@@ -45,10 +45,12 @@ def strided(x: Array, shape: tuple[int, ...], strides: tuple[int, ...], offset: 
     owner = x.base if type(x.base) is np.ndarray else x
     start = x.__array_interface__["data"][0] - owner.__array_interface__["data"][0] + offset
     try:
-        out: Array = np.ndarray(shape, x.dtype, owner, start, strides)  # type: ignore[arg-type] # arrays are buffers
+        out: Array = np.ndarray(shape, x.dtype, owner, start, strides)
     except (ValueError, TypeError):
         if offset:
-            raise ShapeError("as_strided: this memory came from elsewhere and has gaps; use x.contiguous() first") from None
+            raise ShapeError(
+                "as_strided: this memory came from elsewhere and has gaps; use x.contiguous() first"
+            ) from None
         out = np.lib.stride_tricks.as_strided(x, shape, strides)
     if not x.flags.writeable or repeats(shape, strides):
         out.flags.writeable = False
@@ -139,7 +141,9 @@ class Expand(View):
         yield Sample(rng.normal(size=(1, 2)), shape=(0, 2))
 
 
-def _embedded(op: type[View], g: Tensor, x: TensorType, numbers: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[Any, ...]:
+def _embedded(
+    op: type[View], g: Tensor, x: TensorType, numbers: tuple[Any, ...], attrs: dict[str, Any]
+) -> tuple[Any, ...]:
     embed = {"op": op.name, "shape": x.shape, "attrs": tuple(attrs.items())}
     return (apply(Embed, (g, *numbers), embed), *(None for _ in numbers))
 
@@ -400,7 +404,9 @@ class Embed(Op):
     batch = Refuse("looped over samples: it only occurs in gradients of views, which have rules")
 
     @staticmethod
-    def infer(g: TensorType, *numbers: InputType, op: str, shape: tuple[int, ...], attrs: tuple[Any, ...]) -> TensorType:
+    def infer(
+        g: TensorType, *numbers: InputType, op: str, shape: tuple[int, ...], attrs: tuple[Any, ...]
+    ) -> TensorType:
         return TensorType(shape, g.dtype)
 
     @staticmethod
@@ -420,7 +426,9 @@ class Embed(Op):
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2,)), 1, op="slice", shape=(4,), attrs=(("spec", ((2, 1),)),))
-        yield Sample(rng.normal(size=(4, 3)), op="unfold", shape=(6,), attrs=(("dimension", 0), ("size", 3), ("step", 1)))
+        yield Sample(
+            rng.normal(size=(4, 3)), op="unfold", shape=(6,), attrs=(("dimension", 0), ("size", 3), ("step", 1))
+        )
 
 
 class WriteThrough(Op):
@@ -472,6 +480,8 @@ def as_shape(args: tuple[Any, ...], op: str) -> tuple[int, ...]:
     """Sizes given as `f(2, 3)` or `f((2, 3))`."""
     if len(args) == 1 and not isinstance(args[0], int) and hasattr(args[0], "__iter__"):
         args = tuple(args[0])
+    if all(type(a) is int for a in args):
+        return args
     try:
         return tuple(a.__index__() for a in args)
     except AttributeError:

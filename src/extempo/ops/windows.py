@@ -1,7 +1,7 @@
 """Sliding windows over the last dimensions of an array: sizes, padding, strided views. Shared by conv, pool and unfold.
 
-Here live plain functions of ints and arrays, no ops. `kernel`, `stride`, `dilation`, `padding` are tuples with one entry
-per windowed ("spatial") dimension; what comes before those dimensions is carried along.
+Plain functions of ints and arrays, no ops. `kernel`, `stride`, `dilation`, `padding` are tuples with one entry per
+windowed ("spatial") dimension; what comes before those dimensions is carried along.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def batched(x: Tensor, n: int, op: str) -> tuple[Tensor, bool]:
     if x.ndim == n + 1:
         return x.unsqueeze(0), False
     raise ShapeError(
-        f"{op}: expected {n + 2} dimensions (batch, channel, {n} spatial) or {n + 1} without batch, got shape {tuple(x.shape)}"
+        f"{op}: expected {n + 2} dimensions (batch, channel, {n} spatial) or {n + 1} without batch, "
+        f"got shape {tuple(x.shape)}"
     )
 
 
@@ -73,13 +74,13 @@ def padded(x: Array, pads: Pads, fill: Any = 0) -> Array:
     lead = x.ndim - len(pads)
     sizes = [s + low + high for s, (low, high) in zip(x.shape[lead:], pads, strict=True)]
     out = np.full((*x.shape[:lead], *sizes), fill, x.dtype)
-    into: list[slice] = []
-    source: list[slice] = []
+    into: list[Any] = [...]
+    source: list[Any] = [...]
     for size, total, (low, _) in zip(x.shape[lead:], sizes, pads, strict=True):
         first, last = max(low, 0), min(low + size, total)
         into.append(slice(first, max(first, last)))
         source.append(slice(first - low, max(first, last) - low))
-    out[(..., *into)] = x[(..., *source)]
+    out[tuple(into)] = x[tuple(source)]
     return out
 
 
@@ -90,7 +91,8 @@ def dilated(x: Array, dilation: tuple[int, ...]) -> Array:
     lead = x.ndim - len(dilation)
     sizes = [dilated_size(s, d) for s, d in zip(x.shape[lead:], dilation, strict=True)]
     out = np.zeros((*x.shape[:lead], *sizes), x.dtype)
-    out[(..., *(slice(None, None, d) for d in dilation))] = x
+    kept: Any = (..., *(slice(None, None, d) for d in dilation))
+    out[kept] = x
     return out
 
 
@@ -100,7 +102,9 @@ def windows(
     """A read-only view (*lead, *kernel, *counts): the element at each kernel place of each window."""
     lead = x.ndim - len(kernel)
     steps = x.strides[lead:]
-    strides = [s * d for s, d in zip(steps, dilation, strict=True)] + [s * t for s, t in zip(steps, stride, strict=True)]
+    strides = [s * d for s, d in zip(steps, dilation, strict=True)] + [
+        s * t for s, t in zip(steps, stride, strict=True)
+    ]
     return np.lib.stride_tricks.as_strided(
         x, (*x.shape[:lead], *kernel, *counts), (*x.strides[:lead], *strides), writeable=False
     )
@@ -111,4 +115,7 @@ def places(
 ) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
     """Each place k in the kernel, with the index that selects the k-th element of every window."""
     for k in np.ndindex(*kernel):
-        yield k, (..., *(slice(i * d, i * d + n * s, s) for i, d, n, s in zip(k, dilation, counts, stride, strict=True)))
+        yield (
+            k,
+            (..., *(slice(i * d, i * d + n * s, s) for i, d, n, s in zip(k, dilation, counts, stride, strict=True))),
+        )

@@ -55,7 +55,7 @@ def _window(
         raise DtypeError(f"signal.windows.{name}: expected float32 or float64, got {d}")
     # One sample is in the middle of its window, whatever the shape: the first of a symmetric one of period 0.
     period = M - 1 if sym or M == 1 else M
-    values = np.asarray(shape(np.arange(M, dtype=np.float64), period), np.float64)
+    values = np.asarray(shape(np.arange(M, dtype=np.float64), period) if M else [], np.float64)
     window = from_array(values.astype(d.numpy))
     return window.requires_grad_() if requires_grad else window
 
@@ -78,7 +78,7 @@ def general_cosine(
     def shape(n: Array, period: int) -> Any:
         if n.size == 1:
             return np.ones(1)
-        angle = n * (2.0 * math.pi / max(period, 1))
+        angle = n * (2.0 * math.pi / period)
         return sum((-1.0) ** i * w * np.cos(i * angle) for i, w in enumerate(coefficients))
 
     return _window("general_cosine", M, sym, shape, dtype, layout, device, requires_grad)

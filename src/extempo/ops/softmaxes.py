@@ -132,11 +132,6 @@ def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Ten
     return _normalised(LogSoftmax, input, dim, dtype, out)
 
 
-def softmin(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
-    """softmax(-input, dim): the smallest elements get the largest shares."""
-    return softmax(-input, dim, dtype)
-
-
 @method
 def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """log(sum(exp(input))) over the dimensions in `dim`, without overflow; integers give floats."""
@@ -154,5 +149,5 @@ def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_
 
 def _safe_softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
     """softmax, but 0 where a whole slice is -inf."""
-    masked = ops.eq(input, -float("inf")).all(dim, keepdim=True)
-    return ops.where(masked, 0.0, softmax(input, dim, dtype))
+    dead = ops.eq(input, -float("inf")).all(dim, keepdim=True)
+    return ops.where(dead, 0.0, softmax(ops.where(dead, 0.0, input), dim, dtype))

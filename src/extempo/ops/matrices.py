@@ -15,14 +15,14 @@ from .. import ops
 from .._methods import method
 from .._tensor import Tensor, apply
 from ..backends import factorization
-from ..errors import DtypeError, ShapeError
-from ..op import Op, Refuse, Rng, Sample
+from ..errors import ShapeError
+from ..op import Refuse, Rng, Sample
 from ..storage import Array
 from ..types import TensorType, broadcast_shapes, finfo, int64
-from .decompositions import eigvalsh, svdvals
+from .decompositions import Svdvals, eigvalsh, svdvals
 from .define import Operand, deliver
-from .matmul import matmul
-from .systems import OfMatrix, aligned, check_matrices, deliver_each, inv
+from .matmul import aligned, matmul
+from .systems import MatrixOp, OfMatrix, check_matrices, deliver_each, inv
 
 __all__ = ["det", "logdet", "matrix_exp", "matrix_power", "slogdet"]
 
@@ -166,14 +166,15 @@ def linalg_matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tens
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
         raise ShapeError(f"linalg.matrix_power: expected square matrices (..., n, n), got shape {tuple(A.shape)}")
     if n == 0:
-        return deliver(ops.eye(A.shape[-1], dtype=A.dtype).expand(A.shape).clone(), out)
+        return deliver(ops.zero(A) + ops.eye(A.shape[-1], dtype=A.dtype), out)
     base = inv(A) if n < 0 else A
     result: Tensor | None = None
-    for bit in reversed(bin(abs(n))[2:]):
-        if bit == "1":
+    remaining = abs(n)
+    while remaining:
+        if remaining & 1:
             result = base if result is None else matmul(result, base)
-        abs_left = bit
-        base = matmul(base, base) if abs_left is not None else base
+        remaining >>= 1
+        base = matmul(base, base) if remaining else base
     assert result is not None
     return deliver(result.clone() if result is A else result, out)
 
@@ -236,10 +237,9 @@ def _cutoff(s: Array, atol: Any, rtol: Any) -> Array:
     return np.maximum(atol, rtol * largest)[..., None]
 
 
-class Pinv(Op):
+class Pinv(MatrixOp):
     """The pseudo-inverse; singular values up to max(atol, rtol * the largest) count as zero."""
 
-    family = "linalg"
     saves = ("y a", "", "")
 
     @staticmethod
@@ -263,16 +263,17 @@ class Pinv(Op):
     @staticmethod
     def vjp(g: Tensor, y: Tensor, a: Tensor, atol: Any, rtol: Any, *, hermitian: bool) -> tuple[Any, ...]:
         # Golub and Pereyra (1973): the rank is taken as constant. Products run over the smaller dimension first.
-        p, pt, gt = y, y.mT, g.mT
-        if a.shape[-2] <= a.shape[-1]:
-            k = matmul(gt, p)
-            k_pt = matmul(k, pt)
-            result = k_pt - matmul(p, k).mT - matmul(matmul(a, p), k_pt) + matmul(matmul(pt, p), gt - matmul(k, a))
-        else:
+        def into_a() -> Tensor:
+            p, pt, gt = y, y.mT, g.mT
+            if a.shape[-2] <= a.shape[-1]:
+                k = matmul(gt, p)
+                k_pt = matmul(k, pt)
+                return k_pt - matmul(p, k).mT - matmul(matmul(a, p), k_pt) + matmul(matmul(pt, p), gt - matmul(k, a))
             k = matmul(p, gt)
             pt_k = matmul(pt, k)
-            result = pt_k - matmul(k, p).mT + matmul(matmul(gt - matmul(a, k), p), pt) - matmul(matmul(pt_k, p), a)
-        return result, None, None
+            return pt_k - matmul(k, p).mT + matmul(matmul(gt - matmul(a, k), p), pt) - matmul(matmul(pt_k, p), a)
+
+        return into_a, None, None
 
     batch = Refuse("looped over samples")
 
@@ -293,7 +294,7 @@ def pinv(
     rtol: Operand | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The pseudo-inverse; singular values up to max(atol, rtol * the largest) count as zero. `rcond` is rtol's old name."""
+    """The pseudo-inverse; singular values up to max(atol, rtol * the largest) count as zero. `rcond` is rtol, too."""
     tolerances = _tolerances(A, atol, rtol if rcond is None else rcond)
     return deliver(apply(Pinv, (A, *tolerances), {"hermitian": hermitian}), out)
 
@@ -318,12 +319,10 @@ def matrix_rank(
     return deliver(ops.gt(s, limit.unsqueeze(-1)).sum(-1), out)
 
 
-class Lstsq(Op):
+class Lstsq(MatrixOp):
     """X that minimises |A X - B|, the rank of A and its singular values; small singular values count as zero."""
 
-    family = "linalg"
     saves = ("a b", "a", "")
-    materialize = False
 
     @staticmethod
     def infer(a: TensorType, b: TensorType, rcond: Any) -> tuple[TensorType, ...]:
@@ -347,16 +346,11 @@ class Lstsq(Op):
         p = pinv(a, rtol=rcond)
         g_x, _, g_values = g
 
-        def into_a() -> Tensor | None:
-            result = None
-            if g_x is not None:
-                result = Pinv.vjp(matmul(g_x, b.mT), p, a, 0.0, rcond, hermitian=False)[0]
-            if g_values is not None:
-                values = Svdvals.vjp(g_values, None, a)[0]
-                result = values if result is None else result + values
-            return result
+        def into_a() -> Tensor:
+            through_p, _, _ = Pinv.vjp(matmul(g_x, b.mT), p, a, 0.0, rcond, hermitian=False)
+            return through_p() + Svdvals.vjp(g_values, None, a)[0]
 
-        return into_a, None if g_x is None else matmul(p.mT, g_x), None
+        return into_a, lambda: matmul(p.mT, g_x), None
 
     @staticmethod
     def batch(size: int, a: Tensor, b: Tensor, rcond: float) -> Any:
@@ -374,8 +368,8 @@ _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LstsqResult:
     """X that minimises |A X - B|, of the smallest norm where several do.
 
-    Residuals (the sums of squares) are given where A has more rows than columns and full rank, the rank for drivers other
-    than "gels", singular values for "gelsd" and "gelss". All drivers compute the same here, by singular values.
+    Residuals (the sums of squares) are given where A has more rows than columns and full rank (not for "gelsy"), the
+    rank for drivers other than "gels", singular values for "gelsd" and "gelss". All drivers compute the same here.
     """
     driver = "gelsy" if driver is None else driver
     if driver not in _DRIVERS:
@@ -384,14 +378,14 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     right = B.unsqueeze(-1) if vectors else B
     limit = finfo(A.dtype).eps * max(A.shape[-2:]) if rcond is None else rcond
     x, rank, values = apply(Lstsq, (A, right, limit))
-    nothing = ops.zeros(0, dtype=A.dtype)
+    values = values.detach()
     rows, columns = A.shape[-2:]
-    residuals = nothing
+    residuals = x.reshape(x.numel()).narrow(0, 0, 0)  # empty, and requires grad as the solution does
     if rows > columns and driver != "gelsy" and bool(ops.eq(rank, columns).all()):
         residuals = ((matmul(A, x) - right) ** 2).sum(-2)
     return LstsqResult(
         x.squeeze(-1) if vectors else x,
         residuals,
         ops.zeros(0, dtype=int64) if driver == "gels" else rank,
-        values if driver in ("gelsd", "gelss") else nothing,
+        values if driver in ("gelsd", "gelss") else ops.zeros(0, dtype=A.dtype),
     )

@@ -1,0 +1,65 @@
+"""The switches of `torch.backends` that scripts set: kept as they are set, of no effect without those libraries.
+
+`ex.backends.cudnn.benchmark = True` and the like may stay in a script. Asking whether a library is there says no.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+
+class Switches:
+    """A library that is not used, and its settings."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.__dict__.update(settings)
+
+    def is_available(self) -> bool:
+        """False: Extempo does not use this library."""
+        return False
+
+    def is_built(self) -> bool:
+        """False: Extempo does not use this library."""
+        return False
+
+    def version(self) -> int | None:
+        """None: Extempo does not use this library."""
+        return None
+
+    # Both say to type checkers that any setting may be there.
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.__dict__[name] = value
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"this switch of extempo.backends was never set: {name!r}")
+
+    @contextlib.contextmanager
+    def flags(self, **settings: Any) -> Iterator[None]:
+        """Settings that hold inside the block."""
+        before = dict(self.__dict__)
+        self.__dict__.update(settings)
+        try:
+            yield
+        finally:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+
+
+cudnn = Switches(
+    enabled=True, benchmark=False, benchmark_limit=10, deterministic=False, allow_tf32=True, fp32_precision="none"
+)
+cuda = Switches(
+    matmul=Switches(
+        allow_tf32=False,
+        allow_fp16_reduced_precision_reduction=True,
+        allow_bf16_reduced_precision_reduction=True,
+        fp32_precision="none",
+    )
+)
+mps = Switches()
+mkl = Switches()
+mkldnn = Switches(enabled=True, allow_tf32=True)
+openmp = Switches()

@@ -1,0 +1,282 @@
+"""Rows of a table by number: embedding, and bags of them.
+
+The number of a row is a value: an int tensor, or simply a Python int or a list of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import ops
+from .._tensor import Tensor, apply, from_array
+from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
+from ..modes import no_grad
+from ..op import Op, Rng, Sample
+from ..storage import Array
+from ..types import InputType, TensorType
+
+FUNCTIONAL = ["embedding", "embedding_bag"]
+
+Rows = Tensor | int | Sequence[Any]
+
+
+def _check_rows(op: str, rows: Any, n_rows: int) -> Array:
+    rows = np.asarray(rows)
+    if rows.size and (rows.min() < 0 or rows.max() >= n_rows):
+        wrong = rows[(rows < 0) | (rows >= n_rows)].flat[0]
+        raise IndexRangeError(f"{op}: row {wrong} is out of range for a table of {n_rows} rows")
+    return rows
+
+
+class Embedding(Op):
+    """Rows of a table: weight[rows]. The row `padding` gets no gradient; `by_frequency` divides it by a row's uses."""
+
+    family = "index"
+    quiet = True
+    saves = ("rows", "", "")
+
+    @staticmethod
+    def infer(weight: TensorType, rows: InputType, padding: Any, *, by_frequency: bool) -> TensorType:
+        if len(weight.shape) != 2:
+            raise ShapeError(f"embedding: weight must be (rows, features), got shape {weight.shape}")
+        if isinstance(rows, TensorType):
+            if rows.dtype.category != 1:
+                raise DtypeError(f"embedding: rows must be integers, got {rows.dtype}; use x.long()")
+            return TensorType((*rows.shape, weight.shape[1]), weight.dtype)
+        if rows is not int:
+            raise DtypeError(f"embedding: rows must be integers, got {rows.__name__}")
+        return TensorType((weight.shape[1],), weight.dtype)
+
+    @staticmethod
+    def numpy(weight: Array, rows: Any, padding: Any, *, by_frequency: bool) -> Array:
+        return weight.take(_check_rows("embedding", rows, len(weight)), axis=0)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, weight: Any, rows: Any, padding: Any, *, by_frequency: bool) -> tuple[Any, ...]:
+        return lambda: _table_gradient(g, weight, ops.as_tensor(rows), padding, by_frequency), None, None
+
+    @staticmethod
+    def batch(size: int, weight: Tensor, rows: Any, padding: Any, *, by_frequency: bool) -> Tensor:
+        # Every sample has its own table: they become one, in which sample i's rows come after those of i - 1.
+        n_rows = weight.shape[1]
+        first = ops.arange(size) * n_rows
+        rows = first + rows if not isinstance(rows, Tensor) else rows + first.reshape(-1, *(1,) * (rows.ndim - 1))
+        picked = weight.reshape(size * n_rows, -1)
+        if padding is None and not by_frequency:
+            return apply(Embedding, (picked, rows, None), {"by_frequency": False})
+        return apply(Embedding, (_unpadded(picked, padding, n_rows), rows, None), {"by_frequency": by_frequency})
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        weight = rng.normal(size=(5, 3))
+        yield Sample(weight, np.array([[0, 2], [2, 4]]), None, by_frequency=False)
+        yield Sample(weight, np.array([1, 1, 3]), None, by_frequency=False)
+        yield Sample(weight, 3, None, by_frequency=False)
+        yield Sample(weight, np.empty(0, np.int64), None, by_frequency=False)
+
+
+def _unpadded(table: Tensor, padding: int | None, n_rows: int) -> Tensor:
+    """Tables one after another, whose padding rows pass no gradient."""
+    if padding is None:
+        return table
+    is_padding = ops.eq(ops.arange(table.shape[0]) % n_rows, padding).unsqueeze(1)
+    return ops.where(is_padding, table.detach(), table)
+
+
+def _table_gradient(g: Tensor, weight: Any, rows: Tensor, padding: Any, by_frequency: bool) -> Tensor:
+    if padding is not None:
+        g = ops.where(ops.eq(rows, padding).unsqueeze(-1), 0.0, g)
+    if by_frequency:
+        ones = ops.ones((*rows.shape, 1), dtype=g.dtype)
+        uses = apply(SumRows, (ones, rows), {"n_rows": weight.shape[0]})
+        g = g / apply(Embedding, (uses, rows, None), {"by_frequency": False})
+    return apply(SumRows, (g, rows), {"n_rows": weight.shape[0]})
+
+
+class SumRows(Op):
+    """A table of n_rows rows, each the sum of the vectors that `rows` sends there: the transpose of embedding."""
+
+    family = "index"
+    quiet = True
+    saves = ("rows", "")
+
+    @staticmethod
+    def infer(x: TensorType, rows: TensorType, *, n_rows: int) -> TensorType:
+        if x.shape[:-1] != rows.shape:
+            raise ShapeError(f"sum_rows: vectors of shape {x.shape} for rows of shape {rows.shape}")
+        return TensorType((n_rows, x.shape[-1]), x.dtype)
+
+    @staticmethod
+    def numpy(x: Array, rows: Array, *, n_rows: int) -> Array:
+        rows = _check_rows("sum_rows", rows, n_rows).reshape(-1)
+        half = x.dtype.itemsize == 2
+        out = np.zeros((n_rows, x.shape[-1]), np.float32 if half else x.dtype)
+        if rows.size:
+            # Sorted (stably, so that sums keep their order), equal rows are neighbours; ufunc.at is ten times slower.
+            order = rows.argsort(kind="stable")
+            ordered = rows[order]
+            starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+            vectors = x.reshape(-1, x.shape[-1])[order].astype(out.dtype, copy=False)
+            out[ordered[starts]] = np.add.reduceat(vectors, starts, axis=0)
+        return out.astype(x.dtype, copy=False)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, x: Any, rows: Tensor, *, n_rows: int) -> tuple[Any, ...]:
+        return lambda: apply(Embedding, (g, rows, None), {"by_frequency": False}), None
+
+    @staticmethod
+    def batch(size: int, x: Tensor, rows: Tensor, *, n_rows: int) -> Tensor:
+        first = (ops.arange(size) * n_rows).reshape(-1, *(1,) * (rows.ndim - 1))
+        return apply(SumRows, (x, rows + first), {"n_rows": size * n_rows}).reshape(size, n_rows, -1)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(4, 3)), np.array([0, 2, 2, 4]), n_rows=5)
+        yield Sample(rng.normal(size=(2, 2, 3)), np.array([[1, 0], [1, 1]]), n_rows=2)
+        yield Sample(np.empty((0, 3)), np.empty(0, np.int64), n_rows=2)
+
+
+def _as_rows(op: str, input: Rows) -> Any:
+    """A tensor of integers, or one Python int."""
+    if isinstance(input, Tensor) or type(input) is int:
+        return input
+    rows = ops.as_tensor(input)
+    if not rows.numel():
+        rows = rows.long()
+    if rows.dtype.category != 1:
+        raise DtypeError(f"{op}: rows must be integers, got {rows.dtype}; use x.long()")
+    return rows
+
+
+def _padding(op: str, padding_idx: int | None, n_rows: int) -> int | None:
+    if padding_idx is None:
+        return None
+    if not -n_rows <= padding_idx < n_rows:
+        raise IndexRangeError(f"{op}: padding_idx {padding_idx} is out of range for a table of {n_rows} rows")
+    return padding_idx % n_rows
+
+
+def _refuse_sparse(op: str, sparse: bool) -> None:
+    if sparse:
+        raise UnsupportedError(f"{op}: sparse gradients are not part of Extempo; leave sparse out, gradients are dense")
+
+
+def _renorm(weight: Tensor, rows: Any, max_norm: float, norm_type: float) -> None:
+    """Scale down, in place, the rows used that are longer than max_norm."""
+    with no_grad():
+        used = from_array(np.unique(_check_rows("embedding", ops.as_tensor(rows).numpy(), weight.shape[0])))
+        table = weight.detach()
+        picked = table[used]
+        length = ops.norm(picked, norm_type, 1, keepdim=True)
+        table[used] = ops.where(ops.gt(length, max_norm), picked * (max_norm / (length + 1e-7)), picked)
+
+
+def embedding(
+    input: Rows,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Rows of the table `weight` (rows, features) for an int, a list or a tensor of ints.
+
+    The row `padding_idx` gets no gradient. `max_norm` scales down, in place, the rows used that are longer than that.
+    """
+    _refuse_sparse("embedding", sparse)
+    rows = _as_rows("embedding", input)
+    padding = _padding("embedding", padding_idx, weight.shape[0])
+    if max_norm is not None:
+        _renorm(weight, rows, max_norm, norm_type)
+    return apply(Embedding, (weight, rows, padding), {"by_frequency": scale_grad_by_freq})
+
+
+def embedding_bag(
+    input: Rows,
+    weight: Tensor,
+    offsets: Tensor | Sequence[int] | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """The sum, mean or max of embeddings over bags: the rows of a 2-dim input, or slices of a 1-dim one from `offsets`.
+
+    Rows equal to `padding_idx` are left out. An empty bag gives zeros.
+    """
+    _refuse_sparse("embedding_bag", sparse)
+    rows = ops.as_tensor(_as_rows("embedding_bag", input))
+    _check_bags(rows, offsets, mode, per_sample_weights, scale_grad_by_freq)
+    if rows.ndim == 2:
+        n_bags, longest = rows.shape
+        bag = np.repeat(np.arange(n_bags), longest)
+    else:
+        bag, n_bags = _bags(ops.as_tensor(offsets).numpy(), rows.shape[0], include_last_offset)
+    padding = _padding("embedding_bag", padding_idx, weight.shape[0])
+    if max_norm is not None:
+        _renorm(weight, rows, max_norm, norm_type)
+    flat, bags = rows.reshape(-1), from_array(bag)
+    weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
+    if padding is not None:
+        kept = ops.ne(flat, padding)
+        flat, bags = flat[kept], bags[kept]
+        weights = None if weights is None else weights[kept]
+    picked = apply(Embedding, (weight, flat, None), {"by_frequency": scale_grad_by_freq})
+    if mode == "max":
+        return _largest(picked, bags, n_bags)
+    if weights is not None:
+        picked = picked * weights.unsqueeze(1)
+    total = apply(SumRows, (picked, bags), {"n_rows": n_bags})
+    if mode == "sum":
+        return total
+    sizes = apply(SumRows, (ops.ones((flat.shape[0], 1), dtype=total.dtype), bags), {"n_rows": n_bags})
+    return total / ops.clamp(sizes, min=1)
+
+
+def _check_bags(rows: Tensor, offsets: Any, mode: str, weights: Tensor | None, by_frequency: bool) -> None:
+    if mode not in ("sum", "mean", "max"):
+        raise ShapeError(f"embedding_bag: mode must be 'sum', 'mean' or 'max', got {mode!r}")
+    if rows.ndim not in (1, 2):
+        raise ShapeError(f"embedding_bag: input must have 1 or 2 dimensions, got shape {tuple(rows.shape)}")
+    if (rows.ndim == 1) != (offsets is not None):
+        raise ShapeError("embedding_bag: a 1-dim input needs offsets, where its bags begin; a 2-dim input takes none")
+    if weights is not None and (mode != "sum" or weights.shape != rows.shape):
+        raise ShapeError(
+            f"embedding_bag: per_sample_weights needs mode='sum' (got {mode!r}) and the shape of the input, "
+            f"{tuple(rows.shape)} (got {tuple(weights.shape)})"
+        )
+    if mode == "max" and by_frequency:
+        raise UnsupportedError("embedding_bag: mode='max' cannot scale gradients by frequency; leave it out")
+
+
+def _bags(offsets: Array, n_rows: int, include_last_offset: bool) -> tuple[Array, int]:
+    """The bag of each row, and how many bags there are."""
+    n_bags = len(offsets) - include_last_offset
+    if n_bags < 0 or (len(offsets) and (offsets[0] != 0 or offsets[-1] > n_rows or (np.diff(offsets) < 0).any())):
+        raise ShapeError(
+            f"embedding_bag: offsets must begin with 0 and not fall, up to the {n_rows} rows, got {offsets.tolist()}"
+        )
+    return np.searchsorted(offsets[:n_bags], np.arange(n_rows), side="right") - 1, n_bags
+
+
+def _largest(picked: Tensor, bags: Tensor, n_bags: int) -> Tensor:
+    """The largest of each bag, feature by feature; the first of equal ones gets the gradient."""
+    values, bag = picked.detach().numpy(), bags.numpy()
+    where = np.zeros((n_bags, values.shape[1]), np.int64)
+    sizes = np.bincount(bag, minlength=n_bags)
+    ends = np.cumsum(sizes)
+    for i in np.flatnonzero(sizes):
+        start = ends[i] - sizes[i]
+        where[i] = start + values[start : ends[i]].argmax(0)
+    if not values.size:
+        return ops.zeros((n_bags, values.shape[1]), dtype=picked.dtype)
+    largest = ops.gather(picked, 0, from_array(where))
+    return ops.where(from_array(sizes == 0).unsqueeze(1), 0.0, largest)

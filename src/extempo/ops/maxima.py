@@ -1,0 +1,169 @@
+"""What pooling is made of: the primitive `MaxPool`, maxima over windows at any places, and where such windows lie.
+
+Dimensions before the spatial ones are carried along, so a batch is optional everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import ops
+from .._tensor import Tensor, apply
+from ..op import Op, Rng, Sample
+from ..storage import Array
+from ..types import TensorType, int64
+from .windows import dilated_size, padded, places
+
+Pooled = tuple[Tensor, Tensor]  # values, and their places in the flattened spatial dimensions
+
+
+class MaxPool(Op):
+    """The largest element of each window (of equal ones the first), and its place in the flattened input."""
+
+    family = "reduction"
+    quiet = True
+    saves = ("y",)
+
+    @staticmethod
+    def infer(
+        x: TensorType,
+        *,
+        kernel: tuple[int, ...],
+        stride: tuple[int, ...],
+        padding: tuple[int, ...],
+        dilation: tuple[int, ...],
+        counts: tuple[int, ...],
+    ) -> tuple[TensorType, TensorType]:
+        shape = (*x.shape[: x.ndim - len(kernel)], *counts)
+        return TensorType(shape, x.dtype), TensorType(shape, int64)
+
+    @staticmethod
+    def numpy(
+        x: Array,
+        *,
+        kernel: tuple[int, ...],
+        stride: tuple[int, ...],
+        padding: tuple[int, ...],
+        dilation: tuple[int, ...],
+        counts: tuple[int, ...],
+    ) -> tuple[Array, Array]:
+        sizes = x.shape[x.ndim - len(kernel) :]
+        shape = (*x.shape[: x.ndim - len(kernel)], *counts)
+        ends = [(n - 1) * s + dilated_size(k, d) for n, s, k, d in zip(counts, stride, kernel, dilation, strict=True)]
+        pads = tuple((p, max(0, end - size - p)) for p, end, size in zip(padding, ends, sizes, strict=True))
+        wide = padded(x, pads, _smallest(x.dtype))
+        selections = list(places(kernel, stride, dilation, counts))
+        values = wide[selections[0][1]].copy()
+        for _, selected in selections[1:]:
+            np.maximum(values, wide[selected], out=values)
+        indices = np.zeros(shape, np.int64)
+        positions = [_flat_positions(k, sizes, stride, padding, dilation, counts) for k, _ in selections]
+        for (_, selected), position in zip(reversed(selections), reversed(positions), strict=True):
+            np.copyto(indices, position, where=wide[selected] == values)
+        if values.dtype.kind not in "iu" and np.isnan(values).any():
+            for (_, selected), position in zip(selections, positions, strict=True):
+                np.copyto(indices, position, where=np.isnan(wide[selected]))
+        return values, indices
+
+    @staticmethod
+    def vjp(g: Any, y: Any, x: Any, *, kernel: tuple[int, ...], **attrs: Any) -> tuple[Any, ...]:
+        return (scatter_back(g[0], y[1], x.shape, len(kernel)),)
+
+    @staticmethod
+    def batch(size: int, x: Tensor, **attrs: Any) -> Pooled:
+        return apply(MaxPool, (x,), attrs)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        def draw(*shape: int) -> Array:
+            return (
+                rng.permutation(math.prod(shape)).reshape(shape) * 0.1
+            )  # no two so close that a difference crosses them
+
+        yield Sample(draw(2, 3, 7), kernel=(3,), stride=(2,), padding=(1,), dilation=(1,), counts=(4,))
+        yield Sample(draw(2, 5, 6), kernel=(2, 3), stride=(1, 2), padding=(0, 1), dilation=(2, 1), counts=(3, 3))
+        yield Sample(
+            draw(1, 2, 4, 4, 4),
+            kernel=(2, 2, 2),
+            stride=(2, 2, 2),
+            padding=(0,) * 3,
+            dilation=(1,) * 3,
+            counts=(2,) * 3,
+        )
+        yield Sample(np.empty((0, 2, 4)), kernel=(2,), stride=(2,), padding=(0,), dilation=(1,), counts=(2,))
+
+
+def _smallest(d: np.dtype[Any]) -> Any:
+    """What padding counts as: never larger than any element."""
+    return np.iinfo(d).min if d.kind in "iu" else -math.inf
+
+
+def _flat_positions(
+    k: tuple[int, ...],
+    sizes: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    counts: tuple[int, ...],
+) -> Array:
+    """Where the k-th element of each window lies in the flattened input; padding counts as the nearest element."""
+    flat = np.zeros((1,) * len(k), np.int64)
+    for axis, (i, size, s, p, d, n) in enumerate(zip(k, sizes, stride, padding, dilation, counts, strict=True)):
+        position = np.clip(np.arange(n) * s + (i * d - p), 0, size - 1)
+        flat = flat * size + position.reshape(-1, *(1,) * (len(k) - axis - 1))
+    return flat
+
+
+def scatter_back(g: Tensor, indices: Tensor, shape: tuple[int, ...], n: int) -> Tensor:
+    """Zeros of `shape`, to which g is added at the flat spatial places that `indices` names."""
+    lead = tuple(shape[: len(shape) - n])
+    n_windows = math.prod(indices.shape[len(lead) :])
+    zeros = ops.zeros((*lead, math.prod(shape[len(lead) :])), dtype=g.dtype)
+    flat = (*lead, n_windows)
+    return ops.scatter_add(zeros, -1, indices.reshape(flat), g.reshape(flat)).reshape(shape)
+
+
+def max_over(x: Tensor, n: int, positions: Array) -> Pooled:
+    """The largest of the elements at flat spatial `positions` (*lead or none, *counts, places), and where it was."""
+    lead = tuple(x.shape[: x.ndim - n])
+    counts, n_places = positions.shape[-n - 1 : -1], positions.shape[-1]
+    spread = np.broadcast_to(positions, (*lead, *counts, n_places))
+    places_ = ops.from_numpy(spread.reshape(*lead, math.prod(counts) * n_places))
+    seen = ops.gather(x.reshape(*lead, math.prod(x.shape[len(lead) :])), -1, places_).reshape(*lead, *counts, n_places)
+    values, which = ops.max(seen, -1)
+    indices = ops.gather(places_.reshape(seen.shape), -1, which.unsqueeze(-1)).squeeze(-1)
+    return values, indices
+
+
+def combined(tables: Sequence[Array], sizes: Sequence[int]) -> Array:
+    """Positions along each dimension, (*lead, count, places) each, as flat positions (*lead, *counts, all places)."""
+    n = len(tables)
+    lead = tables[0].ndim - 2
+    flat: Any = 0
+    for axis, (table, size) in enumerate(zip(tables, sizes, strict=True)):
+        shape = [*table.shape[:lead], *(1,) * (2 * n)]
+        shape[lead + axis], shape[lead + n + axis] = table.shape[-2:]
+        flat = flat * size + table.reshape(shape)
+    return flat.reshape(*flat.shape[: lead + n], math.prod(flat.shape[lead + n :]))
+
+
+def adaptive_windows(size: int, count: int) -> tuple[Array, Array]:
+    """Where each of `count` windows that cover `size` starts and how many elements it has."""
+    i = np.arange(count)
+    starts = i * size // max(count, 1)
+    return starts, -(-(i + 1) * size // max(count, 1)) - starts
+
+
+def fractional_starts(draw: Array, size: int, kernel: int, count: int) -> Array:
+    """Starts of `count` windows, whose steps have two neighbouring sizes in an order that `draw` decides."""
+    starts = np.full((*draw.shape, count), size - kernel, np.int64)
+    if count > 1:
+        step = draw.dtype.type(size - kernel) / draw.dtype.type(count - 1)
+        i = np.arange(count - 1).astype(draw.dtype)
+        u = draw[..., None]
+        starts[..., :-1] = ((i + u) * step).astype(np.int64) - (u * step).astype(np.int64)
+    return starts

@@ -1,0 +1,397 @@
+"""Normalisation: layer, batch, group, instance, root-mean-square and local response norm.
+
+All but the last two are one primitive, `Standardize`, over different dimensions of different views. Statistics of
+half-precision inputs are float32. Running statistics are updated in place, outside the graph.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import ops
+from .._tensor import Tensor, apply, write
+from ..errors import DtypeError, ShapeError
+from ..modes import no_grad
+from ..op import Op, Rng, Sample
+from ..storage import Array
+from ..types import InputType, TensorType, count, finfo, float32, uint8
+from .conv import convolve
+
+__all__ = [
+    "_native_batch_norm_legit",
+    "group_norm",
+    "layer_norm",
+    "native_batch_norm",
+    "native_group_norm",
+    "native_layer_norm",
+    "rms_norm",
+]
+
+FUNCTIONAL = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm"]
+
+
+class Standardize(Op):
+    """Zero mean and unit variance over `dims`, then scaled and shifted: y, and the mean and variance it had before.
+
+    weight and bias broadcast against x or are None. The variance is that of the elements (no correction).
+    """
+
+    family = "reduction"
+    materialize = False
+    saves = ("y x weight", "y x", "", "")
+
+    @staticmethod
+    def infer(
+        x: TensorType, weight: InputType, bias: InputType, eps: InputType, *, dims: tuple[int, ...]
+    ) -> tuple[TensorType, ...]:
+        stats = TensorType(tuple(1 if d in dims else s for d, s in enumerate(x.shape)), _statistics_dtype(x.dtype))
+        return x, stats, stats
+
+    @staticmethod
+    def numpy(x: Array, weight: Any, bias: Any, eps: float, *, dims: tuple[int, ...]) -> tuple[Array, Array, Array]:
+        wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
+        n = wide.dtype.type(count(x.shape[d] for d in dims))
+        mean = wide.sum(dims, keepdims=True) / n
+        y = wide - mean
+        variance = np.square(y).sum(dims, keepdims=True) / n
+        y *= 1 / np.sqrt(variance + wide.dtype.type(eps))
+        if weight is not None:
+            y *= weight.astype(wide.dtype, copy=False)
+        if bias is not None:
+            y += bias.astype(wide.dtype, copy=False)
+        return y.astype(x.dtype, copy=False), mean, variance
+
+    @staticmethod
+    def vjp(g: Any, y: Any, x: Any, weight: Any, bias: Any, eps: Any, *, dims: tuple[int, ...]) -> tuple[Any, ...]:
+        gy, gmean, gvariance = g
+        _, mean, variance = y
+        n = count(x.shape[d] for d in dims)
+
+        @functools.cache
+        def standard() -> tuple[Tensor, Tensor]:
+            scale = ops.rsqrt(variance + eps)
+            return (x - mean) * scale, scale
+
+        def into_x() -> Any:
+            parts = []
+            if gy is not None:
+                z, scale = standard()
+                gz = gy.to(z.dtype) if weight is None else gy * weight
+                along = (gz * z).mean(dims, keepdim=True)
+                parts.append(scale * (gz - gz.mean(dims, keepdim=True) - z * along))
+            if gmean is not None:
+                parts.append((gmean / n).expand(x.shape))
+            if gvariance is not None:
+                parts.append((x - mean) * (gvariance * (2 / n)))
+            return functools.reduce(ops.add, parts) if parts else None
+
+        return into_x, (lambda: gy * standard()[0]) if gy is not None else None, gy, None
+
+    @staticmethod
+    def batch(size: int, x: Tensor, weight: Any, bias: Any, eps: Any, *, dims: tuple[int, ...]) -> Any:
+        # weight and bias broadcast from the right: their new dimension must meet that of x.
+        def aligned(t: Any) -> Any:
+            return t if t is None else t.reshape(size, *(1,) * (x.ndim - t.ndim), *t.shape[1:])
+
+        return apply(Standardize, (x, aligned(weight), aligned(bias), eps), {"dims": tuple(d + 1 for d in dims)})
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        def draw(*shape: int) -> Array:
+            return rng.normal(size=shape)
+
+        yield Sample(draw(3, 4), draw(4), draw(4), 1e-5, dims=(1,))
+        yield Sample(draw(2, 3, 4), draw(3, 1), draw(3, 1), 0.1, dims=(0, 2))
+        yield Sample(draw(2, 3, 2), None, None, 1e-5, dims=(1, 2))
+        yield Sample(draw(3, 4), None, draw(4), 1e-5, dims=(1,))
+        yield Sample(np.empty((0, 4)), draw(4), None, 1e-5, dims=(1,))
+
+
+def _statistics_dtype(d: Any) -> Any:
+    return float32 if d.itemsize == 2 else d
+
+
+def _standardize(
+    op: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, dims: tuple[int, ...]
+) -> Any:
+    if not x.dtype.is_floating_point:
+        raise DtypeError(f"{op}: expected a floating input, got {x.dtype}; use x.float()")
+    return apply(Standardize, (x, weight, bias, float(eps)), {"dims": dims})
+
+
+# ---- over the last dimensions
+
+
+def _last_dims(op: str, x: Tensor, normalized_shape: Any, **parameters: Tensor | None) -> tuple[int, ...]:
+    wanted = tuple(normalized_shape) if hasattr(normalized_shape, "__iter__") else (normalized_shape,)
+    if not wanted or tuple(x.shape[-len(wanted) :]) != wanted:
+        raise ShapeError(
+            f"{op}: normalized_shape {wanted} must be the last sizes of the input, whose shape is {tuple(x.shape)}"
+        )
+    for name, t in parameters.items():
+        if t is not None and tuple(t.shape) != wanted:
+            raise ShapeError(f"{op}: expected {name} of shape {wanted}, like normalized_shape, got {tuple(t.shape)}")
+    return tuple(range(x.ndim - len(wanted), x.ndim))
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: int | Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
+) -> Tensor:
+    """Each sample with zero mean and unit variance over its last dimensions, then scaled and shifted."""
+    dims = _last_dims("layer_norm", input, normalized_shape, weight=weight, bias=bias)
+    return _standardize("layer_norm", input, weight, bias, eps, dims)[0]
+
+
+def native_layer_norm(
+    input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """layer_norm, with the mean and 1 / standard deviation of each sample (outside the graph)."""
+    dims = _last_dims("native_layer_norm", input, normalized_shape, weight=weight, bias=bias)
+    y, mean, variance = _standardize("native_layer_norm", input, weight, bias, eps, dims)
+    return y, mean.detach(), ops.rsqrt(variance.detach() + eps)
+
+
+def rms_norm(
+    input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """Each sample divided by the root of its mean square over its last dimensions, then scaled.
+
+    eps: the smallest difference of the dtype that is computed in, unless given.
+    """
+    dims = _last_dims("rms_norm", input, normalized_shape, weight=weight)
+    if not input.dtype.is_floating_point:
+        raise DtypeError(f"rms_norm: expected a floating input, got {input.dtype}; use x.float()")
+    x = input.to(_statistics_dtype(input.dtype))
+    smallest = finfo(x.dtype).eps if eps is None else eps
+    y = x * ops.rsqrt((x * x).mean(dims, keepdim=True) + smallest)
+    return (y if weight is None else y * weight).to(input.dtype)
+
+
+# ---- per channel
+
+
+def _channels(op: str, x: Tensor, **parameters: Tensor | None) -> int:
+    """The number of channels, after every parameter was found to have one entry for each."""
+    if x.ndim < 2:
+        raise ShapeError(
+            f"{op}: expected (batch, channel, ...), got shape {tuple(x.shape)}; did you mean x.unsqueeze(0)?"
+        )
+    for name, t in parameters.items():
+        if t is not None and tuple(t.shape) != (x.shape[1],):
+            hint = "; channels come second here" if x.ndim > 2 and t.numel() == x.shape[-1] else ""
+            raise ShapeError(
+                f"{op}: input of shape {tuple(x.shape)} has {x.shape[1]} channels, "
+                f"{name} has shape {tuple(t.shape)}{hint}"
+            )
+    return x.shape[1]
+
+
+def _across(t: Any, ndim: int) -> Any:
+    """One number per channel, shaped to broadcast against (batch, channel, ...)."""
+    return t if t is None else t.reshape(-1, *(1,) * (ndim - 2))
+
+
+def _update(running: Tensor | None, batch: Tensor, momentum: float) -> None:
+    """running = (1 - momentum) * running + momentum * batch."""
+    if running is not None:
+        batch = batch.reshape(running.shape)
+        write(running, (running * (1 - momentum) + batch * momentum).to(running.dtype), "running statistics")
+
+
+def _by_running_statistics(op: str, x: Tensor, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Tensor:
+    if mean is None or variance is None:
+        raise ShapeError(f"{op}: evaluation needs running_mean and running_var; pass them, or training=True")
+    scale = ops.rsqrt(variance + eps)
+    scale = scale if weight is None else scale * weight
+    shift = -mean * scale if bias is None else bias - mean * scale
+    return (x * _across(scale, x.ndim) + _across(shift, x.ndim)).to(x.dtype)
+
+
+def _batch_norm(
+    op: str,
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float | None,
+    eps: float,
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """y, and the mean and variance of the batch where they were used."""
+    channels = _channels(op, x, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
+    if not training:
+        return _by_running_statistics(op, x, running_mean, running_var, weight, bias, eps), None, None
+    n = x.numel() // max(channels, 1)
+    dims = (0, *range(2, x.ndim))
+    y, mean, variance = _standardize(op, x, _across(weight, x.ndim), _across(bias, x.ndim), eps, dims)
+    if n > 0 and momentum:
+        with no_grad():
+            _update(running_mean, mean, momentum)
+            _update(running_var, variance * (n / max(n - 1, 1)), momentum)
+    return y, mean.reshape(channels), variance.reshape(channels)
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float | None = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Each channel with zero mean and unit variance over the batch, or (evaluation) by the running statistics.
+
+    In training, running_mean and running_var move by `momentum` towards the statistics of the batch; None or 0 leaves
+    them as they are.
+    """
+    if eps < 0 or (training and eps == 0):
+        raise ShapeError(f"batch_norm: eps must be positive, got {eps}")
+    if not input.numel() and input.ndim < 2:
+        return input.clone()
+    if training and input.ndim > 1 and input.shape[0] * count(input.shape[2:]) == 1:
+        raise ShapeError(
+            f"batch_norm: one value per channel in shape {tuple(input.shape)} has no variance to train with; "
+            "use a larger batch (DataLoader: drop_last=True), or model.eval()"
+        )
+    return _batch_norm("batch_norm", input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+
+
+def native_batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """batch_norm, with the mean and 1 / standard deviation of the batch (outside the graph; empty in evaluation)."""
+    args = (input, weight, bias, running_mean, running_var, training, momentum, eps)
+    y, mean, variance = _batch_norm("native_batch_norm", *args)
+    if mean is None or variance is None:
+        none = ops.empty(0, dtype=_statistics_dtype(input.dtype))
+        return y, none, none.clone()
+    return y, mean.detach(), ops.rsqrt(variance.detach() + eps)
+
+
+def _native_batch_norm_legit(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, *rest: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    """native_batch_norm, where the running statistics may be left out."""
+    if len(rest) == 3:
+        rest = (None, None, *rest)
+    return native_batch_norm(input, weight, bias, *rest)
+
+
+def _batch_norm_with_update(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor,
+    running_var: Tensor,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """native_batch_norm in training, and an empty tensor where other devices keep notes."""
+    args = (input, weight, bias, running_mean, running_var, True, momentum, eps)
+    return *native_batch_norm(*args), ops.empty(0, dtype=uint8)
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float | None = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Each channel of each sample with zero mean and unit variance over space, then scaled and shifted."""
+    op = "instance_norm"
+    _channels(op, input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
+    if not use_input_stats:
+        return _by_running_statistics(op, input, running_mean, running_var, weight, bias, eps)
+    n = count(input.shape[2:])
+    if n == 1:
+        raise ShapeError(
+            f"{op}: one spatial element in shape {tuple(input.shape)} has no variance; use batch_norm or layer_norm"
+        )
+    dims = tuple(range(2, input.ndim))
+    y, mean, variance = _standardize(op, input, _across(weight, input.ndim), _across(bias, input.ndim), eps, dims)
+    if input.numel() and momentum:
+        with no_grad():
+            _update(running_mean, mean.mean(0), momentum)
+            _update(running_var, variance.mean(0) * (n / (n - 1)), momentum)
+    return y
+
+
+def _grouped(
+    op: str, x: Tensor, num_groups: int, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    channels = _channels(op, x, weight=weight, bias=bias)
+    if num_groups < 1 or channels % num_groups:
+        raise ShapeError(
+            f"{op}: {channels} channels of shape {tuple(x.shape)} do not fall into {num_groups} equal groups"
+        )
+    inner = (num_groups, channels // num_groups)
+    seen = x.reshape(x.shape[0], *inner, count(x.shape[2:]))
+    scaled, shifted = (t if t is None else t.reshape(*inner, 1) for t in (weight, bias))
+    y, mean, variance = _standardize(op, seen, scaled, shifted, eps, (2, 3))
+    return y.reshape(x.shape), mean.reshape(x.shape[0], num_groups), variance.reshape(x.shape[0], num_groups)
+
+
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> Tensor:
+    """Each group of channels of each sample with zero mean and unit variance, then scaled and shifted per channel."""
+    if input.ndim >= 2 and num_groups >= 1 and input.numel() == num_groups == input.shape[1]:
+        raise ShapeError(
+            f"group_norm: one value per group in shape {tuple(input.shape)} has no variance; use fewer groups"
+        )
+    return _grouped("group_norm", input, num_groups, weight, bias, eps)[0]
+
+
+def native_group_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """group_norm, with the mean and 1 / standard deviation of each group."""
+    if N * C * HxW != input.numel():
+        raise ShapeError(
+            f"native_group_norm: N, C, HxW = {N}, {C}, {HxW} do not multiply to the size of shape {tuple(input.shape)}"
+        )
+    y, mean, variance = _grouped("native_group_norm", input, group, weight, bias, eps)
+    return y, mean, ops.rsqrt(variance + eps)
+
+
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """Each element divided by (k + alpha * the mean square of `size` neighbouring channels) ** beta."""
+    if input.ndim < 3:
+        raise ShapeError(
+            f"local_response_norm: expected (batch, channel, spatial, ...), got shape {tuple(input.shape)}"
+        )
+    if not input.numel():
+        return input
+    n_batch, channels = input.shape[:2]
+    planes = (input * input).reshape(n_batch, 1, channels, count(input.shape[2:]))
+    ones = ops.ones((1, 1, size, 1), dtype=input.dtype)
+    total = convolve(planes, ones, stride=(1, 1), padding=((size // 2, (size - 1) // 2), (0, 0)))
+    return input / (total.reshape(input.shape) / size * alpha + k).pow(beta)

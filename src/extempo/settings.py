@@ -1,0 +1,139 @@
+"""Process-wide settings by PyTorch's names, each saying what it does here today.
+
+Results never depend on any of them: Extempo's CPU kernels are deterministic and compute in the dtype they are given.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from ._tensor import Tensor
+from .errors import DtypeError, ShapeError
+from .ops.convert import type_dtype
+from .storage import Storage
+from .types import set_default_dtype
+
+__all__ = [
+    "are_deterministic_algorithms_enabled",
+    "get_float32_matmul_precision",
+    "get_num_interop_threads",
+    "get_num_threads",
+    "is_deterministic_algorithms_warn_only_enabled",
+    "is_storage",
+    "set_default_tensor_type",
+    "set_float32_matmul_precision",
+    "set_flush_denormal",
+    "set_num_interop_threads",
+    "set_num_threads",
+    "typename",
+    "use_deterministic_algorithms",
+]
+
+_n_threads: int | None = None
+_n_interop_threads: int | None = None
+_deterministic = False
+_warn_only = False
+_matmul_precision = "highest"
+
+
+def _available() -> int:
+    """The threads that NumPy's BLAS takes when it is loaded: the environment's number, or one for each CPU."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        value = os.environ.get(name, "")
+        if value.isdecimal() and int(value) > 0:
+            return int(value)
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def get_num_threads() -> int:
+    """The number set with `set_num_threads`, or else what NumPy's BLAS took from the environment when it was loaded."""
+    return _n_threads if _n_threads is not None else _available()
+
+
+def set_num_threads(int: int) -> None:
+    """Keep the number for `get_num_threads`.
+
+    Kernels are NumPy's, and its BLAS fixes its threads when it is loaded: set OMP_NUM_THREADS before Python starts to
+    change how many really run.
+    """
+    global _n_threads
+    _n_threads = _positive(int, "set_num_threads")
+
+
+def get_num_interop_threads() -> int:
+    """The number set with `set_num_interop_threads`, or else that of `get_num_threads`."""
+    return _n_interop_threads if _n_interop_threads is not None else _available()
+
+
+def set_num_interop_threads(int: int) -> None:
+    """Keep the number for `get_num_interop_threads`; ops of one thread run one after another."""
+    global _n_interop_threads
+    _n_interop_threads = _positive(int, "set_num_interop_threads")
+
+
+def _positive(number: Any, op: str) -> int:
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise DtypeError(f"{op}: expected an int, got {type(number).__name__}")
+    if number < 1:
+        raise ShapeError(f"{op}: expected a positive number of threads, got {number}")
+    return number
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Keep the wish: every kernel here is deterministic anyway."""
+    global _deterministic, _warn_only
+    _deterministic, _warn_only = bool(mode), bool(warn_only)
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """What `use_deterministic_algorithms` was told."""
+    return _deterministic
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """What `use_deterministic_algorithms` was told about warnings."""
+    return _warn_only
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Keep "highest", "high" or "medium": float32 products are computed in float32 anyway."""
+    global _matmul_precision
+    if precision not in ("highest", "high", "medium"):
+        raise ShapeError(f"set_float32_matmul_precision: expected 'highest', 'high' or 'medium', got {precision!r}")
+    _matmul_precision = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """What `set_float32_matmul_precision` was told."""
+    return _matmul_precision
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """False: Extempo cannot make the CPU flush subnormal numbers to zero."""
+    return False
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Make the dtype of `ex.DoubleTensor` (or of "torch.DoubleTensor") that of new floating tensors."""
+    d = type_dtype(t, "set_default_tensor_type")
+    if not d.is_floating_point:
+        raise DtypeError(f"set_default_tensor_type: expected a floating tensor type, got {t}")
+    set_default_dtype(d)
+
+
+def typename(obj: Any) -> str:
+    """`extempo.FloatTensor` for a tensor, else the qualified name of the object or of its type."""
+    if isinstance(obj, Tensor):
+        return str(obj.type())
+    named = obj if hasattr(obj, "__qualname__") else type(obj)
+    module = getattr(named, "__module__", "") or ""
+    return named.__qualname__ if module in ("", "builtins") else f"{module}.{named.__qualname__}"
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether obj is the storage of a tensor."""
+    return isinstance(obj, Storage)

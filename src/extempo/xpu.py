@@ -1,0 +1,8 @@
+"""Intel's XPU devices: there are none. Scripts that ask get their answer; see `accelerator_api`."""
+
+from __future__ import annotations
+
+from .accelerator_api import *  # noqa: F403 - the names stand in its __all__
+from .accelerator_api import refuse_rest
+
+__getattr__ = refuse_rest("xpu")

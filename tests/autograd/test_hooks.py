@@ -1,0 +1,220 @@
+"""Hooks of tensors and nodes, retain_grad, saved-tensor hooks, anomaly detection."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import extempo as ex
+from extempo import autograd
+from extempo.autograd.graph import get_gradient_edge, saved_tensors_hooks
+from extempo.errors import AutogradError, DtypeError, ShapeError
+
+
+def leaf(*values: float) -> ex.Tensor:
+    return ex.tensor(values, requires_grad=True)
+
+
+def test_a_hook_sees_the_complete_gradient_once() -> None:
+    x = leaf(1.0, 2.0)
+    seen: list[Any] = []
+    y = x * 2
+    y.register_hook(lambda g: seen.append(g.tolist()))
+    (y.sum() + (y * y).sum()).backward()
+    assert seen == [[5.0, 9.0]]
+
+
+def test_a_hook_may_replace_the_gradient() -> None:
+    x = leaf(1.0, 2.0)
+    x.register_hook(lambda g: g * 10)
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [30.0, 30.0]
+    (g,) = autograd.grad((x * 3).sum(), x)
+    assert g.tolist() == [30.0, 30.0]
+
+
+def test_hooks_run_in_the_order_they_were_registered_and_can_be_removed() -> None:
+    x = leaf(1.0)
+    first = x.register_hook(lambda g: g + 1)
+    x.register_hook(lambda g: g * 2)
+    (x * 1).sum().backward()
+    assert x.grad.tolist() == [4.0]
+    first.remove()
+    first.remove()
+    x.grad = None
+    (x * 1).sum().backward()
+    assert x.grad.tolist() == [2.0]
+
+
+def test_a_handle_is_a_context_manager() -> None:
+    x = leaf(1.0)
+    with x.register_hook(lambda g: g * 5):
+        (x * 1).sum().backward()
+    (x * 1).sum().backward()
+    assert x.grad.tolist() == [6.0]
+
+
+def test_a_hook_that_returns_another_shape_is_refused() -> None:
+    x = leaf(1.0, 2.0)
+    x.register_hook(lambda g: g.sum())
+    with pytest.raises(ShapeError, match="hook"):
+        (x * 1).sum().backward()
+
+
+def test_hooks_need_a_tensor_that_requires_grad() -> None:
+    for name in ("register_hook", "register_post_accumulate_grad_hook"):
+        with pytest.raises(AutogradError, match=f"{name}: this tensor does not require grad"):
+            getattr(ex.ones(2), name)(print)
+    with pytest.raises(AutogradError, match="retain_grad"):
+        ex.ones(2).retain_grad()
+
+
+def test_hooks_of_gradients_that_are_recorded_see_recorded_tensors() -> None:
+    x = leaf(2.0)
+    seen: list[Any] = []
+    y = x**3
+    y.register_hook(lambda g: seen.append(g.requires_grad))
+    (g,) = autograd.grad((y * y).sum(), x, create_graph=True)
+    assert seen == [True]
+    assert autograd.grad(g.sum(), x)[0].tolist() == [480.0]
+
+
+def test_a_post_accumulate_hook_runs_after_the_gradient_was_added() -> None:
+    x = leaf(1.0, 2.0)
+    seen: list[Any] = []
+
+    def step(t: ex.Tensor) -> None:
+        seen.append(t.grad.tolist())
+        t.grad = None
+
+    handle = x.register_post_accumulate_grad_hook(step)
+    (x * 2).sum().backward()
+    assert seen == [[2.0, 2.0]]
+    assert x.grad is None
+    handle.remove()
+    (x * 2).sum().backward()
+    assert x.grad is not None
+    with pytest.raises(AutogradError, match="expected a leaf"):
+        (x * 2).register_post_accumulate_grad_hook(step)
+
+
+def test_retain_grad_keeps_the_gradient_of_what_is_no_leaf() -> None:
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    assert not y.retains_grad
+    y.retain_grad()
+    assert y.retains_grad
+    (y * y).sum().backward()
+    assert y.grad.tolist() == [4.0, 8.0]
+    x.retain_grad()
+    assert not x.retains_grad
+
+
+def test_a_node_shows_what_comes_in_and_what_goes_out() -> None:
+    a, b = leaf(2.0), leaf(3.0)
+    y = a * b
+    seen: list[Any] = []
+
+    def hook(grad_inputs: Any, grad_outputs: Any) -> Any:
+        seen.append(([g.tolist() for g in grad_inputs], [g.tolist() for g in grad_outputs]))
+        return tuple(g * 10 for g in grad_inputs)
+
+    handle = y.grad_fn.register_hook(hook)
+    y.grad_fn.register_prehook(lambda gs: (gs[0] * 2,))
+    y.sum().backward(retain_graph=True)
+    assert seen == [([[6.0], [4.0]], [[2.0]])]
+    assert (a.grad.tolist(), b.grad.tolist()) == ([60.0], [40.0])
+    handle.remove()
+    a.grad = None
+    y.sum().backward()
+    assert a.grad.tolist() == [6.0]
+    assert y.grad_fn.name() == "MulBackward"
+
+
+def test_hooks_do_not_keep_a_dropped_graph_alive() -> None:
+    gc.disable()
+    try:
+        y = leaf(1.0) * 2
+        y.register_hook(lambda g: g)
+        y.grad_fn.register_hook(lambda i, o: None)
+        node = weakref.ref(y.grad_fn)
+        del y
+        assert node() is None
+    finally:
+        gc.enable()
+
+
+def test_saved_tensors_hooks_pack_and_unpack_what_backward_needs() -> None:
+    packed: list[Any] = []
+
+    def pack(t: ex.Tensor) -> Any:
+        packed.append(t.shape)
+        return t.numpy().astype(np.float16) if t.is_floating_point() else t
+
+    def unpack(kept: Any) -> ex.Tensor:
+        return kept if isinstance(kept, ex.Tensor) else ex.from_numpy(kept.astype(np.float32))
+
+    x = leaf(1.0, 2.0)
+    with saved_tensors_hooks(pack, unpack):
+        y = (x * x).exp() * x
+        values, _ = y.sort()
+    assert len(packed) >= 3
+    values.sum().backward()
+    expected = [float(np.exp(v * v) * (1 + 2 * v * v)) for v in (1.0, 2.0)]
+    np.testing.assert_allclose(x.grad.tolist(), expected, rtol=2e-3)
+
+
+def test_saved_tensors_hooks_work_twice_and_for_second_derivatives() -> None:
+    x = leaf(3.0)
+    with saved_tensors_hooks(lambda t: [t.detach().clone()], lambda kept: kept[0]):
+        y = x**3
+    (g,) = autograd.grad(y.sum(), x, create_graph=True)
+    assert autograd.grad(g.sum(), x, retain_graph=True)[0].tolist() == [18.0]
+    assert autograd.grad(y.sum(), x)[0].tolist() == [27.0]
+
+
+def test_unpack_must_return_a_tensor() -> None:
+    x = leaf(3.0)
+    with saved_tensors_hooks(lambda t: t.numpy(), lambda kept: kept):
+        y = x * x
+    with pytest.raises(DtypeError, match="unpack_hook"):
+        y.sum().backward()
+
+
+def test_the_graph_can_be_walked() -> None:
+    x = leaf(1.0)
+    y = (x * 2).exp()
+    assert get_gradient_edge(y).node is y.grad_fn
+    names = []
+    node: Any = y.grad_fn
+    while node is not None:
+        names.append(node.name())
+        node = node.next_functions[0][0] if node.next_functions else None
+    assert names == ["ExpBackward", "MulBackward", "AccumulateGrad"]
+    with pytest.raises(DtypeError, match="require grad"):
+        get_gradient_edge(ex.ones(1))
+
+
+def test_detect_anomaly_names_the_operation_and_its_line() -> None:
+    x = leaf(0.0, 1.0)
+    with autograd.detect_anomaly():
+        assert autograd.is_anomaly_enabled()
+        y = x.sqrt() * 0.0
+        with pytest.raises(AutogradError, match=r"gradient of sqrt \(recorded at .*test_hooks.py:\d+\).* NaN"):
+            y.sum().backward()
+    assert not autograd.is_anomaly_enabled()
+    (x.sqrt() * 0.0).sum().backward()
+    assert np.isnan(x.grad.tolist()[0])
+
+
+def test_detect_anomaly_lets_sound_gradients_pass() -> None:
+    x = leaf(1.0, 2.0)
+    with autograd.set_detect_anomaly(True):
+        (g,) = autograd.grad((x * x + x.sort().values).sum(), x, create_graph=True)
+        g.sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+    autograd.set_detect_anomaly(False)

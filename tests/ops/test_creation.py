@@ -1,0 +1,331 @@
+"""Tensors from data and from nothing: values, dtypes, memory, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import extempo as ex
+from extempo.errors import DtypeError, ShapeError, UnsupportedError
+
+# ---- from data
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype"),
+    [
+        (1, ex.int64),
+        (1.0, ex.float32),
+        (True, ex.bool),
+        ([], ex.float32),
+        ([[], []], ex.float32),
+        ([True, 2], ex.int64),
+        ([True, 2.5], ex.float32),
+        ([1, 2.5], ex.float32),
+        (range(3), ex.int64),
+        (np.float64(3), ex.float64),
+        ([np.float64(3)], ex.float64),
+        ([np.float32(3), 1.0], ex.float32),
+        ([np.int32(3), np.int8(1)], ex.int32),
+        ([np.array([1.0, 2.0])], ex.float64),
+        (np.arange(3, dtype=np.int16), ex.int16),
+    ],
+    ids=str,
+)
+def test_the_dtype_of_a_tensor_follows_its_data(data, dtype):
+    assert ex.tensor(data).dtype is dtype
+
+
+def test_tensors_inside_lists_keep_their_dtype():
+    assert ex.tensor([ex.tensor(3.0, dtype=ex.float64)]).dtype is ex.float64
+    mixed = ex.tensor([ex.tensor(3, dtype=ex.int32), 2.5])
+    assert mixed.dtype is ex.float32
+    assert mixed.tolist() == [3.0, 2.5]
+
+
+def test_the_default_dtype_is_that_of_python_floats():
+    ex.set_default_dtype(ex.float64)
+    try:
+        assert ex.tensor(1.5).dtype is ex.float64
+        assert ex.zeros(2).dtype is ex.float64
+        assert ex.arange(1.5).dtype is ex.float64
+        assert ex.tensor(1).dtype is ex.int64
+    finally:
+        ex.set_default_dtype(ex.float32)
+
+
+def test_tensor_always_copies_and_as_tensor_shares_where_it_can():
+    array = np.zeros(2, np.float32)
+    copied, shared = ex.tensor(array), ex.as_tensor(array)
+    array[0] = 1
+    assert copied.tolist() == [0, 0]
+    assert shared.tolist() == [1, 0]
+    x = ex.ones(2)
+    assert ex.as_tensor(x) is x
+    assert ex.as_tensor(x, dtype=ex.float64).dtype is ex.float64
+    assert ex.tensor(x).data_ptr() != x.data_ptr()
+
+
+def test_a_copy_of_a_tensor_is_outside_its_graph():
+    x = ex.ones(2, requires_grad=True)
+    assert not ex.tensor(x * 2).requires_grad
+
+
+@pytest.mark.parametrize("data", [[[1], [2, 3]], (1, (2,)), ((1,), 2)])
+def test_ragged_lists_are_refused_with_the_next_step(data):
+    with pytest.raises(ShapeError, match="pad them"):
+        ex.tensor(data)
+
+
+@pytest.mark.parametrize("data", ["a", b"ab", None, ["a"], [None], {1, 2}])
+def test_what_holds_no_numbers_is_refused(data):
+    with pytest.raises(DtypeError, match="expected numbers"):
+        ex.tensor(data)
+
+
+@pytest.mark.parametrize("data", [1 + 2j, [1 + 2j]])
+def test_complex_numbers_are_refused_by_name(data):
+    with pytest.raises(UnsupportedError, match="real and imaginary parts"):
+        ex.tensor(data)
+
+
+@pytest.mark.parametrize("data", [2**63, [2**63], 2**70])
+def test_integers_beyond_int64_are_refused(data):
+    with pytest.raises(DtypeError, match="int64"):
+        ex.tensor(data)
+
+
+def test_numbers_that_do_not_fit_the_dtype_are_refused_and_negative_ones_wrap():
+    with pytest.raises(DtypeError, match="300 does not fit into extempo.uint8"):
+        ex.tensor([300], dtype=ex.uint8)
+    with pytest.raises(DtypeError, match="nan does not fit"):
+        ex.tensor([float("nan")], dtype=ex.int64)
+    assert ex.tensor([-1], dtype=ex.uint8).item() == 255
+    assert ex.tensor(1.7, dtype=ex.int32).item() == 1
+    assert ex.tensor([1e300]).item() == float("inf")
+    assert ex.tensor(np.array([2**31]), dtype=ex.int32).item() == -(2**31)  # arrays wrap around
+
+
+def test_only_floating_tensors_can_require_grad():
+    assert ex.tensor([1.0], requires_grad=True).requires_grad
+    with pytest.raises(DtypeError, match="only floating"):
+        ex.zeros(2, dtype=ex.int32, requires_grad=True)
+
+
+def test_asarray_copies_when_told_to_and_never_when_told_not_to():
+    array = np.arange(3.0)
+    assert ex.asarray(array).data_ptr() == array.ctypes.data
+    assert ex.asarray(array, copy=True).data_ptr() != array.ctypes.data
+    assert ex.asarray(array, copy=False).data_ptr() == array.ctypes.data
+    with pytest.raises(ShapeError, match="without a copy"):
+        ex.asarray([1.0], copy=False)
+    with pytest.raises(ShapeError, match="without a copy"):
+        ex.asarray(array, dtype=ex.float32, copy=False)
+    assert ex.asarray([1.0, 2.0], requires_grad=True).requires_grad
+
+
+def test_from_numpy_shares_memory_both_ways():
+    array = np.arange(6.0).reshape(2, 3).T
+    x = ex.from_numpy(array)
+    assert x.stride() == (1, 3)
+    x[0, 0] = 7
+    assert array[0, 0] == 7
+    array[2, 1] = 8
+    assert x[2, 1].item() == 8
+    with pytest.raises(DtypeError, match="from_numpy: expected a NumPy array"):
+        ex.from_numpy([1])
+    with pytest.raises(DtypeError, match="foreign order"):
+        ex.from_numpy(np.arange(3, dtype=np.dtype(np.int32).newbyteorder()))
+    with pytest.raises(DtypeError, match="complex"):
+        ex.from_numpy(np.zeros(2, np.complex64))
+
+
+def test_a_read_only_array_can_be_read_but_not_written():
+    array = np.arange(3.0)
+    array.flags.writeable = False
+    x = ex.from_numpy(array)
+    assert (x + 1).tolist() == [1, 2, 3]
+    with pytest.raises(ShapeError, match="read-only"):
+        x.add_(1)
+    assert array.tolist() == [0, 1, 2]
+
+
+def test_frombuffer_looks_into_the_bytes():
+    raw = bytearray(np.array([1, 2, 3], np.int32).tobytes())
+    x = ex.frombuffer(raw, dtype=ex.int32)
+    x[0] = 9
+    assert np.frombuffer(raw, np.int32)[0] == 9
+    assert ex.frombuffer(raw, dtype=ex.int32, count=1, offset=8).tolist() == [3]
+    for options, text in [
+        ({"offset": 99}, "outside of the buffer"),
+        ({"offset": 1}, "no whole number"),
+        ({"count": 0}, "must be positive"),
+        ({"count": 9}, "exceed"),
+    ]:
+        with pytest.raises(ShapeError, match=text):
+            ex.frombuffer(raw, dtype=ex.int32, **options)
+    with pytest.raises(ShapeError, match="read-only"):
+        ex.frombuffer(b"1234", dtype=ex.uint8).zero_()
+
+
+# ---- of one value
+
+
+def test_sizes_are_given_as_numbers_as_a_tuple_or_by_name():
+    for made in (ex.zeros(2, 3), ex.zeros((2, 3)), ex.zeros([2, 3]), ex.zeros(size=(2, 3)), ex.zeros(ex.Size([2, 3]))):
+        assert made.shape == (2, 3)
+    assert ex.zeros(()).shape == ()
+    assert ex.zeros(2, ex.tensor(3)).shape == (2, 3)
+    assert ex.zeros(0, 3).numel() == 0
+    for call, text in [
+        (lambda: ex.zeros(), "expected a size"),
+        (lambda: ex.zeros(2.5), "sizes must be ints"),
+        (lambda: ex.zeros(2, size=(2,)), "given twice"),
+        (lambda: ex.zeros(2, colour="red"), "unknown arguments colour"),
+    ]:
+        with pytest.raises(DtypeError, match=text):
+            call()
+    with pytest.raises(ShapeError, match="ones: sizes must not be negative"):
+        ex.ones(2, -1)
+
+
+def test_full_follows_the_value_unless_told_otherwise():
+    assert ex.full((2,), True).dtype is ex.bool
+    assert ex.full((2,), 3).dtype is ex.int64
+    assert ex.full((2,), 3.0).dtype is ex.float32
+    assert ex.full((2,), ex.tensor(3)).tolist() == [3, 3]
+    assert ex.full((2,), 2.7, dtype=ex.int32).tolist() == [2, 2]
+    assert ex.full((2,), -1, dtype=ex.uint8).tolist() == [255, 255]
+    assert ex.full((1,), float("inf")).item() == float("inf")
+    for value, dtype in [(300, ex.uint8), (1e5, ex.float16), (float("nan"), ex.int32)]:
+        with pytest.raises(DtypeError, match="does not fit"):
+            ex.full((2,), value, dtype=dtype)
+    with pytest.raises(UnsupportedError, match="complex"):
+        ex.full((2,), 1j)
+
+
+def test_like_factories_follow_shape_dtype_and_memory_order():
+    x = ex.zeros(2, 3, dtype=ex.float64).t()
+    for make in (ex.zeros_like, ex.ones_like, ex.empty_like, ex.rand_like, ex.randn_like):
+        made = make(x)
+        assert (made.shape, made.dtype, made.stride()) == ((3, 2), ex.float64, (1, 3))
+        assert make(x, memory_format=ex.contiguous_format).stride() == (2, 1)
+        assert make(x, dtype=ex.float32).dtype is ex.float32
+    assert ex.full_like(ex.zeros(2, dtype=ex.int64), 2.5).tolist() == [2, 2]
+    assert ex.ones_like(x, requires_grad=True).requires_grad
+
+
+def test_new_methods_take_the_dtype_of_their_tensor():
+    x = ex.zeros(2, dtype=ex.int32)
+    assert x.new_zeros(2, 3).dtype is ex.int32
+    assert x.new_ones((2, 3), dtype=ex.float64).dtype is ex.float64
+    assert x.new_full((2,), 3.5).tolist() == [3, 3]
+    assert x.new_tensor([1.5]).tolist() == [1]
+    assert x.new_empty(0).shape == (0,)
+    assert x.new_empty_strided((2, 3), (1, 2)).stride() == (1, 2)
+    assert x.new(2, 3).shape == (2, 3)
+    assert x.new([1, 2]).dtype is ex.int32
+
+
+def test_the_order_in_memory_can_be_chosen():
+    assert ex.empty_strided((2, 3), (1, 2)).stride() == (1, 2)
+    assert ex.empty_permuted((2, 3, 4), (2, 0, 1)).stride() == (3, 1, 6)
+    assert ex.empty(2, 3, 4, 5, memory_format=ex.channels_last).stride() == (60, 1, 15, 3)
+    assert ex.empty_strided((2, 0), (5, 1)).shape == (2, 0)
+    with pytest.raises(ShapeError, match="one stride for each size"):
+        ex.empty_strided((2, 3), (1,))
+    with pytest.raises(ShapeError, match="must not be negative"):
+        ex.empty_strided((2,), (-1,))
+    with pytest.raises(ShapeError, match="does not name each"):
+        ex.empty_permuted((2, 3), (0, 0))
+    with pytest.raises(ShapeError, match="channels_last orders 4-dim tensors"):
+        ex.empty(2, 3, memory_format=ex.channels_last)
+
+
+def test_out_takes_the_result_and_its_shape():
+    out = ex.zeros(1, dtype=ex.float64)
+    assert ex.ones(2, 3, out=out) is out
+    assert out.tolist() == [[1, 1, 1]] * 2
+    assert ex.arange(3, out=ex.zeros(3)).dtype is ex.float32
+    assert ex.eye(2, out=out).dtype is ex.float64
+
+
+def test_scalar_tensor_is_floating_unless_told_otherwise():
+    assert ex.scalar_tensor(3).dtype is ex.float32
+    assert ex.scalar_tensor(3, dtype=ex.int64).item() == 3
+    assert ex.scalar_tensor(3).shape == ()
+
+
+# ---- number sequences
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((5,), [0, 1, 2, 3, 4]),
+        ((2, 5), [2, 3, 4]),
+        ((0, -5, -2), [0, -2, -4]),
+        ((0,), []),
+        ((2**53, 2**53 + 3), [2**53, 2**53 + 1, 2**53 + 2]),
+        ((True,), [0]),
+    ],
+)
+def test_arange_of_integers_is_exact(arguments, expected):
+    made = ex.arange(*arguments)
+    assert made.dtype is ex.int64
+    assert made.tolist() == expected
+
+
+def test_arange_of_floats_stops_before_the_end():
+    assert ex.arange(0, 1, 0.1).shape == (10,)
+    assert ex.arange(1.0, 2.0, 0.3, dtype=ex.float64).tolist() == pytest.approx([1.0, 1.3, 1.6, 1.9])
+    assert ex.arange(ex.tensor(3.5)).tolist() == [0, 1, 2, 3]
+    assert ex.arange(start=1, end=3).tolist() == [1, 2]
+    assert ex.arange(end=2).tolist() == [0, 1]
+    assert ex.arange(5, dtype=ex.float16).dtype is ex.float16
+
+
+@pytest.mark.parametrize("arguments", [(0, 5, 0), (5, 0), (float("nan"),), (0, float("inf"))])
+def test_a_range_without_an_end_is_refused(arguments):
+    with pytest.raises(ShapeError, match="arange"):
+        ex.arange(*arguments)
+
+
+def test_linspace_reaches_both_ends_exactly():
+    for steps in (2, 3, 7, 50):
+        made = ex.linspace(0.1, 0.7, steps, dtype=ex.float64)
+        assert (made[0].item(), made[-1].item()) == (0.1, 0.7)
+        np.testing.assert_allclose(made.numpy(), np.linspace(0.1, 0.7, steps), rtol=1e-14)
+    assert ex.linspace(0, 1, 0).shape == (0,)
+    assert ex.linspace(3, 9, 1).tolist() == [3]
+    assert ex.linspace(0, 10, 4, dtype=ex.int64).tolist() == [0, 3, 6, 10]
+    assert ex.linspace(ex.tensor(0.0), ex.tensor(1.0), 3).tolist() == [0, 0.5, 1]
+    with pytest.raises(ShapeError, match="must not be negative"):
+        ex.linspace(0, 1, -1)
+    with pytest.raises(ShapeError, match="0-dim tensor"):
+        ex.linspace(ex.tensor([0.0]), 1, 3)
+
+
+def test_logspace_is_a_power_of_linspace():
+    assert ex.logspace(0, 2, 3).tolist() == [1, 10, 100]
+    assert ex.logspace(0, 2, 3, base=2, dtype=ex.int64).tolist() == [1, 2, 4]
+
+
+def test_eye_has_ones_on_its_diagonal():
+    assert ex.eye(2, 3).tolist() == [[1, 0, 0], [0, 1, 0]]
+    assert ex.eye(2, dtype=ex.bool).tolist() == [[True, False], [False, True]]
+    assert ex.eye(0).shape == (0, 0)
+
+
+# ---- other devices
+
+
+def test_only_the_cpu_holds_tensors():
+    assert ex.zeros(2, device="cpu").device == ex.device("cpu")
+    assert ex.zeros(2, device=ex.device("cpu", 0)).device == ex.device("cpu")
+    with pytest.raises(UnsupportedError, match=r"zeros: Extempo runs on the CPU, there is no device 'cuda:1'"):
+        ex.zeros(2, device="cuda:1")
+    with pytest.raises(UnsupportedError, match="without memory"):
+        ex.zeros(2, device="meta")
+    with pytest.raises(UnsupportedError, match="strided"):
+        ex.zeros(2, layout="sparse_coo")

@@ -1,0 +1,182 @@
+"""Joining copies, splitting makes views."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import extempo as ex
+from extempo.errors import DtypeError, IndexRangeError, ShapeError
+
+
+def grid(*shape):
+    return ex.arange(float(np.prod(shape))).reshape(shape)
+
+
+def shapes(parts):
+    return [tuple(p.shape) for p in parts]
+
+
+def test_cat_joins_along_any_dimension():
+    a, b = grid(2, 3), grid(2, 1)
+    np.testing.assert_array_equal(ex.cat([a, b], -1).numpy(), np.concatenate([a.numpy(), b.numpy()], -1))
+    assert ex.cat((a.T, b.T)).shape == (4, 2)
+    assert ex.cat is ex.concat is ex.concatenate
+
+
+def test_cat_promotes_dtypes_and_gives_each_input_its_own_gradient():
+    a = ex.ones(2, dtype=ex.float32, requires_grad=True)
+    b = ex.ones(1, dtype=ex.float64, requires_grad=True)
+    joined = ex.cat([a, b, ex.tensor([7])])
+    assert joined.dtype is ex.float64
+    ga, gb = ex.autograd.grad((joined * ex.arange(4.0)).sum(), [a, b])
+    assert ga.dtype is ex.float32
+    assert ga.tolist() == [0.0, 1.0]
+    assert gb.tolist() == [2.0]
+
+
+def test_cat_leaves_empty_vectors_out():
+    assert ex.cat([ex.zeros(0), grid(2, 3)]).shape == (2, 3)
+    assert ex.cat([ex.zeros(0), ex.zeros(0)]).shape == (0,)
+    assert ex.cat([ex.zeros(0, 3), grid(2, 3)]).shape == (2, 3)
+
+
+def test_cat_and_stack_errors_name_the_tensor_that_does_not_fit():
+    with pytest.raises(ShapeError, match=r"tensor 0 has shape \(2, 3\), tensor 1 \(2, 4\)"):
+        ex.cat([grid(2, 3), grid(2, 4)])
+    with pytest.raises(ShapeError, match="use stack"):
+        ex.cat([ex.tensor(1.0), ex.tensor(2.0)])
+    with pytest.raises(ShapeError, match="at least one tensor"):
+        ex.cat([])
+    with pytest.raises(ShapeError, match=r"stack: shapes must be equal.*\(2,\).*\(3,\)"):
+        ex.stack([grid(2), grid(3)])
+    with pytest.raises(DtypeError, match="expected tensors, got float"):
+        ex.stack([1.0, 2.0])
+    with pytest.raises(IndexRangeError, match="cat: dim 2"):
+        ex.cat([grid(2, 2)], 2)
+
+
+def test_stack_makes_a_new_dimension():
+    a, b = grid(2, 3), grid(2, 3) + 1
+    for dim in (0, 1, 2, -1):
+        np.testing.assert_array_equal(ex.stack([a, b], dim).numpy(), np.stack([a.numpy(), b.numpy()], dim))
+    x = ex.tensor(2.0, requires_grad=True)
+    (g,) = ex.autograd.grad((ex.stack([x, x * x]) * ex.tensor([1.0, 10.0])).sum(), x)
+    assert g.item() == 41.0
+
+
+def test_the_same_tensor_joined_twice_gets_both_gradients():
+    x = ex.ones(2, requires_grad=True)
+    (g,) = ex.autograd.grad((ex.cat([x, x]) * ex.arange(4.0)).sum(), x)
+    assert g.tolist() == [2.0, 4.0]
+
+
+def test_stacks_by_rows_columns_and_depth():
+    a, b = grid(3), grid(3)
+    assert ex.hstack([a, b]).shape == (6,)
+    assert ex.vstack([a, b]).shape == (2, 3)
+    assert ex.dstack([a, b]).shape == (1, 3, 2)
+    assert ex.column_stack([a, b]).shape == (3, 2)
+    assert ex.hstack([ex.tensor(1.0), ex.tensor(2.0)]).tolist() == [1.0, 2.0]
+    assert ex.column_stack([a, grid(3, 2)]).shape == (3, 3)
+
+
+def test_at_least_so_many_dimensions():
+    x = ex.tensor(1.0)
+    assert ex.atleast_1d(x).shape == (1,)
+    assert ex.atleast_2d(x).shape == (1, 1)
+    assert ex.atleast_3d(x).shape == (1, 1, 1)
+    assert ex.atleast_3d(grid(4)).shape == (1, 4, 1)
+    assert ex.atleast_3d(grid(4, 5)).shape == (4, 5, 1)
+    assert shapes(ex.atleast_2d(x, grid(3))) == [(1, 1), (1, 3)] == shapes(ex.atleast_2d([x, grid(3)]))
+
+
+def test_block_diag_is_zero_outside_the_blocks():
+    made = ex.block_diag(ex.tensor([[1, 2]]), ex.tensor(3), ex.tensor([4.0, 5.0]))
+    assert made.tolist() == [[1, 2, 0, 0, 0], [0, 0, 3, 0, 0], [0, 0, 0, 4, 5]]
+
+
+@pytest.mark.parametrize("indexing", ["ij", "xy"])
+def test_meshgrid_is_numpys(indexing):
+    a, b, c = grid(2), grid(3), grid(4)
+    expected = np.meshgrid(a.numpy(), b.numpy(), c.numpy(), indexing=indexing)
+    for found, wanted in zip(ex.meshgrid(a, b, c, indexing=indexing), expected, strict=True):
+        np.testing.assert_array_equal(found.numpy(), wanted)
+
+
+def test_products_and_combinations():
+    assert ex.cartesian_prod(ex.tensor([1, 2]), ex.tensor([3, 4])).tolist() == [[1, 3], [1, 4], [2, 3], [2, 4]]
+    assert ex.combinations(ex.tensor([1, 2, 3])).tolist() == [[1, 2], [1, 3], [2, 3]]
+    assert ex.combinations(ex.tensor([1, 2]), with_replacement=True).tolist() == [[1, 1], [1, 2], [2, 2]]
+    assert ex.combinations(ex.tensor([1, 2]), r=3).shape == (0, 3)
+
+
+def test_split_cuts_by_size_or_by_sizes():
+    x = grid(5, 2)
+    assert shapes(x.split(2)) == [(2, 2), (2, 2), (1, 2)]
+    assert shapes(ex.split(x, [1, 4])) == [(1, 2), (4, 2)]
+    assert shapes(ex.zeros(0, 2).split(3)) == [(0, 2)]
+    with pytest.raises(ShapeError, match="must add up to"):
+        x.split([1, 1])
+    with pytest.raises(ShapeError, match="positive split size"):
+        x.split(0)
+
+
+def test_chunks_may_be_fewer_than_asked_for():
+    assert shapes(grid(5).chunk(4)) == [(2,), (2,), (1,)]
+    assert shapes(ex.zeros(0).chunk(2)) == [(0,), (0,)]
+    with pytest.raises(ShapeError, match="positive number of chunks"):
+        grid(5).chunk(0)
+
+
+@pytest.mark.parametrize("where", [3, 7, (1, 3), (-2,), (3, 1), (0, 9), ()])
+def test_tensor_split_is_numpys(where):
+    x = grid(5, 2)
+    expected = np.array_split(x.numpy(), where)
+    for given in (where, ex.tensor(where, dtype=ex.int64)):
+        found = x.tensor_split(given)
+        assert len(found) == len(expected)
+        for f, e in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(f.numpy(), e)
+
+
+def test_splits_by_direction():
+    x = grid(2, 4, 2)
+    assert shapes(x.hsplit(2)) == [(2, 2, 2)] * 2
+    assert shapes(x.vsplit(2)) == [(1, 4, 2)] * 2
+    assert shapes(x.dsplit([1])) == [(2, 4, 1)] * 2
+    assert shapes(grid(4).hsplit(2)) == [(2,)] * 2
+    with pytest.raises(ShapeError, match="dimension 1 of size 4 is not divisible into 3"):
+        x.hsplit(3)
+    with pytest.raises(ShapeError, match="vsplit: expected at least 2 dimensions"):
+        grid(4).vsplit(2)
+
+
+def test_all_parts_of_a_split_can_be_written_with_gradients():
+    x = ex.ones(4, requires_grad=True)
+    y = x * 1
+    first, second = y.split(2)
+    first.mul_(3.0)
+    second.mul_(first)
+    for i, element in enumerate(y):
+        element.add_(float(i))
+    (g,) = ex.autograd.grad(y.sum(), x)
+    assert y.tolist() == [3.0, 4.0, 5.0, 6.0]
+    assert g.tolist() == [6.0, 6.0, 3.0, 3.0]
+
+
+def test_unbind_and_iteration_give_rows():
+    x = grid(2, 3)
+    assert [row.tolist() for row in x] == [[0, 1, 2], [3, 4, 5]]
+    assert shapes(x.unbind(1)) == [(2,)] * 3
+    assert ex.zeros(0, 2).unbind() == ()
+    with pytest.raises(IndexRangeError, match="unbind: a 0-dim tensor"):
+        ex.tensor(1.0).unbind()
+
+
+def test_copying_splits_take_a_list_as_out():
+    x = grid(4)
+    outs = [ex.empty(0), ex.empty(0)]
+    ex.split_with_sizes_copy(x, [1, 3], out=outs)
+    x.zero_()
+    assert [o.tolist() for o in outs] == [[0.0], [1.0, 2.0, 3.0]]

@@ -1,0 +1,273 @@
+"""Reductions and statistics at their edges: nothing to reduce, NaN, ties, zeros, half precision, wrong arguments."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import extempo as ex
+from extempo.testing import check_grad
+
+NAN, INF = float("nan"), float("inf")
+
+
+def gradient(fn, x):
+    x = ex.tensor(x, dtype=ex.float64, requires_grad=True)
+    fn(x).sum().backward()
+    return x.grad.tolist()
+
+
+def test_sum_of_nothing_is_zero_and_mean_of_nothing_is_nan():
+    assert ex.zeros(0).sum().item() == 0
+    assert ex.zeros(0).prod().item() == 1
+    assert ex.zeros(0, 3).sum(0).tolist() == [0, 0, 0]
+    assert math.isnan(ex.zeros(0).mean().item())
+
+
+@pytest.mark.parametrize("name", ["max", "min", "argmax", "argmin", "amax", "amin"])
+def test_extreme_of_nothing_is_refused_by_name(name):
+    with pytest.raises(ex.errors.ShapeError, match=f"^{name}: .*numel"):
+        getattr(ex, name)(ex.zeros(0))
+
+
+def test_extreme_along_another_dimension_of_an_empty_tensor_is_empty():
+    values, indices = ex.zeros(0, 3).max(1)
+    assert values.shape == indices.shape == (0,)
+    assert ex.zeros(0, 3).amin(1).shape == (0,)
+    with pytest.raises(ex.errors.ShapeError, match="argmax"):
+        ex.zeros(0, 3).max(0)
+
+
+def test_mean_of_integers_is_refused_with_advice():
+    with pytest.raises(ex.errors.DtypeError, match=r"x\.float\(\)\.mean\(\)"):
+        ex.tensor([1, 2]).mean()
+    assert ex.tensor([1, 2]).mean(dtype=ex.float32).item() == 1.5
+    with pytest.raises(ex.errors.DtypeError, match="nanmean"):
+        ex.tensor([1, 2]).nanmean()
+    with pytest.raises(ex.errors.DtypeError, match="var"):
+        ex.tensor([1, 2]).var()
+
+
+@pytest.mark.parametrize("dtype", [ex.bool, ex.uint8, ex.int8, ex.int32, ex.int64])
+def test_integers_add_up_in_int64(dtype):
+    x = ex.ones(300, dtype=dtype)
+    assert x.sum().dtype is x.prod().dtype is x.cumsum(0).dtype is ex.int64
+    assert x.sum().item() == 300
+
+
+def test_dtype_argument_is_the_dtype_of_the_result():
+    x = ex.tensor([1, 2, 3])
+    for dtype in (ex.bool, ex.int16, ex.float64):
+        assert x.sum(dtype=dtype).dtype is x.prod(dtype=dtype).dtype is dtype
+    assert ex.ones(3).half().sum(dtype=ex.float32).dtype is ex.float32
+
+
+@pytest.mark.parametrize("dtype", [ex.float16, ex.bfloat16])
+def test_half_precision_adds_up_in_float32(dtype):
+    x = ex.ones(5000, dtype=dtype)
+    assert x.sum().item() == ex.tensor(5000.0).to(dtype).item()
+    assert x.mean().item() == 1.0
+    assert x.mean().dtype is dtype
+    # In half precision itself the mean of the squares would overflow.
+    assert ex.tensor([300.0, -300.0]).to(dtype).std(correction=0).item() == 300
+
+
+def test_dim_may_be_none_a_tuple_negative_or_empty():
+    x = ex.arange(24.0).reshape(2, 3, 4)
+    array = x.numpy()
+    assert x.sum((0, -1)).tolist() == array.sum((0, 2)).tolist()
+    assert x.sum(()).item() == x.sum(None).item() == array.sum()
+    assert x.amax(-2, keepdim=True).shape == (2, 1, 4)
+    assert x.sum((2, 0), keepdim=True).shape == (1, 3, 1)
+    with pytest.raises(ex.errors.ShapeError, match="twice"):
+        x.sum((1, -2))
+    with pytest.raises(ex.errors.IndexRangeError, match="sum: dim 3"):
+        x.sum(3)
+
+
+def test_a_0_dim_tensor_reduces_along_dim_0():
+    x = ex.tensor(3.0)
+    assert x.sum(0).item() == x.prod(-1).item() == x.max(0).values.item() == 3
+    assert x.max(0).indices.item() == x.argmin(0).item() == 0
+    assert x.amax().shape == ()
+    with pytest.raises(ex.errors.IndexRangeError):
+        x.max(1)
+
+
+def test_all_and_any_of_nothing_of_nan_and_of_uint8():
+    assert ex.zeros(0).all().item() is True
+    assert ex.zeros(0).any().item() is False
+    assert ex.tensor([NAN, 1.0]).all().item() is True
+    assert ex.tensor([2, 0], dtype=ex.uint8).any().dtype is ex.uint8
+    assert ex.tensor([[1, 0], [2, 3]]).all(1).tolist() == [False, True]
+    # PyTorch reduces nothing for an empty dim, where sum reduces everything.
+    assert ex.tensor([1, 0]).any(dim=()).tolist() == [True, False]
+
+
+def test_nan_wins_every_extreme():
+    x = ex.tensor([1.0, NAN, 3.0, NAN])
+    assert math.isnan(x.max().item())
+    assert math.isnan(x.amin().item())
+    assert x.argmax().item() == x.argmin().item() == 1
+    assert x.max(0).indices.item() == 1
+    assert math.isnan(x.bfloat16().amax().item())
+
+
+def test_max_along_a_dimension_names_its_results_and_routes_the_gradient_to_the_index():
+    x = ex.tensor([[1.0, 5.0, 5.0], [7.0, 7.0, 2.0]], requires_grad=True)
+    found = x.max(1)
+    assert found.values.tolist() == [5, 7]
+    assert found.indices.tolist() == [1, 0]
+    found.values.sum().backward()
+    assert x.grad.tolist() == [[0, 1, 0], [1, 0, 0]]
+    assert not found.indices.requires_grad
+
+
+def test_amax_and_max_of_all_share_the_gradient_among_equals():
+    assert gradient(lambda x: x.amax(1), [[1.0, 5.0, 5.0]]) == [[0, 0.5, 0.5]]
+    assert gradient(lambda x: x.max(), [3.0, 3.0, 3.0, 3.0, 1.0]) == [0.25, 0.25, 0.25, 0.25, 0]
+    assert gradient(lambda x: ex.aminmax(x).min, [1.0, 1.0]) == [0.5, 0.5]
+
+
+def test_max_of_two_tensors_is_the_elementwise_maximum():
+    a, b = ex.tensor([1, 5]), ex.tensor([3, 2])
+    assert ex.max(a, b).tolist() == a.max(other=b).tolist() == [3, 5]
+    assert ex.min(a, b).tolist() == [1, 2]
+
+
+def test_out_receives_values_and_indices():
+    values, indices = ex.empty(0), ex.empty(0, dtype=ex.int64)
+    ex.max(ex.tensor([[1.0, 4.0], [3.0, 2.0]]), 1, out=(values, indices))
+    assert values.tolist() == [4, 3]
+    assert indices.tolist() == [1, 0]
+
+
+def test_argmax_without_dim_counts_in_the_flattened_tensor():
+    x = ex.tensor([[1.0, 2.0], [9.0, 3.0]])
+    assert x.argmax().item() == x.T.argmax().item() + 1 == 2
+    assert x.argmax(keepdim=True).shape == (1, 1)
+    with pytest.raises(ex.errors.DtypeError, match="argmax: a bool tensor"):
+        ex.tensor([True]).argmax()
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [([2.0, 3.0, 4.0], [12, 8, 6]), ([2.0, 0.0, 4.0], [0, 8, 0]), ([0.0, 0.0, 4.0], [0, 0, 0]), ([5.0], [1])],
+)
+def test_gradient_of_prod_is_exact_at_zeros(x, expected):
+    assert gradient(lambda t: t.prod(), x) == expected
+
+
+def test_second_gradient_of_prod_is_exact_at_zeros():
+    x = ex.tensor([2.0, 0.0, 3.0, 0.0], dtype=ex.float64, requires_grad=True)
+    (first,) = ex.autograd.grad(x.prod(), x, create_graph=True)
+    (second,) = ex.autograd.grad(first[1], x)
+    assert second.tolist() == [0, 0, 0, 6]
+    check_grad(lambda t: t.prod(), [x])
+    check_grad(lambda t: t.reshape(2, 1, 2).permute(2, 0, 1).prod(1), [x])
+
+
+def test_prod_and_sum_of_strided_inputs_equal_those_of_contiguous_ones():
+    x = ex.randn(4, 6).t()[::2]
+    assert x.prod(1).tolist() == pytest.approx(np.prod(np.ascontiguousarray(x.numpy()), 1).tolist())
+    assert x.sum(0).tolist() == pytest.approx(np.ascontiguousarray(x.numpy()).sum(0).tolist())
+
+
+def test_variance_takes_its_correction_in_every_form():
+    x = ex.tensor([1.0, 2.0, 4.0])
+    expected = np.var([1.0, 2.0, 4.0])
+    for value in (
+        x.var(unbiased=False),
+        x.var(correction=0),
+        x.var(False),
+        x.var(0, False),
+        ex.var(x, dim=0, correction=0),
+    ):
+        assert value.item() == pytest.approx(expected)
+    assert x.var().item() == x.var(True).item() == pytest.approx(expected * 3 / 2)
+    assert x.var(correction=0.5).item() == pytest.approx(expected * 3 / 2.5)
+    with pytest.raises(ex.errors.DtypeError, match="not both"):
+        x.var(unbiased=True, correction=1)
+
+
+def test_variance_without_degrees_of_freedom_is_nan_or_infinite():
+    assert math.isnan(ex.ones(1).var().item())
+    assert math.isnan(ex.zeros(0).std().item())
+    assert ex.tensor([1.0, 2.0]).var(correction=2).item() == INF
+
+
+def test_standard_deviation_has_gradient_zero_where_it_is_zero():
+    assert gradient(lambda x: x.std(), [2.0, 2.0, 2.0]) == [0, 0, 0]
+    check_grad(lambda x: x.std(1), [ex.tensor([[1.0, 2.0, 4.0], [3.0, -1.0, 0.5]])])
+    check_grad(lambda x: ex.cat([r.reshape(-1) for r in ex.var_mean(x, 0, keepdim=True)]), [ex.randn(3, 2)])
+
+
+def test_std_mean_names_its_results():
+    found = ex.std_mean(ex.tensor([[1.0, 3.0]]), 1, keepdim=True, correction=0)
+    assert found.std.tolist() == [[1.0]]
+    assert found.mean.tolist() == [[2.0]]
+
+
+def test_nan_is_passed_over_and_gets_no_gradient():
+    x = [[1.0, NAN, 3.0], [NAN, NAN, NAN]]
+    assert ex.tensor(x).nansum(1).tolist() == [4, 0]
+    assert ex.tensor(x).nanmean(1).tolist() == pytest.approx([2, NAN], nan_ok=True)
+    assert gradient(lambda t: t.nansum(1), x) == [[1, 0, 1], [0, 0, 0]]
+    assert ex.tensor([1, 2]).nansum().item() == 3
+
+
+def test_count_nonzero_counts_nan():
+    assert ex.count_nonzero(ex.tensor([[0.0, NAN], [1.0, -0.0]]), dim=(0,)).tolist() == [1, 1]
+
+
+def test_quantiles_interpolate_in_every_way():
+    x = ex.tensor([4.0, 1.0, 2.0, 8.0])
+    for interpolation, expected in (("linear", 2.4), ("lower", 2), ("higher", 4), ("midpoint", 3), ("nearest", 2)):
+        assert x.quantile(0.4, interpolation=interpolation).item() == pytest.approx(expected)
+    assert x.reshape(2, 2).quantile(ex.tensor([0.0, 1.0]), dim=1, keepdim=True).shape == (2, 2, 1)
+    assert x.quantile(ex.tensor([0.0, 1.0])).tolist() == [1, 8]
+    assert x.reshape(2, 2).quantile(0.5, keepdim=True).shape == (1, 1)
+
+
+def test_quantile_of_nan_is_nan_and_nanquantile_passes_it_over():
+    x = ex.tensor([[1.0, NAN, 3.0], [1.0, 2.0, 3.0]])
+    assert x.quantile(0.5, 1).tolist() == pytest.approx([NAN, 2], nan_ok=True)
+    assert x.nanquantile(0.5, 1).tolist() == [2, 2]
+    assert math.isnan(ex.tensor([NAN]).nanquantile(0.5).item())
+    with pytest.raises(ex.errors.ShapeError, match="quantile: q must lie between 0 and 1"):
+        x.quantile(50.0)
+    with pytest.raises(ex.errors.ShapeError, match="no elements"):
+        ex.zeros(0).quantile(0.5)
+
+
+def test_gradient_of_a_quantile_goes_to_its_neighbours():
+    assert gradient(lambda x: x.quantile(0.25), [4.0, 1.0, 2.0]) == [0, 0.5, 0.5]
+
+
+def test_sum_to_size_undoes_broadcasting():
+    x = ex.ones(2, 3, 4)
+    assert x.sum_to_size(3, 1).tolist() == [[8], [8], [8]]
+    assert x.sum_to_size((2, 3, 4)).shape == (2, 3, 4)
+    with pytest.raises(ex.errors.ShapeError, match="sum_to_size"):
+        x.sum_to_size(2)
+
+
+def test_differences_derivatives_and_integrals_agree_with_numpy():
+    y = np.random.default_rng(0).normal(size=(3, 5))
+    x = np.array([0.0, 0.5, 2.0, 2.5, 4.0])
+    t = ex.tensor(y)
+    assert ex.diff(t, 2).numpy() == pytest.approx(np.diff(y, 2))
+    assert ex.diff(t, 9).shape == (3, 0)
+    for edge_order in (1, 2):
+        for spacing in (0.5, x):
+            found = ex.gradient(t, spacing=[ex.tensor(x)] if spacing is x else spacing, dim=1, edge_order=edge_order)
+            assert found[0].numpy() == pytest.approx(np.gradient(y, spacing, axis=1, edge_order=edge_order))
+    assert ex.trapezoid(t, ex.tensor(x)).numpy() == pytest.approx(np.trapezoid(y, x))
+    assert ex.cumulative_trapezoid(t, dx=2)[:, -1].numpy() == pytest.approx(np.trapezoid(y, dx=2))
+    assert ex.diff(ex.tensor([True, True, False])).tolist() == [False, True]
+    with pytest.raises(ex.errors.ShapeError, match="gradient: dim 0"):
+        ex.gradient(ex.zeros(1))
+    with pytest.raises(ex.errors.ShapeError, match="diff"):
+        ex.diff(ex.tensor(1.0))
