@@ -24,7 +24,7 @@ from .ops.factors import (
     lu_factor_ex,
     lu_solve,
 )
-from .ops.matmul import matmul
+from .ops.products import matmul
 from .ops.matrices import linalg_det as det
 from .ops.matrices import linalg_matrix_power as matrix_power
 from .ops.matrices import linalg_slogdet as slogdet

@@ -295,7 +295,9 @@ def test_an_input_that_was_overwritten_is_noticed() -> None:
     x = draw(3) * 1
     y = checkpoint(block, x)
     x.add_(1)
-    with pytest.raises(OverwrittenError, match=r"input of the checkpointed function was overwritten .*test_checkpoint.py"):
+    with pytest.raises(
+        OverwrittenError, match=r"input of the checkpointed function was overwritten .*test_checkpoint.py"
+    ):
         y.sum().backward()
 
 

@@ -337,16 +337,16 @@ def test_a_gradient_that_was_broadcast_is_summed() -> None:
 def test_misuse_says_what_to_do() -> None:
     with pytest.raises(AutogradError, match=r"call Cube.apply"):
         Cube()
+    kept: list[Any] = []
+
+    class Keep(Cube):
+        @staticmethod
+        def forward(ctx: Any, x: ex.Tensor) -> ex.Tensor:
+            kept.append(ctx)
+            return Cube.forward(ctx, x)
+
+    Keep.apply(draw(2))
     with pytest.raises(AutogradError, match="while backward runs"):
-        kept: list[Any] = []
-
-        class Keep(Cube):
-            @staticmethod
-            def forward(ctx: Any, x: ex.Tensor) -> ex.Tensor:
-                kept.append(ctx)
-                return Cube.forward(ctx, x)
-
-        Keep.apply(draw(2))
         kept[0].saved_tensors  # noqa: B018 - reading it is the test
     with pytest.raises(AutogradError, match="forward"):
         autograd.Function.apply(draw(2))

@@ -5,7 +5,7 @@ import pytest
 
 import extempo as ex
 from extempo.autograd.numeric import gradcheck, gradgradcheck
-from extempo.errors import DtypeError, ShapeError
+from extempo.errors import DtypeError, IndexRangeError, ShapeError
 from extempo.ops import pool
 
 
@@ -101,6 +101,11 @@ def test_unpooling_puts_elements_back_where_they_came_from():
     assert pool.max_unpool1d(y, indices, 2).tolist() == [[[0, 1, 0, 3]]]
     assert pool.max_unpool1d(y, indices, 2, output_size=(5,)).tolist() == [[[0, 1, 0, 3, 0]]]
     assert pool.max_unpool1d(y, indices, 2, output_size=(1, 1, 5)).shape == (1, 1, 5)
+
+
+def test_an_index_outside_of_the_output_is_an_error():
+    with pytest.raises(IndexRangeError, match="output_size"):
+        pool.max_unpool1d(ex.ones(1, 1, 2), ex.tensor([[[0, 4]]]), 2)
 
 
 def test_fractional_windows_follow_the_given_draws():

@@ -202,8 +202,6 @@ class Function:
         """One gradient (or None) for each argument of forward, from one for each of its results."""
         raise AutogradError("Function: define a static method backward(ctx, ...) to differentiate it")
 
-    vjp = backward
-
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run forward, and record it as one node."""

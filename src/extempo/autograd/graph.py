@@ -100,7 +100,9 @@ class _Packing(Observer):
         t = self.unpack(packed.value)
         got = t._type if isinstance(t, Tensor) else type(t).__name__
         if got != packed.type:
-            raise DtypeError(f"saved_tensors_hooks: unpack_hook must return a tensor {packed.type}, as was packed, got {got}")
+            raise DtypeError(
+                f"saved_tensors_hooks: unpack_hook must return a tensor {packed.type}, as was packed, got {got}"
+            )
         return _entry(packed.position, t)
 
 

@@ -8,7 +8,7 @@ gradient arrives there, before the node's gradient is computed, and so it can pu
 from __future__ import annotations
 
 import weakref
-from typing import Any, ClassVar
+from typing import Any
 
 from .._tensor import Tensor, apply, write
 from ..graph import Node, Pick
@@ -63,7 +63,7 @@ def new_node(op: type[Op], result: Any) -> Node | None:
         return node if type(node) is Node and node.op is op else None
     for r in result:
         if isinstance(r, Tensor) and type(r._node) is Node and r._node.op is Pick:
-            return r._node.inputs[0]  # type: ignore[no-any-return] # a Pick has one input, the node
+            return r._node.inputs[0]
     return None
 
 
@@ -71,8 +71,6 @@ class Refill:
     """The hook of a node whose values were taken away."""
 
     __slots__ = ("keeper", "node")
-
-    when_called: ClassVar[str] = "a gradient arrives at the node"
 
     def __init__(self, keeper: Any, node: Node) -> None:
         self.keeper = keeper

@@ -17,7 +17,7 @@ from ..errors import UnsupportedError
 from ..modes import MODE, Mode
 
 if TYPE_CHECKING:
-    from .batching import Level
+    from .levels import Level
 
 
 class VmapInfo(NamedTuple):
@@ -113,7 +113,7 @@ class _Physical(Function):
 
     @staticmethod
     def backward(outer: Any, *gradients: Any) -> tuple[Any, ...]:
-        from .batching import Level
+        from .levels import Level
 
         call: _Call = outer.call
         level = Level(call.level.size, call.level.randomness)

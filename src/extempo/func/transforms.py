@@ -21,7 +21,8 @@ from ..errors import AutogradError, DtypeError, ShapeError
 from ..graph import Leaf, Node, leaf
 from ..modes import MODE, enable_grad
 from ..op import REGISTRY
-from .batching import Shared, current_level, requires_grad_below, vmap
+from .batching import vmap
+from .levels import Shared, current_level, requires_grad_below
 from .tree import leaves, rebuild, tensors_mapped
 
 Fn = Callable[..., Any]

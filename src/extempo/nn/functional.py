@@ -104,7 +104,7 @@ from ..ops.loss import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
-from ..ops.matmul import (
+from ..ops.products import (
     bilinear,
     linear,
 )

@@ -22,17 +22,17 @@ from . import (
     join,
     linalg_older,
     loss,
-    matmul,
     matrices,
     normalization,
     norms,
     pool,
+    products,
     reduce,
     resample,
     rounding,
     sampling,
     scan,
-    scatter,
+    scattering,
     shaping,
     softmaxes,
     sorting,
@@ -63,17 +63,17 @@ __all__ += index.__all__
 __all__ += join.__all__
 __all__ += linalg_older.__all__
 __all__ += loss.__all__
-__all__ += matmul.__all__
 __all__ += matrices.__all__
 __all__ += normalization.__all__
 __all__ += norms.__all__
 __all__ += pool.__all__
+__all__ += products.__all__
 __all__ += reduce.__all__
 __all__ += resample.__all__
 __all__ += rounding.__all__
 __all__ += sampling.__all__
 __all__ += scan.__all__
-__all__ += scatter.__all__
+__all__ += scattering.__all__
 __all__ += shaping.__all__
 __all__ += softmaxes.__all__
 __all__ += sorting.__all__
@@ -106,14 +106,14 @@ from .index import *
 from .join import *
 from .linalg_older import *
 from .loss import *
-from .matmul import *
-from .matmul import linear as linear
 from .matrices import *
 from .normalization import *
 from .normalization import _batch_norm_with_update as _batch_norm_with_update
 from .norms import *
 from .pool import *
 from .pool import max_pool2d_with_indices_backward as max_pool2d_with_indices_backward
+from .products import *
+from .products import linear as linear
 from .reduce import *
 from .resample import *
 from .resample import _upsample_bilinear2d_aa as _upsample_bilinear2d_aa
@@ -121,7 +121,7 @@ from .rounding import *
 from .sampling import *
 from .scan import *
 from .scan import product_before as product_before
-from .scatter import *
+from .scattering import *
 from .shaping import *
 from .softmaxes import *
 from .softmaxes import _softmax_backward_data as _softmax_backward_data

@@ -17,7 +17,7 @@ from .._tensor import Tensor
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..types import broadcast_shapes, count, normalize_dim
 from .define import deliver
-from .matmul import matmul
+from .products import matmul
 
 __all__ = ["chain_matmul", "cross", "einsum", "kron", "tensordot"]
 

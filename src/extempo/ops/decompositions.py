@@ -20,7 +20,7 @@ from ..op import Refuse, Rng, Sample
 from ..storage import Array
 from ..types import TensorType
 from .define import deliver
-from .matmul import matmul
+from .products import matmul
 from .systems import OfMatrix, check_matrices, deliver_each, failure, mirrored, solve_triangular, symmetric_part
 
 __all__: list[str] = []

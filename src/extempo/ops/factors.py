@@ -19,7 +19,7 @@ from ..op import Refuse, Rng, Sample
 from ..storage import Array
 from ..types import TensorType, dtype, int32
 from .define import deliver
-from .matmul import matmul
+from .products import matmul
 from .systems import (
     MatrixOp,
     OfMatrix,

@@ -12,7 +12,7 @@ from ..types import broadcast_shapes
 from . import decompositions, factors, matrices, systems
 from .contraction import linalg_vander
 from .define import deliver
-from .matmul import matmul
+from .products import matmul
 from .systems import check_matrices, deliver_each
 
 __all__ = [

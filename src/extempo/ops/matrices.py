@@ -21,7 +21,7 @@ from ..storage import Array
 from ..types import TensorType, broadcast_shapes, finfo, int64
 from .decompositions import Svdvals, eigvalsh, svdvals
 from .define import Operand, deliver
-from .matmul import aligned, matmul
+from .products import aligned, matmul
 from .systems import MatrixOp, OfMatrix, check_matrices, deliver_each, inv
 
 __all__ = ["det", "logdet", "matrix_exp", "matrix_power", "slogdet"]

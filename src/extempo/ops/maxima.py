@@ -1,4 +1,4 @@
-"""What pooling is made of: the primitive `MaxPool`, maxima over windows at any places, and where such windows lie.
+"""What pooling is made of: the primitives `MaxPool` and `Unpool`, maxima over windows at any places, and where such windows lie.
 
 Dimensions before the spatial ones are carried along, so a batch is optional everywhere.
 """
@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import ops
 from .._tensor import Tensor, apply
+from ..errors import IndexRangeError
 from ..op import Op, Rng, Sample
 from ..storage import Array
 from ..types import TensorType, int64
@@ -95,6 +96,46 @@ class MaxPool(Op):
             counts=(2,) * 3,
         )
         yield Sample(np.empty((0, 2, 4)), kernel=(2,), stride=(2,), padding=(0,), dilation=(1,), counts=(2,))
+
+
+class Unpool(Op):
+    """Zeros along a last dimension of `size`, with each element written where its index says.
+
+    Of elements with one index, which overlapping windows of max_pool give the same value, the last is written and each
+    gets the gradient, as in PyTorch.
+    """
+
+    family = "index"
+    quiet = True
+    saves = ("indices", "")
+
+    @staticmethod
+    def infer(x: TensorType, indices: TensorType, *, size: int) -> TensorType:
+        return TensorType((*x.shape[:-1], size), x.dtype)
+
+    @staticmethod
+    def numpy(x: Array, indices: Array, *, size: int) -> Array:
+        if indices.size and (indices.min() < 0 or indices.max() >= size):
+            raise IndexRangeError(
+                f"max_unpool: indices from {indices.min()} to {indices.max()} do not lie in an output of {size} elements; "
+                "pass output_size"
+            )
+        y = np.zeros((*x.shape[:-1], size), x.dtype)
+        np.put_along_axis(y, indices, x, -1)
+        return y
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, x: Any, indices: Tensor, *, size: int) -> tuple[Any, ...]:
+        return ops.gather(g, -1, indices), None
+
+    @staticmethod
+    def batch(n_samples: int, x: Tensor, indices: Tensor, *, size: int) -> Tensor:
+        return apply(Unpool, (x, indices), {"size": size})
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(2, 3)), np.array([[0, 4, 1], [3, 2, 0]]), size=5)
+        yield Sample(np.empty((0, 2)), np.empty((0, 2), np.int64), size=3)
 
 
 def _smallest(d: np.dtype[Any]) -> Any:

@@ -21,6 +21,7 @@ from ..storage import Array
 from ..types import Number, TensorType, as_dtype, bool_, broadcast_shapes, normalize_dim, normalize_dims
 from .decompositions import svdvals
 from .define import deliver, inplace_method
+from .products import matmul
 from .reduce import reduced_shape
 from .systems import inv_ex
 
@@ -269,7 +270,7 @@ def _euclidean_by_product(x1: Tensor, x2: Tensor) -> Tensor:
     """|a - b| from |a|^2 - 2 a.b + |b|^2: one matrix product in place of P * R differences."""
     squares1 = (x1 * x1).sum(-1, keepdim=True)
     squares2 = (x2 * x2).sum(-1, keepdim=True).mT
-    squared = squares1 + squares2 - 2 * ops.matmul(x1, x2.mT)
+    squared = squares1 + squares2 - 2 * matmul(x1, x2.mT)
     apart = ops.gt(squared, 0)  # rounding may leave a negative square; the root's slope at 0 is taken as 0
     return ops.where(apart, ops.sqrt(ops.where(apart, squared, 1.0)), 0.0)
 
@@ -331,7 +332,7 @@ def cov(
     divisor = ops.clamp(divisor, min=0) if isinstance(divisor, Tensor) else max(divisor, 0)
     centred = rows - mean
     weighted = centred if weights is None else centred * weights
-    return (ops.matmul(centred, weighted.to(centred.dtype).mT) / divisor).squeeze()
+    return (matmul(centred, weighted.to(centred.dtype).mT) / divisor).squeeze()
 
 
 def _check_weights(name: str, weights: Tensor | None, n_observations: int, *, floating: bool) -> None:

@@ -18,7 +18,7 @@ from ..errors import DtypeError, ShapeError
 from ..storage import Array
 from ..types import bool_, float32, int64
 from .conv import convolve
-from .maxima import MaxPool, Pooled, adaptive_windows, combined, fractional_starts, max_over, scatter_back
+from .maxima import MaxPool, Pooled, Unpool, adaptive_windows, combined, fractional_starts, max_over, scatter_back
 from .taps import weighted_taps
 from .windows import Ints, as_ints, dilated_size
 
@@ -331,9 +331,8 @@ def _max_unpool(
                 raise ShapeError(f"{op}: output_size {wanted} is too far from {usual}, which these windows come from")
     lead = tuple(x.shape[: x.ndim - n])
     flat = (*lead, math.prod(sizes))
-    places_ = indices.reshape(flat)
-    zeros = ops.zeros((*lead, math.prod(wanted)), dtype=x.dtype)
-    return ops.scatter(zeros, -1, places_, x.reshape(flat)).reshape(*lead, *wanted)
+    y = apply(Unpool, (x.reshape(flat), indices.reshape(flat)), {"size": math.prod(wanted)})
+    return y.reshape(*lead, *wanted)
 
 
 def max_unpool1d(

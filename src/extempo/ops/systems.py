@@ -20,7 +20,7 @@ from ..op import Op, Refuse, Rng, Sample
 from ..storage import Array
 from ..types import TensorType, broadcast_shapes, count, float32, float64, int32
 from .define import deliver
-from .matmul import aligned, matmul
+from .products import aligned, matmul
 
 __all__ = ["cholesky_inverse", "cholesky_solve", "inverse"]
 

@@ -26,7 +26,7 @@ class Taps(Op):
     """y[..., o, ...] = sum over k of weights[o, k] * x[..., positions[o, k], ...] along `dim`."""
 
     family = "contraction"
-    saves = ("positions weights back_positions back_weights",)
+    saves = ("positions weights back_positions back_weights", "", "x positions", "", "")
     batch = Refuse("looped over samples")
 
     @staticmethod
@@ -69,8 +69,14 @@ class Taps(Op):
     def vjp(
         g: Tensor, y: Any, x: Any, positions: Any, weights: Any, back_positions: Any, back_weights: Any, *, dim: int
     ) -> Any:
-        back = apply(Taps, (g, back_positions, back_weights, positions, weights), {"dim": dim})
-        return back, None, None, None, None
+        def into_x() -> Tensor:
+            return apply(Taps, (g, back_positions, back_weights, positions, weights), {"dim": dim})
+
+        def into_weights() -> Tensor:
+            rows = x.transpose(dim, -1)[..., positions]
+            return (g.transpose(dim, -1).unsqueeze(-1) * rows).sum(tuple(range(x.ndim - 1)))
+
+        return into_x, None, into_weights, None, None
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:

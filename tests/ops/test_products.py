@@ -7,7 +7,7 @@ import pytest
 
 import extempo as ex
 from extempo.errors import DtypeError, ShapeError
-from extempo.ops.matmul import bilinear, linear
+from extempo.ops.products import bilinear, linear
 from extempo.testing import assert_close, check_grad
 
 

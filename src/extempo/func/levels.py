@@ -1,0 +1,460 @@
+"""Levels: what happens inside a vmap, to tensors that stand for one sample and hold all.
+
+Inside, a per-sample tensor is a Tensor of the one sample's type without values of its own; the `Batched` that stands
+for them holds a physical tensor with all samples along its first dimension. A `Level` is the interceptor: an op on
+per-sample tensors runs once, on the physical ones, by the op's batching rule, in the mode that vmap was called in.
+Tensors that all samples share stay as they are where the rule broadcasts, and are expanded (not copied) elsewhere. An
+op without a rule is run sample by sample.
+
+Two graphs can grow at the same time. What happens to physical tensors is recorded by whoever records outside, so
+gradients of a vmap need nothing here. What happens to per-sample tensors is recorded as nodes of per-sample types, so
+that a gradient inside vmap is each sample's own. A variable that is made inside from a tensor that all samples share
+has a `Shared` behind it: nodes inside, one copy of the values outside.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from .. import ops
+from .._tensor import (
+    Tensor,
+    _as_dtype_node,
+    _cut_reason,
+    _refuse_leaf_write,
+    apply,
+    as_input,
+    link,
+    symbol,
+    user_line,
+    write,
+)
+from ..autograd.custom import Context, Function
+from ..errors import AutogradError, GraphError, OverwrittenError, ShapeError
+from ..graph import Leaf, Node, Pick
+from ..modes import MODE, Mode
+from ..op import REGISTRY, Elementwise, Op, Refuse
+from ..ops.view import write_through
+from ..recorder import record
+from ..types import TensorType
+from .custom_batching import run_function
+
+Steps = tuple[tuple[type[Op], tuple[Any, ...], dict[str, Any]], ...]
+
+
+class Batched:
+    """The values of a per-sample tensor: all samples' in `physical`, along its first dimension."""
+
+    __slots__ = ("base", "level", "physical", "stamp", "steps", "views")
+
+    shared = False
+
+    def __init__(self, level: Level, physical: Tensor) -> None:
+        self.level = level
+        self.physical = physical
+        self.stamp = _stamp(physical)  # what the physical tensor had been written to by then
+        self.base: Tensor | None = None  # the per-sample tensor that this is a view of, through `steps`
+        self.steps: Steps = ()
+        self.views: list[weakref.ref[Tensor]] = []
+
+    def current(self) -> Tensor:
+        """The physical tensor, unless it was overwritten after this was saved."""
+        if _stamp(self.physical) != self.stamp:
+            raise OverwrittenError(
+                "backward: inside vmap, a value that is needed for a gradient was overwritten in place; use the "
+                "out-of-place form, or write into x.clone()"
+            )
+        return self.physical
+
+    def read(self, t: Tensor) -> Any:
+        if not self.level.running:
+            raise AutogradError(
+                "vmap: this tensor belongs to one sample inside a vmap that has ended; return it from the mapped "
+                "function"
+            )
+        raise AutogradError(
+            "vmap: a value was read (item(), bool(), if, numpy(), print), but here it is another one for each "
+            "sample; use ex.where(...) in place of if, keep numbers as tensors, or loop over the samples without vmap"
+        )
+
+
+class Shared(Batched):
+    """The values of a tensor that is recorded inside a vmap but is the same for all samples: `physical` is as it is."""
+
+    __slots__ = ()
+
+    shared = True
+
+    def read(self, t: Tensor) -> Any:
+        return self.physical._values()
+
+
+def _stamp(t: Tensor) -> int:
+    """Changes whenever the tensor is written in place."""
+    if t._storage is not None:
+        return int(t._storage.version)
+    return int(t._pending.stamp) if isinstance(t._pending, Batched) else 0
+
+
+def current_level() -> Level | None:
+    """The innermost vmap that is running here."""
+    interceptor: Any = MODE.get().interceptor
+    while interceptor is not None and not isinstance(interceptor, Level):
+        interceptor = getattr(getattr(interceptor, "outer", None), "interceptor", None)
+    return interceptor
+
+
+def requires_grad_below(t: Tensor) -> bool:
+    """Whether anything outside the enclosing vmaps records this per-sample tensor."""
+    while t._array is None and isinstance(t._pending, Batched):
+        t = t._pending.physical
+        if t.requires_grad:
+            return True
+    return False
+
+
+class Level:
+    """One running vmap: the interceptor of what happens in it."""
+
+    def __init__(self, size: int, randomness: str) -> None:
+        self.size = size
+        self.randomness = randomness
+        self.outer = MODE.get()
+        self.running = True
+        self._modes: dict[tuple[bool, bool, bool], Mode] = {}
+
+    # ---- between per-sample and physical
+
+    def wrap(self, physical: Tensor) -> Tensor:
+        """The per-sample tensor of a physical one."""
+        type_ = TensorType(physical._type.shape[1:], physical._type.dtype)
+        return symbol(type_, None, Batched(self, physical))
+
+    def share(self, physical: Tensor) -> Tensor:
+        """A tensor that all samples share, to be recorded here."""
+        return symbol(physical._type, None, Shared(self, physical))
+
+    def find(self, x: Any) -> Batched | None:
+        """What stands for the values of x, if this level knows them."""
+        if isinstance(x, Tensor) and x._array is None and isinstance(x._pending, Batched) and x._pending.level is self:
+            return x._pending
+        return None
+
+    def is_batched(self, x: Any) -> bool:
+        """Whether x differs between samples."""
+        found = self.find(x)
+        return found is not None and not found.shared
+
+    def lowered(self, x: Any) -> Any:
+        """x as the mode outside knows it: with all samples, or as what they share."""
+        found = self.find(x)
+        return x if found is None else found.current()
+
+    def physical(self, x: Tensor) -> Tensor:
+        """All samples of x along a first dimension; what they share is expanded."""
+        value = self.lowered(x)
+        return value if self.is_batched(x) else value.expand(self.size, *x._type.shape)
+
+    def outside(self, grad: bool) -> Swap:
+        """The mode in which vmap was called, for a `with` block."""
+        now = MODE.get()
+        key = (grad, now.inference, now.quiet)
+        mode = self._modes.get(key)
+        if mode is None:
+            mode = self._modes[key] = Mode(grad, now.inference, self.outer.interceptor, now.quiet)
+        return Swap(mode)
+
+    # ---- running ops
+
+    def apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        inputs = tuple(map(as_input, inputs))
+        found = [self.find(x) for x in inputs]
+        mode = MODE.get()
+        own_draws = op.family == "random" and self._draws_differ(op)
+        if not any(found) and not own_draws:
+            with self.outside(mode.grad):
+                return apply(op, inputs, attrs)
+        types = tuple(x._type if isinstance(x, Tensor) else type(x) for x in inputs)
+        type_ = op.signature(types, attrs).type  # speaks up in the terms of one sample
+        batched = [f if f is not None and not f.shared else None for f in found]
+        lowered = tuple(f.current() if f is not None and f.shared else x for f, x in zip(found, inputs, strict=True))
+        per_sample = own_draws or any(batched)
+        with self.outside(mode.grad and self.outer.grad):
+            if own_draws:
+                result = self._draw(op, lowered, attrs)
+            elif per_sample:
+                result = self._batch(op, lowered, attrs, batched, types, type_)
+            else:
+                result = apply(op, lowered, attrs)
+        if not isinstance(type_, TensorType):
+            return self._several(op, inputs, attrs, types, type_, result, per_sample)
+        out = self._checked(op, result, type_) if per_sample else self.share(result)
+        if op.aliases_input:
+            self._register_view(out, op, inputs, attrs)
+        needs, present = _masks(inputs)
+        if not needs or op.name == "detach":
+            return out
+        if mode.grad and type_.dtype.is_floating_point:
+            out._node = link(op, inputs, attrs, types, type_, out, (needs, present))
+        else:
+            out._cut = _cut_reason(op, mode), user_line()
+        return out
+
+    def _several(
+        self,
+        op: type[Op],
+        inputs: tuple[Any, ...],
+        attrs: dict[str, Any],
+        types: Any,
+        type_: Any,
+        result: Any,
+        per_sample: bool,
+    ) -> Any:
+        outs = tuple(
+            self._checked(op, r, t) if per_sample else self.share(r) for r, t in zip(result, type_, strict=True)
+        )
+        needs, present = _masks(inputs)
+        if needs and MODE.get().grad and any(t.dtype.is_floating_point for t in type_):
+            node = link(op, inputs, attrs, types, type_, outs, (needs, present))
+            for i, out in enumerate(outs):
+                if out._type.dtype.is_floating_point:
+                    out._node = Node(Pick, (node,), {"index": i}, out._type, (), node.where)
+        return outs
+
+    def _checked(self, op: type[Op], physical: Tensor, type_: TensorType) -> Tensor:
+        expected = (self.size, *type_.shape)
+        if physical._type.shape != expected:
+            raise GraphError(f"{op.name}: its batching rule gave shape {physical._type.shape}, expected {expected}")
+        if physical._type.dtype is not type_.dtype:
+            with self.outside(MODE.get().grad and self.outer.grad):
+                physical = physical.to(type_.dtype)
+        return self.wrap(physical)
+
+    def _batch(
+        self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], found: list[Any], types: Any, type_: Any
+    ) -> Any:
+        """The op on physical tensors, by its rule."""
+        rule = op.batch
+        if op.name == "embed" and callable(REGISTRY[attrs["op"]].batch):
+            return self._embed(inputs, **attrs)
+        if isinstance(rule, Refuse):
+            return self._loop(op, inputs, attrs, found, type_)
+        if rule == "align" and op.name != "copy":
+            return apply(op, self._aligned(op, inputs, found, types, attrs), attrs)
+        if op.name in ("matmul", "linear"):
+            shared = self._with_shared_weights(op, inputs, found)
+            if shared is not None:
+                return shared
+        full = [self.physical(x) if isinstance(x, Tensor) else x for x in inputs]
+        if rule == "align":  # copy: the first input's shape is the result's, so it cannot stay unexpanded
+            return apply(op, self._aligned(op, inputs, full, types, attrs), attrs)
+        if rule == "shift_dims":
+            if not types[0].shape:  # the one element of each sample, as a dimension to reduce
+                return apply(op, (full[0].unsqueeze(1), *full[1:]), attrs | {"dim": (1,), "keepdim": False})
+            return apply(op, tuple(full), attrs | {"dim": tuple(d + 1 for d in attrs["dim"])})
+        return rule(self.size, *full, **attrs)
+
+    def _aligned(
+        self, op: type[Op], inputs: tuple[Any, ...], found: list[Any], types: Any, attrs: Any
+    ) -> tuple[Any, ...]:
+        """Physical inputs whose sample dimensions broadcast: ones between the batch dimension and the sample's own."""
+        ndim = max(len(t.shape) for t in types if isinstance(t, TensorType))
+        compute = _compute_dtype(op, types, attrs)
+        aligned = []
+        for i, (x, f, t) in enumerate(zip(inputs, found, types, strict=True)):
+            if isinstance(x, Tensor) and f is not None:
+                x = f.current() if isinstance(f, Batched) else f
+                if len(t.shape) < ndim:
+                    x = x.reshape(self.size, *(1,) * (ndim - len(t.shape)), *t.shape)
+                # A 0-dim tensor gives way in promotion; with a batch dimension it would not.
+                is_condition = i == 0 and op.name == "where"
+                if compute is not None and not t.shape and t.dtype.category == compute.category and not is_condition:
+                    x = x.to(compute)
+            aligned.append(x)
+        return tuple(aligned)
+
+    def _with_shared_weights(self, op: type[Op], inputs: tuple[Any, ...], found: list[Any]) -> Any:
+        """Products with a matrix that all samples share: one product of all samples. None where it is another case."""
+        a, b = inputs[:2]
+        if found[0] is not None and not any(found[1:]) and b.ndim <= 2:
+            return apply(op, (found[0].current(), *inputs[1:]))
+        if op.name == "linear" or found[0] is not None:
+            return None
+        if b.ndim == 1 and a.ndim == 2:
+            return apply(op, (found[1].current(), a.mT))
+        if 2 <= a.ndim <= b.ndim:
+            return apply(op, (a, found[1].current()))
+        return None
+
+    def _loop(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], found: list[Any], type_: Any) -> Any:
+        """One call per sample, stacked."""
+        several = not isinstance(type_, TensorType)
+        if not self.size:
+            empty = [ops.zeros((0, *t.shape), dtype=t.dtype) for t in (type_ if several else (type_,))]
+            return tuple(empty) if several else empty[0]
+        physical = [f.current() if f is not None else None for f in found]
+        results = [
+            apply(op, tuple(x if p is None else p.select(0, i) for x, p in zip(inputs, physical, strict=True)), attrs)
+            for i in range(self.size)
+        ]
+        if several:
+            return tuple(ops.stack(part) for part in zip(*results, strict=True))
+        return ops.stack(results)
+
+    def _embed(self, inputs: tuple[Any, ...], op: str, shape: tuple[int, ...], attrs: Any) -> Tensor:
+        """The adjoint of a view for all samples: the adjoint of what the view's own rule makes of it."""
+        view, (g, *numbers) = REGISTRY[op], inputs
+        base = TensorType((self.size, *shape), g._type.dtype)
+        graph, _, _ = record(lambda x: view.batch(self.size, x, *numbers, **dict(attrs)), [base])
+        (node,) = graph.outputs
+        return apply(
+            REGISTRY["embed"],
+            (self.physical(g), *node.inputs[1:]),
+            {"op": node.op.name, "shape": base.shape, "attrs": tuple(node.attrs.items())},
+        )
+
+    # ---- random draws
+
+    def _draws_differ(self, op: type[Op]) -> bool:
+        if self.randomness == "error":
+            raise AutogradError(
+                f"{op.name}: a random draw inside vmap; say what is meant with vmap(..., randomness='different') for "
+                "draws of its own for each sample, or randomness='same' for one draw that all samples share"
+            )
+        return self.randomness == "different"
+
+    def _draw(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        """Every sample's own draw: elements are counted through all samples, so a larger draw holds them all."""
+        if op.name != "random_permutation":
+            full = tuple(self.physical(x) if isinstance(x, Tensor) else x for x in inputs)
+            return apply(op, full, attrs | {"shape": (self.size, *attrs["shape"])} if "shape" in attrs else attrs)
+        seed, draw = inputs
+        # One permutation is one draw: each sample gets a stream of its own, found from the seed.
+        seeds = [(seed + 0x9E3779B97F4A7C15 * i) % 2**64 for i in range(1, self.size + 1)]
+        return ops.stack([apply(op, (s, draw), attrs) for s in seeds])
+
+    # ---- in-place writes
+
+    def _register_view(self, out: Tensor, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> None:
+        """Remember that a result shares memory with the first input, for writes to either."""
+        source = inputs[0]
+        mine, theirs = out._pending, source._pending
+        if not _share_memory(mine.physical, theirs.physical):
+            return
+        base = theirs.base if theirs.base is not None else source
+        mine.base = base
+        mine.steps = (*theirs.steps, (op, inputs[1:], attrs))
+        base._pending.views.append(weakref.ref(out))
+
+    def write(self, target: Tensor, value: Tensor, op_name: str) -> Tensor:
+        mode = MODE.get()
+        there = self.find(target)
+        if there is None and not self.is_batched(value):
+            with self.outside(mode.grad):
+                return write(target, self.lowered(value), op_name)
+        if there is None or (there.shared and self.is_batched(value)):
+            raise AutogradError(
+                f"{op_name}: inside vmap, values that differ between samples cannot be written into a tensor that "
+                "all samples share; use the out-of-place form, or pass the tensor to vmap as a mapped argument"
+            )
+        if value._type.shape != target._type.shape:
+            raise ShapeError(
+                f"{op_name}: the result has shape {value._type.shape}, which does not fit into {target._type.shape}; "
+                f"an in-place op cannot grow its tensor, use x = x.{op_name.rstrip('_')}(...)"
+            )
+        base = target if there.base is None else there.base
+        if mode.grad:
+            _refuse_leaf_write(target, base, op_name)
+        tracked = mode.grad and (value.requires_grad or target.requires_grad)
+        with self.outside(mode.grad and self.outer.grad):
+            if tracked:
+                self._keep_old_values(value._node, there)
+            write(there.current(), self.lowered(value) if there.shared else self.physical(value), op_name)
+        self._after_write(target, base, value if tracked else None)
+        return target
+
+    def _keep_old_values(self, node: Any, there: Batched) -> None:
+        """The op just run may have saved the values that are about to be overwritten."""
+        if type(node) is not Node or node.op is Leaf or not node.saved:
+            return
+        kept = []
+        for entry in node.saved:
+            held = entry[1]
+            if isinstance(held, Batched) and held.level is self and _share_memory(held.physical, there.physical):
+                entry = (entry[0], type(held)(self, held.current().clone()), None, 0)
+            kept.append(entry)
+        node.saved = tuple(kept)
+
+    def _after_write(self, target: Tensor, base: Tensor, value: Tensor | None) -> None:
+        """Everything that shares the memory sees the new values, and, if `value` is tracked, has its history."""
+        steps = target._pending.steps
+        views = [v for v in (r() for r in base._pending.views) if v is not None]
+        for t in (base, *views):
+            old = t._pending
+            t._pending = fresh = type(old)(self, old.physical)
+            fresh.base, fresh.steps = old.base, old.steps
+        base._pending.views = [weakref.ref(v) for v in views]
+        if value is None:
+            return
+        node = _as_dtype_node(value, target._type.dtype)
+        base._node = write_through(base, node, steps) if steps else node
+        for view in views:
+            view._node = _through(base._node, view._pending.steps)
+
+    # ---- functions with gradients of their own
+
+    def run_function(
+        self, function: type[Function], ctx: Context, args: tuple[Any, ...], separate: bool, grad: bool
+    ) -> Any:
+        """The forward of an autograd.Function, also recorded outside if the physical tensors are."""
+        return run_function(self, function, ctx, args, separate, grad)
+
+
+class Swap:
+    """Run a block in a mode."""
+
+    __slots__ = ("_before", "_mode")
+
+    def __init__(self, mode: Mode) -> None:
+        self._mode = mode
+
+    def __enter__(self) -> None:
+        self._before = MODE.set(self._mode)
+
+    def __exit__(self, *exception: object) -> None:
+        MODE.reset(self._before)
+
+
+def _masks(inputs: tuple[Any, ...]) -> tuple[int, int]:
+    """The inputs that need a gradient and the inputs that are tensors, as bits."""
+    needs = present = 0
+    for i, x in enumerate(inputs):
+        if isinstance(x, Tensor):
+            present |= 1 << i
+            if x.requires_grad:
+                needs |= 1 << i
+    return needs, present
+
+
+def _compute_dtype(op: type[Op], types: tuple[Any, ...], attrs: Any) -> Any:
+    """The dtype that an elementwise op computes in, where its inputs have more than one."""
+    if attrs or not issubclass(op, Elementwise):
+        return None
+    kinds = {t.dtype for t in types if isinstance(t, TensorType)}
+    return op._rule(types)[1] if len(kinds) > 1 else None
+
+
+def _share_memory(a: Tensor, b: Tensor) -> bool:
+    if a._storage is not None or b._storage is not None:
+        return a._storage is b._storage
+    x, y = a._pending, b._pending
+    return isinstance(x, Batched) and isinstance(y, Batched) and _share_memory(x.physical, y.physical)
+
+
+def _through(node: Node, steps: Steps) -> Node:
+    """The node of a view, from that of its base."""
+    for op, numbers, attrs in steps:
+        types = (node.type, *map(type, numbers))
+        node = Node(op, (node, *numbers), attrs, op.signature(types, attrs).type, (), node.where)
+    return node
