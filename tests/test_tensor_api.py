@@ -66,7 +66,7 @@ def test_bool_float_int_and_index():
     assert int(ex.tensor(2.7)) == 2
     assert [1, 2, 3][ex.tensor(1)] == 2
     assert "abc"[ex.tensor([2])] == "c"
-    assert "%d" % ex.tensor(3) == "3"
+    assert range(ex.tensor(3)) == range(3)
     for ambiguous in (ex.zeros(2), ex.zeros(0)):
         with pytest.raises(ExtempoError, match="no single truth value"):
             bool(ambiguous)
@@ -80,7 +80,7 @@ def test_len_iteration_and_contains():
     x = ex.arange(6).reshape(2, 3)
     assert len(x) == 2
     assert [row.tolist() for row in x] == [[0, 1, 2], [3, 4, 5]]
-    first, second = x
+    _, second = x
     assert second.tolist() == [3, 4, 5]
     assert 4 in x
     assert 9 not in x

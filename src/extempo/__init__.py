@@ -9,6 +9,7 @@ from . import legacy, settings, testing, version, xpu
 from ._format import set_printoptions
 from ._tensor import Tensor
 from ._version import __version__
+from .func import vmap
 from .graph import Graph
 from .legacy import *
 from .modes import (
@@ -105,6 +106,7 @@ __all__ = [
     "uint8",
     "utils",
     "version",
+    "vmap",
     "xpu",
 ]
 __all__ += legacy.__all__

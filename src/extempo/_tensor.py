@@ -36,7 +36,7 @@ from .types import DEFAULT_DTYPE_LISTENERS, Number, Size, TensorType, bfloat16, 
 
 NO_ATTRS: dict[str, Any] = {}
 _NUMBERS = (float, int, bool, type(None))
-_SIGNATURES: Cache[tuple[type[Op], tuple[Any, ...]], Signature] = Cache("shape rules", 20_000)
+_SIGNATURES: Cache[tuple[Any, ...], Signature] = Cache("shape rules", 20_000)
 DEFAULT_DTYPE_LISTENERS.append(_SIGNATURES.clear)
 
 
@@ -537,11 +537,13 @@ def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode
             kinds.append(type(x))
         bit <<= 1
     types = tuple(kinds)
-    if attrs:
-        signature = _signature(op, inputs, types, attrs)
-    else:
-        found = _SIGNATURES.get((op, types))
-        signature = found if found is not None else _signature(op, inputs, types, attrs)
+    key = (op, types, *attrs.values()) if attrs else (op, types)
+    try:
+        signature = _SIGNATURES.get(key)
+    except TypeError:  # an attribute that cannot be hashed
+        key = signature = None
+    if signature is None:
+        signature = _signature(op, inputs, types, attrs, key)
     if signature is _RETRY:
         return run(op, tuple(map(as_input, inputs)), attrs, mode)
     if signature.compute is not None:
@@ -663,14 +665,14 @@ def _same_memory(out: Array, source: Array) -> bool:
 _RETRY: Any = object()
 
 
-def _signature(op: type[Op], inputs: tuple[Any, ...], types: tuple[Any, ...], attrs: dict[str, Any]) -> Signature:
-    """Ask the shape rule; remember the answer of ops without attributes. _RETRY: an input must be converted first."""
+def _signature(op: type[Op], inputs: tuple[Any, ...], types: tuple[Any, ...], attrs: dict[str, Any], key: Any) -> Any:
+    """Ask the shape rule and remember the answer under `key`. _RETRY: an input must be converted first."""
     for x, kind in zip(inputs, types, strict=True):
         if not isinstance(x, Tensor) and kind not in _NUMBERS:
             return _RETRY
     signature = op.signature(types, attrs)
-    if not attrs:
-        _SIGNATURES.put((op, types), signature)
+    if key is not None:
+        _SIGNATURES.put(key, signature)
     return signature
 
 

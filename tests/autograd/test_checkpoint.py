@@ -165,6 +165,23 @@ def test_checkpoints_can_be_nested() -> None:
     assert autograd.gradgradcheck(lambda x: checkpoint(outer, x), (draw(2),))
 
 
+def test_nested_checkpoints_are_freed_without_a_garbage_collection() -> None:
+    inner: list[Any] = []
+
+    def fn(x: ex.Tensor) -> ex.Tensor:
+        h = x.exp()
+        inner.append(weakref.ref(h._storage))
+        return h * h
+
+    gc.collect()
+    gc.disable()
+    try:
+        checkpoint(lambda x: checkpoint(fn, x).sin(), draw(3)).sum().backward()
+        assert [r() for r in inner] == [None] * 3
+    finally:
+        gc.enable()
+
+
 def test_in_place_writes_inside_are_repeated() -> None:
     def writing(x: ex.Tensor) -> ex.Tensor:
         h = x * 2

@@ -25,7 +25,20 @@ def gradient(fn, data: list) -> list:
 
 @pytest.mark.parametrize(
     "fn",
-    [F.relu, F.elu, F.selu, F.celu, F.gelu, F.silu, F.mish, F.softplus, F.logsigmoid, F.softsign, F.hardswish, F.leaky_relu],
+    [
+        F.relu,
+        F.elu,
+        F.selu,
+        F.celu,
+        F.gelu,
+        F.silu,
+        F.mish,
+        F.softplus,
+        F.logsigmoid,
+        F.softsign,
+        F.hardswish,
+        F.leaky_relu,
+    ],
 )
 def test_values_and_both_gradients_stay_finite_far_out(fn):
     x = ex.tensor(EXTREME, requires_grad=True)

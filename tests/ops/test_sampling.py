@@ -9,9 +9,9 @@ import pytest
 
 import extempo as ex
 from extempo._tensor import apply
-from extempo.plan import Plan
 from extempo.errors import DtypeError, NumericalError, ShapeError
 from extempo.ops.sampling import RandomNormal
+from extempo.plan import Plan
 from extempo.recorder import record
 
 FLOATING = (ex.float16, ex.bfloat16, ex.float32, ex.float64)
@@ -82,7 +82,7 @@ def test_a_generator_is_a_stream_of_its_own():
     ex.manual_seed(99)
     assert ex.randn(4, generator=generator).tolist() == first.tolist()
     assert ex.zeros(4).normal_(generator=generator).tolist() == second.tolist()
-    with pytest.raises(DtypeError, match="expected an ex.Generator"):
+    with pytest.raises(DtypeError, match=r"expected an ex\.Generator"):
         ex.rand(2, generator=3)
 
 
@@ -188,7 +188,7 @@ def test_randint_draws_every_number_of_its_range_and_no_other():
 
 def test_random_fills_with_all_that_a_dtype_holds():
     assert set(ex.empty(50, dtype=ex.bool).random_().tolist()) == {True, False}
-    assert 0 <= ex.empty(500, dtype=ex.int8).random_().min().item()
+    assert ex.empty(500, dtype=ex.int8).random_().min().item() >= 0
     assert ex.empty(500, dtype=ex.int8).random_().max().item() > 100
     assert ex.empty(500, dtype=ex.bfloat16).random_().max().item() <= 256
     assert set(ex.empty(100).random_(3).tolist()) == {0, 1, 2}

@@ -61,8 +61,9 @@ class Frame:
             self.fn(*self.args, **self.kwargs)
         again.finish()
         for waiting, step in list(self.waiting.items()):
-            _hand_over(again.nodes[step], waiting, step, self)
+            _hand_over(again.nodes[step], waiting, step)
         self.waiting.clear()
+        again.retire()
 
 
 class Options:
@@ -79,7 +80,7 @@ def _no_contexts() -> tuple[Any, Any]:
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
-def _hand_over(again: Node | None, node: Node, step: int, frame: Frame) -> None:
+def _hand_over(again: Node | None, node: Node, step: int) -> None:
     """Give a node the values of its double in the second run, or its place in a checkpoint nested there."""
     if again is None:
         raise CheckpointError(
@@ -133,8 +134,11 @@ class _Repeating(Observer):
         self.frame = frame
         self.nodes: list[Node | None] = []
         self.seen: list[Step] = []
+        self.retired = False
 
     def ran(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], node: Node | None) -> None:
+        if self.retired:
+            return
         step = (op, _types(inputs), user_line())
         place = len(self.nodes)
         first = self.frame.steps[place] if place < len(self.frame.steps) else None
@@ -158,6 +162,11 @@ class _Repeating(Observer):
                 f"ops, the first run went on with {_say(self.frame.steps[len(self.nodes)])} and had {expected}; the "
                 f"function must do the same both times{self._trace()}"
             )
+
+    def retire(self) -> None:
+        """Let go of everything: nested checkpoints still run their functions in a mode that this is part of."""
+        self.retired = True
+        self.nodes = []
 
     def _trace(self) -> str:
         if not self.frame.options.debug:

@@ -104,10 +104,6 @@ from ..ops.loss import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
-from ..ops.products import (
-    bilinear,
-    linear,
-)
 from ..ops.normalization import (
     batch_norm,
     group_norm,
@@ -148,6 +144,10 @@ from ..ops.pool import (
     max_unpool1d,
     max_unpool2d,
     max_unpool3d,
+)
+from ..ops.products import (
+    bilinear,
+    linear,
 )
 from ..ops.resample import (
     affine_grid,

@@ -43,47 +43,6 @@ from . import (
     transcendental,
     view,
 )
-
-__all__: list[str] = []
-__all__ += activation.__all__
-__all__ += arithmetic.__all__
-__all__ += arrange.__all__
-__all__ += choice.__all__
-__all__ += comparison.__all__
-__all__ += contraction.__all__
-__all__ += conv.__all__
-__all__ += convert.__all__
-__all__ += counting.__all__
-__all__ += creation.__all__
-__all__ += differences.__all__
-__all__ += dropouts.__all__
-__all__ += factories.__all__
-__all__ += factors.__all__
-__all__ += index.__all__
-__all__ += join.__all__
-__all__ += linalg_older.__all__
-__all__ += loss.__all__
-__all__ += matrices.__all__
-__all__ += normalization.__all__
-__all__ += norms.__all__
-__all__ += pool.__all__
-__all__ += products.__all__
-__all__ += reduce.__all__
-__all__ += resample.__all__
-__all__ += rounding.__all__
-__all__ += sampling.__all__
-__all__ += scan.__all__
-__all__ += scattering.__all__
-__all__ += shaping.__all__
-__all__ += softmaxes.__all__
-__all__ += sorting.__all__
-__all__ += special.__all__
-__all__ += statistics.__all__
-__all__ += systems.__all__
-__all__ += toplevel.__all__
-__all__ += transcendental.__all__
-__all__ += view.__all__
-
 from .activation import *
 from .arithmetic import *
 from .arithmetic import zero as zero
@@ -132,3 +91,43 @@ from .systems import *
 from .toplevel import *
 from .transcendental import *
 from .view import *
+
+__all__: list[str] = []
+__all__ += activation.__all__
+__all__ += arithmetic.__all__
+__all__ += arrange.__all__
+__all__ += choice.__all__
+__all__ += comparison.__all__
+__all__ += contraction.__all__
+__all__ += conv.__all__
+__all__ += convert.__all__
+__all__ += counting.__all__
+__all__ += creation.__all__
+__all__ += differences.__all__
+__all__ += dropouts.__all__
+__all__ += factories.__all__
+__all__ += factors.__all__
+__all__ += index.__all__
+__all__ += join.__all__
+__all__ += linalg_older.__all__
+__all__ += loss.__all__
+__all__ += matrices.__all__
+__all__ += normalization.__all__
+__all__ += norms.__all__
+__all__ += pool.__all__
+__all__ += products.__all__
+__all__ += reduce.__all__
+__all__ += resample.__all__
+__all__ += rounding.__all__
+__all__ += sampling.__all__
+__all__ += scan.__all__
+__all__ += scattering.__all__
+__all__ += shaping.__all__
+__all__ += softmaxes.__all__
+__all__ += sorting.__all__
+__all__ += special.__all__
+__all__ += statistics.__all__
+__all__ += systems.__all__
+__all__ += toplevel.__all__
+__all__ += transcendental.__all__
+__all__ += view.__all__

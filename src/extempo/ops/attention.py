@@ -287,7 +287,8 @@ def _projected(
     elif packed is None:
         raise ShapeError("multi_head_attention_forward: give in_proj_weight, or use_separate_proj_weight and its three")
     elif query is key and key is value:
-        return ops.linear(query, packed, bias).chunk(3, -1)
+        q, k, v = ops.linear(query, packed, bias).chunk(3, -1)
+        return q, k, v
     else:
         weights = packed.chunk(3)
     q, k, v = (ops.linear(x, w, b) for x, w, b in zip(inputs, weights, biases, strict=True))

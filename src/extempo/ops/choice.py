@@ -139,7 +139,9 @@ class Where(Elementwise):
     @classmethod
     def _rule(cls, types: tuple[InputType, ...]) -> tuple[TensorType, Any]:
         condition, *choices = types
-        is_truth = condition.dtype in (bool_, as_dtype("uint8")) if isinstance(condition, TensorType) else condition is bool
+        is_truth = (
+            condition.dtype in (bool_, as_dtype("uint8")) if isinstance(condition, TensorType) else condition is bool
+        )
         if not is_truth:
             raise DtypeError(f"where: expected a bool condition, got {condition}; compare first, e.g. x > 0")
         try:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._methods import TensorMethods, method
-from .._tensor import Tensor, apply, as_input, from_array, write
+from .._tensor import Tensor, apply, as_input, from_array, wrap, write
 from ..errors import AutogradError, DtypeError, IndexRangeError, ShapeError, UnsupportedError
 from ..placement import (
     CPU,
@@ -46,6 +46,7 @@ from ..types import (
 from .arithmetic import Cast
 from .creation import Arrange, Clone, Copy, allocate, as_tensor, fit_number, sizes
 from .view import AliasOf, row_major
+from .view import strided as strided_array
 
 __all__ = [
     "can_cast",
@@ -365,6 +366,8 @@ def _copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     value = _cast(as_tensor(src), self._type.dtype)
     if not broadcastable(value._type.shape, self._type.shape):
         raise ShapeError(f"copy_: shape {tuple(value.shape)} does not broadcast to {tuple(self.shape)}")
+    if value._type.shape == self._type.shape and not (value.requires_grad or self.requires_grad):
+        return write(self, value, "copy_")
     return write(self, apply(Copy, (self, value)), "copy_")
 
 
@@ -380,18 +383,22 @@ def broadcastable(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 def _fill_(self: Tensor, value: Any) -> Tensor:
     """Set every element to `value`."""
     if not isinstance(value, Tensor):
-        number = fit_number(value, self._type.dtype, "fill_")
-        value = number if isinstance(number, bool | float) else number.item()
-    elif value.ndim:
+        return _fill_with_number(self, fit_number(value, self._type.dtype, "fill_"), "fill_")
+    if value.ndim:
         raise ShapeError(f"fill_: expected a number or a 0-dim tensor, got shape {tuple(value.shape)}; use copy_")
-    else:
-        value = _cast(value, self._type.dtype)
-    return write(self, apply(Copy, (self, value)), "fill_")
+    return write(self, apply(Copy, (self, _cast(value, self._type.dtype))), "fill_")
 
 
 def _zero_(self: Tensor) -> Tensor:
     """Set every element to 0."""
-    return write(self, apply(Copy, (self, False)), "zero_")  # the number that every dtype can take
+    return _fill_with_number(self, 0, "zero_")
+
+
+def _fill_with_number(x: Tensor, number: Any, op: str) -> Tensor:
+    one = np.asarray(number, x._type.dtype.numpy)
+    if x.requires_grad:
+        return write(x, apply(Copy, (x, from_array(one))), op)
+    return write(x, wrap(strided_array(one, x._type.shape, (0,) * x.ndim), x._type), op)
 
 
 method(_fill_, "fill_")

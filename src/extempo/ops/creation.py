@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextvars import Context
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -158,7 +159,9 @@ class Arrange(Elementwise):
 
     @staticmethod
     def numpy(x: Array, *, order: tuple[int, ...]) -> Array:
-        return np.array(x.transpose(order), order="C", copy=True).transpose(np.argsort(order))
+        if order == tuple(range(x.ndim)):
+            return x.copy(order="C")
+        return x.transpose(order).copy(order="C").transpose(np.argsort(order))
 
     @staticmethod
     def vjp(g: Tensor, y: Any, x: Any, *, order: tuple[int, ...]) -> tuple[Any, ...]:
@@ -184,11 +187,15 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
 
 # ---- memory
 
+_SMALL = 4096  # elements; below, NumPy's own allocation takes a tenth of the pool's time
+
 
 def allocate(shape: tuple[int, ...], d: dtype, order: tuple[int, ...] | None = None) -> Tensor:
-    """A tensor on memory of the pool, with arbitrary values, its dimensions in memory in the order given."""
+    """A tensor with arbitrary values, its dimensions in memory in the order given. What is large lies in the pool."""
     type_ = TensorType(shape, d)
     if order is None:
+        if type_.numel() < _SMALL:
+            return wrap(np.empty(shape, d.numpy), type_)
         storage = POOL.allocate(type_)
         array = storage.array
     else:
@@ -200,7 +207,7 @@ def allocate(shape: tuple[int, ...], d: dtype, order: tuple[int, ...] | None = N
 
 
 def filled(shape: tuple[int, ...], value: Any, d: dtype, order: tuple[int, ...] | None = None) -> Tensor:
-    """A tensor of one value, on memory of the pool."""
+    """A tensor of one value."""
     made = allocate(shape, d, order)
     made._array.fill(value)
     return made
@@ -236,6 +243,20 @@ def fit_number(value: Any, d: dtype, op: str) -> Any:
     return float(value) if d.is_floating_point else np.asarray(int(value)).astype(d.numpy)
 
 
+_quiet = Context()
+_quiet.run(np.seterr, all="ignore")
+
+
+def as_numpy_dtype(array: Array, d: dtype) -> Array:
+    """The array in another dtype, without NumPy's warnings about what does not fit."""
+    if array.dtype is d.numpy:
+        return array
+    try:
+        return _quiet.run(array.astype, d.numpy)
+    except RuntimeError:  # another thread is inside this context
+        return quietly(array.astype, d.numpy)
+
+
 # ---- from Python, NumPy and other libraries
 
 
@@ -250,7 +271,7 @@ def tensor(data: Any, **options: Unpack[Options]) -> Tensor:
         read_options("tensor", options)
     if isinstance(data, Tensor):
         array = data._values()
-        array = np.array(array) if d is None or d is data.dtype else quietly(array.astype, d.numpy)
+        array = np.array(array) if d is None or d is data.dtype else as_numpy_dtype(array, d)
     else:
         array = as_array(data, d)
         if array is data or array.base is not None or not array.flags.writeable:
@@ -270,12 +291,14 @@ def as_array(data: Any, d: dtype | None) -> Array:
                 return _from_python(list(data), d)
             raise DtypeError(f"tensor: expected numbers, nested lists or an array, got {type(data).__name__}")
         data = np.asarray(data)
+    if not data.dtype.isnative:
+        data = data.astype(data.dtype.newbyteorder("="))
     if d is None:
         from_numpy_dtype(data.dtype)
         return data
     if data.dtype.kind in "OUSVcMm":
         from_numpy_dtype(data.dtype)
-    return data if data.dtype == d.numpy else quietly(data.astype, d.numpy)
+    return as_numpy_dtype(data, d)
 
 
 def _from_python(data: Any, d: dtype | None) -> Array:
@@ -302,12 +325,10 @@ def _from_python(data: Any, d: dtype | None) -> Array:
         raise DtypeError(f"tensor: expected numbers, got {strange.__name__}")
     if d is not None:
         _require_fit(array, d)
-        return quietly(array.astype, d.numpy)
-    if not array.size and array.dtype == np.float64:
-        return array.astype(get_default_dtype().numpy)
-    if kinds <= _PLAIN:
-        return quietly(array.astype, get_default_dtype().numpy) if array.dtype.kind == "f" else array
-    return quietly(array.astype, _promoted(data, kinds).numpy)
+        return as_numpy_dtype(array, d)
+    if kinds <= _PLAIN:  # also of nothing at all, which counts as floating
+        return as_numpy_dtype(array, get_default_dtype()) if array.dtype.kind == "f" else array
+    return as_numpy_dtype(array, _promoted(data))
 
 
 _PLAIN = {bool, int, float}
@@ -333,14 +354,14 @@ def _plain(data: Any) -> Any:
     return [_plain(x) for x in data] if isinstance(data, list | tuple) else data
 
 
-def _promoted(data: Any, kinds: set[type]) -> dtype:
+def _promoted(data: Any) -> dtype:
     """The dtype of a mixture of Python numbers, NumPy scalars and tensors: the default stands for Python's floats."""
     if not isinstance(data, list | tuple):
         weak = {bool: bool_, int: int64, float: get_default_dtype()}.get(type(data))
         return weak or from_numpy_dtype(np.asarray(data).dtype)
     found = bool_
     for x in data:
-        found = promote_types(found, _promoted(x, kinds))
+        found = promote_types(found, _promoted(x))
     return found
 
 

@@ -77,24 +77,19 @@ def _shifted(x: Array, by: int) -> Array:
 
 
 class CtcLoss(Op):
-    """The losses of a batch, and the beginnings' probabilities, which the gradient needs again."""
+    """The losses of a batch. The recursion is done again for the gradient: its table is as large as all emissions."""
 
     saves = ("y log_probs targets input_lengths target_lengths", "", "", "", "")
-    materialize = False
     batch = Refuse("looped over samples")
 
     @staticmethod
     def infer(
         log_probs: TensorType, targets: TensorType, input_lengths: TensorType, target_lengths: TensorType, blank: Any
-    ) -> tuple[TensorType, TensorType]:
-        n_steps, n_samples, _ = log_probs.shape
-        positions = (n_steps, n_samples, 2 * targets.shape[1] + 1)
-        return TensorType((n_samples,), log_probs.dtype), TensorType(positions, float64)
+    ) -> TensorType:
+        return TensorType((log_probs.shape[1],), log_probs.dtype)
 
     @staticmethod
-    def numpy(
-        log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, blank: int
-    ) -> tuple[Array, Array]:
+    def numpy(log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, blank: int) -> Array:
         paths = _Paths(log_probs, targets, target_lengths, blank)
         reached = paths.forward()
         if len(reached):
@@ -105,17 +100,16 @@ class CtcLoss(Op):
             total = np.full(len(target_lengths), -np.inf)
         # No step at all: certain for an empty label sequence, impossible for any other.
         total = np.where(input_lengths == 0, np.where(target_lengths == 0, 0.0, -np.inf), total)
-        return (-total).astype(log_probs.dtype), reached
+        return -total.astype(log_probs.dtype)
 
     @staticmethod
     def vjp(
-        g: Any, y: Any, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int
+        g: Tensor, y: Any, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int
     ) -> tuple[Any, ...]:
         def into_log_probs() -> Tensor:
             if is_grad_enabled():
-                return _recorded_gradient(g[0], y[0], log_probs, targets, input_lengths, target_lengths, blank)
-            inputs = (g[0], log_probs, targets, input_lengths, target_lengths, blank, *y)
-            return apply(CtcLossGradient, inputs)
+                return _recorded_gradient(g, y, log_probs, targets, input_lengths, target_lengths, blank)
+            return apply(CtcLossGradient, (g, y, log_probs, targets, input_lengths, target_lengths, blank))
 
         return into_log_probs, None, None, None, None
 
@@ -139,22 +133,16 @@ class CtcLossGradient(Op):
     saves = ()
 
     @staticmethod
-    def infer(g: TensorType, log_probs: TensorType, *rest: Any) -> TensorType:
+    def infer(g: TensorType, loss: TensorType, log_probs: TensorType, *rest: Any) -> TensorType:
         return log_probs
 
     @staticmethod
     def numpy(
-        g: Array,
-        log_probs: Array,
-        targets: Array,
-        input_lengths: Array,
-        target_lengths: Array,
-        blank: int,
-        loss: Array,
-        reached: Array,
+        g: Array, loss: Array, log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, blank: int
     ) -> Array:
         paths = _Paths(log_probs, targets, target_lengths, blank)
-        posterior = np.exp(reached + paths.backward(input_lengths) + loss.astype(np.float64)[:, None])
+        whole = paths.forward() + paths.backward(input_lengths)
+        posterior = np.exp(whole + loss.astype(np.float64)[:, None])
         # A loss that nobody uses has no gradient, also where it is infinite.
         scaled = np.where(g[:, None] == 0, 0.0, posterior * g[:, None])
         n_steps, n_samples, n_classes = log_probs.shape
@@ -165,8 +153,8 @@ class CtcLossGradient(Op):
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
         for sample in CtcLoss.samples(rng):
-            loss, reached = CtcLoss.numpy(*sample.inputs)
-            yield Sample(rng.normal(size=loss.shape), *sample.inputs, loss, reached)
+            loss = CtcLoss.numpy(*sample.inputs)
+            yield Sample(rng.normal(size=loss.shape), loss, *sample.inputs)
 
 
 # Stands for log(0) where gradients of gradients are taken: they would be NaN at -inf.
@@ -184,8 +172,7 @@ def _recorded_gradient(
 ) -> Tensor:
     """What CtcLossGradient computes, in ops that have gradients."""
     scores = ops.clamp(log_probs.to(float64), min=_NEVER)
-    arrays = (x.detach().numpy() for x in (log_probs, targets, target_lengths))
-    paths = _Paths(*arrays, blank)
+    paths = _Paths(log_probs.detach().numpy(), targets.numpy(), target_lengths.numpy(), blank)
     labels = from_array(paths.labels).expand(len(scores), *paths.labels.shape)
     emissions = ops.gather(scores, 2, labels).unbind(0)
     ends = from_array(np.where(paths.is_end, 0.0, _NEVER))
@@ -248,7 +235,7 @@ def ctc_loss(
     labels = _lengths("target_lengths", target_lengths, n_samples, None)
     table = _table(ops.as_tensor(targets), labels, n_classes)
     lengths = from_array(labels)
-    loss, _ = apply(CtcLoss, (scores, from_array(table), from_array(steps), lengths, blank))
+    loss: Tensor = apply(CtcLoss, (scores, from_array(table), from_array(steps), lengths, blank))
     if zero_infinity:
         loss = ops.where(ops.isinf(loss), 0.0, loss)
     if reduction == "mean":

@@ -19,6 +19,7 @@ from .creation import (
     NamedSize,
     Options,
     allocate,
+    as_numpy_dtype,
     filled,
     finish,
     fit_number,
@@ -234,17 +235,19 @@ def arange(
     whole = isinstance(last, int) and isinstance(first, int) and isinstance(stride, int)
     n_elements = -((first - last) // stride) if whole else math.ceil((last - first) / stride)
     if d.category == 1:
-        values = np.arange(n_elements, dtype=np.int64) * stride + first
+        values = np.arange(n_elements, dtype=np.int64)
+        if (first, stride) != (0, 1):
+            values = values * stride + first
     else:
         values = np.arange(n_elements) * float(stride) + float(first)
-    return finish(from_array(quietly(values.astype, d.numpy)), options, out)
+    return finish(from_array(as_numpy_dtype(values, d)), options, out)
 
 
 def linspace(start: Any, end: Any, steps: Any, *, out: Tensor | None = None, **options: Unpack[Options]) -> Tensor:
     """`steps` numbers from `start` to `end`, both included, at equal distances."""
     d = read_options("linspace", options, None if out is None else out.dtype)
     values = _even_steps(_number(start, "linspace"), _number(end, "linspace"), steps, d, "linspace")
-    return finish(from_array(quietly(values.astype, d.numpy)), options, out)
+    return finish(from_array(as_numpy_dtype(values, d)), options, out)
 
 
 def logspace(

@@ -1,4 +1,4 @@
-"""What pooling is made of: the primitives `MaxPool` and `Unpool`, maxima over windows at any places, and where such windows lie.
+"""What pooling is made of: the primitives `MaxPool` and `Unpool`, maxima at any places, and where such windows lie.
 
 Dimensions before the spatial ones are carried along, so a batch is optional everywhere.
 """
@@ -117,8 +117,8 @@ class Unpool(Op):
     def numpy(x: Array, indices: Array, *, size: int) -> Array:
         if indices.size and (indices.min() < 0 or indices.max() >= size):
             raise IndexRangeError(
-                f"max_unpool: indices from {indices.min()} to {indices.max()} do not lie in an output of {size} elements; "
-                "pass output_size"
+                f"max_unpool: indices from {indices.min()} to {indices.max()} do not lie in an output of {size} "
+                "elements; pass output_size"
             )
         y = np.zeros((*x.shape[:-1], size), x.dtype)
         np.put_along_axis(y, indices, x, -1)

@@ -340,8 +340,7 @@ def _sampled(op: str, x: Tensor, grid: Tensor, mode: str, padding_mode: str, ali
         index, inside, weight = _flat_tap(combination, sizes)
         seen = ops.gather(flat, 2, index.reshape(n_batch, 1, n_out).expand(n_batch, channels, n_out))
         seen = seen.reshape(n_batch, channels, *out)
-        kept = inside.unsqueeze(1).to(x.dtype) if weight is None else ops.where(inside, weight, 0.0).unsqueeze(1)
-        part = seen * kept
+        part = seen * ops.where(inside, weight, 0.0).unsqueeze(1)
         y = part if y is None else y + part
     return y
 
@@ -365,8 +364,8 @@ def _check_grid(op: str, x: Tensor, grid: Tensor, mode: str) -> None:
 
 def _dimension_taps(
     coordinate: Tensor, size: int, mode: str, padding_mode: str, align_corners: bool
-) -> list[tuple[Tensor, Tensor | None]]:
-    """The neighbours of each place along one dimension, and their weights (None: 1)."""
+) -> list[tuple[Tensor, Tensor]]:
+    """The neighbours of each place along one dimension, and their weights."""
     place = (coordinate + 1) * ((size - 1) / 2) if align_corners else ((coordinate + 1) * size - 1) / 2
     if mode == "bicubic":
         first = ops.floor(place)
@@ -374,7 +373,8 @@ def _dimension_taps(
         return [(_kept_inside(first + (i - 1), size, padding_mode, align_corners), w) for i, w in enumerate(weights)]
     place = _kept_inside(place, size, padding_mode, align_corners)
     if mode == "nearest":
-        return [(ops.round(place), None)]
+        # The weight 1 stays part of the graph: the grid has a gradient, which is 0.
+        return [(ops.round(place), 1 - ops.zero(place))]
     first = ops.floor(place)
     t = place - first
     return [(first, 1 - t), (first + 1, t)]
@@ -395,9 +395,7 @@ def _kept_inside(place: Tensor, size: int, padding_mode: str, align_corners: boo
     return ops.clamp(place, 0.0, size - 1.0)
 
 
-def _flat_tap(
-    combination: tuple[tuple[Tensor, Tensor | None], ...], sizes: tuple[int, ...]
-) -> tuple[Tensor, Tensor, Tensor | None]:
+def _flat_tap(combination: tuple[tuple[Tensor, Tensor], ...], sizes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
     """One neighbour per dimension put together: flat index (0 where outside), whether it is inside, its weight."""
     index: Any = 0
     inside: Any = None
@@ -406,8 +404,7 @@ def _flat_tap(
         within = ops.logical_and(ops.ge(position, 0.0), ops.lt(position, float(size)))
         inside = within if inside is None else ops.logical_and(inside, within)
         index = index * size + ops.where(within, position, 0.0).detach().long()
-        if w is not None:
-            weight = w if weight is None else weight * w
+        weight = w if weight is None else weight * w
     return index, inside, weight
 
 
