@@ -53,6 +53,9 @@ KNOWN = {
     "Number": "Number",
 }
 
+# Operators are written alike, so that x += y and x + y agree for mypy; == and != must take what object's take.
+OPERATOR_RESULT = {"__eq__": "Any", "__ne__": "Any"}
+
 
 def annotation(text: Any) -> str:
     """An annotation as the stub can say it; Any where it uses names the stub does not know."""
@@ -91,6 +94,11 @@ def signature(fn: Any) -> str:
     return ", ".join(parts)
 
 
+def n_positional(fn: Any) -> int:
+    """How many arguments can be given by position."""
+    return sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in inspect.signature(fn).parameters.values())
+
+
 def stub() -> str:
     """The text of the stub file."""
     import extempo
@@ -103,8 +111,8 @@ def stub() -> str:
             continue
         if isinstance(value, property):
             lines.append(f"    @property\n    def {name}(self) -> {returned(value.fget)}: ...\n")
-        elif name in ("__eq__", "__ne__"):
-            lines.append(f"    def {name}(self, other: Any) -> Any: ...  # type: ignore[override]\n")
+        elif name.startswith("__") and name != "__getitem__" and n_positional(value) == 2:
+            lines.append(f"    def {name}(self, other: Any) -> {OPERATOR_RESULT.get(name, 'Tensor')}: ...\n")
         else:
             lines.append(f"    def {name}({signature(value)}) -> {returned(value)}: ...\n")
     return "".join(lines)

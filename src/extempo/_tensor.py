@@ -537,7 +537,7 @@ def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode
             kinds.append(type(x))
         bit <<= 1
     types = tuple(kinds)
-    key = (op, types, *attrs.values()) if attrs else (op, types)
+    key: Any = (op, types, *attrs.values()) if attrs else (op, types)
     try:
         signature = _SIGNATURES.get(key)
     except TypeError:  # an attribute that cannot be hashed

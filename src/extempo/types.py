@@ -285,7 +285,7 @@ class finfo:
         d = type or _default
         if not d.is_floating_point:
             raise DtypeError(f"finfo: expected a floating dtype, got {d}; use iinfo")
-        info = ml_dtypes.finfo(d.numpy)
+        info: Any = ml_dtypes.finfo(d.numpy)  # type: ignore[no-untyped-call] # ml_dtypes leaves it untyped
         self.dtype = d._name
         self.bits = 8 * d.itemsize
         self.eps, self.max, self.min = float(info.eps), float(info.max), float(info.min)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo.errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
+from extempo.errors import DtypeError, IndexRangeError, ShapeError
 from extempo.nn import functional as F
 
 
@@ -85,8 +85,12 @@ def test_rows_are_checked():
         F.embedding(0, ex.ones(3))
     with pytest.raises(IndexRangeError, match="padding_idx 7"):
         F.embedding(0, table, padding_idx=7)
-    with pytest.raises(UnsupportedError, match="sparse gradients"):
-        F.embedding(0, table, sparse=True)
+
+
+def test_sparse_embedding_is_accepted_and_gives_a_dense_gradient():
+    table = ex.ones(3, 2, requires_grad=True)
+    F.embedding([2, 2], table, sparse=True).sum().backward()
+    np.testing.assert_array_equal(table.grad.numpy(), [[0, 0], [0, 0], [2, 2]])
 
 
 # ---- bags

@@ -73,7 +73,7 @@ def run(say: Callable[[str], None]) -> None:
 
 def compare(network: Network) -> Iterator[str]:
     """The truth beside the prediction, at points that were not trained on, each drawn on one line of text."""
-    x = ex.linspace(-0.95, 0.95, N_SHOWN)
+    x: ex.Tensor = ex.linspace(-0.95, 0.95, N_SHOWN)
     with ex.no_grad():
         truths = target(x).tolist()
         predictions = network(x.unsqueeze(1)).squeeze(1).tolist()

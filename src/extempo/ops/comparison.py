@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, apply
+from .._tensor import Tensor, runner2
 from ..op import Elementwise, Refuse, Rng, Sample, samples_binary, samples_unary
 from ..types import bool_
 from .define import Operand, binary, dunders, unary
@@ -282,24 +282,8 @@ def equal(input: Tensor, other: Tensor) -> bool:
     return input.shape == other.shape and bool(eq(input, other).all())
 
 
-def _question_dunder(op: type[Elementwise], if_none: bool | None) -> Any:
-    def compare(self: Tensor, other: Any) -> Any:
-        if other is None and if_none is not None:
-            return if_none
-        return apply(op, (self, other))
-
-    return compare
-
-
-for _op, _name, _if_none in (
-    (Eq, "eq", False),
-    (Ne, "ne", True),
-    (Lt, "lt", None),
-    (Le, "le", None),
-    (Gt, "gt", None),
-    (Ge, "ge", None),
-):
-    method(_question_dunder(_op, _if_none), f"__{_name}__")
+for _question, _name in ((Eq, "eq"), (Ne, "ne"), (Lt, "lt"), (Le, "le"), (Gt, "gt"), (Ge, "ge")):
+    method(runner2(_question), f"__{_name}__")
 
 for _bits, _name in (
     (BitwiseAnd, "and"),

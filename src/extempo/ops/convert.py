@@ -24,6 +24,7 @@ from ..placement import (
     strided,
 )
 from ..placement import device as Device
+from ..storage import Array
 from ..types import (
     TensorType,
     as_dtype,
@@ -46,7 +47,6 @@ from ..types import (
 from .arithmetic import Cast
 from .creation import Arrange, Clone, Copy, allocate, as_tensor, fit_number, sizes
 from .view import AliasOf, row_major
-from .view import strided as strided_array
 
 __all__ = [
     "can_cast",
@@ -398,7 +398,8 @@ def _fill_with_number(x: Tensor, number: Any, op: str) -> Tensor:
     one = np.asarray(number, x._type.dtype.numpy)
     if x.requires_grad:
         return write(x, apply(Copy, (x, from_array(one))), op)
-    return write(x, wrap(strided_array(one, x._type.shape, (0,) * x.ndim), x._type), op)
+    repeated: Array = np.ndarray(x._type.shape, one.dtype, one, 0, (0,) * x.ndim)
+    return write(x, wrap(repeated, x._type), op)
 
 
 method(_fill_, "fill_")

@@ -20,6 +20,7 @@ from ..op import Elementwise, Rng, Sample, Signature, samples_unary
 from ..placement import memory_order, require_cpu, require_strided
 from ..storage import POOL, Array
 from ..types import (
+    DTYPES,
     Size,
     TensorType,
     as_dtype,
@@ -86,11 +87,6 @@ def finish(made: Tensor, options: Any, out: Tensor | None = None) -> Tensor:
     if out is not None:
         made = deliver(made, out)
     return made.requires_grad_() if options.get("requires_grad") else made
-
-
-def check_device(device: Any) -> None:
-    """Accept what means the CPU; say why anything else is not there."""
-    require_cpu(device, "device")
 
 
 def sizes(op: str, positional: tuple[Any, ...], size: Any) -> tuple[int, ...]:
@@ -222,6 +218,9 @@ def order_like(input: Tensor, memory_format: Any, op: str) -> tuple[int, ...] | 
     return tuple(sorted(range(array.ndim), key=lambda d: -abs(array.strides[d])))
 
 
+_LARGEST = {d: finfo(d).max if d.is_floating_point else iinfo(d).max for d in DTYPES if d.category}
+
+
 def fit_number(value: Any, d: dtype, op: str) -> Any:
     """A number as an element of dtype `d`; an error where it does not fit, as infinity for an integer."""
     if isinstance(value, complex):
@@ -232,12 +231,11 @@ def fit_number(value: Any, d: dtype, op: str) -> Any:
         raise DtypeError(f"{op}: expected a number, got {type(value).__name__}")
     if d.category == 0:
         return bool(value)
+    largest = _LARGEST[d]
     if d.is_floating_point:
-        largest = finfo(d).max
         fits = not math.isfinite(value) or abs(value) <= largest
     else:  # what is negative wraps around in an unsigned type, as far as its size would fit
-        largest = iinfo(d).max
-        fits = math.isfinite(value) and (iinfo(d).min or -largest) <= int(value) <= largest
+        fits = math.isfinite(value) and -largest - d.is_signed <= int(value) <= largest
     if not fits:
         raise DtypeError(f"{op}: {value} does not fit into {d}, whose largest value is {largest}; choose a wider dtype")
     return float(value) if d.is_floating_point else np.asarray(int(value)).astype(d.numpy)

@@ -159,11 +159,6 @@ def _padding(op: str, padding_idx: int | None, n_rows: int) -> int | None:
     return padding_idx % n_rows
 
 
-def _refuse_sparse(op: str, sparse: bool) -> None:
-    if sparse:
-        raise UnsupportedError(f"{op}: sparse gradients are not part of Extempo; leave sparse out, gradients are dense")
-
-
 def _renorm(weight: Tensor, rows: Any, max_norm: float, norm_type: float) -> None:
     """Scale down, in place, the rows used that are longer than max_norm."""
     with no_grad():
@@ -186,8 +181,8 @@ def embedding(
     """Rows of the table `weight` (rows, features) for an int, a list or a tensor of ints.
 
     The row `padding_idx` gets no gradient. `max_norm` scales down, in place, the rows used that are longer than that.
+    `sparse` is accepted; gradients are dense.
     """
-    _refuse_sparse("embedding", sparse)
     rows = _as_rows("embedding", input)
     padding = _padding("embedding", padding_idx, weight.shape[0])
     if max_norm is not None:
@@ -210,9 +205,8 @@ def embedding_bag(
 ) -> Tensor:
     """The sum, mean or max of embeddings over bags: the rows of a 2-dim input, or slices of a 1-dim one from `offsets`.
 
-    Rows equal to `padding_idx` are left out. An empty bag gives zeros.
+    Rows equal to `padding_idx` are left out. An empty bag gives zeros. `sparse` is accepted; gradients are dense.
     """
-    _refuse_sparse("embedding_bag", sparse)
     rows = ops.as_tensor(_as_rows("embedding_bag", input))
     _check_bags(rows, offsets, mode, per_sample_weights, scale_grad_by_freq)
     if rows.ndim == 2:

@@ -16,7 +16,7 @@ from .. import types
 from .._tensor import Tensor, from_array
 from ..backends.bessel import i0
 from ..errors import DtypeError, ShapeError
-from ..ops.creation import check_device
+from ..placement import require_cpu
 from ..storage import Array
 
 __all__ = [
@@ -45,7 +45,7 @@ def _window(
     requires_grad: bool,
 ) -> Tensor:
     """`shape(n, period)` at n = 0 .. M - 1; the period is M - 1 for a symmetric window, M for a periodic one."""
-    check_device(device)
+    require_cpu(device, "window")
     if M < 0:
         raise ShapeError(f"signal.windows.{name}: M is a number of samples and must not be negative, got {M}")
     if layout is not None and "strided" not in str(layout):

@@ -1,0 +1,261 @@
+"""Hooks of modules: what runs around `forward`, and when gradients pass a module on their way back.
+
+A module without hooks never comes here. For backward hooks the arguments and the result of `forward` pass through one
+node each: the node at the result sees all gradients that enter the module, the node at the arguments all that leave it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from .._tensor import Tensor
+from ..autograd import Function
+from ..autograd.hooks import RemovableHandle
+from ..errors import DtypeError, ShapeError
+from ..func.tree import leaves, rebuild
+from ..modes import is_grad_enabled
+
+Hook = Callable[..., Any]
+
+
+class CallHooks:
+    """The hooks around calls of one module, each kind in the order they run."""
+
+    def __init__(self) -> None:
+        self.forward_pre: OrderedDict[int, tuple[Hook, bool]] = OrderedDict()  # hook, whether it gets kwargs
+        self.forward: OrderedDict[int, tuple[Hook, bool, bool]] = OrderedDict()  # ... and runs after an error too
+        self.backward_pre: OrderedDict[int, Hook] = OrderedDict()
+        self.backward: OrderedDict[int, Hook] = OrderedDict()
+
+
+def add_hook(hooks: OrderedDict[int, Any], entry: Any, prepend: bool = False) -> RemovableHandle:
+    """Put a hook last, or first."""
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = entry
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
+
+
+class HookMethods:
+    """The part of Module that registers hooks on calls."""
+
+    _call_hooks: CallHooks | None = None
+
+    def _own_call_hooks(self) -> CallHooks:
+        if self._call_hooks is None:
+            self._call_hooks = CallHooks()
+        return self._call_hooks
+
+    def register_forward_pre_hook(
+        self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(module, args)` before every forward; what it returns takes the place of the arguments.
+
+        with_kwargs: call `hook(module, args, kwargs)`, which may return `(args, kwargs)`.
+
+        >>> double = nn.Identity()
+        >>> handle = double.register_forward_pre_hook(lambda module, args: (2 * args[0],))
+        >>> double(ex.tensor(3.0))
+        tensor(6.)
+        """
+        return add_hook(self._own_call_hooks().forward_pre, (hook, with_kwargs), prepend)
+
+    def register_forward_hook(
+        self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(module, args, output)` after every forward; what it returns takes the place of the output.
+
+        with_kwargs: call `hook(module, args, kwargs, output)`. always_call: also when forward raises, with None as output.
+
+        >>> layer, seen = nn.Identity(), []
+        >>> handle = layer.register_forward_hook(lambda module, args, output: seen.append(output.item()))
+        >>> _ = layer(ex.tensor(3.0))
+        >>> seen
+        [3.0]
+        """
+        return add_hook(self._own_call_hooks().forward, (hook, with_kwargs, always_call), prepend)
+
+    def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_output)` when the gradients of the module's results are known; it may return others."""
+        return add_hook(self._own_call_hooks().backward_pre, hook, prepend)
+
+    def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_input, grad_output)` when the gradients of the module's positional arguments are known.
+
+        A tuple that it returns takes the place of `grad_input`. Arguments without a gradient have None there.
+
+        >>> layer = nn.Identity()
+        >>> handle = layer.register_full_backward_hook(lambda module, grad_input, grad_output: (10 * grad_input[0],))
+        >>> x = ex.tensor(1.0, requires_grad=True)
+        >>> layer(x).backward()
+        >>> x.grad
+        tensor(10.)
+        """
+        return add_hook(self._own_call_hooks().backward, hook, prepend)
+
+    def register_backward_hook(self, hook: Hook) -> RemovableHandle:
+        """The same as `register_full_backward_hook`; what PyTorch once meant by this name is no longer wanted there."""
+        return self.register_full_backward_hook(hook)
+
+
+def call_with_hooks(module: Any, hooks: CallHooks, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """One call of a module that has hooks."""
+    done: set[int] = set()
+    try:
+        args, kwargs = _before(module, hooks, args, kwargs)
+        watch = _Watch(module, hooks) if (hooks.backward or hooks.backward_pre) and is_grad_enabled() else None
+        if watch is not None:
+            args = watch.inputs(args)
+        result = module.forward(*args, **kwargs)
+        for key, (hook, with_kwargs, _) in list(hooks.forward.items()):
+            done.add(key)
+            changed = hook(module, args, kwargs, result) if with_kwargs else hook(module, args, result)
+            if changed is not None:
+                result = changed
+        return result if watch is None else watch.outputs(result)
+    except Exception:
+        for key, (hook, with_kwargs, always) in list(hooks.forward.items()):
+            if always and key not in done:
+                _after_error(module, hook, with_kwargs, args, kwargs)
+        raise
+
+
+def _before(
+    module: Any, hooks: CallHooks, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    for hook, with_kwargs in list(hooks.forward_pre.values()):
+        changed = hook(module, args, kwargs) if with_kwargs else hook(module, args)
+        if changed is None:
+            continue
+        if not with_kwargs:
+            args = changed if isinstance(changed, tuple) else (changed,)
+        elif isinstance(changed, tuple) and len(changed) == 2:
+            args, kwargs = changed
+        else:
+            raise DtypeError(
+                f"forward pre-hook of {type(module).__name__}: with_kwargs=True means that it returns None or a tuple "
+                f"(args, kwargs); got {type(changed).__name__}"
+            )
+    return args, kwargs
+
+
+def _after_error(module: Any, hook: Hook, with_kwargs: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Run a hook that asked to run in any case; the error that is on its way matters more than another one here."""
+    try:
+        hook(*((module, args, kwargs, None) if with_kwargs else (module, args, None)))
+    except Exception as error:
+        warnings.warn(
+            f"a forward hook of {type(module).__name__} with always_call=True raised {error!r} after forward had raised",
+            stacklevel=4,
+        )
+
+
+class _Watch:
+    """One call of a module with backward hooks: what its two nodes know together."""
+
+    def __init__(self, module: Any, hooks: CallHooks) -> None:
+        self.module = module
+        self.hooks = hooks
+        self.n_inputs = 0
+        self.input_places: list[int] = []  # of the tensors among the arguments
+        self.n_outputs = 0
+        self.output_places: list[int] = []
+        self.at_inputs = False  # whether gradients leave through the arguments
+        self.grad_outputs: tuple[Any, ...] | None = None
+
+    def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments, passed through the node that sees their gradients."""
+        self.n_inputs = len(args)
+        self.input_places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
+        tensors = [args[i] for i in self.input_places]
+        self.at_inputs = any(t.requires_grad for t in tensors)
+        if not self.at_inputs:
+            return args
+        passed = list(args)
+        for place, t in zip(self.input_places, _AtInputs.apply(self, *tensors), strict=True):
+            passed[place] = t
+        return tuple(passed)
+
+    def outputs(self, result: Any) -> Any:
+        """The result, its tensors passed through the node that sees their gradients."""
+        values = leaves(result)
+        self.n_outputs = len(values)
+        self.output_places = [i for i, v in enumerate(values) if isinstance(v, Tensor)]
+        tensors = [values[i] for i in self.output_places]
+        if not any(t.requires_grad for t in tensors):
+            return result
+        for place, t in zip(self.output_places, _AtOutputs.apply(self, *tensors), strict=True):
+            values[place] = t
+        return rebuild(result, iter(values))
+
+    def gradients_enter(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The gradients of the results are known: run the pre-hooks, and the hooks if no argument has a gradient."""
+        shown = _spread(gradients, self.output_places, self.n_outputs)
+        for hook in list(self.hooks.backward_pre.values()):
+            shown = self._replaced(hook(self.module, shown), shown, "backward pre-hook", "grad_output")
+        self.grad_outputs = shown
+        if not self.at_inputs:
+            self._run_hooks((None,) * self.n_inputs)
+        return tuple(shown[i] for i in self.output_places)
+
+    def gradients_leave(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The gradients of the arguments are known: run the hooks."""
+        if self.grad_outputs is None:  # no gradient came through the result, as in a part of a graph that is reused
+            return gradients
+        shown = self._run_hooks(_spread(gradients, self.input_places, self.n_inputs))
+        return tuple(shown[i] for i in self.input_places)
+
+    def _run_hooks(self, grad_inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        for hook in list(self.hooks.backward.values()):
+            changed = hook(self.module, grad_inputs, self.grad_outputs)
+            grad_inputs = self._replaced(changed, grad_inputs, "backward hook", "grad_input")
+        self.grad_outputs = None
+        return grad_inputs
+
+    def _replaced(self, changed: Any, shown: tuple[Any, ...], kind: str, what: str) -> tuple[Any, ...]:
+        if changed is None:
+            return shown
+        changed = changed if isinstance(changed, tuple) else (changed,)
+        if len(changed) != len(shown):
+            raise ShapeError(
+                f"{kind} of {type(self.module).__name__}: expected {len(shown)} gradients for {what}, got {len(changed)}"
+            )
+        return changed
+
+
+def _spread(gradients: tuple[Any, ...], places: list[int], n: int) -> tuple[Any, ...]:
+    shown: list[Any] = [None] * n
+    for place, gradient in zip(places, gradients, strict=True):
+        shown[place] = gradient
+    return tuple(shown)
+
+
+def _pass_through(ctx: Any, watch: _Watch, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    ctx.watch = watch
+    ctx.set_materialize_grads(False)
+    ctx.mark_non_differentiable(*[t for t in tensors if not t.requires_grad])
+    return tensors
+
+
+class _AtInputs(Function):
+    @staticmethod
+    def forward(ctx: Any, watch: _Watch, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return _pass_through(ctx, watch, tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
+        return (None, *ctx.watch.gradients_leave(gradients))
+
+
+class _AtOutputs(Function):
+    @staticmethod
+    def forward(ctx: Any, watch: _Watch, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return _pass_through(ctx, watch, tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
+        return (None, *ctx.watch.gradients_enter(gradients))

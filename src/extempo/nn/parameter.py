@@ -1,0 +1,84 @@
+"""Parameter and Buffer: the tensors that a Module knows by name.
+
+A Parameter is a leaf that requires grad and registers itself when it is set as an attribute of a Module; a Buffer does
+the same as state that is not trained. Both share the memory of the tensor they are made from; what ops return from
+them is a plain Tensor.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from .. import ops
+from .._tensor import Tensor, wrap
+from ..errors import DtypeError
+
+T = TypeVar("T", bound=Tensor)
+
+
+def _on_memory_of(data: Any, cls: type[T]) -> T:
+    """A leaf of class `cls` on the memory of a tensor: writes to either are seen, and noticed by backward, in both."""
+    if data is None:
+        data = ops.empty(0)
+    if not isinstance(data, Tensor):
+        name = cls.__name__
+        raise DtypeError(f"{name}: expected a tensor, got {type(data).__name__}; write nn.{name}(ex.tensor(...))")
+    made: Any = wrap(data._values(), data._type, cls)
+    if data._storage is not None:
+        made._storage = data._storage
+    return made
+
+
+class Parameter(Tensor):
+    """A tensor to be trained: setting it as an attribute of a Module makes it one of `module.parameters()`.
+
+    >>> nn.Parameter(ex.ones(2))
+    Parameter containing:
+    tensor([1., 1.], requires_grad=True)
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
+        made = _on_memory_of(data, cls)
+        if not requires_grad:
+            return made
+        if not made.dtype.is_floating_point:
+            raise DtypeError(
+                f"Parameter: only floating tensors have gradients, this is {made.dtype}; "
+                "pass requires_grad=False, or register it as a buffer"
+            )
+        made.requires_grad_()
+        return made
+
+    def __repr__(self) -> str:
+        return "Parameter containing:\n" + super().__repr__()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        # As in PyTorch the copy starts without a gradient.
+        if id(self) not in memo:
+            copied = _on_memory_of(self.detach().clone(), type(self))
+            copied.__dict__.update(self.__dict__)
+            memo[id(self)] = copied.requires_grad_(self.requires_grad)
+        return memo[id(self)]
+
+
+class Buffer(Tensor):
+    """State of a Module that is not trained, such as a running mean: it registers itself like a Parameter.
+
+    `persistent=False` keeps it out of the `state_dict`.
+
+    >>> module = nn.Module()
+    >>> module.mean = nn.Buffer(ex.zeros(2))
+    >>> list(module.state_dict())
+    ['mean']
+    """
+
+    __slots__ = ()
+
+    persistent: bool
+
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
+        made = _on_memory_of(data, cls)
+        made.persistent = persistent
+        return made

@@ -1,0 +1,81 @@
+"""Table: the dict of a module's parameters, buffers or submodules, mirrored as attributes.
+
+`module.weight` must cost what any attribute costs, because layers read theirs at every call. So each entry also stands
+in the module's `__dict__`, and whoever changes the table (`functional_call` swaps tensors in and out) changes both.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+_MISSING = object()
+
+
+class Table(dict[str, Any]):
+    """Names to values; a change is made in the owner's attributes too."""
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner: Any, entries: Mapping[str, Any] | None = None) -> None:
+        # A weak reference: the owner holds the table, and should go as soon as nobody else holds it.
+        self._owner = weakref.ref(owner)
+        super().__init__()
+        self.update(entries or {})
+
+    def _attributes(self) -> dict[str, Any]:
+        owner = self._owner()
+        return {} if owner is None else owner.__dict__
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, value)
+        self._attributes()[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        super().__delitem__(name)
+        self._attributes().pop(name, None)
+
+    def pop(self, name: str, *default: Any) -> Any:
+        if default and name not in self:
+            return default[0]
+        value = self[name]
+        del self[name]
+        return value
+
+    def popitem(self) -> tuple[str, Any]:
+        name, value = super().popitem()
+        self._attributes().pop(name, None)
+        return name, value
+
+    def clear(self) -> None:
+        for name in list(self):
+            del self[name]
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        if name not in self:
+            self[name] = default
+        return self[name]
+
+    def update(self, *others: Any, **named: Any) -> None:
+        for name, value in dict(*others, **named).items():
+            self[name] = value
+
+    def __ior__(self, other: Any) -> Self:  # type: ignore[override,misc] # dict has one signature for each kind of other
+        self.update(other)
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy of a table alone belongs to nobody; Module.__setstate__ makes tables of plain dicts again.
+        return dict, (dict(self),)
+
+
+def without_mirrors(attributes: dict[str, Any], tables: Iterator[str]) -> dict[str, Any]:
+    """A module's attributes with plain dicts for its tables, and without what stands in those."""
+    state = dict(attributes)
+    for table in tables:
+        plain = state[table] = dict(attributes[table])
+        for name, value in plain.items():
+            if state.get(name, _MISSING) is value:
+                del state[name]
+    return state
