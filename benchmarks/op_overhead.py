@@ -18,9 +18,9 @@ from typing import Any
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"
 
-import numpy as np
+import numpy as np  # noqa: E402 - the threads must be set first
 
-import extempo as ex
+import extempo as ex  # noqa: E402 - as above
 
 N_STEPS, SIZE, CALLS = 100, 8, 20
 
@@ -81,9 +81,8 @@ def compare_with_torch(rounds: int) -> None:
         return
     torch.set_num_threads(1)
     ours, theirs = workloads(ex), workloads(torch)
-    print(
-        f"extempo {ex.__version__}, torch {torch.__version__}, numpy {np.__version__}; {2 * N_STEPS} ops on {SIZE} elements"
-    )
+    versions = f"extempo {ex.__version__}, torch {torch.__version__}, numpy {np.__version__}"
+    print(f"{versions}; {2 * N_STEPS} ops on {SIZE} elements")
     print(f"{'':20} {'extempo us':>11} {'torch us':>11} {'ratio of minima':>16} {'of medians':>11}")
     for name in ours:
         assert abs(ours[name]() - theirs[name]()) < 1e-4
@@ -122,9 +121,8 @@ def cost_of_lines(rounds: int) -> None:
 
         times = measure({"with": program, "without": without}, rounds)
         low = {k: min(v) for k, v in times.items()}
-        print(
-            f"{title}: {low['with']:.1f} us with lines, {low['without']:.1f} without: {low['with'] / low['without'] - 1:+.1%}"
-        )
+        cost = low["with"] / low["without"] - 1
+        print(f"{title}: {low['with']:.1f} us with lines, {low['without']:.1f} without: {cost:+.1%}")
 
 
 if __name__ == "__main__":

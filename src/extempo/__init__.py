@@ -4,8 +4,27 @@ from __future__ import annotations
 
 from math import e, inf, nan, pi
 
-from . import autograd, backends, cuda, errors, func, linalg, masked, mps, nn, ops, random, signal, special, utils
-from . import legacy, settings, testing, version, xpu
+from . import (
+    autograd,
+    backends,
+    cuda,
+    errors,
+    func,
+    legacy,
+    linalg,
+    masked,
+    mps,
+    nn,
+    ops,
+    random,
+    settings,
+    signal,
+    special,
+    testing,
+    utils,
+    version,
+    xpu,
+)
 from ._format import set_printoptions
 from ._tensor import Tensor
 from ._version import __version__
@@ -22,7 +41,7 @@ from .modes import (
 )
 from .ops import *
 from .placement import device
-from .refused import getattr_of_extempo as __getattr__
+from .refused import getattr_of_extempo as __getattr__  # noqa: F401 - Python calls it for names that are not there
 from .settings import *
 from .types import (
     Size,

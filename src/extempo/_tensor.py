@@ -1,7 +1,7 @@
 """Tensor, and `apply()`: infer -> kernel -> node.
 
-`apply` is the one door through which every op runs. In eager mode it asks the op's shape rule first (so that errors rise
-at the user's line), runs the kernel, and, when an input requires grad, links a Node that keeps only what the op's
+`apply` is the one door through which every op runs. In eager mode it asks the op's shape rule first (so that errors
+rise at the user's line), runs the kernel, and, when an input requires grad, links a Node that keeps only what the op's
 gradient reads. Any other way of running (a recording, vmap) stands in the current mode as an interceptor.
 """
 
@@ -47,8 +47,8 @@ def _quiet_context() -> Context:
     return context
 
 
-# Calling a kernel through this costs a twentieth of np.errstate. Only one thread at a time can be inside; one that finds it
-# taken (a kernel of another thread has let go of the GIL) gets a RuntimeError and goes the slow way.
+# Calling a kernel through this costs a twentieth of np.errstate. Only one thread at a time can be inside; one that
+# finds it taken (a kernel of another thread has let go of the GIL) gets a RuntimeError and goes the slow way.
 _run_quietly = _quiet_context().run
 
 
@@ -318,7 +318,8 @@ class Tensor(TensorMethods):
     def __bool__(self) -> bool:
         if self._type.numel() != 1:
             raise ShapeError(
-                f"bool: a tensor of shape {tuple(self.shape)} has no single truth value; use .any(), .all() or .numel() > 0"
+                f"bool: a tensor of shape {tuple(self.shape)} has no single truth value; "
+                "use .any(), .all() or .numel() > 0"
             )
         return bool(self.item())
 
@@ -614,7 +615,7 @@ def link(
 
 
 def _entry(position: int, value: Tensor) -> tuple[int, Any, Any, int]:
-    """What a node keeps of a value: its place in (y, *inputs), its array (or what stands for it), storage and version."""
+    """What a node keeps of a value: place in (y, *inputs), array (or what stands for it), storage and version."""
     storage = value._storage
     if storage is None:
         return (position, value._pending, None, 0)
@@ -752,10 +753,8 @@ def runner1(op: type[Op]) -> Callable[[Any], Any]:
             derived = derivations[type_.dtype] = _derive(op, 1, (type_,))
         saved: Any = ()
         for position in derived.reads:
-            if position:
-                saved = (*saved, (1, array, x._storage, x._storage.version))
-            else:
-                saved = ((0, out, storage, 0),)
+            kept = (1, array, x._storage, x._storage.version) if position else (0, out, storage, 0)
+            saved = (*saved, kept)
         t._node = Node(op, (node,), NO_ATTRS, type_, saved, user_line(), derived if derived.kernel else None)
         return t
 

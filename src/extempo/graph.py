@@ -1,8 +1,8 @@
 """Graph: nodes (op, inputs, attributes, type). The one intermediate form.
 
-The tape that backward walks, a recording, a derived gradient, a drawing are all made of these nodes. In eager mode nodes
-are linked by their inputs only, and `Graph.of(tensor)` collects them on demand; numbers grow as nodes are made, so
-sorting by number is a topological order.
+The tape that backward walks, a recording, a derived gradient, a drawing are all made of these nodes. In eager mode
+nodes are linked by their inputs only, and `Graph.of(tensor)` collects them on demand; numbers grow as nodes are made,
+so sorting by number is a topological order.
 """
 
 from __future__ import annotations

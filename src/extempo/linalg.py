@@ -24,13 +24,13 @@ from .ops.factors import (
     lu_factor_ex,
     lu_solve,
 )
-from .ops.products import matmul
 from .ops.matrices import linalg_det as det
 from .ops.matrices import linalg_matrix_power as matrix_power
 from .ops.matrices import linalg_slogdet as slogdet
 from .ops.matrices import lstsq, matrix_exp, matrix_rank, pinv
 from .ops.norms import cond, matrix_norm, vector_norm
 from .ops.norms import linalg_norm as norm
+from .ops.products import matmul
 from .ops.systems import inv, inv_ex, solve, solve_ex, solve_triangular, tensorinv, tensorsolve
 
 __all__ = [

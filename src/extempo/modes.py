@@ -23,7 +23,7 @@ class Interceptor(Protocol):
 
 
 class Mode:
-    """grad: record for backward. inference: results are never tracked later. quiet: NumPy's warnings are already off."""
+    """grad: record for backward. inference: results are never tracked later. quiet: NumPy's warnings are off."""
 
     __slots__ = ("grad", "inference", "interceptor", "quiet")
 

@@ -3,18 +3,18 @@
 An op is a class, never instantiated, found by name in `REGISTRY`. Its aspects:
 
     infer    shape rule: input types and attributes -> the type of the result (a tuple of types for several results)
-    numpy    the NumPy kernel: arrays in, array (or tuple of arrays) out; the oracle every other kernel is tested against
+    numpy    the NumPy kernel: arrays in, array (or tuple of arrays) out; the oracle of every other kernel
     vjp      gradient: (g, y, *inputs, **attrs) -> one cotangent, None, or a thunk returning one, per input
-    saves    what `vjp` READS: for each input's gradient the names of the values it needs, e.g. ("b", "a") for matmul(a, b)
+    saves    what `vjp` READS: for each input's gradient the values it needs, e.g. ("b", "a") for matmul(a, b)
     lower    native code for it            batch    how it runs with one more leading dimension
     onnx     its ONNX form                 samples  inputs that every test of the op runs over
 
 Every aspect is there or is a stated `Refuse("why")`: a missing one is an error at import. Families (`Elementwise`,
 `Reduction`, `View`, ...) supply what their members share, so that an op's own rules stay a line each.
 
-Conventions. Inputs are tensors, numbers (weak: they take the dtype of their fellow inputs, and are values, never part of
-a key) or None. Attributes are keyword arguments and only what changes shape or meaning (dim, keepdim, mode). `vjp` gets a
-saved input as a Tensor and one it does not read as its TensorType, so reading an undeclared value fails loudly.
+Conventions. Inputs are tensors, numbers (weak: they take the dtype of their fellow inputs, and are values, never part
+of a key) or None. Attributes are keyword arguments and only what changes shape or meaning (dim, keepdim, mode). `vjp`
+gets a saved input as a Tensor and one it does not read as its TensorType, so reading an undeclared value fails loudly.
 The engine un-broadcasts, converts dtypes and adds gradients up; no `vjp` does.
 """
 
@@ -122,7 +122,7 @@ class Op:
 
     @classmethod
     def save_plan(cls, masks: tuple[int, int], types: tuple[InputType, ...]) -> tuple[int, ...]:
-        """Positions in (y, *inputs) to keep, for the inputs that need a gradient and those that are tensors, as bits."""
+        """Positions in (y, *inputs) to keep. Masks: the inputs that need a gradient, the ones that are tensors."""
         plan = () if isinstance(cls.vjp, Refuse) else cls._derive_save_plan(masks[0], types)
         cls._save_plans[masks] = plan
         return plan
@@ -189,7 +189,8 @@ class Elementwise(Op, abstract=True):
         if "bif"[compute.category] not in cls.domain:
             wanted = " or ".join({"b": "bool", "i": "integer", "f": "floating"}[k] for k in cls.domain)
             raise DtypeError(
-                f"{cls.name}: expected {wanted} tensors, got {compute}; convert first, e.g. x.{_cast_hint(cls.domain)}()"
+                f"{cls.name}: expected {wanted} tensors, got {compute}; "
+                f"convert first, e.g. x.{_cast_hint(cls.domain)}()"
             )
         return TensorType(shape, bool_dtype if cls.returns_bool else compute), compute
 

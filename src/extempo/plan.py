@@ -15,7 +15,7 @@ from .kernel import Kernel
 
 
 class Instruction(NamedTuple):
-    """Run `kernel` on the slots in `reads` (or the constants there), put the results into `writes`, then drop `drops`."""
+    """Run `kernel` on the slots (or constants) in `reads`, put the results into `writes`, then drop `drops`."""
 
     kernel: Kernel
     reads: tuple[Any, ...]  # slot numbers as ("slot", n), constants as ("value", x)

@@ -59,7 +59,7 @@ class PooledStorage(Storage):
     def __del__(self) -> None:
         block = self._block
         self._block = self.array = None  # type: ignore[assignment] # the storage is going away
-        # An array handed out by numpy() or DLPack refers to the block through its base: then NumPy owns it from here on.
+        # An array handed out by numpy() or DLPack refers to the block through its base: then NumPy owns it from now on.
         if block is not None and sys.getrefcount(block) == _LONE_COUNT:
             POOL.give_back(block)
 

@@ -38,7 +38,7 @@ def assert_close(
     check_dtype: bool = True,
     msg: str | None = None,
 ) -> None:
-    """Raise AssertionError unless both are equal within the tolerance of their dtype; sequences are compared in order."""
+    """Raise AssertionError unless both are equal within the tolerance of their dtype; sequences in order."""
     if isinstance(actual, list | tuple) and isinstance(expected, list | tuple):
         assert len(actual) == len(expected), msg or f"lengths differ: {len(actual)} and {len(expected)}"
         for a, e in zip(actual, expected, strict=True):

@@ -412,7 +412,11 @@ def test_a_loss_without_a_path_says_where_it_was_cut(kind):
 
 
 def test_a_forgotten_requires_grad_is_suggested():
-    code = "import extempo as ex\ntry:\n    (ex.ones(2) * 2).sum().backward()\nexcept ex.errors.NoGradientPathError as e:\n    print(e)"
+    code = (
+        "import extempo as ex\n"
+        "try: (ex.ones(2) * 2).sum().backward()\n"
+        "except ex.errors.NoGradientPathError as e: print(e)"
+    )
     import subprocess
     import sys
 

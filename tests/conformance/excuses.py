@@ -25,21 +25,65 @@ DEFAULT = Tolerance((1e-7, 1e-7), (1e-4, 1e-5), "sums and products are added up 
 
 # Forward and gradient.
 TOLERANCES: dict[str, Tolerance] = {
-    "cov": Tolerance((1e-7, 1e-7), (1e-4, 1e-4), "the true gradient is 0, and what both return is the rounding of sums of about 1e2"),
-    "linalg.eigh": Tolerance((1e-7, 1e-7), (1e-3, 1e-4), "float32 gradients near equal eigenvalues: against float64 PyTorch is off by 7e-5, ours by 3e-6"),
-    "linalg.lstsq": Tolerance((1e-7, 1e-7), (1e-3, 1e-4), "float32 gradients through a squared condition number: 1 of 108 elements differs by 2e-4"),
-    "logcumsumexp": Tolerance((1e-7, 1e-7), (6e-3, 1e-5), "inputs of 1e4: against float64 PyTorch's float32 gradient is off by 3e-3, ours by 3e-7"),
-    "matrix_exp": Tolerance((1e-7, 1e-7), (5e-3, 1e-3), "float32: against float64 PyTorch is off by 0.05, ours by 0.002"),
-    "native_layer_norm": Tolerance((1e-7, 1e-7), (1e-4, 5e-5), "the true gradient is 0 and PyTorch returns its rounding"),
-    "grid_sampler_2d": Tolerance((1e-7, 1e-7), (1e-4, 2e-4), "differences of large products; against float64 our largest error is not above PyTorch's"),
-    "nn.functional.grid_sample": Tolerance((1e-7, 1e-7), (1e-4, 2e-4), "differences of large products; against float64 our largest error is not above PyTorch's"),
-    "nn.functional.conv_transpose3d": Tolerance((1e-7, 1e-7), (1e-4, 5e-5), "sums of hundreds of products; against float64 our largest error is not above PyTorch's"),
-    "nn.functional.scaled_dot_product_attention": Tolerance((1e-7, 1e-7), (1e-4, 2e-4), "gradients of about 35: mean error below PyTorch's, the largest 1.2e-4 against its 8e-5"),
-    "polygamma": Tolerance((1e-7, 1e-7), (3e-5, 1e-5), "against float64 PyTorch's float32 is off by 2e-5, ours by 6e-8"),
-    "special.polygamma": Tolerance((1e-7, 1e-7), (3e-5, 1e-5), "against float64 PyTorch's float32 is off by 2e-5, ours by 6e-8"),
-    "special.hermite_polynomial_he": Tolerance((1e-7, 1e-7), (3e-5, 1e-5), "against float64 PyTorch's float32 is off by 1e-5, ours by 6e-8"),
-    "special.bessel_j0": Tolerance((1e-7, 5e-7), (1.3e-6, 1e-5), "PyTorch's float64 is off by 3e-7 just above 5; ours agrees with the integral"),
-    "special.bessel_y1": Tolerance((1e-7, 5e-7), (1.3e-6, 1e-5), "PyTorch's float64 is off by 3e-7 just above 5; ours agrees with the integral"),
+    "cov": Tolerance(
+        (1e-7, 1e-7), (1e-4, 1e-4), "the true gradient is 0, and what both return is the rounding of sums of about 1e2"
+    ),
+    "linalg.eigh": Tolerance(
+        (1e-7, 1e-7),
+        (1e-3, 1e-4),
+        "float32 gradients near equal eigenvalues: against float64 PyTorch is off by 7e-5, ours by 3e-6",
+    ),
+    "linalg.lstsq": Tolerance(
+        (1e-7, 1e-7),
+        (1e-3, 1e-4),
+        "float32 gradients through a squared condition number: 1 of 108 elements differs by 2e-4",
+    ),
+    "logcumsumexp": Tolerance(
+        (1e-7, 1e-7),
+        (6e-3, 1e-5),
+        "inputs of 1e4: against float64 PyTorch's float32 gradient is off by 3e-3, ours by 3e-7",
+    ),
+    "matrix_exp": Tolerance(
+        (1e-7, 1e-7), (5e-3, 1e-3), "float32: against float64 PyTorch is off by 0.05, ours by 0.002"
+    ),
+    "native_layer_norm": Tolerance(
+        (1e-7, 1e-7), (1e-4, 5e-5), "the true gradient is 0 and PyTorch returns its rounding"
+    ),
+    "grid_sampler_2d": Tolerance(
+        (1e-7, 1e-7),
+        (1e-4, 2e-4),
+        "differences of large products; against float64 our largest error is not above PyTorch's",
+    ),
+    "nn.functional.grid_sample": Tolerance(
+        (1e-7, 1e-7),
+        (1e-4, 2e-4),
+        "differences of large products; against float64 our largest error is not above PyTorch's",
+    ),
+    "nn.functional.conv_transpose3d": Tolerance(
+        (1e-7, 1e-7),
+        (1e-4, 5e-5),
+        "sums of hundreds of products; against float64 our largest error is not above PyTorch's",
+    ),
+    "nn.functional.scaled_dot_product_attention": Tolerance(
+        (1e-7, 1e-7),
+        (1e-4, 2e-4),
+        "gradients of about 35: mean error below PyTorch's, the largest 1.2e-4 against its 8e-5",
+    ),
+    "polygamma": Tolerance(
+        (1e-7, 1e-7), (3e-5, 1e-5), "against float64 PyTorch's float32 is off by 2e-5, ours by 6e-8"
+    ),
+    "special.polygamma": Tolerance(
+        (1e-7, 1e-7), (3e-5, 1e-5), "against float64 PyTorch's float32 is off by 2e-5, ours by 6e-8"
+    ),
+    "special.hermite_polynomial_he": Tolerance(
+        (1e-7, 1e-7), (3e-5, 1e-5), "against float64 PyTorch's float32 is off by 1e-5, ours by 6e-8"
+    ),
+    "special.bessel_j0": Tolerance(
+        (1e-7, 5e-7), (1.3e-6, 1e-5), "PyTorch's float64 is off by 3e-7 just above 5; ours agrees with the integral"
+    ),
+    "special.bessel_y1": Tolerance(
+        (1e-7, 5e-7), (1.3e-6, 1e-5), "PyTorch's float64 is off by 3e-7 just above 5; ours agrees with the integral"
+    ),
 }
 
 # Never a pass, whatever Extempo returns.

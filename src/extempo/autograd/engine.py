@@ -1,7 +1,7 @@
 """Backward: from a tensor to the gradients of what it was made from.
 
-Nodes are visited in decreasing number, which is a topological order, and contributions to one gradient are added in that
-order, so a result never depends on anything but the graph. The shared duties live here, once: summing broadcast
+Nodes are visited in decreasing number, which is a topological order, and contributions to one gradient are added in
+that order, so a result never depends on anything but the graph. The shared duties live here, once: summing broadcast
 dimensions away, converting dtypes, adding up, running hooks, checking that saved values were not overwritten, and
 freeing what has been passed.
 """
@@ -147,7 +147,8 @@ def _no_path_message(y: Tensor, name: str) -> str:
         return f"{text}: it is {y._type.dtype}, and only floating tensors have gradients"
     if y._cut is not None:
         reason, where = y._cut
-        return f"{text}: the path was cut by {reason} at {describe_where(where)}; remove it there, or start from another tensor"
+        cut = f"the path was cut by {reason} at {describe_where(where)}"
+        return f"{text}: {cut}; remove it there, or start from another tensor"
     if last_value_read() is not None:
         return (
             f"{text}: no tensor that requires grad went into it. A value was read as a Python number at "
@@ -159,8 +160,8 @@ def _no_path_message(y: Tensor, name: str) -> str:
 class _Backward:
     """One run of backward.
 
-    Gradients on the way are bare arrays, and Tensors only where someone looks at them (a vjp, a hook, `.grad`); when the
-    backward is itself recorded (`create_graph`) or runs under vmap they are Tensors throughout.
+    Gradients on the way are bare arrays, and Tensors only where someone looks at them (a vjp, a hook, `.grad`); when
+    the backward is itself recorded (`create_graph`) or runs under vmap they are Tensors throughout.
     """
 
     def __init__(self, keep: bool, create_graph: bool, wanted: set[Node] | None, accumulate: bool) -> None:
@@ -353,10 +354,8 @@ class _Backward:
         outs = derived.kernel(*arguments)
         gradients = self.gradients
         before = g
-        i = 0
-        for out in outs:
+        for i, out in enumerate(outs):
             source = inputs[derived.needed[i]]
-            i += 1
             type_ = source.type
             if type(out) is not np.ndarray or out.dtype is not type_.dtype.numpy:
                 out = np.asarray(out, type_.dtype.numpy)

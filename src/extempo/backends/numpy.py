@@ -43,7 +43,7 @@ def kernel_of(node: Node) -> Kernel:
 
 
 def numbers_only(graph: Graph) -> set[Node]:
-    """The nodes made of weak numbers alone. They stay Python numbers: as arrays they would bring a dtype of their own."""
+    """The nodes made of weak numbers alone. They stay Python numbers: arrays would bring a dtype of their own."""
     weak: set[Node] = set()
     for node in graph:
         inputs = [i for i in node.inputs if isinstance(i, Node)]

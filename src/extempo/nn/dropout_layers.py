@@ -1,0 +1,92 @@
+"""Dropout as layers: active in training, the identity after `eval()`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from .._tensor import Tensor
+from ..errors import ShapeError
+from . import functional as F
+from .module import Module
+
+__all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
+
+
+class _DropoutNd(Module):
+    _function: ClassVar[Callable[..., Tensor]]
+
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
+        super().__init__()
+        if not 0 <= p <= 1:
+            raise ShapeError(f"{type(self).__name__}: p is a probability between 0 and 1, got {p}")
+        self.p = p
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._function(input, self.p, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}, inplace={self.inplace}"
+
+
+class Dropout(_DropoutNd):
+    """Zero each element with probability p in training, and scale the rest by 1 / (1 - p).
+
+    >>> layer = nn.Dropout(0.5).eval()
+    >>> layer(ex.tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
+
+    _function = staticmethod(F.dropout)
+
+
+class Dropout1d(_DropoutNd):
+    """Zero whole channels of (batch, channel, length) or (channel, length).
+
+    >>> _ = ex.manual_seed(0)
+    >>> nn.Dropout1d()(ex.ones(8, 4, 100)).std(-1).max()  # a channel is kept or dropped as one
+    tensor(0.)
+    """
+
+    _function = staticmethod(F.dropout1d)
+
+
+class Dropout2d(_DropoutNd):
+    """Zero whole channels of (batch, channel, height, width).
+
+    >>> nn.Dropout2d(p=0.2)(ex.ones(2, 3, 4, 4)).shape
+    extempo.Size([2, 3, 4, 4])
+    """
+
+    _function = staticmethod(F.dropout2d)
+
+
+class Dropout3d(_DropoutNd):
+    """Zero whole channels of (batch, channel, depth, height, width), or without batch.
+
+    >>> nn.Dropout3d(p=1.0)(ex.ones(2, 3, 4, 4, 4)).sum()
+    tensor(0.)
+    """
+
+    _function = staticmethod(F.dropout3d)
+
+
+class AlphaDropout(_DropoutNd):
+    """Dropout for SELU networks: dropped elements saturate, and mean and variance stay (Klambauer et al. 2017).
+
+    >>> nn.AlphaDropout(p=0.1)(ex.zeros(2, 3)).shape
+    extempo.Size([2, 3])
+    """
+
+    _function = staticmethod(F.alpha_dropout)
+
+
+class FeatureAlphaDropout(_DropoutNd):
+    """AlphaDropout of whole channels of (batch, channel, ...).
+
+    >>> nn.FeatureAlphaDropout(p=0.1)(ex.zeros(2, 3, 4)).shape
+    extempo.Size([2, 3, 4])
+    """
+
+    _function = staticmethod(F.feature_alpha_dropout)
