@@ -506,3 +506,15 @@ def test_a_retained_gradient_follows_the_tensor_through_writes():
     (y.sum() + view.sum()).backward()
     np.testing.assert_array_equal(y.grad.numpy(), [2, 2, 1])
     np.testing.assert_array_equal(view.grad.numpy(), [1, 1])
+
+
+def test_many_parts_of_one_tensor_share_one_gradient_buffer(monkeypatch):
+    made = []
+    zeros = np.zeros
+    monkeypatch.setattr(np, "zeros", lambda *args, **options: made.append(args) or zeros(*args, **options))
+    x = ex.ones(50, 3, requires_grad=True)
+    total = sum((row * k).sum() for k, row in enumerate(x.unbind(0)))
+    made.clear()
+    total.backward()
+    assert len(made) <= 2
+    np.testing.assert_array_equal(x.grad.numpy(), np.repeat(np.arange(50.0)[:, None], 3, 1))

@@ -293,6 +293,9 @@ class _Backward:
             raise NotDifferentiableError(
                 f"{op.name}{_at(node)}: no gradient, {op.vjp.why}; detach() its input if none is wanted"
             )
+        if self.bare and op.embeds:
+            self._add_into_part(node, g)
+            return
         derived = self._derived(node) if op.saves is None else None
         if derived is not None and self.bare and op.simple and _of_one_dtype(node):
             self._by_kernel(node, derived, g)
@@ -418,6 +421,20 @@ class _Backward:
         else:
             self.gradients[node] = np.add(before, g, out=np.empty_like(before))
             self.owned.add(node)
+
+    def _add_into_part(self, node: Node, g: Array) -> None:
+        """A gradient of a part of a tensor: added there in place, so that many parts of one tensor cost one buffer."""
+        source, *numbers = node.inputs
+        if not self._wants(source):
+            return
+        whole = self.gradients.get(source)
+        if whole is None:
+            whole = self.gradients[source] = np.zeros(source.type.shape, source.type.dtype.numpy)
+        elif source not in self.owned:
+            whole = self.gradients[source] = np.array(whole, order="C")
+        self.owned.add(source)
+        part = node.op.numpy(whole, *numbers, **node.attrs)
+        np.add(part, g, out=part)
 
     def _add_result(self, node: Node, index: int, g: Any) -> None:
         """The gradient of one result of a node that has several."""

@@ -121,7 +121,8 @@ def _summarise(lacking: list[OpRow]) -> str:
 def as_table(rows: list[OpRow]) -> RenderableType:
     """One line per op."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("op", "family", "aspects"):
+    table.add_column("op", max_width=24, overflow="fold")  # a few names are long; the others should not pay for them
+    for heading in ("family", "aspects"):
         table.add_column(heading, no_wrap=True)
     table.add_column("what it does")  # not no_wrap: only then rich takes the missing width from this column
     for row in rows:

@@ -3,5 +3,12 @@
 from __future__ import annotations
 
 from . import functional as functional
+from .module import Module
+from .parameter import Buffer, Parameter
 
-__all__ = ["functional"]
+__all__ = [
+    "Buffer",
+    "Module",
+    "Parameter",
+    "functional",
+]

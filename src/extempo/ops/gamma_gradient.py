@@ -19,7 +19,6 @@ from ..errors import DtypeError
 from ..op import Elementwise, Op, Refuse, Rng, Sample
 from ..random import take_draw
 from ..storage import Array
-from ..types import InputType, TensorType
 from .sampling import DrawOf
 from .transcendental import log
 
@@ -54,7 +53,8 @@ def _by_quadrature(a: Array, log_z: Array) -> Array:
 
     def bend(u: Array) -> Array:  # exp(v) - 1 - v without cancellation at small v
         v = side * u
-        return np.where(np.abs(v) < 1e-2, v * v * (0.5 + v * (1 / 6 + v * (1 / 24 + v * (1 / 120 + v / 720)))), np.expm1(v) - v)
+        near_zero = v * v * (0.5 + v * (1 / 6 + v * (1 / 24 + v * (1 / 120 + v / 720))))
+        return np.where(np.abs(v) < 1e-2, near_zero, np.expm1(v) - v)
 
     end = 2.0 * _NEGLIGIBLE / (slope + np.sqrt(slope * slope + 2.0 * _NEGLIGIBLE * z))
     for _ in range(6):  # Newton on a convex function: from the second step on it comes down from above
@@ -75,3 +75,68 @@ def log_sample_gradient(a: Array, log_z: Array) -> Array:
     return kernels.by_region(
         (a, log_z), [(inside & (log_z <= 0.0), _by_series), (inside & (log_z > 0.0), _by_quadrature)]
     )
+
+
+class LogGammaDrawGradient(Elementwise):
+    """d log(z) / da of a gamma-distributed z of concentration a and scale 1, at (a, log(z))."""
+
+    domain = "f"
+    numpy = staticmethod(log_sample_gradient)
+    vjp = Refuse("the second derivative of a gamma draw is not known; detach() the gradient of the sample")
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.uniform(0.2, 4.0, size=(3, 4)), rng.uniform(-2.0, 2.0, size=(3, 4)))
+        yield Sample(rng.uniform(20.0, 40.0, size=(2, 1)), rng.uniform(2.0, 4.0, size=3))
+        yield Sample(np.empty((0, 3)), rng.uniform(-2.0, 2.0, size=3))
+
+
+class StandardGamma(DrawOf):
+    """Gamma-distributed numbers of scale 1 and the concentrations that the tensor holds."""
+
+    saves = ("y x",)
+    samples = Refuse("the gradient holds the probability of a draw fixed, where finite differences redraw it")
+
+    @staticmethod
+    def numpy(x: Array, seed: int, draw: int) -> Array:
+        return philox.gamma(seed, draw, x)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, x: Any, seed: Any, draw: Any) -> tuple[Any, ...]:
+        return g * y * apply(LogGammaDrawGradient, (x, log(y))), None, None
+
+
+class LogStandardGamma(DrawOf):
+    """Logarithms of gamma-distributed numbers, finite also where the number itself is too small for the dtype."""
+
+    saves = ("y x",)
+    samples = StandardGamma.samples
+
+    @staticmethod
+    def numpy(x: Array, seed: int, draw: int) -> Array:
+        a = np.asarray(x, np.float64)
+        # gamma(a) = gamma(a + 1) * u ** (1 / a). The counters from 0 on are left free by gamma(a >= 1), so u has its own.
+        drawn = np.log(philox.gamma(seed, draw, np.where(a < 1, a + 1, a)))
+        exponential = philox.exponential(seed, draw, a.shape, np.float64)
+        with np.errstate(all="ignore"):
+            return np.asarray(np.where(a < 1, drawn - exponential / a, drawn)).astype(x.dtype)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, x: Any, seed: Any, draw: Any) -> tuple[Any, ...]:
+        return g * apply(LogGammaDrawGradient, (x, y)), None, None
+
+
+def _drawn(op: type[Op], concentration: Tensor) -> Tensor:
+    if not concentration.is_floating_point():
+        raise DtypeError(f"{op.name}: expected a floating concentration, got {concentration.dtype}; use x.float()")
+    return apply(op, (concentration, *take_draw()))
+
+
+def standard_gamma(concentration: Tensor) -> Tensor:
+    """One draw of scale 1 for each concentration; the gradient is that of the draw at a fixed probability."""
+    return _drawn(StandardGamma, concentration)
+
+
+def log_standard_gamma(concentration: Tensor) -> Tensor:
+    """The logarithm of one draw of scale 1 for each concentration, with the same kind of gradient."""
+    return _drawn(LogStandardGamma, concentration)

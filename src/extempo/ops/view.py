@@ -155,6 +155,8 @@ class Slice(View):
     (length, step) a slice (its start is a number input), None a new dimension.
     """
 
+    embeds = True
+
     @staticmethod
     def infer(x: TensorType, *starts: InputType, spec: tuple[Any, ...]) -> TensorType:
         shape: list[int] = []
@@ -206,6 +208,8 @@ class Slice(View):
 
 class Diagonal(View):
     """The diagonal of two dimensions, as a new last one."""
+
+    embeds = True
 
     @staticmethod
     def infer(x: TensorType, *, offset: int, dim1: int, dim2: int) -> TensorType:
