@@ -77,6 +77,9 @@ class _TreeLSTMCell(Module):
 
     def forward(self, *children: Any, x: Tensor | None = None) -> TreeState:
         states = [self._checked_child(number, child) for number, child in enumerate(children)]
+        shapes = [tuple(state.h.shape) for state in states]
+        if len(set(shapes)) > 1:
+            raise ShapeError(f"{type(self).__name__}: states of all children must have one shape, got {shapes}")
         base = self._from_input(x, states)
         n = 3 * self.hidden_size
         if not states:

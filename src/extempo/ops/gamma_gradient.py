@@ -115,11 +115,11 @@ class LogStandardGamma(DrawOf):
     @staticmethod
     def numpy(x: Array, seed: int, draw: int) -> Array:
         a = np.asarray(x, np.float64)
-        # gamma(a) = gamma(a + 1) * u ** (1 / a). The counters from 0 on are left free by gamma(a >= 1), so u has its own.
-        drawn = np.log(philox.gamma(seed, draw, np.where(a < 1, a + 1, a)))
-        exponential = philox.exponential(seed, draw, a.shape, np.float64)
-        with np.errstate(all="ignore"):
-            return np.asarray(np.where(a < 1, drawn - exponential / a, drawn)).astype(x.dtype)
+        # Below 1, gamma(a) is gamma(a + 1) * u ** (1 / a). From 1 on, philox.gamma leaves the counters of u unused.
+        small = (a > 0) & (a < 1)
+        drawn = np.asarray(np.log(philox.gamma(seed, draw, np.where(small, a + 1, a))))
+        drawn[small] -= philox.exponential(seed, draw, a.shape, np.float64)[small] / a[small]
+        return drawn.astype(x.dtype)
 
     @staticmethod
     def vjp(g: Tensor, y: Any, x: Any, seed: Any, draw: Any) -> tuple[Any, ...]:

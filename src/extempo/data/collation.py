@@ -1,0 +1,155 @@
+"""From samples to a batch: `default_collate` and `default_convert`.
+
+As PyTorch's, with one difference. Samples of different shapes are what this library is for, so tensors and arrays that
+do not stack stay apart, as a list with one tensor for each sample. Iterating over a batch gives its samples either way.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import ops
+from .._tensor import Tensor
+from ..errors import DtypeError, ShapeError
+
+
+def default_convert(data: Any) -> Any:
+    """NumPy arrays and numbers as tensors, inside of tuples, lists and dicts too; everything else as it is.
+
+    >>> default_convert = ex.utils.data.default_convert
+    >>> default_convert({"x": [np.arange(2), "word"], "y": 1})
+    {'x': [tensor([0, 1]), 'word'], 'y': 1}
+    """
+    if isinstance(data, Tensor | str | bytes):
+        return data
+    if isinstance(data, np.ndarray | np.generic):
+        return data if data.dtype.kind in "SUO" else _tensor(data)
+    if isinstance(data, Mapping):
+        return _mapping_like(data, {key: default_convert(value) for key, value in data.items()})
+    if isinstance(data, Sequence):
+        return _sequence_like(data, map(default_convert, data))
+    return data
+
+
+def default_collate(batch: Sequence[Any]) -> Any:
+    """One batch from a list of samples that are alike.
+
+    Tensors and arrays are stacked along a new first dimension, or stay a list of tensors if their shapes differ; numbers
+    become one tensor (floats float64, as in PyTorch); strings and bytes stay a list; tuples, lists and dicts are
+    collated member by member. A tuple of members comes back as a list, a named tuple as itself.
+
+    Python lists are always collated member by member, as in PyTorch, so lists of different lengths are an error: turned
+    into one entry per sample they would change their meaning whenever all lengths happened to be equal. Return
+    `ex.tensor(ids)` from the data set.
+
+    >>> ex.utils.data.default_collate([(ex.tensor([1, 2]), "a"), (ex.tensor([3, 4]), "b")])
+    [tensor([[1, 2],
+            [3, 4]]), ['a', 'b']]
+    >>> ex.utils.data.default_collate([ex.tensor([1, 2]), ex.tensor([3])])
+    [tensor([1, 2]), tensor([3])]
+    """
+    first = batch[0]
+    for kinds, collated in _RULES:
+        if isinstance(first, kinds):
+            for sample in batch:
+                if not isinstance(sample, kinds):
+                    raise DtypeError(
+                        f"default_collate: samples are of different types, {type(first).__name__} and "
+                        f"{type(sample).__name__}; make them alike, or pass a collate_fn"
+                    )
+            return collated(batch)
+    raise DtypeError(
+        f"default_collate: samples must be tensors, arrays, numbers, strings, tuples, lists or dicts of them, got "
+        f"{type(first).__name__}; convert in the data set, or pass a collate_fn"
+    )
+
+
+def _tensor(data: Any) -> Tensor:
+    array = np.asarray(data)
+    if array.dtype.kind in "SUO":
+        raise DtypeError(f"default_collate: an array of {array.dtype} cannot be a tensor; pass a collate_fn")
+    return ops.as_tensor(array)
+
+
+def _rows(batch: Sequence[Tensor]) -> Any:
+    shape = batch[0].shape
+    return ops.stack(list(batch)) if all(row.shape == shape for row in batch) else list(batch)
+
+
+def _arrays(batch: Sequence[Any]) -> Any:
+    return _rows([_tensor(array) for array in batch])
+
+
+def _numpy_numbers(batch: Sequence[Any]) -> Tensor:
+    return ops.as_tensor(np.asarray(batch))
+
+
+def _floats(batch: Sequence[float]) -> Tensor:
+    return ops.tensor(batch, dtype=float)
+
+
+def _integers(batch: Sequence[int]) -> Tensor:
+    return ops.tensor(batch)
+
+
+def _mappings(batch: Sequence[Mapping[Any, Any]]) -> Any:
+    first = batch[0]
+    for sample in batch:
+        if sample.keys() != first.keys():
+            raise ShapeError(
+                f"default_collate: samples have different keys, {sorted(map(str, first))} and {sorted(map(str, sample))}"
+            )
+    return _mapping_like(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
+
+
+def _sequences(batch: Sequence[Sequence[Any]]) -> Any:
+    sizes = {len(sample) for sample in batch}
+    if len(sizes) > 1:
+        kind = type(batch[0]).__name__
+        raise ShapeError(
+            f"default_collate: samples are {kind}s of different lengths, {sorted(sizes)}, and {kind}s are collated "
+            "member by member; return ex.tensor(sample) from the data set to keep them as a list of tensors, or pass a "
+            "collate_fn"
+        )
+    columns = map(default_collate, zip(*batch, strict=True))
+    return list(columns) if type(batch[0]) is tuple else _sequence_like(batch[0], columns)
+
+
+def _mapping_like(model: Mapping[Any, Any], entries: dict[Any, Any]) -> Any:
+    if type(model) is dict:
+        return entries
+    try:
+        if isinstance(model, MutableMapping):  # a copy keeps what its constructor was told, as for a defaultdict
+            like = copy.copy(model)
+            like.update(entries)
+            return like
+        return type(model)(entries)  # type: ignore[call-arg] # most mappings can be made from one
+    except TypeError:
+        return entries
+
+
+def _sequence_like(model: Any, members: Iterable[Any]) -> Any:
+    if hasattr(model, "_fields"):
+        return type(model)(*members)
+    entries = list(members)
+    try:
+        return type(model)(entries)
+    except TypeError:
+        return entries
+
+
+# In this order: NumPy's float64 is a float too, and its str_ a str.
+_RULES: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+    (Tensor, _rows),
+    ((str, bytes), list),
+    (np.ndarray, _arrays),
+    (np.generic, _numpy_numbers),
+    (float, _floats),
+    (int, _integers),
+    (Mapping, _mappings),
+    (Sequence, _sequences),
+)

@@ -1,0 +1,479 @@
+"""Activations as layers: each holds its numbers and calls the function of the same name.
+
+Layers that share a signature share a base class and differ by the function that they call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from .. import ops
+from .._tensor import Tensor
+from ..errors import ShapeError
+from ..modes import no_grad
+from . import functional as F
+from .layer_support import misfit
+from .module import Module
+from .parameter import Parameter
+
+__all__ = [
+    "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid",
+    "LogSoftmax", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid", "Softmax", "Softmax2d",
+    "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold",
+]  # fmt: skip
+
+
+# ---- without arguments
+
+
+class _Plain(Module):
+    _function: ClassVar[Callable[[Tensor], Tensor]]
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._function(input)
+
+
+class Sigmoid(_Plain):
+    """1 / (1 + exp(-x)).
+
+    >>> nn.Sigmoid()(ex.tensor(0.0))
+    tensor(0.5000)
+    """
+
+    _function = staticmethod(F.sigmoid)
+
+
+class LogSigmoid(_Plain):
+    """log(1 / (1 + exp(-x))), without its rounding.
+
+    >>> nn.LogSigmoid()(ex.tensor([-1000.0, 1000.0]))
+    tensor([-1000.,     0.])
+    """
+
+    _function = staticmethod(F.logsigmoid)
+
+
+class Tanh(_Plain):
+    """The hyperbolic tangent.
+
+    >>> nn.Tanh()(ex.tensor([0.0, 1000.0]))
+    tensor([0., 1.])
+    """
+
+    _function = staticmethod(F.tanh)
+
+
+class Tanhshrink(_Plain):
+    """x - tanh(x).
+
+    >>> nn.Tanhshrink()(ex.tensor([0.0, 1000.0]))
+    tensor([  0., 999.])
+    """
+
+    _function = staticmethod(F.tanhshrink)
+
+
+class Softsign(_Plain):
+    """x / (1 + |x|).
+
+    >>> nn.Softsign()(ex.tensor([-1.0, 3.0]))
+    tensor([-0.5000,  0.7500])
+    """
+
+    _function = staticmethod(F.softsign)
+
+
+class Softmax2d(_Plain):
+    """Softmax over the channels of (batch, channel, height, width) or (channel, height, width).
+
+    >>> nn.Softmax2d()(ex.zeros(2, 1, 3))[0]
+    tensor([[0.5000, 0.5000, 0.5000]])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim not in (3, 4):
+            shape = tuple(input.shape)
+            raise ShapeError(f"Softmax2d: expected input (batch, channel, height, width) or without batch, got {shape}")
+        return F.softmax(input, -3)
+
+
+# ---- that may overwrite their input
+
+
+class _InPlace(Module):
+    """`inplace=True` writes the result over the input."""
+
+    _function: ClassVar[Callable[..., Tensor]]
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._function(input, inplace=self.inplace)
+
+    def extra_repr(self) -> str:
+        return "inplace=True" if self.inplace else ""
+
+    def _with_inplace(self, text: str) -> str:
+        return f"{text}, inplace=True" if self.inplace else text
+
+
+class ReLU(_InPlace):
+    """max(x, 0).
+
+    >>> nn.ReLU()(ex.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+
+    _function = staticmethod(F.relu)
+
+
+class SELU(_InPlace):
+    """ELU with the two constants that keep mean 0 and variance 1 (Klambauer et al. 2017).
+
+    >>> nn.SELU()(ex.tensor([0.0, 1.0]))
+    tensor([0.0000, 1.0507])
+    """
+
+    _function = staticmethod(F.selu)
+
+
+class SiLU(_InPlace):
+    """x * sigmoid(x), also known as swish.
+
+    >>> nn.SiLU()(ex.tensor([-1000.0, 0.0, 1000.0]))
+    tensor([  -0.,    0., 1000.])
+    """
+
+    _function = staticmethod(F.silu)
+
+
+class Mish(_InPlace):
+    """x * tanh(softplus(x)).
+
+    >>> nn.Mish()(ex.tensor([0.0, 1000.0]))
+    tensor([   0., 1000.])
+    """
+
+    _function = staticmethod(F.mish)
+
+
+class Hardsigmoid(_InPlace):
+    """clamp(x / 6 + 1/2, 0, 1).
+
+    >>> nn.Hardsigmoid()(ex.tensor([-3.0, 0.0, 3.0]))
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+
+    _function = staticmethod(F.hardsigmoid)
+
+    def extra_repr(self) -> str:
+        return ""
+
+
+class Hardswish(_InPlace):
+    """x * hardsigmoid(x).
+
+    >>> nn.Hardswish()(ex.tensor([0.0, 3.0]))
+    tensor([0., 3.])
+    """
+
+    _function = staticmethod(F.hardswish)
+
+    def extra_repr(self) -> str:
+        return ""
+
+
+class _Alpha(_InPlace):
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.alpha = alpha
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._function(input, self.alpha, self.inplace)
+
+    def extra_repr(self) -> str:
+        return self._with_inplace(f"alpha={self.alpha}")
+
+
+class ELU(_Alpha):
+    """x above 0, alpha * (exp(x) - 1) below.
+
+    >>> nn.ELU()(ex.tensor([-1000.0, 2.0]))
+    tensor([-1.,  2.])
+    """
+
+    _function = staticmethod(F.elu)
+
+
+class CELU(_Alpha):
+    """x above 0, alpha * (exp(x / alpha) - 1) below: its slope is continuous for every alpha.
+
+    >>> nn.CELU(alpha=2.0)(ex.tensor([-1000.0, 2.0]))
+    tensor([-2.,  2.])
+    """
+
+    _function = staticmethod(F.celu)
+
+
+class LeakyReLU(_InPlace):
+    """x above 0, negative_slope * x below.
+
+    >>> nn.LeakyReLU(0.5)(ex.tensor([-2.0, 2.0]))
+    tensor([-1.,  2.])
+    """
+
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.negative_slope = negative_slope
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.leaky_relu(input, self.negative_slope, self.inplace)
+
+    def extra_repr(self) -> str:
+        return self._with_inplace(f"negative_slope={self.negative_slope}")
+
+
+class RReLU(_InPlace):
+    """LeakyReLU whose slope is drawn for each element between lower and upper in training, and their mean after.
+
+    >>> nn.RReLU(0.25, 0.75).eval()(ex.tensor([-2.0, 2.0]))
+    tensor([-1.,  2.])
+    """
+
+    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.lower = lower
+        self.upper = upper
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        return self._with_inplace(f"lower={self.lower}, upper={self.upper}")
+
+
+class Hardtanh(_InPlace):
+    """clamp(x, min_val, max_val).
+
+    >>> nn.Hardtanh()(ex.tensor([-2.0, 0.5]))
+    tensor([-1.0000,  0.5000])
+    """
+
+    def __init__(
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
+    ) -> None:
+        super().__init__(inplace)
+        self.min_val = min_val if min_value is None else min_value
+        self.max_val = max_val if max_value is None else max_value
+        if self.max_val <= self.min_val:
+            raise ShapeError(f"Hardtanh: max_val must be above min_val, got {self.min_val} and {self.max_val}")
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
+
+    def extra_repr(self) -> str:
+        return self._with_inplace(f"min_val={self.min_val}, max_val={self.max_val}")
+
+
+class ReLU6(Hardtanh):
+    """clamp(x, 0, 6).
+
+    >>> nn.ReLU6()(ex.tensor([-1.0, 2.0, 8.0]))
+    tensor([0., 2., 6.])
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(0.0, 6.0, inplace)
+
+    def extra_repr(self) -> str:
+        return _InPlace.extra_repr(self)
+
+
+class Threshold(_InPlace):
+    """x where it is above threshold, value elsewhere.
+
+    >>> nn.Threshold(1.0, -5.0)(ex.tensor([0.5, 2.0]))
+    tensor([-5.,  2.])
+    """
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.threshold = threshold
+        self.value = value
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.threshold(input, self.threshold, self.value, self.inplace)
+
+    def extra_repr(self) -> str:
+        return self._with_inplace(f"threshold={self.threshold}, value={self.value}")
+
+
+# ---- with numbers of their own
+
+
+class _Shrink(Module):
+    _function: ClassVar[Callable[..., Tensor]]
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._function(input, self.lambd)
+
+    def extra_repr(self) -> str:
+        return str(self.lambd)
+
+
+class Hardshrink(_Shrink):
+    """x, or 0 where |x| is at most lambd.
+
+    >>> nn.Hardshrink()(ex.tensor([-2.0, 0.25]))
+    tensor([-2.,  0.])
+    """
+
+    _function = staticmethod(F.hardshrink)
+
+
+class Softshrink(_Shrink):
+    """x moved towards 0 by lambd.
+
+    >>> nn.Softshrink()(ex.tensor([-2.0, 0.25]))
+    tensor([-1.5000,  0.0000])
+    """
+
+    _function = staticmethod(F.softshrink)
+
+
+class Softplus(Module):
+    """log(1 + exp(beta * x)) / beta, a smooth ReLU; x itself where beta * x is above threshold.
+
+    >>> nn.Softplus()(ex.tensor([-1000.0, 1000.0]))
+    tensor([   0., 1000.])
+    """
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        super().__init__()
+        self.beta = beta
+        self.threshold = threshold
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.softplus(input, self.beta, self.threshold)
+
+    def extra_repr(self) -> str:
+        return f"beta={self.beta}, threshold={self.threshold}"
+
+
+class GELU(Module):
+    """x times the normal distribution function of x; approximate="tanh" is a cheaper form.
+
+    >>> nn.GELU()(ex.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.8413])
+    """
+
+    def __init__(self, approximate: str = "none") -> None:
+        super().__init__()
+        self.approximate = approximate
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.gelu(input, approximate=self.approximate)
+
+    def extra_repr(self) -> str:
+        return f"approximate={self.approximate!r}"
+
+
+class PReLU(Module):
+    """x above 0, weight * x below: the slope is learnt, one for all or one for each channel (dimension 1).
+
+    >>> nn.PReLU()(ex.tensor([-2.0, 2.0])).detach()
+    tensor([-0.5000,  2.0000])
+    """
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        self.num_parameters = num_parameters
+        self.init = init
+        self.weight = Parameter(ops.empty(num_parameters, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set every slope to `init`."""
+        with no_grad():
+            self.weight.fill_(self.init)
+
+    def forward(self, input: Tensor) -> Tensor:
+        try:
+            return F.prelu(input, self.weight)
+        except ShapeError as error:
+            raise misfit(self, f"input (batch, num_parameters={self.num_parameters}, ...)", error, input) from None
+
+    def extra_repr(self) -> str:
+        return f"num_parameters={self.num_parameters}"
+
+
+# ---- along a dimension
+
+
+class _Along(Module):
+    _function: ClassVar[Callable[..., Tensor]]
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._function(input, self.dim)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class Softmax(_Along):
+    """exp(x) divided by its sum along dim.
+
+    >>> nn.Softmax(dim=0)(ex.tensor([1.0, 1.0]))
+    tensor([0.5000, 0.5000])
+    """
+
+    _function = staticmethod(F.softmax)
+
+
+class LogSoftmax(_Along):
+    """log(softmax(x)) along dim, without its rounding.
+
+    >>> nn.LogSoftmax(dim=0)(ex.tensor([0.0, -1000.0]))
+    tensor([    0., -1000.])
+    """
+
+    _function = staticmethod(F.log_softmax)
+
+
+class Softmin(_Along):
+    """softmax(-x) along dim.
+
+    >>> nn.Softmin(dim=0)(ex.tensor([0.0, 1000.0]))
+    tensor([1., 0.])
+    """
+
+    _function = staticmethod(F.softmin)
+
+
+class GLU(_Along):
+    """The first half along dim times the sigmoid of the second.
+
+    >>> nn.GLU()(ex.tensor([1.0, 2.0, 1000.0, -1000.0]))
+    tensor([1., 0.])
+    """
+
+    _function = staticmethod(F.glu)
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__(dim)

@@ -1,0 +1,430 @@
+"""Losses as layers: each holds its options and calls the function of `nn.functional`.
+
+`reduction` is "mean", "sum" or "none"; the older flags size_average and reduce are understood. Targets may be Python
+numbers. Losses of one signature share a base class and name their options in `_options`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from .._tensor import Tensor
+from ..errors import ShapeError
+from ..ops.loss import reduction_of
+from . import functional as F
+from .distance_layers import PairwiseDistance
+from .linear_layers import Linear
+from .module import Module
+
+__all__ = [
+    "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "GaussianNLLLoss",
+    "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "LinearCrossEntropyLoss", "MSELoss", "MarginRankingLoss",
+    "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "PoissonNLLLoss", "SmoothL1Loss",
+    "SoftMarginLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
+]  # fmt: skip
+
+Target = Tensor | float | Sequence[Any]
+
+
+class _Loss(Module):
+    """What all losses share: how the losses of the elements become one, and the call of the function."""
+
+    _function: ClassVar[Callable[..., Tensor]]
+    _options: ClassVar[tuple[str, ...]] = ("reduction",)
+
+    def __init__(
+        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    ) -> None:
+        super().__init__()
+        flags = size_average, reduce
+        self.reduction = reduction if flags == (None, None) else reduction_of(type(self).__name__, reduction, *flags)
+
+    def _loss(self, *inputs: Any) -> Tensor:
+        return self._function(*inputs, **{name: getattr(self, name) for name in self._options})
+
+
+class _OneInput(_Loss):
+    def forward(self, input: Tensor, target: Target) -> Tensor:
+        return self._loss(input, target)
+
+
+class _TwoInputs(_Loss):
+    def forward(self, input1: Tensor, input2: Tensor, target: Target) -> Tensor:
+        return self._loss(input1, input2, target)
+
+
+class _WeightedLoss(_OneInput):
+    """Keeps `weight` as a buffer."""
+
+    weight: Tensor | None
+    _options: ClassVar[tuple[str, ...]] = ("weight", "reduction")
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", weight)
+
+
+# ---- distance from a number
+
+
+class L1Loss(_OneInput):
+    """The absolute difference.
+
+    >>> nn.L1Loss()(ex.tensor([1.0, 3.0]), 0.0)
+    tensor(2.)
+    """
+
+    _function = staticmethod(F.l1_loss)
+
+
+class MSELoss(_OneInput):
+    """The squared difference.
+
+    >>> nn.MSELoss()(ex.tensor([1.0, 3.0]), ex.tensor([0.0, 0.0]))
+    tensor(5.)
+    """
+
+    _function = staticmethod(F.mse_loss)
+
+
+class SmoothL1Loss(_OneInput):
+    """The absolute difference, rounded off to a parabola where it is below beta.
+
+    >>> nn.SmoothL1Loss()(ex.tensor([1.0, 3.0]), 0.0)
+    tensor(1.5000)
+    """
+
+    _function = staticmethod(F.smooth_l1_loss)
+    _options = ("reduction", "beta")
+
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        beta: float = 1.0,
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.beta = beta
+
+
+class HuberLoss(_OneInput):
+    """Half the squared difference up to delta, a straight line beyond.
+
+    >>> nn.HuberLoss(delta=2.0)(ex.tensor([1.0, 3.0]), 0.0)
+    tensor(2.2500)
+    """
+
+    _function = staticmethod(F.huber_loss)
+    _options = ("reduction", "delta")
+
+    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        super().__init__(reduction=reduction)
+        self.delta = delta
+
+
+class PoissonNLLLoss(_OneInput):
+    """-log of the Poisson probability of the target; the input is the rate or, with log_input, its logarithm.
+
+    >>> nn.PoissonNLLLoss()(ex.tensor([0.0]), 2.0)
+    tensor(1.)
+    """
+
+    _function = staticmethod(F.poisson_nll_loss)
+    _options = ("log_input", "full", "eps", "reduction")
+
+    def __init__(
+        self,
+        log_input: bool = True,
+        full: bool = False,
+        size_average: bool | None = None,
+        eps: float = 1e-8,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.log_input = log_input
+        self.full = full
+        self.eps = eps
+
+
+class GaussianNLLLoss(_Loss):
+    """-log of the normal density of the target, with mean `input` and variance `var`.
+
+    >>> nn.GaussianNLLLoss()(ex.tensor([1.0]), 3.0, ex.tensor([1.0]))
+    tensor(2.)
+    """
+
+    _function = staticmethod(F.gaussian_nll_loss)
+    _options = ("full", "eps", "reduction")
+
+    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
+        super().__init__(reduction=reduction)
+        self.full = full
+        self.eps = eps
+
+    def forward(self, input: Tensor, target: Target, var: Tensor | float) -> Tensor:
+        return self._loss(input, target, var)
+
+
+# ---- probabilities
+
+
+class BCELoss(_WeightedLoss):
+    """The cross entropy of probabilities between 0 and 1.
+
+    >>> nn.BCELoss()(ex.tensor([0.5]), 1.0)
+    tensor(0.6931)
+    """
+
+    _function = staticmethod(F.binary_cross_entropy)
+
+
+class BCEWithLogitsLoss(_WeightedLoss):
+    """BCELoss of sigmoid(input), without its rounding; `pos_weight` scales the positive term.
+
+    >>> nn.BCEWithLogitsLoss()(ex.tensor([0.0, 1000.0]), 1.0)
+    tensor(0.3466)
+    """
+
+    pos_weight: Tensor | None
+    _function = staticmethod(F.binary_cross_entropy_with_logits)
+    _options = ("weight", "pos_weight", "reduction")
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        pos_weight: Tensor | None = None,
+    ) -> None:
+        super().__init__(weight, size_average, reduce, reduction)
+        self.register_buffer("pos_weight", pos_weight)
+
+
+class KLDivLoss(_OneInput):
+    """target * (log(target) - input), where the input holds logarithms; "batchmean" is the divergence itself.
+
+    >>> same = ex.tensor([[0.5, 0.5]])
+    >>> nn.KLDivLoss(reduction="batchmean")(same.log(), same)
+    tensor(0.)
+    """
+
+    _function = staticmethod(F.kl_div)
+    _options = ("reduction", "log_target")
+
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        log_target: bool = False,
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.log_target = log_target
+
+
+class SoftMarginLoss(_OneInput):
+    """log(1 + exp(-target * input)) for targets -1 and 1.
+
+    >>> nn.SoftMarginLoss()(ex.tensor([0.0]), 1)
+    tensor(0.6931)
+    """
+
+    _function = staticmethod(F.soft_margin_loss)
+
+
+# ---- classes
+
+
+class NLLLoss(_WeightedLoss):
+    """-input[target], where the input holds log-probabilities (batch, classes, ...) or (classes).
+
+    `weight` has one entry per class; targets equal to `ignore_index` do not count.
+
+    >>> nn.NLLLoss()(ex.tensor([-1.0, -3.0]), 1)
+    tensor(3.)
+    """
+
+    _function = staticmethod(F.nll_loss)
+    _options = ("weight", "ignore_index", "reduction")
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(weight, size_average, reduce, reduction)
+        self.ignore_index = ignore_index
+
+
+class CrossEntropyLoss(NLLLoss):
+    """The cross entropy of scores (batch, classes, ...) or (classes) for class indices, or for class probabilities.
+
+    >>> nn.CrossEntropyLoss()(ex.tensor([[0.0, 0.0], [1000.0, 0.0]]), [1, 0])
+    tensor(0.3466)
+    """
+
+    _function = staticmethod(F.cross_entropy)
+    _options = ("weight", "ignore_index", "reduction", "label_smoothing")
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        super().__init__(weight, size_average, ignore_index, reduce, reduction)
+        self.label_smoothing = label_smoothing
+
+
+class LinearCrossEntropyLoss(_WeightedLoss):
+    """CrossEntropyLoss of a Linear layer's scores; sizes in `out_features` come after the classes.
+
+    >>> nn.LinearCrossEntropyLoss(4, 3)(ex.zeros(2, 4), ex.tensor([0, 2])).detach()
+    tensor(1.0986)
+    """
+
+    _function = staticmethod(F.linear_cross_entropy)
+    _options = ("weight", "reduction", "ignore_index", "label_smoothing", "options")
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        out_features: tuple[int, ...] = (),
+        bias: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        reduction: str = "mean",
+        weight: Tensor | None = None,
+        ignore_index: int | None = None,
+        label_smoothing: float = 0.0,
+        options: Any = None,
+    ) -> None:
+        super().__init__(weight, reduction=reduction)
+        n_scores = num_classes
+        for size in out_features:
+            n_scores *= size
+        self.linear = Linear(in_features, n_scores, bias, device, dtype)
+        self.num_classes = num_classes
+        self.out_features = tuple(out_features)
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+        self.options = options
+
+    def forward(self, input: Tensor, target: Target) -> Tensor:
+        sizes = (self.num_classes, *self.out_features)
+        bias = self.linear.bias
+        options = {name: getattr(self, name) for name in self._options}
+        return F.linear_cross_entropy(
+            input,
+            self.linear.weight.reshape(*sizes, self.linear.in_features),
+            target,
+            linear_bias=None if bias is None else bias.reshape(sizes),
+            **options,
+        )
+
+    def extra_repr(self) -> str:
+        sizes = f"num_classes={self.num_classes}, out_features={self.out_features}, bias={self.linear.bias is not None}"
+        rest = f"ignore_index={self.ignore_index}, label_smoothing={self.label_smoothing}, options={self.options}"
+        return f"in_features={self.linear.in_features}, {sizes}, reduction={self.reduction}, {rest}"
+
+
+class MultiMarginLoss(_WeightedLoss):
+    """What every other class lacks to be `margin` below the target's score, to the power p, averaged over classes.
+
+    >>> nn.MultiMarginLoss()(ex.tensor([[1.0, 0.5]]), [0])
+    tensor(0.2500)
+    """
+
+    _function = staticmethod(F.multi_margin_loss)
+    _options = ("p", "margin", "weight", "reduction")
+
+    def __init__(
+        self,
+        p: int = 1,
+        margin: float = 1.0,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(weight, size_average, reduce, reduction)
+        if p not in (1, 2):
+            raise ShapeError(f"MultiMarginLoss: p must be 1 or 2, got {p}")
+        self.p = p
+        self.margin = margin
+
+
+class MultiLabelMarginLoss(_OneInput):
+    """What each class that is no target lacks to be 1 below each that is; targets end at the first -1 of a row.
+
+    >>> nn.MultiLabelMarginLoss()(ex.tensor([1.0, 0.5]), ex.tensor([0, -1]))
+    tensor(0.2500)
+    """
+
+    _function = staticmethod(F.multilabel_margin_loss)
+
+
+class MultiLabelSoftMarginLoss(_WeightedLoss):
+    """The binary cross entropy of sigmoid(input), averaged over the last dimension, the classes.
+
+    >>> nn.MultiLabelSoftMarginLoss()(ex.tensor([[0.0, 0.0]]), ex.tensor([[1.0, 0.0]]))
+    tensor(0.6931)
+    """
+
+    _function = staticmethod(F.multilabel_soft_margin_loss)
+
+
+class CTCLoss(_Loss):
+    """-log of the probability of label sequences, given log-probabilities (time, batch, classes) or (time, classes).
+
+    Graves et al. 2006. "mean" divides each loss by its number of labels first; `zero_infinity` makes the loss of labels
+    that do not fit into their time 0.
+
+    >>> log_probs = ex.zeros(3, 2).log_softmax(-1)
+    >>> nn.CTCLoss()(log_probs, ex.tensor([1]), 3, 1)  # 6 of the 8 paths say [1]
+    tensor(0.2877)
+    """
+
+    _function = staticmethod(F.ctc_loss)
+    _options = ("blank", "reduction", "zero_infinity")
+
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
+        super().__init__(reduction=reduction)
+        self.blank = blank
+        self.zero_infinity = zero_infinity
+
+    def forward(
+        self,
+        log_probs: Tensor,
+        targets: Target,
+        input_lengths: Tensor | Sequence[int] | int,
+        target_lengths: Tensor | Sequence[int] | int,
+    ) -> Tensor:
+        return self._loss(log_probs, targets, input_lengths, target_lengths)
+
+
+# ---- pairs and triplets
+
+
+class _Margin:
+    """The signature of losses whose one number is a margin."""
+
+    _default_margin: ClassVar[float]

@@ -1,0 +1,423 @@
+"""Layers without numbers of their own: reshaping, patches, resizing and padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from .._tensor import Tensor
+from ..errors import ShapeError
+from . import functional as F
+from .layer_support import Sizes, per_dimension
+from .module import Module
+
+__all__ = [
+    "ChannelShuffle", "CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d", "ConstantPad2d",
+    "ConstantPad3d", "Flatten", "Fold", "PixelShuffle", "PixelUnshuffle", "ReflectionPad1d", "ReflectionPad2d",
+    "ReflectionPad3d", "ReplicationPad1d", "ReplicationPad2d", "ReplicationPad3d", "Unflatten", "Unfold", "Upsample",
+    "UpsamplingBilinear2d", "UpsamplingNearest2d", "ZeroPad1d", "ZeroPad2d", "ZeroPad3d",
+]  # fmt: skip
+
+
+class _Shown(Module):
+    """Shows the attributes named in `_shown`."""
+
+    _shown: ClassVar[tuple[str, ...]]
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={getattr(self, name)}" for name in self._shown)
+
+
+class Flatten(_Shown):
+    """The dimensions from start_dim to end_dim as one; the first, the batch, is left as it is.
+
+    >>> nn.Flatten()(ex.zeros(2, 3, 4)).shape
+    extempo.Size([2, 12])
+    """
+
+    _shown = ("start_dim", "end_dim")
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        super().__init__()
+        self.start_dim = start_dim
+        self.end_dim = end_dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        return input.flatten(self.start_dim, self.end_dim)
+
+
+class Unflatten(_Shown):
+    """The dimension `dim` as several, of the sizes `unflattened_size`; one of them may be -1.
+
+    >>> nn.Unflatten(1, (3, -1))(ex.zeros(2, 12)).shape
+    extempo.Size([2, 3, 4])
+    """
+
+    _shown = ("dim", "unflattened_size")
+
+    def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
+        super().__init__()
+        sizes = list(unflattened_size)
+        if not isinstance(dim, int) or not all(isinstance(size, int) for size in sizes):
+            names = "dimensions have numbers and sizes here, not names"
+            raise ShapeError(f"Unflatten: expected an int and ints, got {dim!r} and {unflattened_size!r}; {names}")
+        self.dim = dim
+        self.unflattened_size = unflattened_size
+
+    def forward(self, input: Tensor) -> Tensor:
+        return input.unflatten(self.dim, self.unflattened_size)
+
+
+# ---- patches and pixels
+
+
+class Unfold(_Shown):
+    """Every window of an image as a column: (batch, channel, height, width) -> (batch, channel * places, windows).
+
+    >>> nn.Unfold(2)(ex.zeros(1, 3, 4, 5)).shape
+    extempo.Size([1, 12, 12])
+    """
+
+    _shown = ("kernel_size", "dilation", "padding", "stride")
+
+    def __init__(self, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.dilation = dilation
+        self.padding = padding
+        self.stride = stride
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
+
+
+class Fold(Unfold):
+    """The columns of Unfold added up at their places: (batch, channel * places, windows) -> (batch, channel, *output_size).
+
+    >>> nn.Fold(output_size=(4, 5), kernel_size=2)(ex.zeros(1, 12, 12)).shape
+    extempo.Size([1, 3, 4, 5])
+    """
+
+    _shown = ("output_size", *Unfold._shown)
+
+    def __init__(
+        self, output_size: Sizes, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
+    ) -> None:
+        super().__init__(kernel_size, dilation, padding, stride)
+        self.output_size = output_size
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
+
+
+class PixelShuffle(_Shown):
+    """(..., channels * r * r, height, width) -> (..., channels, height * r, width * r).
+
+    >>> nn.PixelShuffle(2)(ex.zeros(1, 8, 3, 3)).shape
+    extempo.Size([1, 2, 6, 6])
+    """
+
+    _shown = ("upscale_factor",)
+
+    def __init__(self, upscale_factor: int) -> None:
+        super().__init__()
+        self.upscale_factor = upscale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pixel_shuffle(input, self.upscale_factor)
+
+
+class PixelUnshuffle(_Shown):
+    """(..., channels, height * r, width * r) -> (..., channels * r * r, height, width).
+
+    >>> nn.PixelUnshuffle(2)(ex.zeros(1, 2, 6, 6)).shape
+    extempo.Size([1, 8, 3, 3])
+    """
+
+    _shown = ("downscale_factor",)
+
+    def __init__(self, downscale_factor: int) -> None:
+        super().__init__()
+        self.downscale_factor = downscale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pixel_unshuffle(input, self.downscale_factor)
+
+
+class ChannelShuffle(_Shown):
+    """The channels of (batch, channel, ...) dealt out over `groups`.
+
+    >>> nn.ChannelShuffle(2)(ex.arange(4.0).reshape(1, 4, 1, 1)).flatten()
+    tensor([0., 2., 1., 3.])
+    """
+
+    _shown = ("groups",)
+
+    def __init__(self, groups: int) -> None:
+        super().__init__()
+        self.groups = groups
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.channel_shuffle(input, self.groups)
+
+
+# ---- resizing
+
+
+class Upsample(Module):
+    """(batch, channel, *spatial) resized to `size`, or by `scale_factor`; see F.interpolate for the modes.
+
+    >>> nn.Upsample(scale_factor=2)(ex.tensor([[[1.0, 2.0]]]))
+    tensor([[[1., 1., 2., 2.]]])
+    """
+
+    def __init__(
+        self,
+        size: Sizes | None = None,
+        scale_factor: float | Sequence[float] | None = None,
+        mode: str = "nearest",
+        align_corners: bool | None = None,
+        recompute_scale_factor: bool | None = None,
+    ) -> None:
+        super().__init__()
+        self.name = type(self).__name__
+        self.size = size
+        self.scale_factor: float | tuple[float, ...] | None = None
+        if isinstance(scale_factor, Sequence):
+            self.scale_factor = tuple(float(factor) for factor in scale_factor)
+        elif scale_factor:
+            self.scale_factor = float(scale_factor)
+        self.mode = mode
+        self.align_corners = align_corners
+        self.recompute_scale_factor = recompute_scale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.interpolate(
+            input, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor
+        )
+
+    def extra_repr(self) -> str:
+        target = f"size={self.size}" if self.scale_factor is None else f"scale_factor={self.scale_factor}"
+        return f"{target}, mode={self.mode!r}"
+
+
+class UpsamplingNearest2d(Upsample):
+    """Upsample with mode="nearest".
+
+    >>> nn.UpsamplingNearest2d(size=4)(ex.zeros(1, 1, 2, 2)).shape
+    extempo.Size([1, 1, 4, 4])
+    """
+
+    def __init__(self, size: Sizes | None = None, scale_factor: float | Sequence[float] | None = None) -> None:
+        super().__init__(size, scale_factor, mode="nearest")
+
+
+class UpsamplingBilinear2d(Upsample):
+    """Upsample with mode="bilinear" and align_corners=True.
+
+    >>> nn.UpsamplingBilinear2d(scale_factor=1.5)(ex.tensor([[[[0.0, 1.0], [0.0, 1.0]]]]))[0, 0, 0]
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+
+    def __init__(self, size: Sizes | None = None, scale_factor: float | Sequence[float] | None = None) -> None:
+        super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
+
+
+# ---- padding
+
+
+class _PadNd(Module):
+    """Pads the last n dimensions; `padding` is one number, or before and after from the last dimension on."""
+
+    _n: ClassVar[int]
+    _mode: ClassVar[str]
+    value: float | None = None
+
+    def __init__(self, padding: Sizes) -> None:
+        super().__init__()
+        self.padding = per_dimension(type(self).__name__, "padding", padding, 2 * self._n)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pad(input, self.padding, self._mode, self.value)
+
+    def extra_repr(self) -> str:
+        return str(self.padding)
+
+
+class _ConstantPadNd(_PadNd):
+    _mode = "constant"
+
+    def __init__(self, padding: Sizes, value: float) -> None:
+        super().__init__(padding)
+        self.value = value
+
+    def extra_repr(self) -> str:
+        return f"padding={self.padding}, value={self.value}"
+
+
+class ConstantPad1d(_ConstantPadNd):
+    """`value` before and after the last dimension.
+
+    >>> nn.ConstantPad1d((1, 2), 7.0)(ex.zeros(1))
+    tensor([7., 0., 7., 7.])
+    """
+
+    _n = 1
+
+
+class ConstantPad2d(_ConstantPadNd):
+    """`value` around the last two dimensions: (left, right, top, bottom) of it.
+
+    >>> nn.ConstantPad2d(1, 7.0)(ex.zeros(1, 1))
+    tensor([[7., 7., 7.],
+            [7., 0., 7.],
+            [7., 7., 7.]])
+    """
+
+    _n = 2
+
+
+class ConstantPad3d(_ConstantPadNd):
+    """`value` around the last three dimensions: (left, right, top, bottom, front, back) of it.
+
+    >>> nn.ConstantPad3d((0, 1, 0, 2, 0, 3), 7.0)(ex.zeros(1, 1, 1)).shape
+    extempo.Size([4, 3, 2])
+    """
+
+    _n = 3
+
+
+class _ZeroPadNd(_ConstantPadNd):
+    def __init__(self, padding: Sizes) -> None:
+        super().__init__(padding, 0.0)
+
+    def extra_repr(self) -> str:
+        return str(self.padding)
+
+
+class ZeroPad1d(_ZeroPadNd, ConstantPad1d):
+    """0 before and after the last dimension.
+
+    >>> nn.ZeroPad1d((1, 2))(ex.ones(1))
+    tensor([0., 1., 0., 0.])
+    """
+
+
+class ZeroPad2d(_ZeroPadNd, ConstantPad2d):
+    """0 around the last two dimensions.
+
+    >>> nn.ZeroPad2d(1)(ex.ones(1, 1))
+    tensor([[0., 0., 0.],
+            [0., 1., 0.],
+            [0., 0., 0.]])
+    """
+
+
+class ZeroPad3d(_ZeroPadNd, ConstantPad3d):
+    """0 around the last three dimensions.
+
+    >>> nn.ZeroPad3d(1)(ex.ones(1, 1, 1)).sum()
+    tensor(1.)
+    """
+
+
+class _ReflectionPadNd(_PadNd):
+    _mode = "reflect"
+
+
+class ReflectionPad1d(_ReflectionPadNd):
+    """(channel, ...) mirrored at the borders of the last dimension; with or without a batch.
+
+    >>> nn.ReflectionPad1d(1)(ex.tensor([[1.0, 2.0]]))
+    tensor([[2., 1., 2., 1.]])
+    """
+
+    _n = 1
+
+
+class ReflectionPad2d(_ReflectionPadNd):
+    """(channel, ...) mirrored at the borders of the last two dimensions; with or without a batch.
+
+    >>> nn.ReflectionPad2d(1)(ex.zeros(1, 2, 2)).shape
+    extempo.Size([1, 4, 4])
+    """
+
+    _n = 2
+
+
+class ReflectionPad3d(_ReflectionPadNd):
+    """(channel, ...) mirrored at the borders of the last three dimensions; with or without a batch.
+
+    >>> nn.ReflectionPad3d(1)(ex.zeros(1, 2, 2, 2)).shape
+    extempo.Size([1, 4, 4, 4])
+    """
+
+    _n = 3
+
+
+class _ReplicationPadNd(_PadNd):
+    _mode = "replicate"
+
+
+class ReplicationPad1d(_ReplicationPadNd):
+    """(channel, ...) continued with the outermost elements of the last dimension; with or without a batch.
+
+    >>> nn.ReplicationPad1d(1)(ex.tensor([[1.0, 2.0]]))
+    tensor([[1., 1., 2., 2.]])
+    """
+
+    _n = 1
+
+
+class ReplicationPad2d(_ReplicationPadNd):
+    """(channel, ...) continued with the outermost elements of the last two dimensions; with or without a batch.
+
+    >>> nn.ReplicationPad2d(1)(ex.zeros(1, 2, 2)).shape
+    extempo.Size([1, 4, 4])
+    """
+
+    _n = 2
+
+
+class ReplicationPad3d(_ReplicationPadNd):
+    """(channel, ...) continued with the outermost elements of the last three dimensions; with or without a batch.
+
+    >>> nn.ReplicationPad3d(1)(ex.zeros(1, 2, 2, 2)).shape
+    extempo.Size([1, 4, 4, 4])
+    """
+
+    _n = 3
+
+
+class _CircularPadNd(_PadNd):
+    _mode = "circular"
+
+
+class CircularPad1d(_CircularPadNd):
+    """(channel, ...) continued from the other end along the last dimension; with or without a batch.
+
+    >>> nn.CircularPad1d(1)(ex.tensor([[1.0, 2.0]]))
+    tensor([[2., 1., 2., 1.]])
+    """
+
+    _n = 1
+
+
+class CircularPad2d(_CircularPadNd):
+    """(channel, ...) continued from the other end along the last two dimensions; with or without a batch.
+
+    >>> nn.CircularPad2d(1)(ex.zeros(1, 2, 2)).shape
+    extempo.Size([1, 4, 4])
+    """
+
+    _n = 2
+
+
+class CircularPad3d(_CircularPadNd):
+    """(channel, ...) continued from the other end along the last three dimensions; with or without a batch.
+
+    >>> nn.CircularPad3d(1)(ex.zeros(1, 2, 2, 2)).shape
+    extempo.Size([1, 4, 4, 4])
+    """
+
+    _n = 3

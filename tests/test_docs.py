@@ -1,0 +1,40 @@
+"""What the documents show runs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(*arguments: str) -> str:
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_explanation_from_scratch_runs():
+    assert "all checks passed" in run("docs/from_scratch.py")
+
+
+def test_the_first_example_of_the_readme_runs_as_pasted_and_learns():
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    out = run("-c", code)
+    loss = float(re.search(r"tensor\(\[(.*?)\]", out)[1])
+    assert loss < 0.5
+    assert "graph(" in out
+
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
+def test_links_to_files_lead_somewhere(path):
+    for link in re.findall(r"\]\(([^)#]+)", path.read_text()):
+        if "://" not in link:
+            assert (path.parent / link).exists(), f"{path.name} links to {link}, which is not there"
