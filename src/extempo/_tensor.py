@@ -677,9 +677,12 @@ def _signature(op: type[Op], inputs: tuple[Any, ...], types: tuple[Any, ...], at
     return signature
 
 
+_OPERANDS = (Tensor, float, int, np.ndarray, np.generic)
+
+
 def is_operand(value: Any) -> bool:
     """Whether an operator can take it: a tensor, a number, a NumPy array or scalar."""
-    return isinstance(value, Tensor | float | int | np.ndarray | np.generic)
+    return isinstance(value, _OPERANDS)
 
 
 def as_input(value: Any) -> Any:
@@ -767,12 +770,38 @@ def runner2(op: type[Op]) -> Callable[[Any, Any], Any]:
         return lambda a, b: apply(op, (a, b)) if is_operand(a) and is_operand(b) else NotImplemented
     kernel, op_quiet, ndarray = op.numpy, op.quiet, np.ndarray
     derivations: dict[dtype, list[Any]] = {}
+    number_derivations: dict[tuple[dtype, type], Any] = {}
+
+    def with_number(a: Tensor, b: float, mode: Mode) -> Any:
+        type_, x = a._type, a._array
+        # NumPy would compute bfloat16 with a number in float32, and does not round on the way.
+        if not type_.dtype.is_floating_point or x is None or type_.dtype is bfloat16:
+            return apply(op, (a, b))
+        if a._alias is not None:
+            a._catch_up()
+        try:
+            out = kernel(x, b) if op_quiet or mode.quiet else _run_quietly(kernel, x, b)
+        except RuntimeError:
+            return apply(op, (a, b))
+        t = wrap(out if type(out) is ndarray else np.asarray(out), type_)
+        node = a._node
+        if type(node) is not Node or not mode.grad:
+            t._cut = a._cut if type(node) is not Node else (_cut_reason(op, mode), user_line())
+            return t
+        derived = number_derivations.get((type_.dtype, type(b)))
+        if derived is None:
+            derived = number_derivations[type_.dtype, type(b)] = _derive(op, 1, (type_, type(b)))
+        saved = tuple([_entry(position, a if position else t) for position in derived.reads])
+        t._node = Node(op, (node, b), NO_ATTRS, type_, saved, user_line(), derived if derived.kernel else None)
+        return t
 
     def run2(a: Any, b: Any) -> Any:
         mode = MODE.get()
         if mode.interceptor is not None:
             return apply(op, (a, b))
         if not ((type(a) is Tensor or isinstance(a, Tensor)) and (type(b) is Tensor or isinstance(b, Tensor))):
+            if (type(b) is float or type(b) is int) and isinstance(a, Tensor):
+                return with_number(a, b, mode)
             return apply(op, (a, b)) if is_operand(a) and is_operand(b) else NotImplemented
         type_, other_type = a._type, b._type
         if type_ != other_type:
@@ -842,7 +871,7 @@ class _NoKernel:
         self.reads = reads
 
 
-def _derive(op: type[Op], needs: int, types: tuple[TensorType, ...]) -> Any:
+def _derive(op: type[Op], needs: int, types: tuple[Any, ...]) -> Any:
     """The derived gradient of a simple op; bfloat16 has none, because NumPy would not round after every step."""
     from .autograd.derive import derived_vjp
 

@@ -214,9 +214,7 @@ class Subset(Dataset[T_co]):
         return len(self.indices)
 
 
-def random_split(
-    dataset: Any, lengths: Sequence[int | float], generator: Generator | None = None
-) -> list[Subset[Any]]:
+def random_split(dataset: Any, lengths: Sequence[int | float], generator: Generator | None = None) -> list[Subset[Any]]:
     """Subsets of these lengths, or of these fractions of the whole, drawn at random and without overlap.
 
     >>> train, test = ex.utils.data.random_split(range(10), [0.8, 0.2], ex.Generator().manual_seed(0))
@@ -240,6 +238,8 @@ def _sizes_of_fractions(fractions: Sequence[float], total: int) -> list[int]:
     if any(not 0 <= fraction <= 1 for fraction in fractions):
         raise ShapeError(f"random_split: fractions lie between 0 and 1, got {list(fractions)}")
     sizes = [math.floor(total * fraction) for fraction in fractions]
-    for extra in range(total - sum(sizes)):  # rounding leaves fewer samples than there are parts: one each, from the first
+    for extra in range(
+        total - sum(sizes)
+    ):  # rounding leaves fewer samples than there are parts: one each, from the first
         sizes[extra % len(sizes)] += 1
     return sizes

@@ -159,7 +159,9 @@ class WeightedRandomSampler(Sampler[int]):
             raise DtypeError(f"WeightedRandomSampler: replacement must be a bool, got {replacement!r}")
         self.weights = ops.as_tensor(weights).double()
         if self.weights.ndim != 1:
-            raise ShapeError(f"WeightedRandomSampler: expected one weight for each sample, got shape {self.weights.shape}")
+            raise ShapeError(
+                f"WeightedRandomSampler: expected one weight for each sample, got shape {self.weights.shape}"
+            )
         self.num_samples = positive(num_samples, "WeightedRandomSampler: num_samples")
         self.replacement = replacement
         self.generator = generator

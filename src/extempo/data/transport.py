@@ -20,17 +20,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 _SMALL = 1 << 12  # bytes up to which a buffer is cheaper inside the pickle
+_LARGE_STREAM = 1 << 16  # bytes from which the pickle itself is cheaper in a segment than through the socket
 _ALIGNMENT = 64
 _CAN_SHARE = hasattr(socket, "AF_UNIX") and hasattr(socket, "send_fds")
 
 
+class Packed(NamedTuple):
+    """A pickled value before it is sent. A stream of None is the last of the buffers."""
+
+    stream: bytes | None
+    buffers: list[memoryview]
+
+
 class Parcel(NamedTuple):
-    """A packed value. A stream of None lies in the segment, as the last of the buffers."""
+    """A value as it is sent. A stream of None lies in the segment, as the last of the buffers."""
 
     stream: bytes | None
     sizes: tuple[int, ...]  # of the buffers in the segment
     segment: int | None  # its number
-    new_size: int | None  # set when the segment is new: its descriptor follows
+    new_size: int | None = None  # set when the segment is new: its descriptor follows
+    dropped: tuple[int, ...] = ()  # segments that are not used any more
 
 
 class Segment:
@@ -74,9 +83,9 @@ class Sender:
         for number in numbers:
             self._free[number] = self._in_use.pop(number)
 
-    def send(self, label: Any, value: Any) -> None:
-        """Send the value. Nothing was sent if it cannot be pickled."""
-        buffers: list[Any] = []
+    def pack(self, value: Any) -> Packed:
+        """Pickle the value."""
+        buffers: list[memoryview] = []
 
         def stays_inside(buffer: pickle.PickleBuffer) -> bool:
             raw = buffer.raw()
@@ -86,42 +95,48 @@ class Sender:
             return False
 
         if not _CAN_SHARE:
-            self._connection.send((label, Parcel(pickle.dumps(value, 5), (), None, None)))
-            return
-        stream: bytes | None = pickle.dumps(value, 5, buffer_callback=stays_inside)
-        if len(stream) >= 1 << 16:  # type: ignore[arg-type] # not None yet
-            buffers.append(memoryview(stream))  # type: ignore[arg-type] # as above
-            stream = None
+            return Packed(pickle.dumps(value, 5), [])
+        stream = pickle.dumps(value, 5, buffer_callback=stays_inside)
+        if len(stream) < _LARGE_STREAM:
+            return Packed(stream, buffers)
+        return Packed(None, [*buffers, memoryview(stream)])
+
+    def send(self, label: Any, packed: Packed) -> None:
+        """Send a packed value. Raises OSError when the receiver is gone."""
+        if packed.buffers:
+            self._send_through_segment(label, packed.stream, packed.buffers)
+        else:
+            self._connection.send((label, Parcel(packed.stream, (), None)))
+
+    def _send_through_segment(self, label: Any, stream: bytes | None, buffers: list[memoryview]) -> None:
         sizes = tuple(raw.nbytes for raw in buffers)
-        if not sizes:
-            self._connection.send((label, Parcel(stream, (), None, None)))
-            return
         starts, total = _offsets(sizes)
-        number, descriptor = self._segment_for(total)
-        memory = self._in_use[number].memory
+        number, descriptor, dropped = self._segment_for(total)
+        segment = self._in_use[number]
         for start, raw in zip(starts, buffers, strict=True):
-            memory[start : start + raw.nbytes] = raw
-        new_size = self._in_use[number].size if descriptor is not None else None
-        self._connection.send((label, Parcel(stream, sizes, number, new_size)))
+            segment.memory[start : start + raw.nbytes] = raw
+        new_size = None if descriptor is None else segment.size
+        self._connection.send((label, Parcel(stream, sizes, number, new_size, dropped)))
         if descriptor is not None:
             with socket.fromfd(self._connection.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as channel:
                 socket.send_fds(channel, [b"s"], [descriptor])
             os.close(descriptor)
 
-    def _segment_for(self, total: int) -> tuple[int, int | None]:
-        """A segment of at least that size, now in use, and its descriptor if it is new."""
+    def _segment_for(self, total: int) -> tuple[int, int | None, tuple[int, ...]]:
+        """A segment of at least that size, now in use; its descriptor if it is new; those that were too small."""
+        dropped = []
         for number in sorted(self._free, key=lambda n: self._free[n].size):
             segment = self._free.pop(number)
             if segment.size >= total:
                 self._in_use[number] = segment
-                return number, None
-            segment.memory.close()  # a larger one takes its place
+                return number, None, tuple(dropped)
+            dropped.append(number)
         size = max(mmap.PAGESIZE, 1 << (total - 1).bit_length())  # pages that nobody touches take no memory
         descriptor = _nameless_file(size)
         number = self._next_number
         self._next_number += 1
         self._in_use[number] = Segment(descriptor, size, mmap.ACCESS_WRITE)
-        return number, descriptor
+        return number, descriptor, tuple(dropped)
 
 
 class Receiver:
@@ -135,6 +150,8 @@ class Receiver:
     def receive(self) -> tuple[Any, Parcel]:
         """The next label and its parcel. Raises EOFError or OSError when the sender is gone."""
         label, parcel = self._connection.recv()
+        for number in parcel.dropped:
+            del self._segments[number]
         if parcel.new_size is not None:
             with socket.fromfd(self._connection.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as channel:
                 _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)

@@ -10,9 +10,9 @@ from typing import Any
 
 from .. import ops
 from .._tensor import Tensor
-from ..errors import DtypeError, ShapeError
+from ..errors import ShapeError, UnsupportedError
 from ..linalg import cholesky_ex, eigvalsh
-from ..types import Number
+from ..types import Number, finfo
 
 __all__ = [
     "Constraint",
@@ -59,8 +59,15 @@ class Constraint:
     tensor([False,  True])
     """
 
-    is_discrete: Any = False
-    event_dim: Any = 0
+    @property
+    def is_discrete(self) -> bool:
+        """Whether the set consists of separate points."""
+        return False
+
+    @property
+    def event_dim(self) -> int:
+        """How many of the last dimensions make one element."""
+        return 0
 
     def check(self, value: Tensor) -> Tensor:
         """For each event of `value`, whether it lies inside."""
@@ -91,15 +98,15 @@ class _Dependent(Constraint):
 
     @property
     def is_discrete(self) -> bool:
-        return self._known("is_discrete", self._is_discrete)
+        return bool(self._known("is_discrete", self._is_discrete))
 
     @property
     def event_dim(self) -> int:
-        return self._known("event_dim", self._event_dim)
+        return int(self._known("event_dim", self._event_dim))
 
     def _known(self, name: str, value: Any) -> Any:
         if value is None:
-            raise UnknownUntilBuiltError(
+            raise UnsupportedError(
                 f"dependent: {name} of this constraint is known of an instance only; ask distribution.support.{name}"
             )
         return value
@@ -112,11 +119,7 @@ class _Dependent(Constraint):
         )
 
     def check(self, value: Tensor) -> Tensor:
-        raise UnknownUntilBuiltError("dependent: what lies inside depends on an instance; use distribution.support")
-
-
-class UnknownUntilBuiltError(DtypeError, NotImplementedError):
-    """Asked of a class what only an instance knows. Build the distribution and ask its `support`."""
+        raise UnsupportedError("dependent: what lies inside depends on an instance; use distribution.support")
 
 
 def is_dependent(constraint: Any) -> bool:
@@ -164,11 +167,11 @@ class _Independent(Constraint):
 
     @property
     def is_discrete(self) -> bool:
-        return bool(self.base_constraint.is_discrete)
+        return self.base_constraint.is_discrete
 
     @property
     def event_dim(self) -> int:
-        return int(self.base_constraint.event_dim) + self.reinterpreted_batch_ndims
+        return self.base_constraint.event_dim + self.reinterpreted_batch_ndims
 
     def check(self, value: Tensor) -> Tensor:
         inside = self.base_constraint.check(value)
@@ -195,11 +198,11 @@ class MixtureSameFamilyConstraint(Constraint):
 
     @property
     def is_discrete(self) -> bool:
-        return bool(self.base_constraint.is_discrete)
+        return self.base_constraint.is_discrete
 
     @property
     def event_dim(self) -> int:
-        return int(self.base_constraint.event_dim)
+        return self.base_constraint.event_dim
 
     def check(self, value: Tensor) -> Tensor:
         inside = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
@@ -332,7 +335,7 @@ class _IntegerGreaterThanEq(_GreaterThanEq):
 
 
 class _Simplex(Constraint):
-    """Vectors of nonnegative numbers that add up to 1, within 1e-6.
+    """Vectors of nonnegative numbers that add up to 1, within 1e-6 or the rounding of a shorter dtype.
 
     >>> ex.distributions.constraints.simplex.check(ex.tensor([[0.2, 0.8], [0.5, 0.6]]))
     tensor([ True, False])
@@ -341,7 +344,8 @@ class _Simplex(Constraint):
     event_dim = 1
 
     def check(self, value: Tensor) -> Tensor:
-        return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < 1e-6)
+        tolerance = max(1e-6, 10 * finfo(value.dtype).eps) if value.is_floating_point() else 1e-6
+        return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < tolerance)
 
 
 class _OneHot(Constraint):
@@ -464,7 +468,7 @@ class _CorrCholesky(_LowerCholesky):
     """
 
     def check(self, value: Tensor) -> Tensor:
-        tolerance = ops.finfo_eps(value) * value.shape[-1] * 10
+        tolerance = finfo(value.dtype).eps * value.shape[-1] * 10
         return super().check(value) & ((value.square().sum(-1) - 1).abs() < tolerance).all(-1)
 
 
@@ -484,7 +488,7 @@ class _Parts(Constraint):
 
     @property
     def event_dim(self) -> int:
-        return max(int(part.event_dim) for part in self.cseq)
+        return max(part.event_dim for part in self.cseq)
 
 
 class _Cat(_Parts):
@@ -500,10 +504,6 @@ class _Cat(_Parts):
         self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.cseq):
             raise ShapeError(f"cat: expected one length for each of {len(self.cseq)} parts, got {len(self.lengths)}")
-
-    @property
-    def event_dim(self) -> int:
-        return super().event_dim
 
     def check(self, value: Tensor) -> Tensor:
         parts = value.split(self.lengths, self.dim)

@@ -18,9 +18,34 @@ from .module import Module
 from .parameter import Parameter
 
 __all__ = [
-    "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid",
-    "LogSoftmax", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid", "Softmax", "Softmax2d",
-    "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold",
+    "CELU",
+    "ELU",
+    "GELU",
+    "GLU",
+    "SELU",
+    "Hardshrink",
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
+    "LeakyReLU",
+    "LogSigmoid",
+    "LogSoftmax",
+    "Mish",
+    "PReLU",
+    "RReLU",
+    "ReLU",
+    "ReLU6",
+    "SiLU",
+    "Sigmoid",
+    "Softmax",
+    "Softmax2d",
+    "Softmin",
+    "Softplus",
+    "Softshrink",
+    "Softsign",
+    "Tanh",
+    "Tanhshrink",
+    "Threshold",
 ]  # fmt: skip
 
 
@@ -28,7 +53,7 @@ __all__ = [
 
 
 class _Plain(Module):
-    _function: ClassVar[Callable[[Tensor], Tensor]]
+    _function: ClassVar[Callable[..., Tensor]]
 
     def forward(self, input: Tensor) -> Tensor:
         return self._function(input)
@@ -47,8 +72,8 @@ class Sigmoid(_Plain):
 class LogSigmoid(_Plain):
     """log(1 / (1 + exp(-x))), without its rounding.
 
-    >>> nn.LogSigmoid()(ex.tensor([-1000.0, 1000.0]))
-    tensor([-1000.,     0.])
+    >>> nn.LogSigmoid()(ex.tensor([-1000.0, 0.0]))
+    tensor([-1000.0000,    -0.6931])
     """
 
     _function = staticmethod(F.logsigmoid)

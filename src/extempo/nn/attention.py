@@ -20,12 +20,13 @@ class MultiheadAttention(Module):
     """Attention of several heads, each on its own projection: (query, key, value) -> (result, weights).
 
     Tensors are (length, batch, features), (batch, length, features) with `batch_first`, or (length, features) of one
-    sample. `kdim` and `vdim` are the features of key and value where they differ from `embed_dim`; `add_bias_kv` appends
-    one learned key and value, `add_zero_attn` one of zeros. Bool masks are True where attention is NOT allowed, floating
-    ones are added to the scores: `key_padding_mask` (batch, keys) or (keys,), `attn_mask` (queries, keys) or
-    (batch * num_heads, queries, keys). `is_causal` only says that `attn_mask` is the causal mask, which must be given too.
-    Weights come as the mean over heads, per head with `average_attn_weights=False`, and as None with
-    `need_weights=False`, which is faster.
+    sample. `kdim` and `vdim` are the features of key and value where they differ from `embed_dim`; `add_bias_kv`
+    appends one learned key and value, `add_zero_attn` one of zeros.
+
+    Bool masks are True where attention is NOT allowed, floating ones are added to the scores: `key_padding_mask`
+    (batch, keys) or (keys,), `attn_mask` (queries, keys) or (batch * num_heads, queries, keys). `is_causal` only says
+    that `attn_mask` is the causal mask, which must be given too. Weights come as the mean over heads, per head with
+    `average_attn_weights=False`, and as None with `need_weights=False`, which is faster.
 
     >>> attention = nn.MultiheadAttention(8, num_heads=2)
     >>> words = ex.zeros(5, 8)

@@ -62,7 +62,9 @@ class _ModuleSequence(Module):
     def extend(self, modules: Iterable[Module]) -> Self:
         """Add modules at the end."""
         if not isinstance(modules, Iterable):
-            raise DtypeError(f"extend: expected modules to go through, got {type(modules).__name__}; use append for one")
+            raise DtypeError(
+                f"extend: expected modules to go through, got {type(modules).__name__}; use append for one"
+            )
         for module in list(modules):
             self.append(module)
         return self
@@ -398,7 +400,7 @@ class ParameterDict(Module):
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of a key, or the default."""
-        return self[key] if key in self else default
+        return self[key] if key in self._keys else default
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         """The value of a key, after putting the default there if there was none."""

@@ -66,7 +66,9 @@ class _ConvNd(Module):
         outer, inner = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
         shape = (outer, inner // groups, *self.kernel_size)
         self.weight = Parameter(ops.empty(shape, device=device, dtype=dtype))
-        self.register_parameter("bias", Parameter(ops.empty(out_channels, device=device, dtype=dtype)) if bias else None)
+        self.register_parameter(
+            "bias", Parameter(ops.empty(out_channels, device=device, dtype=dtype)) if bias else None
+        )
         self.reset_parameters()
 
     def _border(self) -> list[int]:
@@ -213,7 +215,7 @@ class _ConvTranspose(_ConvNd):
 
 
 class ConvTranspose1d(_ConvTranspose):
-    """The transpose of Conv1d: (batch, in_channels, length) -> a longer one. `output_size` may be asked for in the call.
+    """The transpose of Conv1d, which makes sequences longer; the call may ask for an `output_size`.
 
     >>> up = nn.ConvTranspose1d(4, 2, kernel_size=3, stride=2)
     >>> up(ex.zeros(1, 4, 5)).shape, up(ex.zeros(1, 4, 5), output_size=[12]).shape

@@ -73,10 +73,11 @@ class _Table(Module):
 
     @classmethod
     def _around(cls, embeddings: Tensor, **options: Any) -> Self:
+        made: Any = cls  # the subclasses take the table as `_weight`
         if embeddings.ndim != 2:
             shape = tuple(embeddings.shape)
             raise ShapeError(f"{cls.__name__}.from_pretrained: expected a table (rows, features), got shape {shape}")
-        return cls(*embeddings.shape, _weight=embeddings, **options)
+        return made(*embeddings.shape, _weight=embeddings, **options)
 
 
 class Embedding(_Table):
@@ -94,7 +95,13 @@ class Embedding(_Table):
     tensor([1., 2.])
     """
 
-    _shown = {"padding_idx": None, "max_norm": None, "norm_type": 2.0, "scale_grad_by_freq": False, "sparse": False}
+    _shown: ClassVar[Mapping[str, Any]] = {
+        "padding_idx": None,
+        "max_norm": None,
+        "norm_type": 2.0,
+        "scale_grad_by_freq": False,
+        "sparse": False,
+    }
 
     def __init__(
         self,
@@ -114,9 +121,7 @@ class Embedding(_Table):
         super().__init__(num_embeddings, embedding_dim, padding_idx, *limits, _weight, _freeze, device, dtype)
 
     def forward(self, input: Rows) -> Tensor:
-        return F.embedding(
-            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq
-        )
+        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq)
 
     @classmethod
     def from_pretrained(
@@ -153,7 +158,7 @@ class EmbeddingBag(_Table):
             [6., 8.]])
     """
 
-    _shown = {
+    _shown: ClassVar[Mapping[str, Any]] = {
         "max_norm": None,
         "norm_type": 2.0,
         "scale_grad_by_freq": False,

@@ -69,7 +69,7 @@ class HookMethods:
     ) -> RemovableHandle:
         """Call `hook(module, args, output)` after every forward; what it returns takes the place of the output.
 
-        with_kwargs: call `hook(module, args, kwargs, output)`. always_call: also when forward raises, with None as output.
+        with_kwargs: call `hook(module, args, kwargs, output)`. always_call: also when forward raises, then with None.
 
         >>> layer, seen = nn.Identity(), []
         >>> handle = layer.register_forward_hook(lambda module, args, output: seen.append(output.item()))
@@ -80,11 +80,11 @@ class HookMethods:
         return add_hook(self._own_call_hooks().forward, (hook, with_kwargs, always_call), prepend)
 
     def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Call `hook(module, grad_output)` when the gradients of the module's results are known; it may return others."""
+        """Call `hook(module, grad_output)` when the gradients of the results are known; it may return others."""
         return add_hook(self._own_call_hooks().backward_pre, hook, prepend)
 
     def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Call `hook(module, grad_input, grad_output)` when the gradients of the module's positional arguments are known.
+        """Call `hook(module, grad_input, grad_output)` when the gradients of the positional arguments are known.
 
         A tuple that it returns takes the place of `grad_input`. Arguments without a gradient have None there.
 
@@ -149,7 +149,7 @@ def _after_error(module: Any, hook: Hook, with_kwargs: bool, args: tuple[Any, ..
         hook(*((module, args, kwargs, None) if with_kwargs else (module, args, None)))
     except Exception as error:
         warnings.warn(
-            f"a forward hook of {type(module).__name__} with always_call=True raised {error!r} after forward had raised",
+            f"a forward hook of {type(module).__name__} with always_call=True raised {error!r} after an error in forward",
             stacklevel=4,
         )
 
@@ -222,7 +222,7 @@ class _Watch:
         changed = changed if isinstance(changed, tuple) else (changed,)
         if len(changed) != len(shown):
             raise ShapeError(
-                f"{kind} of {type(self.module).__name__}: expected {len(shown)} gradients for {what}, got {len(changed)}"
+                f"{kind} of {type(self.module).__name__}: {what} has {len(shown)} gradients, {len(changed)} were returned"
             )
         return changed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from .._tensor import Tensor
 from ..errors import ShapeError
@@ -13,6 +13,15 @@ from ..types import count
 from .module import Module
 
 Sizes = int | Sequence[int]
+
+
+class Shown(Module):
+    """A layer whose repr shows the attributes named in `_shown`."""
+
+    _shown: ClassVar[tuple[str, ...]]
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={getattr(self, name)}" for name in self._shown)
 
 
 def per_dimension(layer: str, name: str, value: Sizes, n: int) -> tuple[int, ...]:

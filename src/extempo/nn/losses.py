@@ -25,6 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 Target = Tensor | float | Sequence[Any]
+Classes = Tensor | int | Sequence[Any]
 
 
 class _Loss(Module):
@@ -33,9 +34,7 @@ class _Loss(Module):
     _function: ClassVar[Callable[..., Tensor]]
     _options: ClassVar[tuple[str, ...]] = ("reduction",)
 
-    def __init__(
-        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
-    ) -> None:
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__()
         flags = size_average, reduce
         self.reduction = reduction if flags == (None, None) else reduction_of(type(self).__name__, reduction, *flags)
@@ -130,7 +129,7 @@ class HuberLoss(_OneInput):
         self.delta = delta
 
 
-class PoissonNLLLoss(_OneInput):
+class PoissonNLLLoss(_Loss):
     """-log of the Poisson probability of the target; the input is the rate or, with log_input, its logarithm.
 
     >>> nn.PoissonNLLLoss()(ex.tensor([0.0]), 2.0)
@@ -153,6 +152,9 @@ class PoissonNLLLoss(_OneInput):
         self.log_input = log_input
         self.full = full
         self.eps = eps
+
+    def forward(self, log_input: Tensor, target: Target) -> Tensor:
+        return self._loss(log_input, target)
 
 
 class GaussianNLLLoss(_Loss):
@@ -245,18 +247,7 @@ class SoftMarginLoss(_OneInput):
 # ---- classes
 
 
-class NLLLoss(_WeightedLoss):
-    """-input[target], where the input holds log-probabilities (batch, classes, ...) or (classes).
-
-    `weight` has one entry per class; targets equal to `ignore_index` do not count.
-
-    >>> nn.NLLLoss()(ex.tensor([-1.0, -3.0]), 1)
-    tensor(3.)
-    """
-
-    _function = staticmethod(F.nll_loss)
-    _options = ("weight", "ignore_index", "reduction")
-
+class _ClassLoss(_WeightedLoss):
     def __init__(
         self,
         weight: Tensor | None = None,
@@ -269,7 +260,20 @@ class NLLLoss(_WeightedLoss):
         self.ignore_index = ignore_index
 
 
-class CrossEntropyLoss(NLLLoss):
+class NLLLoss(_ClassLoss):
+    """-input[target], where the input holds log-probabilities (batch, classes, ...) or (classes).
+
+    `weight` has one entry per class; targets equal to `ignore_index` do not count.
+
+    >>> nn.NLLLoss()(ex.tensor([-1.0, -3.0]), 1)
+    tensor(3.)
+    """
+
+    _function = staticmethod(F.nll_loss)
+    _options = ("weight", "ignore_index", "reduction")
+
+
+class CrossEntropyLoss(_ClassLoss):
     """The cross entropy of scores (batch, classes, ...) or (classes) for class indices, or for class probabilities.
 
     >>> nn.CrossEntropyLoss()(ex.tensor([[0.0, 0.0], [1000.0, 0.0]]), [1, 0])
@@ -292,7 +296,7 @@ class CrossEntropyLoss(NLLLoss):
         self.label_smoothing = label_smoothing
 
 
-class LinearCrossEntropyLoss(_WeightedLoss):
+class LinearCrossEntropyLoss(_Loss):
     """CrossEntropyLoss of a Linear layer's scores; sizes in `out_features` come after the classes.
 
     >>> nn.LinearCrossEntropyLoss(4, 3)(ex.zeros(2, 4), ex.tensor([0, 2])).detach()
@@ -317,7 +321,8 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         label_smoothing: float = 0.0,
         options: Any = None,
     ) -> None:
-        super().__init__(weight, reduction=reduction)
+        super().__init__(reduction=reduction)
+        self.register_buffer("weight", weight)
         n_scores = num_classes
         for size in out_features:
             n_scores *= size
@@ -328,7 +333,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         self.label_smoothing = label_smoothing
         self.options = options
 
-    def forward(self, input: Tensor, target: Target) -> Tensor:
+    def forward(self, input: Tensor, target: Classes) -> Tensor:
         sizes = (self.num_classes, *self.out_features)
         bias = self.linear.bias
         options = {name: getattr(self, name) for name in self._options}
@@ -424,7 +429,116 @@ class CTCLoss(_Loss):
 # ---- pairs and triplets
 
 
-class _Margin:
-    """The signature of losses whose one number is a margin."""
+class _MarginLoss(_Loss):
+    _options = ("margin", "reduction")
 
-    _default_margin: ClassVar[float]
+    def __init__(
+        self,
+        margin: float = 0.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
+
+
+class HingeEmbeddingLoss(_MarginLoss, _OneInput):
+    """The distance `input` for target 1, what it lacks to margin for target -1.
+
+    >>> nn.HingeEmbeddingLoss()(ex.tensor([0.25, 0.25]), ex.tensor([1, -1]))
+    tensor(0.5000)
+    """
+
+    _function = staticmethod(F.hinge_embedding_loss)
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(margin, size_average, reduce, reduction)
+
+
+class CosineEmbeddingLoss(_MarginLoss, _TwoInputs):
+    """1 - cosine for target 1, what the cosine exceeds margin by for target -1.
+
+    >>> nn.CosineEmbeddingLoss()(ex.tensor([1.0, 0.0]), ex.tensor([3.0, 4.0]), 1)
+    tensor(0.4000)
+    """
+
+    _function = staticmethod(F.cosine_embedding_loss)
+
+
+class MarginRankingLoss(_MarginLoss, _TwoInputs):
+    """max(0, -target * (input1 - input2) + margin): target 1 wants input1 above input2, -1 below.
+
+    >>> nn.MarginRankingLoss(margin=0.5)(ex.tensor([1.0]), ex.tensor([2.0]), 1)
+    tensor(1.5000)
+    """
+
+    _function = staticmethod(F.margin_ranking_loss)
+
+
+class _TripletLoss(_Loss):
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        return self._loss(anchor, positive, negative)
+
+    def _check_margin(self, margin: float) -> float:
+        if margin <= 0:
+            raise ShapeError(f"{type(self).__name__}: margin must be positive, got {margin}")
+        return margin
+
+
+class TripletMarginLoss(_TripletLoss):
+    """What the distance to `negative` lacks to be `margin` larger than the distance to `positive`.
+
+    >>> nn.TripletMarginLoss()(ex.tensor([[0.0]]), ex.tensor([[3.0]]), ex.tensor([[2.0]]))
+    tensor(2.)
+    """
+
+    _function = staticmethod(F.triplet_margin_loss)
+    _options = ("margin", "p", "eps", "swap", "reduction")
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        p: float = 2.0,
+        eps: float = 1e-6,
+        swap: bool = False,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.margin = self._check_margin(margin)
+        self.p = p
+        self.eps = eps
+        self.swap = swap
+
+
+class TripletMarginWithDistanceLoss(_TripletLoss):
+    """TripletMarginLoss with a distance of one's own: a function or a module of two tensors.
+
+    >>> loss = nn.TripletMarginWithDistanceLoss(distance_function=lambda x, y: (x - y).abs().sum(-1))
+    >>> loss(ex.tensor([[0.0]]), ex.tensor([[3.0]]), ex.tensor([[2.0]]))
+    tensor(2.)
+    """
+
+    _function = staticmethod(F.triplet_margin_with_distance_loss)
+    _options = ("distance_function", "margin", "swap", "reduction")
+
+    def __init__(
+        self,
+        *,
+        distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+        margin: float = 1.0,
+        swap: bool = False,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction=reduction)
+        self.distance_function = PairwiseDistance() if distance_function is None else distance_function
+        self.margin = self._check_margin(margin)
+        self.swap = swap

@@ -43,6 +43,7 @@ class Module(HookMethods, StateMethods):
     """
 
     training: bool
+    _computes_tensor = False  # whether, among parametrizations, a call of it gives a tensor of the owner
 
     def __init__(self) -> None:
         self.__dict__.update(training=True, _non_persistent_buffers_set=set())
@@ -134,7 +135,11 @@ class Module(HookMethods, StateMethods):
                     self._check_kept(table, name, value)
                     entries[name] = value
                     return
-            object.__setattr__(self, name, value)
+            computed = self._parametrization(name)
+            if computed is None:
+                object.__setattr__(self, name, value)
+            else:
+                computed.right_inverse(value)
 
     def _move_to(self, table: str, name: str) -> None:
         """Make room for `name` in one table by taking it out of the others and of the plain attributes."""
@@ -171,14 +176,23 @@ class Module(HookMethods, StateMethods):
 
     def __getattr__(self, name: str) -> Any:
         # Reached only when the name is nowhere: registered names stand in __dict__.
+        computed = self._parametrization(name)
+        if computed is not None:
+            return computed()
         unready = "" if "_parameters" in self.__dict__ else "; was super().__init__() called?"
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{unready}", name=name, obj=self)
+
+    def _parametrization(self, name: str) -> Any:
+        """What computes the tensor of that name (`nn.utils.parametrize`), or None."""
+        held = self.__dict__.get("_modules", {}).get("parametrizations")
+        found = None if held is None else held._modules.get(name)
+        return found if found is not None and found._computes_tensor else None
 
     def __dir__(self) -> list[str]:
         return sorted(name for name in object.__dir__(self) if not name[:1].isdigit())
 
     def __getstate__(self) -> dict[str, Any]:
-        return without_mirrors(self.__dict__, iter(_TABLES))
+        return without_mirrors(self.__dict__, _TABLES)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -381,7 +395,7 @@ class Module(HookMethods, StateMethods):
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Convert floating parameters and buffers: `to(dtype)`, `to(device, dtype)`, `to(tensor)`, `to(memory_format=...)`.
+        """Convert floating parameters and buffers: `to(dtype)`, `to(device, dtype)`, `to(tensor)`, or `memory_format=`.
 
         >>> nn.Linear(2, 2).to(ex.float64).weight.dtype
         extempo.float64
@@ -480,5 +494,7 @@ def _read_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dtype | Non
     given = named["tensor"].dtype if named.get("tensor") is not None else named.get("dtype")
     wanted = None if given is None else as_dtype(given)
     if wanted is not None and not wanted.is_floating_point:
-        raise DtypeError(f"to: a module's parameters are floating, so they cannot become {wanted}; use module.type(...)")
+        raise DtypeError(
+            f"to: a module's parameters are floating, so they cannot become {wanted}; use module.type(...)"
+        )
     return wanted, named.get("memory_format")

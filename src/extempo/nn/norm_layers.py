@@ -32,9 +32,7 @@ class _Scaled(Module):
     weight: Parameter | None
     bias: Parameter | None
 
-    def _make_scale(
-        self, shape: int | tuple[int, ...], weight: bool, bias: bool, device: Any, dtype: Any
-    ) -> None:
+    def _make_scale(self, shape: int | tuple[int, ...], weight: bool, bias: bool, device: Any, dtype: Any) -> None:
         for name, wanted in (("weight", weight), ("bias", bias)):
             made = Parameter(ops.empty(shape, device=device, dtype=dtype)) if wanted else None
             self.register_parameter(name, made)
@@ -151,7 +149,7 @@ class _BatchNorm(_NormBase):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Each channel with zero mean and unit variance over the batch: (batch, num_features) or (batch, num_features, length).
+    """Each channel with zero mean and unit variance over (batch, num_features) or (batch, num_features, length).
 
     In training the running statistics move by `momentum` towards those of the batch (momentum None: their plain mean so
     far); after `eval()` they are what is normalised with.
@@ -342,11 +340,11 @@ class RMSNorm(_LastDims):
             with no_grad():
                 self.weight.fill_(1.0)
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         try:
-            return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+            return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
         except ShapeError as error:
-            raise self._misfit(error, input) from None
+            raise self._misfit(error, x) from None
 
 
 class GroupNorm(_Scaled):
@@ -369,7 +367,9 @@ class GroupNorm(_Scaled):
     ) -> None:
         super().__init__()
         if num_groups < 1 or num_channels % num_groups:
-            raise ShapeError(f"GroupNorm: num_channels={num_channels} do not fall into num_groups={num_groups} equal groups")
+            raise ShapeError(
+                f"GroupNorm: num_channels={num_channels} do not fall into num_groups={num_groups} equal groups"
+            )
         self.num_groups = num_groups
         self.num_channels = num_channels
         self.eps = eps

@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 from .._tensor import Tensor
 from ..errors import ShapeError
 from . import functional as F
-from .layer_support import Sizes, per_dimension
-from .module import Module
+from .layer_support import Shown, Sizes, per_dimension
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
@@ -22,18 +21,14 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Pool(Module):
-    """Calls the function of its dimension with the attributes named in `_options`, and shows those of `_shown`."""
+class _Pool(Shown):
+    """Calls the function of its dimension with the attributes named in `_options`."""
 
     _function: ClassVar[Callable[..., Any]]
     _options: ClassVar[tuple[str, ...]]
-    _shown: ClassVar[tuple[str, ...]]
 
     def forward(self, input: Tensor) -> Any:
         return self._function(input, **{name: getattr(self, name) for name in self._options})
-
-    def extra_repr(self) -> str:
-        return ", ".join(f"{name}={getattr(self, name)}" for name in self._shown)
 
 
 # ---- the largest of each window
@@ -91,7 +86,8 @@ class MaxPool3d(_MaxPoolNd):
     _function = staticmethod(F.max_pool3d)
 
 
-class _MaxUnpoolNd(_Pool):
+class _MaxUnpoolNd(Shown):
+    _function: ClassVar[Callable[..., Tensor]]
     _n: ClassVar[int]
     _shown = ("kernel_size", "stride", "padding")
 
@@ -188,8 +184,10 @@ class AvgPool1d(_AvgPoolNd):
         ceil_mode: bool = False,
         count_include_pad: bool = True,
     ) -> None:
-        sizes = [None if s is None else per_dimension("AvgPool1d", "sizes", s, 1) for s in (kernel_size, stride, padding)]
-        super().__init__(*sizes, ceil_mode, count_include_pad)  # type: ignore[arg-type]  # only stride may be None
+        kernel = per_dimension("AvgPool1d", "kernel_size", kernel_size, 1)
+        steps = kernel if stride is None else per_dimension("AvgPool1d", "stride", stride, 1)
+        border = per_dimension("AvgPool1d", "padding", padding, 1)
+        super().__init__(kernel, steps, border, ceil_mode, count_include_pad)
 
 
 class AvgPool2d(_AvgPoolNd):

@@ -30,9 +30,6 @@ __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
 
 N_GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "GRU": 3, "LSTM": 4}
 
-# Backward writes the gradient of each part of a split into zeros as large as the whole, so parts are cut from parts.
-_PARTS_AT_ONCE = 8
-
 State = tuple[Tensor, ...]  # (h,) or, for an LSTM, (h, c)
 Step = Callable[[Tensor, State], State]
 
@@ -86,7 +83,8 @@ class RNNBase(Module):
         for layer in range(num_layers):
             n_inputs = self.input_size if layer == 0 else self._output_size * self._n_directions
             for direction in range(self._n_directions):
-                sizes = [(n_rows, n_inputs), (n_rows, self._output_size), (n_rows,), (n_rows,), (proj_size, hidden_size)]
+                weights = (n_rows, n_inputs), (n_rows, self._output_size)
+                sizes = *weights, (n_rows,), (n_rows,), (proj_size, hidden_size)
                 for name, shape in zip(self._names(layer, direction), sizes, strict=True):
                     if name is not None:
                         self.register_parameter(name, Parameter(ops.empty(shape, device=device, dtype=dtype)))
@@ -106,7 +104,7 @@ class RNNBase(Module):
             raise ShapeError(f"{name}: dropout is a probability between 0 and 1, got {p!r}")
         if p and self.num_layers == 1:
             warnings.warn(
-                f"{name}: dropout={p} has no effect with one layer, it stands between layers; set num_layers or drop it",
+                f"{name}: dropout={p} has no effect with one layer, it stands between layers; set num_layers too",
                 stacklevel=4,
             )
         if self.proj_size and (self.mode != "LSTM" or not 0 < self.proj_size < self.hidden_size):
@@ -159,10 +157,9 @@ class RNNBase(Module):
             return self._forward_packed(input, hx)
         self._check_input(input, (2, 3), "(time, input_size), or the same with a batch dimension")
         batched = input.ndim == 3
-        if not batched:
-            x = input.unsqueeze(1)
-        else:
-            x = input.transpose(0, 1) if self.batch_first else input
+        x = input if batched else input.unsqueeze(1)
+        if batched and self.batch_first:
+            x = x.transpose(0, 1)
         n_steps, n_samples = x.shape[:2]
         initial = self._initial(hx, n_samples, x, batched)
         rows = x.reshape(n_steps * n_samples, self.input_size)
@@ -190,9 +187,7 @@ class RNNBase(Module):
                 f"got shape {tuple(x.shape)}"
             )
 
-    def _initial(
-        self, hx: Any, n_samples: int, x: Tensor, batched: bool, order: Tensor | None = None
-    ) -> list[State]:
+    def _initial(self, hx: Any, n_samples: int, x: Tensor, batched: bool, order: Tensor | None = None) -> list[State]:
         """The state that each layer and direction starts from, one after another."""
         n_runs = self.num_layers * self._n_directions
         sizes = {"h": self._output_size, "c": self.hidden_size} if self.mode == "LSTM" else {"hx": self.hidden_size}
@@ -239,7 +234,7 @@ class RNNBase(Module):
         bias = weights.bias_ih
         if bias is not None and weights.bias_hh is not None and self.mode != "GRU":
             bias = bias + weights.bias_hh  # a GRU's reset gate stands between the two
-        parts = _split(F.linear(rows, weights.ih, bias), sizes)
+        parts = F.linear(rows, weights.ih, bias).split(sizes) if sizes else ()
         walk = _backwards if backwards else _forwards
         outputs, final = walk(parts, state, self._step(weights))
         return ops.cat(outputs) if outputs else rows.new_zeros(0, self._output_size), final
@@ -262,23 +257,11 @@ class RNNBase(Module):
         return {"LSTM": lstm, "GRU": gru}.get(self.mode, plain)
 
 
-def _split(rows: Tensor, sizes: Sequence[int]) -> list[Tensor]:
-    """Consecutive rows, that many for each step."""
-    if len(sizes) <= _PARTS_AT_ONCE:
-        return list(rows.split(sizes)) if sizes else []
-    width = _PARTS_AT_ONCE
-    while width * _PARTS_AT_ONCE < len(sizes):
-        width *= _PARTS_AT_ONCE
-    groups = [sizes[i : i + width] for i in range(0, len(sizes), width)]
-    blocks = rows.split([sum(group) for group in groups])
-    return [part for block, group in zip(blocks, groups, strict=True) for part in _split(block, group)]
-
-
 def _rows_of(states: Iterable[Tensor], start: int, stop: int | None) -> State:
     return tuple(state[start:stop] for state in states)
 
 
-def _forwards(parts: list[Tensor], state: State, step: Step) -> tuple[list[Tensor], State]:
+def _forwards(parts: Sequence[Tensor], state: State, step: Step) -> tuple[list[Tensor], State]:
     """From the first step to the last. Sequences that have ended are the last rows: their state is put aside."""
     outputs = []
     ended: list[State] = []
@@ -296,7 +279,7 @@ def _forwards(parts: list[Tensor], state: State, step: Step) -> tuple[list[Tenso
     return outputs, state
 
 
-def _backwards(parts: list[Tensor], initial: State, step: Step) -> tuple[list[Tensor], State]:
+def _backwards(parts: Sequence[Tensor], initial: State, step: Step) -> tuple[list[Tensor], State]:
     """From the last step to the first. Each sequence joins, with its initial state, at its own last step."""
     outputs = []
     state = initial
@@ -319,8 +302,8 @@ def _backwards(parts: list[Tensor], initial: State, step: Step) -> tuple[list[Te
 class RNN(RNNBase):
     """h[t] = tanh(W_ih x[t] + b_ih + W_hh h[t-1] + b_hh) over a sequence, in `num_layers` layers; or relu.
 
-    Input: (time, batch, input_size), (batch, time, input_size) with `batch_first`, (time, input_size) of one sample, or a
-    `PackedSequence`. Returns the outputs of the last layer in the same form and the final states
+    Input: (time, batch, input_size), (batch, time, input_size) with `batch_first`, (time, input_size) of one sample, or
+    a `PackedSequence`. Returns the outputs of the last layer in the same form and the final states
     (layers * directions, batch, hidden_size). `dropout` stands between layers. Parameters: weight_ih_l0, weight_hh_l0,
     bias_ih_l0, bias_hh_l0, the same with _reverse, then _l1.
 
@@ -343,10 +326,8 @@ class RNN(RNNBase):
         dtype: Any = None,
     ) -> None:
         check_nonlinearity("RNN", nonlinearity)
-        mode = f"RNN_{nonlinearity.upper()}"
-        super().__init__(
-            mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype
-        )
+        options = (num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype)
+        super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, *options)
         self.nonlinearity = nonlinearity
 
 
@@ -373,9 +354,8 @@ class LSTM(RNNBase):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__(
-            "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype
-        )
+        options = (num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype)
+        super().__init__("LSTM", input_size, hidden_size, *options)
 
 
 class GRU(RNNBase):
@@ -399,6 +379,5 @@ class GRU(RNNBase):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__(
-            "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype
-        )
+        options = (num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype)
+        super().__init__("GRU", input_size, hidden_size, *options)

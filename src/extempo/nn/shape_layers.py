@@ -8,7 +8,7 @@ from typing import ClassVar
 from .._tensor import Tensor
 from ..errors import ShapeError
 from . import functional as F
-from .layer_support import Sizes, per_dimension
+from .layer_support import Shown, Sizes, per_dimension
 from .module import Module
 
 __all__ = [
@@ -19,16 +19,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Shown(Module):
-    """Shows the attributes named in `_shown`."""
-
-    _shown: ClassVar[tuple[str, ...]]
-
-    def extra_repr(self) -> str:
-        return ", ".join(f"{name}={getattr(self, name)}" for name in self._shown)
-
-
-class Flatten(_Shown):
+class Flatten(Shown):
     """The dimensions from start_dim to end_dim as one; the first, the batch, is left as it is.
 
     >>> nn.Flatten()(ex.zeros(2, 3, 4)).shape
@@ -46,7 +37,7 @@ class Flatten(_Shown):
         return input.flatten(self.start_dim, self.end_dim)
 
 
-class Unflatten(_Shown):
+class Unflatten(Shown):
     """The dimension `dim` as several, of the sizes `unflattened_size`; one of them may be -1.
 
     >>> nn.Unflatten(1, (3, -1))(ex.zeros(2, 12)).shape
@@ -71,14 +62,14 @@ class Unflatten(_Shown):
 # ---- patches and pixels
 
 
-class Unfold(_Shown):
+class Unfold(Shown):
     """Every window of an image as a column: (batch, channel, height, width) -> (batch, channel * places, windows).
 
     >>> nn.Unfold(2)(ex.zeros(1, 3, 4, 5)).shape
     extempo.Size([1, 12, 12])
     """
 
-    _shown = ("kernel_size", "dilation", "padding", "stride")
+    _shown: ClassVar[tuple[str, ...]] = ("kernel_size", "dilation", "padding", "stride")
 
     def __init__(self, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> None:
         super().__init__()
@@ -92,7 +83,7 @@ class Unfold(_Shown):
 
 
 class Fold(Unfold):
-    """The columns of Unfold added up at their places: (batch, channel * places, windows) -> (batch, channel, *output_size).
+    """The columns of Unfold, (batch, channel * places, windows), added up at their places in images of `output_size`.
 
     >>> nn.Fold(output_size=(4, 5), kernel_size=2)(ex.zeros(1, 12, 12)).shape
     extempo.Size([1, 3, 4, 5])
@@ -110,7 +101,7 @@ class Fold(Unfold):
         return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
 
 
-class PixelShuffle(_Shown):
+class PixelShuffle(Shown):
     """(..., channels * r * r, height, width) -> (..., channels, height * r, width * r).
 
     >>> nn.PixelShuffle(2)(ex.zeros(1, 8, 3, 3)).shape
@@ -127,7 +118,7 @@ class PixelShuffle(_Shown):
         return F.pixel_shuffle(input, self.upscale_factor)
 
 
-class PixelUnshuffle(_Shown):
+class PixelUnshuffle(Shown):
     """(..., channels, height * r, width * r) -> (..., channels * r * r, height, width).
 
     >>> nn.PixelUnshuffle(2)(ex.zeros(1, 2, 6, 6)).shape
@@ -144,7 +135,7 @@ class PixelUnshuffle(_Shown):
         return F.pixel_unshuffle(input, self.downscale_factor)
 
 
-class ChannelShuffle(_Shown):
+class ChannelShuffle(Shown):
     """The channels of (batch, channel, ...) dealt out over `groups`.
 
     >>> nn.ChannelShuffle(2)(ex.arange(4.0).reshape(1, 4, 1, 1)).flatten()

@@ -35,7 +35,8 @@ class IncompatibleKeys(NamedTuple):
             return "<All keys matched successfully>"
         return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
-    __str__ = __repr__
+    def __str__(self) -> str:
+        return repr(self)
 
 
 class FitReport(NamedTuple):
@@ -301,7 +302,9 @@ class StateMethods:
             missing_keys.append(extra_key)
         known = {*own, EXTRA_STATE} if has_extra else own.keys()
         if strict:
-            unexpected_keys += [key for key in state_dict if key.startswith(prefix) and not self._knows(key, prefix, known)]
+            unexpected_keys += [
+                key for key in state_dict if key.startswith(prefix) and not self._knows(key, prefix, known)
+            ]
         if alone:
             load.carry_out()
 
@@ -317,7 +320,7 @@ class StateMethods:
         return add_hook(self._own_state_hooks().save_pre, hook)
 
     def register_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, local_metadata)` when `state_dict` has collected this module's state."""
+        """Call `hook(module, state_dict, prefix, local_metadata)` when this module's state is collected."""
         return add_hook(self._own_state_hooks().save_post, hook)
 
     _register_state_dict_hook = register_state_dict_post_hook

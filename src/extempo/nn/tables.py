@@ -7,8 +7,10 @@ in the module's `__dict__`, and whoever changes the table (`functional_call` swa
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
+
+from .._tensor import Tensor
 
 _MISSING = object()
 
@@ -70,12 +72,18 @@ class Table(dict[str, Any]):
         return dict, (dict(self),)
 
 
-def without_mirrors(attributes: dict[str, Any], tables: Iterator[str]) -> dict[str, Any]:
-    """A module's attributes with plain dicts for its tables, and without what stands in those."""
-    state = dict(attributes)
+def without_mirrors(attributes: dict[str, Any], tables: Iterable[str]) -> dict[str, Any]:
+    """What to copy or pickle of a module's attributes: plain dicts for its tables, and without what stands in those.
+
+    A tensor that was computed and kept as a plain attribute goes without its history, which a copy cannot have.
+    """
+    state = {
+        name: value.detach() if isinstance(value, Tensor) and not value.is_leaf else value
+        for name, value in attributes.items()
+    }
     for table in tables:
         plain = state[table] = dict(attributes[table])
         for name, value in plain.items():
-            if state.get(name, _MISSING) is value:
+            if attributes.get(name, _MISSING) is value:
                 del state[name]
     return state

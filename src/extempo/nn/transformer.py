@@ -1,8 +1,8 @@
 """Transformers (Vaswani et al. 2017): encoder and decoder layers, stacks of them, and the whole model.
 
 Sequences are (length, batch, features), (batch, length, features) with `batch_first`, or (length, features) of one
-sample. Masks are those of MultiheadAttention: bool ones are True where attention is NOT allowed, floating ones are added;
-an `is_causal` argument only says that the mask given is the causal one, so it needs the mask beside it.
+sample. Masks are those of MultiheadAttention: bool ones are True where attention is NOT allowed, floating ones are
+added; an `is_causal` argument only says that the mask given is the causal one, so it needs the mask beside it.
 
 Rows of padding are computed like all others. (PyTorch, in evaluation without gradients, has a path that returns zeros
 there; nothing should read them.)
@@ -90,10 +90,7 @@ class _Layer(Module):
         self.activation = _activation(activation)
 
     def _add(self, x: Tensor, norm: Module, block: Callable[[Tensor], Tensor]) -> Tensor:
-        if self.norm_first:
-            return x + block(norm(x))
-        result: Tensor = norm(x + block(x))
-        return result
+        return x + block(norm(x)) if self.norm_first else norm(x + block(x))
 
     def _sa_block(
         self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
@@ -120,14 +117,12 @@ class _Layer(Module):
             need_weights=False,
             is_causal=is_causal,
         )
-        dropped: Tensor = dropout(result)
-        return dropped
+        return dropout(result)
 
     def _ff_block(self, x: Tensor) -> Tensor:
         """The two linear maps."""
         last = self.dropout3 if self.attends_memory else self.dropout2
-        result: Tensor = last(self.linear2(self.dropout(self.activation(self.linear1(x)))))
-        return result
+        return last(self.linear2(self.dropout(self.activation(self.linear1(x)))))
 
 
 class TransformerEncoderLayer(_Layer):
@@ -204,8 +199,8 @@ def _copies(layer: Module, n: int) -> ModuleList:
 class TransformerEncoder(Module):
     """`num_layers` copies of an encoder layer, one after another, then `norm` if there is one.
 
-    All copies start with the same values: draw them anew where that matters. `enable_nested_tensor` and `mask_check` are
-    accepted and have no effect.
+    All copies start with the same values: draw them anew where that matters. `enable_nested_tensor` and `mask_check`
+    are accepted and have no effect.
 
     >>> layer = nn.TransformerEncoderLayer(8, nhead=2, dim_feedforward=16)
     >>> nn.TransformerEncoder(layer, num_layers=2)(ex.zeros(5, 3, 8)).shape
@@ -355,7 +350,7 @@ class Transformer(Module):
     ) -> Tensor:
         self._check_sequences(src, tgt)
         memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
-        result: Tensor = self.decoder(
+        return self.decoder(
             tgt,
             memory,
             tgt_mask=tgt_mask,
@@ -365,7 +360,6 @@ class Transformer(Module):
             tgt_is_causal=tgt_is_causal,
             memory_is_causal=memory_is_causal,
         )
-        return result
 
     def _check_sequences(self, src: Tensor, tgt: Tensor) -> None:
         batch_dim = 0 if self.batch_first else 1

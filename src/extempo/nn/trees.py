@@ -72,8 +72,7 @@ class _TreeLSTMCell(Module):
 
     def leaf(self, x: Tensor) -> TreeState:
         """The state of a leaf: an input and no children; the same as `cell(x=x)`."""
-        result: TreeState = self(x=x)
-        return result
+        return self(x=x)
 
     def forward(self, *children: Any, x: Tensor | None = None) -> TreeState:
         states = [self._checked_child(number, child) for number, child in enumerate(children)]

@@ -19,7 +19,7 @@ import numpy as np
 from .._tensor import Tensor, user_line, wrap
 from ..errors import ShapeError
 from ..storage import ALIGNMENT, Array, PooledStorage, Storage
-from ..types import TensorType, count, dtype, get_default_dtype
+from ..types import TensorType, count, dtype, from_numpy_dtype, get_default_dtype
 
 # Elements handled at a time: the values, gradient, two moments and scratch of one stretch stay in the second-level cache.
 STRETCH = 1 << 14
@@ -32,7 +32,8 @@ Kernel = Callable[..., None]
 Rule = Callable[[bool, tuple[float, ...]], tuple[tuple[float, ...], Kernel]]
 States = Mapping[Tensor, dict[str, Any]]
 
-_BUFFERS: weakref.WeakValueDictionary[int, Array] = weakref.WeakValueDictionary()  # the flat arrays made here, by id
+# The memory that parameters were moved to, by id: there, neighbours on the same base do not overlap.
+_BUFFERS: weakref.WeakValueDictionary[int, Array] = weakref.WeakValueDictionary()
 
 
 class Names(NamedTuple):
@@ -40,6 +41,10 @@ class Names(NamedTuple):
 
     scalars: dict[str, float]
     moments: dict[str, float]
+
+    @property
+    def initial(self) -> dict[str, float]:
+        return self.scalars | self.moments
 
 
 def _references(held: list[Any], position: int) -> int:
@@ -89,13 +94,12 @@ def _unseen(parameters: list[Tensor]) -> list[Tensor]:
     return unseen
 
 
-def _buffer(n_elements: int, d: np.dtype[Any], fill: float = 0.0) -> Array:
-    """A flat array whose first element is aligned like every storage."""
+def _buffer(n_elements: int, d: np.dtype[Any]) -> Array:
+    """A flat array of zeros whose first element is aligned like every storage."""
     raw = np.empty(n_elements * d.itemsize + ALIGNMENT, np.uint8)
     offset = -raw.ctypes.data % ALIGNMENT
     flat: Array = raw[offset : offset + n_elements * d.itemsize].view(d)
-    flat.fill(fill)
-    _BUFFERS[id(raw)] = raw
+    flat.fill(0)
     return flat
 
 
@@ -150,21 +154,22 @@ class Block:
         self.copied = not move and not members[0]._values().flags.c_contiguous
         self.values = self._moved_values(d) if move else np.ascontiguousarray(members[0]._values()).reshape(-1)
         self.arrays = [p._array for p in members]
-        self.moments = [_buffer(self.starts[-1], d, fill) for fill in names.moments.values()]
+        self.moments = [_buffer(self.starts[-1], d) for _ in names.moments]
         scalar = np.float64 if get_default_dtype().itemsize == 8 else np.float32
-        self.scalars: list[Array] = [np.full(len(members), fill, scalar) for fill in names.scalars.values()]
+        self.scalars: list[Array] = [np.zeros(len(members), scalar) for _ in names.scalars]
         self.storages = [Storage(flat) for flat in (*self.scalars, *self.moments)]
         self.entries: list[dict[str, Any] | None] = [None] * len(members)
         self.tensors: list[tuple[Tensor, ...]] = [()] * len(members)
         self.started = [False] * len(members)
         for i, p in enumerate(members):
-            if names != ({}, {}) and states.get(p):
+            if self.storages and states.get(p):
                 self._take_over(i, states[p])
         self._stretches: dict[tuple[int, int], list[Stretch]] = {}
 
     def _moved_values(self, d: np.dtype[Any]) -> Array:
         """One array with all values in it; the members' memory is there from now on."""
         values = _buffer(self.starts[-1], d)
+        _BUFFERS[id(values.base)] = values.base  # type: ignore[assignment] # an array, by construction
         for p, view in self._views(values):
             np.copyto(view, p._array)
             p._array = p._storage.array = view
@@ -183,8 +188,7 @@ class Block:
         p = self.members[i]
         if k < len(self.scalars):
             flat = self.scalars[k]
-            d = TensorType((), _scalar_dtype(flat))
-            return flat[i : i + 1].reshape(()), d
+            return flat[i : i + 1].reshape(()), TensorType((), from_numpy_dtype(flat.dtype))
         flat = self.moments[k - len(self.scalars)]
         start = self.starts[i]
         return flat[start : start + self.sizes[i]].reshape(p._type.shape), p._type
@@ -192,7 +196,7 @@ class Block:
     def _take_over(self, i: int, entry: dict[str, Any]) -> None:
         """Move the state that a parameter brings along to its place; what is missing gets its initial value."""
         tensors = []
-        for k, name in enumerate((*self.names.scalars, *self.names.moments)):
+        for k, (name, initial) in enumerate(self.names.initial.items()):
             found = entry.get(name)
             place, type_ = self._place(i, k)
             self.started[i] |= found is not None and name in self.names.moments
@@ -203,8 +207,8 @@ class Block:
                         "after changing the parameter's shape tell the optimizer: optimizer.remap({old: (new, index)})"
                     )
                 np.copyto(place, found._values().reshape(type_.shape), casting="unsafe")
-            elif found is not None:
-                np.copyto(place, np.asarray(found, place.dtype).reshape(type_.shape))
+            else:
+                place.fill(initial if found is None else found)
             if isinstance(found, Tensor) and found._type == type_:
                 found._array, found._storage, found._alias = place, self.storages[k], None
             else:
@@ -229,7 +233,7 @@ class Block:
             if (entry or None) is not self.entries[i]:
                 return False
             if entry:
-                for name, tensor in zip((*self.names.scalars, *self.names.moments), self.tensors[i], strict=True):
+                for name, tensor in zip(self.names.initial, self.tensors[i], strict=True):
                     if entry.get(name) is not tensor:
                         return False
         return True
@@ -312,12 +316,6 @@ class Block:
         return Stretch(self.values[start:stop], [m[start:stop] for m in self.moments], workspace, places)
 
 
-def _scalar_dtype(flat: Array) -> dtype:
-    from ..types import from_numpy_dtype
-
-    return from_numpy_dtype(flat.dtype)
-
-
 class Workspaces:
     """The memory that gradients are gathered in and that kernels scribble on, one for each dtype."""
 
@@ -344,7 +342,7 @@ class Layout:
 
     def __init__(self) -> None:
         self.blocks: list[Block] = []
-        self._names: Names | None = None
+        self._names: list[str] | None = None
         self._until_attempt = 0
         self._patience = 1
 
@@ -381,7 +379,10 @@ class Layout:
             if gradients[id(p)] is not None or states.get(p):
                 wanted[id(p)] = p
         here = {id(p) for block in self.blocks for p in block.members}
-        if self._names == names and here <= wanted.keys() and all(b.is_current(states) for b in self.blocks):
+        same_names = self._names == list(names.initial)
+        if same_names and here <= wanted.keys() and all(b.is_current(states) for b in self.blocks):
+            for block in self.blocks:
+                block.names = names  # initial values follow the learning rate
             late = [p for key, p in wanted.items() if key not in here]
             scattered = late or sum(not b.moved for b in self.blocks) > 1
             if not scattered:
@@ -390,7 +391,7 @@ class Layout:
                 self._until_attempt -= 1
                 self.blocks += [Block([p], names, states, move=False) for p in late]
                 return
-        self._names = names
+        self._names = list(names.initial)
         self._rebuild(list(wanted.values()), names, states)
 
     def _rebuild(self, parameters: list[Tensor], names: Names, states: States) -> None:

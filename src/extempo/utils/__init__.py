@@ -1,7 +1,7 @@
-"""Tools around models: checkpoints and hook handles."""
+"""Tools around models: checkpoints, data and hook handles."""
 
 from __future__ import annotations
 
-from . import checkpoint, hooks
+from . import checkpoint, data, hooks
 
-__all__ = ["checkpoint", "hooks"]
+__all__ = ["checkpoint", "data", "hooks"]

@@ -1,0 +1,34 @@
+"""`ex.optim`: optimizers and learning-rate schedules, with PyTorch's names, options, state and numbers.
+
+The update of a group is one pass over flat memory, whatever `foreach=` and `fused=` say; `capturable=` is accepted and
+has no meaning on a CPU, `differentiable=True` is refused.
+"""
+
+from __future__ import annotations
+
+from . import lr_scheduler as lr_scheduler
+from . import optimizer as optimizer
+from . import swa_utils as swa_utils
+from .adam import Adam, Adamax, AdamW, NAdam, RAdam
+from .adaptive import Adadelta, Adagrad, RMSprop, Rprop
+from .lbfgs import LBFGS
+from .optimizer import Optimizer
+from .sgd import ASGD, SGD
+
+__all__ = [
+    "ASGD",
+    "LBFGS",
+    "SGD",
+    "Adadelta",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "NAdam",
+    "Optimizer",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+    "lr_scheduler",
+    "swa_utils",
+]

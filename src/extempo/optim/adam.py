@@ -1,0 +1,354 @@
+"""The Adam family: a running mean of gradients, divided by a running size of them.
+
+Adam, AdamW, Adamax, NAdam, RAdam. Each follows PyTorch's formula; factors that are equal for all elements are multiplied
+beforehand, which saves passes and changes results by rounding only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._tensor import Tensor
+from ..errors import DtypeError
+from ..storage import Array
+from .elementwise import ElementwiseOptimizer, average_square, lerp, prepared
+from .flat import Kernel, Names, Rule
+from .optimizer import ParamsT, number
+
+__all__ = ["Adam", "AdamW", "Adamax", "NAdam", "RAdam"]
+
+Betas = tuple[float | Tensor, float | Tensor]
+
+
+class Adam(ElementwiseOptimizer):
+    """Adam (Kingma and Ba, 2015), with `amsgrad` (Reddi et al., 2018) and decoupled or plain weight decay.
+
+    >>> w = ex.tensor([1.0, -1.0], requires_grad=True)
+    >>> optimizer = ex.optim.Adam([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([ 0.9000, -0.9000], requires_grad=True)
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: Betas = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
+    ) -> None:
+        if isinstance(betas[0], Tensor) != isinstance(betas[1], Tensor):
+            raise DtypeError(f"{type(self).__name__}: betas must be two numbers or two tensors, got one of each")
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+            "fused": fused,
+            "decoupled_weight_decay": decoupled_weight_decay,
+        }
+        super().__init__(params, defaults)
+
+    def _names(self, group: dict[str, Any]) -> Names:
+        moments = {"exp_avg": 0.0, "exp_avg_sq": 0.0}
+        if group["amsgrad"]:
+            moments["max_exp_avg_sq"] = 0.0
+        return Names({"step": 0.0}, moments)
+
+    def _rule(self, group: dict[str, Any]) -> Rule:
+        lr, eps = number(group["lr"]), group["eps"]
+        beta1, beta2 = map(number, group["betas"])
+
+        def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Kernel]:
+            step = scalars[0] + 1.0
+            correction = (1.0 - beta2**step) ** 0.5
+            # lr * m / (sqrt(v) / correction + eps), with the correction taken out of the elementwise part.
+            size, offset = lr / (1.0 - beta1**step) * correction, eps * correction
+
+            def kernel(values: Array, g: Array, scratch: Array, _: Array, mean: Array, square: Array, *most: Array) -> None:
+                lerp(mean, g, 1.0 - beta1, scratch)
+                average_square(square, g, beta2, scratch)
+                if most:
+                    np.maximum(most[0], square, out=most[0])
+                    square = most[0]
+                np.sqrt(square, out=scratch)
+                scratch += offset
+                np.divide(mean, scratch, out=scratch)
+                scratch *= size
+                values -= scratch
+
+            return (step,), prepared(kernel, group, lr)
+
+        return rule
+
+
+class AdamW(Adam):
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019): `w -= lr * weight_decay * w` before the update.
+
+    >>> w = ex.tensor([1.0], requires_grad=True)
+    >>> optimizer = ex.optim.AdamW([w], lr=0.1, weight_decay=0.5)
+    >>> w.sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.8500], requires_grad=True)
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: Betas = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        super().__init__(
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            foreach=foreach,
+            maximize=maximize,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
+            decoupled_weight_decay=True,
+        )
+
+    def _restore(self, fields: dict[str, Any]) -> None:
+        super()._restore(fields)
+        for group in self.param_groups:
+            group["decoupled_weight_decay"] = True  # whatever the checkpoint of an Adam says
+
+
+class Adamax(ElementwiseOptimizer):
+    """Adam with the largest gradient in place of their mean square (Kingma and Ba, 2015).
+
+    >>> w = ex.tensor([1.0], requires_grad=True)
+    >>> optimizer = ex.optim.Adamax([w], lr=0.1)
+    >>> w.sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.9000], requires_grad=True)
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        super().__init__(params, defaults)
+
+    def _names(self, group: dict[str, Any]) -> Names:
+        return Names({"step": 0.0}, {"exp_avg": 0.0, "exp_inf": 0.0})
+
+    def _rule(self, group: dict[str, Any]) -> Rule:
+        lr, eps = number(group["lr"]), group["eps"]
+        beta1, beta2 = group["betas"]
+
+        def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Kernel]:
+            step = scalars[0] + 1.0
+            size = lr / (1.0 - beta1**step)
+
+            def kernel(values: Array, g: Array, scratch: Array, _: Array, mean: Array, largest: Array) -> None:
+                lerp(mean, g, 1.0 - beta1, scratch)
+                largest *= beta2
+                np.abs(g, out=g)
+                g += eps
+                np.maximum(largest, g, out=largest)
+                np.divide(mean, largest, out=scratch)
+                scratch *= size
+                values -= scratch
+
+            return (step,), prepared(kernel, group, lr)
+
+        return rule
+
+
+class NAdam(ElementwiseOptimizer):
+    """Adam with Nesterov momentum (Dozat, 2016).
+
+    >>> w = ex.tensor([1.0], requires_grad=True)
+    >>> optimizer = ex.optim.NAdam([w], lr=0.1)
+    >>> w.sum().backward()
+    >>> optimizer.step()
+    >>> w.item() < 1.0
+    True
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def _names(self, group: dict[str, Any]) -> Names:
+        return Names({"step": 0.0, "mu_product": 1.0}, {"exp_avg": 0.0, "exp_avg_sq": 0.0})
+
+    def _rule(self, group: dict[str, Any]) -> Rule:
+        lr, eps, momentum_decay = number(group["lr"]), group["eps"], group["momentum_decay"]
+        beta1, beta2 = group["betas"]
+
+        def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Kernel]:
+            step = scalars[0] + 1.0
+            momentum = beta1 * (1.0 - 0.5 * 0.96 ** (step * momentum_decay))
+            next_momentum = beta1 * (1.0 - 0.5 * 0.96 ** ((step + 1.0) * momentum_decay))
+            product = scalars[1] * momentum
+            of_gradient = lr * (1.0 - momentum) / (1.0 - product)
+            of_mean = lr * next_momentum / (1.0 - product * next_momentum)
+            correction = 1.0 - beta2**step
+
+            def kernel(values: Array, g: Array, scratch: Array, more: Array, mean: Array, square: Array) -> None:
+                lerp(mean, g, 1.0 - beta1, scratch)
+                average_square(square, g, beta2, scratch)
+                np.divide(square, correction, out=scratch)
+                np.sqrt(scratch, out=scratch)
+                scratch += eps
+                g *= of_gradient
+                np.multiply(mean, of_mean, out=more)
+                g += more
+                g /= scratch
+                values -= g
+
+            return (step, product), prepared(kernel, group, lr)
+
+        return rule
+
+
+class RAdam(ElementwiseOptimizer):
+    """Adam whose step size is rectified while the mean square is still uncertain (Liu et al., 2020).
+
+    >>> w = ex.tensor([1.0], requires_grad=True)
+    >>> optimizer = ex.optim.RAdam([w], lr=0.1)
+    >>> w.sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.9000], requires_grad=True)
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def _names(self, group: dict[str, Any]) -> Names:
+        return Names({"step": 0.0}, {"exp_avg": 0.0, "exp_avg_sq": 0.0})
+
+    def _rule(self, group: dict[str, Any]) -> Rule:
+        lr, eps = number(group["lr"]), group["eps"]
+        beta1, beta2 = group["betas"]
+
+        def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Kernel]:
+            step = scalars[0] + 1.0
+            correction = 1.0 - beta2**step
+            longest = 2.0 / (1.0 - beta2) - 1.0
+            length = longest - 2.0 * step * beta2**step / correction
+            size = lr / (1.0 - beta1**step)
+            rectified = length > 5.0
+            if rectified:
+                ratio = (length - 4.0) * (length - 2.0) * longest / ((longest - 4.0) * (longest - 2.0) * length)
+                size *= ratio**0.5 * correction**0.5
+
+            def kernel(values: Array, g: Array, scratch: Array, _: Array, mean: Array, square: Array) -> None:
+                lerp(mean, g, 1.0 - beta1, scratch)
+                average_square(square, g, beta2, scratch)
+                if rectified:
+                    np.sqrt(square, out=scratch)
+                    scratch += eps
+                    np.divide(mean, scratch, out=scratch)
+                    scratch *= size
+                else:
+                    np.multiply(mean, size, out=scratch)
+                values -= scratch
+
+            return (step,), prepared(kernel, group, lr)
+
+        return rule

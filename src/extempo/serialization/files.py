@@ -1,0 +1,148 @@
+"""Bytes in and out: a file that is replaced whole or not at all, and reading by position with checked bounds."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from ..errors import DtypeError, ExtempoError
+from ..storage import Array
+
+
+class FileFormatError(ExtempoError, ValueError):
+    """A file that is damaged, cut short, or of another format than `ex.load` reads. Nothing of it was used."""
+
+
+# ---- writing
+
+
+@contextlib.contextmanager
+def writing(f: Any) -> Iterator[BinaryIO]:
+    """Where to write. A path gets its new contents in one step at the end; on an error it keeps its old ones."""
+    if hasattr(f, "write"):
+        yield f
+        return
+    path = os.path.realpath(_path(f, "save"))  # through symbolic links: the file is replaced, not the link
+    try:
+        old = os.stat(path)
+    except FileNotFoundError:
+        old = None
+    if old is not None and not stat.S_ISREG(old.st_mode):  # a pipe or device cannot be replaced, only written to
+        with open(path, "wb") as file:
+            yield file
+        return
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(6)}.tmp")
+    # O_EXCL and not tempfile: the permissions of a new file are those that the user's umask gives.
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        with open(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if old is not None:
+            os.chmod(temporary, stat.S_IMODE(old.st_mode))
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _make_durable(folder)
+
+
+def _make_durable(folder: str) -> None:
+    """The rename reaches the disk too, where directories can be synchronised."""
+    if hasattr(os, "O_DIRECTORY"):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with contextlib.suppress(OSError):  # some file systems cannot, and the data itself is safe
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _path(f: Any, op: str) -> str:
+    try:
+        return os.fsdecode(f)
+    except TypeError:
+        raise DtypeError(f"{op}: expected a path or a binary file object, got {type(f).__name__}") from None
+
+
+# ---- reading
+
+
+class Reader:
+    """The bytes of a file from where it stands to its end, by position; nothing is allocated beyond its size."""
+
+    mapped = False
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self.file = file
+        self.name = name
+        self.start = file.tell()
+        self.size = max(0, file.seek(0, os.SEEK_END) - self.start)
+        file.seek(self.start)
+
+    def array(self, position: int, count: int) -> Array:
+        """That many bytes, as an array of their own that can be written to."""
+        self._require(position, count)
+        out = np.empty(count, np.uint8)
+        self.file.seek(self.start + position)
+        filled, view = 0, memoryview(out)
+        while filled < count:
+            piece = self.file.read(min(count - filled, 1 << 24))
+            if not piece:
+                raise self.damaged(f"it ended at byte {position + filled} while it was read")
+            view[filled : filled + len(piece)] = piece
+            filled += len(piece)
+        return out
+
+    def bytes(self, position: int, count: int) -> bytes:
+        """That many bytes."""
+        return self.array(position, count).tobytes()
+
+    def _require(self, position: int, count: int) -> None:
+        if not 0 <= position <= position + count <= self.size:
+            raise self.damaged(f"bytes {position} to {position + count} are asked for and it has {self.size}")
+
+    def damaged(self, why: str) -> FileFormatError:
+        """The error for a file that is not what it should be."""
+        return FileFormatError(f"load: {self.name} is damaged or cut short: {why}; use another copy of the file")
+
+
+class MappedReader(Reader):
+    """The same over a private map of the file: pages are read when they are used, and writes stay in memory."""
+
+    mapped = True
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        super().__init__(file, name)
+        # An empty file cannot be mapped.
+        self._map = np.memmap(file, np.uint8, "c") if self.size else np.empty(0, np.uint8)
+
+    def array(self, position: int, count: int) -> Array:
+        self._require(position, count)
+        return self._map.view(np.ndarray)[position : position + count]
+
+
+@contextlib.contextmanager
+def reading(f: Any, mmap: bool) -> Iterator[Reader]:
+    """A reader of a path or of a seekable binary file object."""
+    if not hasattr(f, "read"):
+        path = _path(f, "load")
+        with open(path, "rb") as file:
+            yield (MappedReader if mmap else Reader)(file, repr(path))
+        return
+    if mmap:
+        raise DtypeError("load: mmap=True maps a file by its path, and got a file object; pass the path")
+    if not (hasattr(f, "seek") and hasattr(f, "tell")):
+        raise DtypeError(
+            f"load: expected a file object that can seek, got {type(f).__name__}; pass io.BytesIO(file.read())"
+        )
+    yield Reader(f, "the file object")

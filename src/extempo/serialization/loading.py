@@ -1,0 +1,202 @@
+"""load: which format is it, and the safetensors files of `ex.save` and of others."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+
+from .._tensor import Tensor
+from ..errors import DtypeError, UnsupportedError
+from ..nn.parameter import Parameter
+from ..ops import from_numpy
+from ..placement import device, require_cpu
+from ..storage import Array
+from ..types import from_numpy_dtype
+from .files import FileFormatError, Reader, reading
+from .header import NUMPY_DTYPES, Entry, parse_json, read_header, require_little_endian
+from .memory import Window, fits, tensor_at
+from .saving import KEY, VERSION
+from .structure import decode
+from .torch_archive import load_archive
+
+_RESAVE = "open it with PyTorch and save it again: torch.save(torch.load(path), path)"
+# How files begin that are something else.
+_FOREIGN: tuple[tuple[bytes, str, str], ...] = (
+    (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.", "PyTorch's format from before version 1.6", _RESAVE),
+    (b"\x80", "a bare pickle, and unpickling runs code", "save its contents with ex.save"),
+    (b"\x93NUMPY", "a NumPy array", "use ex.from_numpy(numpy.load(path))"),
+    (b"\x89HDF", "an HDF5 file", "read it with h5py and pass the arrays to ex.from_numpy"),
+    (b"\x1f\x8b", "compressed with gzip", "unpack it first"),
+)
+_TAR_AT, _TAR = 257, b"ustar"
+
+
+def load(
+    f: Any,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+) -> Any:
+    """Read what `ex.save` wrote to a path or a seekable binary file object.
+
+    Also reads safetensors files of other programs (a dict of tensors) and the `.pt` files of `torch.save`, as far as
+    they hold tensors, containers and numbers; anything else in them is refused by name. No file can make it execute
+    anything, so `weights_only` and `pickle_module` change nothing. Tensors saved on other devices come to the CPU,
+    which is also all that `map_location` can ask for.
+
+    With `mmap=True` tensors lie in a private map of the file: loading takes no time and no memory until values are
+    used; do not write into the file meanwhile (replacing it, as `ex.save` does, is fine).
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> ex.save([ex.zeros(2), float("inf")], file)
+    >>> ex.load(io.BytesIO(file.getvalue()), map_location="cpu")
+    [tensor([0., 0.]), inf]
+    """
+    require_little_endian("load")
+    _check_location(map_location)
+    with reading(f, bool(mmap)) as reader:
+        if reader.size == 0:
+            raise FileFormatError(
+                f"load: {reader.name} has nothing to read; a file object that was written to needs seek(0)"
+            )
+        if reader.bytes(0, min(4, reader.size)) == b"PK\x03\x04":
+            return load_archive(reader)
+        _refuse_foreign(reader)
+        return _load_safetensors(reader)
+
+
+def _check_location(wanted: Any) -> None:
+    """Accept every way to say "the CPU"; a function of PyTorch's storages is not called."""
+    if callable(wanted):
+        return
+    if isinstance(wanted, dict):
+        for target in wanted.values():
+            _check_location(target)
+    elif wanted is None or isinstance(wanted, str | device) or hasattr(wanted, "type"):
+        require_cpu(wanted, "load")
+    else:
+        raise DtypeError(f"load: map_location should be 'cpu' or None, got {type(wanted).__name__}")
+
+
+def _refuse_foreign(reader: Reader) -> None:
+    start = reader.bytes(0, min(512, reader.size))
+    # The length of a header is below 2**32: a file of another kind shows something else in these bytes.
+    if start[4:8] == b"\0\0\0\0":
+        return
+    for signature, what, advice in _FOREIGN:
+        if start.startswith(signature):
+            raise UnsupportedError(f"load: {reader.name} is {what}; {advice}")
+    if start[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR:
+        raise UnsupportedError(f"load: {reader.name} is a tar archive, PyTorch's first format; {_RESAVE}")
+    raise FileFormatError(
+        f"load: {reader.name} is neither a file of ex.save, nor a safetensors file, nor a zip file of torch.save; "
+        "is it the right file, and complete?"
+    )
+
+
+# ---- safetensors
+
+
+def _load_safetensors(reader: Reader) -> Any:
+    entries, metadata = read_header(reader)
+    if KEY not in metadata:
+        return {name: from_numpy(_tensor_array(name, entry, reader)) for name, entry in entries.items()}
+    description = parse_json(metadata[KEY].encode("utf-8", "surrogatepass"), reader)
+    if type(description) is not dict or type(description.get("version")) is not int:
+        raise reader.damaged("its description has no version")
+    if description["version"] > VERSION:
+        raise UnsupportedError(
+            f"load: {reader.name} has version {description['version']} of the format, this Extempo reads up to "
+            f"{VERSION}; update Extempo"
+        )
+    rows, checksums = description.get("objects"), description.get("crc32")
+    if type(rows) is not list or type(checksums) is not dict or "structure" not in description:
+        raise reader.damaged("its description is not complete")
+    memory = Memory(entries, checksums, reader)
+    try:
+        return decode(description["structure"], [memory.restore(row) for row in rows])
+    except FileFormatError as error:
+        raise error if str(error).startswith("load: ") else reader.damaged(str(error)) from None
+
+
+class Memory:
+    """The stored arrays of a file, each read once, and the tensors on them."""
+
+    def __init__(self, entries: dict[str, Entry], checksums: dict[str, Any], reader: Reader) -> None:
+        self._entries = entries
+        self._checksums = checksums
+        self._reader = reader
+        self._read: dict[str, Tensor] = {}
+
+    def restore(self, row: Any) -> Any:
+        """The tensor, parameter or array that one row of the table describes."""
+        name = row.get("data") if type(row) is dict else None
+        if type(name) is not str or name not in self._entries:
+            raise self._reader.damaged(f"its description refers to a tensor {name!r} that it does not have")
+        kind, window = row.get("type"), row.get("window")
+        if kind == "array":
+            return self._array(name)
+        if kind not in ("tensor", "parameter"):
+            raise self._reader.damaged(f"its description names an unknown type {kind!r}")
+        memory = self._tensor(name)
+        tensor = memory.detach() if window is None else self._windowed(memory, row, window)
+        requires_grad = bool(row.get("requires_grad")) and tensor.dtype.is_floating_point
+        if kind == "parameter":
+            return Parameter(tensor, requires_grad)
+        return tensor.requires_grad_() if requires_grad else tensor
+
+    def _windowed(self, memory: Tensor, row: Any, window: Any) -> Tensor:
+        """A tensor that shares the memory of others."""
+        try:
+            found = Window(window["offset"], tuple(window["shape"]), tuple(window["strides"]))
+            numbers = (found.offset, *found.shape, *found.strides)
+            d = from_numpy_dtype(NUMPY_DTYPES[row["dtype"]])
+            nbytes = memory.numel() * memory.dtype.itemsize
+            if all(type(v) is int for v in numbers) and fits(found, d.itemsize, nbytes):
+                return tensor_at(memory, d, found)
+        except (TypeError, KeyError, ValueError):
+            pass
+        raise self._reader.damaged(f"its description of a part of {row['data']!r} does not fit")
+
+    def _tensor(self, name: str) -> Tensor:
+        if name not in self._read:
+            self._check_dtype(name)
+            self._read[name] = from_numpy(self._array(name))
+        return self._read[name]
+
+    def _check_dtype(self, name: str) -> None:
+        _require_tensor_dtype(name, self._entries[name], self._reader)
+
+    def _array(self, name: str) -> Array:
+        entry = self._entries[name]
+        return stored_array(name, entry, self._reader, self._checksums.get(name))
+
+
+def _tensor_array(name: str, entry: Entry, reader: Reader) -> Array:
+    _require_tensor_dtype(name, entry, reader)
+    return stored_array(name, entry, reader, None)
+
+
+def _require_tensor_dtype(name: str, entry: Entry, reader: Reader) -> None:
+    try:
+        from_numpy_dtype(NUMPY_DTYPES[entry.code])
+    except DtypeError as error:
+        raise UnsupportedError(f"load: tensor {name!r} in {reader.name}: {error}") from None
+
+
+def stored_array(name: str, entry: Entry, reader: Reader, checksum: Any) -> Array:
+    """The array of one entry, its checksum compared where the file has one and all of it is read anyway."""
+    data = reader.array(entry.start, entry.stop - entry.start)
+    if checksum is not None and not reader.mapped and zlib.crc32(data) != checksum:
+        raise reader.damaged(f"the values of tensor {name!r} are not those that were saved")
+    if entry.code == "BOOL" and data.size and data.max() > 1:
+        raise reader.damaged(f"tensor {name!r} is boolean and holds other bytes than 0 and 1")
+    try:
+        return data.view(NUMPY_DTYPES[entry.code]).reshape(entry.shape)
+    except ValueError:  # more elements in an empty shape than NumPy can count
+        raise reader.damaged(f"tensor {name!r} has the shape {list(entry.shape)}") from None

@@ -1,0 +1,115 @@
+"""save: structure, memory, header, file. Everything is checked before the first byte is written."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import Any
+
+import numpy as np
+
+from .._tensor import Tensor
+from ..errors import ExtempoError
+from ..nn.parameter import Buffer, Parameter
+from ..storage import Array
+from .files import writing
+from .header import CODES, header_bytes, require_little_endian
+from .memory import Place, store, unique
+from .structure import Encoder, refusal, tensor_name
+
+VERSION = 1
+KEY = "extempo"  # of the metadata
+_CHUNK = 1 << 22  # bytes written at a time
+
+
+def save(
+    obj: Any,
+    f: Any,
+    pickle_module: Any = None,
+    pickle_protocol: int | None = None,
+    _use_new_zipfile_serialization: bool = True,
+) -> None:
+    """Write tensors, and containers and numbers around them, to a path or a binary file object.
+
+    `obj` is made of tensors, parameters, NumPy arrays and scalars, dicts, lists, tuples, sets, numbers, strings, bytes,
+    None, dtypes, devices and sizes. Anything else is an error that says where it stands. Gradients and graphs are not
+    saved; tensors that share memory are stored once and share it again after loading.
+
+    A path is replaced in one step at the end: a crash while saving leaves the old file. The file is a safetensors file
+    with the structure in its metadata, never a pickle, whatever the last three arguments (PyTorch's) say.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> ex.save({"step": 3, "weight": ex.ones(2)}, file)
+    >>> position = file.seek(0)
+    >>> ex.load(file)
+    {'step': 3, 'weight': tensor([1., 1.])}
+    """
+    require_little_endian("save")
+    encoder = Encoder()
+    tree = encoder.encode(obj)
+    names = _names(encoder.paths)
+    arrays = [_memory(value, path) for value, path in zip(encoder.objects, encoder.paths, strict=True)]
+    stored, places = store(names, arrays)
+    checksums = {name: zlib.crc32(_as_bytes(array)) for name, array in stored.items()}
+    description = {
+        "version": VERSION,
+        "structure": tree,
+        "objects": [_row(value, where) for value, where in zip(encoder.objects, places, strict=True)],
+        "crc32": checksums,
+    }
+    header, order = header_bytes(stored, {KEY: json.dumps(description, separators=(",", ":"), allow_nan=False)})
+    with writing(f) as file:
+        file.write(header)
+        for name in order:
+            _write(file, name, stored[name], checksums[name])
+
+
+def _names(paths: list[tuple[Any, ...]]) -> list[str]:
+    taken: set[str] = set()
+    return [unique(tensor_name(path), taken) for path in paths]
+
+
+def _memory(value: Any, path: tuple[Any, ...]) -> Array:
+    """The values of a tensor or array, where they lie."""
+    if isinstance(value, Tensor):
+        if type(value) not in (Tensor, Parameter, Buffer):
+            raise refusal(value, path)
+        return value.detach().numpy()
+    if type(value) not in (np.ndarray, np.memmap) or value.dtype.newbyteorder("=") not in CODES:
+        raise refusal(value, path)
+    # By value: an array that comes back never shares memory with a tensor.
+    return np.array(value, value.dtype.newbyteorder("="), order="C")
+
+
+def _row(value: Any, where: Place) -> dict[str, Any]:
+    """What the file says of one tensor or array."""
+    row: dict[str, Any] = {"type": "array", "data": where.name}
+    if isinstance(value, Tensor):
+        row["type"] = "parameter" if isinstance(value, Parameter) else "tensor"
+        if value.requires_grad:
+            row["requires_grad"] = True
+        if where.window is not None:
+            row["dtype"] = CODES[value.dtype.numpy]
+            row["window"] = where.window._asdict()
+    return row
+
+
+def _as_bytes(array: Array) -> Array:
+    return array.reshape(-1).view(np.uint8)
+
+
+def _write(file: Any, name: str, array: Array, checksum: int) -> None:
+    """Write one array, and make sure that what is written is what was promised in the header."""
+    data = _as_bytes(array)
+    written = 0
+    for start in range(0, len(data), _CHUNK):
+        chunk = data[start : start + _CHUNK].tobytes()
+        written = zlib.crc32(chunk, written)
+        file.write(chunk)
+    if written != checksum:
+        raise ExtempoError(
+            f"save: tensor {name!r} was changed by another thread while it was saved; save a copy, x.detach().clone()"
+        )
+
+
