@@ -58,6 +58,11 @@ def set_printoptions(
     edgeitems: elements shown at either end of a summarised dimension (3). linewidth: characters in a line (80).
     profile: "default", "short" (2 digits, 2 edge items) or "full" (never summarised), before the others are applied.
     sci_mode: True or False for all tensors; None, also by leaving it out, chooses for each tensor again.
+
+    >>> ex.set_printoptions(precision=2)
+    >>> ex.tensor([1.2345, 2.0])
+    tensor([1.23, 2.00])
+    >>> ex.set_printoptions(precision=4)
     """
     global _options
     if profile is not None and profile not in PROFILES:

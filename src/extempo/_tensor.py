@@ -7,6 +7,8 @@ gradient reads. Any other way of running (a recording, vmap) stands in the curre
 
 from __future__ import annotations
 
+import copy
+import os
 import sys
 import threading
 import weakref
@@ -52,6 +54,15 @@ def _quiet_context() -> Context:
 _run_quietly = _quiet_context().run
 
 
+def _renew_quiet_context() -> None:
+    global _run_quietly
+    _run_quietly = _quiet_context().run
+
+
+if hasattr(os, "register_at_fork"):  # another thread may have been inside when the process was forked
+    os.register_at_fork(after_in_child=_renew_quiet_context)
+
+
 def _call_kernel(op: type[Op], arrays: list[Any], attrs: dict[str, Any]) -> Any:
     """Call the NumPy kernel with warnings off."""
     try:
@@ -67,7 +78,10 @@ def quietly(fn: Callable[..., Any], *args: Any) -> Any:
     """Call `fn` with NumPy's warnings off and the current mode saying so; about ten times cheaper than np.errstate."""
     mode = MODE.get()
     if mode.quiet:
-        return fn(*args)
+        try:
+            return fn(*args)
+        finally:
+            MODE.set(mode)
 
     def inside() -> Any:
         np.seterr(all="ignore")
@@ -91,7 +105,7 @@ def _is_internal(package: str | None) -> bool:
 def user_line() -> Where | None:
     """The innermost line outside Extempo, as (code, instruction): frames are never kept, they would keep all locals."""
     global _user_globals
-    frame = sys._getframe(2)
+    frame = sys._getframe(1)
     while frame is not None:
         found = frame.f_globals
         if found is _user_globals:
@@ -220,7 +234,7 @@ class Tensor(TensorMethods):
         self._array, self._type = value._values(), value._type
         self._storage = Storage(self._array)
         self._alias = None
-        if self._node is not None:
+        if self._node is not None and self._node.op is Leaf:
             extra, requires_grad = self._node.extra, self._node.requires_grad
             self._node = leaf(self._type, requires_grad)
             self._node.extra = extra
@@ -263,7 +277,10 @@ class Tensor(TensorMethods):
             raise AutogradError("detach_: this tensor is a view; use x = x.detach() instead")
         if self.requires_grad:
             self._cut = ("detach_()", user_line())
-        self._node = None
+        if self._node is not None:
+            extra = self._node.extra
+            self._node = leaf(self._type)
+            self._node.extra = extra
         return self
 
     # ---- values
@@ -295,11 +312,13 @@ class Tensor(TensorMethods):
                     "numpy: this tensor requires grad, and NumPy would not record; use x.detach().numpy()"
                 )
             remember_value_read()
-        return self._values()
+        return self._values().view()  # the array itself stays ours: its shape and flags can be changed in place
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"a {self.dtype} tensor cannot be seen as {np.dtype(dtype)} without a copy")
             return array.astype(dtype)
         return array.copy() if copy else array
 
@@ -374,8 +393,8 @@ class Tensor(TensorMethods):
                 "deepcopy: only leaf tensors can be copied; this one is part of a graph, use x.detach().clone()"
             )
         out = wrap(self._values().copy(), self._type, type(self))
-        out.__dict__.update(self.__dict__)
         memo[id(self)] = out
+        out.__dict__.update(copy.deepcopy(self.__dict__, memo))
         if self.requires_grad:
             out.requires_grad_()
         if self.grad is not None:
@@ -472,6 +491,7 @@ def symbol(type_: Any, node: Node | None, pending: Any) -> Tensor:
 
 def from_array(array: Array) -> Tensor:
     """A tensor that shares the array's memory."""
+    array = array.view(np.ndarray)  # an object of our own, and no subclass whose operators mean something else
     return wrap(array, TensorType(array.shape, from_numpy_dtype(array.dtype)))
 
 
@@ -538,7 +558,7 @@ def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode
             kinds.append(type(x))
         bit <<= 1
     types = tuple(kinds)
-    key: Any = (op, types, *attrs.values()) if attrs else (op, types)
+    key: Any = (op, types, *attrs.items()) if attrs else (op, types)
     try:
         signature = _SIGNATURES.get(key)
     except TypeError:  # an attribute that cannot be hashed
@@ -604,6 +624,9 @@ def link(
     if plan:
         kept = []
         for position in plan:
+            if position < 0:  # one of several results
+                kept.append(_entry(position, y[-1 - position]))
+                continue
             value = inputs[position - 1] if position else y
             if type(value) is tuple:  # an op with several results keeps them all
                 kept.append((0, tuple([_entry(0, v) for v in value]), None, 0))
@@ -733,8 +756,8 @@ def runner1(op: type[Op]) -> Callable[[Any], Any]:
                 out = _run_quietly(kernel, array)
             except RuntimeError:
                 return apply(op, (x,))
-        if type(out) is not ndarray:
-            out = np.asarray(out)
+        if type(out) is not ndarray or out.dtype is not array.dtype:
+            out = np.asarray(out, array.dtype)
         storage = new(Storage)
         storage.array = out
         t = new(Tensor)
@@ -774,8 +797,8 @@ def runner2(op: type[Op]) -> Callable[[Any, Any], Any]:
 
     def with_number(a: Tensor, b: float, mode: Mode) -> Any:
         type_, x = a._type, a._array
-        # NumPy would compute bfloat16 with a number in float32, and does not round on the way.
-        if not type_.dtype.is_floating_point or x is None or type_.dtype is bfloat16:
+        # Halves have rules of their own about numbers, and NumPy's bfloat16 does not round on the way.
+        if not type_.dtype.is_floating_point or x is None or type_.dtype.itemsize == 2:
             return apply(op, (a, b))
         if a._alias is not None:
             a._catch_up()
@@ -783,7 +806,9 @@ def runner2(op: type[Op]) -> Callable[[Any, Any], Any]:
             out = kernel(x, b) if op_quiet or mode.quiet else _run_quietly(kernel, x, b)
         except RuntimeError:
             return apply(op, (a, b))
-        t = wrap(out if type(out) is ndarray else np.asarray(out), type_)
+        if type(out) is not ndarray or out.dtype is not x.dtype:
+            out = np.asarray(out, x.dtype)
+        t = wrap(out, type_)
         node = a._node
         if type(node) is not Node or not mode.grad:
             t._cut = a._cut if type(node) is not Node else (_cut_reason(op, mode), user_line())
@@ -823,8 +848,8 @@ def runner2(op: type[Op]) -> Callable[[Any, Any], Any]:
                 out = _run_quietly(kernel, x, y)
             except RuntimeError:
                 return apply(op, (a, b))
-        if type(out) is not ndarray:
-            out = np.asarray(out)
+        if type(out) is not ndarray or out.dtype is not x.dtype:
+            out = np.asarray(out, x.dtype)
         storage = new(Storage)
         storage.array = out
         t = new(Tensor)
@@ -884,8 +909,11 @@ def _derive(op: type[Op], needs: int, types: tuple[Any, ...]) -> Any:
 # ---- writing in place
 
 
-def write(target: Tensor, value: Tensor, op_name: str) -> Tensor:
-    """Replace the values of `target` (and of everything that shares its memory) by `value`, and record that."""
+def write(target: Tensor, value: Tensor, op_name: str, since: int | None = None) -> Tensor:
+    """Replace the values of `target` (and of everything that shares its memory) by `value`, and record that.
+
+    `since`: the nodes recorded after this number made the value; it is the last one alone if not given.
+    """
     mode = MODE.get()
     if mode.interceptor is not None:
         return mode.interceptor.write(target, value, op_name)  # type: ignore[attr-defined]
@@ -909,7 +937,7 @@ def write(target: Tensor, value: Tensor, op_name: str) -> Tensor:
             f"{op_name}: elements of this tensor share memory (expand) or the memory is read-only; write into x.clone()"
         )
     if tracked:
-        _keep_old_values(value._node, target)
+        _keep_old_values(value._node, target, since)
     np.copyto(target._array, value._array, casting="unsafe")
     storage = target._storage
     storage.version += 1
@@ -932,17 +960,26 @@ def _refuse_leaf_write(target: Tensor, base: Tensor, op_name: str) -> None:
             )
 
 
-def _keep_old_values(node: Node | None, target: Tensor) -> None:
-    """The op just run may have saved the values that are about to be overwritten, or the result that will lie there."""
-    if node is None or not node.saved or node.op is Leaf:
+def _keep_old_values(last: Node | None, target: Tensor, since: int | None) -> None:
+    """The ops that made the value may have saved what is about to be overwritten: they get a copy of their own."""
+    if last is None:
         return
-    kept = []
-    for entry in node.saved:
-        if entry[2] is target._storage and entry[3] == target._storage.version:
-            old = entry[1].copy()
-            entry = (entry[0], old, Storage(old), 0)
-        kept.append(entry)
-    node.saved = tuple(kept)
+    first = last.number if since is None else since + 1
+    seen, stack = {last}, [last]
+    while stack:
+        node = stack.pop()
+        kept = []
+        for entry in node.saved or ():
+            if entry[2] is target._storage and entry[3] == target._storage.version:
+                old = entry[1].copy()
+                entry = (entry[0], old, Storage(old), 0)
+            kept.append(entry)
+        if kept:
+            node.saved = tuple(kept)
+        for source in node.inputs:
+            if type(source) is Node and source.number >= first and source not in seen:
+                seen.add(source)
+                stack.append(source)
 
 
 def _keep_result_in_place(value: Tensor, target: Tensor) -> None:

@@ -65,6 +65,11 @@ class Node:
 
     Walk a graph through `inputs` (or, as in PyTorch, `next_functions`); `where` is the line that recorded it,
     kept as (code, instruction) and decoded by `line`.
+
+    >>> x = ex.tensor(3.0, requires_grad=True)
+    >>> node = (x * x).grad_fn
+    >>> node, node.next_functions
+    (<MulBackward>, ((<AccumulateGrad>, 0), (<AccumulateGrad>, 0)))
     """
 
     __slots__ = ("__weakref__", "attrs", "derived", "extra", "inputs", "number", "op", "saved", "type", "where")
@@ -146,7 +151,13 @@ def describe_where(where: Where | None) -> str:
 
 
 class Graph:
-    """Nodes in topological order, with the ones that come in and the ones that go out."""
+    """Nodes in topological order, with the ones that come in and the ones that go out.
+
+    >>> x = ex.tensor(3.0, requires_grad=True)
+    >>> graph = ex.Graph.of(x * x)
+    >>> [node.op.name for node in graph]
+    ['leaf', 'mul']
+    """
 
     def __init__(self, nodes: Iterable[Node], outputs: Iterable[Node]) -> None:
         self.nodes = list(nodes)

@@ -49,7 +49,8 @@ class tensortype(type):
 
 def _of(name: str) -> tensortype:
     d = TYPE_NAMES[name]
-    return tensortype(name, (), {"dtype": d, "__doc__": f"Tensors of {d}.", "__module__": "extempo"})
+    text = f"Tensors of {d}.\n\n>>> ex.{name}([1, 0]).dtype\n{d}"
+    return tensortype(name, (), {"dtype": d, "__doc__": text, "__module__": "extempo"})
 
 
 FloatTensor = _of("FloatTensor")

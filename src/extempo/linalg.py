@@ -80,5 +80,9 @@ __all__ = [
 
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """The diagonals of matrices, as a new last dimension that shares memory."""
+    """The diagonals of matrices, as a new last dimension that shares memory.
+
+    >>> ex.linalg.diagonal(ex.tensor([[1, 2], [3, 4]]))
+    tensor([1, 4])
+    """
     return A.diagonal(offset, dim1, dim2)

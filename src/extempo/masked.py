@@ -82,7 +82,11 @@ def _count(name: str, input: Tensor, dim: Dims, keepdim: bool, mask: Tensor | No
 def sum(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The sum of the kept elements."""
+    """The sum of the kept elements.
+
+    >>> ex.masked.sum(ex.tensor([1, 9, 3]), mask=ex.tensor([True, False, True]))
+    tensor(4)
+    """
     return ops.sum(_kept("sum", input, mask, False), dim, keepdim, dtype=dtype)
 
 
@@ -94,31 +98,51 @@ def prod(
     dtype: dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The product of the kept elements."""
+    """The product of the kept elements.
+
+    >>> ex.masked.prod(ex.tensor([2, 9, 3]), mask=ex.tensor([True, False, True]))
+    tensor(6)
+    """
     return ops.prod(_kept("prod", input, mask, True), dim, keepdim, dtype=dtype)
 
 
 def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """The running sum of the kept elements."""
+    """The running sum of the kept elements.
+
+    >>> ex.masked.cumsum(ex.tensor([2, 9, 3]), 0, mask=ex.tensor([True, False, True]))
+    tensor([2, 2, 5])
+    """
     return ops.cumsum(_kept("cumsum", input, mask, False), dim, dtype=dtype)
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """The running product of the kept elements."""
+    """The running product of the kept elements.
+
+    >>> ex.masked.cumprod(ex.tensor([2, 9, 3]), 0, mask=ex.tensor([True, False, True]))
+    tensor([2, 2, 6])
+    """
     return ops.cumprod(_kept("cumprod", input, mask, True), dim, dtype=dtype)
 
 
 def amax(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The largest kept element."""
+    """The largest kept element.
+
+    >>> ex.masked.amax(ex.tensor([1.0, 9.0, 3.0]), mask=ex.tensor([True, False, True]))
+    tensor(3.)
+    """
     return ops.amax(_bounded("amax", input, mask, dtype, above=False), dim, keepdim)
 
 
 def amin(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The smallest kept element."""
+    """The smallest kept element.
+
+    >>> ex.masked.amin(ex.tensor([1.0, 9.0, 3.0]), mask=ex.tensor([False, True, True]))
+    tensor(3.)
+    """
     return ops.amin(_bounded("amin", input, mask, dtype, above=True), dim, keepdim)
 
 
@@ -130,7 +154,11 @@ def argmax(
     dtype: dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Where the largest kept element is. As in PyTorch the index comes in the dtype of the input (or `dtype`)."""
+    """Where the largest kept element is. As in PyTorch the index comes in the dtype of the input (or `dtype`).
+
+    >>> ex.masked.argmax(ex.tensor([1, 9, 3]), mask=ex.tensor([True, False, True]))
+    tensor(2)
+    """
     x = _bounded("argmax", input, mask, dtype, above=False)
     return ops.argmax(x, dim, keepdim).to(x.dtype)
 
@@ -143,7 +171,11 @@ def argmin(
     dtype: dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Where the smallest kept element is. As in PyTorch the index comes in the dtype of the input (or `dtype`)."""
+    """Where the smallest kept element is. As in PyTorch the index comes in the dtype of the input (or `dtype`).
+
+    >>> ex.masked.argmin(ex.tensor([1, 9, 3]), mask=ex.tensor([False, True, True]))
+    tensor(2)
+    """
     x = _bounded("argmin", input, mask, dtype, above=True)
     return ops.argmin(x, dim, keepdim).to(x.dtype)
 
@@ -151,7 +183,11 @@ def argmin(
 def mean(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The mean of the kept elements; NaN where there are none."""
+    """The mean of the kept elements; NaN where there are none.
+
+    >>> ex.masked.mean(ex.tensor([1.0, 9.0, 4.0]), mask=ex.tensor([True, False, True]))
+    tensor(2.5000)
+    """
     x = input if dtype is None else input.to(as_dtype(dtype))
     if not x.is_floating_point():
         raise DtypeError(f"masked.mean: the mean of {x.dtype} is not an integer; use x.float() or pass dtype=")
@@ -161,7 +197,11 @@ def mean(
 def median(
     input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The lower median of the kept elements along `dim`; NaN where there are none, which integers refuse."""
+    """The lower median of the kept elements along `dim`; NaN where there are none, which integers refuse.
+
+    >>> ex.masked.median(ex.tensor([1.0, 9.0, 4.0]), mask=ex.tensor([True, False, True]))
+    tensor(1.)
+    """
     x = input if dtype is None else input.to(as_dtype(dtype))
     if x.is_floating_point():
         return ops.nanmedian(_kept("median", x, mask, float("nan")), dim, keepdim).values
@@ -177,7 +217,11 @@ def median(
 def logsumexp(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """log(sum(exp(x))) of the kept elements."""
+    """log(sum(exp(x))) of the kept elements.
+
+    >>> ex.masked.logsumexp(ex.tensor([0.0, 9.0, 0.0]), 0, mask=ex.tensor([True, False, True]))
+    tensor(0.6931)
+    """
     x = _bounded("logsumexp", input, mask, dtype, above=False)
     return ops.logsumexp(x, dim, keepdim).to(x.dtype)
 
@@ -190,7 +234,12 @@ def logaddexp(
     input_mask: Tensor | None = None,
     other_mask: Tensor | None = None,
 ) -> Tensor:
-    """log(exp(input) + exp(other)) of what each mask keeps."""
+    """log(exp(input) + exp(other)) of what each mask keeps.
+
+    >>> keep = ex.tensor([True, False])
+    >>> ex.masked.logaddexp(ex.tensor([0.0, 0.0]), ex.tensor([0.0, 9.0]), input_mask=~keep, other_mask=keep)
+    tensor([0., 0.])
+    """
     return ops.logaddexp(
         _kept("logaddexp", input, input_mask, -_INFINITY, dtype),
         _kept("logaddexp", other, other_mask, -_INFINITY, dtype),
@@ -206,7 +255,11 @@ def norm(
     dtype: dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The vector norm of the kept elements."""
+    """The vector norm of the kept elements.
+
+    >>> ex.masked.norm(ex.tensor([3.0, 9.0, 4.0]), mask=ex.tensor([True, False, True]))
+    tensor(5.)
+    """
     neutral = _INFINITY if ord == -_INFINITY else 0.0
     return vector_norm(_kept("norm", input, mask, neutral, dtype), ord, dim, keepdim)
 
@@ -221,7 +274,11 @@ def var(
     dtype: dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The variance of the kept elements; NaN where there are none."""
+    """The variance of the kept elements; NaN where there are none.
+
+    >>> ex.masked.var(ex.tensor([1.0, 9.0, 3.0]), mask=ex.tensor([True, False, True]))
+    tensor(2.)
+    """
     if unbiased is not None and correction is not None:
         raise DtypeError("masked.var: give correction or unbiased, not both; unbiased=True means correction=1")
     if dtype is not None or not input.is_floating_point():
@@ -244,22 +301,38 @@ def std(
     dtype: dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The standard deviation of the kept elements; NaN where there are none."""
+    """The standard deviation of the kept elements; NaN where there are none.
+
+    >>> ex.masked.std(ex.tensor([1.0, 9.0, 3.0]), correction=0, mask=ex.tensor([True, False, True]))
+    tensor(1.)
+    """
     return ops.sqrt(var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask))
 
 
 def softmax(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """softmax over the kept elements, 0 for the others; NaN where none is kept."""
+    """softmax over the kept elements, 0 for the others; NaN where none is kept.
+
+    >>> ex.masked.softmax(ex.tensor([0.0, 9.0, 1.0]), 0, mask=ex.tensor([True, False, True]))
+    tensor([0.2689, 0.0000, 0.7311])
+    """
     return ops.softmax(_kept("softmax", input, mask, -_INFINITY, dtype), dim)
 
 
 def log_softmax(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """log_softmax over the kept elements, -inf for the others; NaN where none is kept."""
+    """log_softmax over the kept elements, -inf for the others; NaN where none is kept.
+
+    >>> ex.masked.log_softmax(ex.tensor([0.0, 9.0, 0.0]), 0, mask=ex.tensor([True, False, True]))
+    tensor([-0.6931,    -inf, -0.6931])
+    """
     return ops.log_softmax(_kept("log_softmax", input, mask, -_INFINITY, dtype), dim)
 
 
 def softmin(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """softmin over the kept elements, 0 for the others; NaN where none is kept."""
+    """softmin over the kept elements, 0 for the others; NaN where none is kept.
+
+    >>> ex.masked.softmin(ex.tensor([0.0, 9.0, 1.0]), 0, mask=ex.tensor([True, False, True]))
+    tensor([0.7311, 0.0000, 0.2689])
+    """
     return ops.softmax(-_kept("softmin", input, mask, _INFINITY, dtype), dim)
 
 
@@ -272,6 +345,10 @@ def normalize(
     dtype: dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The kept elements divided by their norm (at least `eps`), 0 for the others."""
+    """The kept elements divided by their norm (at least `eps`), 0 for the others.
+
+    >>> ex.masked.normalize(ex.tensor([3.0, 9.0, 4.0]), 2, 0, mask=ex.tensor([True, False, True]))
+    tensor([0.6000, 0.0000, 0.8000])
+    """
     length = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
     return _kept("normalize", input, mask, 0.0, dtype) / length.clamp(min=eps)

@@ -102,7 +102,14 @@ class switch:
 
 
 class no_grad(switch):
-    """Ops inside are not recorded for backward. A context manager and a decorator."""
+    """Ops inside are not recorded for backward. A context manager and a decorator.
+
+    >>> x = ex.tensor(2.0, requires_grad=True)
+    >>> with ex.no_grad():
+    ...     y = x * x
+    >>> y.requires_grad
+    False
+    """
 
     def __init__(self, fn: F | None = None) -> None:
         super().__init__(grad=False)
@@ -112,7 +119,14 @@ class no_grad(switch):
 
 
 class enable_grad(switch):
-    """Ops inside are recorded again, also within `no_grad`."""
+    """Ops inside are recorded again, also within `no_grad`.
+
+    >>> x = ex.tensor(2.0, requires_grad=True)
+    >>> with ex.no_grad(), ex.enable_grad():
+    ...     y = x * x
+    >>> y.requires_grad
+    True
+    """
 
     def __init__(self, fn: F | None = None) -> None:
         super().__init__(grad=True)
@@ -122,21 +136,35 @@ class enable_grad(switch):
 
 
 class inference_mode(switch):
-    """Like `no_grad`, and the results can never take part in a later backward."""
+    """Like `no_grad`; results remember it (`is_inference()`). Used later, they are constants, not errors as in PyTorch.
+
+    >>> x = ex.tensor(2.0, requires_grad=True)
+    >>> with ex.inference_mode():
+    ...     y = x * x
+    >>> y.requires_grad, y.is_inference()
+    (False, True)
+    """
 
     def __init__(self, mode: bool | Callable[..., Any] = True) -> None:
         super().__init__(**self._fields(mode))
 
     @staticmethod
     def _fields(mode: Any) -> dict[str, Any]:
-        return {"grad": False, "inference": True} if mode else {"inference": False}
+        return {"grad": not mode, "inference": bool(mode)}
 
     def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
         return switch(**cls._fields(True))(mode) if callable(mode) else object.__new__(cls)
 
 
 class set_grad_enabled(switch):
-    """Record ops or not, from here on; as a context manager, until the block ends."""
+    """Record ops or not, from here on; as a context manager, until the block ends.
+
+    >>> x = ex.tensor(2.0, requires_grad=True)
+    >>> training = False
+    >>> with ex.set_grad_enabled(training):
+    ...     (x * x).requires_grad
+    False
+    """
 
     def __init__(self, mode: bool) -> None:
         super().__init__(grad=bool(mode))
@@ -152,10 +180,20 @@ class set_grad_enabled(switch):
 
 
 def is_grad_enabled() -> bool:
-    """Whether ops are recorded for backward here."""
+    """Whether ops are recorded for backward here.
+
+    >>> with ex.no_grad():
+    ...     ex.is_grad_enabled()
+    False
+    """
     return MODE.get().grad
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether `inference_mode` holds here."""
+    """Whether `inference_mode` holds here.
+
+    >>> with ex.inference_mode():
+    ...     ex.is_inference_mode_enabled()
+    True
+    """
     return MODE.get().inference

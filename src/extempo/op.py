@@ -5,7 +5,8 @@ An op is a class, never instantiated, found by name in `REGISTRY`. Its aspects:
     infer    shape rule: input types and attributes -> the type of the result (a tuple of types for several results)
     numpy    the NumPy kernel: arrays in, array (or tuple of arrays) out; the oracle of every other kernel
     vjp      gradient: (g, y, *inputs, **attrs) -> one cotangent, None, or a thunk returning one, per input
-    saves    what `vjp` READS: for each input's gradient the values it needs, e.g. ("b", "a") for matmul(a, b)
+    saves    what `vjp` READS: for each input's gradient the values it needs, e.g. ("b", "a") for matmul(a, b);
+             "y" means the result, "y.1" only the second of several
     lower    native code for it            batch    how it runs with one more leading dimension
     onnx     its ONNX form                 samples  inputs that every test of the op runs over
 
@@ -27,7 +28,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .errors import DtypeError, ShapeError
-from .types import InputType, TensorType, broadcast_shapes, get_default_dtype, result_dtype
+from .types import InputType, TensorType, broadcast_shapes, float16, float32, get_default_dtype, result_dtype
 from .types import bool_ as bool_dtype
 
 REGISTRY: dict[str, type[Op]] = {}
@@ -111,7 +112,7 @@ class Op:
     def _check_saves(cls) -> None:
         names = set(cls._vjp_names())
         for entry in cls.saves:
-            unknown = set(entry.split()) - names
+            unknown = {name.partition(".")[0] for name in entry.split()} - names
             if unknown:
                 raise TypeError(f"op {cls.name}: saves names {sorted(unknown)}, vjp has {sorted(names)}")
 
@@ -137,8 +138,9 @@ class Op:
                 continue
             # An op with any number of inputs (cat) states one entry for all of them.
             for name in cls.saves[min(i, len(cls.saves) - 1)].split():
-                keep.add(names.index(name))
-        return tuple(sorted(p for p in keep if p == 0 or isinstance(types[p - 1], TensorType)))
+                whole, _, result = name.partition(".")
+                keep.add(-1 - int(result) if result else names.index(whole))
+        return tuple(sorted(p for p in keep if p <= 0 or isinstance(types[p - 1], TensorType)))
 
     @classmethod
     def signature(cls, types: tuple[InputType, ...], attrs: dict[str, Any]) -> Signature:
@@ -166,6 +168,7 @@ class Elementwise(Op, abstract=True):
     domain: ClassVar[str] = "bif"
     to_float: ClassVar[bool] = False
     returns_bool: ClassVar[bool] = False
+    wide_numbers: ClassVar[bool] = False  # float16 with a number (or another dtype) computes in float32: loss scaling
     saves: ClassVar[Any] = None  # derived
     batch: ClassVar[Any] = "align"  # put batch dimensions in front and let broadcasting do the rest
 
@@ -198,6 +201,9 @@ class Elementwise(Op, abstract=True):
     @classmethod
     def signature(cls, types: tuple[InputType, ...], attrs: dict[str, Any]) -> Signature:
         out, compute = cls._rule(types)
+        if cls.wide_numbers and compute is float16:
+            if any(t.dtype is not float16 if isinstance(t, TensorType) else True for t in types):
+                return Signature(out, float32.numpy)
         fits = all(t.dtype is compute if isinstance(t, TensorType) else compute.is_floating_point for t in types)
         return Signature(out, None if fits else compute.numpy)
 

@@ -14,7 +14,11 @@ _DEVICE_TYPES = ("cpu", "cuda", "mps", "xpu", "meta", "xla", "hip", "hpu", "mtia
 
 
 class device:
-    """The name of a device: `ex.device("cpu")`. As a context manager it makes the device that of new tensors."""
+    """The name of a device: `ex.device("cpu")`. As a context manager it makes the device that of new tensors.
+
+    >>> ex.device("cpu") == ex.zeros(2).device
+    True
+    """
 
     __slots__ = ("index", "type")
 
@@ -75,17 +79,30 @@ def require_cpu(place: Any, op: str) -> None:
 
 
 def get_default_device() -> device:
-    """The device of new tensors: the CPU."""
+    """The device of new tensors: the CPU.
+
+    >>> ex.get_default_device()
+    device(type='cpu')
+    """
     return CPU
 
 
 def set_default_device(device: Any) -> None:
-    """Accepts the CPU; there is no other device that new tensors could be on."""
+    """Accepts the CPU; there is no other device that new tensors could be on.
+
+    >>> ex.set_default_device("cpu")
+    >>> ex.zeros(2).device
+    device(type='cpu')
+    """
     require_cpu(device, "set_default_device")
 
 
 class layout:
-    """How a tensor's elements are kept; `ex.strided` is the only one."""
+    """How a tensor's elements are kept; `ex.strided` is the only one.
+
+    >>> ex.zeros(2).layout
+    extempo.strided
+    """
 
     __slots__ = ("_name",)
 
@@ -109,7 +126,12 @@ def require_strided(wanted: Any, op: str) -> None:
 
 
 class memory_format:
-    """An order of the elements in memory: `ex.contiguous_format`, `ex.channels_last`, ..."""
+    """An order of the elements in memory: `ex.contiguous_format`, `ex.channels_last`, ...
+
+    >>> x = ex.zeros(1, 2, 3, 4).to(memory_format=ex.channels_last)
+    >>> x.stride(), x.is_contiguous(memory_format=ex.channels_last)
+    ((24, 1, 8, 2), True)
+    """
 
     __slots__ = ("_name",)
 

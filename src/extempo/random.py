@@ -26,7 +26,13 @@ _MARK = b"philox10"
 
 
 class Generator:
-    """A stream of random draws. Threads may share one: each draw number is handed out once."""
+    """A stream of random draws. Threads may share one: each draw number is handed out once.
+
+    >>> generator = ex.Generator().manual_seed(7)
+    >>> x = ex.rand(2, generator=generator)
+    >>> ex.equal(x, ex.rand(2, generator=generator.manual_seed(7)))
+    True
+    """
 
     def __init__(self, device: Any = "cpu") -> None:
         require_cpu(device, "Generator")
@@ -107,12 +113,21 @@ default_generator.seed()
 
 
 def current_generator() -> Generator:
-    """The generator of calls that name none."""
+    """The generator of calls that name none.
+
+    >>> ex.random.current_generator() is ex.default_generator
+    True
+    """
     return default_generator
 
 
 def take_draw(generator: Generator | None = None) -> tuple[int, int]:
-    """(seed, draw number) for one random call."""
+    """(seed, draw number) for one random call.
+
+    >>> generator = ex.Generator().manual_seed(7)
+    >>> ex.random.take_draw(generator), ex.random.take_draw(generator)
+    ((7, 0), (7, 1))
+    """
     if generator is None:
         return current_generator().take()
     if not isinstance(generator, Generator):
@@ -121,27 +136,57 @@ def take_draw(generator: Generator | None = None) -> tuple[int, int]:
 
 
 def manual_seed(seed: int) -> Generator:
-    """Make all random calls from here on repeatable. Returns the generator."""
+    """Make all random calls from here on repeatable. Returns the generator.
+
+    >>> generator = ex.manual_seed(5)
+    >>> x = ex.rand(2)
+    >>> generator = ex.manual_seed(5)
+    >>> ex.equal(x, ex.rand(2))
+    True
+    """
     return current_generator().manual_seed(seed)
 
 
 def seed() -> int:
-    """Make all random calls from here on unforeseeable, and return the seed that was taken."""
+    """Make all random calls from here on unforeseeable, and return the seed that was taken.
+
+    >>> ex.seed() == ex.initial_seed()
+    True
+    """
     return current_generator().seed()
 
 
 def initial_seed() -> int:
-    """The seed of the current stream."""
+    """The seed of the current stream.
+
+    >>> generator = ex.manual_seed(5)
+    >>> ex.initial_seed()
+    5
+    """
     return current_generator().initial_seed()
 
 
 def get_rng_state() -> Tensor:
-    """Where the current stream is, as a uint8 tensor for `set_rng_state`."""
+    """Where the current stream is, as a uint8 tensor for `set_rng_state`.
+
+    >>> state = ex.get_rng_state()
+    >>> x = ex.rand(2)
+    >>> ex.set_rng_state(state)
+    >>> ex.equal(x, ex.rand(2))
+    True
+    """
     return current_generator().get_state()
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Continue the current stream from where `get_rng_state` was called."""
+    """Continue the current stream from where `get_rng_state` was called.
+
+    >>> state = ex.get_rng_state()
+    >>> x = ex.rand(2)
+    >>> ex.set_rng_state(state)
+    >>> ex.equal(x, ex.rand(2))
+    True
+    """
     current_generator().set_state(new_state)
 
 
@@ -149,7 +194,14 @@ def set_rng_state(new_state: Tensor) -> None:
 def fork_rng(
     devices: Iterable[Any] | None = None, enabled: bool = True, device_type: str | None = None
 ) -> Iterator[None]:
-    """Draws inside the block leave the stream outside as it was. There are no devices whose streams could be kept."""
+    """Draws inside the block leave the stream outside as it was. There are no devices whose streams could be kept.
+
+    >>> state = ex.get_rng_state()
+    >>> with ex.random.fork_rng():
+    ...     x = ex.rand(2)
+    >>> ex.equal(ex.get_rng_state(), state)
+    True
+    """
     for named in devices or ():
         require_cpu(named, "fork_rng")
     if not enabled:

@@ -50,7 +50,11 @@ def _available() -> int:
 
 
 def get_num_threads() -> int:
-    """The number set with `set_num_threads`, or else what NumPy's BLAS took from the environment when it was loaded."""
+    """The number set with `set_num_threads`, or else what NumPy's BLAS took from the environment when it was loaded.
+
+    >>> ex.get_num_threads() >= 1
+    True
+    """
     return _n_threads if _n_threads is not None else _available()
 
 
@@ -59,18 +63,31 @@ def set_num_threads(int: int) -> None:
 
     Kernels are NumPy's, and its BLAS fixes its threads when it is loaded: set OMP_NUM_THREADS before Python starts to
     change how many really run.
+
+    >>> ex.set_num_threads(2)
+    >>> ex.get_num_threads()
+    2
     """
     global _n_threads
     _n_threads = _positive(int, "set_num_threads")
 
 
 def get_num_interop_threads() -> int:
-    """The number set with `set_num_interop_threads`, or else that of `get_num_threads`."""
+    """The number set with `set_num_interop_threads`, or else that of `get_num_threads`.
+
+    >>> ex.get_num_interop_threads() >= 1
+    True
+    """
     return _n_interop_threads if _n_interop_threads is not None else _available()
 
 
 def set_num_interop_threads(int: int) -> None:
-    """Keep the number for `get_num_interop_threads`; ops of one thread run one after another."""
+    """Keep the number for `get_num_interop_threads`; ops of one thread run one after another.
+
+    >>> ex.set_num_interop_threads(2)
+    >>> ex.get_num_interop_threads()
+    2
+    """
     global _n_interop_threads
     _n_interop_threads = _positive(int, "set_num_interop_threads")
 
@@ -84,23 +101,45 @@ def _positive(number: Any, op: str) -> int:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Keep the wish: every kernel here is deterministic anyway."""
+    """Keep the wish: every kernel here is deterministic anyway.
+
+    >>> ex.use_deterministic_algorithms(True)
+    >>> ex.are_deterministic_algorithms_enabled()
+    True
+    >>> ex.use_deterministic_algorithms(False)
+    """
     global _deterministic, _warn_only
     _deterministic, _warn_only = bool(mode), bool(warn_only)
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """What `use_deterministic_algorithms` was told."""
+    """What `use_deterministic_algorithms` was told.
+
+    >>> ex.use_deterministic_algorithms(True)
+    >>> ex.are_deterministic_algorithms_enabled()
+    True
+    >>> ex.use_deterministic_algorithms(False)
+    """
     return _deterministic
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """What `use_deterministic_algorithms` was told about warnings."""
+    """What `use_deterministic_algorithms` was told about warnings.
+
+    >>> ex.is_deterministic_algorithms_warn_only_enabled()
+    False
+    """
     return _warn_only
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Keep "highest", "high" or "medium": float32 products are computed in float32 anyway."""
+    """Keep "highest", "high" or "medium": float32 products are computed in float32 anyway.
+
+    >>> ex.set_float32_matmul_precision("high")
+    >>> ex.get_float32_matmul_precision()
+    'high'
+    >>> ex.set_float32_matmul_precision("highest")
+    """
     global _matmul_precision
     if precision not in ("highest", "high", "medium"):
         raise ShapeError(f"set_float32_matmul_precision: expected 'highest', 'high' or 'medium', got {precision!r}")
@@ -108,17 +147,31 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """What `set_float32_matmul_precision` was told."""
+    """What `set_float32_matmul_precision` was told.
+
+    >>> ex.get_float32_matmul_precision()
+    'highest'
+    """
     return _matmul_precision
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """False: Extempo cannot make the CPU flush subnormal numbers to zero."""
+    """False: Extempo cannot make the CPU flush subnormal numbers to zero.
+
+    >>> ex.set_flush_denormal(True)
+    False
+    """
     return False
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """Make the dtype of `ex.DoubleTensor` (or of "torch.DoubleTensor") that of new floating tensors."""
+    """Make the dtype of `ex.DoubleTensor` (or of "torch.DoubleTensor") that of new floating tensors.
+
+    >>> ex.set_default_tensor_type(ex.DoubleTensor)
+    >>> ex.tensor([1.5]).dtype
+    extempo.float64
+    >>> ex.set_default_tensor_type(ex.FloatTensor)
+    """
     d = type_dtype(t, "set_default_tensor_type")
     if not d.is_floating_point:
         raise DtypeError(f"set_default_tensor_type: expected a floating tensor type, got {t}")
@@ -126,7 +179,11 @@ def set_default_tensor_type(t: Any) -> None:
 
 
 def typename(obj: Any) -> str:
-    """`extempo.FloatTensor` for a tensor, else the qualified name of the object or of its type."""
+    """`extempo.FloatTensor` for a tensor, else the qualified name of the object or of its type.
+
+    >>> ex.typename(ex.zeros(2)), ex.typename(3)
+    ('extempo.FloatTensor', 'int')
+    """
     if isinstance(obj, Tensor):
         return str(obj.type())
     named = obj if hasattr(obj, "__qualname__") else type(obj)
@@ -135,5 +192,9 @@ def typename(obj: Any) -> str:
 
 
 def is_storage(obj: Any) -> bool:
-    """Whether obj is the storage of a tensor."""
+    """Whether obj is the storage of a tensor.
+
+    >>> ex.is_storage(ex.zeros(2))
+    False
+    """
     return isinstance(obj, Storage)

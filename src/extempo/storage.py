@@ -7,6 +7,7 @@ vector loads never straddle a cache line and a training loop reuses the same few
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from typing import Any
@@ -118,8 +119,14 @@ class Pool:
         """Bytes held free, and how many blocks were newly allocated and reused."""
         return {"free_bytes": self.held, "blocks_allocated": self.allocated, "blocks_reused": self.reused}
 
+    def reset_after_fork(self) -> None:
+        """A thread of the parent may have held the lock; it does not exist here."""
+        self._lock = threading.Lock()
+
 
 POOL = Pool()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=POOL.reset_after_fork)
 
 
 def _measure_lone_count() -> int:

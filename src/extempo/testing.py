@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ._tensor import Tensor, apply, from_array
+from ._tensor import Tensor, apply, from_array, runner1, runner2
 from .autograd.engine import grad
 from .autograd.numeric import gradcheck, gradgradcheck
 from .errors import ExtempoError
@@ -38,28 +38,44 @@ def assert_close(
     check_dtype: bool = True,
     msg: str | None = None,
 ) -> None:
-    """Raise AssertionError unless both are equal within the tolerance of their dtype; sequences in order."""
+    """Raise AssertionError unless both are equal within the tolerance of their dtype; sequences in order.
+
+    >>> ex.testing.assert_close(ex.tensor([1.0, 2.0]), ex.tensor([1.0, 2.000001]))
+    >>> ex.testing.assert_close(ex.tensor([1.0, 2.0]), ex.tensor([1.0, 2.1]))
+    Traceback (most recent call last):
+        ...
+    AssertionError: 1 of 2 elements differ; first at (1,): 2.0 and 2.0999...
+    """
     if isinstance(actual, list | tuple) and isinstance(expected, list | tuple):
-        assert len(actual) == len(expected), msg or f"lengths differ: {len(actual)} and {len(expected)}"
+        _require(len(actual) == len(expected), msg or f"lengths differ: {len(actual)} and {len(expected)}")
         for a, e in zip(actual, expected, strict=True):
             assert_close(a, e, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=check_dtype, msg=msg)
         return
     a, e = as_tensor(actual).detach(), as_tensor(expected).detach()
-    assert a.shape == e.shape, msg or f"shapes differ: {tuple(a.shape)} and {tuple(e.shape)}"
+    _require(a.shape == e.shape, msg or f"shapes differ: {tuple(a.shape)} and {tuple(e.shape)}")
     if check_dtype:
-        assert a.dtype is e.dtype, msg or f"dtypes differ: {a.dtype} and {e.dtype}"
+        _require(a.dtype is e.dtype, msg or f"dtypes differ: {a.dtype} and {e.dtype}")
     tolerances = [_TOLERANCE.get(str(t.dtype).removeprefix("extempo."), (0.0, 0.0)) for t in (a, e)]
     rtol = max(t[0] for t in tolerances) if rtol is None else rtol
     atol = max(t[1] for t in tolerances) if atol is None else atol
-    x, y = a.numpy().astype(np.float64), e.numpy().astype(np.float64)
-    wrong = ~np.isclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan)
+    x, y = a.numpy(), e.numpy()
+    if rtol or atol:
+        x, y = x.astype(np.float64), y.astype(np.float64)
+        wrong = ~np.isclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan)
+    else:
+        wrong = x != y  # exact, also for integers that float64 cannot tell apart
+        if equal_nan:
+            wrong &= ~((x != x) & (y != y))
     if wrong.any():
         where = tuple(int(i) for i in np.argwhere(wrong)[0])
-        raise AssertionError(
-            msg
-            or f"{int(wrong.sum())} of {x.size} elements differ; first at {where}: {x[where]} and {y[where]} "
-            f"(rtol {rtol}, atol {atol})"
-        )
+        found = f"first at {where}: {x[where]} and {y[where]} (rtol {rtol}, atol {atol})"
+        raise AssertionError(msg or f"{int(wrong.sum())} of {x.size} elements differ; {found}")
+
+
+def _require(holds: bool, message: str) -> None:
+    """An assertion that `python -O` does not drop."""
+    if not holds:
+        raise AssertionError(message)
 
 
 def check_grad(
@@ -84,6 +100,9 @@ def check_op(op: type[Op], samples: Iterable[Sample] | None = None, *, order: in
     strided inputs give what contiguous ones give; float32 and half precision agree with float64; the gradient equals
     finite differences, first and second order, and needs no more than the op says it saves; the batching rule equals
     the loop.
+
+    >>> ex.testing.check_op(ex.ops.transcendental.Sqrt)
+    3
     """
     if samples is None:
         if isinstance(op.samples, Refuse):
@@ -121,12 +140,17 @@ def _tensors(sample: Sample, to: dtype | None = None) -> list[Any]:
 
 
 def check_kernel(op: type[Op], sample: Sample) -> None:
-    """infer = kernel, the inputs stay as they were, and the result has memory of its own unless the op is a view."""
+    """infer = kernel, the inputs stay as they were, and the result has memory of its own unless the op is a view.
+
+    >>> ex.testing.check_kernel(ex.ops.transcendental.Sqrt, ex.testing.Sample(np.array([1.0, 4.0])))
+    """
     inputs = _tensors(sample)
     before = [copy.deepcopy(x) for x in inputs]
     types = tuple(x._type if isinstance(x, Tensor) else type(x) for x in inputs)
     with no_grad():
         results = _results(apply(op, tuple(inputs), sample.attrs))
+        if op.simple and len(inputs) <= 2:
+            check_short_path(op, inputs, results[0])
     expected = op.signature(types, sample.attrs).type
     expected = (expected,) if isinstance(expected, TensorType) else expected
     for r, t in zip(results, expected, strict=True):
@@ -143,6 +167,18 @@ def check_kernel(op: type[Op], sample: Sample) -> None:
             np.testing.assert_array_equal(x._array, old._array, "an input was changed")
 
 
+def check_short_path(op: type[Op], inputs: list[Any], expected: Tensor) -> None:
+    """What small elementwise ops really run through gives what `apply` gives, in every floating dtype."""
+    run: Any = runner1(op) if len(inputs) == 1 else runner2(op)
+    assert_close(run(*inputs), expected, rtol=0.0, atol=0.0, equal_nan=True)
+    for d in DTYPES:
+        if d.is_floating_point:
+            given = [x.to(d) if isinstance(x, Tensor) and x.is_floating_point() else x for x in inputs]
+            short, long = run(*given), apply(op, tuple(given))
+            assert short._array.dtype == d.numpy, f"the short path gave {short._array.dtype} for {d}"
+            np.testing.assert_array_equal(short._array, long._array, "the short path differs")
+
+
 def _strided(array: Array) -> Array:
     """The same values with gaps between them and dimensions in another order in memory."""
     wide = np.zeros((*array.shape[::-1], 2), array.dtype)
@@ -151,7 +187,10 @@ def _strided(array: Array) -> Array:
 
 
 def check_strides(op: type[Op], sample: Sample) -> None:
-    """Strided inputs give what contiguous ones give."""
+    """Strided inputs give what contiguous ones give.
+
+    >>> ex.testing.check_strides(ex.ops.transcendental.Sqrt, ex.testing.Sample(np.array([1.0, 4.0])))
+    """
     plain = _tensors(sample)
     strided = [from_array(_strided(x._array)) if isinstance(x, Tensor) else x for x in plain]
     with no_grad():
@@ -164,7 +203,10 @@ _LOOSE = {"float16": 3e-2, "bfloat16": 2e-1, "float32": 1e-4}
 
 
 def check_dtypes(op: type[Op], sample: Sample) -> None:
-    """Lower precision agrees with float64 as far as it can, and keeps its dtype."""
+    """Lower precision agrees with float64 as far as it can, and keeps its dtype.
+
+    >>> ex.testing.check_dtypes(ex.ops.transcendental.Sqrt, ex.testing.Sample(np.array([1.0, 4.0])))
+    """
     if not any(isinstance(x, np.ndarray) and x.dtype.kind == "f" for x in sample.inputs):
         return
     with no_grad():
@@ -183,7 +225,10 @@ def check_dtypes(op: type[Op], sample: Sample) -> None:
 
 
 def check_gradient(op: type[Op], sample: Sample, order: int = 2) -> None:
-    """vjp = finite differences, to the order given; the saved values suffice and the recorded graph verifies."""
+    """vjp = finite differences, to the order given; the saved values suffice and the recorded graph verifies.
+
+    >>> ex.testing.check_gradient(ex.ops.transcendental.Sqrt, ex.testing.Sample(np.array([1.0, 4.0])))
+    """
     inputs = _tensors(sample)
     moving = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.is_floating_point()]
     if isinstance(op.vjp, Refuse) or not moving:
@@ -211,7 +256,10 @@ def check_gradient(op: type[Op], sample: Sample, order: int = 2) -> None:
 
 
 def check_batch(op: type[Op], sample: Sample) -> None:
-    """The batching rule = one call per sample, stacked."""
+    """The batching rule = one call per sample, stacked.
+
+    >>> ex.testing.check_batch(ex.ops.transcendental.Sqrt, ex.testing.Sample(np.array([1.0, 4.0])))
+    """
     inputs = _tensors(sample)
     batched = [i for i, x in enumerate(inputs) if isinstance(x, Tensor)]
     if isinstance(op.batch, Refuse) or not batched:

@@ -18,7 +18,11 @@ Number = bool | int | float
 
 
 class dtype:
-    """The type of a tensor's elements, such as `ex.float32`. Compare with `is` or `==`."""
+    """The type of a tensor's elements, such as `ex.float32`. Compare with `is` or `==`.
+
+    >>> ex.zeros(2).dtype is ex.float32, ex.float32.itemsize
+    (True, 4)
+    """
 
     __slots__ = ("_name", "category", "is_floating_point", "itemsize", "numpy")
 
@@ -73,12 +77,22 @@ DEFAULT_DTYPE_LISTENERS: list[Callable[[], None]] = []  # called when the defaul
 
 
 def get_default_dtype() -> dtype:
-    """The floating dtype that `ex.tensor([1.5])`, `ex.zeros(3)` and integer division produce."""
+    """The floating dtype that `ex.tensor([1.5])`, `ex.zeros(3)` and integer division produce.
+
+    >>> ex.get_default_dtype(), ex.tensor([1.5]).dtype
+    (extempo.float32, extempo.float32)
+    """
     return _default
 
 
 def set_default_dtype(d: dtype) -> None:
-    """Make `d` the dtype of new floating tensors. It must be a floating dtype."""
+    """Make `d` the dtype of new floating tensors. It must be a floating dtype.
+
+    >>> ex.set_default_dtype(ex.float64)
+    >>> ex.tensor([1.5]).dtype
+    extempo.float64
+    >>> ex.set_default_dtype(ex.float32)
+    """
     global _default
     if not isinstance(d, dtype) or not d.is_floating_point:
         raise DtypeError(f"set_default_dtype: expected a floating dtype such as ex.float64, got {d!r}")
@@ -116,7 +130,12 @@ def from_numpy_dtype(d: np.dtype[Any]) -> dtype:
 
 
 class Size(tuple[int, ...]):
-    """A shape: a tuple of ints that can also count elements."""
+    """A shape: a tuple of ints that can also count elements.
+
+    >>> size = ex.zeros(2, 3).shape
+    >>> size, size.numel(), size[0]
+    (extempo.Size([2, 3]), 6, 2)
+    """
 
     __slots__ = ()
 
@@ -213,7 +232,11 @@ _ORDER = {d: i for i, d in enumerate((bool_, uint8, int8, int16, int32, int64, f
 
 
 def promote_types(a: dtype, b: dtype) -> dtype:
-    """The smallest dtype that both can be converted to, as in PyTorch."""
+    """The smallest dtype that both can be converted to, as in PyTorch.
+
+    >>> ex.promote_types(ex.int32, ex.float16)
+    extempo.float16
+    """
     if a is b:
         return a
     if a.category != b.category:
@@ -279,7 +302,11 @@ def normalize_dims(dim: int | Sequence[int] | None, ndim: int, op: str) -> tuple
 
 
 class finfo:
-    """Limits of a floating dtype: bits, eps, max, min, tiny, resolution."""
+    """Limits of a floating dtype: bits, eps, max, min, tiny, resolution.
+
+    >>> ex.finfo(ex.float32).eps, ex.finfo(ex.float16).max
+    (1.1920928955078125e-07, 65504.0)
+    """
 
     def __init__(self, type: dtype | None = None) -> None:
         d = type or _default
@@ -298,7 +325,11 @@ class finfo:
 
 
 class iinfo:
-    """Limits of an integer dtype: bits, max, min."""
+    """Limits of an integer dtype: bits, max, min.
+
+    >>> ex.iinfo(ex.int8).min, ex.iinfo(ex.int8).max
+    (-128, 127)
+    """
 
     def __init__(self, type: dtype) -> None:
         if type.category != 1:

@@ -22,6 +22,7 @@ import torch
 from torch.testing._internal.common_modules import FunctionInput, ModuleInput, module_db
 
 import extempo as ex
+from extempo import optim
 
 from . import excuses
 from .compare import Mismatch, match_arrays, match_structure, our_array
@@ -29,6 +30,7 @@ from .convert import LeftOut, Twins, Unmappable, leaves, rebuild, refuse_by_desi
 
 DTYPES = (torch.float32, torch.float64)
 N_STEPS = 20
+N_TRAINED = 12  # samples per class and dtype: some classes have hundreds
 LEARNING_RATE = 0.01
 
 # Classes of torch.nn that Extempo does not have, each with its reason.
@@ -41,7 +43,16 @@ NOT_HERE = {
 }
 
 # Classes that are no layers: they compute nothing by themselves.
-NOT_LAYERS = {"Module", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "RNNBase", "RNNCellBase", "Sequential"}
+NOT_LAYERS = {
+    "Module",
+    "ModuleDict",
+    "ModuleList",
+    "ParameterDict",
+    "ParameterList",
+    "RNNBase",
+    "RNNCellBase",
+    "Sequential",
+}
 
 # Where the result depends on the seed, shape and dtype are compared.
 RANDOM = {
@@ -60,7 +71,15 @@ AFTER_LOG_SOFTMAX = {"CTCLoss"}
 
 # (relative, absolute) per dtype: one call, and 20 steps, in which rounding adds up.
 ONE_CALL = {"float64": excuses.DEFAULT.float64, "float32": excuses.DEFAULT.float32}
-TRAINING = {"float64": (1e-6, 1e-7), "float32": (2e-3, 1e-4)}
+TRAINING = {"float64": (1e-9, 1e-9), "float32": (1e-3, 1e-5)}
+# Classes that are held to less than ONE_CALL, with the reason.
+TOLERANCES = {
+    "CTCLoss": ({"float64": (1e-7, 1e-7), "float32": (1e-3, 1e-4)}, "sums of 50 time steps in logarithms, float32"),
+    "MultiheadAttention": (
+        {"float64": (1e-7, 1e-7), "float32": (1e-4, 5e-5)},
+        "gradients of the output projection add up to much less than their terms",
+    ),
+}
 
 
 @dataclass
@@ -124,14 +143,16 @@ def _samples(name: str) -> Iterator[tuple[str, ModuleInput, torch.dtype, bool]]:
             _seed(zlib.crc32(f"{name} {label}".encode()))
             samples: list[ModuleInput] = []
             for info in infos:
-                samples += info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training)
+                samples += info.module_inputs_func(
+                    info, device="cpu", dtype=dtype, requires_grad=True, training=training
+                )
             samples += [_more(text, dtype) for text in MORE_SAMPLES.get(name, ())]
             for number, sample in enumerate(samples):
                 yield f"{label} {number} {sample.desc}".strip(), sample, dtype, training
 
 
 def _more(text: str, dtype: torch.dtype) -> ModuleInput:
-    """A sample from `constructor arguments -> forward arguments`, in which x(2, 3) and n(5, 2, 3) are random tensors."""
+    """A sample from `constructor arguments -> forward arguments`; x(2, 3) and n(5, 2, 3) are random tensors in it."""
 
     def x(*shape: int) -> torch.Tensor:
         return torch.randn(shape, dtype=dtype).requires_grad_()
@@ -156,7 +177,7 @@ MORE_SAMPLES: dict[str, tuple[str, ...]] = {
     "AlphaDropout": ("0.3 -> x(3, 4)", "0.0 -> x(3, 4)"),
     "BatchNorm1d": ("4, momentum=None -> x(3, 4)", "4, bias=False -> x(3, 4, 2)"),
     "BatchNorm2d": ("4, affine=False, track_running_stats=False -> x(3, 4, 2, 2)",),
-    "BCEWithLogitsLoss": ("pos_weight=torch.tensor([1.0, 2.0, 3.0]) -> x(4, 3), torch.rand(4, 3)",),
+    "BCEWithLogitsLoss": ("pos_weight=torch.tensor([1.0, 2.0, 3.0]) -> x(4, 3), x(4, 3).detach().sigmoid()",),
     "CELU": ("2.0, True -> x(3).detach()",),
     "ChannelShuffle": ("2 -> x(1, 4, 2, 2)",),
     "Conv1d": ("4, 6, 3, padding=2, padding_mode='circular', groups=2 -> x(2, 4, 7)",),
@@ -186,8 +207,18 @@ MORE_SAMPLES: dict[str, tuple[str, ...]] = {
     "Hardsigmoid": ("-> x(3, 4)", "True -> x(3).detach()"),
     "Identity": ("3, unused=True -> x(2, 3)",),
     "InstanceNorm1d": ("3, affine=True, track_running_stats=True -> x(3, 5)",),
+    "LazyBatchNorm1d": ("-> x(3, 4, 2)",),
+    "LazyBatchNorm2d": ("-> x(3, 4, 2, 2)",),
+    "LazyBatchNorm3d": ("-> x(3, 4, 2, 2, 1)",),
+    "LazyInstanceNorm1d": ("-> x(3, 4, 2)",),
+    "LazyInstanceNorm2d": ("affine=False -> x(3, 4, 2, 2)",),
+    "LazyInstanceNorm3d": ("track_running_stats=False -> x(3, 4, 2, 2, 1)",),
+    "LazyLinear": ("3 -> x(2, 4)", "3, bias=False -> x(4)"),
     "LayerNorm": ("(3, 2), bias=False -> x(4, 3, 2)",),
-    "MaxUnpool1d": ("2 -> x(1, 3), torch.tensor([[0, 3, 5]])", "2, 3 -> x(1, 2), torch.tensor([[0, 3]]), output_size=[6]"),
+    "MaxUnpool1d": (
+        "2 -> x(1, 3), torch.tensor([[0, 3, 5]])",
+        "2, 3 -> x(1, 2), torch.tensor([[0, 3]]), output_size=[6]",
+    ),
     "MaxUnpool2d": ("2 -> x(1, 1, 1, 2), torch.tensor([[[[1, 6]]]])",),
     "MaxUnpool3d": ("2 -> x(1, 1, 1, 2), torch.tensor([[[[1, 14]]]])",),
     "NLLLoss": ("torch.tensor([1.0, 2.0, 3.0]), ignore_index=1, reduction='sum' -> x(5, 3), n(3, 5)",),
@@ -198,8 +229,8 @@ MORE_SAMPLES: dict[str, tuple[str, ...]] = {
     "RReLU": ("-> x(3, 4)", "0.2, 0.2 -> x(3, 4)"),
     "TransformerDecoder": (
         "torch.nn.TransformerDecoderLayer(4, 2, 8, 0.0), 2 -> x(3, 2, 4), x(5, 2, 4)",
-        "torch.nn.TransformerDecoderLayer(4, 2, 8, 0.0, 'gelu', norm_first=True, batch_first=True), 1, torch.nn.LayerNorm(4) "
-        "-> x(2, 3, 4), x(2, 5, 4)",
+        "torch.nn.TransformerDecoderLayer(4, 2, 8, 0.0, 'gelu', norm_first=True, batch_first=True), 1, "
+        "torch.nn.LayerNorm(4) -> x(2, 3, 4), x(2, 5, 4)",
     ),
     "TripletMarginLoss": ("-> x(3, 4), x(3, 4), x(3, 4)", "0.5, 1.0, swap=True, reduction='none' -> x(4), x(4), x(4)"),
     "TripletMarginWithDistanceLoss": (
@@ -222,7 +253,7 @@ MORE_SAMPLES: dict[str, tuple[str, ...]] = {
 def _seed(number: int) -> None:
     torch.manual_seed(number)
     random.seed(number)
-    np.random.seed(number % 2**32)  # noqa: NPY002 - PyTorch's samples draw from it
+    np.random.seed(number % 2**32)  # PyTorch's samples draw from it
 
 
 # ---- modules as arguments
@@ -257,6 +288,8 @@ def _counterpart(value: Any) -> Any:
         return getattr(ex.nn, type(value).__name__)(*args, **kwargs)
     if callable(value) and getattr(torch.nn.functional, getattr(value, "__name__", ""), None) is value:
         return getattr(ex.nn.functional, value.__name__)
+    if type(value).__name__ == "LinearCrossEntropyOptions":
+        raise LeftOut("options say how PyTorch may save memory, and change no result")
     return Twins(value).ours
 
 
@@ -271,6 +304,8 @@ class _Pair:
         refuse_by_design([made.args, made.kwargs])
         try:
             self.theirs = getattr(torch.nn, name)(*made.args, **made.kwargs).to(dtype).train(training)
+            if name.startswith("Lazy"):  # its first call gives it the state that ours takes its size from
+                self.theirs(*sample.forward_input.args, **sample.forward_input.kwargs)
         except Exception as error:
             raise LeftOut("PyTorch raises") from error
         args, kwargs = rebuild((made.args, made.kwargs), _counterpart)
@@ -278,6 +313,7 @@ class _Pair:
         given = sample.forward_input
         self.inputs = Twins([list(given.args), given.kwargs])
         self.name = name
+        self.tolerances = TOLERANCES[name][0] if name in TOLERANCES else ONE_CALL
         self._load()
 
     def _load(self) -> None:
@@ -303,15 +339,14 @@ def _our_dtype(dtype: torch.dtype) -> Any:
     return getattr(ex, str(dtype).removeprefix("torch."))
 
 
-def _check_sample(
-    name: str, sample: ModuleInput, dtype: torch.dtype, training: bool, outcome: ModuleOutcome
-) -> None:
+def _check_sample(name: str, sample: ModuleInput, dtype: torch.dtype, training: bool, outcome: ModuleOutcome) -> None:
     pair = _ours_may_not_raise("constructor", lambda: _Pair(name, sample, dtype, training))
     _match_reprs(pair)
     is_random = training and name in RANDOM
     _check_call(pair, is_random)
     outcome.n_compared += 1
-    if training and not is_random and list(pair.theirs.parameters()):
+    enough = outcome.n_trained >= N_TRAINED * (1 + DTYPES.index(dtype))
+    if training and not is_random and not enough and list(pair.theirs.parameters()):
         _check_training(_Pair(name, sample, dtype, training), dtype)
         outcome.n_trained += 1
 
@@ -327,7 +362,9 @@ def _ours_may_not_raise(what: str, call: Any) -> Any:
 
 def _match_reprs(pair: _Pair) -> None:
     expected, actual = repr(pair.theirs), repr(pair.ours)
-    expected = expected.replace("NonDynamicallyQuantizableLinear", "Linear")  # what PyTorch's attention calls its Linear
+    expected = expected.replace(
+        "NonDynamicallyQuantizableLinear", "Linear"
+    )  # what PyTorch's attention calls its Linear
     if expected != actual:
         raise Mismatch(f"repr: expected {expected}, got {actual}")
 
@@ -342,10 +379,12 @@ def _check_call(pair: _Pair, is_random: bool) -> None:
     match_structure(theirs, ours)
     if is_random:
         return
-    _match_all("result", leaves(theirs), leaves(ours), ONE_CALL)
+    _match_all("result", leaves(theirs), leaves(ours), pair.tolerances)
     _check_gradients(pair, leaves(theirs), leaves(ours))
     their_state, our_state = pair.theirs.state_dict(), pair.ours.state_dict()
-    _match_all("state after the call", list(their_state.values()), [our_state[key] for key in their_state], ONE_CALL)
+    _match_all(
+        "state after the call", list(their_state.values()), [our_state[key] for key in their_state], pair.tolerances
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -355,7 +394,7 @@ def _plain(value: Any) -> Any:
 
 def _check_gradients(pair: _Pair, theirs: list[Any], ours: list[Any]) -> None:
     outputs = [(t, o) for t, o in zip(theirs, ours, strict=True) if isinstance(t, torch.Tensor) and t.requires_grad]
-    for place, (t, o) in enumerate(outputs):
+    for place, (_, o) in enumerate(outputs):
         if not o.requires_grad:
             raise Mismatch(f"result {place} requires no grad")
     if not outputs:
@@ -372,7 +411,7 @@ def _check_gradients(pair: _Pair, theirs: list[Any], ours: list[Any]) -> None:
             if not empty and not (o.grad is None and not bool(t.grad.any())):
                 raise Mismatch(f"gradient of {where}: expected {t.grad is not None}, got {o.grad is not None}")
             continue
-        _match_all(f"gradient of {where}", [t.grad], [o.grad], ONE_CALL)
+        _match_all(f"gradient of {where}", [t.grad], [o.grad], pair.tolerances)
 
 
 def _match_all(where: str, theirs: list[Any], ours: list[Any], tolerances: dict[str, tuple[float, float]]) -> None:
@@ -388,7 +427,7 @@ def _match_all(where: str, theirs: list[Any], ours: list[Any], tolerances: dict[
 def _check_training(pair: _Pair, dtype: torch.dtype) -> None:
     """The same losses and the same weights after steps of SGD on the mean square of all results."""
     their_optimizer = torch.optim.SGD(pair.theirs.parameters(), LEARNING_RATE, momentum=0.9)
-    our_optimizer = ex.optim.SGD(pair.ours.parameters(), LEARNING_RATE, momentum=0.9)
+    our_optimizer = optim.SGD(pair.ours.parameters(), LEARNING_RATE, momentum=0.9)
     bounds = TRAINING[str(dtype).removeprefix("torch.")]
     for step in range(N_STEPS):
         losses = []

@@ -277,10 +277,31 @@ def test_reprs_show_what_is_not_the_default():
     assert repr(nn.GRUCell(3, 4, bias=False)) == "GRUCell(3, 4, bias=False)"
 
 
-def test_a_vmapped_cell_equals_a_batch():
+def test_a_vmapped_cell_or_layer_equals_a_batch():
     cell = nn.LSTMCell(3, 4, dtype=ex.float64)
     x = tensor(5, 3)
     assert_same(ex.func.vmap(cell)(x), cell(x))
+    layer = nn.GRU(3, 4, batch_first=True, dtype=ex.float64)
+    sequences = tensor(2, 5, 3)
+    assert_same(ex.func.vmap(lambda one: layer(one)[0])(sequences), layer(sequences)[0])
+
+
+def test_a_functional_call_uses_the_parameters_given():
+    module = nn.LSTM(3, 4, num_layers=2)
+    zeros = {name: ex.zeros_like(parameter) for name, parameter in module.named_parameters()}
+    assert not ex.func.functional_call(module, zeros, (ex.ones(5, 3),))[0].any()
+    assert module(ex.ones(5, 3))[0].any()
+
+
+@pytest.mark.parametrize("dtype", [ex.float16, ex.bfloat16])
+@pytest.mark.parametrize("layer", LAYERS)
+def test_half_precision_stays_half_and_close(layer, dtype):
+    module = layer(3, 4)
+    x = ex.tensor(draw(5, 2, 3), dtype=ex.float32)
+    expected = module(x)[0]
+    output = module.to(dtype)(x.to(dtype))[0]
+    assert output.dtype is dtype
+    assert (output.float() - expected).abs().max().item() < 0.05
 
 
 # ---- errors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -169,6 +170,14 @@ def test_the_copies_of_a_layer_are_equal_and_separate():
     with ex.no_grad():
         first.linear1.weight.zero_()
     assert second.linear1.weight.any()
+
+
+@pytest.mark.parametrize("make", [encoder, decoder_layer, model])
+def test_modules_pickle(make):
+    module = make(nn)
+    x = ex.ones(4, N_FEATURES)
+    inputs = (x,) if make is encoder else (x, x)
+    assert ex.equal(pickle.loads(pickle.dumps(module))(*inputs), module(*inputs))
 
 
 def test_matrices_of_the_model_start_by_xavier():

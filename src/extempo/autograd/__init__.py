@@ -38,7 +38,12 @@ class _VariableType(type):
 
 
 class Variable(metaclass=_VariableType):
-    """PyTorch's old name of Tensor: `Variable(x, requires_grad=True)` is x, seen as a leaf."""
+    """PyTorch's old name of Tensor: `Variable(x, requires_grad=True)` is x, seen as a leaf.
+
+    >>> x = ex.autograd.Variable(ex.tensor([1.0]), requires_grad=True)
+    >>> x, isinstance(x, ex.autograd.Variable)
+    (tensor([1.], requires_grad=True), True)
+    """
 
     def __new__(cls, data: Any, requires_grad: bool = False, volatile: bool | None = None) -> Any:
         from .. import ops

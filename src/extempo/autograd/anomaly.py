@@ -63,7 +63,14 @@ class _Looking(_plain):
 
 
 class set_detect_anomaly:
-    """Look for NaN in every gradient of every backward from here on; as a context manager, until the block ends."""
+    """Look for NaN in every gradient of every backward from here on; as a context manager, until the block ends.
+
+    >>> with ex.autograd.set_detect_anomaly(True):
+    ...     ex.autograd.is_anomaly_enabled()
+    True
+    >>> ex.autograd.is_anomaly_enabled()
+    False
+    """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self._before = engine._Backward
@@ -77,12 +84,25 @@ class set_detect_anomaly:
 
 
 class detect_anomaly(set_detect_anomaly):
-    """Within the block, a backward that meets a NaN says which operation made it."""
+    """Within the block, a backward that meets a NaN says which operation made it.
+
+    >>> x = ex.tensor(-1.0, requires_grad=True)
+    >>> with ex.autograd.detect_anomaly():
+    ...     x.sqrt().backward()
+    Traceback (most recent call last):
+        ...
+    extempo.errors.AutogradError: detect_anomaly: the gradient of sqrt (recorded at ...) ... has a NaN; ...
+    """
 
     def __init__(self, check_nan: bool = True) -> None:
         super().__init__(True, check_nan)
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether backward looks for NaN."""
+    """Whether backward looks for NaN.
+
+    >>> with ex.autograd.set_detect_anomaly(True):
+    ...     ex.autograd.is_anomaly_enabled()
+    True
+    """
     return engine._Backward is _Looking

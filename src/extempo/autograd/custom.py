@@ -172,7 +172,20 @@ def _sums_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 
 
 class Function:
-    """Subclass it with static `forward(ctx, ...)` and `backward(ctx, ...)`, and call `YourFunction.apply(...)`."""
+    """Subclass it with static `forward(ctx, ...)` and `backward(ctx, ...)`, and call `YourFunction.apply(...)`.
+
+    >>> class Double(ex.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         return grad * 2
+    >>> x = ex.tensor(3.0, requires_grad=True)
+    >>> Double.apply(x).backward()
+    >>> x.grad
+    tensor(2.)
+    """
 
     _op: ClassVar[type[Op]]
 

@@ -9,6 +9,7 @@ freeing what has been passed.
 from __future__ import annotations
 
 import operator
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,6 +34,10 @@ from ..types import TensorType, bfloat16, bool_
 from .derive import DerivedVjp, derived_vjp
 
 
+# Two backward passes in two threads may reach the same leaf; NumPy lets go of the GIL while it adds.
+_ACCUMULATING = threading.RLock()
+
+
 def backward(
     tensors: Tensor | Sequence[Tensor],
     grad_tensors: Any = None,
@@ -40,7 +45,13 @@ def backward(
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Add the gradients of `tensors` to the `.grad` of the leaves they depend on (or only of `inputs`)."""
+    """Add the gradients of `tensors` to the `.grad` of the leaves they depend on (or only of `inputs`).
+
+    >>> x = ex.tensor(3.0, requires_grad=True)
+    >>> ex.autograd.backward([x * x, 10 * x])
+    >>> x.grad
+    tensor(16.)
+    """
     outputs = _as_list(tensors, "tensors")
     roots = _roots(outputs, grad_tensors, "backward", create_graph)
     wanted = None
@@ -68,7 +79,12 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Any, ...]:
-    """The gradients of `outputs` with respect to `inputs`, as a tuple; nothing is accumulated."""
+    """The gradients of `outputs` with respect to `inputs`, as a tuple; nothing is accumulated.
+
+    >>> x = ex.tensor(3.0, requires_grad=True)
+    >>> ex.autograd.grad(x * x, x)
+    (tensor(6.),)
+    """
     if is_grads_batched:
         from ..func import vmap
 
@@ -115,6 +131,8 @@ def _roots(outputs: list[Tensor], gradients: Any, name: str, create_graph: bool)
     """Where backward starts: each output's node with the gradient that comes in there."""
     if gradients is None or isinstance(gradients, Tensor):
         gradients = [gradients] * len(outputs)
+    if not isinstance(gradients, list | tuple):
+        raise DtypeError(f"{name}: the gradient must be a tensor, got {type(gradients).__name__}; use ex.tensor(...)")
     gradients = list(gradients)
     if len(gradients) != len(outputs):
         raise ShapeError(
@@ -260,7 +278,7 @@ class _Backward:
         if extra.hooks:
             value = _run_hooks(extra.hooks, value, node)
         if extra.retain:
-            extra.grad = value if extra.grad is None else extra.grad + value
+            extra.grad = value.clone() if extra.grad is None else extra.grad + value
         return self._value(value)
 
     def _wants(self, node: Any) -> bool:
@@ -274,16 +292,18 @@ class _Backward:
 
     def _accumulate(self, node: Node, g: Tensor) -> None:
         extra = node.need()
-        if extra.grad is None:
-            extra.grad = g if self.create_graph or node in self.owned else _private(g)
-        elif self.create_graph or extra.grad.requires_grad or extra.grad._array is None or g._array is None:
-            extra.grad = extra.grad + g
-        else:
-            np.add(extra.grad._array, g._array, out=extra.grad._array)
-            extra.grad._storage.version += 1
-        if extra.post_hooks:
-            for hook in list(extra.post_hooks.values()):
-                hook(extra.tensor())
+        with _ACCUMULATING:
+            if extra.grad is None:
+                extra.grad = g.clone() if self.create_graph else g if node in self.owned else _private(g)
+            elif self.create_graph or extra.grad.requires_grad or extra.grad._array is None or g._array is None:
+                extra.grad = extra.grad + g
+            else:
+                np.add(extra.grad._array, g._array, out=extra.grad._array)
+                extra.grad._storage.version += 1
+        tensor = extra.tensor() if extra.post_hooks and extra.tensor is not None else None
+        if tensor is not None:
+            for hook in list(extra.post_hooks.values()):  # type: ignore[union-attr] # asked for just above
+                hook(tensor)
 
     # ---- one node
 
@@ -380,7 +400,11 @@ class _Backward:
         inputs: list[Any] = [i.type if isinstance(i, Node) else i for i in node.inputs]
         for entry in node.saved:
             position = entry[0]
-            if position:
+            if position < 0:  # one of several results
+                results = list(y)
+                results[-1 - position] = self._restore_result(node, -1 - position, entry)
+                y = tuple(results)
+            elif position:
                 inputs[position - 1] = self._restore(node, entry, node.inputs[position - 1])
             elif type(node.type) is tuple:
                 y = tuple(self._restore_result(node, i, e) for i, e in enumerate(entry[1]))
@@ -451,6 +475,8 @@ _number = operator.attrgetter("number")
 def _of_one_dtype(node: Node) -> bool:
     """Whether NumPy's own kernels keep the dtype all the way: bfloat16 would not be rounded after every step."""
     d = node.type.dtype
+    if d.itemsize == 2 and not all(isinstance(i, Node) for i in node.inputs):
+        return False  # halves have rules of their own about numbers
     return d is not bfloat16 and all(i.type.dtype in (d, bool_) for i in node.inputs if isinstance(i, Node))
 
 
@@ -465,11 +491,9 @@ def _run_hooks(hooks: dict[int, Any], g: Tensor, node: Node) -> Tensor:
     for hook in list(hooks.values()):
         changed = hook(g)
         if changed is not None:
-            if not isinstance(changed, Tensor) or changed._type.shape != g._type.shape:
-                got = tuple(changed.shape) if isinstance(changed, Tensor) else type(changed).__name__
-                raise ShapeError(
-                    f"hook of {node.name()}: expected None or a tensor of shape {tuple(g.shape)}, got {got}"
-                )
+            if not isinstance(changed, Tensor) or changed._type != g._type:
+                got = changed._type if isinstance(changed, Tensor) else type(changed).__name__
+                raise ShapeError(f"hook of {node.name()}: expected None or a tensor of type {g._type}, got {got}")
             g = changed
     return g
 
@@ -515,9 +539,9 @@ def _at(node: Node) -> str:
 
 
 def _overwritten_message(node: Node, position: int, storage: Storage) -> str:
-    what = f"the result of {node.op.name}" if position == 0 else f"input {position - 1} of {node.op.name}"
-    source = node if position == 0 else node.inputs[position - 1]
-    made = "" if position == 0 or source.op is Leaf else f", made by {source.op.name} at {source.line},"
+    what = f"the result of {node.op.name}" if position <= 0 else f"input {position - 1} of {node.op.name}"
+    source = node if position <= 0 else node.inputs[position - 1]
+    made = "" if position <= 0 or source.op is Leaf else f", made by {source.op.name} at {source.line},"
     return (
         f"backward: {what}{_at(node)}{made} is needed for its gradient, but was overwritten in place at "
         f"{describe_where(storage.written_at)}; use the out-of-place form there, or write into x.clone()"

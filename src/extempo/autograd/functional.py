@@ -102,7 +102,11 @@ def _vectors(v: Any, like: tuple[Tensor, ...], name: str, what: str) -> tuple[Te
 def vjp(
     func: Fn, inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """(func(inputs), the product of `v` with its Jacobian from the left)."""
+    """(func(inputs), the product of `v` with its Jacobian from the left).
+
+    >>> ex.autograd.functional.vjp(lambda x: x * x, ex.tensor([1.0, 2.0]), ex.tensor([1.0, 10.0]))
+    (tensor([1., 4.]), tensor([ 2., 40.]))
+    """
     with enable_grad():
         given, single = _as_tuple(inputs, "vjp: inputs")
         variables = _variables(given, create_graph)
@@ -115,7 +119,11 @@ def vjp(
 def jvp(
     func: Fn, inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """(func(inputs), the product of its Jacobian with `v`), by differentiating a vjp, which is linear in its vector."""
+    """(func(inputs), the product of its Jacobian with `v`), by differentiating a vjp, which is linear in its vector.
+
+    >>> ex.autograd.functional.jvp(lambda x: x * x, ex.tensor([1.0, 2.0]), ex.tensor([1.0, 10.0]))
+    (tensor([1., 4.]), tensor([ 2., 40.]))
+    """
     with enable_grad():
         given, _ = _as_tuple(inputs, "jvp: inputs")
         variables = _variables(given, create_graph)
@@ -145,6 +153,10 @@ def jacobian(
     """Every partial derivative: for output y and input x a tensor of shape (*y.shape, *x.shape).
 
     `vectorize=True` computes all rows in one batched backward; `strategy="forward-mode"` goes by columns.
+
+    >>> ex.autograd.functional.jacobian(lambda x: x * x, ex.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
     """
     if strategy not in ("reverse-mode", "forward-mode"):
         raise AutogradError(f"jacobian: strategy must be 'reverse-mode' or 'forward-mode', got {strategy!r}")
@@ -232,7 +244,12 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """Every second derivative of a scalar function: for inputs a and b a tensor of shape (*a.shape, *b.shape)."""
+    """Every second derivative of a scalar function: for inputs a and b a tensor of shape (*a.shape, *b.shape).
+
+    >>> ex.autograd.functional.hessian(lambda x: (x**3).sum(), ex.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
     _, single = _as_tuple(inputs, "hessian: inputs")
     scalar = _scalar(func, "hessian")
 
@@ -248,14 +265,22 @@ def hessian(
 def vhp(
     func: Fn, inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """(func(inputs), the product of `v` with its Hessian from the left)."""
+    """(func(inputs), the product of `v` with its Hessian from the left).
+
+    >>> ex.autograd.functional.vhp(lambda x: (x**3).sum(), ex.tensor([1.0, 2.0]), ex.tensor([1.0, 10.0]))
+    (tensor(9.), tensor([  6., 120.]))
+    """
     return _hessian_product("vhp", func, inputs, v, create_graph, strict)
 
 
 def hvp(
     func: Fn, inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """(func(inputs), the product of its Hessian with `v`); a Hessian is symmetric, so this is computed as `vhp` is."""
+    """(func(inputs), the product of its Hessian with `v`); a Hessian is symmetric, so this is computed as `vhp` is.
+
+    >>> ex.autograd.functional.hvp(lambda x: (x**3).sum(), ex.tensor([1.0, 2.0]), ex.tensor([1.0, 10.0]))
+    (tensor(9.), tensor([  6., 120.]))
+    """
     return _hessian_product("hvp", func, inputs, v, create_graph, strict)
 
 

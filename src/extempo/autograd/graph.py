@@ -24,14 +24,25 @@ __all__ = ["GradientEdge", "Node", "RemovableHandle", "get_gradient_edge", "save
 
 
 class GradientEdge(NamedTuple):
-    """Where the gradient of a tensor enters the graph."""
+    """Where the gradient of a tensor enters the graph.
+
+    >>> x = ex.tensor(3.0, requires_grad=True)
+    >>> ex.autograd.graph.get_gradient_edge(x * x).node
+    <MulBackward>
+    """
 
     node: Node
     output_nr: int
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """The edge of a tensor that requires grad."""
+    """The edge of a tensor that requires grad.
+
+    >>> x = ex.tensor(3.0, requires_grad=True)
+    >>> edge = ex.autograd.graph.get_gradient_edge(x * x)
+    >>> edge.node, edge.output_nr
+    (<MulBackward>, 0)
+    """
     if not tensor.requires_grad:
         raise DtypeError("get_gradient_edge: the tensor does not require grad, so no gradient enters the graph there")
     return GradientEdge(tensor._own_node(), 0)
@@ -42,6 +53,13 @@ class saved_tensors_hooks:
 
     `unpack_hook` gets what it returned when backward needs the values, and returns a tensor of the same shape and
     dtype.
+
+    >>> x = ex.tensor(3.0, requires_grad=True)
+    >>> with ex.autograd.graph.saved_tensors_hooks(lambda t: t.half(), lambda h: h.float()):
+    ...     y = x.exp()
+    >>> y.backward()
+    >>> y, x.grad
+    (tensor(20.0855, grad_fn=<ExpBackward>), tensor(20.0781))
     """
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:

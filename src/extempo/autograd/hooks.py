@@ -26,7 +26,15 @@ Hook = Callable[..., Any]
 
 
 class RemovableHandle:
-    """Takes a hook away again: by `remove()`, or at the end of a `with` block."""
+    """Takes a hook away again: by `remove()`, or at the end of a `with` block.
+
+    >>> x = ex.tensor(3.0, requires_grad=True)
+    >>> handle = x.register_hook(lambda grad: grad * 10)
+    >>> handle.remove()
+    >>> (x * x).backward()
+    >>> x.grad
+    tensor(6.)
+    """
 
     def __init__(self, hooks: dict[int, Any], extra_dict: Any = None) -> None:
         self.id = _next_id()
@@ -156,7 +164,7 @@ def _hooked(op: type[Op], node: Node, hooks: dict[int, Hook]) -> type[Op]:
         namespace |= {"name": op.name, "vjp": staticmethod(vjp), "saves": (), "node_hooks": hooks}
 
     made: type[Op] = types.new_class(op.__name__, (op,), {"abstract": True}, fill)
-    made.simple = False  # a derived kernel would pass the hooks by
+    made.simple = made.embeds = False  # a derived kernel would pass the hooks by
     return made
 
 

@@ -53,6 +53,10 @@ def gradcheck(
     Outputs are always differentiated one at a time, so undefined gradients of the others are tested as well, and every
     element is checked whatever `fast_mode` says. `check_forward_ad` checks `func.jvp`, `check_batched_grad` a backward
     under vmap, `nondet_tol` by how much two backwards may differ.
+
+    >>> x = ex.tensor([1.0, 2.0], dtype=ex.float64, requires_grad=True)
+    >>> ex.autograd.gradcheck(ex.sin, (x,))
+    True
     """
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     try:
@@ -96,6 +100,10 @@ def gradgradcheck(
     """`gradcheck` of the backward of `func`, with respect to its inputs and to the gradients that come in.
 
     Those are `grad_outputs`, or random ones of the outputs' shapes (not contiguous if so asked).
+
+    >>> x = ex.tensor([1.0, 2.0], dtype=ex.float64, requires_grad=True)
+    >>> ex.autograd.gradgradcheck(ex.sin, (x,))
+    True
     """
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     outputs = [y for y in _outputs(func, given) if y.requires_grad]

@@ -75,49 +75,81 @@ def _cosine_w(x: Array, degree: Array) -> Array:
 
 @special_function
 def chebyshev_polynomial_t(x: Array, n: Array) -> Array:
-    """The Chebyshev polynomial of the first kind."""
+    """The Chebyshev polynomial of the first kind.
+
+    >>> ex.special.chebyshev_polynomial_t(ex.tensor([0.25, 1.0]), 2)
+    tensor([-0.8750,  1.0000])
+    """
     return _chebyshev(x, n, lambda x: x, _cosine_t)
 
 
 @special_function
 def chebyshev_polynomial_u(x: Array, n: Array) -> Array:
-    """The Chebyshev polynomial of the second kind."""
+    """The Chebyshev polynomial of the second kind.
+
+    >>> ex.special.chebyshev_polynomial_u(ex.tensor([0.25, 1.0]), 2)
+    tensor([-0.7500,  3.0000])
+    """
     return _chebyshev(x, n, lambda x: x + x, _cosine_u)
 
 
 @special_function
 def chebyshev_polynomial_v(x: Array, n: Array) -> Array:
-    """The Chebyshev polynomial of the third kind."""
+    """The Chebyshev polynomial of the third kind.
+
+    >>> ex.special.chebyshev_polynomial_v(ex.tensor([0.25, 1.0]), 2)
+    tensor([-1.2500,  1.0000])
+    """
     return _chebyshev(x, n, lambda x: x + x - 1.0, _cosine_v)
 
 
 @special_function
 def chebyshev_polynomial_w(x: Array, n: Array) -> Array:
-    """The Chebyshev polynomial of the fourth kind."""
+    """The Chebyshev polynomial of the fourth kind.
+
+    >>> ex.special.chebyshev_polynomial_w(ex.tensor([0.25, 1.0]), 2)
+    tensor([-0.2500,  5.0000])
+    """
     return _chebyshev(x, n, lambda x: x + x + 1.0, _cosine_w)
 
 
 @special_function
 def shifted_chebyshev_polynomial_t(x: Array, n: Array) -> Array:
-    """chebyshev_polynomial_t(2 * x - 1, n)."""
+    """chebyshev_polynomial_t(2 * x - 1, n).
+
+    >>> ex.special.shifted_chebyshev_polynomial_t(ex.tensor([0.25, 1.0]), 2)
+    tensor([-0.5000,  1.0000])
+    """
     return chebyshev_polynomial_t(x + x - 1.0, n)
 
 
 @special_function
 def shifted_chebyshev_polynomial_u(x: Array, n: Array) -> Array:
-    """chebyshev_polynomial_u(2 * x - 1, n)."""
+    """chebyshev_polynomial_u(2 * x - 1, n).
+
+    >>> ex.special.shifted_chebyshev_polynomial_u(ex.tensor([0.25, 1.0]), 3)
+    tensor([1., 4.])
+    """
     return chebyshev_polynomial_u(x + x - 1.0, n)
 
 
 @special_function
 def shifted_chebyshev_polynomial_v(x: Array, n: Array) -> Array:
-    """chebyshev_polynomial_v(2 * x - 1, n)."""
+    """chebyshev_polynomial_v(2 * x - 1, n).
+
+    >>> ex.special.shifted_chebyshev_polynomial_v(ex.tensor([0.25, 1.0]), 2)
+    tensor([1., 1.])
+    """
     return chebyshev_polynomial_v(x + x - 1.0, n)
 
 
 @special_function
 def shifted_chebyshev_polynomial_w(x: Array, n: Array) -> Array:
-    """chebyshev_polynomial_w(2 * x - 1, n)."""
+    """chebyshev_polynomial_w(2 * x - 1, n).
+
+    >>> ex.special.shifted_chebyshev_polynomial_w(ex.tensor([0.25, 1.0]), 2)
+    tensor([-1.,  5.])
+    """
     return chebyshev_polynomial_w(x + x - 1.0, n)
 
 
@@ -129,23 +161,39 @@ def _hermite(n: Array, first: Array, advance: Advance) -> Array:
 
 @special_function
 def hermite_polynomial_h(x: Array, n: Array) -> Array:
-    """The Hermite polynomial of physics; NaN above degree 512."""
+    """The Hermite polynomial of physics; NaN above degree 512.
+
+    >>> ex.special.hermite_polynomial_h(ex.tensor([0.25, 1.0]), 2)
+    tensor([-1.7500,  2.0000])
+    """
     return _hermite(n, x + x, lambda current, previous, k: (x + x) * current - 2.0 * k * previous)
 
 
 @special_function
 def hermite_polynomial_he(x: Array, n: Array) -> Array:
-    """The Hermite polynomial of probability; NaN above degree 512."""
+    """The Hermite polynomial of probability; NaN above degree 512.
+
+    >>> ex.special.hermite_polynomial_he(ex.tensor([0.25, 1.0]), 2)
+    tensor([-0.9375,  0.0000])
+    """
     return _hermite(n, x, lambda current, previous, k: x * current - k * previous)
 
 
 @special_function
 def laguerre_polynomial_l(x: Array, n: Array) -> Array:
-    """The Laguerre polynomial."""
+    """The Laguerre polynomial.
+
+    >>> ex.special.laguerre_polynomial_l(ex.tensor([0.25, 1.0]), 2)
+    tensor([ 0.5312, -0.5000])
+    """
     return _recur(_whole(n), 1.0 - x, lambda current, previous, k: ((2 * k + 1 - x) * current - k * previous) / (k + 1))
 
 
 @special_function
 def legendre_polynomial_p(x: Array, n: Array) -> Array:
-    """The Legendre polynomial."""
+    """The Legendre polynomial.
+
+    >>> ex.special.legendre_polynomial_p(ex.tensor([0.25, 1.0]), 2)
+    tensor([-0.4062,  1.0000])
+    """
     return _recur(_whole(n), x, lambda current, previous, k: ((2 * k + 1) * x * current - k * previous) / (k + 1))

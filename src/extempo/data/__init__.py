@@ -31,7 +31,7 @@ from .samplers import (
     WeightedRandomSampler,
 )
 from .tables import ArrowDataset, ParquetDataset
-from .workers import WorkerInfo, get_worker_info
+from .worker_info import WorkerInfo, get_worker_info
 
 __all__ = [
     "ArrowDataset",

@@ -43,9 +43,9 @@ def _longest_first(order: Array, lengths: Array) -> Array:
 class BucketBatchSampler(Sampler[list[int]]):
     """Batches of `batch_size` indices whose samples have similar lengths.
 
-    Each epoch shuffles the samples, cuts them into buckets of `batches_per_bucket` batches, sorts each bucket by length,
-    cuts it into batches, and shuffles the batches. Larger buckets mean less padding and less randomness. Without
-    `shuffle` there is one bucket, and the batches run from the longest to the shortest: for evaluation.
+    Each epoch shuffles the samples, cuts them into buckets of `batches_per_bucket` batches, sorts each bucket by
+    length, cuts it into batches, and shuffles the batches. Larger buckets mean less padding and less randomness.
+    Without `shuffle` there is one bucket, and the batches run from the longest to the shortest: for evaluation.
 
     >>> sampler = ex.utils.data.BucketBatchSampler([5, 1, 4, 2, 5], batch_size=2, shuffle=False)
     >>> list(sampler)
@@ -94,9 +94,9 @@ class BucketBatchSampler(Sampler[list[int]]):
 class MaxTokensBatchSampler(Sampler[list[int]]):
     """Batches of as many samples of similar length as `max_tokens` allows.
 
-    A batch costs its longest length times its number of samples, which is its size once padded; with `padded=False`, the
-    sum of its lengths. Samples of equal length are shuffled among each other each epoch, and so are the batches; lengths
-    count as equal after rounding up to a multiple of `width`. The number of batches is the same every epoch.
+    A batch costs its longest length times its number of samples, which is its size once padded; with `padded=False`,
+    the sum of its lengths. Samples of equal length are shuffled among each other each epoch, and so are the batches;
+    lengths count as equal after rounding up to a multiple of `width`. The number of batches is the same every epoch.
 
     `too_long` says what happens to a sample of more than `max_tokens`: "raise" an error, "skip" it, or put it "alone"
     into a batch.

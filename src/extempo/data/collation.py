@@ -18,10 +18,10 @@ from ..errors import DtypeError, ShapeError
 
 
 def default_convert(data: Any) -> Any:
-    """NumPy arrays and numbers as tensors, inside of tuples, lists and dicts too; everything else as it is.
+    """NumPy arrays and numbers as tensors, inside of tuples (which become lists), lists and dicts too.
 
-    >>> default_convert = ex.utils.data.default_convert
-    >>> default_convert({"x": [np.arange(2), "word"], "y": 1})
+    >>> import numpy as np
+    >>> ex.utils.data.default_convert({"x": [np.arange(2), "word"], "y": 1})
     {'x': [tensor([0, 1]), 'word'], 'y': 1}
     """
     if isinstance(data, Tensor | str | bytes):
@@ -38,9 +38,9 @@ def default_convert(data: Any) -> Any:
 def default_collate(batch: Sequence[Any]) -> Any:
     """One batch from a list of samples that are alike.
 
-    Tensors and arrays are stacked along a new first dimension, or stay a list of tensors if their shapes differ; numbers
-    become one tensor (floats float64, as in PyTorch); strings and bytes stay a list; tuples, lists and dicts are
-    collated member by member. A tuple of members comes back as a list, a named tuple as itself.
+    Tensors and arrays are stacked along a new first dimension, or stay a list of tensors if their shapes differ;
+    numbers become one tensor (floats float64, as in PyTorch); strings and bytes stay as they are; tuples, lists and
+    dicts are collated member by member. A tuple of members comes back as a list, a named tuple as itself.
 
     Python lists are always collated member by member, as in PyTorch, so lists of different lengths are an error: turned
     into one entry per sample they would change their meaning whenever all lengths happened to be equal. Return
@@ -48,7 +48,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
     >>> ex.utils.data.default_collate([(ex.tensor([1, 2]), "a"), (ex.tensor([3, 4]), "b")])
     [tensor([[1, 2],
-            [3, 4]]), ['a', 'b']]
+            [3, 4]]), ('a', 'b')]
     >>> ex.utils.data.default_collate([ex.tensor([1, 2]), ex.tensor([3])])
     [tensor([1, 2]), tensor([3])]
     """
@@ -84,16 +84,14 @@ def _arrays(batch: Sequence[Any]) -> Any:
     return _rows([_tensor(array) for array in batch])
 
 
-def _numpy_numbers(batch: Sequence[Any]) -> Tensor:
-    return ops.as_tensor(np.asarray(batch))
+def _numbers(batch: Sequence[Any]) -> Tensor:
+    if any(isinstance(number, np.generic) for number in batch):
+        return _tensor(batch)
+    return ops.tensor(batch, dtype=float if any(isinstance(number, float) for number in batch) else None)
 
 
-def _floats(batch: Sequence[float]) -> Tensor:
-    return ops.tensor(batch, dtype=float)
-
-
-def _integers(batch: Sequence[int]) -> Tensor:
-    return ops.tensor(batch)
+def _unchanged(batch: Sequence[Any]) -> Sequence[Any]:
+    return batch
 
 
 def _mappings(batch: Sequence[Mapping[Any, Any]]) -> Any:
@@ -101,7 +99,8 @@ def _mappings(batch: Sequence[Mapping[Any, Any]]) -> Any:
     for sample in batch:
         if sample.keys() != first.keys():
             raise ShapeError(
-                f"default_collate: samples have different keys, {sorted(map(str, first))} and {sorted(map(str, sample))}"
+                f"default_collate: samples have different keys, {list(first)} and {list(sample)}; make them alike, or "
+                "pass a collate_fn"
             )
     return _mapping_like(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
 
@@ -115,8 +114,7 @@ def _sequences(batch: Sequence[Sequence[Any]]) -> Any:
             "member by member; return ex.tensor(sample) from the data set to keep them as a list of tensors, or pass a "
             "collate_fn"
         )
-    columns = map(default_collate, zip(*batch, strict=True))
-    return list(columns) if type(batch[0]) is tuple else _sequence_like(batch[0], columns)
+    return _sequence_like(batch[0], map(default_collate, zip(*batch, strict=True)))
 
 
 def _mapping_like(model: Mapping[Any, Any], entries: dict[Any, Any]) -> Any:
@@ -136,20 +134,20 @@ def _sequence_like(model: Any, members: Iterable[Any]) -> Any:
     if hasattr(model, "_fields"):
         return type(model)(*members)
     entries = list(members)
+    if isinstance(model, tuple):
+        return entries
     try:
         return type(model)(entries)
     except TypeError:
         return entries
 
 
-# In this order: NumPy's float64 is a float too, and its str_ a str.
+# In this order: NumPy's str_ is both a str and a number.
 _RULES: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (Tensor, _rows),
-    ((str, bytes), list),
+    ((str, bytes), _unchanged),
     (np.ndarray, _arrays),
-    (np.generic, _numpy_numbers),
-    (float, _floats),
-    (int, _integers),
+    ((np.generic, float, int), _numbers),
     (Mapping, _mappings),
     (Sequence, _sequences),
 )

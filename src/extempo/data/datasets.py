@@ -1,8 +1,8 @@
 """Data sets: what a `DataLoader` reads.
 
-A map-style data set has `__getitem__` and, for most samplers, `__len__`; a list or a tensor is one already. An iterable
-data set has `__iter__` only. A map-style data set may also have `__getitems__(indices)`, which returns the list of those
-samples at once: the loader prefers it.
+A map-style data set has `__getitem__` and, for most samplers, `__len__`; a list or a tensor is one already. An
+iterable data set has `__iter__` only. A map-style data set may also have `__getitems__(indices)`, which returns the
+list of those samples at once: the loader prefers it.
 """
 
 from __future__ import annotations
@@ -222,7 +222,8 @@ def random_split(dataset: Any, lengths: Sequence[int | float], generator: Genera
     (8, 2, True)
     """
     total = len(dataset)
-    sizes = _sizes_of_fractions(lengths, total) if _are_fractions(lengths) else [operator.index(n) for n in lengths]
+    given: Any = lengths
+    sizes = _sizes_of_fractions(given, total) if _are_fractions(given) else [operator.index(size) for size in given]
     if sum(sizes) != total or any(size < 0 for size in sizes):
         raise ShapeError(f"random_split: the lengths {list(lengths)} do not add up to the {total} samples")
     indices = ops.randperm(total, generator=generator).tolist()
@@ -238,8 +239,6 @@ def _sizes_of_fractions(fractions: Sequence[float], total: int) -> list[int]:
     if any(not 0 <= fraction <= 1 for fraction in fractions):
         raise ShapeError(f"random_split: fractions lie between 0 and 1, got {list(fractions)}")
     sizes = [math.floor(total * fraction) for fraction in fractions]
-    for extra in range(
-        total - sum(sizes)
-    ):  # rounding leaves fewer samples than there are parts: one each, from the first
+    for extra in range(total - sum(sizes)):  # what rounding down left, one for each part from the first on
         sizes[extra % len(sizes)] += 1
     return sizes

@@ -1,8 +1,8 @@
 """Data sets on files of arrays that may be larger than memory: NumPy's .npy and safetensors.
 
-A sample is read when it is asked for, into memory of its own. The files are memory-mapped: what the system keeps of them
-in its cache it can drop again. Each process opens a file for itself, so that the data sets pickle as a path and survive
-a fork.
+A sample is read when it is asked for, into memory of its own. The files are memory-mapped: what the system keeps of
+them in its cache it can drop again. Each process opens a file for itself, so that the data sets pickle as a path and
+survive a fork.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ Path = str | os.PathLike[str]
 H = TypeVar("H")
 
 # Kinds that files have and tensors do not, and the smallest kind that holds all their values.
-_WIDER = {np.dtype(np.uint16): np.dtype(np.int32), np.dtype(np.uint32): np.dtype(np.int64)}
+_WIDER: dict[np.dtype[Any], np.dtype[Any]] = {
+    np.dtype(np.uint16): np.dtype(np.int32),
+    np.dtype(np.uint32): np.dtype(np.int64),
+}
 
 
 class PerProcess(Generic[H]):
@@ -49,7 +52,7 @@ class PerProcess(Generic[H]):
 
 def own_tensor(array: Array) -> Tensor:
     """A tensor with a copy of the values, which may be of a kind that only files have."""
-    native = array.dtype.newbyteorder("=")
+    native: np.dtype[Any] = array.dtype.newbyteorder("=")
     return ops.from_numpy(np.array(array, _WIDER.get(native, native), order="C"))
 
 
@@ -71,10 +74,13 @@ class NpyDataset(Dataset[Tensor]):
     Several files side by side are a `StackDataset` of several of these. np.lib.format.open_memmap writes such a file
     piece by piece.
 
-    >>> np.save(folder / "x.npy", np.arange(6).reshape(3, 2))
-    >>> rows = ex.utils.data.NpyDataset(folder / "x.npy")
-    >>> len(rows), rows[2]
-    (3, tensor([4, 5]))
+    >>> import numpy as np
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(f"{folder}/x.npy", np.arange(6).reshape(3, 2))
+    ...     rows = ex.utils.data.NpyDataset(f"{folder}/x.npy")
+    ...     print(len(rows), rows[2])
+    3 tensor([4, 5])
     """
 
     def __init__(self, path: Path) -> None:
@@ -96,7 +102,7 @@ def _open_safetensors(path: str, names: tuple[str, ...] | None) -> dict[str, Any
     from safetensors import SafetensorError, safe_open
 
     try:
-        file = safe_open(path, framework="np")
+        file: Any = safe_open(path, framework="np")
     except SafetensorError as error:
         raise ExtempoError(f"SafetensorsDataset: {path} is not a safetensors file: {error}") from error
     present = list(file.keys())
@@ -112,10 +118,12 @@ class SafetensorsDataset(Dataset[Any]):
     `names` chooses some of the tensors, which must have the same first size; a single name as a string gives samples
     that are tensors, not dicts. A slice of the data set has several rows.
 
+    >>> import numpy as np
+    >>> import tempfile
     >>> from safetensors.numpy import save_file
-    >>> save_file({"x": np.arange(6).reshape(3, 2), "y": np.arange(3)}, folder / "xy.safetensors")
-    >>> rows = ex.utils.data.SafetensorsDataset(folder / "xy.safetensors")
-    >>> rows[1]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_file({"x": np.arange(6).reshape(3, 2), "y": np.arange(3)}, f"{folder}/xy.safetensors")
+    ...     ex.utils.data.SafetensorsDataset(f"{folder}/xy.safetensors")[1]
     {'x': tensor([2, 3]), 'y': tensor(1)}
     """
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ExtempoError
 from .fetching import Exhausted, Fetcher
-from .pool import WorkerPool
+
+if TYPE_CHECKING:
+    from .pool import WorkerPool
 
 _END = object()
 

@@ -11,7 +11,7 @@ import itertools
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..errors import DtypeError, ShapeError
 from ..random import Generator
@@ -19,9 +19,10 @@ from .collation import default_collate, default_convert
 from .datasets import IterableDataset
 from .fetching import Fetcher, IterableFetcher, MapFetcher
 from .iteration import SerialIterator, WorkerIterator
-from .pool import WorkerPool, resolve_context
 from .samplers import BatchSampler, RandomSampler, SequentialSampler, batch_count, draw_seed, positive
-from .workers import Job
+
+if TYPE_CHECKING:
+    from .pool import WorkerPool
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -48,8 +49,8 @@ class DataLoader(Generic[T_co]):
         in_order: batches in the sampler's order, rather than as soon as they are ready.
         pin_memory, pin_memory_device: accepted; there is no other memory to copy to.
 
-    An exception in a worker is raised here, of the same class, with the worker's traceback in its text. Workers end with
-    the iterator, with an error, and with the process, however it ends.
+    An exception in a worker is raised here, of the same class, with the worker's traceback in its text. Workers end
+    with the iterator, with an error, and with the process, however it ends.
 
     >>> data = ex.utils.data.TensorDataset(ex.arange(5.0), ex.arange(5))
     >>> loader = ex.utils.data.DataLoader(data, batch_size=3)
@@ -131,7 +132,7 @@ class DataLoader(Generic[T_co]):
         pool = self._idle.take() or self._new_pool(make_fetcher)
         return WorkerIterator(
             pool,
-            self._idle.give_back if self.persistent_workers else WorkerPool.close,
+            self._idle.give_back if self.persistent_workers else type(pool).close,
             indices,
             base_seed,
             prefetch=self.prefetch_factor or 2,
@@ -140,6 +141,9 @@ class DataLoader(Generic[T_co]):
         )
 
     def _new_pool(self, make_fetcher: Callable[[], Fetcher]) -> WorkerPool:
+        from .pool import WorkerPool, resolve_context  # multiprocessing takes long to import
+        from .workers import Job
+
         job = Job(self.dataset, make_fetcher, self.worker_init_fn, self.num_workers, os.getpid())
         return WorkerPool(job, resolve_context(self.multiprocessing_context))
 

@@ -22,7 +22,7 @@ from ..errors import ExtempoError
 from .transport import Parcel, Receiver
 from .workers import MAIN_ENDS, Begin, Job, Label, Task, run_worker
 
-_GRACE_SECONDS = 2.0  # for a worker to finish the sample that it is reading, before it is ended by force
+_GRACE_SECONDS = 1.0  # for a worker to finish the sample that it is reading, before it is ended by force
 
 
 def resolve_context(wanted: Any) -> Any:

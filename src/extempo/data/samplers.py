@@ -1,8 +1,8 @@
 """Samplers: the order in which a `DataLoader` visits a data set.
 
-A sampler is any iterable of indices, a batch sampler any iterable of lists of them. Those that draw at random take one
-seed from their generator each time they are iterated over, at once: what else is drawn while the epoch runs, and how far
-ahead workers prefetch, then change nothing.
+A sampler is any iterable of indices, a batch sampler any iterable of lists of them. Those that draw at random take
+one seed from their generator each time they are iterated over, at once: what else is drawn while the epoch runs, and
+how far ahead workers prefetch, then change nothing.
 """
 
 from __future__ import annotations
@@ -237,8 +237,8 @@ class BlockRandomSampler(Sampler[int]):
 class DistributedSampler(Sampler[int]):
     """Every `num_replicas`-th index, from `rank` on, in an order that depends on `seed` and the epoch alone.
 
-    Processes that train side by side each see their own part. Call `set_epoch` before each epoch, or every epoch has the
-    same order. Parts are of equal size: indices are repeated to fill them up or, with `drop_last`, left out.
+    Processes that train side by side each see their own part. Call `set_epoch` before each epoch, or every epoch has
+    the same order. Parts are of equal size: indices are repeated to fill them up or, with `drop_last`, left out.
 
     >>> parts = [ex.utils.data.DistributedSampler("abcde", 2, rank, shuffle=False) for rank in (0, 1)]
     >>> [list(part) for part in parts]

@@ -17,7 +17,7 @@ from typing import Any
 from ..errors import ExtempoError, IndexRangeError
 from .datasets import Dataset, position
 from .files import Path, PerProcess, own_tensor
-from .workers import get_worker_info
+from .worker_info import get_worker_info
 
 Read = Callable[[int], Any]  # from the number of a row to its value
 
@@ -70,6 +70,7 @@ class _ArrowFile:
         pa = _pyarrow("pyarrow", "ArrowDataset")
         ipc = _pyarrow("pyarrow.ipc", "ArrowDataset")
         self._batches: list[Any] | None = None
+        self.block_sizes: list[int]
         mapped = pa.memory_map(path)
         try:
             reader = ipc.open_file(mapped)
@@ -108,11 +109,12 @@ class ArrowDataset(_TableDataset):
     strings and the rest Python objects, missing values None. Files that were written without compression are read in
     place. Needs pyarrow: `pip install 'extempo[arrow]'`.
 
-    >>> import pyarrow
+    >>> import tempfile
+    >>> import pyarrow.feather
     >>> table = pyarrow.table({"ids": [[1, 2], [3]], "word": ["a", "b"]})
-    >>> with pyarrow.ipc.new_file(folder / "t.arrow", table.schema) as file:
-    ...     file.write(table)
-    >>> ex.utils.data.ArrowDataset(folder / "t.arrow")[0]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pyarrow.feather.write_feather(table, f"{folder}/t.arrow", compression="uncompressed")
+    ...     ex.utils.data.ArrowDataset(f"{folder}/t.arrow")[0]
     {'ids': tensor([1, 2]), 'word': 'a'}
     """
 
@@ -143,10 +145,12 @@ class ParquetDataset(_TableDataset):
     Parquet is read a row group at a time: choose `row_group_size` when writing so that a few of them fit into memory,
     and shuffle with `BlockRandomSampler(dataset.block_sizes)`. Needs pyarrow: `pip install 'extempo[arrow]'`.
 
+    >>> import tempfile
     >>> import pyarrow.parquet
-    >>> pyarrow.parquet.write_table(pyarrow.table({"x": [0.5, 1.5], "y": [0, 1]}), folder / "t.parquet")
-    >>> rows = ex.utils.data.ParquetDataset(folder / "t.parquet", columns=["y"])
-    >>> rows[1], rows.block_sizes
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pyarrow.parquet.write_table(pyarrow.table({"x": [0.5, 1.5], "y": [0, 1]}), f"{folder}/t.parquet")
+    ...     rows = ex.utils.data.ParquetDataset(f"{folder}/t.parquet", columns=["y"])
+    ...     rows[1], rows.block_sizes
     ({'y': tensor(1)}, [2])
     """
 

@@ -1,9 +1,9 @@
 """How batches travel from a worker to the main process.
 
 A batch is pickled with its large buffers left out; those lie in a segment of shared memory, which the receiver copies
-into memory of its own. Segments are reused: a worker has about as many as it may be ahead, the receiver says which it is
-done with, and pages stay warm. A segment is a file without a name whose descriptor travels over the socket, so there is
-nothing to clean up after a crash, no limit by the size of /dev/shm, and no descriptor for each tensor that is kept.
+into memory of its own. Segments are reused: a worker has about as many as it may be ahead, the receiver says which it
+is done with, and pages stay warm. A segment is a file without a name whose descriptor travels over the socket, so there
+is nothing to clean up after a crash, no limit by the size of /dev/shm, and no descriptor for each tensor that is kept.
 Where descriptors cannot travel (Windows), everything is pickled.
 """
 
@@ -124,7 +124,7 @@ class Sender:
 
     def _segment_for(self, total: int) -> tuple[int, int | None, tuple[int, ...]]:
         """A segment of at least that size, now in use; its descriptor if it is new; those that were too small."""
-        dropped = []
+        dropped: list[int] = []
         for number in sorted(self._free, key=lambda n: self._free[n].size):
             segment = self._free.pop(number)
             if segment.size >= total:

@@ -25,6 +25,7 @@ import numpy as np
 from .. import random as randomness
 from .. import settings
 from ..errors import ExtempoError
+from . import worker_info
 from .fetching import Exhausted, Fetcher
 from .transport import Sender
 
@@ -33,34 +34,6 @@ _PARENT_CHECK_SECONDS = 5.0
 # The main process's ends of all connections. A forked worker inherits copies of them, and must close those: as long as
 # one is open somewhere, a worker whose main process died does not see the end of its connection.
 MAIN_ENDS: weakref.WeakSet[Connection] = weakref.WeakSet()
-
-
-class WorkerInfo(NamedTuple):
-    """What `get_worker_info` returns inside of a worker.
-
-    >>> info = ex.utils.data.WorkerInfo(id=1, num_workers=4, seed=7, dataset="abcdefgh")
-    >>> info.dataset[info.id :: info.num_workers]
-    'bf'
-    """
-
-    id: int
-    num_workers: int
-    seed: int
-    dataset: Any
-
-
-_info: WorkerInfo | None = None
-
-
-def get_worker_info() -> WorkerInfo | None:
-    """Which worker this is, of how many, its seed and its copy of the data set; None in the main process.
-
-    An `IterableDataset` asks it which part to read, or every worker reads everything.
-
-    >>> print(ex.utils.data.get_worker_info())
-    None
-    """
-    return _info
 
 
 @dataclass
@@ -110,7 +83,7 @@ class Failure(NamedTuple):
         """Describe an exception that is being handled."""
         lines = "".join(traceback.format_exception(error))
         trace = f"raised in DataLoader worker {worker} (pid {os.getpid()}):\n{lines}"
-        for candidate in (error, type(error)):
+        for candidate in (error, type(error)) if _shows_its_arguments(type(error)) else (error,):
             with contextlib.suppress(Exception):
                 message = str(error)
                 pickled = pickle.dumps(candidate)
@@ -120,16 +93,20 @@ class Failure(NamedTuple):
 
     def exception(self) -> BaseException:
         """The exception to raise in the main process: of the same class, with the worker's traceback in its text."""
-        error = ExtempoError() if self.pickled is None else pickle.loads(self.pickled)
+        error: Any = ExtempoError() if self.pickled is None else pickle.loads(self.pickled)
         if isinstance(error, type):
-            error = error.__new__(error)
-        if type(error).__str__ is BaseException.__str__:
-            error.args = (f"{self.message}\n\n{self.trace}",)
-        elif type(error).__str__ is KeyError.__str__:
+            error = error.__new__(error)  # type: ignore[call-overload] # an exception's, which takes anything
+        if _shows_its_arguments(type(error)):
             error.args = (_Verbatim(f"{self.message}\n\n{self.trace}"),)
-        else:  # a text of its own making, from its own attributes
+        else:
             error.add_note(self.trace)
         return error
+
+
+def _shows_its_arguments(kind: type[BaseException]) -> bool:
+    """Whether the text of such an exception comes from its arguments alone, not from attributes of its own."""
+    own: Any = kind.__str__
+    return own in (BaseException.__str__, KeyError.__str__)
 
 
 class _Verbatim(str):
@@ -219,9 +196,8 @@ def _serve(worker: int, job: Job, mailbox: _Mailbox, sender: Sender) -> None:
 
 
 def _start_epoch(worker: int, job: Job, base_seed: int) -> Fetcher:
-    global _info
-    first = _info is None
-    _info = WorkerInfo(worker, job.n_workers, seed_everything(base_seed, worker), job.dataset)
+    first = worker_info.get_worker_info() is None
+    worker_info.announce(worker, job.n_workers, seed_everything(base_seed, worker), job.dataset)
     if first and job.init_fn is not None:
         job.init_fn(worker)
     return job.make_fetcher()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import ops
 from .._tensor import Tensor
@@ -27,7 +27,7 @@ class Binomial(ProbsOrLogits):
     tensor([0.2500, 0.5000, 0.2500])
     """
 
-    arg_constraints = {
+    arg_constraints: ClassVar[constraints.Table] = {
         "total_count": constraints.nonnegative_integer,
         "probs": constraints.unit_interval,
         "logits": constraints.real,
@@ -89,8 +89,8 @@ class Binomial(ProbsOrLogits):
 def _successes(n_trials: Tensor, probability: Tensor) -> Tensor:
     """Binomial counts.
 
-    The middle one of n uniform levels is a beta draw: the trials on one side of it are decided by where it lies, those
-    on the other are as many fewer to go. Halving ends with few trials, which are drawn one by one (Devroye 1986, X.4.3).
+    The middle one of n uniform levels is a beta draw: where it lies decides the trials on one side of it, and those on
+    the other remain. Halving ends with few trials, which are drawn one by one (Devroye 1986, chapter X.4).
     """
     counts = ops.zeros_like(n_trials)
     while (many := n_trials > _FEW_TRIALS).any():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from .._tensor import Tensor
 from . import constraints
 from .gamma import Gamma
@@ -17,7 +19,7 @@ class Chi2(Gamma):
     tensor(3.)
     """
 
-    arg_constraints = {"df": constraints.positive}
+    arg_constraints: ClassVar[constraints.Table] = {"df": constraints.positive}
 
     def __init__(self, df: Value, validate_args: bool | None = None) -> None:
         (degrees,) = broadcast_all(df)

@@ -6,7 +6,7 @@ numbers of one draw. Tensors that an instance holds begin with its batch shape, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, ClassVar, NoReturn, Self
 
 from .. import ops
@@ -14,7 +14,7 @@ from .._tensor import Tensor
 from ..errors import DtypeError, NumericalError, ShapeError, UnsupportedError
 from ..modes import no_grad
 from ..types import Size, broadcast_shapes
-from .constraints import Constraint, is_dependent
+from .constraints import Constraint, Table, is_dependent
 from .utils import lazy_property
 
 Shape = Iterable[int]
@@ -38,7 +38,7 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Whether distributions check their parameters and values unless told otherwise. They do, but under `python -O`.
+        """Whether distributions check parameters and values unless told otherwise; under `python -O` they do not.
 
         >>> ex.distributions.Distribution.set_default_validate_args(True)
         """
@@ -60,10 +60,12 @@ class Distribution:
         except NotImplementedError:
             return
         for name, constraint in constraints.items():
-            computed = name not in self.__dict__ and isinstance(getattr(type(self), name, None), lazy_property)
-            if is_dependent(constraint) or computed:
-                continue
-            self._require(f"parameter {name}", getattr(self, name), constraint)
+            if not is_dependent(constraint) and self._is_given(name):
+                self._require(f"parameter {name}", getattr(self, name), constraint)
+
+    def _is_given(self, name: str) -> bool:
+        """Whether a parameter is there, and not one that would first have to be computed from another."""
+        return name in self.__dict__ or not isinstance(getattr(type(self), name, None), lazy_property)
 
     def _require(self, what: str, value: Any, constraint: Constraint) -> None:
         """Raise unless every element lies inside, naming the first that does not."""
@@ -94,7 +96,7 @@ class Distribution:
         return self._event_shape
 
     @property
-    def arg_constraints(self) -> Mapping[str, Constraint]:
+    def arg_constraints(self) -> Table:
         """The constraint that each parameter must satisfy, by its name."""
         self._lacks("arg_constraints")
 
@@ -193,7 +195,9 @@ class Distribution:
     def _validate_sample(self, value: Tensor) -> None:
         """Raise unless the value has a shape that fits and lies in the support."""
         if not isinstance(value, Tensor):
-            raise DtypeError(f"{type(self).__name__}: expected a tensor, got {type(value).__name__}; use ex.tensor(...)")
+            raise DtypeError(
+                f"{type(self).__name__}: expected a tensor, got {type(value).__name__}; use ex.tensor(...)"
+            )
         own = (*self._batch_shape, *self._event_shape)
         n_event = len(self._event_shape)
         if tuple(value.shape[value.ndim - n_event :]) != tuple(self._event_shape) or value.ndim < n_event:
@@ -239,8 +243,7 @@ class Distribution:
 
     def __repr__(self) -> str:
         shown = []
-        for name in self.arg_constraints:
-            if name in self.__dict__:
-                value = self.__dict__[name]
-                shown.append(f"{name}: {value.tolist() if value.numel() == 1 else tuple(value.shape)}")
+        for name in filter(self._is_given, self.arg_constraints):
+            value = getattr(self, name)
+            shown.append(f"{name}: {value.tolist() if value.numel() == 1 else tuple(value.shape)}")
         return f"{type(self).__name__}({', '.join(shown)})"

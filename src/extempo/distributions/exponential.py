@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import ops
 from .._tensor import Tensor
@@ -20,7 +20,7 @@ class Exponential(Distribution):
     tensor(0.5000)
     """
 
-    arg_constraints = {"rate": constraints.positive}
+    arg_constraints: ClassVar[constraints.Table] = {"rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from .._tensor import Tensor
 from . import constraints
@@ -13,7 +13,7 @@ from .utils import Value, broadcast_all
 class LocationScale(Distribution):
     """What Normal, Laplace, Cauchy and Gumbel share; a subclass says how z is drawn."""
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    arg_constraints: ClassVar[constraints.Table] = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
 

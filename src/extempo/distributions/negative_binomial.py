@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import ops
 from .._tensor import Tensor
@@ -24,7 +24,7 @@ class NegativeBinomial(ProbsOrLogits):
     tensor(0.5000)
     """
 
-    arg_constraints = {
+    arg_constraints: ClassVar[constraints.Table] = {
         "total_count": constraints.greater_than_eq(0),
         "probs": constraints.half_open_interval(0.0, 1.0),
         "logits": constraints.real,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import ops
 from .._tensor import Tensor
@@ -23,7 +23,7 @@ def one_hot(index: Tensor, like: Tensor) -> Tensor:
 class OverCategories(Distribution):
     """What distributions over vectors of categories share: a Categorical that holds probs and logits."""
 
-    arg_constraints: Any = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    arg_constraints: ClassVar[constraints.Table] = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
     def __init__(self, probs: Tensor | None, logits: Tensor | None, validate_args: bool | None) -> None:
         self._categorical = Categorical(probs, logits, validate_args=False)

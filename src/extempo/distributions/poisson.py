@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import ops
 from .._tensor import Tensor
@@ -21,7 +21,7 @@ class Poisson(Distribution):
     tensor(-2.)
     """
 
-    arg_constraints = {"rate": constraints.nonnegative}
+    arg_constraints: ClassVar[constraints.Table] = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
 
     def __init__(self, rate: Value, validate_args: bool | None = None) -> None:

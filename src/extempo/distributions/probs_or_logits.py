@@ -15,7 +15,7 @@ from .utils import Value, broadcast_all, lazy_property, logits_to_probs, probs_t
 class ProbsOrLogits(Distribution):
     """One of `probs` and `logits` is given and kept; the other is computed when it is asked for."""
 
-    arg_constraints: Any = {"probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints: ClassVar[constraints.Table] = {"probs": constraints.unit_interval, "logits": constraints.real}
     _is_binary: ClassVar[bool] = True
 
     def _take(self, probs: Any, logits: Any) -> str:

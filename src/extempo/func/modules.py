@@ -30,6 +30,10 @@ def functional_call(
 
     tie_weights: a tensor that the module has under several names is replaced under all of them. strict: every
     parameter and buffer must be given, and no other name.
+
+    >>> model = nn.Linear(1, 1)
+    >>> ex.func.functional_call(model, {"weight": ex.tensor([[2.0]]), "bias": ex.tensor([1.0])}, ex.tensor([3.0]))
+    tensor([7.])
     """
     given = _merged(parameter_and_buffer_dicts)
     positional = () if args is None else args if isinstance(args, tuple) else (args,)
@@ -127,7 +131,12 @@ def _place(module: Any, path: str) -> tuple[dict[str, Any], str]:
 
 
 def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """(parameters, buffers) of equal models, each stacked along a new first dimension: an ensemble for vmap."""
+    """(parameters, buffers) of equal models, each stacked along a new first dimension: an ensemble for vmap.
+
+    >>> parameters, buffers = ex.func.stack_module_state([nn.Linear(2, 3) for _ in range(5)])
+    >>> parameters["weight"].shape
+    extempo.Size([5, 3, 2])
+    """
     if not models:
         raise ShapeError("stack_module_state: expected at least one model, got none")
     if len({type(m) for m in models}) > 1:

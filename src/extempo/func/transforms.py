@@ -146,7 +146,11 @@ def _with_chosen(args: tuple[Any, ...], positions: list[int], chosen: Any, argnu
 
 
 def grad_and_value(func: Fn, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Fn:
-    """A function that returns (gradient, value), or (gradient, (value, aux)), of a scalar function."""
+    """A function that returns (gradient, value), or (gradient, (value, aux)), of a scalar function.
+
+    >>> ex.func.grad_and_value(lambda x: (x * x).sum())(ex.tensor([1.0, 2.0]))
+    (tensor([2., 4.]), tensor(5.))
+    """
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         chosen, positions = _chosen(args, argnums, "grad")
@@ -184,7 +188,12 @@ def grad(func: Fn, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) ->
 
 
 def vjp(func: Fn, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    """(output, pull) or (output, pull, aux): `pull(cotangents)` gives one gradient per primal, as often as you like."""
+    """(output, pull) or (output, pull, aux): `pull(cotangents)` gives one gradient per primal, as often as you like.
+
+    >>> output, pull = ex.func.vjp(lambda x: x * x, ex.tensor([1.0, 2.0]))
+    >>> output, pull(ex.tensor([1.0, 10.0]))
+    (tensor([1., 4.]), (tensor([ 2., 40.]),))
+    """
     if not primals:
         raise ShapeError("vjp: give at least one primal to differentiate by")
     variables = _Variables("vjp", primals)
@@ -268,7 +277,11 @@ class _Linearized:
 def jvp(
     func: Fn, primals: tuple[Any, ...], tangents: tuple[Any, ...], *, strict: bool = False, has_aux: bool = False
 ) -> tuple[Any, ...]:
-    """(output, derivative of the output in the direction of the tangents), and aux with has_aux."""
+    """(output, derivative of the output in the direction of the tangents), and aux with has_aux.
+
+    >>> ex.func.jvp(lambda x: x * x, (ex.tensor([1.0, 2.0]),), (ex.tensor([1.0, 10.0]),))
+    (tensor([1., 4.]), tensor([ 2., 40.]))
+    """
     if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
         raise DtypeError(
             "jvp: primals and tangents must be tuples, one entry per argument; did you mean (x,) and (t,)?"
@@ -279,7 +292,12 @@ def jvp(
 
 
 def linearize(func: Fn, *primals: Any) -> tuple[Any, Fn]:
-    """(output, push): `push(*tangents)` is the derivative in a direction, without running the function again."""
+    """(output, push): `push(*tangents)` is the derivative in a direction, without running the function again.
+
+    >>> output, push = ex.func.linearize(lambda x: x * x, ex.tensor([1.0, 2.0]))
+    >>> output, push(ex.tensor([1.0, 10.0]))
+    (tensor([1., 4.]), tensor([ 2., 40.]))
+    """
     linear = _Linearized("linearize", func, primals, has_aux=False, strict=False)
     return linear.value, lambda *tangents: linear.push(tangents)
 
@@ -312,6 +330,10 @@ def jacrev(func: Fn, argnums: int | tuple[int, ...] = 0, *, has_aux: bool = Fals
     """A function that returns the Jacobian, computed by rows: one batched backward for all outputs.
 
     For an output of shape y and an argument of shape x it has shape (*y, *x); outputs outside, arguments inside.
+
+    >>> ex.func.jacrev(lambda x: x * x)(ex.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
     """
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -344,7 +366,12 @@ def jacrev(func: Fn, argnums: int | tuple[int, ...] = 0, *, has_aux: bool = Fals
 
 
 def jacfwd(func: Fn, argnums: int | tuple[int, ...] = 0, has_aux: bool = False, *, randomness: str = "error") -> Fn:
-    """A function that returns the Jacobian, computed by columns; the same as `jacrev`, better for few inputs."""
+    """A function that returns the Jacobian, computed by columns; the same as `jacrev`, better for few inputs.
+
+    >>> ex.func.jacfwd(lambda x: x * x)(ex.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         chosen, positions = _chosen(args, argnums, "jacfwd")
@@ -373,5 +400,10 @@ def _column_block(columns: Tensor, y: Tensor, x: Tensor) -> Tensor:
 
 
 def hessian(func: Fn, argnums: int | tuple[int, ...] = 0) -> Fn:
-    """A function that returns all second derivatives: columns of the Jacobian by rows."""
+    """A function that returns all second derivatives: columns of the Jacobian by rows.
+
+    >>> ex.func.hessian(lambda x: (x**3).sum())(ex.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
     return jacfwd(jacrev(func, argnums), argnums)

@@ -10,9 +10,11 @@ from . import (
     distance_layers,
     dropout_layers,
     embedding_layers,
+    lazy_layers,
     linear_layers,
     losses,
     norm_layers,
+    pair_losses,
     pooling_layers,
     shape_layers,
 )
@@ -28,10 +30,12 @@ from .conv_layers import *
 from .distance_layers import *
 from .dropout_layers import *
 from .embedding_layers import *
+from .lazy_layers import *
 from .linear_layers import *
 from .losses import *
 from .module import Module
 from .norm_layers import *
+from .pair_losses import *
 from .parameter import Buffer, Parameter
 from .pooling_layers import *
 from .recurrent import GRU, LSTM, RNN, RNNBase
@@ -86,8 +90,10 @@ __all__ += conv_layers.__all__
 __all__ += distance_layers.__all__
 __all__ += dropout_layers.__all__
 __all__ += embedding_layers.__all__
+__all__ += lazy_layers.__all__
 __all__ += linear_layers.__all__
 __all__ += losses.__all__
 __all__ += norm_layers.__all__
+__all__ += pair_losses.__all__
 __all__ += pooling_layers.__all__
 __all__ += shape_layers.__all__

@@ -149,7 +149,7 @@ def _after_error(module: Any, hook: Hook, with_kwargs: bool, args: tuple[Any, ..
         hook(*((module, args, kwargs, None) if with_kwargs else (module, args, None)))
     except Exception as error:
         warnings.warn(
-            f"a forward hook of {type(module).__name__} with always_call=True raised {error!r} after an error in forward",
+            f"a forward hook of {type(module).__name__} raised {error!r} (always_call=True, after an error in forward)",
             stacklevel=4,
         )
 
@@ -222,7 +222,7 @@ class _Watch:
         changed = changed if isinstance(changed, tuple) else (changed,)
         if len(changed) != len(shown):
             raise ShapeError(
-                f"{kind} of {type(self.module).__name__}: {what} has {len(shown)} gradients, {len(changed)} were returned"
+                f"{kind} of {type(self.module).__name__}: {what} has {len(shown)} gradients, it returned {len(changed)}"
             )
         return changed
 

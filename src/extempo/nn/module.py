@@ -274,8 +274,16 @@ class Module(HookMethods, StateMethods):
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
         """This module and all below it."""
-        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
+        memo: set[int] = set()
+        waiting: list[Module] = [self]  # the next one last
+        while waiting:
+            module = waiting.pop()
+            if remove_duplicate:
+                if id(module) in memo:
+                    continue
+                memo.add(id(module))
             yield module
+            waiting += [child for child in reversed(module._modules.values()) if child is not None]
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The submodules directly below, with names; each once."""
@@ -319,8 +327,12 @@ class Module(HookMethods, StateMethods):
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """The parameters of this module and, with `recurse`, of all below it: what an optimizer trains."""
-        for _, parameter in self.named_parameters(recurse=recurse):
-            yield parameter
+        memo: set[int] = set()
+        for owner in self.modules() if recurse else (self,):
+            for parameter in list(owner._parameters.values()):
+                if parameter is not None and id(parameter) not in memo:
+                    memo.add(id(parameter))
+                    yield parameter
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True

@@ -257,11 +257,13 @@ class StateMethods:
     ) -> None:
         local = {**metadata.get(prefix[:-1], {}), _LOADING: load, "assign_to_params_buffers": load.assign}
         self._load_from_state_dict(state, prefix, local, True, keys.missing_keys, keys.unexpected_keys, errors)
-        for name, child in self._modules.items():
-            if child is not None:
-                child_prefix = f"{prefix}{name}."
-                below = {key: value for key, value in state.items() if key.startswith(child_prefix)}
-                child._plan_load(below, child_prefix, metadata, load, keys, errors)
+        below: dict[str, dict[str, Any]] = {name: {} for name, child in self._modules.items() if child is not None}
+        for key, value in state.items():
+            name = key[len(prefix) :].partition(".")[0]
+            if name in below and key.startswith(prefix):
+                below[name][key] = value
+        for name, part in below.items():
+            self._modules[name]._plan_load(part, f"{prefix}{name}.", metadata, load, keys, errors)
         if self._state_hooks is not None:
             load.after += [(self, hook) for hook in self._state_hooks.load_post.values()]
 

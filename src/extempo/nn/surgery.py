@@ -69,9 +69,9 @@ def _check_positions(wanted: Tensor, value: Tensor, dim: int) -> None:
 
 
 class Side(NamedTuple):
-    """The units of a layer seen from one side: the attribute that counts them, and their dimension by parameter."""
+    """The units of a layer seen from one side: the attribute with their number, and their dimension by parameter."""
 
-    count: str
+    size: str
     dims: dict[str, int]
 
 
@@ -117,7 +117,7 @@ class Resized(NamedTuple):
 
 def _resize(layer: Module, side: Side, units: list[int], silent: bool = False, scale: Any = None) -> Resized:
     """The layer with the units of `side` rearranged; new ones start as in a new layer, or with zeros if `silent`."""
-    n_units = getattr(layer, side.count)
+    n_units = getattr(layer, side.size)
     fresh = copy.deepcopy(layer) if -1 in units and not silent else None
     tensors: dict[str, Tensor] = {}
     replaced: list[tuple[Tensor, Tensor, Index]] = []
@@ -134,7 +134,7 @@ def _resize(layer: Module, side: Side, units: list[int], silent: bool = False, s
         old = getattr(layer, name)
         if old.shape[side.dims[name]] != n_units:
             raise ShapeError(
-                f"{type(layer).__name__}: {side.count} is {n_units}, but {name} has shape {tuple(old.shape)}; "
+                f"{type(layer).__name__}: {side.size} is {n_units}, but {name} has shape {tuple(old.shape)}; "
                 "the layer was changed by hand, set the attribute as well"
             )
         filling = 0.0 if fresh is None else getattr(fresh, name).detach()
@@ -154,14 +154,14 @@ def _put_in(resized: Resized) -> None:
     for name, value in resized.tensors.items():
         is_parameter = isinstance(getattr(resized.layer, name), Parameter)
         setattr(resized.layer, name, Parameter(value) if is_parameter and not isinstance(value, Parameter) else value)
-    setattr(resized.layer, resized.side.count, resized.n_units)
+    setattr(resized.layer, resized.side.size, resized.n_units)
 
 
 def _change_units(
     layer: Module, units: list[int], through: Iterable[Module], into: Iterable[Module], shares: Tensor | None
 ) -> None:
     """Give `layer` these units, and every layer that sees them too. `shares`: what part of a unit's effect each has."""
-    n_before = getattr(layer, _outputs(layer).count)
+    n_before = getattr(layer, _outputs(layer).size)
     work = [_resize(layer, _outputs(layer), units)]
     for between in through:
         if getattr(between, "num_parameters", n_before) != 1:  # one slope for all units is the same for any number
@@ -169,17 +169,19 @@ def _change_units(
             work.append(_resize(between, _per_unit(between), units))
     for consumer in into:
         side = _inputs(consumer)
-        n_inputs = getattr(consumer, side.count)
+        n_inputs = getattr(consumer, side.size)
         per_unit, rest = divmod(n_inputs, n_before)  # more than one after flattening (channel, height, width)
         if rest or not per_unit:
-            raise ShapeError(f"{type(consumer).__name__}: {side.count} is {n_inputs}, no multiple of the {n_before} units")
+            raise ShapeError(
+                f"{type(consumer).__name__}: {side.size} is {n_inputs}, no multiple of the {n_before} units"
+            )
         wide = [u * per_unit + i if u >= 0 else -1 for u in units for i in range(per_unit)]
         scale = None if shares is None else shares.repeat_interleave(per_unit)
         work.append(_resize(consumer, side, wide, silent=True, scale=scale))
     replaced = [entry for resized in work for entry in resized.replaced]
     if len({id(old) for old, _, _ in replaced}) < len(replaced):
         raise UnsupportedError(
-            "a parameter is shared by two of these layers, so its dimensions would have to change together; untie them, "
+            "a parameter is shared by two of these layers, so its dimensions would have to change together; untie it, "
             "change the layers one by one, and tell the optimizer with optimizer.remap"
         )
     for resized in work:
@@ -188,8 +190,9 @@ def _change_units(
 
 
 def _same_number(layer: Module, side: Side, n_units: int) -> None:
-    if getattr(layer, side.count) != n_units:
-        raise ShapeError(f"{type(layer).__name__}: {side.count} is {getattr(layer, side.count)}, not {n_units} as before it")
+    found = getattr(layer, side.size)
+    if found != n_units:
+        raise ShapeError(f"{type(layer).__name__}: {side.size} is {found}, the layer before it has {n_units} units")
 
 
 def _tell(changes: Changes) -> None:
@@ -213,7 +216,7 @@ def widen(
     """Give a layer more output units without changing what the model computes.
 
     `into` are the layers that read its output, `through` those in between that keep something for each unit (BatchNorm,
-    PReLU). With `method="zero"` new units start like those of a new layer and with no effect: their outgoing weights are
+    PReLU). With `method="zero"` new units start like those of a new layer, without effect: their outgoing weights are
     zero. With `method="split"` each is a copy of an old unit, and the two share its outgoing weights in a random ratio
     (Net2Net, Chen et al., 2016). Optimizers follow: moments of old units are kept bit for bit, copies get a copy.
 
@@ -229,7 +232,7 @@ def widen(
     >>> optimizer.param_groups[0]["params"][0] is first.weight
     True
     """
-    n_before = getattr(layer, _outputs(layer).count)
+    n_before = getattr(layer, _outputs(layer).size)
     if n_units < n_before:
         raise ShapeError(f"widen: the layer has {n_before} units already, asked for {n_units}; prune_units takes away")
     if method not in ("zero", "split"):
@@ -258,7 +261,7 @@ def prune_units(
     >>> first, second
     (Linear(in_features=3, out_features=2, bias=True), Linear(in_features=2, out_features=1, bias=True))
     """
-    n_before = getattr(layer, _outputs(layer).count)
+    n_before = getattr(layer, _outputs(layer).size)
     given = keep.tolist() if isinstance(keep, Tensor) else keep
     units = [int(unit) for unit in given]
     if len(set(units)) < len(units) or any(not 0 <= unit < n_before for unit in units) or not units:
@@ -275,7 +278,7 @@ def insert_layer(container: Any, position: int, layer: Module) -> None:
     >>> len(model), len(optimizer.param_groups[0]["params"])
     (3, 6)
     """
-    neighbours = list(container.parameters())
+    neighbours: list[Tensor] = list(container.parameters())
     container.insert(position, layer)
     _tell(Changes([], [], [(p, neighbours) for p in layer.parameters()]))
 
@@ -307,7 +310,7 @@ def replace_layer(parent: Module, name: str | int, layer: Module) -> Module:
     True
     """
     old: Module = getattr(parent, str(name))
-    neighbours = list(old.parameters()) or list(parent.parameters())
+    neighbours: list[Tensor] = list(old.parameters()) or list(parent.parameters())
     setattr(parent, str(name), layer)
     _tell(Changes([], _gone(old, parent), [(p, neighbours) for p in layer.parameters()]))
     return old

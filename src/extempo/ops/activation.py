@@ -201,6 +201,40 @@ class Silu(Elementwise):
         yield Sample(np.array([-800.0, 800.0]))
 
 
+class Mish(Elementwise):
+    """x * tanh(log(1 + exp(x)))."""
+
+    domain = "f"
+
+    @staticmethod
+    def numpy(x: Any) -> Any:
+        return x * np.tanh(np.logaddexp(x, x.dtype.type(0)))
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
+        t = ops.tanh(apply(Softplus, (x, 1.0, 20.0)))
+        return (g * (t + x * ops.sigmoid(x) * (1.0 - t * t)),)
+
+    samples = staticmethod(samples_unary)
+
+
+class Hardswish(Elementwise):
+    """x * min(max(x + 3, 0), 6) / 6."""
+
+    domain = "f"
+
+    @staticmethod
+    def numpy(x: Any) -> Any:
+        return x * (np.minimum(np.maximum(x + 3, 0), 6) / 6)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
+        inside = g * (x / 3.0 + 0.5)
+        return (ops.where(ops.le(x, -3.0), 0.0, ops.where(ops.lt(x, 3.0), inside, g)),)
+
+    samples = staticmethod(samples_unary)
+
+
 class Softplus(Elementwise):
     """log(1 + exp(beta * x)) / beta, a smooth relu; x itself where beta * x is above the threshold."""
 
@@ -230,14 +264,15 @@ def _here(input: Tensor, result: Tensor, inplace: bool, op: str) -> Tensor:
     return write(input, result, op + "_") if inplace else result
 
 
-def _overwriting(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """`fn_`: PyTorch's name of the function with inplace=True."""
+def _overwriting(fn: Callable[..., Tensor], example: str) -> Callable[..., Tensor]:
+    """`fn_`: PyTorch's name of the function with inplace=True. `example`: a call and what it shows."""
 
     def fn_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return fn(input, *args, **kwargs, inplace=True)
 
     fn_.__name__ = fn_.__qualname__ = fn.__name__ + "_"
-    fn_.__doc__ = f"In-place {fn.__name__}. {fn.__doc__}"
+    about = (fn.__doc__ or "").partition("\n\n")[0]
+    fn_.__doc__ = f"In-place {fn.__name__}. {about}\n\n>>> {example}"
     return fn_
 
 
@@ -246,18 +281,30 @@ _relu, _gelu, _gelu_tanh, _silu = runner1(Relu), runner1(Gelu), runner1(GeluTanh
 
 @method
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """max(input, 0)."""
+    """max(input, 0).
+
+    >>> ex.relu(ex.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
     return _here(input, _relu(input), inplace, "relu")
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """input where it is positive, negative_slope * input elsewhere."""
+    """input where it is positive, negative_slope * input elsewhere.
+
+    >>> F.leaky_relu(ex.tensor([-1.0, 2.0]), 0.25)
+    tensor([-0.2500,  2.0000])
+    """
     return _here(input, apply(LeakyRelu, (input, negative_slope)), inplace, "leaky_relu")
 
 
 @method
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """leaky_relu whose slope is learnt: one for all, or one per channel (dimension 1)."""
+    """leaky_relu whose slope is learnt: one for all, or one per channel (dimension 1).
+
+    >>> ex.prelu(ex.tensor([-4.0, 2.0]), ex.tensor([0.25]))
+    tensor([-1.,  2.])
+    """
     if weight.ndim > 1:
         raise ShapeError(f"prelu: weight must be one number or one per channel, got shape {tuple(weight.shape)}")
     if weight.numel() != 1:
@@ -273,7 +320,11 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """leaky_relu whose slopes are drawn from lower..upper in training, and their mean otherwise."""
+    """leaky_relu whose slopes are drawn from lower..upper in training, and their mean otherwise.
+
+    >>> ex.rrelu(ex.tensor([-1.0, 2.0]), lower=0.25, upper=0.75)
+    tensor([-0.5000,  2.0000])
+    """
     slope: Operand = (lower + upper) / 2
     if training:
         slope = ops.empty_like(input.detach()).uniform_(lower, upper)
@@ -281,24 +332,40 @@ def rrelu(
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """input where it is positive, alpha * (exp(input) - 1) elsewhere."""
+    """input where it is positive, alpha * (exp(input) - 1) elsewhere.
+
+    >>> F.elu(ex.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
     return _here(input, apply(Elu, (input, alpha, 1.0, 1.0)), inplace, "elu")
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """elu with the two constants that keep mean 0 and variance 1 from layer to layer."""
+    """elu with the two constants that keep mean 0 and variance 1 from layer to layer.
+
+    >>> ex.selu(ex.tensor([-1.0, 0.0, 1.0]))
+    tensor([-1.1113,  0.0000,  1.0507])
+    """
     return _here(input, apply(Elu, (input, _SELU_ALPHA, _SELU_SCALE, 1.0)), inplace, "selu")
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """elu with a slope that is continuous at 0 for every alpha."""
+    """elu with a slope that is continuous at 0 for every alpha.
+
+    >>> ex.celu(ex.tensor([-1.0, 2.0]), alpha=2.0)
+    tensor([-0.7869,  2.0000])
+    """
     if alpha == 0:
         raise ShapeError("celu: alpha must not be 0")
     return _here(input, apply(Elu, (input, alpha, 1.0, 1.0 / alpha)), inplace, "celu")
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """input limited to min_val..max_val; unlike clamp, the bounds themselves pass no gradient."""
+    """input limited to min_val..max_val; unlike clamp, the bounds themselves pass no gradient.
+
+    >>> F.hardtanh(ex.tensor([-2.0, 0.5, 3.0]))
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
     if min_val > max_val:
         raise ShapeError(f"hardtanh: min_val {min_val} is above max_val {max_val}")
     if not input.is_floating_point():
@@ -307,86 +374,147 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """input limited to 0..6."""
+    """input limited to 0..6.
+
+    >>> F.relu6(ex.tensor([-1.0, 3.0, 9.0]))
+    tensor([0., 3., 6.])
+    """
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """A sigmoid of straight lines: (input + 3) / 6, limited to 0..1."""
+    """A sigmoid of straight lines: (input + 3) / 6, limited to 0..1.
+
+    >>> F.hardsigmoid(ex.tensor([-4.0, 0.0, 1.5]))
+    tensor([0.0000, 0.5000, 0.7500])
+    """
     return _here(input, hardtanh(input + 3.0, 0.0, 6.0) / 6.0, inplace, "hardsigmoid")
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """input * hardsigmoid(input)."""
-    return _here(input, input * hardsigmoid(input), inplace, "hardswish")
+    """input * hardsigmoid(input).
+
+    >>> F.hardswish(ex.tensor([-1.0, 0.0, 4.0]))
+    tensor([-0.3333,  0.0000,  4.0000])
+    """
+    return _here(input, apply(Hardswish, (input,)), inplace, "hardswish")
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """input times the normal distribution function of input; "tanh" approximates it."""
+    """input times the normal distribution function of input; "tanh" approximates it.
+
+    >>> F.gelu(ex.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.1587,  0.0000,  0.8413])
+    """
     if approximate not in ("none", "tanh"):
         raise DtypeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
     return _gelu(input) if approximate == "none" else _gelu_tanh(input)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """input * sigmoid(input)."""
+    """input * sigmoid(input).
+
+    >>> F.silu(ex.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.2689,  0.0000,  0.7311])
+    """
     return _here(input, _silu(input), inplace, "silu")
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """input * tanh(softplus(input))."""
-    return _here(input, input * ops.tanh(softplus(input)), inplace, "mish")
+    """input * tanh(softplus(input)).
+
+    >>> F.mish(ex.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.3034,  0.0000,  0.8651])
+    """
+    return _here(input, apply(Mish, (input,)), inplace, "mish")
 
 
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
-    """log(1 + exp(beta * input)) / beta, a smooth relu; input itself where beta * input is above the threshold."""
+    """log(1 + exp(beta * input)) / beta, a smooth relu; input itself where beta * input is above the threshold.
+
+    >>> F.softplus(ex.tensor([-1.0, 0.0, 100.0]))
+    tensor([  0.3133,   0.6931, 100.0000])
+    """
     return apply(Softplus, (input, beta, threshold))
 
 
 def logsigmoid(input: Tensor) -> Tensor:
-    """log(sigmoid(input)), finite where the sigmoid would round to 0."""
+    """log(sigmoid(input)), finite where the sigmoid would round to 0.
+
+    >>> F.logsigmoid(ex.tensor([-100.0, 0.0]))
+    tensor([-100.0000,   -0.6931])
+    """
     return -apply(Softplus, (-input, 1.0, math.inf))
 
 
 def softsign(input: Tensor) -> Tensor:
-    """input / (1 + |input|)."""
+    """input / (1 + |input|).
+
+    >>> F.softsign(ex.tensor([-1.0, 0.0, 3.0]))
+    tensor([-0.5000,  0.0000,  0.7500])
+    """
     return input / (ops.abs(input) + 1.0)
 
 
 def tanhshrink(input: Tensor) -> Tensor:
-    """input - tanh(input)."""
+    """input - tanh(input).
+
+    >>> F.tanhshrink(ex.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.2384,  0.0000,  0.2384])
+    """
     return input - ops.tanh(input)
 
 
 @method
 def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
-    """0 where |input| <= lambd, input elsewhere."""
+    """0 where |input| <= lambd, input elsewhere.
+
+    >>> ex.hardshrink(ex.tensor([-1.0, 0.25, 0.75]))
+    tensor([-1.0000,  0.0000,  0.7500])
+    """
     small = ops.logical_and(ops.ge(input, -lambd), ops.le(input, lambd))
     return deliver(ops.where(small, 0.0, input), out)
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """input moved towards 0 by lambd, and 0 where that would cross it."""
+    """input moved towards 0 by lambd, and 0 where that would cross it.
+
+    >>> F.softshrink(ex.tensor([-1.0, 0.25, 2.0]))
+    tensor([-0.5000,  0.0000,  1.5000])
+    """
     if lambd < 0:
         raise ShapeError(f"softshrink: lambd must not be negative, got {lambd}")
     return input - ops.clamp(input, -lambd, lambd)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """input where it is above the threshold, value elsewhere."""
+    """input where it is above the threshold, value elsewhere.
+
+    >>> ex.threshold(ex.tensor([0.5, 1.5]), threshold=1.0, value=-7.0)
+    tensor([-7.0000,  1.5000])
+    """
     if not input.is_floating_point():
         threshold, value = int(threshold), int(value)
     return _here(input, ops.where(ops.le(input, threshold), value, input), inplace, "threshold")
 
 
-relu_, leaky_relu_, rrelu_ = _overwriting(relu), _overwriting(leaky_relu), _overwriting(rrelu)
-elu_, selu_, celu_ = _overwriting(elu), _overwriting(selu), _overwriting(celu)
-hardtanh_, threshold_ = _overwriting(hardtanh), _overwriting(threshold)
+relu_ = _overwriting(relu, "F.relu_(ex.tensor([-1.0, 2.0]))\ntensor([0., 2.])")
+leaky_relu_ = _overwriting(leaky_relu, "F.leaky_relu_(ex.tensor([-1.0, 2.0]), 0.25)\ntensor([-0.2500,  2.0000])")
+rrelu_ = _overwriting(rrelu, "F.rrelu_(ex.tensor([-1.0, 2.0]), 0.25, 0.75)\ntensor([-0.5000,  2.0000])")
+elu_ = _overwriting(elu, "F.elu_(ex.tensor([-1.0, 2.0]))\ntensor([-0.6321,  2.0000])")
+selu_ = _overwriting(selu, "F.selu_(ex.tensor([-1.0, 1.0]))\ntensor([-1.1113,  1.0507])")
+celu_ = _overwriting(celu, "F.celu_(ex.tensor([-1.0, 2.0]), alpha=2.0)\ntensor([-0.7869,  2.0000])")
+hardtanh_ = _overwriting(hardtanh, "F.hardtanh_(ex.tensor([-2.0, 0.5, 3.0]))\ntensor([-1.0000,  0.5000,  1.0000])")
+threshold_ = _overwriting(threshold, "F.threshold_(ex.tensor([0.5, 1.5]), 1.0, -7.0)\ntensor([-7.0000,  1.5000])")
 inplace_method("relu_", relu)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """The first half of a dimension times the sigmoid of the second."""
+    """The first half of a dimension times the sigmoid of the second.
+
+    >>> F.glu(ex.tensor([1.0, 2.0, 0.0, 100.0]))
+    tensor([0.5000, 2.0000])
+    """
     d = normalize_dim(dim, input.ndim, "glu")
     size = input.shape[d] if input.ndim else 0
     if not input.ndim or size % 2:
@@ -404,22 +532,38 @@ def _implicit_dim(dim: int | None, ndim: int, op: str) -> int:
 
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None) -> Tensor:
-    """exp(input) / sum(exp(input)) along `dim`."""
+    """exp(input) / sum(exp(input)) along `dim`.
+
+    >>> F.softmax(ex.tensor([0.0, 0.0, 1.0]), dim=0)
+    tensor([0.2119, 0.2119, 0.5761])
+    """
     return ops.softmax(input, _implicit_dim(dim, input.ndim, "softmax"), dtype=dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None) -> Tensor:
-    """softmax of -input."""
+    """softmax of -input.
+
+    >>> F.softmin(ex.tensor([0.0, 0.0, 1.0]), dim=0)
+    tensor([0.4223, 0.4223, 0.1554])
+    """
     return ops.softmax(-input, _implicit_dim(dim, input.ndim, "softmin"), dtype=dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None) -> Tensor:
-    """log(softmax(input, dim)), finite where softmax would round to 0."""
+    """log(softmax(input, dim)), finite where softmax would round to 0.
+
+    >>> F.log_softmax(ex.tensor([0.0, 1000.0]), dim=0)
+    tensor([-1000.,     0.])
+    """
     return ops.log_softmax(input, _implicit_dim(dim, input.ndim, "log_softmax"), dtype=dtype)
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
-    """A random choice among logits that gradients pass through; `hard` gives one-hot values with the soft gradient."""
+    """A random choice among logits that gradients pass through; `hard` gives one-hot values with the soft gradient.
+
+    >>> F.gumbel_softmax(ex.tensor([0.0, 0.0, 1.0]), hard=True).sort().values
+    tensor([0., 0., 1.])
+    """
     noise = -ops.log(ops.empty_like(logits.detach()).exponential_())
     soft = ops.softmax((logits + noise) / tau, dim)
     if not hard:

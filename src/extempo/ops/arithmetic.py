@@ -86,7 +86,14 @@ class Sub(Elementwise):
 
 
 class Mul(Elementwise):
-    """input * other, element by element."""
+    """input * other, element by element.
+
+    >>> ex.mul(ex.tensor([1.0, 2.0]), ex.tensor([[3.0], [4.0]]))
+    tensor([[3., 6.],
+            [4., 8.]])
+    """
+
+    wide_numbers = True
 
     numpy = np.multiply
     samples = staticmethod(samples_binary)
@@ -100,6 +107,7 @@ class Div(Elementwise):
     """input / other, element by element; integers give floats."""
 
     to_float = True
+    wide_numbers = True
     numpy = np.true_divide
 
     @staticmethod
@@ -113,7 +121,11 @@ class Div(Elementwise):
 
 
 class Neg(Elementwise):
-    """-input."""
+    """-input.
+
+    >>> ex.neg(ex.tensor([1.0, -2.0]))
+    tensor([-1.,  2.])
+    """
 
     domain = "if"
     quiet = True
@@ -143,7 +155,11 @@ def zero(x: Tensor) -> Tensor:
 
 
 class Abs(Elementwise):
-    """The absolute value; its gradient at 0 is 0."""
+    """The absolute value; its gradient at 0 is 0.
+
+    >>> ex.abs(ex.tensor([-1.5, 2.0]))
+    tensor([1.5000, 2.0000])
+    """
 
     domain = "if"
     quiet = True
@@ -156,7 +172,11 @@ class Abs(Elementwise):
 
 
 class Sign(Elementwise):
-    """-1, 0 or 1 by the sign of each element; NaN gives 0."""
+    """-1, 0 or 1 by the sign of each element; NaN gives 0.
+
+    >>> ex.sign(ex.tensor([-3.0, 0.0, 0.5]))
+    tensor([-1.,  0.,  1.])
+    """
 
     @staticmethod
     def numpy(x: Array) -> Array:
@@ -208,7 +228,11 @@ def _no_integer_zero(name: str, fn: Any) -> Any:
 
 
 class FloorDivide(Elementwise):
-    """The quotient rounded towards minus infinity."""
+    """The quotient rounded towards minus infinity.
+
+    >>> ex.floor_divide(ex.tensor([7.0, -7.0]), 2)
+    tensor([ 3., -4.])
+    """
 
     domain = "if"
     numpy = _no_integer_zero("floor_divide", np.floor_divide)
@@ -223,7 +247,11 @@ class FloorDivide(Elementwise):
 
 
 class Remainder(Elementwise):
-    """What is left after dividing, with the sign of the divisor (Python's %)."""
+    """What is left after dividing, with the sign of the divisor (Python's %).
+
+    >>> ex.remainder(ex.tensor([7.0, -7.0]), 3)
+    tensor([1., 2.])
+    """
 
     domain = "if"
     numpy = _no_integer_zero("remainder", np.remainder)
@@ -238,7 +266,11 @@ class Remainder(Elementwise):
 
 
 class Fmod(Elementwise):
-    """What is left after dividing, with the sign of the dividend (C's fmod)."""
+    """What is left after dividing, with the sign of the dividend (C's fmod).
+
+    >>> ex.fmod(ex.tensor([7.0, -7.0]), 3)
+    tensor([ 1., -1.])
+    """
 
     domain = "if"
     numpy = _no_integer_zero("fmod", np.fmod)
@@ -312,20 +344,31 @@ inplace_method("sgn_", sign)
 floor_divide, remainder, fmod = binary(FloorDivide), binary(Remainder), binary(Fmod)
 
 
+_plus, _minus = binary(Add, inplace=False), binary(Sub, inplace=False)
+
+
 @method
 def add(input: Operand, other: Operand, *, alpha: Operand = 1, out: Tensor | None = None) -> Tensor:
-    """input + alpha * other."""
+    """input + alpha * other.
+
+    >>> ex.add(ex.tensor([1.0, 2.0]), ex.tensor([10.0, 20.0]), alpha=2)
+    tensor([21., 42.])
+    """
     if isinstance(alpha, Tensor) or alpha != 1:
         other = apply(Mul, (other, alpha))
-    return deliver(apply(Add, (input, other)), out)
+    return _plus(input, other, out=out)
 
 
 @method
 def sub(input: Operand, other: Operand, *, alpha: Operand = 1, out: Tensor | None = None) -> Tensor:
-    """input - alpha * other."""
+    """input - alpha * other.
+
+    >>> ex.sub(ex.tensor([1.0, 2.0]), ex.tensor([0.5, 0.5]), alpha=2)
+    tensor([0., 1.])
+    """
     if isinstance(alpha, Tensor) or alpha != 1:
         other = apply(Mul, (other, alpha))
-    return deliver(apply(Sub, (input, other)), out)
+    return _minus(input, other, out=out)
 
 
 subtract = method(sub, "subtract")
@@ -335,13 +378,23 @@ inplace_method("subtract_", sub)
 
 
 def rsub(input: Operand, other: Operand, *, alpha: Operand = 1) -> Tensor:
-    """other - alpha * input."""
+    """other - alpha * input.
+
+    >>> ex.rsub(ex.tensor([1.0, 2.0]), 10)
+    tensor([9., 8.])
+    """
     return sub(other, input, alpha=alpha)
 
 
 @method
 def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
-    """input / other; `rounding_mode` is None, "trunc" or "floor"."""
+    """input / other; `rounding_mode` is None, "trunc" or "floor".
+
+    >>> ex.div(ex.tensor([7.0, -7.0]), 2)
+    tensor([ 3.5000, -3.5000])
+    >>> ex.div(ex.tensor([7.0, -7.0]), 2, rounding_mode="floor")
+    tensor([ 3., -4.])
+    """
     if rounding_mode is None:
         return deliver(apply(Div, (input, other)), out)
     if rounding_mode == "floor":
@@ -371,7 +424,11 @@ _pow = runner2(Pow)
 
 @method
 def pow(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tensor:
-    """input ** exponent, element by element."""
+    """input ** exponent, element by element.
+
+    >>> ex.pow(ex.tensor([1.0, 2.0, 3.0]), 2)
+    tensor([1., 4., 9.])
+    """
     if type(exponent) is int and exponent < 0 and isinstance(input, Tensor) and not input.is_floating_point():
         raise NumericalError(f"pow: integers cannot be raised to the power {exponent}; use x.float() ** {exponent}")
     return deliver(_pow(input, exponent), out)
@@ -382,7 +439,11 @@ inplace_method("pow_", pow)
 
 @method
 def float_power(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tensor:
-    """input ** exponent in float64, whatever the dtypes are."""
+    """input ** exponent in float64, whatever the dtypes are.
+
+    >>> ex.float_power(ex.tensor([2, 3]), 2)
+    tensor([4., 9.], dtype=extempo.float64)
+    """
     base, exponent = (ops.as_tensor(x, dtype=float64) for x in (input, exponent))
     return deliver(apply(Pow, (base, exponent)), out)
 
@@ -394,7 +455,11 @@ inplace_method("float_power_", float_power)
 def addcmul(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Operand = 1, out: Tensor | None = None
 ) -> Tensor:
-    """input + value * tensor1 * tensor2."""
+    """input + value * tensor1 * tensor2.
+
+    >>> ex.addcmul(ex.tensor([1.0, 1.0]), ex.tensor([2.0, 3.0]), ex.tensor([4.0, 5.0]), value=0.5)
+    tensor([5.0000, 8.5000])
+    """
     return add(input, mul(tensor1, tensor2), alpha=value, out=out)
 
 
@@ -402,7 +467,11 @@ def addcmul(
 def addcdiv(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Operand = 1, out: Tensor | None = None
 ) -> Tensor:
-    """input + value * tensor1 / tensor2; integers are refused, because the quotient would not be one."""
+    """input + value * tensor1 / tensor2; integers are refused, because the quotient would not be one.
+
+    >>> ex.addcdiv(ex.tensor([1.0, 1.0]), ex.tensor([6.0, 8.0]), ex.tensor([2.0, 4.0]), value=0.5)
+    tensor([2.5000, 2.0000])
+    """
     if not any(x.is_floating_point() for x in (tensor1, tensor2)):
         raise DtypeError(f"addcdiv: expected floating tensors to divide, got {tensor1.dtype}; use x.float()")
     return add(input, div(tensor1, tensor2), alpha=value, out=out)
@@ -410,7 +479,11 @@ def addcdiv(
 
 @method
 def lerp(input: Tensor, end: Tensor, weight: Operand, *, out: Tensor | None = None) -> Tensor:
-    """From `input` (weight 0) to `end` (weight 1) in a straight line."""
+    """From `input` (weight 0) to `end` (weight 1) in a straight line.
+
+    >>> ex.lerp(ex.tensor([0.0, 10.0]), ex.tensor([4.0, 20.0]), 0.25)
+    tensor([ 1.0000, 12.5000])
+    """
     return deliver(apply(Lerp, (input, end, weight)), out)
 
 
@@ -420,14 +493,23 @@ for _fn in (addcmul, addcdiv, lerp):
 
 @method
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """pi for negative numbers, 0 for the others: the angle in the complex plane."""
+    """pi for negative numbers, 0 for the others: the angle in the complex plane.
+
+    >>> ex.angle(ex.tensor([-2.0, 0.0, 2.0]))
+    tensor([3.1416, 0.0000, 0.0000])
+    """
     x = input if input.is_floating_point() else input.to(get_default_dtype())
     return deliver(ops.where(ops.isnan(x), x, ops.where(ops.lt(x, 0), math.pi, zero(x))), out)
 
 
 @method
 def real(input: Tensor) -> Tensor:
-    """The tensor itself: Extempo has no complex tensors."""
+    """The tensor itself: Extempo has no complex tensors.
+
+    >>> x = ex.tensor([1.0, -2.0])
+    >>> ex.real(x) is x
+    True
+    """
     return input
 
 
@@ -455,7 +537,12 @@ method(abs, "__abs__")
 
 @method
 def positive(input: Tensor) -> Tensor:
-    """The tensor itself; bool tensors are refused, as in PyTorch."""
+    """The tensor itself; bool tensors are refused, as in PyTorch.
+
+    >>> x = ex.tensor([1.0, -2.0])
+    >>> ex.positive(x) is x
+    True
+    """
     if input.dtype is bool_:
         raise DtypeError("positive: expected numbers, got a bool tensor")
     return input

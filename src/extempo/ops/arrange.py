@@ -185,7 +185,12 @@ class ConstantPad(Op):
 
 @method
 def flip(input: Tensor, *order: Any, dims: int | Sequence[int] | None = None) -> Tensor:
-    """A copy with the order of elements reversed along dimensions."""
+    """A copy with the order of elements reversed along dimensions.
+
+    >>> ex.flip(ex.tensor([[1, 2], [3, 4]]), (0, 1))
+    tensor([[4, 3],
+            [2, 1]])
+    """
     wanted = as_shape(order if dims is None else (dims,), "flip")
     at = [normalize_dim(d, input.ndim, "flip") for d in wanted]
     if len(set(at)) != len(at):
@@ -195,7 +200,12 @@ def flip(input: Tensor, *order: Any, dims: int | Sequence[int] | None = None) ->
 
 @method
 def fliplr(input: Tensor) -> Tensor:
-    """Columns in reverse order."""
+    """Columns in reverse order.
+
+    >>> ex.fliplr(ex.tensor([[1, 2], [3, 4]]))
+    tensor([[2, 1],
+            [4, 3]])
+    """
     if input.ndim < 2:
         raise ShapeError(f"fliplr: expected at least 2 dimensions, got shape {tuple(input.shape)}")
     return flip(input, 1)
@@ -203,7 +213,12 @@ def fliplr(input: Tensor) -> Tensor:
 
 @method
 def flipud(input: Tensor) -> Tensor:
-    """Rows in reverse order."""
+    """Rows in reverse order.
+
+    >>> ex.flipud(ex.tensor([[1, 2], [3, 4]]))
+    tensor([[3, 4],
+            [1, 2]])
+    """
     if input.ndim < 1:
         raise ShapeError("flipud: a 0-dim tensor has no rows")
     return flip(input, 0)
@@ -211,7 +226,11 @@ def flipud(input: Tensor) -> Tensor:
 
 @method
 def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
-    """Elements moved by `shifts` along `dims`, those pushed out coming in at the other end; without dims, flattened."""
+    """Elements moved by `shifts` along `dims`, those pushed out coming in at the other end; without dims, flattened.
+
+    >>> ex.roll(ex.tensor([1, 2, 3, 4]), 1)
+    tensor([4, 1, 2, 3])
+    """
     steps = (shifts,) if isinstance(shifts, int) else tuple(shifts)
     if dims is None or dims == ():
         if len(steps) != 1:
@@ -227,7 +246,12 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
 
 @method
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """Rotated k times by 90 degrees in the plane of two dimensions, from the first towards the second."""
+    """Rotated k times by 90 degrees in the plane of two dimensions, from the first towards the second.
+
+    >>> ex.rot90(ex.tensor([[1, 2], [3, 4]]))
+    tensor([[2, 4],
+            [1, 3]])
+    """
     a, b = (normalize_dim(d, input.ndim, "rot90") for d in dims)
     if a == b or input.ndim < 2:
         raise ShapeError(f"rot90: expected two different dimensions, got {tuple(dims)} of a {input.ndim}-dim tensor")
@@ -255,7 +279,8 @@ def _repeat(self: Tensor, *sizes: Any, repeats: Sequence[int] | None = None) -> 
         return self.clone().reshape(shape)
     apart = self.reshape([n for size in shape for n in (1, size)])
     spread = apart.expand([n for pair in zip(times, shape, strict=True) for n in pair])
-    return spread.reshape([n * size for n, size in zip(times, shape, strict=True)])
+    # A dimension of stride 0 is never contiguous, so this is always a copy: repeat is no view.
+    return spread.contiguous().reshape([n * size for n, size in zip(times, shape, strict=True)])
 
 
 method(_repeat, "repeat")
@@ -263,7 +288,12 @@ method(_repeat, "repeat")
 
 @method
 def tile(input: Tensor, *sizes: Any, dims: Sequence[int] | None = None) -> Tensor:
-    """Copies side by side; missing leading numbers are 1."""
+    """Copies side by side; missing leading numbers are 1.
+
+    >>> ex.tile(ex.tensor([1, 2]), (2, 2))
+    tensor([[1, 2, 1, 2],
+            [1, 2, 1, 2]])
+    """
     times = as_shape(sizes if dims is None else (dims,), "tile")
     return _repeat(input, (1,) * (input.ndim - len(times)) + times)
 
@@ -272,7 +302,13 @@ def tile(input: Tensor, *sizes: Any, dims: Sequence[int] | None = None) -> Tenso
 def repeat_interleave(
     input: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """Each element repeated in its place, or each slice along `dim`; with one tensor of counts, the indices of that."""
+    """Each element repeated in its place, or each slice along `dim`; with one tensor of counts, the indices of that.
+
+    >>> ex.repeat_interleave(ex.tensor([1, 2]), 2)
+    tensor([1, 1, 2, 2])
+    >>> ex.repeat_interleave(ex.tensor([1, 2]), ex.tensor([1, 3]))
+    tensor([1, 2, 2, 2])
+    """
     if repeats is None:
         counts = _counts(as_index(input, "repeat_interleave"))
         return from_array(np.repeat(np.arange(counts.size), counts))
@@ -304,7 +340,11 @@ def _counts(repeats: Tensor) -> Array:
 
 @method
 def fill(input: Tensor, value: Operand) -> Tensor:
-    """A tensor of one value in the shape and dtype of `input`."""
+    """A tensor of one value in the shape and dtype of `input`.
+
+    >>> ex.fill(ex.tensor([1.0, 2.0]), 7)
+    tensor([7., 7.])
+    """
     if isinstance(value, Tensor):
         if value.ndim:
             raise ShapeError(f"fill: expected a number or a 0-dim tensor, got shape {tuple(value.shape)}")
@@ -317,13 +357,23 @@ def fill(input: Tensor, value: Operand) -> Tensor:
 
 @method
 def tril(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """The lower triangle of a matrix or a batch of them, zeros above the diagonal."""
+    """The lower triangle of a matrix or a batch of them, zeros above the diagonal.
+
+    >>> ex.tril(ex.tensor([[1, 2], [3, 4]]))
+    tensor([[1, 0],
+            [3, 4]])
+    """
     return deliver(apply(Tril, (input, diagonal)), out)
 
 
 @method
 def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """The upper triangle of a matrix or a batch of them, zeros below the diagonal."""
+    """The upper triangle of a matrix or a batch of them, zeros below the diagonal.
+
+    >>> ex.triu(ex.tensor([[1, 2], [3, 4]]))
+    tensor([[1, 2],
+            [0, 4]])
+    """
     return deliver(apply(Triu, (input, diagonal)), out)
 
 
@@ -344,7 +394,12 @@ def _triangle_indices(find: Any, row: int, col: int, offset: int, dtype: Any) ->
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
 ) -> Tensor:
-    """Row and column numbers of the lower triangle, as two rows."""
+    """Row and column numbers of the lower triangle, as two rows.
+
+    >>> ex.tril_indices(2, 2)
+    tensor([[0, 1, 1],
+            [0, 0, 1]])
+    """
     require_cpu(device, "tril_indices")
     require_strided(layout, "tril_indices")
     return _triangle_indices(np.tril_indices, row, col, offset, dtype)
@@ -353,7 +408,12 @@ def tril_indices(
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
 ) -> Tensor:
-    """Row and column numbers of the upper triangle, as two rows."""
+    """Row and column numbers of the upper triangle, as two rows.
+
+    >>> ex.triu_indices(2, 2)
+    tensor([[0, 0, 1],
+            [0, 1, 1]])
+    """
     require_cpu(device, "triu_indices")
     require_strided(layout, "triu_indices")
     return _triangle_indices(np.triu_indices, row, col, offset, dtype)
@@ -361,7 +421,13 @@ def triu_indices(
 
 @method
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """The last dimension as the diagonal of two new ones, zeros elsewhere."""
+    """The last dimension as the diagonal of two new ones, zeros elsewhere.
+
+    >>> ex.diag_embed(ex.tensor([1, 2]), offset=1)
+    tensor([[0, 1, 0],
+            [0, 0, 2],
+            [0, 0, 0]])
+    """
     if not input.ndim:
         raise ShapeError("diag_embed: a 0-dim tensor has no dimension to put on a diagonal")
     attrs = diagonal_attributes(input.ndim + 1, offset, dim1, dim2, "diag_embed")
@@ -374,7 +440,14 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
 @method
 def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """A vector as the diagonal of a matrix, or a copy of the diagonal of a matrix."""
+    """A vector as the diagonal of a matrix, or a copy of the diagonal of a matrix.
+
+    >>> ex.diag(ex.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    >>> ex.diag(ex.tensor([[1, 2], [3, 4]]))
+    tensor([1, 4])
+    """
     if input.ndim not in (1, 2):
         raise ShapeError(
             f"diag: expected a vector or a matrix, got shape {tuple(input.shape)}; diag_embed takes batches"
@@ -385,13 +458,22 @@ def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
 
 @method
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
-    """All elements as the diagonal of a matrix."""
+    """All elements as the diagonal of a matrix.
+
+    >>> ex.diagflat(ex.tensor([[1], [2]]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
     return diag_embed(input.reshape(-1), offset)
 
 
 @method
 def trace(input: Tensor) -> Tensor:
-    """The sum of the diagonal of a matrix."""
+    """The sum of the diagonal of a matrix.
+
+    >>> ex.trace(ex.tensor([[1, 2], [3, 4]]))
+    tensor(5)
+    """
     if input.ndim != 2:
         raise ShapeError(
             f"trace: expected a matrix, got shape {tuple(input.shape)}; use diagonal(dim1=-2, dim2=-1).sum(-1)"
@@ -435,7 +517,11 @@ def _widths(x: Tensor, pad: Sequence[int], op: str) -> list[tuple[int, int]]:
 
 
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Number = 0) -> Tensor:
-    """Dimensions lengthened by one value, the last dimension's two numbers first; negative numbers cut off."""
+    """Dimensions lengthened by one value, the last dimension's two numbers first; negative numbers cut off.
+
+    >>> ex.constant_pad_nd(ex.tensor([1, 2]), (1, 2), value=9)
+    tensor([9, 1, 2, 9, 9])
+    """
     widths = _widths(input, pad, "constant_pad_nd")
     if any(n < 0 for pair in widths for n in pair):
         starts = [max(0, -before) for before, _ in widths]
@@ -455,7 +541,11 @@ def _source_places(size: int, before: int, after: int, mode: str) -> Array:
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """`nn.functional.pad`: dimensions lengthened by a value, or by "reflect", "replicate" or "circular" repetition."""
+    """`nn.functional.pad`: dimensions lengthened by a value, or by "reflect", "replicate" or "circular" repetition.
+
+    >>> F.pad(ex.tensor([[1, 2, 3]]), (1, 1)), F.pad(ex.tensor([[1, 2, 3]]), (1, 1), mode="reflect")
+    (tensor([[0, 1, 2, 3, 0]]), tensor([[2, 1, 2, 3, 2]]))
+    """
     if mode == "constant":
         return constant_pad_nd(input, pad, 0 if value is None else value)
     if mode not in ("reflect", "replicate", "circular"):
@@ -484,7 +574,12 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """(..., channels * r * r, height, width) -> (..., channels, height * r, width * r)."""
+    """(..., channels * r * r, height, width) -> (..., channels, height * r, width * r).
+
+    >>> ex.pixel_shuffle(ex.arange(4).view(4, 1, 1), 2)[0]
+    tensor([[0, 1],
+            [2, 3]])
+    """
     r = upscale_factor
     if input.ndim < 3 or r <= 0 or input._type.shape[-3] % (r * r):
         raise ShapeError(f"pixel_shuffle: shape {tuple(input.shape)} needs channels divisible by {r} * {r} in dim -3")
@@ -496,7 +591,11 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """(..., channels, height * r, width * r) -> (..., channels * r * r, height, width)."""
+    """(..., channels, height * r, width * r) -> (..., channels * r * r, height, width).
+
+    >>> ex.pixel_unshuffle(ex.zeros(1, 4, 6), 2).shape
+    extempo.Size([4, 2, 3])
+    """
     r = downscale_factor
     if input.ndim < 3 or r <= 0 or input._type.shape[-2] % r or input._type.shape[-1] % r:
         raise ShapeError(f"pixel_unshuffle: shape {tuple(input.shape)} needs height and width divisible by {r}")
@@ -508,7 +607,11 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Channels, which stand in `groups` blocks, dealt out in turn."""
+    """Channels, which stand in `groups` blocks, dealt out in turn.
+
+    >>> ex.channel_shuffle(ex.arange(4).view(1, 4, 1), 2).flatten()
+    tensor([0, 2, 1, 3])
+    """
     if input.ndim < 3 or groups <= 0 or input._type.shape[1] % groups:
         raise ShapeError(
             f"channel_shuffle: shape {tuple(input.shape)} needs channels (dim 1) divisible by {groups} groups"

@@ -142,6 +142,11 @@ def scaled_dot_product_attention(
 
     `scale` is 1 / sqrt(features) unless given. A bool mask is True where attention is allowed, a floating one is added.
     `enable_gqa`: dimension -3 of query (heads) may be a multiple of that of key and value, which are then shared.
+
+    >>> query, key = ex.tensor([[0.0, 0.0], [100.0, 0.0]]), ex.eye(2)
+    >>> F.scaled_dot_product_attention(query, key, value=ex.tensor([[1.0], [3.0]]))
+    tensor([[2.],
+            [1.]])
     """
     if is_causal and attn_mask is not None:
         raise ShapeError("scaled_dot_product_attention: give attn_mask or is_causal=True, not both")
@@ -217,6 +222,11 @@ def multi_head_attention_forward(
     Bool masks are True where attention is NOT allowed, unlike those of scaled_dot_product_attention. `is_causal` is a
     hint that attn_mask is the causal one. Weights are None unless `need_weights`; the mean over heads unless
     `average_attn_weights` is False.
+
+    >>> x, w = ex.randn(3, 1, 4), ex.randn(12, 4)
+    >>> y, weights = F.multi_head_attention_forward(x, x, x, 4, 2, w, None, None, None, False, 0.0, ex.eye(4), None)
+    >>> y.shape, weights.shape
+    (extempo.Size([3, 1, 4]), extempo.Size([1, 3, 3]))
     """
     _check_heads(query, key, value, embed_dim_to_check, num_heads, attn_mask, is_causal)
     batched = query.ndim == 3

@@ -37,7 +37,11 @@ def _share(g: Tensor, loses: Tensor, ties: Tensor) -> Tensor:
 
 
 class Maximum(Elementwise):
-    """The larger of both; NaN wins. Equal elements share the gradient."""
+    """The larger of both; NaN wins. Equal elements share the gradient.
+
+    >>> ex.maximum(ex.tensor([1.0, ex.nan]), ex.tensor([3.0, 2.0]))
+    tensor([3., nan])
+    """
 
     quiet = True
     numpy = np.maximum
@@ -50,7 +54,11 @@ class Maximum(Elementwise):
 
 
 class Minimum(Elementwise):
-    """The smaller of both; NaN wins. Equal elements share the gradient."""
+    """The smaller of both; NaN wins. Equal elements share the gradient.
+
+    >>> ex.minimum(ex.tensor([1.0, ex.nan]), ex.tensor([3.0, 2.0]))
+    tensor([1., nan])
+    """
 
     quiet = True
     numpy = np.minimum
@@ -63,7 +71,11 @@ class Minimum(Elementwise):
 
 
 class Fmax(Elementwise):
-    """The larger of both; a number wins over NaN."""
+    """The larger of both; a number wins over NaN.
+
+    >>> ex.fmax(ex.tensor([1.0, ex.nan]), ex.tensor([3.0, 2.0]))
+    tensor([3., 2.])
+    """
 
     quiet = True
     numpy = np.fmax
@@ -76,7 +88,11 @@ class Fmax(Elementwise):
 
 
 class Fmin(Elementwise):
-    """The smaller of both; a number wins over NaN."""
+    """The smaller of both; a number wins over NaN.
+
+    >>> ex.fmin(ex.tensor([1.0, ex.nan]), ex.tensor([3.0, 2.0]))
+    tensor([1., 2.])
+    """
 
     quiet = True
     numpy = np.fmin
@@ -174,7 +190,11 @@ maximum, minimum, fmax, fmin = binary(Maximum), binary(Minimum), binary(Fmax), b
 def clamp(
     input: Tensor, min: Operand | None = None, max: Operand | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """Each element limited to [min, max]; at least one bound must be given."""
+    """Each element limited to [min, max]; at least one bound must be given.
+
+    >>> ex.clamp(ex.tensor([-2.0, 0.5, 3.0]), min=-1, max=1)
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
     if min is None and max is None:
         raise ShapeError("clamp: give at least one of min and max")
     return deliver(apply(Clamp, (input, min, max)), out)
@@ -187,13 +207,21 @@ inplace_method("clip_", clamp)
 
 @method
 def clamp_min(input: Tensor, min: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Each element at least `min`."""
+    """Each element at least `min`.
+
+    >>> ex.clamp_min(ex.tensor([-2.0, 0.5, 3.0]), -1)
+    tensor([-1.0000,  0.5000,  3.0000])
+    """
     return clamp(input, min=min, out=out)
 
 
 @method
 def clamp_max(input: Tensor, max: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Each element at most `max`."""
+    """Each element at most `max`.
+
+    >>> ex.clamp_max(ex.tensor([-2.0, 0.5, 3.0]), 1)
+    tensor([-2.0000,  0.5000,  1.0000])
+    """
     return clamp(input, max=max, out=out)
 
 
@@ -202,7 +230,12 @@ inplace_method("clamp_max_", clamp_max)
 
 
 def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tensor | None = None) -> Any:
-    """Elements of `input` where the condition holds, of `other` elsewhere; of the condition alone, its indices."""
+    """Elements of `input` where the condition holds, of `other` elsewhere; of the condition alone, its indices.
+
+    >>> x = ex.tensor([-1.0, 2.0])
+    >>> ex.where(x > 0, x, 0.0)
+    tensor([0., 2.])
+    """
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
     return deliver(apply(Where, (condition, input, other)), out)
@@ -218,7 +251,11 @@ method(_where_method, "where")
 
 @method
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """0 below zero, 1 above, and `values` at zero; it has no gradient."""
+    """0 below zero, 1 above, and `values` at zero; it has no gradient.
+
+    >>> ex.heaviside(ex.tensor([-2.0, 0.0, 3.0]), ex.tensor([0.5]))
+    tensor([0.0000, 0.5000, 1.0000])
+    """
     if input.dtype is not values.dtype:
         raise DtypeError(
             f"heaviside: expected both of one dtype, got {input.dtype} and {values.dtype}; convert with .to()"
@@ -236,7 +273,11 @@ def nan_to_num(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """NaN and infinities replaced: by 0, and by the largest and smallest number of the dtype, unless given."""
+    """NaN and infinities replaced: by 0, and by the largest and smallest number of the dtype, unless given.
+
+    >>> ex.nan_to_num(ex.tensor([1.0, ex.nan, ex.inf]), posinf=9.0)
+    tensor([1., 0., 9.])
+    """
     if not input.is_floating_point():
         return deliver(input.clone(), out)
     limits = finfo(input.dtype)

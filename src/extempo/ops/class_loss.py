@@ -145,7 +145,12 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """The cross entropy of scores `input` for class indices, or for class probabilities of the same shape."""
+    """The cross entropy of scores `input` for class indices, or for class probabilities of the same shape.
+
+    >>> scores = ex.tensor([[2.0, 0.0], [0.0, 0.0]])
+    >>> F.cross_entropy(scores, ex.tensor([0, 1]), reduction="none")
+    tensor([0.1269, 0.6931])
+    """
     reduction = reduction_of("cross_entropy", reduction, size_average, reduce)
     dim = _class_dim("cross_entropy", input)
     if not 0.0 <= label_smoothing <= 1.0:
@@ -200,6 +205,9 @@ def linear_cross_entropy(
     """cross_entropy of linear(input, linear_weight); middle dimensions of the weight come after the classes.
 
     `options` say how PyTorch may save memory; they change no result and are ignored.
+
+    >>> F.linear_cross_entropy(ex.tensor([[1.0, 2.0]]), ex.eye(2), ex.tensor([1]))
+    tensor(0.3133)
     """
     if input.ndim not in (1, 2) or linear_weight.ndim < 2 or input.shape[-1] != linear_weight.shape[-1]:
         raise ShapeError(
@@ -226,7 +234,11 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """-input[target], where `input` holds log-probabilities."""
+    """-input[target], where `input` holds log-probabilities.
+
+    >>> F.nll_loss(ex.tensor([[0.25, 0.75]]).log(), ex.tensor([1]))
+    tensor(0.2877)
+    """
     reduction = reduction_of("nll_loss", reduction, size_average, reduce)
     dim = _class_dim("nll_loss", input)
     indices = _as_indices(input, target, dim)
@@ -258,7 +270,11 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """What every other class lacks to be `margin` below the target's score, to the power p, averaged over classes."""
+    """What every other class lacks to be `margin` below the target's score, to the power p, averaged over classes.
+
+    >>> F.multi_margin_loss(ex.tensor([[0.0, 0.5, 2.0]]), ex.tensor([1]))
+    tensor(1.)
+    """
     reduction = reduction_of("multi_margin_loss", reduction, size_average, reduce)
     if p not in (1, 2):
         raise ShapeError(f"multi_margin_loss: p must be 1 or 2, got {p}")
@@ -283,7 +299,11 @@ def multilabel_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """What each class that is no target lacks to be 1 below each that is; targets end at the first -1 of a row."""
+    """What each class that is no target lacks to be 1 below each that is; targets end at the first -1 of a row.
+
+    >>> F.multilabel_margin_loss(ex.tensor([[0.0, 1.5, 2.0]]), ex.tensor([[2, -1, -1]]))
+    tensor(0.1667)
+    """
     reduction = reduction_of("multilabel_margin_loss", reduction, size_average, reduce)
     if target.shape != input.shape:
         raise ShapeError(
@@ -309,7 +329,11 @@ def multilabel_soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The binary cross entropy of sigmoid(input), averaged over the last dimension, the classes."""
+    """The binary cross entropy of sigmoid(input), averaged over the last dimension, the classes.
+
+    >>> F.multilabel_soft_margin_loss(ex.tensor([[0.0, 0.0]]), ex.tensor([[1.0, 0.0]]))
+    tensor(0.6931)
+    """
     reduction = reduction_of("multilabel_soft_margin_loss", reduction, size_average, reduce)
     loss = -(target * logsigmoid(input) + (1.0 - target) * logsigmoid(-input))
     return reduced((loss if weight is None else loss * weight).mean(-1), reduction)

@@ -63,89 +63,145 @@ class _Question(Elementwise, abstract=True):
 
 
 class Eq(_Question):
-    """input == other."""
+    """input == other.
+
+    >>> ex.eq(ex.tensor([1, 2]), ex.tensor([1, 3]))
+    tensor([ True, False])
+    """
 
     numpy = np.equal
 
 
 class Ne(_Question):
-    """input != other."""
+    """input != other.
+
+    >>> ex.ne(ex.tensor([1, 2]), ex.tensor([1, 3]))
+    tensor([False,  True])
+    """
 
     numpy = np.not_equal
 
 
 class Lt(_Question):
-    """input < other."""
+    """input < other.
+
+    >>> ex.lt(ex.tensor([1, 2, 3]), 2)
+    tensor([ True, False, False])
+    """
 
     numpy = np.less
 
 
 class Le(_Question):
-    """input <= other."""
+    """input <= other.
+
+    >>> ex.le(ex.tensor([1, 2, 3]), 2)
+    tensor([ True,  True, False])
+    """
 
     numpy = np.less_equal
 
 
 class Gt(_Question):
-    """input > other."""
+    """input > other.
+
+    >>> ex.gt(ex.tensor([1, 2, 3]), 2)
+    tensor([False, False,  True])
+    """
 
     numpy = np.greater
 
 
 class Ge(_Question):
-    """input >= other."""
+    """input >= other.
+
+    >>> ex.ge(ex.tensor([1, 2, 3]), 2)
+    tensor([False,  True,  True])
+    """
 
     numpy = np.greater_equal
 
 
 class LogicalAnd(_Question):
-    """Both are nonzero."""
+    """Both are nonzero.
+
+    >>> ex.logical_and(ex.tensor([0, 1, 2]), ex.tensor([1, 0, 3]))
+    tensor([False, False,  True])
+    """
 
     numpy = np.logical_and
 
 
 class LogicalOr(_Question):
-    """At least one is nonzero."""
+    """At least one is nonzero.
+
+    >>> ex.logical_or(ex.tensor([0, 1, 0]), ex.tensor([1, 0, 0]))
+    tensor([ True,  True, False])
+    """
 
     numpy = np.logical_or
 
 
 class LogicalXor(_Question):
-    """Exactly one is nonzero."""
+    """Exactly one is nonzero.
+
+    >>> ex.logical_xor(ex.tensor([0, 1, 2]), ex.tensor([1, 0, 3]))
+    tensor([ True,  True, False])
+    """
 
     numpy = np.logical_xor
 
 
 class LogicalNot(_Question):
-    """The element is zero."""
+    """The element is zero.
+
+    >>> ex.logical_not(ex.tensor([0, 1, 2]))
+    tensor([ True, False, False])
+    """
 
     numpy = np.logical_not
     samples = staticmethod(samples_unary)
 
 
 class Isnan(_Question):
-    """The element is NaN."""
+    """The element is NaN.
+
+    >>> ex.isnan(ex.tensor([1.0, ex.inf, ex.nan]))
+    tensor([False, False,  True])
+    """
 
     numpy = np.isnan
     samples = staticmethod(samples_unary)
 
 
 class Isinf(_Question):
-    """The element is plus or minus infinity."""
+    """The element is plus or minus infinity.
+
+    >>> ex.isinf(ex.tensor([1.0, -ex.inf, ex.nan]))
+    tensor([False,  True, False])
+    """
 
     numpy = np.isinf
     samples = staticmethod(samples_unary)
 
 
 class Isfinite(_Question):
-    """The element is neither infinite nor NaN."""
+    """The element is neither infinite nor NaN.
+
+    >>> ex.isfinite(ex.tensor([1.0, ex.inf, ex.nan]))
+    tensor([ True, False, False])
+    """
 
     numpy = np.isfinite
     samples = staticmethod(samples_unary)
 
 
 class Signbit(_Question):
-    """The sign bit is set; it is for -0.0 too."""
+    """The sign bit is set; it is for -0.0 too.
+
+    >>> ex.signbit(ex.tensor([-1.0, -0.0, 0.0]))
+    tensor([ True,  True, False])
+    """
 
     samples = staticmethod(samples_unary)
 
@@ -170,25 +226,41 @@ class _Bits(Elementwise, abstract=True):
 
 
 class BitwiseAnd(_Bits):
-    """Bits set in both."""
+    """Bits set in both.
+
+    >>> ex.bitwise_and(ex.tensor([6, 5]), 3)
+    tensor([2, 1])
+    """
 
     numpy = np.bitwise_and
 
 
 class BitwiseOr(_Bits):
-    """Bits set in either."""
+    """Bits set in either.
+
+    >>> ex.bitwise_or(ex.tensor([6, 5]), 3)
+    tensor([7, 7])
+    """
 
     numpy = np.bitwise_or
 
 
 class BitwiseXor(_Bits):
-    """Bits set in exactly one."""
+    """Bits set in exactly one.
+
+    >>> ex.bitwise_xor(ex.tensor([6, 5]), 3)
+    tensor([5, 6])
+    """
 
     numpy = np.bitwise_xor
 
 
 class BitwiseNot(_Bits):
-    """Every bit turned over."""
+    """Every bit turned over.
+
+    >>> ex.bitwise_not(ex.tensor([0, 5])), ex.bitwise_not(ex.tensor([True]))
+    (tensor([-1, -6]), tensor([False]))
+    """
 
     numpy = np.invert
 
@@ -199,28 +271,44 @@ class BitwiseNot(_Bits):
 
 
 class BitwiseLeftShift(_Bits):
-    """Bits moved up by `other` places."""
+    """Bits moved up by `other` places.
+
+    >>> ex.bitwise_left_shift(ex.tensor([1, 3]), 2)
+    tensor([ 4, 12])
+    """
 
     domain = "i"
     numpy = np.left_shift
 
 
 class BitwiseRightShift(_Bits):
-    """Bits moved down by `other` places, keeping the sign."""
+    """Bits moved down by `other` places, keeping the sign.
+
+    >>> ex.bitwise_right_shift(ex.tensor([4, -8]), 2)
+    tensor([ 1, -2])
+    """
 
     domain = "i"
     numpy = np.right_shift
 
 
 class Gcd(_Bits):
-    """The greatest common divisor."""
+    """The greatest common divisor.
+
+    >>> ex.gcd(ex.tensor([12, 7]), ex.tensor([18, 21]))
+    tensor([6, 7])
+    """
 
     domain = "i"
     numpy = np.gcd
 
 
 class Lcm(_Bits):
-    """The least common multiple."""
+    """The least common multiple.
+
+    >>> ex.lcm(ex.tensor([4, 3]), ex.tensor([6, 5]))
+    tensor([12, 15])
+    """
 
     domain = "i"
     numpy = np.lcm
@@ -242,25 +330,41 @@ gcd, lcm = binary(Gcd), binary(Lcm)
 
 @method
 def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The element is plus infinity."""
+    """The element is plus infinity.
+
+    >>> ex.isposinf(ex.tensor([-ex.inf, ex.inf]))
+    tensor([False,  True])
+    """
     return eq(input, float("inf"), out=out) if input.is_floating_point() else eq(input, input, out=out).logical_not()
 
 
 @method
 def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The element is minus infinity."""
+    """The element is minus infinity.
+
+    >>> ex.isneginf(ex.tensor([-ex.inf, ex.inf]))
+    tensor([ True, False])
+    """
     return eq(input, -float("inf"), out=out) if input.is_floating_point() else eq(input, input, out=out).logical_not()
 
 
 @method
 def isreal(input: Tensor) -> Tensor:
-    """True everywhere: Extempo has no complex tensors."""
+    """True everywhere: Extempo has no complex tensors.
+
+    >>> ex.isreal(ex.tensor([1.0, -2.0]))
+    tensor([True, True])
+    """
     return ops.ones_like(input, dtype=ops.types.bool_)
 
 
 @method
 def isclose(input: Tensor, other: Operand, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
-    """|input - other| <= atol + rtol * |other|, or equal."""
+    """|input - other| <= atol + rtol * |other|, or equal.
+
+    >>> ex.isclose(ex.tensor([1.0, 2.0]), ex.tensor([1.000001, 2.1]))
+    tensor([ True, False])
+    """
     a, b = (x.long() if x.dtype is bool_ else x for x in (ops.as_tensor(input), ops.as_tensor(other)))
     near = le(ops.abs(a - b), atol + rtol * ops.abs(b))
     # An infinite `other` allows any distance: only the same infinity is close to it.
@@ -272,13 +376,22 @@ def isclose(input: Tensor, other: Operand, rtol: float = 1e-05, atol: float = 1e
 
 @method
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Whether every element is close; see `isclose`."""
+    """Whether every element is close; see `isclose`.
+
+    >>> x = ex.tensor([1.0, 2.0])
+    >>> ex.allclose(x, x + 1e-6), ex.allclose(x, x + 0.1)
+    (True, False)
+    """
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
 @method
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether both have the same shape and the same elements."""
+    """Whether both have the same shape and the same elements.
+
+    >>> ex.equal(ex.tensor([1, 2]), ex.tensor([1, 2])), ex.equal(ex.tensor([1, 2]), ex.tensor([1, 3]))
+    (True, False)
+    """
     return input.shape == other.shape and bool(eq(input, other).all())
 
 

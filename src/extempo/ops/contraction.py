@@ -41,6 +41,9 @@ def einsum(*args: Any) -> Tensor:
     A label that occurs twice in one operand takes its diagonal, `...` stands for broadcast dimensions, and without `->`
     the result has the labels that occur once, in alphabetical order. Operands may also alternate with lists of ints:
     `einsum(a, [0, 1], b, [1, 2], [0, 2])`.
+
+    >>> ex.einsum("ij,j->i", ex.tensor([[1.0, 2.0], [3.0, 4.0]]), ex.tensor([10.0, 1.0]))
+    tensor([12., 34.])
     """
     equation, operands = _normal_form(args)
     sources, result = _parse(equation, operands)
@@ -242,7 +245,11 @@ def _as_matrix(x: Tensor, groups: Sequence[list[str]]) -> Tensor:
 
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
-    """Sums over the last `dims` dimensions of a and the first of b, or over the pairs in `dims = (dims_a, dims_b)`."""
+    """Sums over the last `dims` dimensions of a and the first of b, or over the pairs in `dims = (dims_a, dims_b)`.
+
+    >>> ex.tensordot(ex.tensor([[1, 2], [3, 4]]), ex.tensor([10, 1]), dims=1)
+    tensor([12, 34])
+    """
     if isinstance(dims, Tensor):
         dims = dims.tolist()
     if isinstance(dims, int):
@@ -271,7 +278,11 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
 
 @method
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The Kronecker product: `other`, scaled by each element of `input` in turn, laid out as blocks."""
+    """The Kronecker product: `other`, scaled by each element of `input` in turn, laid out as blocks.
+
+    >>> ex.kron(ex.tensor([1, 10]), ex.tensor([[1, 2]]))
+    tensor([[ 1,  2, 10, 20]])
+    """
     ndim = max(input.ndim, other.ndim)
     blocks = (1,) * (ndim - input.ndim) + tuple(input.shape)
     inside = (1,) * (ndim - other.ndim) + tuple(other.shape)
@@ -281,7 +292,11 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
-    """The vectors at right angles to those of `input` and `other` along `dim`, which must have size 3."""
+    """The vectors at right angles to those of `input` and `other` along `dim`, which must have size 3.
+
+    >>> ex.linalg.cross(ex.tensor([1.0, 0.0, 0.0]), ex.tensor([0.0, 1.0, 0.0]))
+    tensor([0., 0., 1.])
+    """
     if input.ndim != other.ndim:
         raise ShapeError(
             f"linalg.cross: expected as many dimensions in both, got {tuple(input.shape)} and {tuple(other.shape)}"
@@ -298,7 +313,11 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | N
 
 @method
 def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The cross product along `dim`, by default along the first dimension of size 3."""
+    """The cross product along `dim`, by default along the first dimension of size 3.
+
+    >>> ex.cross(ex.tensor([1.0, 0.0, 0.0]), ex.tensor([0.0, 1.0, 0.0]))
+    tensor([0., 0., 1.])
+    """
     if dim is None:
         dim = next((d for d, size in enumerate(input.shape) if size == 3), None)
         if dim is None:
@@ -310,6 +329,9 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
     """The product of two or more matrices, in the order of multiplications that takes the fewest operations.
 
     The first may be a row vector and the last a column vector.
+
+    >>> ex.linalg.multi_dot([ex.ones(2, 3), ex.ones(3, 4), ex.ones(4)])
+    tensor([12., 12.])
     """
     chain = list(tensors)
     if len(chain) < 2:
@@ -354,12 +376,21 @@ def _chain(chain: list[Tensor], split: dict[tuple[int, int], int], i: int, j: in
 
 
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
-    """The product of one or more matrices; `linalg.multi_dot` is its newer name."""
+    """The product of one or more matrices; `linalg.multi_dot` is its newer name.
+
+    >>> ex.chain_matmul(ex.ones(2, 3), ex.ones(3, 4), ex.ones(4, 1))
+    tensor([[12.],
+            [12.]])
+    """
     return ops.deliver(matrices[0], out) if len(matrices) == 1 else multi_dot(matrices, out=out)
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
-    """The dot products of the vectors along `dim`; the other dimensions broadcast."""
+    """The dot products of the vectors along `dim`; the other dimensions broadcast.
+
+    >>> ex.linalg.vecdot(ex.tensor([[1.0, 2.0], [3.0, 4.0]]), ex.tensor([10.0, 1.0]))
+    tensor([12., 34.])
+    """
     for t in (x, y):
         if not t.dtype.is_floating_point:
             raise DtypeError(f"linalg.vecdot: expected floating tensors, got {t.dtype}; use x.float()")
@@ -367,7 +398,12 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) ->
 
 
 def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
-    """Rows (1, x, x ** 2, ..., x ** (N - 1)) for every element of x; N defaults to the last size."""
+    """Rows (1, x, x ** 2, ..., x ** (N - 1)) for every element of x; N defaults to the last size.
+
+    >>> ex.linalg.vander(ex.tensor([2, 3]), N=3)
+    tensor([[1, 2, 4],
+            [1, 3, 9]])
+    """
     x = x if x.ndim else x.reshape(1)
     n_powers = x.shape[-1] if N is None else N
     if n_powers <= 1:

@@ -472,7 +472,11 @@ def conv1d(
     dilation: Ints = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Slide kernels along a signal. input: (batch, channel, length), weight: (output, channel / groups, width)."""
+    """Slide kernels along a signal. input: (batch, channel, length), weight: (output, channel / groups, width).
+
+    >>> ex.conv1d(ex.tensor([[[1.0, 2.0, 4.0, 8.0]]]), ex.tensor([[[-1.0, 1.0]]]))
+    tensor([[[1., 2., 4.]]])
+    """
     return _conv("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -485,7 +489,12 @@ def conv2d(
     dilation: Ints = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Slide kernels over an image. input: (batch, channel, height, width), weight: (output, channel / groups, h, w)."""
+    """Slide kernels over an image. input: (batch, channel, height, width), weight: (output, channel / groups, h, w).
+
+    >>> ex.conv2d(ex.ones(1, 1, 3, 3), ex.ones(1, 1, 2, 2))[0, 0]
+    tensor([[4., 4.],
+            [4., 4.]])
+    """
     return _conv("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -498,7 +507,11 @@ def conv3d(
     dilation: Ints = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Slide kernels through a volume. input: (batch, channel, depth, height, width)."""
+    """Slide kernels through a volume. input: (batch, channel, depth, height, width).
+
+    >>> ex.conv3d(ex.ones(1, 1, 3, 2, 2), ex.ones(1, 1, 2, 2, 2)).flatten()
+    tensor([8., 8.])
+    """
     return _conv("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -512,7 +525,11 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: Ints = 1,
 ) -> Tensor:
-    """The adjoint of conv1d: it maps back from the output's size. weight: (channel, output / groups, width)."""
+    """The adjoint of conv1d: it maps back from the output's size. weight: (channel, output / groups, width).
+
+    >>> ex.conv_transpose1d(ex.tensor([[[1.0, 2.0]]]), ex.tensor([[[1.0, 10.0]]]), stride=2)
+    tensor([[[ 1., 10.,  2., 20.]]])
+    """
     return _conv_transpose(
         "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation
     )
@@ -528,7 +545,12 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Ints = 1,
 ) -> Tensor:
-    """The adjoint of conv2d: it maps back from the output's size. weight: (channel, output / groups, h, w)."""
+    """The adjoint of conv2d: it maps back from the output's size. weight: (channel, output / groups, h, w).
+
+    >>> ex.conv_transpose2d(ex.tensor([[[[1.0, 2.0]]]]), ex.ones(1, 1, 2, 1))[0, 0]
+    tensor([[1., 2.],
+            [1., 2.]])
+    """
     return _conv_transpose(
         "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation
     )
@@ -544,7 +566,12 @@ def conv_transpose3d(
     groups: int = 1,
     dilation: Ints = 1,
 ) -> Tensor:
-    """The adjoint of conv3d: it maps back from the output's size. weight: (channel, output / groups, d, h, w)."""
+    """The adjoint of conv3d: it maps back from the output's size. weight: (channel, output / groups, d, h, w).
+
+    >>> ex.conv_transpose3d(ex.tensor([[[[[1.0, 2.0]]]]]), ex.ones(1, 1, 1, 2, 1))[0, 0, 0]
+    tensor([[1., 2.],
+            [1., 2.]])
+    """
     return _conv_transpose(
         "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation
     )
@@ -561,7 +588,12 @@ def convolution(
     output_padding: Ints,
     groups: int,
 ) -> Tensor:
-    """conv or conv_transpose with as many spatial dimensions as the weight has."""
+    """conv or conv_transpose with as many spatial dimensions as the weight has.
+
+    >>> x, w = ex.tensor([[[1.0, 2.0, 4.0]]]), ex.tensor([[[-1.0, 1.0]]])
+    >>> ex.convolution(x, w, None, stride=1, padding=0, dilation=1, transposed=False, output_padding=0, groups=1)
+    tensor([[[1., 2.]]])
+    """
     n = weight.ndim - 2
     if n < 1:
         raise ShapeError(f"convolution: expected a weight with 3 or more dimensions, got shape {tuple(weight.shape)}")
@@ -571,7 +603,11 @@ def convolution(
 
 
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """conv1d on (time, batch, channel) with a weight of (width, channel, output)."""
+    """conv1d on (time, batch, channel) with a weight of (width, channel, output).
+
+    >>> ex.conv_tbc(ex.tensor([[[1.0]], [[2.0]], [[4.0]]]), ex.tensor([[[-1.0]], [[1.0]]]), ex.tensor([0.0])).flatten()
+    tensor([1., 2.])
+    """
     for name, t in (("input", input), ("weight", weight)):
         if t.ndim != 3:
             raise ShapeError(f"conv_tbc: expected {name} with 3 dimensions, got shape {tuple(t.shape)}")

@@ -268,7 +268,11 @@ method(dim, "ndimension")
 
 @method
 def numel(input: Tensor) -> int:
-    """The number of elements."""
+    """The number of elements.
+
+    >>> ex.numel(ex.zeros(2, 3))
+    6
+    """
     return input._type.numel()
 
 
@@ -283,54 +287,93 @@ def element_size(input: Tensor) -> int:
 
 @method
 def is_floating_point(input: Tensor) -> bool:
-    """Whether the dtype is a floating one."""
+    """Whether the dtype is a floating one.
+
+    >>> ex.is_floating_point(ex.tensor([1.0])), ex.is_floating_point(ex.tensor([1]))
+    (True, False)
+    """
     return input._type.dtype.is_floating_point
 
 
 @method
 def is_signed(input: Tensor) -> bool:
-    """Whether the dtype has a sign."""
+    """Whether the dtype has a sign.
+
+    >>> ex.is_signed(ex.zeros(2, dtype=ex.int8)), ex.is_signed(ex.zeros(2, dtype=ex.uint8))
+    (True, False)
+    """
     return input._type.dtype.is_signed
 
 
 @method
 def is_complex(input: Tensor) -> bool:
-    """False: Extempo has no complex tensors."""
+    """False: Extempo has no complex tensors.
+
+    >>> ex.is_complex(ex.tensor([1.0]))
+    False
+    """
     return False
 
 
 def is_tensor(obj: Any) -> bool:
-    """Whether obj is a Tensor."""
+    """Whether obj is a Tensor.
+
+    >>> ex.is_tensor(ex.zeros(2)), ex.is_tensor([0.0, 0.0])
+    (True, False)
+    """
     return isinstance(obj, Tensor)
 
 
 @method
 def is_nonzero(input: Tensor) -> bool:
-    """Whether a tensor with one element is not zero."""
+    """Whether a tensor with one element is not zero.
+
+    >>> ex.is_nonzero(ex.tensor([3.0])), ex.is_nonzero(ex.tensor([0]))
+    (True, False)
+    """
     return bool(input)
 
 
 @method
 def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Whether both have the same shape."""
+    """Whether both have the same shape.
+
+    >>> ex.is_same_size(ex.zeros(2, 3), ex.ones(2, 3)), ex.is_same_size(ex.zeros(2), ex.zeros(3))
+    (True, False)
+    """
     return input._type.shape == other._type.shape
 
 
 @method
 def is_inference(input: Tensor) -> bool:
-    """Whether the tensor was made under `inference_mode`."""
+    """Whether the tensor was made under `inference_mode`.
+
+    >>> x = ex.tensor([1.0, 2.0], requires_grad=True)
+    >>> with ex.inference_mode():
+    ...     y = x * 2
+    >>> ex.is_inference(y), ex.is_inference(x)
+    (True, False)
+    """
     return input._cut is not None and input._cut[0] == "inference_mode()"
 
 
 @method
 def is_conj(input: Tensor) -> bool:
-    """False: real numbers are never waiting to be conjugated."""
+    """False: real numbers are never waiting to be conjugated.
+
+    >>> ex.is_conj(ex.tensor([1.0]))
+    False
+    """
     return False
 
 
 @method
 def is_neg(input: Tensor) -> bool:
-    """False: no tensor is waiting to be negated."""
+    """False: no tensor is waiting to be negated.
+
+    >>> ex.is_neg(-ex.tensor([1.0]))
+    False
+    """
     return False
 
 
@@ -348,13 +391,21 @@ def get_device(input: Tensor) -> int:
 
 
 def result_type(tensor1: Any, tensor2: Any) -> dtype:
-    """The dtype that an operation on both would give."""
+    """The dtype that an operation on both would give.
+
+    >>> ex.result_type(ex.tensor([1, 2]), 1.5)
+    extempo.float32
+    """
     inputs = (as_input(tensor1), as_input(tensor2))
     return result_dtype([x._type if isinstance(x, Tensor) else type(x) for x in inputs])
 
 
 def can_cast(from_: dtype, to: dtype) -> bool:
-    """Whether PyTorch's rules allow the conversion without asking: never to a lower category."""
+    """Whether PyTorch's rules allow the conversion without asking: never to a lower category.
+
+    >>> ex.can_cast(ex.int32, ex.float32), ex.can_cast(ex.float32, ex.int32)
+    (True, False)
+    """
     return from_.category <= to.category
 
 

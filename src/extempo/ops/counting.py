@@ -115,7 +115,11 @@ def searchsorted(
     out: Tensor | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:
-    """The index at which each value would keep the sequence sorted; with `right` (side="right"), after equal ones."""
+    """The index at which each value would keep the sequence sorted; with `right` (side="right"), after equal ones.
+
+    >>> ex.searchsorted(ex.tensor([1, 3, 5]), ex.tensor([0, 3, 4]))
+    tensor([0, 1, 2])
+    """
     if side not in (None, "left", "right") or (right and side == "left"):
         raise DtypeError(f"searchsorted: side must be 'left' or 'right' and agree with right={right}, got {side!r}")
     if sorter is not None:
@@ -132,7 +136,11 @@ def searchsorted(
 def bucketize(
     input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Tensor | None = None
 ) -> Tensor:
-    """The bucket of each value: how many boundaries lie below it (or, with `right`, not above it)."""
+    """The bucket of each value: how many boundaries lie below it (or, with `right`, not above it).
+
+    >>> ex.bucketize(ex.tensor([0.5, 1.0, 9.0]), ex.tensor([1.0, 2.0]))
+    tensor([0, 0, 2])
+    """
     if boundaries.ndim != 1:
         raise ShapeError(f"bucketize: boundaries must be a vector, got shape {tuple(boundaries.shape)}")
     return searchsorted(boundaries, input, out_int32=out_int32, right=right, out=out)
@@ -162,7 +170,11 @@ class Isin(Op):
 
 
 def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
-    """Whether each element is (or with `invert`, is not) one of the test elements."""
+    """Whether each element is (or with `invert`, is not) one of the test elements.
+
+    >>> ex.isin(ex.tensor([1, 2, 3]), ex.tensor([2, 5]))
+    tensor([False,  True, False])
+    """
     if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
         raise DtypeError("isin: expected a tensor as elements or test_elements, got two numbers; use ==")
     found: Tensor = apply(Isin, (ops.as_tensor(elements), ops.as_tensor(test_elements)))
@@ -197,7 +209,11 @@ def unique(
     dim: int | None = None,
 ) -> Any:
     """The distinct elements in ascending order (with `dim`, the distinct slices), and on request for each element the
-    place of its value among them, and how often each occurs. NaNs are all distinct."""
+    place of its value among them, and how often each occurs. NaNs are all distinct.
+
+    >>> ex.unique(ex.tensor([3, 1, 3, 2]), return_counts=True)
+    (tensor([1, 2, 3]), tensor([1, 1, 2]))
+    """
     if dim is None:
         array = input.detach()._values()
         values, inverse, counts = np.unique(
@@ -229,7 +245,11 @@ def _runs(rows: Array) -> tuple[Array, Array, Array]:
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """The elements (with `dim`, the slices) without those that equal their predecessor; see `unique`."""
+    """The elements (with `dim`, the slices) without those that equal their predecessor; see `unique`.
+
+    >>> ex.unique_consecutive(ex.tensor([1, 1, 2, 2, 1]))
+    tensor([1, 2, 1])
+    """
     if dim is None:
         values, inverse, counts = _runs(_rows_first(input.reshape(-1), 0, "unique_consecutive")[0])
         inverse = inverse.reshape(tuple(input.shape))
@@ -245,7 +265,11 @@ def unique_consecutive(
 
 @method
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """How often each whole number from 0 on occurs, or the sum of the weights where it does."""
+    """How often each whole number from 0 on occurs, or the sum of the weights where it does.
+
+    >>> ex.bincount(ex.tensor([0, 2, 2, 3]))
+    tensor([1, 0, 2, 1])
+    """
     if input.ndim != 1 or input.dtype.category != 1:
         raise DtypeError(f"bincount: expected a vector of integers, got {input.dtype} of shape {tuple(input.shape)}")
     if weights is not None and weights.shape != input.shape:
@@ -297,7 +321,11 @@ class Histc(Op):
 
 @method
 def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, out: Tensor | None = None) -> Tensor:
-    """Counts of the elements in `bins` equal parts of [min, max], or of their own range when both are equal."""
+    """Counts of the elements in `bins` equal parts of [min, max], or of their own range when both are equal.
+
+    >>> ex.histc(ex.tensor([0.1, 0.2, 0.9]), bins=2, min=0, max=1)
+    tensor([2., 1.])
+    """
     if bins <= 0 or min > max:
         raise ShapeError(f"histc: expected bins > 0 and min <= max, got bins={bins}, min={min}, max={max}")
     return ops.deliver(apply(Histc, (input, min, max), {"bins": bins}), out)
@@ -323,7 +351,11 @@ def histogram(
     density: bool = False,
     out: Any = None,
 ) -> Histogram:
-    """Counts (or summed weights, or a density) of the elements in bins, and the edges of the bins."""
+    """Counts (or summed weights, or a density) of the elements in bins, and the edges of the bins.
+
+    >>> ex.histogram(ex.tensor([0.1, 0.2, 0.9]), bins=2, range=(0.0, 1.0))
+    Histogram(hist=tensor([2., 1.]), bin_edges=tensor([0.0000, 0.5000, 1.0000]))
+    """
     flat_weight = None if weight is None else weight.reshape(-1)
     counts, edges = histogramdd(input.reshape(-1, 1), [bins], range=range, weight=flat_weight, density=density)
     first, second = (None, None) if out is None else out
@@ -338,7 +370,13 @@ def histogramdd(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> HistogramDD:
-    """Counts of points (coordinates in the last dimension of `input`) in a grid of bins, and the edges of the bins."""
+    """Counts of points (coordinates in the last dimension of `input`) in a grid of bins, and the edges of the bins.
+
+    >>> points = ex.tensor([[0.1, 0.1], [0.9, 0.1], [0.9, 0.1]])
+    >>> ex.histogramdd(points, bins=[2, 2], range=[0.0, 1.0, 0.0, 1.0]).hist
+    tensor([[1., 0.],
+            [2., 0.]])
+    """
     if not input.is_floating_point() or input.ndim < 2:
         raise DtypeError(
             f"histogramdd: expected floating points (n, dims), got {input.dtype} of shape {tuple(input.shape)}"

@@ -176,7 +176,14 @@ class Arrange(Elementwise):
 
 @method
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
-    """A copy with memory of its own, inside the graph."""
+    """A copy with memory of its own, inside the graph.
+
+    >>> x = ex.tensor([1.0, 2.0])
+    >>> y = ex.clone(x)
+    >>> y[0] = 9.0
+    >>> x
+    tensor([1., 2.])
+    """
     order = memory_order(memory_format, input.ndim, "clone")
     return apply(Clone, (input,)) if order is None else apply(Arrange, (input,), {"order": order})
 
@@ -371,7 +378,13 @@ def _require_fit(array: Array, d: dtype) -> None:
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """The data as a tensor, sharing memory where it can."""
+    """The data as a tensor, sharing memory where it can.
+
+    >>> array = np.zeros(2)
+    >>> ex.as_tensor(array)[0] = 5.0
+    >>> array
+    array([5., 0.])
+    """
     require_cpu(device, "as_tensor")
     d = None if dtype is None else as_dtype(dtype)
     if isinstance(data, Tensor):
@@ -382,7 +395,15 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """The object as a tensor: `copy=None` copies where it must, True always, False never (an error where it must)."""
+    """The object as a tensor: `copy=None` copies where it must, True always, False never (an error where it must).
+
+    >>> ex.asarray([1.0, 2.0])
+    tensor([1., 2.])
+    >>> array = np.zeros(2)
+    >>> ex.asarray(array, copy=True)[0] = 5.0
+    >>> array
+    array([0., 0.])
+    """
     require_cpu(device, "asarray")
     source = obj
     if not isinstance(obj, Tensor | np.ndarray) and hasattr(obj, "__dlpack__"):
@@ -403,7 +424,14 @@ def asarray(
 
 
 def from_numpy(ndarray: Any) -> Tensor:
-    """A tensor that shares memory with the NumPy array: writing to one changes the other."""
+    """A tensor that shares memory with the NumPy array: writing to one changes the other.
+
+    >>> array = np.array([1.0, 2.0])
+    >>> x = ex.from_numpy(array)
+    >>> x[0] = 9.0
+    >>> array
+    array([9., 2.])
+    """
     if not isinstance(ndarray, np.ndarray):
         raise DtypeError(f"from_numpy: expected a NumPy array, got {type(ndarray).__name__}; use ex.tensor(...)")
     if not ndarray.dtype.isnative:
@@ -414,13 +442,21 @@ def from_numpy(ndarray: Any) -> Tensor:
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor on the memory of another library's tensor (PyTorch, JAX, NumPy, ...), through DLPack."""
+    """A tensor on the memory of another library's tensor (PyTorch, JAX, NumPy, ...), through DLPack.
+
+    >>> ex.from_dlpack(np.array([1.0, 2.0]))
+    tensor([1., 2.], dtype=extempo.float64)
+    """
     require_cpu(device, "from_dlpack")
     return from_array(dlpack.take(ext_tensor, copy))
 
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
-    """A 1-dim tensor on the memory of anything with a buffer: bytes (read-only), bytearray, mmap, array."""
+    """A 1-dim tensor on the memory of anything with a buffer: bytes (read-only), bytearray, mmap, array.
+
+    >>> ex.frombuffer(bytearray([1, 0, 2, 0]), dtype=ex.int16)
+    tensor([1, 2], dtype=extempo.int16)
+    """
     d = as_dtype(dtype)
     size = memoryview(buffer).nbytes
     if not 0 <= offset < size:

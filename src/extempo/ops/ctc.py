@@ -218,6 +218,10 @@ def ctc_loss(
 
     `targets` is (batch, longest), or all label sequences one after another. "mean" divides each loss by its number of
     labels first. Labels that do not fit into their time have infinite loss; `zero_infinity` makes that 0.
+
+    >>> log_probs = ex.full((3, 1, 2), 0.5).log()
+    >>> F.ctc_loss(log_probs, ex.tensor([[1]]), [3], [1], reduction="none")
+    tensor([0.2877])
     """
     reduction = reduction_of("ctc_loss", reduction)
     if log_probs.ndim not in (2, 3):

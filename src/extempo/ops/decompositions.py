@@ -105,7 +105,13 @@ def _qr_gradient(q: Tensor, r: Tensor, g_q: Tensor, g_r: Tensor) -> Tensor:
 
 
 def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> QrResult:
-    """A = Q @ R with orthonormal columns in Q and an upper triangle R; mode "reduced", "complete" or "r" (R only)."""
+    """A = Q @ R with orthonormal columns in Q and an upper triangle R; mode "reduced", "complete" or "r" (R only).
+
+    >>> A = ex.tensor([[3.0, 1.0], [4.0, 2.0]])
+    >>> Q, R = ex.linalg.qr(A)
+    >>> ex.allclose(Q @ R, A, atol=1e-6), ex.allclose(Q.T @ Q, ex.eye(2), atol=1e-6)
+    (True, True)
+    """
     if mode not in ("reduced", "complete", "r"):
         raise ShapeError(f"linalg.qr: mode must be 'reduced', 'complete' or 'r', got {mode!r}")
     return deliver_each(QrResult(*apply(QR, (A,), {"mode": mode})), out)
@@ -144,7 +150,12 @@ def reflectors(a: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The first columns of the product of the reflectors that `geqrf` returned."""
+    """The first columns of the product of the reflectors that `geqrf` returned.
+
+    >>> Q = ex.linalg.householder_product(*ex.geqrf(ex.tensor([[3.0, 1.0], [4.0, 2.0]])))
+    >>> ex.allclose(Q.T @ Q, ex.eye(2), atol=1e-6)
+    True
+    """
     check_matrices("linalg.householder_product", A._type)
     rows, columns = A.shape[-2:]
     if rows < columns or tau.shape[-1] > columns or tau.shape[:-1] != A.shape[:-2]:
@@ -245,17 +256,31 @@ def _read(op: str, a: Tensor, uplo: str) -> Tensor:
 
 
 def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> EighResult:
-    """Eigenvalues, ascending, and eigenvectors (columns) of symmetric matrices, of which one triangle is read."""
+    """Eigenvalues, ascending, and eigenvectors (columns) of symmetric matrices, of which one triangle is read.
+
+    >>> ex.linalg.eigh(ex.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
+    tensor([1., 2.])
+    """
     return deliver_each(EighResult(*apply(Eigh, (_read("linalg.eigh", A, UPLO),))), out)
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
-    """Eigenvalues of symmetric matrices, ascending; one triangle is read."""
+    """Eigenvalues of symmetric matrices, ascending; one triangle is read.
+
+    >>> ex.linalg.eigvalsh(ex.tensor([[2.0, 0.0], [0.0, 1.0]]))
+    tensor([1., 2.])
+    """
     return deliver(apply(Eigvalsh, (_read("linalg.eigvalsh", A, UPLO),)), out)
 
 
 def eig(A: Tensor, *, out: Any = None) -> Any:
-    """Not there: eigenvalues of a general matrix are complex."""
+    """Not there: eigenvalues of a general matrix are complex.
+
+    >>> ex.linalg.eig(ex.eye(2))
+    Traceback (most recent call last):
+        ...
+    extempo.errors.UnsupportedError: linalg.eig: eigenvalues of a general matrix are complex, ...
+    """
     raise UnsupportedError(
         "linalg.eig: eigenvalues of a general matrix are complex, which Extempo does not have; "
         "for symmetric matrices use linalg.eigh"
@@ -263,7 +288,13 @@ def eig(A: Tensor, *, out: Any = None) -> Any:
 
 
 def eigvals(A: Tensor, *, out: Any = None) -> Any:
-    """Not there: eigenvalues of a general matrix are complex."""
+    """Not there: eigenvalues of a general matrix are complex.
+
+    >>> ex.linalg.eigvals(ex.eye(2))
+    Traceback (most recent call last):
+        ...
+    extempo.errors.UnsupportedError: linalg.eigvals: eigenvalues of a general matrix are complex, ...
+    """
     raise UnsupportedError(
         "linalg.eigvals: eigenvalues of a general matrix are complex, which Extempo does not have; "
         "for symmetric matrices use linalg.eigvalsh"
@@ -360,14 +391,24 @@ class Svdvals(OfMatrix):
 
 
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None) -> SvdResult:
-    """A = U @ diag(S) @ Vh, S descending; without full_matrices U and Vh have min(rows, columns) vectors."""
+    """A = U @ diag(S) @ Vh, S descending; without full_matrices U and Vh have min(rows, columns) vectors.
+
+    >>> A = ex.tensor([[3.0, 0.0], [0.0, 2.0]])
+    >>> U, S, Vh = ex.linalg.svd(A)
+    >>> S, ex.allclose(U @ S.diag() @ Vh, A)
+    (tensor([3., 2.]), True)
+    """
     if driver is not None:
         raise UnsupportedError("linalg.svd: driver chooses among CUDA routines; leave it out")
     return deliver_each(SvdResult(*apply(SVD, (A,), {"full_matrices": full_matrices})), out)
 
 
 def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
-    """Singular values, descending."""
+    """Singular values, descending.
+
+    >>> ex.linalg.svdvals(ex.tensor([[2.0, 0.0], [0.0, 3.0]]))
+    tensor([3., 2.])
+    """
     if driver is not None:
         raise UnsupportedError("linalg.svdvals: driver chooses among CUDA routines; leave it out")
     return deliver(apply(Svdvals, (A,)), out)

@@ -8,6 +8,8 @@ from typing import Any
 from .._methods import TensorMethods, method
 from .._tensor import Tensor, in_place, runner1, runner2, write
 from ..errors import AutogradError, DtypeError
+from ..graph import next_number
+from ..modes import MODE
 from ..op import Op
 from ..types import Number
 
@@ -20,7 +22,7 @@ def deliver(result: Any, out: Tensor | None) -> Any:
         return result
     if not isinstance(out, Tensor):
         raise DtypeError(f"out: expected a tensor, got {type(out).__name__}")
-    if result.requires_grad or out.requires_grad:
+    if MODE.get().grad and (result.requires_grad or out.requires_grad):
         raise AutogradError("out: functions with out= are not differentiable; drop out=, or use `with ex.no_grad():`")
     if out._type.shape != result._type.shape:
         out.resize_(result.shape)
@@ -73,11 +75,12 @@ def dunders(op: type[Op]) -> tuple[Any, Any, Any]:
 
 
 def _publish(op: type[Op], fn: Any, fn_: Any, aliases: tuple[str, ...]) -> Callable[..., Tensor]:
+    about = (op.__doc__ or "").partition("\n\n")[0]
     for f, name in ((fn, op.name), (fn_, op.name + "_")):
         if f is None:
             continue
         f.__name__ = f.__qualname__ = name
-        f.__doc__ = op.__doc__ if f is fn else f"In-place {op.name}. {op.__doc__}"
+        f.__doc__ = op.__doc__ if f is fn else f"In-place {op.name}. {about}"
         f.__module__ = op.__module__
         for alias in (name, *(a + name[len(op.name) :] for a in aliases)):
             method(f, alias)
@@ -88,7 +91,8 @@ def inplace_method(name: str, fn: Callable[..., Tensor]) -> None:
     """`x.name(...)` as `x[...] = fn(x, ...)`, for functions made of other ops."""
 
     def fn_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return write(input, fn(input, *args, **kwargs), name)
+        since = next_number()
+        return write(input, fn(input, *args, **kwargs), name, since)
 
     fn_.__name__ = fn_.__qualname__ = name
     fn_.__doc__ = f"In-place {name.rstrip('_')}: writes the result of `{fn.__name__}` into the tensor."

@@ -30,7 +30,11 @@ def diff(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The n-th difference of neighbours along `dim`, after joining `prepend` and `append`."""
+    """The n-th difference of neighbours along `dim`, after joining `prepend` and `append`.
+
+    >>> ex.diff(ex.tensor([1, 3, 6]))
+    tensor([2, 3])
+    """
     if not input.ndim:
         raise ShapeError("diff: expected at least one dimension, got a 0-dim tensor")
     if n < 0:
@@ -98,6 +102,9 @@ def gradient(
     """The derivative along each dimension by second-order central differences, one-sided at the edges.
 
     `spacing` is one step for all (1 if None), or a list with a step or a vector of coordinates for each dimension.
+
+    >>> ex.gradient(ex.tensor([1.0, 4.0, 9.0, 16.0]))
+    [tensor([3., 4., 6., 7.])]
     """
     if edge_order not in (1, 2):
         raise DtypeError(f"gradient: edge_order must be 1 or 2, got {edge_order!r}")
@@ -136,7 +143,11 @@ def _areas(y: Tensor, x: Tensor | None, dx: Number | None, dim: int) -> Tensor:
 
 
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number | None = None, dim: int = -1) -> Tensor:
-    """The integral along `dim` by the trapezoidal rule, over points x or steps dx (1)."""
+    """The integral along `dim` by the trapezoidal rule, over points x or steps dx (1).
+
+    >>> ex.trapezoid(ex.tensor([1.0, 2.0, 3.0]), dx=0.5)
+    tensor(2.)
+    """
     d = normalize_dim(dim, y.ndim, "trapezoid")
     return _areas(y, x, dx, d).sum(d) / 2
 
@@ -145,6 +156,10 @@ trapz = trapezoid
 
 
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number | None = None, dim: int = -1) -> Tensor:
-    """The integral up to each point along `dim` by the trapezoidal rule; one element shorter than y."""
+    """The integral up to each point along `dim` by the trapezoidal rule; one element shorter than y.
+
+    >>> ex.cumulative_trapezoid(ex.tensor([1.0, 2.0, 3.0]))
+    tensor([1.5000, 4.0000])
+    """
     d = normalize_dim(dim, y.ndim, "cumulative_trapezoid")
     return _areas(y, x, dx, d).cumsum(d) / 2

@@ -54,12 +54,20 @@ def _drop(
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero each element with probability p in training, and scale the rest by 1 / (1 - p)."""
+    """Zero each element with probability p in training, and scale the rest by 1 / (1 - p).
+
+    >>> F.dropout(ex.ones(1000), 0.5).unique(), F.dropout(ex.ones(2), training=False)
+    (tensor([0., 2.]), tensor([1., 1.]))
+    """
     return _drop("dropout", input, p, training, inplace)
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Dropout for selu: dropped elements saturate, and mean and variance stay."""
+    """Dropout for selu: dropped elements saturate, and mean and variance stay.
+
+    >>> F.alpha_dropout(ex.zeros(1000), 0.5, training=True).unique()
+    tensor([-0.7792,  0.7792])
+    """
     return _drop("alpha_dropout", input, p, training, inplace, alpha=True)
 
 
@@ -69,7 +77,12 @@ def feature_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplac
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """alpha_dropout of whole channels of (batch, channel, ...)."""
+    """alpha_dropout of whole channels of (batch, channel, ...).
+
+    >>> F.feature_alpha_dropout(ex.zeros(1, 100, 2), 0.5, training=True)[0].unique(dim=0)
+    tensor([[-0.7792, -0.7792],
+            [ 0.7792,  0.7792]])
+    """
     return _drop("feature_alpha_dropout", input, p, training, inplace, channels=True, alpha=True)
 
 
@@ -86,22 +99,42 @@ def _spatial(op: str, n: int, x: Tensor, p: float, training: bool, inplace: bool
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero whole channels of (batch, channel, length) or (channel, length)."""
+    """Zero whole channels of (batch, channel, length) or (channel, length).
+
+    >>> F.dropout1d(ex.ones(100, 2), 0.5).unique(dim=0)
+    tensor([[0., 0.],
+            [2., 2.]])
+    """
     return _spatial("dropout1d", 1, input, p, training, inplace)
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero whole channels of (batch, channel, height, width); three dimensions are (batch, channel, length)."""
+    """Zero whole channels of (batch, channel, height, width); three dimensions are (batch, channel, length).
+
+    >>> F.dropout2d(ex.ones(1, 100, 1, 2), 0.5)[0, :, 0].unique(dim=0)
+    tensor([[0., 0.],
+            [2., 2.]])
+    """
     return _drop("dropout2d", input, p, training, inplace, channels=True)
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero whole channels of (batch, channel, depth, height, width), or without batch."""
+    """Zero whole channels of (batch, channel, depth, height, width), or without batch.
+
+    >>> F.dropout3d(ex.ones(1, 100, 1, 1, 2), 0.5)[0, :, 0, 0].unique(dim=0)
+    tensor([[0., 0.],
+            [2., 2.]])
+    """
     return _spatial("dropout3d", 3, input, p, training, inplace)
 
 
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
-    """dropout, with the mask of what was kept."""
+    """dropout, with the mask of what was kept.
+
+    >>> result, kept = ex.native_dropout(ex.ones(100), 0.5, True)
+    >>> ex.equal(result, kept * 2.0)
+    True
+    """
     if train is False or not input.numel():
         return input.clone(), ops.ones(input.shape, dtype=ops.types.bool_)
     kept = _kept(tuple(input.shape), p)

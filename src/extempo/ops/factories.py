@@ -54,26 +54,45 @@ __all__ = [
 
 
 def empty(*shape: Any, out: Tensor | None = None, memory_format: Any = None, **options: Unpack[NamedSize]) -> Tensor:
-    """A tensor whose values are arbitrary."""
+    """A tensor whose values are arbitrary.
+
+    >>> ex.empty(2, 3).shape
+    extempo.Size([2, 3])
+    """
     wanted = sizes("empty", shape, options.pop("size", None))
     d = read_options("empty", options)
     return finish(allocate(wanted, d, memory_order(memory_format, len(wanted), "empty")), options, out)
 
 
 def zeros(*shape: Any, out: Tensor | None = None, **options: Unpack[NamedSize]) -> Tensor:
-    """A tensor of zeros."""
+    """A tensor of zeros.
+
+    >>> ex.zeros(2, 3)
+    tensor([[0., 0., 0.],
+            [0., 0., 0.]])
+    """
     wanted = sizes("zeros", shape, options.pop("size", None))
     return finish(filled(wanted, 0, read_options("zeros", options)), options, out)
 
 
 def ones(*shape: Any, out: Tensor | None = None, **options: Unpack[NamedSize]) -> Tensor:
-    """A tensor of ones."""
+    """A tensor of ones.
+
+    >>> ex.ones(2, 3)
+    tensor([[1., 1., 1.],
+            [1., 1., 1.]])
+    """
     wanted = sizes("ones", shape, options.pop("size", None))
     return finish(filled(wanted, 1, read_options("ones", options)), options, out)
 
 
 def full(size: Any, fill_value: Number | Tensor, *, out: Tensor | None = None, **options: Unpack[Options]) -> Tensor:
-    """A tensor of one value; its dtype follows the value unless given."""
+    """A tensor of one value; its dtype follows the value unless given.
+
+    >>> ex.full((2, 2), 7)
+    tensor([[7, 7],
+            [7, 7]])
+    """
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     natural = bool_ if isinstance(value, bool) else int64 if isinstance(value, int) else get_default_dtype()
     d = read_options("full", options, out.dtype if out is not None else natural)
@@ -81,7 +100,11 @@ def full(size: Any, fill_value: Number | Tensor, *, out: Tensor | None = None, *
 
 
 def scalar_tensor(s: Any, **options: Unpack[Options]) -> Tensor:
-    """A 0-dim tensor of the number, in the default dtype unless another is given."""
+    """A 0-dim tensor of the number, in the default dtype unless another is given.
+
+    >>> ex.scalar_tensor(3)
+    tensor(3.)
+    """
     return full((), s, **({"dtype": get_default_dtype()} | options))
 
 
@@ -91,24 +114,40 @@ def _like(op: str, input: Tensor, options: Any) -> tuple[tuple[int, ...], dtype,
 
 
 def empty_like(input: Tensor, **options: Unpack[LikeOptions]) -> Tensor:
-    """A tensor of arbitrary values in the shape, dtype and memory order of `input`."""
+    """A tensor of arbitrary values in the shape, dtype and memory order of `input`.
+
+    >>> ex.empty_like(ex.zeros(2, 3, dtype=ex.int32)).dtype
+    extempo.int32
+    """
     return finish(allocate(*_like("empty_like", input, options)), options)
 
 
 def zeros_like(input: Tensor, *, out: Tensor | None = None, **options: Unpack[LikeOptions]) -> Tensor:
-    """Zeros in the shape, dtype and memory order of `input`."""
+    """Zeros in the shape, dtype and memory order of `input`.
+
+    >>> ex.zeros_like(ex.tensor([5, 6]))
+    tensor([0, 0])
+    """
     shape, d, order = _like("zeros_like", input, options)
     return finish(filled(shape, 0, d, order), options, out)
 
 
 def ones_like(input: Tensor, *, out: Tensor | None = None, **options: Unpack[LikeOptions]) -> Tensor:
-    """Ones in the shape, dtype and memory order of `input`."""
+    """Ones in the shape, dtype and memory order of `input`.
+
+    >>> ex.ones_like(ex.tensor([5, 6]))
+    tensor([1, 1])
+    """
     shape, d, order = _like("ones_like", input, options)
     return finish(filled(shape, 1, d, order), options, out)
 
 
 def full_like(input: Tensor, fill_value: Number | Tensor, **options: Unpack[LikeOptions]) -> Tensor:
-    """One value in the shape, dtype and memory order of `input`."""
+    """One value in the shape, dtype and memory order of `input`.
+
+    >>> ex.full_like(ex.tensor([1.0, 2.0]), 7)
+    tensor([7., 7.])
+    """
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     shape, d, order = _like("full_like", input, options)
     return finish(filled(shape, fit_number(value, d, "full_like"), d, order), options)
@@ -166,7 +205,11 @@ method(_new_of_type, "new")
 
 
 def empty_strided(size: Any, stride: Any, **options: Unpack[Options]) -> Tensor:
-    """A tensor of arbitrary values with these strides (in elements)."""
+    """A tensor of arbitrary values with these strides (in elements).
+
+    >>> ex.empty_strided((2, 3), (1, 2)).stride()
+    (1, 2)
+    """
     shape, steps = sizes("empty_strided", (size,), None), as_shape((stride,), "empty_strided")
     if len(shape) != len(steps):
         raise ShapeError(f"empty_strided: expected one stride for each size, got sizes {shape} and strides {steps}")
@@ -181,7 +224,11 @@ def empty_strided(size: Any, stride: Any, **options: Unpack[Options]) -> Tensor:
 
 
 def empty_permuted(size: Any, physical_layout: Sequence[int], **options: Unpack[Options]) -> Tensor:
-    """A tensor of arbitrary values whose dimensions lie in memory in this order, from the slowest to the fastest."""
+    """A tensor of arbitrary values whose dimensions lie in memory in this order, from the slowest to the fastest.
+
+    >>> ex.empty_permuted((2, 3), (1, 0)).stride()
+    (1, 2)
+    """
     shape = sizes("empty_permuted", (size,), None)
     order = tuple(normalize_dim(d, len(shape), "empty_permuted") for d in physical_layout)
     if sorted(order) != list(range(len(shape))):
@@ -244,7 +291,11 @@ def arange(
 
 
 def linspace(start: Any, end: Any, steps: Any, *, out: Tensor | None = None, **options: Unpack[Options]) -> Tensor:
-    """`steps` numbers from `start` to `end`, both included, at equal distances."""
+    """`steps` numbers from `start` to `end`, both included, at equal distances.
+
+    >>> ex.linspace(0, 1, 5)
+    tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    """
     d = read_options("linspace", options, None if out is None else out.dtype)
     values = _even_steps(_number(start, "linspace"), _number(end, "linspace"), steps, d, "linspace")
     return finish(from_array(as_numpy_dtype(values, d)), options, out)
@@ -253,7 +304,11 @@ def linspace(start: Any, end: Any, steps: Any, *, out: Tensor | None = None, **o
 def logspace(
     start: Any, end: Any, steps: Any, base: float = 10.0, *, out: Tensor | None = None, **options: Unpack[Options]
 ) -> Tensor:
-    """`base` to the powers of `linspace(start, end, steps)`."""
+    """`base` to the powers of `linspace(start, end, steps)`.
+
+    >>> ex.logspace(0, 2, 3)
+    tensor([  1.,  10., 100.])
+    """
     d = read_options("logspace", options, None if out is None else out.dtype)
     powers = _even_steps(_number(start, "logspace"), _number(end, "logspace"), steps, d, "logspace")
     return finish(from_array(quietly(lambda: np.power(float(base), powers).astype(d.numpy))), options, out)
@@ -272,7 +327,12 @@ def _even_steps(start: Any, end: Any, steps: Any, d: dtype, op: str) -> Array:
 
 
 def eye(n: int, m: int | None = None, *, out: Tensor | None = None, **options: Unpack[Options]) -> Tensor:
-    """The n x m matrix (n x n without m) with ones on its diagonal and zeros elsewhere."""
+    """The n x m matrix (n x n without m) with ones on its diagonal and zeros elsewhere.
+
+    >>> ex.eye(2, 3)
+    tensor([[1., 0., 0.],
+            [0., 1., 0.]])
+    """
     shape = sizes("eye", (n, n if m is None else m), None)
     made = filled(shape, 0, read_options("eye", options, None if out is None else out.dtype))
     np.fill_diagonal(made._array, 1)

@@ -140,13 +140,22 @@ class Cholesky(OfMatrix):
 
 
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> CholeskyExResult:
-    """L with A = L @ L.T (the upper factor with `upper`), and info in place of an error; L is NaN where it fails."""
+    """L with A = L @ L.T (the upper factor with `upper`), and info in place of an error; L is NaN where it fails.
+
+    >>> ex.linalg.cholesky_ex(ex.tensor([[1.0, 2.0], [2.0, 1.0]])).info
+    tensor(2, dtype=extempo.int32)
+    """
     factor, info = apply(Cholesky, (mirrored("linalg.cholesky", A, upper=upper),), {"check_errors": check_errors})
     return deliver_each(CholeskyExResult(factor.mT if upper else factor, info), out)
 
 
 def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
-    """L with A = L @ L.T (U with A = U.T @ U if `upper`) for positive definite A, of which one triangle is read."""
+    """L with A = L @ L.T (U with A = U.T @ U if `upper`) for positive definite A, of which one triangle is read.
+
+    >>> ex.linalg.cholesky(ex.tensor([[4.0, 2.0], [2.0, 5.0]]))
+    tensor([[2., 0.],
+            [1., 2.]])
+    """
     return deliver(cholesky_ex(A, upper=upper, check_errors=True).L, out)
 
 
@@ -249,19 +258,37 @@ def _permutation_matrix(pivots: Tensor, n_rows: int, d: dtype) -> Tensor:
 
 
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> LuFactorExResult:
-    """LU factors in one matrix, pivots, and info in place of an error: 0 or the pivot that is zero."""
+    """LU factors in one matrix, pivots, and info in place of an error: 0 or the pivot that is zero.
+
+    >>> ex.linalg.lu_factor_ex(ex.tensor([[1.0, 2.0], [2.0, 4.0]])).info
+    tensor(2, dtype=extempo.int32)
+    """
     if not pivot:
         raise UnsupportedError("linalg.lu_factor: without row exchanges LU is not stable; leave pivot=True")
     return deliver_each(LuFactorExResult(*apply(LuFactor, (A,), {"check_errors": check_errors})), out)
 
 
 def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> LuFactorResult:
-    """LU factors in one matrix and pivots, for `lu_solve`; a singular A is no error until it is solved with."""
+    """LU factors in one matrix and pivots, for `lu_solve`; a singular A is no error until it is solved with.
+
+    >>> ex.linalg.lu_factor(ex.tensor([[1.0, 2.0], [4.0, 4.0]])).LU
+    tensor([[4.0000, 4.0000],
+            [0.2500, 1.0000]])
+    """
     return deliver_each(LuFactorResult(*lu_factor_ex(A, pivot=pivot)[:2]), out)
 
 
 def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> LuResult:
-    """A = P @ L @ U: a permutation, a lower triangle with ones on its diagonal, an upper triangle."""
+    """A = P @ L @ U: a permutation, a lower triangle with ones on its diagonal, an upper triangle.
+
+    >>> A = ex.tensor([[1.0, 2.0], [4.0, 4.0]])
+    >>> P, L, U = ex.linalg.lu(A)
+    >>> L
+    tensor([[1.0000, 0.0000],
+            [0.2500, 1.0000]])
+    >>> ex.allclose(P @ L @ U, A)
+    True
+    """
     packed, pivots, _ = lu_factor_ex(A, pivot=pivot)
     return deliver_each(LuResult(_permutation_matrix(pivots, A.shape[-2], A.dtype), *_split(packed)), out)
 
@@ -269,7 +296,16 @@ def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> LuResult:
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True, *, out: Any = None
 ) -> LuResult:
-    """P, L and U from what `lu_factor` returned; parts that are not asked for are empty."""
+    """P, L and U from what `lu_factor` returned; parts that are not asked for are empty.
+
+    >>> A = ex.tensor([[1.0, 2.0], [4.0, 4.0]])
+    >>> P, L, U = ex.lu_unpack(*ex.linalg.lu_factor(A))
+    >>> L
+    tensor([[1.0000, 0.0000],
+            [0.2500, 1.0000]])
+    >>> ex.allclose(P @ L @ U, A)
+    True
+    """
     nothing = ops.zeros(0, dtype=LU_data.dtype)
     p = _permutation_matrix(LU_pivots, LU_data.shape[-2], LU_data.dtype) if unpack_pivots else nothing
     return deliver_each(LuResult(p, *(_split(LU_data) if unpack_data else (nothing, nothing))), out)
@@ -278,7 +314,13 @@ def lu_unpack(
 def lu_solve(
     LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False, out: Tensor | None = None
 ) -> Tensor:
-    """X with A X = B (X A = B with left=False, A.T with `adjoint`), from what `lu_factor(A)` returned."""
+    """X with A X = B (X A = B with left=False, A.T with `adjoint`), from what `lu_factor(A)` returned.
+
+    >>> LU, pivots = ex.linalg.lu_factor(ex.tensor([[1.0, 2.0], [4.0, 4.0]]))
+    >>> ex.linalg.lu_solve(LU, pivots, ex.tensor([[5.0], [12.0]]))
+    tensor([[1.],
+            [2.]])
+    """
     check_matrices("linalg.lu_solve", LU._type, B._type, square=True)
     if not left:
         return deliver(lu_solve(LU, pivots, B.mT, adjoint=not adjoint).mT, out)
@@ -342,7 +384,11 @@ class LdlSolve(MatrixOp):
 def ldl_factor_ex(
     A: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Any = None
 ) -> LdlFactorExResult:
-    """LDL factors of symmetric matrices, pivots, and info: 0 or the block of D that is zero."""
+    """LDL factors of symmetric matrices, pivots, and info: 0 or the block of D that is zero.
+
+    >>> ex.linalg.ldl_factor_ex(ex.tensor([[0.0, 1.0], [1.0, 0.0]])).info
+    tensor(0, dtype=extempo.int32)
+    """
     factors, pivots, info = apply(LdlFactor, (A,))
     if check_errors and bool(info.any()):
         raise NumericalError("linalg.ldl_factor: D has a zero block, so the matrix is singular")
@@ -350,10 +396,22 @@ def ldl_factor_ex(
 
 
 def ldl_factor(A: Tensor, *, hermitian: bool = False, out: Any = None) -> LdlFactorResult:
-    """LDL factors of symmetric, perhaps indefinite matrices, and pivots, for `ldl_solve`."""
+    """LDL factors of symmetric, perhaps indefinite matrices, and pivots, for `ldl_solve`.
+
+    >>> A = ex.tensor([[0.0, 1.0], [1.0, 0.0]])
+    >>> ex.linalg.ldl_solve(*ex.linalg.ldl_factor(A), ex.tensor([[5.0], [7.0]]))
+    tensor([[7.],
+            [5.]])
+    """
     return deliver_each(LdlFactorResult(*ldl_factor_ex(A)[:2]), out)
 
 
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False, out: Tensor | None = None) -> Tensor:
-    """X with A X = B, from what `ldl_factor(A)` returned."""
+    """X with A X = B, from what `ldl_factor(A)` returned.
+
+    >>> A = ex.tensor([[0.0, 1.0], [1.0, 0.0]])
+    >>> ex.linalg.ldl_solve(*ex.linalg.ldl_factor(A), ex.tensor([[5.0], [7.0]]))
+    tensor([[7.],
+            [5.]])
+    """
     return deliver(apply(LdlSolve, (LD, pivots, B)), out)

@@ -424,7 +424,11 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
 def index_put(
     input: Tensor, indices: Sequence[Tensor | None], values: Tensor | Number, accumulate: bool = False
 ) -> Tensor:
-    """A copy with the values written, or added, where a tuple of index tensors points."""
+    """A copy with the values written, or added, where a tuple of index tensors points.
+
+    >>> ex.index_put(ex.zeros(3), (ex.tensor([0, 2]),), ex.tensor([1.0, 2.0]))
+    tensor([1., 0., 2.])
+    """
     values = same_dtype(values, input, "index_put")
     key = tuple(slice(None) if i is None else as_tensor(i) for i in indices)
     _, _, advanced = _parse(input, key)
@@ -440,7 +444,12 @@ inplace_method("index_put_", index_put)
 def index_put_(
     input: Tensor, indices: Sequence[Tensor | None], values: Tensor | Number, accumulate: bool = False
 ) -> Tensor:
-    """In-place index_put."""
+    """In-place index_put.
+
+    >>> x = ex.zeros(3)
+    >>> ex.index_put_(x, (ex.tensor([1, 1]),), ex.tensor([1.0, 2.0]), accumulate=True)
+    tensor([0., 3., 0.])
+    """
     return input.index_put_(indices, values, accumulate)
 
 
@@ -481,7 +490,12 @@ def row_index(value: Any, op: str) -> Tensor:
 
 @method
 def index_select(input: Tensor, dim: int, index: Any, *, out: Tensor | None = None) -> Tensor:
-    """The slices of a dimension that `index` names, in its order."""
+    """The slices of a dimension that `index` names, in its order.
+
+    >>> ex.index_select(ex.tensor([[1, 2, 3], [4, 5, 6]]), 1, ex.tensor([2, 0]))
+    tensor([[3, 1],
+            [6, 4]])
+    """
     d = normalize_dim(dim, input.ndim, "index_select")
     rows = row_index(index, "index_select")
     source = input if input.ndim else input.reshape(1)
@@ -491,13 +505,21 @@ def index_select(input: Tensor, dim: int, index: Any, *, out: Tensor | None = No
 
 @method
 def take(input: Tensor, index: Any) -> Tensor:
-    """Elements by their number in the flattened tensor, in the shape of `index`."""
+    """Elements by their number in the flattened tensor, in the shape of `index`.
+
+    >>> ex.take(ex.tensor([[1, 2], [3, 4]]), ex.tensor([0, 3]))
+    tensor([1, 4])
+    """
     return apply(IndexGet, (input.reshape(-1), as_index(index, "take")), {"dims": (0,)})
 
 
 @method
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The elements where the mask holds, as a vector; both broadcast."""
+    """The elements where the mask holds, as a vector; both broadcast.
+
+    >>> ex.masked_select(ex.tensor([1, 2, 3]), ex.tensor([True, False, True]))
+    tensor([1, 3])
+    """
     if mask.dtype is not bool_:
         raise DtypeError(f"masked_select: expected a bool mask, got {mask.dtype}; compare first, e.g. x > 0")
     input, mask = ops.broadcast_tensors(input, mask)
@@ -506,7 +528,12 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
 
 @method
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
-    """The indices of all elements that are not zero: one row each, or with `as_tuple` one tensor per dimension."""
+    """The indices of all elements that are not zero: one row each, or with `as_tuple` one tensor per dimension.
+
+    >>> ex.nonzero(ex.tensor([[0, 5], [7, 0]]))
+    tensor([[0, 1],
+            [1, 0]])
+    """
     values = input._values()
     if as_tuple:
         return tuple(from_array(i) for i in np.nonzero(np.atleast_1d(values)))
@@ -517,13 +544,24 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
 
 @method
 def argwhere(input: Tensor) -> Tensor:
-    """The indices of all elements that are not zero, one row each."""
+    """The indices of all elements that are not zero, one row each.
+
+    >>> ex.argwhere(ex.tensor([[0, 5], [7, 0]]))
+    tensor([[0, 1],
+            [1, 0]])
+    """
     return nonzero(input)
 
 
 @method
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tensor | None = None) -> Tensor:
-    """`size` rows of `nonzero`: cut off, or filled up with `fill_value`."""
+    """`size` rows of `nonzero`: cut off, or filled up with `fill_value`.
+
+    >>> ex.nonzero_static(ex.tensor([0, 5, 7]), size=3)
+    tensor([[ 1],
+            [ 2],
+            [-1]])
+    """
     if size < 0:
         raise ShapeError(f"nonzero_static: size must not be negative, got {size}")
     found = nonzero(input)._values()[:size]
@@ -533,7 +571,11 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tenso
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """The coordinates, in a tensor of that shape, of elements given by their number in the flattened one."""
+    """The coordinates, in a tensor of that shape, of elements given by their number in the flattened one.
+
+    >>> ex.unravel_index(ex.tensor([1, 5]), (2, 3))
+    (tensor([0, 1]), tensor([1, 2]))
+    """
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     index = as_index(indices, "unravel_index")
     total = count(sizes)
@@ -546,7 +588,12 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
 
 
 def one_hot(input: Any, num_classes: int = -1) -> Tensor:
-    """Class numbers as int64 rows with a single 1; `nn.functional.one_hot`."""
+    """Class numbers as int64 rows with a single 1; `nn.functional.one_hot`.
+
+    >>> F.one_hot(ex.tensor([0, 2]), num_classes=3)
+    tensor([[1, 0, 0],
+            [0, 0, 1]])
+    """
     index = as_index(input, "one_hot")
     values = index._values()
     n_classes = num_classes

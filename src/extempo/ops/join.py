@@ -148,7 +148,11 @@ def _common_dtype(tensors: Any, op: str) -> list[Tensor]:
 
 
 def cat(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """The tensors one after the other along a dimension; empty vectors are left out, as in PyTorch."""
+    """The tensors one after the other along a dimension; empty vectors are left out, as in PyTorch.
+
+    >>> ex.cat([ex.tensor([1, 2]), ex.tensor([3])])
+    tensor([1, 2, 3])
+    """
     given = _common_dtype(tensors, "cat")
     parts = [x for x in given if x._type.shape != (0,)] or given[:1]
     if any(not x.ndim for x in parts):
@@ -160,7 +164,12 @@ concat = concatenate = cat
 
 
 def stack(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """The tensors, of one shape, along a new dimension."""
+    """The tensors, of one shape, along a new dimension.
+
+    >>> ex.stack([ex.tensor([1, 2]), ex.tensor([3, 4])])
+    tensor([[1, 2],
+            [3, 4]])
+    """
     given = _common_dtype(tensors, "stack")
     return deliver(apply(Stack, tuple(given), {"dim": normalize_dim(dim, given[0].ndim + 1, "stack")}), out)
 
@@ -173,28 +182,49 @@ def _each(fn: Any, tensors: tuple[Any, ...]) -> Any:
 
 
 def atleast_1d(*tensors: Any) -> Any:
-    """0-dim tensors as vectors."""
+    """0-dim tensors as vectors.
+
+    >>> ex.atleast_1d(ex.tensor(5))
+    tensor([5])
+    """
     return _each(lambda x: x if x.ndim else x.reshape(1), tensors)
 
 
 def atleast_2d(*tensors: Any) -> Any:
-    """Vectors as one row, 0-dim tensors as 1 x 1."""
+    """Vectors as one row, 0-dim tensors as 1 x 1.
+
+    >>> ex.atleast_2d(ex.tensor([1, 2]))
+    tensor([[1, 2]])
+    """
     return _each(lambda x: x if x.ndim > 1 else x.reshape(1, x.numel()), tensors)
 
 
 def atleast_3d(*tensors: Any) -> Any:
-    """Matrices as (rows, columns, 1), vectors as (1, size, 1), 0-dim tensors as 1 x 1 x 1."""
+    """Matrices as (rows, columns, 1), vectors as (1, size, 1), 0-dim tensors as 1 x 1 x 1.
+
+    >>> ex.atleast_3d(ex.tensor([1, 2])).shape
+    extempo.Size([1, 2, 1])
+    """
     return _each(lambda x: x if x.ndim > 2 else x.unsqueeze(-1) if x.ndim == 2 else x.reshape(1, x.numel(), 1), tensors)
 
 
 def hstack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
-    """Joined along the second dimension; vectors along their only one."""
+    """Joined along the second dimension; vectors along their only one.
+
+    >>> ex.hstack([ex.tensor([1, 2]), ex.tensor([3, 4])])
+    tensor([1, 2, 3, 4])
+    """
     given = atleast_1d(list(tensors))
     return cat(given, 0 if given and given[0].ndim == 1 else 1, out=out)
 
 
 def vstack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
-    """Joined along the first dimension; vectors are rows."""
+    """Joined along the first dimension; vectors are rows.
+
+    >>> ex.vstack([ex.tensor([1, 2]), ex.tensor([3, 4])])
+    tensor([[1, 2],
+            [3, 4]])
+    """
     return cat(atleast_2d(list(tensors)), 0, out=out)
 
 
@@ -202,17 +232,33 @@ row_stack = vstack
 
 
 def dstack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
-    """Joined along the third dimension."""
+    """Joined along the third dimension.
+
+    >>> ex.dstack([ex.tensor([1, 2]), ex.tensor([3, 4])])[0]
+    tensor([[1, 3],
+            [2, 4]])
+    """
     return cat(atleast_3d(list(tensors)), 2, out=out)
 
 
 def column_stack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
-    """Joined along the second dimension; vectors are columns."""
+    """Joined along the second dimension; vectors are columns.
+
+    >>> ex.column_stack([ex.tensor([1, 2]), ex.tensor([3, 4])])
+    tensor([[1, 3],
+            [2, 4]])
+    """
     return hstack([x if x.ndim > 1 else x.reshape(x.numel(), 1) for x in tensors], out=out)
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
-    """Matrices along the diagonal of one that is zero elsewhere; vectors are rows."""
+    """Matrices along the diagonal of one that is zero elsewhere; vectors are rows.
+
+    >>> ex.block_diag(ex.tensor([[1, 2]]), ex.tensor([[3], [4]]))
+    tensor([[1, 2, 0],
+            [0, 0, 3],
+            [0, 0, 4]])
+    """
     for x in tensors:
         if x.ndim > 2:
             raise ShapeError(f"block_diag: expected matrices or fewer dimensions, got shape {tuple(x.shape)}")
@@ -224,7 +270,16 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
-    """Coordinates of a grid: each vector expanded over the dimensions of all; indexing is "ij" or "xy"."""
+    """Coordinates of a grid: each vector expanded over the dimensions of all; indexing is "ij" or "xy".
+
+    >>> row, column = ex.meshgrid(ex.tensor([0, 1]), ex.tensor([5, 6, 7]))
+    >>> row
+    tensor([[0, 0, 0],
+            [1, 1, 1]])
+    >>> column
+    tensor([[5, 6, 7],
+            [5, 6, 7]])
+    """
     given = list(tensors[0]) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else list(tensors)
     if indexing not in ("ij", "xy"):
         raise ShapeError(f"meshgrid: indexing must be 'ij' or 'xy', got {indexing!r}")
@@ -241,7 +296,14 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
 
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:
-    """All combinations of one element from each vector, one row each."""
+    """All combinations of one element from each vector, one row each.
+
+    >>> ex.cartesian_prod(ex.tensor([1, 2]), ex.tensor([8, 9]))
+    tensor([[1, 8],
+            [1, 9],
+            [2, 8],
+            [2, 9]])
+    """
     if any(x.ndim != 1 for x in tensors):
         raise ShapeError(f"cartesian_prod: expected vectors, got shapes {[tuple(x.shape) for x in tensors]}")
     if len(tensors) == 1:
@@ -250,7 +312,13 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All ways to choose r elements of a vector in their order, one row each."""
+    """All ways to choose r elements of a vector in their order, one row each.
+
+    >>> ex.combinations(ex.tensor([1, 2, 3]))
+    tensor([[1, 2],
+            [1, 3],
+            [2, 3]])
+    """
     if input.ndim != 1 or r < 0:
         raise ShapeError(f"combinations: expected a vector and r >= 0, got shape {tuple(input.shape)} and r={r}")
     if r == 0:
@@ -275,7 +343,11 @@ def _cut(x: Tensor, dim: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
 
 @method
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of the given sizes along a dimension."""
+    """Views of the given sizes along a dimension.
+
+    >>> ex.split_with_sizes(ex.arange(4), [1, 3])
+    (tensor([0]), tensor([1, 2, 3]))
+    """
     d = existing_dim(input, dim, "split_with_sizes")
     size = input._type.shape[d]
     if sum(split_sizes) != size or any(s < 0 for s in split_sizes):
@@ -287,7 +359,13 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
 
 @method
 def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Views along a dimension: of one size, the last one perhaps smaller, or of the sizes in a list."""
+    """Views along a dimension: of one size, the last one perhaps smaller, or of the sizes in a list.
+
+    >>> ex.split(ex.arange(5), 2)
+    (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    >>> ex.split(ex.arange(5), [1, 4])
+    (tensor([0]), tensor([1, 2, 3, 4]))
+    """
     if not isinstance(split_size_or_sections, int):
         return split_with_sizes(tensor, split_size_or_sections, dim)
     d = existing_dim(tensor, dim, "split")
@@ -301,7 +379,11 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int 
 
 @method
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most that many views of equal size along a dimension, the last one smaller where it does not divide."""
+    """At most that many views of equal size along a dimension, the last one smaller where it does not divide.
+
+    >>> ex.chunk(ex.arange(5), 2)
+    (tensor([0, 1, 2]), tensor([3, 4]))
+    """
     d = existing_dim(input, dim, "chunk")
     if chunks <= 0:
         raise ShapeError(f"chunk: expected a positive number of chunks, got {chunks}")
@@ -313,7 +395,11 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 @method
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views along a dimension: that many, as equal as can be, or cut before the indices in a list."""
+    """Views along a dimension: that many, as equal as can be, or cut before the indices in a list.
+
+    >>> ex.tensor_split(ex.arange(5), 3)
+    (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    """
     d = existing_dim(input, dim, "tensor_split")
     size = input._type.shape[d]
     where = indices_or_sections.tolist() if isinstance(indices_or_sections, Tensor) else indices_or_sections
@@ -337,25 +423,41 @@ def _split_along(input: Tensor, where: Any, dim: int, op: str, least: int) -> tu
 
 @method
 def hsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """Views along the second dimension, of vectors along their only one."""
+    """Views along the second dimension, of vectors along their only one.
+
+    >>> ex.hsplit(ex.tensor([1, 2, 3, 4]), 2)
+    (tensor([1, 2]), tensor([3, 4]))
+    """
     return _split_along(input, indices_or_sections, 0 if input.ndim == 1 else 1, "hsplit", 1)
 
 
 @method
 def vsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """Views along the first dimension."""
+    """Views along the first dimension.
+
+    >>> ex.vsplit(ex.tensor([[1, 2], [3, 4]]), 2)
+    (tensor([[1, 2]]), tensor([[3, 4]]))
+    """
     return _split_along(input, indices_or_sections, 0, "vsplit", 2)
 
 
 @method
 def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """Views along the third dimension."""
+    """Views along the third dimension.
+
+    >>> [part.shape for part in ex.dsplit(ex.zeros(2, 3, 4), 2)]
+    [extempo.Size([2, 3, 2]), extempo.Size([2, 3, 2])]
+    """
     return _split_along(input, indices_or_sections, 2, "dsplit", 3)
 
 
 @method
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of each index of a dimension, which disappears."""
+    """Views of each index of a dimension, which disappears.
+
+    >>> ex.unbind(ex.tensor([[1, 2], [3, 4]]))
+    (tensor([1, 2]), tensor([3, 4]))
+    """
     d = existing_dim(input, dim, "unbind")
     attrs = {"spec": (":",) * d + ("i",)}
     return tuple(apply(Slice, (input, i), attrs) for i in range(input._type.shape[d]))
@@ -366,9 +468,9 @@ unsafe_chunk = method(chunk, "unsafe_chunk")
 unsafe_split = method(split, "unsafe_split")
 unsafe_split_with_sizes = method(split_with_sizes, "unsafe_split_with_sizes")
 
-split_copy = copying(split, "split_copy")
-split_with_sizes_copy = copying(split_with_sizes, "split_with_sizes_copy")
-unbind_copy = copying(unbind, "unbind_copy")
+split_copy = copying(split, "split_copy", "ex.split_copy(ex.arange(4), 2)\n(tensor([0, 1]), tensor([2, 3]))")
+split_with_sizes_copy = copying(split_with_sizes, "split_with_sizes_copy", "ex.split_with_sizes_copy(ex.arange(4), [1, 3])\n(tensor([0]), tensor([1, 2, 3]))")
+unbind_copy = copying(unbind, "unbind_copy", "ex.unbind_copy(ex.tensor([[1, 2], [3, 4]]))\n(tensor([1, 2]), tensor([3, 4]))")
 
 
 def _chunk_cat(tensors: Tensors, dim: int, num_chunks: int, *, out: Tensor | None = None) -> Tensor:

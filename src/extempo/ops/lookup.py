@@ -182,6 +182,10 @@ def embedding(
 
     The row `padding_idx` gets no gradient. `max_norm` scales down, in place, the rows used that are longer than that.
     `sparse` is accepted; gradients are dense.
+
+    >>> F.embedding(ex.tensor([2, 0]), ex.tensor([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]))
+    tensor([[3., 3.],
+            [1., 1.]])
     """
     rows = _as_rows("embedding", input)
     padding = _padding("embedding", padding_idx, weight.shape[0])
@@ -206,6 +210,11 @@ def embedding_bag(
     """The sum, mean or max of embeddings over bags: the rows of a 2-dim input, or slices of a 1-dim one from `offsets`.
 
     Rows equal to `padding_idx` are left out. An empty bag gives zeros. `sparse` is accepted; gradients are dense.
+
+    >>> table = ex.tensor([[1.0, 1.0], [2.0, 2.0], [9.0, 9.0]])
+    >>> F.embedding_bag(ex.tensor([0, 1, 2]), table, offsets=ex.tensor([0, 2]), mode="sum")
+    tensor([[3., 3.],
+            [9., 9.]])
     """
     rows = ops.as_tensor(_as_rows("embedding_bag", input))
     _check_bags(rows, offsets, mode, per_sample_weights, scale_grad_by_freq)

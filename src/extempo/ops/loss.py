@@ -88,7 +88,11 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """The squared difference; with weights, "mean" divides by their sum."""
+    """The squared difference; with weights, "mean" divides by their sum.
+
+    >>> F.mse_loss(ex.tensor([1.0, 2.0]), ex.tensor([1.0, 4.0]))
+    tensor(2.)
+    """
     reduction = reduction_of("mse_loss", reduction, size_average, reduce)
     difference = _difference("mse_loss", input, target)
     loss = _weighted("mse_loss", difference * difference, input, weight)
@@ -105,7 +109,11 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """The absolute difference; with weights, "mean" divides by their sum."""
+    """The absolute difference; with weights, "mean" divides by their sum.
+
+    >>> F.l1_loss(ex.tensor([1.0, 2.0]), ex.tensor([1.5, 4.0]))
+    tensor(1.2500)
+    """
     reduction = reduction_of("l1_loss", reduction, size_average, reduce)
     loss = _weighted("l1_loss", ops.abs(_difference("l1_loss", input, target)), input, weight)
     if weight is not None and reduction == "mean":
@@ -121,7 +129,11 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
-    """The absolute difference, rounded off to a parabola where it is below beta."""
+    """The absolute difference, rounded off to a parabola where it is below beta.
+
+    >>> F.smooth_l1_loss(ex.tensor([0.5, 3.0]), ex.tensor([0.0, 0.0]), reduction="none")
+    tensor([0.1250, 2.5000])
+    """
     reduction = reduction_of("smooth_l1_loss", reduction, size_average, reduce)
     if beta < 0:
         raise ShapeError(f"smooth_l1_loss: beta must not be negative, got {beta}")
@@ -135,7 +147,11 @@ def smooth_l1_loss(
 def huber_loss(
     input: Tensor, target: Operand, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
-    """Half the squared difference up to delta, a straight line beyond."""
+    """Half the squared difference up to delta, a straight line beyond.
+
+    >>> F.huber_loss(ex.tensor([0.5, 3.0]), ex.tensor([0.0, 0.0]), reduction="none")
+    tensor([0.1250, 2.5000])
+    """
     reduction = reduction_of("huber_loss", reduction)
     if delta <= 0:
         raise ShapeError(f"huber_loss: delta must be positive, got {delta}")
@@ -153,7 +169,11 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Tensor:
-    """-log of the normal density of target with mean `input` and variance `var` (at least eps)."""
+    """-log of the normal density of target with mean `input` and variance `var` (at least eps).
+
+    >>> F.gaussian_nll_loss(ex.tensor([0.0, 0.0]), ex.tensor([0.0, 2.0]), ex.ones(2), reduction="none")
+    tensor([0., 2.])
+    """
     reduction = reduction_of("gaussian_nll_loss", reduction)
     if not isinstance(var, Tensor):
         var = ops.full_like(input.detach(), var)
@@ -183,7 +203,11 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """-log of the Poisson probability of target; `input` is the rate or, with log_input, its logarithm."""
+    """-log of the Poisson probability of target; `input` is the rate or, with log_input, its logarithm.
+
+    >>> F.poisson_nll_loss(ex.tensor([0.0]), ex.tensor([3.0])), F.poisson_nll_loss(ex.tensor([1.0]), ex.tensor([3.0]))
+    (tensor(1.), tensor(-0.2817))
+    """
     reduction = reduction_of("poisson_nll_loss", reduction, size_average, reduce)
     loss = ops.exp(input) - input * target if log_input else input - ops.log(input + eps) * target
     if full:
@@ -234,7 +258,11 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The cross entropy of probabilities `input` for targets between 0 and 1."""
+    """The cross entropy of probabilities `input` for targets between 0 and 1.
+
+    >>> F.binary_cross_entropy(ex.tensor([0.5, 0.9]), ex.tensor([0.0, 1.0]), reduction="none")
+    tensor([0.6931, 0.1054])
+    """
     reduction = reduction_of("binary_cross_entropy", reduction, size_average, reduce)
     _same_shape("binary_cross_entropy", input, target)
     loss = apply(BinaryCrossEntropy, (input, target))
@@ -250,7 +278,11 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """binary_cross_entropy of sigmoid(input), without its rounding; pos_weight scales the positive term."""
+    """binary_cross_entropy of sigmoid(input), without its rounding; pos_weight scales the positive term.
+
+    >>> F.binary_cross_entropy_with_logits(ex.tensor([0.0, 100.0]), ex.tensor([1.0, 0.0]), reduction="none")
+    tensor([  0.6931, 100.0000])
+    """
     reduction = reduction_of("binary_cross_entropy_with_logits", reduction, size_average, reduce)
     _same_shape("binary_cross_entropy_with_logits", input, target)
     surprise = softplus(-input, 1.0, math.inf)
@@ -276,7 +308,11 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
-    """target * (log(target) - input), where `input` holds logarithms; "batchmean" is the divergence itself."""
+    """target * (log(target) - input), where `input` holds logarithms; "batchmean" is the divergence itself.
+
+    >>> F.kl_div(ex.tensor([[0.5, 0.5]]).log(), ex.tensor([[0.25, 0.75]]), reduction="batchmean")
+    tensor(0.1308)
+    """
     by_batch = reduction == "batchmean"
     reduction = reduction_of("kl_div", "sum" if by_batch else reduction, size_average, reduce)
     target = ops.as_tensor(target, dtype=None if isinstance(target, Tensor) else input.dtype)
@@ -292,7 +328,11 @@ def soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """log(1 + exp(-target * input)) for targets -1 and 1."""
+    """log(1 + exp(-target * input)) for targets -1 and 1.
+
+    >>> F.soft_margin_loss(ex.tensor([1.0, 1.0]), ex.tensor([1.0, -1.0]), reduction="none")
+    tensor([0.3133, 1.3133])
+    """
     reduction = reduction_of("soft_margin_loss", reduction, size_average, reduce)
     _same_shape("soft_margin_loss", input, target)
     return reduced(-logsigmoid(input * target), reduction)
@@ -302,7 +342,11 @@ def soft_margin_loss(
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """The cosine of the angle between vectors along `dim`; lengths count as at least eps."""
+    """The cosine of the angle between vectors along `dim`; lengths count as at least eps.
+
+    >>> ex.cosine_similarity(ex.tensor([[1.0, 0.0]]), ex.tensor([[3.0, 4.0]]))
+    tensor([0.6000])
+    """
     if not (x1.is_floating_point() and x2.is_floating_point()):
         raise DtypeError(f"cosine_similarity: expected floating tensors, got {x1.dtype} and {x2.dtype}; use x.float()")
     if x1.shape != x2.shape:
@@ -313,12 +357,21 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
-    """The p-norm of x1 - x2 + eps over the last dimension; eps keeps the gradient finite where both are equal."""
+    """The p-norm of x1 - x2 + eps over the last dimension; eps keeps the gradient finite where both are equal.
+
+    >>> ex.pairwise_distance(ex.tensor([[0.0, 0.0]]), ex.tensor([[3.0, 4.0]]))
+    tensor([5.0000])
+    """
     return ops.norm(x1 - x2 + eps, p, -1, keepdim=keepdim)
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
-    """input divided by its p-norm along `dim`, so that every vector has length 1."""
+    """input divided by its p-norm along `dim`, so that every vector has length 1.
+
+    >>> F.normalize(ex.tensor([[3.0, 4.0], [0.0, 2.0]]))
+    tensor([[0.6000, 0.8000],
+            [0.0000, 1.0000]])
+    """
     return deliver(input / ops.clamp(ops.norm(input, p, dim, keepdim=True), min=eps), out)
 
 
@@ -331,7 +384,12 @@ def cosine_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """1 - cosine for target 1, what the cosine exceeds margin by for target -1."""
+    """1 - cosine for target 1, what the cosine exceeds margin by for target -1.
+
+    >>> a, b = ex.tensor([[1.0, 0.0]]), ex.tensor([[3.0, 4.0]])
+    >>> F.cosine_embedding_loss(a, b, ex.tensor([1])), F.cosine_embedding_loss(a, b, ex.tensor([-1]))
+    (tensor(0.4000), tensor(0.6000))
+    """
     reduction = reduction_of("cosine_embedding_loss", reduction, size_average, reduce)
     if input1.ndim not in (1, 2) or input1.ndim != input2.ndim:
         raise ShapeError(
@@ -355,7 +413,11 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, -target * (input1 - input2) + margin): target 1 wants input1 above input2, -1 below."""
+    """max(0, -target * (input1 - input2) + margin): target 1 wants input1 above input2, -1 below.
+
+    >>> F.margin_ranking_loss(ex.tensor([1.0, 1.0]), ex.tensor([3.0, 3.0]), ex.tensor([1, -1]), reduction="none")
+    tensor([2., 0.])
+    """
     reduction = reduction_of("margin_ranking_loss", reduction, size_average, reduce)
     return reduced(ops.clamp((input2 - input1) * target + margin, min=0), reduction)
 
@@ -368,7 +430,11 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The distance `input` for target 1, what it lacks to margin for target -1."""
+    """The distance `input` for target 1, what it lacks to margin for target -1.
+
+    >>> F.hinge_embedding_loss(ex.tensor([0.25, 0.25]), ex.tensor([1.0, -1.0]), reduction="none")
+    tensor([0.2500, 0.7500])
+    """
     reduction = reduction_of("hinge_embedding_loss", reduction, size_average, reduce)
     target = ops.as_tensor(target)
     lacking = ops.where(ops.ne(target, 1), ops.clamp(margin - input, min=0), 0.0)
@@ -387,7 +453,12 @@ def triplet_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """What the distance to `negative` lacks to be `margin` larger than the distance to `positive`."""
+    """What the distance to `negative` lacks to be `margin` larger than the distance to `positive`.
+
+    >>> anchor, positive, negative = ex.tensor([[0.0]]), ex.tensor([[1.0]]), ex.tensor([[1.5]])
+    >>> F.triplet_margin_loss(anchor, positive, negative)
+    tensor(0.5000)
+    """
     reduction = reduction_of("triplet_margin_loss", reduction, size_average, reduce)
 
     def distance(a: Tensor, b: Tensor) -> Tensor:
@@ -406,7 +477,12 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """triplet_margin_loss with a distance of one's own."""
+    """triplet_margin_loss with a distance of one's own.
+
+    >>> anchor, positive, negative = ex.tensor([[0.0]]), ex.tensor([[1.0]]), ex.tensor([[1.5]])
+    >>> F.triplet_margin_with_distance_loss(anchor, positive, negative, distance_function=F.l1_loss)
+    tensor(0.5000)
+    """
     name = "triplet_margin_with_distance_loss"
     distance = distance_function or pairwise_distance
     return _triplet(name, (anchor, positive, negative), distance, margin, swap, reduction_of(name, reduction))

@@ -130,30 +130,50 @@ def _square_samples(rng: Rng) -> Iterator[Sample]:
 
 
 def linalg_det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The determinant of square matrices."""
+    """The determinant of square matrices.
+
+    >>> ex.linalg.det(ex.tensor([[4.0, 2.0], [2.0, 3.0]]))
+    tensor(8.)
+    """
     return deliver(apply(Det, (A,)), out)
 
 
 @method
 def det(input: Tensor) -> Tensor:
-    """The determinant of square matrices."""
+    """The determinant of square matrices.
+
+    >>> ex.det(ex.tensor([[4.0, 2.0], [2.0, 3.0]]))
+    tensor(8.)
+    """
     return linalg_det(input)
 
 
 def linalg_slogdet(A: Tensor, *, out: Any = None) -> SlogdetResult:
-    """The sign of the determinant and the logarithm of its absolute value, which does not overflow."""
+    """The sign of the determinant and the logarithm of its absolute value, which does not overflow.
+
+    >>> ex.linalg.slogdet(ex.tensor([[0.0, 2.0], [3.0, 0.0]]))
+    SlogdetResult(sign=tensor(-1.), logabsdet=tensor(1.7918))
+    """
     return deliver_each(SlogdetResult(*apply(Slogdet, (A,))), out)
 
 
 @method
 def slogdet(input: Tensor) -> SlogdetResult:
-    """The sign of the determinant and the logarithm of its absolute value, which does not overflow."""
+    """The sign of the determinant and the logarithm of its absolute value, which does not overflow.
+
+    >>> ex.slogdet(ex.tensor([[0.0, 2.0], [3.0, 0.0]]))
+    SlogdetResult(sign=tensor(-1.), logabsdet=tensor(1.7918))
+    """
     return linalg_slogdet(input)
 
 
 @method
 def logdet(input: Tensor) -> Tensor:
-    """The logarithm of the determinant: -inf where it is zero, NaN where it is negative."""
+    """The logarithm of the determinant: -inf where it is zero, NaN where it is negative.
+
+    >>> ex.logdet(ex.tensor([[2.0, 0.0], [0.0, 3.0]]))
+    tensor(1.7918)
+    """
     sign, size = slogdet(input)
     return size + ops.log(sign.detach())
 
@@ -162,7 +182,12 @@ def logdet(input: Tensor) -> Tensor:
 
 
 def linalg_matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
-    """A multiplied with itself n times, by repeated squaring; negative n take the inverse, 0 gives the identity."""
+    """A multiplied with itself n times, by repeated squaring; negative n take the inverse, 0 gives the identity.
+
+    >>> ex.linalg.matrix_power(ex.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
+    tensor([[1., 3.],
+            [0., 1.]])
+    """
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
         raise ShapeError(f"linalg.matrix_power: expected square matrices (..., n, n), got shape {tuple(A.shape)}")
     if n == 0:
@@ -181,7 +206,12 @@ def linalg_matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tens
 
 @method
 def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
-    """A square matrix multiplied with itself n times."""
+    """A square matrix multiplied with itself n times.
+
+    >>> ex.matrix_power(ex.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
+    tensor([[1., 3.],
+            [0., 1.]])
+    """
     return linalg_matrix_power(input, n, out=out)
 
 
@@ -213,7 +243,12 @@ class MatrixExp(OfMatrix):
 
 @method
 def matrix_exp(input: Tensor) -> Tensor:
-    """The exponential of square matrices: 1 + A + A @ A / 2 + ..."""
+    """The exponential of square matrices: 1 + A + A @ A / 2 + ...
+
+    >>> ex.matrix_exp(ex.tensor([[0.0, 1.0], [0.0, 0.0]]))
+    tensor([[1., 1.],
+            [0., 1.]])
+    """
     return apply(MatrixExp, (input,))
 
 
@@ -294,7 +329,11 @@ def pinv(
     rtol: Operand | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The pseudo-inverse; singular values up to max(atol, rtol * the largest) count as zero. `rcond` is rtol, too."""
+    """The pseudo-inverse; singular values up to max(atol, rtol * the largest) count as zero. `rcond` is rtol, too.
+
+    >>> ex.linalg.pinv(ex.tensor([[2.0], [0.0]]))
+    tensor([[0.5000, 0.0000]])
+    """
     tolerances = _tolerances(A, atol, rtol if rcond is None else rcond)
     return deliver(apply(Pinv, (A, *tolerances), {"hermitian": hermitian}), out)
 
@@ -308,7 +347,11 @@ def matrix_rank(
     rtol: Operand | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """How many singular values exceed max(atol, rtol * the largest). `tol` is atol's old name, with rtol = 0."""
+    """How many singular values exceed max(atol, rtol * the largest). `tol` is atol's old name, with rtol = 0.
+
+    >>> ex.linalg.matrix_rank(ex.tensor([[1.0, 2.0], [2.0, 4.0]]))
+    tensor(1)
+    """
     absolute, relative = _tolerances(A, atol, rtol) if tol is None else (tol, 0.0)
     check_matrices("linalg.matrix_rank", A._type, square=hermitian)
     a = A.detach()
@@ -370,6 +413,9 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
 
     Residuals (the sums of squares) are given where A has more rows than columns and full rank (not for "gelsy"), the
     rank for drivers other than "gels", singular values for "gelsd" and "gelss". All drivers compute the same here.
+
+    >>> ex.linalg.lstsq(ex.tensor([[1.0], [1.0]]), ex.tensor([[1.0], [3.0]])).solution.round(decimals=3)
+    tensor([[2.]])
     """
     driver = "gelsy" if driver is None else driver
     if driver not in _DRIVERS:

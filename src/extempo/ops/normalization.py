@@ -42,7 +42,7 @@ class Standardize(Op):
 
     family = "reduction"
     materialize = False
-    saves = ("y x weight", "y x", "", "")
+    saves = ("y.1 y.2 x weight", "y.1 y.2 x", "", "")
 
     @staticmethod
     def infer(
@@ -146,7 +146,12 @@ def layer_norm(
     eps: float = 1e-5,
     cudnn_enable: bool = True,
 ) -> Tensor:
-    """Each sample with zero mean and unit variance over its last dimensions, then scaled and shifted."""
+    """Each sample with zero mean and unit variance over its last dimensions, then scaled and shifted.
+
+    >>> ex.layer_norm(ex.tensor([[1.0, 3.0], [10.0, 30.0]]), [2])
+    tensor([[-1.0000,  1.0000],
+            [-1.0000,  1.0000]])
+    """
     dims = _last_dims("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     return _standardize("layer_norm", input, weight, bias, eps, dims)[0]
 
@@ -154,7 +159,12 @@ def layer_norm(
 def native_layer_norm(
     input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """layer_norm, with the mean and 1 / standard deviation of each sample (outside the graph)."""
+    """layer_norm, with the mean and 1 / standard deviation of each sample (outside the graph).
+
+    >>> y, mean, scale = ex.native_layer_norm(ex.tensor([[1.0, 3.0]]), [2], None, None, 0.0)
+    >>> y, mean, scale
+    (tensor([[-1.,  1.]]), tensor([[2.]]), tensor([[1.]]))
+    """
     dims = _last_dims("native_layer_norm", input, normalized_shape, weight=weight, bias=bias)
     y, mean, variance = _standardize("native_layer_norm", input, weight, bias, eps, dims)
     return y, mean.detach(), ops.rsqrt(variance.detach() + eps)
@@ -166,6 +176,9 @@ def rms_norm(
     """Each sample divided by the root of its mean square over its last dimensions, then scaled.
 
     eps: the smallest difference of the dtype that is computed in, unless given.
+
+    >>> ex.rms_norm(ex.tensor([[3.0, 4.0]]), [2])
+    tensor([[0.8485, 1.1314]])
     """
     dims = _last_dims("rms_norm", input, normalized_shape, weight=weight)
     if not input.dtype.is_floating_point:
@@ -255,6 +268,10 @@ def batch_norm(
 
     In training, running_mean and running_var move by `momentum` towards the statistics of the batch; None or 0 leaves
     them as they are.
+
+    >>> F.batch_norm(ex.tensor([[1.0, 10.0], [3.0, 30.0]]), None, None, training=True)
+    tensor([[-1.0000, -1.0000],
+            [ 1.0000,  1.0000]])
     """
     if eps < 0 or (training and eps == 0):
         raise ShapeError(f"batch_norm: eps must be positive, got {eps}")
@@ -278,7 +295,12 @@ def native_batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """batch_norm, with the mean and 1 / standard deviation of the batch (outside the graph; empty in evaluation)."""
+    """batch_norm, with the mean and 1 / standard deviation of the batch (outside the graph; empty in evaluation).
+
+    >>> y, mean, scale = ex.native_batch_norm(ex.tensor([[0.0], [2.0]]), None, None, None, None, True, 0.1, 1e-5)
+    >>> y.flatten(), mean, scale
+    (tensor([-1.0000,  1.0000]), tensor([1.]), tensor([1.0000]))
+    """
     args = (input, weight, bias, running_mean, running_var, training, momentum, eps)
     y, mean, variance = _batch_norm("native_batch_norm", *args)
     if mean is None or variance is None:
@@ -290,7 +312,12 @@ def native_batch_norm(
 def _native_batch_norm_legit(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """native_batch_norm, where the running statistics may be left out."""
+    """native_batch_norm, where the running statistics may be left out.
+
+    >>> y, mean, scale = ex._native_batch_norm_legit(ex.tensor([[0.0], [2.0]]), None, None, True, 0.1, 1e-5)
+    >>> y.flatten(), mean, scale
+    (tensor([-1.0000,  1.0000]), tensor([1.]), tensor([1.0000]))
+    """
     if len(rest) == 3:
         rest = (None, None, *rest)
     return native_batch_norm(input, weight, bias, *rest)
@@ -320,7 +347,12 @@ def instance_norm(
     momentum: float | None = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Each channel of each sample with zero mean and unit variance over space, then scaled and shifted."""
+    """Each channel of each sample with zero mean and unit variance over space, then scaled and shifted.
+
+    >>> F.instance_norm(ex.tensor([[[1.0, 3.0], [10.0, 30.0]]]))[0]
+    tensor([[-1.0000,  1.0000],
+            [-1.0000,  1.0000]])
+    """
     op = "instance_norm"
     _channels(op, input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
     if not use_input_stats:
@@ -362,7 +394,11 @@ def group_norm(
     eps: float = 1e-5,
     cudnn_enabled: bool = True,
 ) -> Tensor:
-    """Each group of channels of each sample with zero mean and unit variance, then scaled and shifted per channel."""
+    """Each group of channels of each sample with zero mean and unit variance, then scaled and shifted per channel.
+
+    >>> ex.group_norm(ex.tensor([[1.0, 3.0, 10.0, 30.0]]), num_groups=2)
+    tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
+    """
     if input.ndim >= 2 and num_groups >= 1 and input.numel() == num_groups == input.shape[1]:
         raise ShapeError(
             f"group_norm: one value per group in shape {tuple(input.shape)} has no variance; use fewer groups"
@@ -373,7 +409,12 @@ def group_norm(
 def native_group_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """group_norm, with the mean and 1 / standard deviation of each group."""
+    """group_norm, with the mean and 1 / standard deviation of each group.
+
+    >>> y, mean, scale = ex.native_group_norm(ex.tensor([[1.0, 3.0]]), None, None, N=1, C=2, HxW=1, group=1, eps=0.0)
+    >>> y, mean, scale
+    (tensor([[-1.,  1.]]), tensor([[2.]]), tensor([[1.]]))
+    """
     if N * C * HxW != input.numel():
         raise ShapeError(
             f"native_group_norm: N, C, HxW = {N}, {C}, {HxW} do not multiply to the size of shape {tuple(input.shape)}"
@@ -383,7 +424,11 @@ def native_group_norm(
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
-    """Each element divided by (k + alpha * the mean square of `size` neighbouring channels) ** beta."""
+    """Each element divided by (k + alpha * the mean square of `size` neighbouring channels) ** beta.
+
+    >>> F.local_response_norm(ex.tensor([[[1.0], [2.0]]]), size=2, alpha=1.0).flatten()
+    tensor([0.7378, 0.7816])
+    """
     if input.ndim < 3:
         raise ShapeError(
             f"local_response_norm: expected (batch, channel, spatial, ...), got shape {tuple(input.shape)}"

@@ -107,7 +107,11 @@ def vector_norm(
     dtype: Any = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """(sum |x| ** ord) ** (1 / ord) over all elements, or over `dim`; ord may be 0, inf, -inf and negative."""
+    """(sum |x| ** ord) ** (1 / ord) over all elements, or over `dim`; ord may be 0, inf, -inf and negative.
+
+    >>> ex.linalg.vector_norm(ex.tensor([3.0, -4.0])), ex.linalg.vector_norm(ex.tensor([3.0, -4.0]), ex.inf)
+    (tensor(5.), tensor(4.))
+    """
     if not isinstance(ord, int | float):
         raise DtypeError(
             f"linalg.vector_norm: ord must be a number, got {ord!r}; 'fro' and 'nuc' are norms of matrices"
@@ -126,7 +130,12 @@ def matrix_norm(
     dtype: Any = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The norm of matrices: "fro", "nuc", or 1, 2, inf and their negatives."""
+    """The norm of matrices: "fro", "nuc", or 1, 2, inf and their negatives.
+
+    >>> A = ex.tensor([[1.0, 2.0], [2.0, 4.0]])
+    >>> ex.linalg.matrix_norm(A), ex.linalg.matrix_norm(A, 1)
+    (tensor(5.), tensor(6.))
+    """
     if A.ndim < 2 or isinstance(dim, int) or len(dim) != 2:
         raise ShapeError(
             f"linalg.matrix_norm: expected matrices and two dims, got shape {tuple(A.shape)} and dim {dim}"
@@ -161,7 +170,11 @@ def linalg_norm(
     out: Tensor | None = None,
     dtype: Any = None,
 ) -> Tensor:
-    """The norm of a vector (one dim), of a matrix (two), or without `ord` the 2-norm of all elements in `dim`."""
+    """The norm of a vector (one dim), of a matrix (two), or without `ord` the 2-norm of all elements in `dim`.
+
+    >>> ex.linalg.norm(ex.tensor([3.0, 4.0])), ex.linalg.norm(ex.tensor([3.0, 4.0]), 1)
+    (tensor(5.), tensor(7.))
+    """
     dims = (dim,) if isinstance(dim, int) else None if dim is None else tuple(dim)
     if ord is None:
         return vector_norm(A, 2, dims, keepdim, dtype=dtype, out=out)
@@ -185,7 +198,11 @@ def norm(
     out: Tensor | None = None,
     dtype: Any = None,
 ) -> Tensor:
-    """The p-norm of all elements, or over `dim`; "nuc" is the nuclear norm of a matrix. `linalg.norm` says more."""
+    """The p-norm of all elements, or over `dim`; "nuc" is the nuclear norm of a matrix. `linalg.norm` says more.
+
+    >>> ex.norm(ex.tensor([3.0, 4.0])), ex.norm(ex.tensor([3.0, 4.0]), p=1)
+    (tensor(5.), tensor(7.))
+    """
     if p == "nuc":
         return matrix_norm(
             input, "nuc", tuple(range(input.ndim)) if dim is None else dim, keepdim, dtype=dtype, out=out
@@ -196,19 +213,31 @@ def norm(
 
 
 def frobenius_norm(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The root of the sum of all squares."""
+    """The root of the sum of all squares.
+
+    >>> ex.frobenius_norm(ex.tensor([[1.0, 2.0], [2.0, 4.0]]))
+    tensor(5.)
+    """
     return vector_norm(input, 2, dim, keepdim, out=out)
 
 
 def nuclear_norm(
     input: Tensor, dim: int | Sequence[int] = (-2, -1), keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    """The sum of the singular values."""
+    """The sum of the singular values.
+
+    >>> ex.nuclear_norm(ex.tensor([[3.0, 0.0], [0.0, 2.0]]))
+    tensor(5.)
+    """
     return matrix_norm(input, "nuc", dim, keepdim, out=out)
 
 
 def cond(A: Tensor, p: Number | str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The condition number: the norm times that of the inverse; inf for a singular matrix."""
+    """The condition number: the norm times that of the inverse; inf for a singular matrix.
+
+    >>> ex.linalg.cond(ex.tensor([[4.0, 0.0], [0.0, 2.0]]))
+    tensor(2.)
+    """
     if p in (None, 2, -2):
         values = svdvals(A)
         if A.numel() == 0:
@@ -232,7 +261,11 @@ def cond(A: Tensor, p: Number | str | None = None, *, out: Tensor | None = None)
 
 @method
 def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
-    """The p-norm of input - other."""
+    """The p-norm of input - other.
+
+    >>> ex.dist(ex.tensor([0.0, 0.0]), ex.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
     return vector_norm(input - other, p)
 
 
@@ -248,7 +281,11 @@ _COMPUTE_MODES = {
 def cdist(
     x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
 ) -> Tensor:
-    """The p-norm distance of each row of x1 (..., P, M) to each of x2 (..., R, M), as (..., P, R)."""
+    """The p-norm distance of each row of x1 (..., P, M) to each of x2 (..., R, M), as (..., P, R).
+
+    >>> ex.cdist(ex.tensor([[0.0, 0.0]]), ex.tensor([[3.0, 4.0], [0.0, 1.0]]))
+    tensor([[5., 1.]])
+    """
     if min(x1.ndim, x2.ndim) < 2 or x1.shape[-1] != x2.shape[-1]:
         raise ShapeError(f"cdist: expected (..., P, M) and (..., R, M), got {tuple(x1.shape)} and {tuple(x2.shape)}")
     if p < 0:
@@ -276,7 +313,11 @@ def _euclidean_by_product(x1: Tensor, x2: Tensor) -> Tensor:
 
 
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """The p-norm distances of each two rows of a matrix, in the order of the upper triangle of `cdist(x, x)`."""
+    """The p-norm distances of each two rows of a matrix, in the order of the upper triangle of `cdist(x, x)`.
+
+    >>> F.pdist(ex.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
+    tensor([5.0000, 1.0000, 4.2426])
+    """
     if input.ndim != 2:
         raise ShapeError(f"pdist: expected a matrix (rows, features), got shape {tuple(input.shape)}")
     if p < 0:
@@ -289,7 +330,12 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
 
 @method
 def renorm(input: Tensor, p: Number, dim: int, maxnorm: Number, *, out: Tensor | None = None) -> Tensor:
-    """Slices along `dim` whose p-norm exceeds `maxnorm` scaled down to it."""
+    """Slices along `dim` whose p-norm exceeds `maxnorm` scaled down to it.
+
+    >>> ex.renorm(ex.tensor([[3.0, 4.0], [0.3, 0.4]]), p=2, dim=0, maxnorm=1.0)
+    tensor([[0.6000, 0.8000],
+            [0.3000, 0.4000]])
+    """
     if input.ndim < 2:
         raise ShapeError(f"renorm: expected at least 2 dimensions, got shape {tuple(input.shape)}")
     if p <= 0 or maxnorm < 0:
@@ -310,7 +356,12 @@ inplace_method("renorm_", renorm)
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:
-    """The covariance of the variables in the rows; `fweights` says how often, `aweights` how much a column counts."""
+    """The covariance of the variables in the rows; `fweights` says how often, `aweights` how much a column counts.
+
+    >>> ex.cov(ex.tensor([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]]))
+    tensor([[ 1., -2.],
+            [-2.,  4.]])
+    """
     if input.ndim > 2:
         raise ShapeError(
             f"cov: expected at most 2 dimensions (variables, observations), got shape {tuple(input.shape)}"
@@ -348,7 +399,12 @@ def _check_weights(name: str, weights: Tensor | None, n_observations: int, *, fl
 
 @method
 def corrcoef(input: Tensor) -> Tensor:
-    """The correlation of each two of the variables in the rows, from -1 to 1."""
+    """The correlation of each two of the variables in the rows, from -1 to 1.
+
+    >>> ex.corrcoef(ex.tensor([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
     c = cov(input)
     if not c.ndim:
         return c / c

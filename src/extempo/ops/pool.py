@@ -162,9 +162,22 @@ def _max_pooler(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
         return pooled if return_indices else pooled[0]
 
     text = f"The largest element of each {n}-dimensional window"
-    return _named(pool, op, f"{text}; with return_indices also where it lies."), _named(
-        with_indices, f"{op}_with_indices", f"{text}, and where it lies in the flattened spatial dimensions."
+    return _named(
+        pool, op, f"{text}; with return_indices also where it lies.{_example(n, f'F.{op}(x, 2)', '.')}"
+    ), _named(
+        with_indices,
+        f"{op}_with_indices",
+        f"{text}, and where it lies in the flattened spatial dimensions."
+        f"{_example(n, f'F.{op}_with_indices(x, 2).indices', '')}",
     )
+
+
+def _example(n: int, call: str, point: str) -> str:
+    """An example for the docstring of a function that finds the two largest of windows of size 2, or their places."""
+    size = 2 ** (n + 1)
+    shape = (1, *[2] * (n - 1), 4)
+    found = f"tensor([{size - 3}{point}, {size - 1}{point}])"
+    return f"\n\n>>> x = ex.arange({size}.0).view{shape}\n>>> {call}.flatten()\n{found}"
 
 
 def _named(fn: Any, name: str, text: str) -> Any:
@@ -231,8 +244,11 @@ def _adaptive_max_pooler(n: int) -> tuple[Callable[..., Any], Callable[..., Any]
         return pooled if return_indices else pooled[0]
 
     text = "The largest elements of windows that cover the input evenly, as many as output_size says"
-    return _named(pool, op, f"{text}; None keeps a size."), _named(
-        with_indices, f"{op}_with_indices", f"{text}, and where they lie."
+    call = f"(x, {(*[1] * (n - 1), 2)})"
+    return _named(pool, op, f"{text}; None keeps a size.{_example(n, f'F.{op}{call}', '.')}"), _named(
+        with_indices,
+        f"{op}_with_indices",
+        f"{text}, and where they lie.{_example(n, f'F.{op}_with_indices{call}.indices', '')}",
     )
 
 
@@ -302,7 +318,15 @@ def _fractional_max_pooler(n: int) -> tuple[Callable[..., Any], Callable[..., An
         return pooled if return_indices else pooled[0]
 
     text = "The largest elements of windows whose steps are drawn at random, to shrink by fractions (Graham 2014)"
-    return _named(pool, op, f"{text}."), _named(with_indices, f"{op}_with_indices", f"{text}, and where they lie.")
+    x = f"\n\n>>> x = ex.rand{(1, *[8] * n)}\n>>> "
+    shape = [1, *[5] * n]
+    return _named(
+        pool, op, f"{text}.{x}F.{op}(x, 2, output_ratio=0.7).shape\nextempo.Size({shape})"
+    ), _named(
+        with_indices,
+        f"{op}_with_indices",
+        f"{text}, and where they lie.{x}F.{op}_with_indices(x, 2, output_ratio=0.7).indices.shape\nextempo.Size({shape})",
+    )
 
 
 fractional_max_pool2d, fractional_max_pool2d_with_indices = _fractional_max_pooler(2)
@@ -343,7 +367,12 @@ def max_unpool1d(
     padding: Ints = 0,
     output_size: Any = None,
 ) -> Tensor:
-    """Zeros, with each element put back where max_pool1d found it."""
+    """Zeros, with each element put back where max_pool1d found it.
+
+    >>> y, where = F.max_pool1d(ex.tensor([[1.0, 3.0, 7.0, 5.0]]), 2, return_indices=True)
+    >>> F.max_unpool1d(y, where, 2)
+    tensor([[0., 3., 7., 0.]])
+    """
     return _max_unpool("max_unpool1d", 1, input, indices, kernel_size, stride, padding, output_size)
 
 
@@ -355,7 +384,13 @@ def max_unpool2d(
     padding: Ints = 0,
     output_size: Any = None,
 ) -> Tensor:
-    """Zeros, with each element put back where max_pool2d found it."""
+    """Zeros, with each element put back where max_pool2d found it.
+
+    >>> y, where = F.max_pool2d(ex.tensor([[[1.0, 3.0], [7.0, 5.0]]]), 2, return_indices=True)
+    >>> F.max_unpool2d(y, where, 2)[0]
+    tensor([[0., 0.],
+            [7., 0.]])
+    """
     return _max_unpool("max_unpool2d", 2, input, indices, kernel_size, stride, padding, output_size)
 
 
@@ -367,7 +402,13 @@ def max_unpool3d(
     padding: Ints = 0,
     output_size: Any = None,
 ) -> Tensor:
-    """Zeros, with each element put back where max_pool3d found it."""
+    """Zeros, with each element put back where max_pool3d found it.
+
+    >>> y, where = F.max_pool3d(ex.tensor([[[[1.0, 3.0], [7.0, 5.0]]]]), (1, 2, 2), return_indices=True)
+    >>> F.max_unpool3d(y, where, (1, 2, 2))[0, 0]
+    tensor([[0., 0.],
+            [7., 0.]])
+    """
     return _max_unpool("max_unpool3d", 3, input, indices, kernel_size, stride, padding, output_size)
 
 
@@ -433,7 +474,11 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """The mean of each window. input: (batch, channel, length)."""
+    """The mean of each window. input: (batch, channel, length).
+
+    >>> ex.avg_pool1d(ex.tensor([[1.0, 3.0, 5.0, 7.0]]), 2)
+    tensor([[2., 6.]])
+    """
     return _avg_pool("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
@@ -446,7 +491,11 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """The mean of each window. input: (batch, channel, height, width)."""
+    """The mean of each window. input: (batch, channel, height, width).
+
+    >>> F.avg_pool2d(ex.arange(8.0).view(1, 2, 4), 2).flatten()
+    tensor([2.5000, 4.5000])
+    """
     return _avg_pool(
         "avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
     )
@@ -461,7 +510,11 @@ def avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """The mean of each window. input: (batch, channel, depth, height, width)."""
+    """The mean of each window. input: (batch, channel, depth, height, width).
+
+    >>> F.avg_pool3d(ex.arange(16.0).view(1, 2, 2, 4), 2).flatten()
+    tensor([6.5000, 8.5000])
+    """
     return _avg_pool(
         "avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
     )
@@ -482,17 +535,29 @@ def _adaptive_avg_pool(op: str, n: int, x: Tensor, output_size: Any) -> Tensor:
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
-    """The means of `output_size` windows that cover the length evenly."""
+    """The means of `output_size` windows that cover the length evenly.
+
+    >>> ex.adaptive_avg_pool1d(ex.tensor([[1.0, 3.0, 5.0, 7.0]]), 2)
+    tensor([[2., 6.]])
+    """
     return _adaptive_avg_pool("adaptive_avg_pool1d", 1, input, output_size)
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """The means of windows that cover the image evenly, as many as output_size says; None keeps a size."""
+    """The means of windows that cover the image evenly, as many as output_size says; None keeps a size.
+
+    >>> F.adaptive_avg_pool2d(ex.arange(8.0).view(1, 2, 4), (1, 2)).flatten()
+    tensor([2.5000, 4.5000])
+    """
     return _adaptive_avg_pool("adaptive_avg_pool2d", 2, input, output_size)
 
 
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
-    """The means of windows that cover the volume evenly, as many as output_size says; None keeps a size."""
+    """The means of windows that cover the volume evenly, as many as output_size says; None keeps a size.
+
+    >>> F.adaptive_avg_pool3d(ex.arange(16.0).view(1, 2, 2, 4), (1, 1, 2)).flatten()
+    tensor([6.5000, 8.5000])
+    """
     return _adaptive_avg_pool("adaptive_avg_pool3d", 3, input, output_size)
 
 
@@ -514,19 +579,31 @@ def _lp_pool(
 def lp_pool1d(
     input: Tensor, norm_type: float, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """The p-norm of each window (without absolute values, as in PyTorch)."""
+    """The p-norm of each window (without absolute values, as in PyTorch).
+
+    >>> F.lp_pool1d(ex.tensor([[3.0, 4.0, 5.0, 12.0]]), 2.0, 2)
+    tensor([[ 5., 13.]])
+    """
     return _lp_pool("lp_pool1d", 1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool2d(
     input: Tensor, norm_type: float, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """The p-norm of each window (without absolute values, as in PyTorch)."""
+    """The p-norm of each window (without absolute values, as in PyTorch).
+
+    >>> F.lp_pool2d(ex.tensor([[[3.0, 0.0], [0.0, 4.0]]]), 2.0, 2)
+    tensor([[[5.]]])
+    """
     return _lp_pool("lp_pool2d", 2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool3d(
     input: Tensor, norm_type: float, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """The p-norm of each window (without absolute values, as in PyTorch)."""
+    """The p-norm of each window (without absolute values, as in PyTorch).
+
+    >>> F.lp_pool3d(ex.tensor([[[[3.0, 0.0], [0.0, 4.0]]]]), 2.0, (1, 2, 2))
+    tensor([[[[5.]]]])
+    """
     return _lp_pool("lp_pool3d", 3, input, norm_type, kernel_size, stride, ceil_mode)

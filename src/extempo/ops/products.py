@@ -226,12 +226,20 @@ def _linear_message(x: tuple[int, ...], weight: tuple[int, ...]) -> str:
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """input @ weight.T + bias: (..., in) and (out, in) give (..., out)."""
+    """input @ weight.T + bias: (..., in) and (out, in) give (..., out).
+
+    >>> F.linear(ex.tensor([1.0, 2.0]), ex.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), ex.tensor([0.0, 0.0, 10.0]))
+    tensor([ 1.,  2., 13.])
+    """
     return apply(Linear, (input, weight, bias))
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """result[..., k] = input1[..., :] @ weight[k] @ input2[..., :] + bias[k], for weight (out, in1, in2)."""
+    """result[..., k] = input1[..., :] @ weight[k] @ input2[..., :] + bias[k], for weight (out, in1, in2).
+
+    >>> F.bilinear(ex.tensor([1.0, 2.0]), ex.tensor([10.0, 1.0]), ex.tensor([[[1.0, 0.0], [0.0, 1.0]]]))
+    tensor([12.])
+    """
     if weight.ndim != 3 or input1.shape[:-1] != input2.shape[:-1]:
         raise ShapeError(
             "bilinear: expected input1 (..., in1), input2 (..., in2) and weight (out, in1, in2), got "
@@ -256,7 +264,11 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 
 @method
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The matrix product. Vectors are rows on the left and columns on the right; leading dimensions broadcast."""
+    """The matrix product. Vectors are rows on the left and columns on the right; leading dimensions broadcast.
+
+    >>> ex.matmul(ex.tensor([[1, 2], [3, 4]]), ex.tensor([10, 1]))
+    tensor([12, 34])
+    """
     for x in (input, other):
         if not isinstance(x, Tensor):
             raise DtypeError(f"matmul: expected tensors, got {type(x).__name__}; use * for numbers")
@@ -291,14 +303,24 @@ def _check_ndims(op: str, ndims: tuple[int, ...], **tensors: Tensor) -> None:
 
 @method
 def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The product of two matrices."""
+    """The product of two matrices.
+
+    >>> ex.mm(ex.tensor([[1, 2], [3, 4]]), ex.tensor([[0, 1], [1, 0]]))
+    tensor([[2, 1],
+            [4, 3]])
+    """
     _check_ndims("mm", (2, 2), input=input, mat2=mat2)
     return matmul(input, mat2, out=out)
 
 
 @method
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The products of two stacks of matrices."""
+    """The products of two stacks of matrices.
+
+    >>> a, b = ex.tensor([[[1, 2]], [[3, 4]]]), ex.tensor([[[1], [1]], [[2], [2]]])
+    >>> ex.bmm(a, b).flatten()
+    tensor([ 3, 14])
+    """
     _check_ndims("bmm", (3, 3), input=input, mat2=mat2)
     if input.shape[0] != mat2.shape[0]:
         raise ShapeError(
@@ -309,28 +331,44 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @method
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A matrix times a vector."""
+    """A matrix times a vector.
+
+    >>> ex.mv(ex.tensor([[1, 2], [3, 4]]), ex.tensor([10, 1]))
+    tensor([12, 34])
+    """
     _check_ndims("mv", (2, 1), input=input, vec=vec)
     return matmul(input, vec, out=out)
 
 
 @method
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The sum of the products of two vectors' elements."""
+    """The sum of the products of two vectors' elements.
+
+    >>> ex.dot(ex.tensor([1.0, 2.0]), ex.tensor([3.0, 4.0]))
+    tensor(11.)
+    """
     _check_ndims("dot", (1, 1), input=input, tensor=tensor)
     return matmul(input, tensor, out=out)
 
 
 @method
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The dot product of two vectors; without complex numbers the same as `dot`."""
+    """The dot product of two vectors; without complex numbers the same as `dot`.
+
+    >>> ex.vdot(ex.tensor([1.0, 2.0]), ex.tensor([3.0, 4.0]))
+    tensor(11.)
+    """
     _check_ndims("vdot", (1, 1), input=input, other=other)
     return matmul(input, other, out=out)
 
 
 @method
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Sums of products over the last dimension of both; with a 0-dim tensor, their product."""
+    """Sums of products over the last dimension of both; with a 0-dim tensor, their product.
+
+    >>> ex.inner(ex.tensor([[1, 2], [3, 4]]), ex.tensor([10, 1]))
+    tensor([12, 34])
+    """
     if not input.ndim or not other.ndim:
         return deliver(input * other, out)
     if input.shape[-1] != other.shape[-1]:
@@ -341,7 +379,12 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @method
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """All products of an element of `input` (a row each) with one of `vec2`."""
+    """All products of an element of `input` (a row each) with one of `vec2`.
+
+    >>> ex.outer(ex.tensor([1, 2]), ex.tensor([10, 20, 30]))
+    tensor([[10, 20, 30],
+            [20, 40, 60]])
+    """
     _check_ndims("outer", (1, 1), input=input, vec2=vec2)
     return deliver(input.unsqueeze(-1) * vec2, out)
 
@@ -377,7 +420,11 @@ def _plus_input_of_one_dtype(
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
-    """beta * input + alpha * (mat1 @ mat2)."""
+    """beta * input + alpha * (mat1 @ mat2).
+
+    >>> ex.addmm(ex.ones(1, 2), ex.tensor([[1.0, 2.0]]), ex.tensor([[1.0, 0.0], [0.0, 1.0]]), beta=10)
+    tensor([[11., 12.]])
+    """
     return _plus_input_of_one_dtype("addmm", input, mm(mat1, mat2), beta, alpha, out)
 
 
@@ -385,7 +432,11 @@ def addmm(
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
-    """beta * input + alpha * (mat @ vec)."""
+    """beta * input + alpha * (mat @ vec).
+
+    >>> ex.addmv(ex.tensor([10.0, 10.0]), ex.tensor([[1.0, 2.0], [3.0, 4.0]]), ex.tensor([1.0, 1.0]))
+    tensor([13., 17.])
+    """
     return _plus_input_of_one_dtype("addmv", input, mv(mat, vec), beta, alpha, out)
 
 
@@ -393,7 +444,12 @@ def addmv(
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
-    """beta * input + alpha * outer(vec1, vec2)."""
+    """beta * input + alpha * outer(vec1, vec2).
+
+    >>> ex.addr(ex.ones(2, 2), ex.tensor([1.0, 2.0]), ex.tensor([10.0, 20.0]))
+    tensor([[11., 21.],
+            [21., 41.]])
+    """
     product = outer(vec1, vec2)
     kind = ops.result_type(input, product)
     if kind is bool_:
@@ -407,7 +463,12 @@ def addr(
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
-    """beta * input + alpha * bmm(batch1, batch2)."""
+    """beta * input + alpha * bmm(batch1, batch2).
+
+    >>> a, b = ex.tensor([[[1.0]], [[2.0]]]), ex.tensor([[[3.0]], [[4.0]]])
+    >>> ex.baddbmm(ex.ones(2, 1, 1), a, b).flatten()
+    tensor([4., 9.])
+    """
     return _plus_input_of_one_dtype("baddbmm", input, bmm(batch1, batch2), beta, alpha, out)
 
 
@@ -415,7 +476,11 @@ def baddbmm(
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
-    """beta * input + alpha * the sum over the batch of bmm(batch1, batch2)."""
+    """beta * input + alpha * the sum over the batch of bmm(batch1, batch2).
+
+    >>> ex.addbmm(ex.zeros(1, 1), ex.tensor([[[1.0]], [[2.0]]]), ex.tensor([[[3.0]], [[4.0]]]))
+    tensor([[11.]])
+    """
     _check_ndims("addbmm", (3, 3), batch1=batch1, batch2=batch2)
     n_batch, rows, shared = batch1.shape
     if batch2.shape[:2] != (n_batch, shared):

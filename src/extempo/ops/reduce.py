@@ -182,7 +182,9 @@ class Choice(Reduction, abstract=True):
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor, *, dim: tuple[int, ...], keepdim: bool) -> tuple[Any, ...]:
-        share = ops.eq(spread(y, x, dim, keepdim), x).to(g.dtype)
+        best = spread(y, x, dim, keepdim)
+        # NaN wins, and is not equal to itself.
+        share = ops.logical_or(ops.eq(best, x), ops.logical_and(ops.isnan(best), ops.isnan(x))).to(g.dtype)
         return (spread(g / share.sum(dim, keepdim=keepdim), x, dim, keepdim) * share,)
 
     samples = staticmethod(samples_reduction)
@@ -293,7 +295,11 @@ def _reduce(
 def sum(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """The sum of all elements, or over the dimensions in `dim`."""
+    """The sum of all elements, or over the dimensions in `dim`.
+
+    >>> ex.sum(ex.tensor([[1, 2], [3, 4]])), ex.sum(ex.tensor([[1, 2], [3, 4]]), dim=0)
+    (tensor(10), tensor([4, 6]))
+    """
     return _reduce(Sum, input, dim, keepdim, out, dtype)
 
 
@@ -306,7 +312,11 @@ def prod(
     dtype: dtype | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The product of all elements, or along one dimension."""
+    """The product of all elements, or along one dimension.
+
+    >>> ex.prod(ex.tensor([2, 3, 4]))
+    tensor(24)
+    """
     return _reduce(Prod, input, dim, keepdim, out, dtype)
 
 
@@ -314,25 +324,41 @@ def prod(
 def mean(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """The mean of all elements, or over the dimensions in `dim`."""
+    """The mean of all elements, or over the dimensions in `dim`.
+
+    >>> ex.mean(ex.tensor([[1.0, 2.0], [3.0, 6.0]]), dim=1)
+    tensor([1.5000, 4.5000])
+    """
     return _reduce(Mean, input, dim, keepdim, out, dtype)
 
 
 @method
 def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The largest element over dimensions; equal ones share the gradient."""
+    """The largest element over dimensions; equal ones share the gradient.
+
+    >>> ex.amax(ex.tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
+    tensor([5., 3.])
+    """
     return _reduce(Amax, input, dim, keepdim, out)
 
 
 @method
 def amin(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The smallest element over dimensions; equal ones share the gradient."""
+    """The smallest element over dimensions; equal ones share the gradient.
+
+    >>> ex.amin(ex.tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
+    tensor([1., 2.])
+    """
     return _reduce(Amin, input, dim, keepdim, out)
 
 
 @method
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> MinMax:
-    """The smallest and the largest element, of all or along one dimension: a result with `.min` and `.max`."""
+    """The smallest and the largest element, of all or along one dimension: a result with `.min` and `.max`.
+
+    >>> ex.aminmax(ex.tensor([3.0, 1.0, 2.0]))
+    MinMax(min=tensor(1.), max=tensor(3.))
+    """
     low, high = (None, None) if out is None else out
     return MinMax(_reduce(Amin, input, dim, keepdim, low), _reduce(Amax, input, dim, keepdim, high))
 
@@ -393,6 +419,11 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor 
     """The largest element; along `dim` with its index (`.values`, `.indices`); of two tensors, the larger of each.
 
     Of equal elements along `dim` the first gets index and gradient; without `dim` all share the gradient.
+
+    >>> ex.max(ex.tensor([[1.0, 5.0], [3.0, 2.0]]))
+    tensor(5.)
+    >>> ex.max(ex.tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1).indices
+    tensor([1, 0])
     """
     return _extreme("max", amax, Argmax, ops.maximum, input, dim, keepdim, other, out)
 
@@ -402,6 +433,11 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor 
     """The smallest element; along `dim` with its index (`.values`, `.indices`); of two tensors, the smaller of each.
 
     Of equal elements along `dim` the first gets index and gradient; without `dim` all share the gradient.
+
+    >>> ex.min(ex.tensor([[1.0, 5.0], [3.0, 2.0]]))
+    tensor(1.)
+    >>> ex.min(ex.tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1).indices
+    tensor([0, 1])
     """
     return _extreme("min", amin, Argmin, ops.minimum, input, dim, keepdim, other, out)
 
@@ -417,13 +453,21 @@ def _place(op: type[Place], input: Tensor, dim: int | None, keepdim: bool, out: 
 
 @method
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The index of the largest element along `dim`, or in the flattened tensor; the first of equal ones."""
+    """The index of the largest element along `dim`, or in the flattened tensor; the first of equal ones.
+
+    >>> ex.argmax(ex.tensor([1.0, 5.0, 3.0]))
+    tensor(1)
+    """
     return _place(Argmax, input, dim, keepdim, out)
 
 
 @method
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The index of the smallest element along `dim`, or in the flattened tensor; the first of equal ones."""
+    """The index of the smallest element along `dim`, or in the flattened tensor; the first of equal ones.
+
+    >>> ex.argmin(ex.tensor([4.0, 1.0, 3.0]))
+    tensor(1)
+    """
     return _place(Argmin, input, dim, keepdim, out)
 
 
@@ -436,17 +480,29 @@ def _truth(op: type[_Truth], input: Tensor, dim: Dims, keepdim: bool, out: Tenso
 
 @method
 def all(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Whether every element is nonzero, or every one along `dim`."""
+    """Whether every element is nonzero, or every one along `dim`.
+
+    >>> ex.all(ex.tensor([[True, True], [True, False]]), dim=1)
+    tensor([ True, False])
+    """
     return _truth(All, input, dim, keepdim, out)
 
 
 @method
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Whether some element is nonzero, or some along `dim`."""
+    """Whether some element is nonzero, or some along `dim`.
+
+    >>> ex.any(ex.tensor([[False, True], [False, False]]), dim=1)
+    tensor([ True, False])
+    """
     return _truth(Any_, input, dim, keepdim, out)
 
 
 @method
 def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
-    """How many elements are nonzero, of all or along `dim`."""
+    """How many elements are nonzero, of all or along `dim`.
+
+    >>> ex.count_nonzero(ex.tensor([[0, 1], [2, 3]]), dim=0)
+    tensor([1, 2])
+    """
     return sum(ops.ne(input, 0), dim)

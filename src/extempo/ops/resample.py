@@ -187,6 +187,11 @@ def interpolate(
 
     Modes: nearest, nearest-exact, area (any spatial dimensions up to 3); linear (1), bilinear (2), bicubic (2),
     trilinear (3), lanczos (2, antialias only).
+
+    >>> F.interpolate(ex.tensor([[[1.0, 3.0]]]), scale_factor=2)
+    tensor([[[1., 1., 3., 3.]]])
+    >>> F.interpolate(ex.tensor([[[1.0, 3.0]]]), size=3, mode="linear", align_corners=True)
+    tensor([[[1., 2., 3.]]])
     """
     if input.ndim not in (3, 4, 5):
         raise ShapeError(
@@ -246,19 +251,31 @@ def upsample(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """The old name of interpolate."""
+    """The old name of interpolate.
+
+    >>> F.upsample(ex.tensor([[[1.0, 3.0]]]), scale_factor=2)
+    tensor([[[1., 1., 3., 3.]]])
+    """
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input: Tensor, size: Ints | None = None, scale_factor: float | None = None) -> Tensor:
-    """interpolate with mode="nearest"."""
+    """interpolate with mode="nearest".
+
+    >>> F.upsample_nearest(ex.tensor([[[1.0, 3.0]]]), size=4)
+    tensor([[[1., 1., 3., 3.]]])
+    """
     return interpolate(input, size, scale_factor)
 
 
 def upsample_bilinear(
     input: Tensor, size: Ints | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
-    """interpolate with mode="bilinear" and align_corners=True."""
+    """interpolate with mode="bilinear" and align_corners=True.
+
+    >>> F.upsample_bilinear(ex.tensor([[[[1.0, 3.0]]]]), size=(1, 3))[0]
+    tensor([[[1., 2., 3.]]])
+    """
     return interpolate(input, size, scale_factor, "bilinear", True)
 
 
@@ -291,6 +308,11 @@ def grid_sample(
     """The input looked up at the places in `grid`, whose coordinates run from -1 to 1 and are (x, y) or (x, y, z).
 
     input: (batch, channel, height, width), grid: (batch, out_height, out_width, 2), or with a depth and 3.
+
+    >>> image = ex.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])
+    >>> corner_and_middle = ex.tensor([[[[-1.0, -1.0], [0.0, 0.0]]]])
+    >>> F.grid_sample(image, corner_and_middle, align_corners=True).flatten()
+    tensor([1.0000, 2.5000])
     """
     if mode not in _SAMPLING or padding_mode not in _PADDING:
         raise UnsupportedError(
@@ -305,21 +327,39 @@ def grid_sample(
 def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """grid_sample with its modes as numbers: bilinear, nearest, bicubic; zeros, border, reflection."""
+    """grid_sample with its modes as numbers: bilinear, nearest, bicubic; zeros, border, reflection.
+
+    >>> image = ex.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])
+    >>> middle = ex.zeros(1, 1, 1, 2)
+    >>> ex.grid_sampler(image, middle, 0, 0, False).item()
+    2.5
+    """
     return _sampled("grid_sampler", input, grid, _SAMPLING[interpolation_mode], _PADDING[padding_mode], align_corners)
 
 
 def grid_sampler_2d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """grid_sampler of images."""
+    """grid_sampler of images.
+
+    >>> image = ex.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])
+    >>> middle = ex.zeros(1, 1, 1, 2)
+    >>> ex.grid_sampler_2d(image, middle, 0, 0, False).item()
+    2.5
+    """
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
 def grid_sampler_3d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """grid_sampler of volumes."""
+    """grid_sampler of volumes.
+
+    >>> volume = ex.tensor([[[[[1.0, 2.0], [3.0, 4.0]]]]])
+    >>> middle = ex.zeros(1, 1, 1, 1, 3)
+    >>> ex.grid_sampler_3d(volume, middle, 0, 0, False).item()
+    2.5
+    """
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
@@ -412,6 +452,11 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     """A grid for grid_sample: the places of an image of `size` (batch, channel, *spatial) moved by affine maps.
 
     theta: (batch, 2, 3) for images, (batch, 3, 4) for volumes.
+
+    >>> turn = ex.tensor([[[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]]])
+    >>> F.affine_grid(turn, (1, 1, 1, 2), align_corners=False)[0, 0]
+    tensor([[ 0.0000,  0.5000],
+            [ 0.0000, -0.5000]])
     """
     if align_corners is None:
         warnings.warn("affine_grid: align_corners is not given and taken as False, as in PyTorch", stacklevel=2)
@@ -419,7 +464,13 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 
 
 def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
-    """affine_grid with all its arguments."""
+    """affine_grid with all its arguments.
+
+    >>> theta = ex.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+    >>> ex.affine_grid_generator(theta, (1, 1, 1, 2), False)[0, 0]
+    tensor([[-0.5000,  0.0000],
+            [ 0.5000,  0.0000]])
+    """
     n = len(size) - 2
     if n not in (2, 3) or tuple(theta.shape) != (size[0], n, n + 1):
         raise ShapeError(
@@ -562,7 +613,12 @@ def _patch_attrs(
 
 
 def unfold(input: Tensor, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1) -> Tensor:
-    """Every window of an image as a column: (batch, channel, height, width) -> (batch, channel * places, windows)."""
+    """Every window of an image as a column: (batch, channel, height, width) -> (batch, channel * places, windows).
+
+    >>> F.unfold(ex.arange(4.0).view(1, 1, 1, 4), (1, 2))[0]
+    tensor([[0., 1., 2.],
+            [1., 2., 3.]])
+    """
 
     def columns(x: Tensor) -> Tensor:
         attrs = _patch_attrs("unfold", tuple(x.shape[2:]), kernel_size, dilation, padding, stride)
@@ -575,7 +631,11 @@ def unfold(input: Tensor, kernel_size: Ints, dilation: Ints = 1, padding: Ints =
 def fold(
     input: Tensor, output_size: Ints, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1
 ) -> Tensor:
-    """The adjoint of unfold: columns (batch, channel * places, windows) added up into images of `output_size`."""
+    """The adjoint of unfold: columns (batch, channel * places, windows) added up into images of `output_size`.
+
+    >>> F.fold(ex.ones(1, 2, 2), output_size=(1, 3), kernel_size=(1, 2))[0, 0]
+    tensor([[1., 2., 1.]])
+    """
     size = as_ints(output_size, 2, "fold", "output_size")
     attrs = _patch_attrs("fold", size, kernel_size, dilation, padding, stride)
     counts, kernel = _patch_counts(**attrs), attrs["kernel"]

@@ -37,19 +37,31 @@ def _kernel(ufunc: Any) -> Any:
 
 
 class Floor(_Rounding):
-    """The largest whole number not above each element."""
+    """The largest whole number not above each element.
+
+    >>> ex.floor(ex.tensor([-1.5, 0.5]))
+    tensor([-2.,  0.])
+    """
 
     numpy = _kernel(np.floor)
 
 
 class Ceil(_Rounding):
-    """The smallest whole number not below each element."""
+    """The smallest whole number not below each element.
+
+    >>> ex.ceil(ex.tensor([-1.5, 0.5]))
+    tensor([-1.,  1.])
+    """
 
     numpy = _kernel(np.ceil)
 
 
 class Trunc(_Rounding):
-    """Each element without its fraction."""
+    """Each element without its fraction.
+
+    >>> ex.trunc(ex.tensor([-1.5, 1.5]))
+    tensor([-1.,  1.])
+    """
 
     numpy = _kernel(np.trunc)
 
@@ -83,7 +95,11 @@ class Frexp(Elementwise):
 
 
 class Nextafter(Elementwise):
-    """The floating number next to `input` on the way to `other`."""
+    """The floating number next to `input` on the way to `other`.
+
+    >>> ex.nextafter(ex.tensor([1.0]), ex.tensor([2.0])) - 1.0
+    tensor([1.1921e-07])
+    """
 
     domain = "f"
     numpy = np.nextafter
@@ -101,7 +117,13 @@ nextafter = binary(Nextafter)
 
 @method
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
-    """The nearest number with that many decimals; halves go to the even one."""
+    """The nearest number with that many decimals; halves go to the even one.
+
+    >>> ex.round(ex.tensor([0.5, 1.5, 2.25]))
+    tensor([0., 2., 2.])
+    >>> ex.round(ex.tensor([3.14159]), decimals=2)
+    tensor([3.1400])
+    """
     if decimals == 0:
         return deliver(apply(RoundHalfEven, (input,)), out)
     if not input.is_floating_point():
@@ -117,7 +139,11 @@ inplace_method("round_", round)
 
 @method
 def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """What `trunc` takes away, with the sign of the element."""
+    """What `trunc` takes away, with the sign of the element.
+
+    >>> ex.frac(ex.tensor([-1.25, 2.5]))
+    tensor([-0.2500,  0.5000])
+    """
     if not input.is_floating_point():
         raise DtypeError(f"frac: expected a floating tensor, got {input.dtype}; integers have no fraction")
     return deliver(input - trunc(input), out)
@@ -135,7 +161,11 @@ class FrexpResult(NamedTuple):
 
 @method
 def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> FrexpResult:
-    """Each element as mantissa * 2**exponent, with a mantissa from 0.5 to 1 and an int32 exponent."""
+    """Each element as mantissa * 2**exponent, with a mantissa from 0.5 to 1 and an int32 exponent.
+
+    >>> ex.frexp(ex.tensor([1.0, 12.0]))
+    FrexpResult(mantissa=tensor([0.5000, 0.7500]), exponent=tensor([1, 4], dtype=extempo.int32))
+    """
     mantissa, exponent = apply(Frexp, (input,))
     if out is not None:
         mantissa, exponent = deliver(mantissa, out[0]), deliver(exponent, out[1])
@@ -144,7 +174,11 @@ def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> FrexpRe
 
 @method
 def ldexp(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """input * 2**other."""
+    """input * 2**other.
+
+    >>> ex.ldexp(ex.tensor([1.0, 3.0]), ex.tensor([2, 3]))
+    tensor([ 4., 24.])
+    """
     return deliver(ops.mul(input, ops.pow(2.0, other)), out)
 
 

@@ -295,7 +295,12 @@ def _require_floating(d: dtype, name: str) -> None:
 def rand(
     *shape: Any, generator: Generator | None = None, out: Tensor | None = None, **options: Unpack[NamedSize]
 ) -> Tensor:
-    """Uniform random numbers from [0, 1)."""
+    """Uniform random numbers from [0, 1).
+
+    >>> x = ex.rand(2, 3)
+    >>> x.shape, bool((x >= 0).all() and (x < 1).all())
+    (extempo.Size([2, 3]), True)
+    """
     wanted = sizes("rand", shape, options.pop("size", None))
     d = read_options("rand", options, None if out is None else out.dtype)
     _require_floating(d, "rand")
@@ -305,7 +310,11 @@ def rand(
 def randn(
     *shape: Any, generator: Generator | None = None, out: Tensor | None = None, **options: Unpack[NamedSize]
 ) -> Tensor:
-    """Standard normal random numbers."""
+    """Standard normal random numbers.
+
+    >>> ex.randn(2, 3).shape
+    extempo.Size([2, 3])
+    """
     wanted = sizes("randn", shape, options.pop("size", None))
     d = read_options("randn", options, None if out is None else out.dtype)
     _require_floating(d, "randn")
@@ -321,7 +330,12 @@ def randint(
     size: Any = None,
     **options: Unpack[Options],
 ) -> Tensor:
-    """Whole random numbers from [low, high): `randint(high, size)` or `randint(low, high, size)`."""
+    """Whole random numbers from [low, high): `randint(high, size)` or `randint(low, high, size)`.
+
+    >>> x = ex.randint(1, 7, (100,))
+    >>> x.min(), x.max()
+    (tensor(1), tensor(6))
+    """
     given = list(bounds_and_size)
     if size is None and given:
         size = given.pop()
@@ -365,7 +379,11 @@ def _whole_range(d: dtype) -> tuple[int, int]:
 def randperm(
     n: int, *, generator: Generator | None = None, out: Tensor | None = None, **options: Unpack[Options]
 ) -> Tensor:
-    """0 .. n - 1 in random order."""
+    """0 .. n - 1 in random order.
+
+    >>> ex.randperm(5).sort().values
+    tensor([0, 1, 2, 3, 4])
+    """
     shape = sizes("randperm", (n,), None)
     d = read_options("randperm", options, int64 if out is None else out.dtype)
     if shape[0] - 1 > _whole_range(d)[1]:
@@ -382,7 +400,11 @@ def _like(op: str, input: Tensor, options: Any, draw: Callable[[dtype], Tensor])
 
 
 def rand_like(input: Tensor, *, generator: Generator | None = None, **options: Unpack[LikeOptions]) -> Tensor:
-    """Uniform random numbers from [0, 1) in the shape and dtype of `input`."""
+    """Uniform random numbers from [0, 1) in the shape and dtype of `input`.
+
+    >>> ex.rand_like(ex.zeros(2, 3)).shape
+    extempo.Size([2, 3])
+    """
 
     def draw(d: dtype) -> Tensor:
         _require_floating(d, "rand_like")
@@ -392,7 +414,11 @@ def rand_like(input: Tensor, *, generator: Generator | None = None, **options: U
 
 
 def randn_like(input: Tensor, *, generator: Generator | None = None, **options: Unpack[LikeOptions]) -> Tensor:
-    """Standard normal random numbers in the shape and dtype of `input`."""
+    """Standard normal random numbers in the shape and dtype of `input`.
+
+    >>> ex.randn_like(ex.zeros(2, 3, dtype=ex.float64)).dtype
+    extempo.float64
+    """
 
     def draw(d: dtype) -> Tensor:
         _require_floating(d, "randn_like")
@@ -409,7 +435,11 @@ def randint_like(
     generator: Generator | None = None,
     **options: Unpack[LikeOptions],
 ) -> Tensor:
-    """Whole random numbers from [low, high) in the shape and dtype of `input`; low is 0 unless given."""
+    """Whole random numbers from [low, high) in the shape and dtype of `input`; low is 0 unless given.
+
+    >>> ex.randint_like(ex.zeros(2, 3), 10).dtype
+    extempo.float32
+    """
     given = [b for b in (low, *bounds, high) if b is not None]
     if len(given) not in (1, 2):
         raise DtypeError("randint_like: expected randint_like(x, high) or randint_like(x, low, high)")
@@ -433,6 +463,9 @@ def normal(
     """Normal random numbers: mean and std are tensors or numbers; with two numbers, `size` says how many.
 
     No gradient flows to mean and std; `mean + std * ex.randn_like(mean)` has one.
+
+    >>> ex.normal(ex.tensor([0.0, 10.0, 20.0]), 1.0).shape, ex.normal(0.0, 1.0, size=(2, 3)).shape
+    (extempo.Size([3]), extempo.Size([2, 3]))
     """
     if isinstance(mean, Tensor) or isinstance(std, Tensor):
         if size is not None or options:
@@ -451,7 +484,11 @@ def normal(
 def bernoulli(
     input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """1 with the probabilities that `input` holds, else 0; with the number `p`, `input` gives shape and dtype only."""
+    """1 with the probabilities that `input` holds, else 0; with the number `p`, `input` gives shape and dtype only.
+
+    >>> ex.bernoulli(ex.tensor([0.0, 1.0]))
+    tensor([0., 1.])
+    """
     if p is not None:
         return deliver(_coins("bernoulli", input, p, generator), out)
     if not input.is_floating_point():
@@ -486,7 +523,11 @@ def multinomial(
     generator: Generator | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """`num_samples` indices for each row of weights, drawn in proportion to the weights."""
+    """`num_samples` indices for each row of weights, drawn in proportion to the weights.
+
+    >>> ex.multinomial(ex.tensor([0.0, 3.0, 0.0]), 4, replacement=True)
+    tensor([1, 1, 1, 1])
+    """
     if input.ndim not in (1, 2) or not input._type.shape[-1]:
         raise ShapeError(f"multinomial: expected weights of shape (n) or (rows, n), n > 0, got {tuple(input.shape)}")
     if not input.is_floating_point():
@@ -503,7 +544,11 @@ def multinomial(
 
 
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Poisson counts of the rates that `input` holds."""
+    """Poisson counts of the rates that `input` holds.
+
+    >>> ex.poisson(ex.tensor([0.0, 0.0])), ex.poisson(ex.full((1000,), 4.0)).mean().round()
+    (tensor([0., 0.]), tensor(4.))
+    """
     _require_floating(input._type.dtype, "poisson")
     return apply(Poisson, (input, *take_draw(generator)))
 

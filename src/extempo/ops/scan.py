@@ -234,13 +234,21 @@ def _running(op: type[Op], input: Tensor, dim: int, dtype: dtype | None) -> Tens
 
 @method
 def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor | None = None) -> Tensor:
-    """The sum of all elements up to each one along `dim`."""
+    """The sum of all elements up to each one along `dim`.
+
+    >>> ex.cumsum(ex.tensor([1, 2, 3]), dim=0)
+    tensor([1, 3, 6])
+    """
     return ops.deliver(_running(Cumsum, input, dim, dtype), out)
 
 
 @method
 def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor | None = None) -> Tensor:
-    """The product of all elements up to each one along `dim`."""
+    """The product of all elements up to each one along `dim`.
+
+    >>> ex.cumprod(ex.tensor([1, 2, 3]), dim=0)
+    tensor([1, 2, 6])
+    """
     return ops.deliver(_running(Cumprod, input, dim, dtype), out)
 
 
@@ -250,7 +258,11 @@ inplace_method("cumprod_", cumprod)
 
 @method
 def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
-    """log of the sum of exp of all elements up to each one along `dim`, without overflow."""
+    """log of the sum of exp of all elements up to each one along `dim`, without overflow.
+
+    >>> ex.logcumsumexp(ex.tensor([0.0, 0.0, 100.0]), dim=0)
+    tensor([  0.0000,   0.6931, 100.0000])
+    """
     return ops.deliver(along(Logcumsumexp, input, dim, {}), out)
 
 
@@ -261,11 +273,19 @@ def _running_extreme(op: type[Op], input: Tensor, dim: int, out: Any) -> ValuesI
 
 @method
 def cummax(input: Tensor, dim: int, *, out: Any = None) -> ValuesIndices:
-    """The largest element so far along `dim` (`.values`) and where it was last met (`.indices`)."""
+    """The largest element so far along `dim` (`.values`) and where it was last met (`.indices`).
+
+    >>> ex.cummax(ex.tensor([1.0, 3.0, 2.0]), dim=0)
+    ValuesIndices(values=tensor([1., 3., 3.]), indices=tensor([0, 1, 1]))
+    """
     return _running_extreme(Cummax, input, dim, out)
 
 
 @method
 def cummin(input: Tensor, dim: int, *, out: Any = None) -> ValuesIndices:
-    """The smallest element so far along `dim` (`.values`) and where it was last met (`.indices`)."""
+    """The smallest element so far along `dim` (`.values`) and where it was last met (`.indices`).
+
+    >>> ex.cummin(ex.tensor([3.0, 1.0, 2.0]), dim=0)
+    ValuesIndices(values=tensor([3., 1., 1.]), indices=tensor([0, 1, 1]))
+    """
     return _running_extreme(Cummin, input, dim, out)

@@ -277,7 +277,12 @@ def _source(src: Any, input: Tensor, index: Tensor, op: str) -> Tensor:
 
 @method
 def gather(input: Tensor, dim: int, index: Any, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
-    """Elements picked along one dimension: result[i][j] = input[index[i][j]][j] for dim 0 of two."""
+    """Elements picked along one dimension: result[i][j] = input[index[i][j]][j] for dim 0 of two.
+
+    >>> ex.gather(ex.tensor([[1, 2], [3, 4]]), 1, ex.tensor([[1], [0]]))
+    tensor([[2],
+            [3]])
+    """
     x, d, at = _aligned(input, dim, index, "gather")
     picked = apply(Gather, (x, at), {"dim": d})
     return deliver(picked if as_tensor(index).ndim else picked.reshape(()), out)
@@ -285,7 +290,12 @@ def gather(input: Tensor, dim: int, index: Any, *, sparse_grad: bool = False, ou
 
 @method
 def take_along_dim(input: Tensor, indices: Any, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """`gather` with input and indices broadcast along the other dimensions; without dim, on the flattened tensors."""
+    """`gather` with input and indices broadcast along the other dimensions; without dim, on the flattened tensors.
+
+    >>> ex.take_along_dim(ex.tensor([[10, 20], [30, 40]]), ex.tensor([[1], [0]]), dim=1)
+    tensor([[20],
+            [30]])
+    """
     at = as_index(indices, "take_along_dim")
     if dim is None:
         return gather(input.reshape(-1), 0, at.reshape(-1), out=out)
@@ -323,7 +333,11 @@ def scatter(
     reduce: str | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """A copy with src (or one value) written along one dimension where the index says; reduce: "add" or "multiply"."""
+    """A copy with src (or one value) written along one dimension where the index says; reduce: "add" or "multiply".
+
+    >>> ex.scatter(ex.zeros(3), 0, ex.tensor([2, 0]), ex.tensor([1.0, 2.0]))
+    tensor([2., 0., 1.])
+    """
     given = value if src is None else src
     if given is None:
         raise DtypeError("scatter: give src or value")
@@ -339,7 +353,11 @@ def scatter(
 
 @method
 def scatter_add(input: Tensor, dim: int, index: Any, src: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A copy with src added along one dimension where the index says."""
+    """A copy with src added along one dimension where the index says.
+
+    >>> ex.scatter_add(ex.zeros(3), 0, ex.tensor([2, 2]), ex.tensor([1.0, 2.0]))
+    tensor([0., 0., 3.])
+    """
     return deliver(_scattered(input, dim, index, as_tensor(src), True, "scatter_add"), out)
 
 
@@ -354,7 +372,11 @@ def scatter_reduce(
     include_self: bool = True,
     out: Tensor | None = None,
 ) -> Tensor:
-    """src combined, by "sum", "prod", "mean", "amax" or "amin", where the index says; with the input's own or not."""
+    """src combined, by "sum", "prod", "mean", "amax" or "amin", where the index says; with the input's own or not.
+
+    >>> ex.scatter_reduce(ex.zeros(3), 0, ex.tensor([2, 2]), ex.tensor([1.0, 2.0]), "amax")
+    tensor([0., 0., 2.])
+    """
     if reduce in ("sum", "mean"):
         start = input if include_self else _scattered(input, dim, index, 0, False, "scatter_reduce")
         total = _scattered(start, dim, index, src, True, "scatter_reduce")
@@ -393,7 +415,11 @@ def _put_slices(input: Tensor, dim: int, index: Any, source: Tensor, accumulate:
 def index_add(
     input: Tensor, dim: int, index: Any, source: Tensor, *, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
-    """A copy with alpha * source added to the slices that `index` names; repeated ones add up."""
+    """A copy with alpha * source added to the slices that `index` names; repeated ones add up.
+
+    >>> ex.index_add(ex.zeros(3), 0, ex.tensor([0, 0, 2]), ex.tensor([1.0, 2.0, 3.0]))
+    tensor([3., 0., 3.])
+    """
     source = same_dtype(source, input, "index_add")
     if alpha != 1:
         source = source * alpha
@@ -402,14 +428,22 @@ def index_add(
 
 @method
 def index_copy(input: Tensor, dim: int, index: Any, source: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A copy with the slices that `index` names replaced by those of source."""
+    """A copy with the slices that `index` names replaced by those of source.
+
+    >>> ex.index_copy(ex.zeros(3), 0, ex.tensor([0, 2]), ex.tensor([1.0, 2.0]))
+    tensor([1., 0., 2.])
+    """
     source = same_dtype(source, input, "index_copy")
     return deliver(_put_slices(input, dim, index, source, False, "index_copy"), out)
 
 
 @method
 def index_fill(input: Tensor, dim: int, index: Any, value: Operand) -> Tensor:
-    """A copy with the slices that `index` names set to one value."""
+    """A copy with the slices that `index` names set to one value.
+
+    >>> ex.index_fill(ex.zeros(3), 0, ex.tensor([0, 2]), 7.0)
+    tensor([7., 0., 7.])
+    """
     d = normalize_dim(dim, input.ndim, "index_fill")
     rows = row_index(index, "index_fill")
     # A mask, because an index that is named twice is filled, and counts in the gradient, once.
@@ -429,7 +463,11 @@ def index_reduce(
     include_self: bool = True,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Slices of source combined into those that `index` names, by "prod", "mean", "amax" or "amin"."""
+    """Slices of source combined into those that `index` names, by "prod", "mean", "amax" or "amin".
+
+    >>> ex.index_reduce(ex.ones(3), 0, ex.tensor([0, 0, 2]), ex.tensor([2.0, 3.0, 4.0]), "prod")
+    tensor([6., 1., 4.])
+    """
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise ShapeError(f"index_reduce: reduce must be prod, mean, amax or amin, got {reduce!r}")
     d = normalize_dim(dim, input.ndim, "index_reduce")
@@ -442,7 +480,12 @@ def index_reduce(
 
 @method
 def put(input: Tensor, index: Any, source: Tensor, accumulate: bool = False) -> Tensor:
-    """A copy with source written, or added, to elements given by their number in the flattened tensor."""
+    """A copy with source written, or added, to elements given by their number in the flattened tensor.
+
+    >>> ex.put(ex.zeros(2, 2), ex.tensor([0, 3]), ex.tensor([1.0, 2.0]))
+    tensor([[1., 0.],
+            [0., 2.]])
+    """
     at, source = as_index(index, "put"), same_dtype(source, input, "put")
     if source._type.numel() != at._type.numel():
         raise ShapeError(f"put: {at.numel()} indices need as many elements, source has {source.numel()}")
@@ -460,7 +503,11 @@ def _check_mask(mask: Tensor, op: str) -> None:
 
 @method
 def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
-    """A copy with one value where the mask holds."""
+    """A copy with one value where the mask holds.
+
+    >>> ex.masked_fill(ex.tensor([1.0, 2.0]), ex.tensor([False, True]), 0.0)
+    tensor([1., 0.])
+    """
     _check_mask(mask, "masked_fill")
     if not isinstance(value, Tensor):
         return ops.where(mask, as_number(value, input), input)
@@ -471,7 +518,11 @@ def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
 
 @method
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """A copy with elements of source, one after the other, where the mask holds."""
+    """A copy with elements of source, one after the other, where the mask holds.
+
+    >>> ex.masked_scatter(ex.zeros(3), ex.tensor([True, False, True]), ex.tensor([1.0, 2.0]))
+    tensor([1., 0., 2.])
+    """
     _check_mask(mask, "masked_scatter")
     source = same_dtype(source, input, "masked_scatter")
     input, mask = ops.broadcast_tensors(input, mask)
@@ -498,7 +549,12 @@ def _write_seen(
 
 @method
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    """A copy with `input.select(dim, index)` replaced by src."""
+    """A copy with `input.select(dim, index)` replaced by src.
+
+    >>> ex.select_scatter(ex.zeros(2, 2), ex.tensor([1.0, 2.0]), 0, 1)
+    tensor([[0., 0.],
+            [1., 2.]])
+    """
     d = existing_dim(input, dim, "select_scatter")
     size = input._type.shape[d]
     if not -size <= index < size:
@@ -510,7 +566,11 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
-    """A copy with `start:end:step` of a dimension replaced by src."""
+    """A copy with `start:end:step` of a dimension replaced by src.
+
+    >>> ex.slice_scatter(ex.zeros(4), ex.tensor([1.0, 2.0]), start=1, end=3)
+    tensor([0., 1., 2., 0.])
+    """
     d = existing_dim(input, dim, "slice_scatter")
     first, entry = slice_step(input._type.shape[d], start, end, step, "slice_scatter")
     return _write_seen(input, src, "slice", (first,), {"spec": (":",) * d + (entry,)}, "slice_scatter")
@@ -518,7 +578,12 @@ def slice_scatter(
 
 @method
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A copy with `input.diagonal(offset, dim1, dim2)` replaced by src."""
+    """A copy with `input.diagonal(offset, dim1, dim2)` replaced by src.
+
+    >>> ex.diagonal_scatter(ex.zeros(2, 2), ex.tensor([1.0, 2.0]))
+    tensor([[1., 0.],
+            [0., 2.]])
+    """
     attrs = diagonal_attributes(input.ndim, offset, dim1, dim2, "diagonal_scatter")
     return _write_seen(input, src, "diagonal", (), attrs, "diagonal_scatter")
 
@@ -527,7 +592,11 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
-    """A copy with `input.as_strided(size, stride, storage_offset)` replaced by src."""
+    """A copy with `input.as_strided(size, stride, storage_offset)` replaced by src.
+
+    >>> ex.as_strided_scatter(ex.zeros(4), ex.ones(2), (2,), (2,))
+    tensor([1., 0., 1., 0.])
+    """
     offset, attrs = strided_step(input, size, stride, storage_offset, "as_strided_scatter")
     return _write_seen(input, src, "as_strided", (offset,), attrs, "as_strided_scatter")
 

@@ -87,7 +87,12 @@ def _fill_in(shape: tuple[int, ...], x: TensorType, op: str) -> tuple[int, ...]:
 
 @method
 def reshape(input: Tensor, *sizes: Any, shape: Sequence[int] | None = None) -> Tensor:
-    """The same elements with another shape; one size may be -1. A view where possible, a copy elsewhere."""
+    """The same elements with another shape; one size may be -1. A view where possible, a copy elsewhere.
+
+    >>> ex.reshape(ex.arange(6), (2, -1))
+    tensor([[0, 1, 2],
+            [3, 4, 5]])
+    """
     wanted = as_shape(sizes if shape is None else (shape,), "reshape")
     return apply(Reshape, (input,), {"shape": _fill_in(wanted, input._type, "reshape")})
 
@@ -145,7 +150,11 @@ method(_view_as, "view_as")
 
 @method
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """The dimensions from start_dim to end_dim made one."""
+    """The dimensions from start_dim to end_dim made one.
+
+    >>> ex.flatten(ex.tensor([[1, 2], [3, 4]])), ex.flatten(ex.zeros(2, 3, 4), 1).shape
+    (tensor([1, 2, 3, 4]), extempo.Size([2, 12]))
+    """
     first, last = normalize_dim(start_dim, input.ndim, "flatten"), normalize_dim(end_dim, input.ndim, "flatten")
     shape = input._type.shape
     if first > last:
@@ -157,13 +166,22 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @method
 def ravel(input: Tensor) -> Tensor:
-    """All elements as one dimension; a copy only where needed."""
+    """All elements as one dimension; a copy only where needed.
+
+    >>> ex.ravel(ex.tensor([[1, 2], [3, 4]]))
+    tensor([1, 2, 3, 4])
+    """
     return reshape(input, (-1,)) if input._type.numel() else reshape(input, (0,))
 
 
 @method
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-    """One dimension made several; one size may be -1."""
+    """One dimension made several; one size may be -1.
+
+    >>> ex.unflatten(ex.arange(6), 0, (2, -1))
+    tensor([[0, 1, 2],
+            [3, 4, 5]])
+    """
     if not input.ndim:
         raise IndexRangeError("unflatten: a 0-dim tensor has no dimension to unflatten")
     d = normalize_dim(dim, input.ndim, "unflatten")
@@ -177,7 +195,11 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 
 @method
 def permute(input: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor:
-    """The dimensions in the order given."""
+    """The dimensions in the order given.
+
+    >>> ex.permute(ex.zeros(2, 3, 4), (2, 0, 1)).shape
+    extempo.Size([4, 2, 3])
+    """
     wanted = as_shape(order if dims is None else (dims,), "permute")
     to = tuple(normalize_dim(d, input.ndim, "permute") for d in wanted) if input.ndim else wanted
     if len(to) != input.ndim or len(set(to)) != len(to):
@@ -187,7 +209,12 @@ def permute(input: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Te
 
 @method
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Two dimensions exchanged."""
+    """Two dimensions exchanged.
+
+    >>> ex.transpose(ex.tensor([[1, 2], [3, 4]]), 0, 1)
+    tensor([[1, 3],
+            [2, 4]])
+    """
     a, b = normalize_dim(dim0, input.ndim, "transpose"), normalize_dim(dim1, input.ndim, "transpose")
     if not input.ndim:
         return apply(AliasOf, (input,))
@@ -202,7 +229,12 @@ method(transpose, "swapdims")
 
 @method
 def t(input: Tensor) -> Tensor:
-    """A matrix transposed; tensors with fewer dimensions as they are."""
+    """A matrix transposed; tensors with fewer dimensions as they are.
+
+    >>> ex.t(ex.tensor([[1, 2], [3, 4]]))
+    tensor([[1, 3],
+            [2, 4]])
+    """
     if input.ndim > 2:
         raise ShapeError(
             f"t: expected at most 2 dimensions, got shape {tuple(input.shape)}; use transpose(-2, -1) or mT"
@@ -231,7 +263,12 @@ def _H(self: Tensor) -> Tensor:
 
 @method
 def adjoint(input: Tensor) -> Tensor:
-    """The last two dimensions exchanged: real tensors are their own conjugates."""
+    """The last two dimensions exchanged: real tensors are their own conjugates.
+
+    >>> ex.adjoint(ex.tensor([[1, 2], [3, 4]]))
+    tensor([[1, 3],
+            [2, 4]])
+    """
     return _mT(input) if input.ndim else _T(input)
 
 
@@ -241,7 +278,11 @@ for _property, _seen in (("T", _T), ("mT", _mT), ("H", _H), ("mH", adjoint)):
 
 @method
 def movedim(input: Tensor, source: Dims, destination: Dims) -> Tensor:
-    """Dimensions moved from the positions `source` to the positions `destination`; the others keep their order."""
+    """Dimensions moved from the positions `source` to the positions `destination`; the others keep their order.
+
+    >>> ex.movedim(ex.zeros(2, 3, 4), 0, 2).shape
+    extempo.Size([3, 4, 2])
+    """
     given = [(d,) if isinstance(d, int) else tuple(d) for d in (source, destination)]
     sources, targets = ([normalize_dim(d, input.ndim, "movedim") for d in dims] for dims in given)
     if len(sources) != len(targets) or len(set(sources)) != len(sources) or len(set(targets)) != len(targets):
@@ -288,17 +329,35 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
 
 @method
 def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
-    """Expand to `size`."""
+    """Expand to `size`.
+
+    >>> ex.broadcast_to(ex.tensor([1, 2]), (2, 2))
+    tensor([[1, 2],
+            [1, 2]])
+    """
     return expand(input, size)
 
 
 def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
-    """The shape that all these shapes broadcast to."""
+    """The shape that all these shapes broadcast to.
+
+    >>> ex.broadcast_shapes((2, 1), (3,))
+    extempo.Size([2, 3])
+    """
     return Size(_broadcast_shapes(*[as_shape((s,), "broadcast_shapes") for s in shapes]))
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
-    """All tensors expanded to their common shape."""
+    """All tensors expanded to their common shape.
+
+    >>> a, b = ex.broadcast_tensors(ex.tensor([[1], [2]]), ex.tensor([3, 4]))
+    >>> a
+    tensor([[1, 1],
+            [2, 2]])
+    >>> b
+    tensor([[3, 4],
+            [3, 4]])
+    """
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
     shape = _broadcast_shapes(*[x._type.shape for x in given])
     return tuple(apply(Expand, (x,), {"shape": shape}) for x in given)
@@ -306,7 +365,12 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 
 @method
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
-    """A new dimension of size 1 at `dim`."""
+    """A new dimension of size 1 at `dim`.
+
+    >>> ex.unsqueeze(ex.tensor([1, 2]), 1)
+    tensor([[1],
+            [2]])
+    """
     d = normalize_dim(dim, input.ndim + 1, "unsqueeze")
     shape = input._type.shape
     return apply(Reshape, (input,), {"shape": (*shape[:d], 1, *shape[d:])})
@@ -314,7 +378,11 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 @method
 def squeeze(input: Tensor, dim: Dims | None = None) -> Tensor:
-    """Dimensions of size 1 dropped: all of them, or those in `dim`."""
+    """Dimensions of size 1 dropped: all of them, or those in `dim`.
+
+    >>> ex.squeeze(ex.zeros(1, 3, 1)).shape, ex.squeeze(ex.zeros(1, 3, 1), 0).shape
+    (extempo.Size([3]), extempo.Size([3, 1]))
+    """
     if dim is None:
         dims = set(range(input.ndim))
     else:
@@ -332,7 +400,11 @@ def existing_dim(x: Tensor, dim: int, op: str) -> int:
 
 @method
 def select(input: Tensor, dim: int, index: int | Tensor) -> Tensor:
-    """One index of a dimension, which disappears."""
+    """One index of a dimension, which disappears.
+
+    >>> ex.select(ex.tensor([[1, 2], [3, 4]]), 1, 0)
+    tensor([1, 3])
+    """
     d = existing_dim(input, dim, "select")
     size = input._type.shape[d]
     i = index.__index__()
@@ -343,7 +415,11 @@ def select(input: Tensor, dim: int, index: int | Tensor) -> Tensor:
 
 @method
 def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
-    """`length` elements of a dimension, from `start` on."""
+    """`length` elements of a dimension, from `start` on.
+
+    >>> ex.narrow(ex.arange(5), 0, 1, 3)
+    tensor([1, 2, 3])
+    """
     d = existing_dim(input, dim, "narrow")
     size = input._type.shape[d]
     given = start.__index__()
@@ -373,7 +449,11 @@ method(_slice, "slice")
 
 @method
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """The diagonal of two dimensions as a new last one, sharing memory."""
+    """The diagonal of two dimensions as a new last one, sharing memory.
+
+    >>> ex.diagonal(ex.tensor([[1, 2], [3, 4]]))
+    tensor([1, 4])
+    """
     return apply(Diagonal, (input,), diagonal_attributes(input.ndim, offset, dim1, dim2, "diagonal"))
 
 
@@ -406,7 +486,13 @@ method(_unfold, "unfold")
 
 @method
 def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
-    """Any window on the tensor's memory; the offset counts from the start of the storage, not of the tensor."""
+    """Any window on the tensor's memory; the offset counts from the start of the storage, not of the tensor.
+
+    >>> ex.as_strided(ex.arange(6), (3, 2), (1, 2))
+    tensor([[0, 2],
+            [1, 3],
+            [2, 4]])
+    """
     offset, attrs = strided_step(input, size, stride, storage_offset, "as_strided")
     return apply(AsStrided, (input, offset), attrs)
 
@@ -453,12 +539,12 @@ def _becomes(x: Tensor, view: Callable[..., Tensor], name: str, args: Any, kwarg
     return x
 
 
-def _in_place_view(view: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
+def _in_place_view(view: Callable[..., Tensor], name: str, example: str = "") -> Callable[..., Tensor]:
     def fn_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return _becomes(input, view, name, args, kwargs)
 
     fn_.__name__ = fn_.__qualname__ = name
-    fn_.__doc__ = f"In-place {name.rstrip('_')}: changes how the tensor sees its memory."
+    fn_.__doc__ = f"In-place {name.rstrip('_')}: changes how the tensor sees its memory.{example}"
     return method(fn_, name)
 
 
@@ -471,14 +557,21 @@ for _name, _fn in (
     ("unsqueeze_", unsqueeze),
 ):
     _in_place_view(_fn, _name)
-as_strided_ = _in_place_view(as_strided, "as_strided_")
+as_strided_ = _in_place_view(
+    as_strided,
+    "as_strided_",
+    "\n\n>>> x = ex.arange(6)\n>>> ex.as_strided_(x, (3,), (2,)) is x, x\n(True, tensor([0, 2, 4]))",
+)
 
 
 # ---- the same as copies
 
 
-def copying(view: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """`name(...)`: what the view function gives, in memory of its own; for several results `out=` is a list."""
+def copying(view: Callable[..., Any], name: str, example: str) -> Callable[..., Any]:
+    """`name(...)`: what the view function gives, in memory of its own; for several results `out=` is a list.
+
+    example: a call and what it shows, for the docstring.
+    """
 
     def fn(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         seen = view(*args, **kwargs)
@@ -488,7 +581,7 @@ def copying(view: Callable[..., Any], name: str) -> Callable[..., Any]:
         return copies if out is None else tuple(map(deliver, copies, out))
 
     fn.__name__ = fn.__qualname__ = name
-    fn.__doc__ = f"A copy of what `{name.removesuffix('_copy')}` sees."
+    fn.__doc__ = f"A copy of what `{name.removesuffix('_copy')}` sees.\n\n>>> {example}"
     signature = inspect.signature(view)
     last = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
     option = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any")
@@ -496,17 +589,17 @@ def copying(view: Callable[..., Any], name: str) -> Callable[..., Any]:
     return fn
 
 
-alias_copy = copying(lambda input: input, "alias_copy")
-as_strided_copy = copying(as_strided, "as_strided_copy")
-diagonal_copy = copying(diagonal, "diagonal_copy")
-expand_copy = copying(expand, "expand_copy")
-narrow_copy = method(copying(narrow, "narrow_copy"))
-permute_copy = copying(permute, "permute_copy")
-select_copy = copying(select, "select_copy")
-slice_copy = copying(_slice, "slice_copy")
-squeeze_copy = copying(squeeze, "squeeze_copy")
-t_copy = copying(t, "t_copy")
-transpose_copy = copying(transpose, "transpose_copy")
-unfold_copy = copying(_unfold, "unfold_copy")
-unsqueeze_copy = copying(unsqueeze, "unsqueeze_copy")
-view_copy = copying(_view, "view_copy")
+alias_copy = copying(lambda input: input, "alias_copy", "ex.alias_copy(ex.tensor([1, 2]))\ntensor([1, 2])")
+as_strided_copy = copying(as_strided, "as_strided_copy", "ex.as_strided_copy(ex.arange(6), (3, 2), (1, 2)).flatten()\ntensor([0, 2, 1, 3, 2, 4])")
+diagonal_copy = copying(diagonal, "diagonal_copy", "ex.diagonal_copy(ex.tensor([[1, 2], [3, 4]]))\ntensor([1, 4])")
+expand_copy = copying(expand, "expand_copy", "ex.expand_copy(ex.tensor([[7]]), (1, 3))\ntensor([[7, 7, 7]])")
+narrow_copy = method(copying(narrow, "narrow_copy", "ex.narrow_copy(ex.arange(5), 0, 1, 3)\ntensor([1, 2, 3])"))
+permute_copy = copying(permute, "permute_copy", "ex.permute_copy(ex.zeros(2, 3, 4), (2, 0, 1)).shape\nextempo.Size([4, 2, 3])")
+select_copy = copying(select, "select_copy", "ex.select_copy(ex.tensor([[1, 2], [3, 4]]), 1, 0)\ntensor([1, 3])")
+slice_copy = copying(_slice, "slice_copy", "ex.slice_copy(ex.arange(6), 0, 1, 6, 2)\ntensor([1, 3, 5])")
+squeeze_copy = copying(squeeze, "squeeze_copy", "ex.squeeze_copy(ex.zeros(1, 3, 1)).shape\nextempo.Size([3])")
+t_copy = copying(t, "t_copy", "ex.t_copy(ex.tensor([[1], [2]]))\ntensor([[1, 2]])")
+transpose_copy = copying(transpose, "transpose_copy", "ex.transpose_copy(ex.tensor([[1], [2]]), 0, 1)\ntensor([[1, 2]])")
+unfold_copy = copying(_unfold, "unfold_copy", "ex.unfold_copy(ex.arange(4), 0, 4, 1)\ntensor([[0, 1, 2, 3]])")
+unsqueeze_copy = copying(unsqueeze, "unsqueeze_copy", "ex.unsqueeze_copy(ex.tensor([1, 2]), 0)\ntensor([[1, 2]])")
+view_copy = copying(_view, "view_copy", "ex.view_copy(ex.tensor([[1], [2]]), (1, 2))\ntensor([[1, 2]])")

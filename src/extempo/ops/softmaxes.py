@@ -122,19 +122,31 @@ def _normalised(op: type[Op], input: Tensor, dim: int, dtype: dtype | None, out:
 
 @method
 def softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
-    """exp(input) / sum(exp(input)) along `dim`: positive numbers that sum to 1."""
+    """exp(input) / sum(exp(input)) along `dim`: positive numbers that sum to 1.
+
+    >>> ex.softmax(ex.tensor([0.0, 0.0, 1.0]), dim=0)
+    tensor([0.2119, 0.2119, 0.5761])
+    """
     return _normalised(Softmax, input, dim, dtype, out)
 
 
 @method
 def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
-    """log(softmax(input, dim)), without its rounding to log(0)."""
+    """log(softmax(input, dim)), without its rounding to log(0).
+
+    >>> ex.log_softmax(ex.tensor([0.0, 1000.0]), dim=0)
+    tensor([-1000.,     0.])
+    """
     return _normalised(LogSoftmax, input, dim, dtype, out)
 
 
 @method
 def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """log(sum(exp(input))) over the dimensions in `dim`, without overflow; integers give floats."""
+    """log(sum(exp(input))) over the dimensions in `dim`, without overflow; integers give floats.
+
+    >>> ex.logsumexp(ex.tensor([100.0, 100.0]), dim=0)
+    tensor(100.6931)
+    """
     if not input.is_floating_point():
         input = input.to(get_default_dtype())
     dims = normalize_dims(dim, input.ndim, "logsumexp")

@@ -175,7 +175,11 @@ class Mode(Place):
 def argsort(
     input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False, out: Tensor | None = None
 ) -> Tensor:
-    """The indices that sort `input` along `dim`; equal elements always keep their order."""
+    """The indices that sort `input` along `dim`; equal elements always keep their order.
+
+    >>> ex.argsort(ex.tensor([3.0, 1.0, 2.0]))
+    tensor([1, 2, 0])
+    """
     return ops.deliver(along(Argsort, input, dim, {"descending": bool(descending)}), out)
 
 
@@ -183,13 +187,22 @@ def argsort(
 def sort(
     input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False, out: Any = None
 ) -> ValuesIndices:
-    """The elements in ascending order along `dim` (`.values`), and where each was (`.indices`)."""
+    """The elements in ascending order along `dim` (`.values`), and where each was (`.indices`).
+
+    >>> ex.sort(ex.tensor([3.0, 1.0, 2.0]))
+    ValuesIndices(values=tensor([1., 2., 3.]), indices=tensor([1, 2, 0]))
+    """
     indices = argsort(input, dim, descending)
     return deliver_both(ops.gather(input, dim, indices), indices, out)
 
 
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The elements in ascending order along the first dimension."""
+    """The elements in ascending order along the first dimension.
+
+    >>> ex.msort(ex.tensor([[3, 1], [2, 4]]))
+    tensor([[2, 1],
+            [3, 4]])
+    """
     return ops.deliver(sort(input, 0).values, out)
 
 
@@ -200,14 +213,22 @@ method(msort)
 def topk(
     input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None
 ) -> ValuesIndices:
-    """The k largest (or smallest) elements along `dim`, best first (`.values`), and where they were (`.indices`)."""
+    """The k largest (or smallest) elements along `dim`, best first (`.values`), and where they were (`.indices`).
+
+    >>> ex.topk(ex.tensor([3.0, 1.0, 2.0]), 2)
+    ValuesIndices(values=tensor([3., 2.]), indices=tensor([0, 2]))
+    """
     indices = along(Topk, input, dim, {"k": k.__index__(), "largest": largest})
     return deliver_both(ops.gather(input, dim, indices), indices, out)
 
 
 @method
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> ValuesIndices:
-    """The k-th smallest element along `dim` (`.values`, k counts from 1), and where it was (`.indices`)."""
+    """The k-th smallest element along `dim` (`.values`, k counts from 1), and where it was (`.indices`).
+
+    >>> ex.kthvalue(ex.tensor([3.0, 1.0, 2.0]), 2)
+    ValuesIndices(values=tensor(2.), indices=tensor(2))
+    """
     size = input.shape[dim] if input.ndim else 1
     if not 1 <= k <= size:
         raise IndexRangeError(
@@ -228,17 +249,29 @@ def _median(op: type[Choice], place: type[Place], input: Tensor, dim: int | None
 
 @method
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
-    """The median of all elements, or along `dim` with its index; the lower one of an even number, NaN if any is."""
+    """The median of all elements, or along `dim` with its index; the lower one of an even number, NaN if any is.
+
+    >>> ex.median(ex.tensor([3.0, 1.0, 2.0, 9.0]))
+    tensor(2.)
+    """
     return _median(Median, MedianPlace, input, dim, keepdim, out)
 
 
 @method
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
-    """The median of the elements that are no NaN, of all or along `dim` with its index."""
+    """The median of the elements that are no NaN, of all or along `dim` with its index.
+
+    >>> ex.nanmedian(ex.tensor([3.0, ex.nan, 1.0, 2.0]))
+    tensor(2.)
+    """
     return _median(Nanmedian, NanmedianPlace, input, dim, keepdim, out)
 
 
 @method
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> ValuesIndices:
-    """The most frequent element along `dim` (`.values`), the smallest of equally frequent ones, and its last index."""
+    """The most frequent element along `dim` (`.values`), the smallest of equally frequent ones, and its last index.
+
+    >>> ex.mode(ex.tensor([1, 2, 2, 3]))
+    ValuesIndices(values=tensor(2), indices=tensor(2))
+    """
     return chosen(Mode, input, dim, keepdim, out)

@@ -47,7 +47,11 @@ _ROOT_TWO_PI = math.sqrt(2.0 * math.pi)
 
 
 class Erf(FloatingFunction):
-    """The error function."""
+    """The error function.
+
+    >>> ex.erf(ex.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.8427,  0.0000,  0.8427])
+    """
 
     numpy = staticmethod(kernels.erf)
 
@@ -57,7 +61,11 @@ class Erf(FloatingFunction):
 
 
 class Erfc(FloatingFunction):
-    """1 - erf(x), accurate also where it is tiny."""
+    """1 - erf(x), accurate also where it is tiny.
+
+    >>> ex.erfc(ex.tensor([-1.0, 0.0, 1.0]))
+    tensor([1.8427, 1.0000, 0.1573])
+    """
 
     numpy = staticmethod(kernels.erfc)
 
@@ -67,7 +75,11 @@ class Erfc(FloatingFunction):
 
 
 class Erfcx(FloatingFunction):
-    """exp(x**2) * erfc(x), without overflow on the way."""
+    """exp(x**2) * erfc(x), without overflow on the way.
+
+    >>> ex.special.erfcx(ex.tensor([0.0, 1.0, 100.0]))
+    tensor([1.0000, 0.4276, 0.0056])
+    """
 
     numpy = staticmethod(kernels.erfcx)
     name = "special_erfcx"
@@ -78,7 +90,11 @@ class Erfcx(FloatingFunction):
 
 
 class Erfinv(FloatingFunction):
-    """The inverse of the error function."""
+    """The inverse of the error function.
+
+    >>> ex.erfinv(ex.tensor([-1.0, 0.0, 0.5]))
+    tensor([  -inf, 0.0000, 0.4769])
+    """
 
     numpy = staticmethod(kernels.erfinv)
     low, high = -0.9, 0.9
@@ -89,7 +105,11 @@ class Erfinv(FloatingFunction):
 
 
 class Ndtri(FloatingFunction):
-    """The value that a standard normal variable stays below with probability x."""
+    """The value that a standard normal variable stays below with probability x.
+
+    >>> ex.special.ndtri(ex.tensor([0.25, 0.5, 0.975]))
+    tensor([-0.6745,  0.0000,  1.9600])
+    """
 
     numpy = staticmethod(kernels.ndtri)
     name = "special_ndtri"
@@ -101,7 +121,11 @@ class Ndtri(FloatingFunction):
 
 
 class LogNdtr(FloatingFunction):
-    """The logarithm of the probability that a standard normal variable stays below x."""
+    """The logarithm of the probability that a standard normal variable stays below x.
+
+    >>> ex.special.log_ndtr(ex.tensor([-10.0, 0.0]))
+    tensor([-53.2313,  -0.6931])
+    """
 
     numpy = staticmethod(kernels.log_ndtr)
     name = "special_log_ndtr"
@@ -116,7 +140,11 @@ class LogNdtr(FloatingFunction):
 
 
 class Lgamma(FloatingFunction):
-    """The logarithm of the absolute value of the gamma function."""
+    """The logarithm of the absolute value of the gamma function.
+
+    >>> ex.lgamma(ex.tensor([1.0, 3.0, 5.0]))
+    tensor([0.0000, 0.6931, 3.1781])
+    """
 
     numpy = staticmethod(kernels.lgamma)
     low, high = 0.3, 4.0
@@ -127,7 +155,11 @@ class Lgamma(FloatingFunction):
 
 
 class Digamma(FloatingFunction):
-    """The derivative of lgamma."""
+    """The derivative of lgamma.
+
+    >>> ex.digamma(ex.tensor([1.0, 2.0]))
+    tensor([-0.5772,  0.4228])
+    """
 
     numpy = staticmethod(kernels.digamma)
     low, high = 0.3, 4.0
@@ -185,7 +217,11 @@ class _IncompleteGamma(Elementwise, abstract=True):
 
 
 class Igamma(_IncompleteGamma):
-    """The regularised lower incomplete gamma function P(input, other)."""
+    """The regularised lower incomplete gamma function P(input, other).
+
+    >>> ex.igamma(ex.tensor([1.0, 2.0]), ex.tensor([1.0, 1.0]))
+    tensor([0.6321, 0.2642])
+    """
 
     numpy = staticmethod(kernels.gammainc)
 
@@ -195,7 +231,11 @@ class Igamma(_IncompleteGamma):
 
 
 class Igammac(_IncompleteGamma):
-    """The regularised upper incomplete gamma function Q(input, other) = 1 - P(input, other)."""
+    """The regularised upper incomplete gamma function Q(input, other) = 1 - P(input, other).
+
+    >>> ex.igammac(ex.tensor([1.0, 2.0]), ex.tensor([1.0, 1.0]))
+    tensor([0.3679, 0.7358])
+    """
 
     numpy = staticmethod(kernels.gammaincc)
 
@@ -205,7 +245,11 @@ class Igammac(_IncompleteGamma):
 
 
 class Zeta(Elementwise):
-    """The Hurwitz zeta function: the sum over k >= 0 of 1 / (k + other) ** input."""
+    """The Hurwitz zeta function: the sum over k >= 0 of 1 / (k + other) ** input.
+
+    >>> ex.special.zeta(ex.tensor([2.0, 4.0]), 1.0)
+    tensor([1.6449, 1.0823])
+    """
 
     name = "special_zeta"
     to_float = True
@@ -227,7 +271,11 @@ class Zeta(Elementwise):
 
 
 class Entr(FloatingFunction):
-    """-x * log(x): what an outcome of probability x adds to the entropy; 0 at 0, -inf below."""
+    """-x * log(x): what an outcome of probability x adds to the entropy; 0 at 0, -inf below.
+
+    >>> ex.special.entr(ex.tensor([0.0, 0.25, 0.5]))
+    tensor([0.0000, 0.3466, 0.3466])
+    """
 
     numpy = staticmethod(kernels.entr)
     name = "special_entr"
@@ -239,7 +287,11 @@ class Entr(FloatingFunction):
 
 
 class Xlogy(Elementwise):
-    """input * log(other), and 0 where input is 0."""
+    """input * log(other), and 0 where input is 0.
+
+    >>> ex.xlogy(ex.tensor([0.0, 2.0]), ex.tensor([0.0, 3.0]))
+    tensor([0.0000, 2.1972])
+    """
 
     to_float = True
     numpy = staticmethod(kernels.xlogy)
@@ -255,7 +307,11 @@ class Xlogy(Elementwise):
 
 
 class Xlog1py(Elementwise):
-    """input * log1p(other), and 0 where input is 0."""
+    """input * log1p(other), and 0 where input is 0.
+
+    >>> ex.special.xlog1py(ex.tensor([0.0, 2.0]), ex.tensor([-1.0, 2.0]))
+    tensor([0.0000, 2.1972])
+    """
 
     name = "special_xlog1py"
     to_float = True
@@ -273,7 +329,11 @@ class Xlog1py(Elementwise):
 
 
 class Sinc(FloatingFunction):
-    """sin(pi * x) / (pi * x), and 1 at 0."""
+    """sin(pi * x) / (pi * x), and 1 at 0.
+
+    >>> ex.sinc(ex.tensor([0.0, 0.5, 1.5]))
+    tensor([ 1.0000,  0.6366, -0.2122])
+    """
 
     numpy = staticmethod(kernels.sinc)
     low, high = 0.2, 2.0
@@ -287,7 +347,11 @@ class Sinc(FloatingFunction):
 
 
 class I0(FloatingFunction):
-    """The modified Bessel function of the first kind and order 0."""
+    """The modified Bessel function of the first kind and order 0.
+
+    >>> ex.i0(ex.tensor([0.0, 1.0, 2.0]))
+    tensor([1.0000, 1.2661, 2.2796])
+    """
 
     numpy = staticmethod(bessel.i0)
 
@@ -297,7 +361,11 @@ class I0(FloatingFunction):
 
 
 class I0e(FloatingFunction):
-    """exp(-|x|) * i0(x)."""
+    """exp(-|x|) * i0(x).
+
+    >>> ex.special.i0e(ex.tensor([0.0, 1.0, 100.0]))
+    tensor([1.0000, 0.4658, 0.0399])
+    """
 
     numpy = staticmethod(bessel.i0e)
     name = "special_i0e"
@@ -308,7 +376,11 @@ class I0e(FloatingFunction):
 
 
 class I1(FloatingFunction):
-    """The modified Bessel function of the first kind and order 1."""
+    """The modified Bessel function of the first kind and order 1.
+
+    >>> ex.special.i1(ex.tensor([0.0, 1.0, 2.0]))
+    tensor([0.0000, 0.5652, 1.5906])
+    """
 
     numpy = staticmethod(bessel.i1)
     name = "special_i1"
@@ -320,7 +392,11 @@ class I1(FloatingFunction):
 
 
 class I1e(FloatingFunction):
-    """exp(-|x|) * i1(x)."""
+    """exp(-|x|) * i1(x).
+
+    >>> ex.special.i1e(ex.tensor([0.0, 1.0, 100.0]))
+    tensor([0.0000, 0.2079, 0.0397])
+    """
 
     numpy = staticmethod(bessel.i1e)
     name = "special_i1e"
@@ -332,7 +408,11 @@ class I1e(FloatingFunction):
 
 
 class BesselJ0(FloatingFunction):
-    """The Bessel function of the first kind and order 0."""
+    """The Bessel function of the first kind and order 0.
+
+    >>> ex.special.bessel_j0(ex.tensor([0.0, 1.0, 2.0]))
+    tensor([1.0000, 0.7652, 0.2239])
+    """
 
     numpy = staticmethod(bessel.bessel_j0)
     name = "special_bessel_j0"
@@ -343,7 +423,11 @@ class BesselJ0(FloatingFunction):
 
 
 class BesselJ1(FloatingFunction):
-    """The Bessel function of the first kind and order 1."""
+    """The Bessel function of the first kind and order 1.
+
+    >>> ex.special.bessel_j1(ex.tensor([0.0, 1.0, 2.0]))
+    tensor([0.0000, 0.4401, 0.5767])
+    """
 
     numpy = staticmethod(bessel.bessel_j1)
     name = "special_bessel_j1"
@@ -355,7 +439,11 @@ class BesselJ1(FloatingFunction):
 
 
 class BesselY0(FloatingFunction):
-    """The Bessel function of the second kind and order 0."""
+    """The Bessel function of the second kind and order 0.
+
+    >>> ex.special.bessel_y0(ex.tensor([0.5, 1.0, 2.0]))
+    tensor([-0.4445,  0.0883,  0.5104])
+    """
 
     numpy = staticmethod(bessel.bessel_y0)
     name = "special_bessel_y0"
@@ -367,7 +455,11 @@ class BesselY0(FloatingFunction):
 
 
 class BesselY1(FloatingFunction):
-    """The Bessel function of the second kind and order 1."""
+    """The Bessel function of the second kind and order 1.
+
+    >>> ex.special.bessel_y1(ex.tensor([0.5, 1.0, 2.0]))
+    tensor([-1.4715, -0.7812, -0.1070])
+    """
 
     numpy = staticmethod(bessel.bessel_y1)
     name = "special_bessel_y1"
@@ -379,7 +471,11 @@ class BesselY1(FloatingFunction):
 
 
 class ModifiedBesselK0(FloatingFunction):
-    """The modified Bessel function of the second kind and order 0."""
+    """The modified Bessel function of the second kind and order 0.
+
+    >>> ex.special.modified_bessel_k0(ex.tensor([0.5, 1.0, 2.0]))
+    tensor([0.9244, 0.4210, 0.1139])
+    """
 
     numpy = staticmethod(bessel.modified_bessel_k0)
     name = "special_modified_bessel_k0"
@@ -391,7 +487,11 @@ class ModifiedBesselK0(FloatingFunction):
 
 
 class ModifiedBesselK1(FloatingFunction):
-    """The modified Bessel function of the second kind and order 1."""
+    """The modified Bessel function of the second kind and order 1.
+
+    >>> ex.special.modified_bessel_k1(ex.tensor([0.5, 1.0, 2.0]))
+    tensor([1.6564, 0.6019, 0.1399])
+    """
 
     numpy = staticmethod(bessel.modified_bessel_k1)
     name = "special_modified_bessel_k1"
@@ -403,7 +503,11 @@ class ModifiedBesselK1(FloatingFunction):
 
 
 class ScaledModifiedBesselK0(FloatingFunction):
-    """exp(x) * modified_bessel_k0(x)."""
+    """exp(x) * modified_bessel_k0(x).
+
+    >>> ex.special.scaled_modified_bessel_k0(ex.tensor([0.5, 1.0, 100.0]))
+    tensor([1.5241, 1.1445, 0.1252])
+    """
 
     numpy = staticmethod(bessel.scaled_modified_bessel_k0)
     name = "special_scaled_modified_bessel_k0"
@@ -415,7 +519,11 @@ class ScaledModifiedBesselK0(FloatingFunction):
 
 
 class ScaledModifiedBesselK1(FloatingFunction):
-    """exp(x) * modified_bessel_k1(x)."""
+    """exp(x) * modified_bessel_k1(x).
+
+    >>> ex.special.scaled_modified_bessel_k1(ex.tensor([0.5, 1.0, 100.0]))
+    tensor([2.7310, 1.6362, 0.1258])
+    """
 
     numpy = staticmethod(bessel.scaled_modified_bessel_k1)
     name = "special_scaled_modified_bessel_k1"
@@ -427,7 +535,11 @@ class ScaledModifiedBesselK1(FloatingFunction):
 
 
 class SphericalBesselJ0(FloatingFunction):
-    """sin(x) / x, and 1 at 0."""
+    """sin(x) / x, and 1 at 0.
+
+    >>> ex.special.spherical_bessel_j0(ex.tensor([0.0, 1.0, 2.0]))
+    tensor([1.0000, 0.8415, 0.4546])
+    """
 
     numpy = staticmethod(bessel.spherical_bessel_j0)
     name = "special_spherical_bessel_j0"
@@ -439,7 +551,11 @@ class SphericalBesselJ0(FloatingFunction):
 
 
 class AiryAi(FloatingFunction):
-    """The Airy function Ai."""
+    """The Airy function Ai.
+
+    >>> ex.special.airy_ai(ex.tensor([-1.0, 0.0, 1.0]))
+    tensor([0.5356, 0.3550, 0.1353])
+    """
 
     numpy = staticmethod(bessel.airy_ai)
     name = "special_airy_ai"
@@ -533,12 +649,20 @@ legendre_polynomial_p = _polynomial(orthogonal.legendre_polynomial_p)
 
 
 def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The probability that a standard normal variable stays below each element."""
+    """The probability that a standard normal variable stays below each element.
+
+    >>> ex.special.ndtr(ex.tensor([-1.0, 0.0, 1.0]))
+    tensor([0.1587, 0.5000, 0.8413])
+    """
     return deliver(erfc(input * -math.sqrt(0.5)) * 0.5, out)
 
 
 def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The n-th derivative of digamma."""
+    """The n-th derivative of digamma.
+
+    >>> ex.polygamma(1, ex.tensor([1.0, 2.0]))
+    tensor([1.6449, 0.6449])
+    """
     if n < 0:
         raise DtypeError(f"polygamma: n counts derivatives and must not be negative, got {n}")
     return deliver(apply(Polygamma, (n, input)), out)
@@ -555,7 +679,11 @@ inplace_method("polygamma_", _polygamma_method)
 
 @method
 def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
-    """The logarithm of the multivariate gamma function of dimension `p`."""
+    """The logarithm of the multivariate gamma function of dimension `p`.
+
+    >>> ex.mvlgamma(ex.tensor([2.0, 3.0]), p=2)
+    tensor([0.4516, 1.5502])
+    """
     if p < 1:
         raise ShapeError(f"mvlgamma: p is a dimension and must be at least 1, got {p}")
     result: Tensor | Number = p * (p - 1) / 4 * math.log(math.pi)

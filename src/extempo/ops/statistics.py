@@ -69,7 +69,11 @@ def var(
     correction: Number | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The variance, of all or over the dimensions in `dim`: squared deviations, summed, by n - correction (1)."""
+    """The variance, of all or over the dimensions in `dim`: squared deviations, summed, by n - correction (1).
+
+    >>> ex.var(ex.tensor([1.0, 2.0, 3.0])), ex.var(ex.tensor([1.0, 3.0]), correction=0)
+    (tensor(1.), tensor(1.))
+    """
     spread, _ = _moments("var", input, dim, unbiased, keepdim, correction)
     return ops.deliver(spread.to(input.dtype), out)
 
@@ -84,7 +88,11 @@ def std(
     correction: Number | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The standard deviation, of all or over the dimensions in `dim`; see `var`. Its gradient is 0 where it is 0."""
+    """The standard deviation, of all or over the dimensions in `dim`; see `var`. Its gradient is 0 where it is 0.
+
+    >>> ex.std(ex.tensor([1.0, 2.0, 3.0])), ex.std(ex.tensor([1.0, 3.0]), correction=0)
+    (tensor(1.), tensor(1.))
+    """
     spread, _ = _moments("std", input, dim, unbiased, keepdim, correction)
     return ops.deliver(_root(spread).to(input.dtype), out)
 
@@ -97,7 +105,11 @@ def var_mean(
     *,
     correction: Number | None = None,
 ) -> VarMean:
-    """The variance (see `var`) and the mean."""
+    """The variance (see `var`) and the mean.
+
+    >>> ex.var_mean(ex.tensor([1.0, 2.0, 3.0]))
+    VarMean(var=tensor(1.), mean=tensor(2.))
+    """
     spread, mean = _moments("var_mean", input, dim, unbiased, keepdim, correction)
     return VarMean(spread.to(input.dtype), mean.to(input.dtype))
 
@@ -110,7 +122,11 @@ def std_mean(
     *,
     correction: Number | None = None,
 ) -> StdMean:
-    """The standard deviation (see `std`) and the mean."""
+    """The standard deviation (see `std`) and the mean.
+
+    >>> ex.std_mean(ex.tensor([1.0, 2.0, 3.0]))
+    StdMean(std=tensor(1.), mean=tensor(2.))
+    """
     spread, mean = _moments("std_mean", input, dim, unbiased, keepdim, correction)
     return StdMean(_root(spread).to(input.dtype), mean.to(input.dtype))
 
@@ -119,7 +135,11 @@ def std_mean(
 def nansum(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """The sum of what is no NaN."""
+    """The sum of what is no NaN.
+
+    >>> ex.nansum(ex.tensor([1.0, ex.nan, 3.0]))
+    tensor(4.)
+    """
     if input.is_floating_point():
         input = ops.where(ops.isnan(input), 0.0, input)
     return ops.sum(input, dim, keepdim, dtype=dtype, out=out)
@@ -129,7 +149,11 @@ def nansum(
 def nanmean(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """The mean of what is no NaN; NaN where nothing is left."""
+    """The mean of what is no NaN; NaN where nothing is left.
+
+    >>> ex.nanmean(ex.tensor([1.0, ex.nan, 3.0]))
+    tensor(2.)
+    """
     if dtype is not None:
         input = input.to(as_dtype(dtype))
     if not input.is_floating_point():
@@ -193,7 +217,11 @@ def quantile(
     interpolation: str = "linear",
     out: Tensor | None = None,
 ) -> Tensor:
-    """The q-quantiles, of all or along `dim`; NaN if an element is. A vector q adds a leading dimension."""
+    """The q-quantiles, of all or along `dim`; NaN if an element is. A vector q adds a leading dimension.
+
+    >>> ex.quantile(ex.tensor([1.0, 2.0, 3.0]), 0.25)
+    tensor(1.5000)
+    """
     return ops.deliver(_quantile("quantile", input, q, dim, keepdim, interpolation, ignore_nan=False), out)
 
 
@@ -207,7 +235,11 @@ def nanquantile(
     interpolation: str = "linear",
     out: Tensor | None = None,
 ) -> Tensor:
-    """The q-quantiles of what is no NaN; see `quantile`."""
+    """The q-quantiles of what is no NaN; see `quantile`.
+
+    >>> ex.nanquantile(ex.tensor([1.0, ex.nan, 3.0]), 0.25)
+    tensor(1.5000)
+    """
     return ops.deliver(_quantile("nanquantile", input, q, dim, keepdim, interpolation, ignore_nan=True), out)
 
 

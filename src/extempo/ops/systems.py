@@ -256,7 +256,11 @@ class SolveTriangular(MatrixOp):
 
 
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False, out: Any = None) -> SolveExResult:
-    """X with A X = B (X A = B without `left`), and info in place of an error: 0, or the pivot that is zero."""
+    """X with A X = B (X A = B without `left`), and info in place of an error: 0, or the pivot that is zero.
+
+    >>> ex.linalg.solve_ex(ex.tensor([[1.0, 2.0], [0.0, 0.0]]), ex.tensor([6.0, 8.0])).info
+    tensor(2, dtype=extempo.int32)
+    """
     # As in PyTorch, B of the shape of A without its last dimension is a batch of vectors.
     vectors = B.ndim == 1 or (A.ndim - 1 == B.ndim and B.shape == A.shape[:-1])
     right = B.unsqueeze(-1) if vectors else B
@@ -273,30 +277,53 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 
 
 def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
-    """X with A X = B, or X A = B with left=False. B may be matrices or vectors; a singular A is an error."""
+    """X with A X = B, or X A = B with left=False. B may be matrices or vectors; a singular A is an error.
+
+    >>> ex.linalg.solve(ex.tensor([[2.0, 0.0], [0.0, 4.0]]), ex.tensor([6.0, 8.0]))
+    tensor([3., 2.])
+    """
     return deliver(solve_ex(A, B, left=left, check_errors=True).result, out)
 
 
 def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> InvExResult:
-    """The inverse, and info in place of an error: 0, or the pivot that is zero (then the inverse is NaN)."""
+    """The inverse, and info in place of an error: 0, or the pivot that is zero (then the inverse is NaN).
+
+    >>> ex.linalg.inv_ex(ex.tensor([[1.0, 2.0], [0.0, 0.0]])).info
+    tensor(2, dtype=extempo.int32)
+    """
     return deliver_each(InvExResult(*apply(Inverse, (A,), {"check_errors": check_errors})), out)
 
 
 def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The inverse of square matrices; a singular one is an error. Use `solve` for inv(A) @ B."""
+    """The inverse of square matrices; a singular one is an error. Use `solve` for inv(A) @ B.
+
+    >>> ex.linalg.inv(ex.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
     return deliver(apply(Inverse, (A,), {"check_errors": True})[0], out)
 
 
 @method
 def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The inverse of square matrices; `linalg.inv` by its older name."""
+    """The inverse of square matrices; `linalg.inv` by its older name.
+
+    >>> ex.inverse(ex.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
     return inv(input, out=out)
 
 
 def solve_triangular(
     A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False, out: Tensor | None = None
 ) -> Tensor:
-    """X with A X = B (X A = B with left=False) for triangular A; with `unitriangular` the diagonal is taken as ones."""
+    """X with A X = B (X A = B with left=False) for triangular A; with `unitriangular` the diagonal is taken as ones.
+
+    >>> ex.linalg.solve_triangular(ex.tensor([[1.0, 1.0], [0.0, 2.0]]), ex.tensor([[4.0], [2.0]]), upper=True)
+    tensor([[3.],
+            [1.]])
+    """
     if left:
         result = apply(SolveTriangular, (A, B), {"upper": upper, "unitriangular": unitriangular})
     else:
@@ -306,7 +333,12 @@ def solve_triangular(
 
 @method
 def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """X with A X = input, from the Cholesky factor of A."""
+    """X with A X = input, from the Cholesky factor of A.
+
+    >>> ex.cholesky_solve(ex.tensor([[8.0], [16.0]]), ex.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[2.],
+            [1.]])
+    """
     lower = L.mT if upper else L
     halfway = solve_triangular(lower, input, upper=False)
     return deliver(solve_triangular(lower.mT, halfway, upper=True), out)
@@ -314,13 +346,22 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False, *, out: Tensor
 
 @method
 def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The inverse of A from its Cholesky factor."""
+    """The inverse of A from its Cholesky factor.
+
+    >>> ex.cholesky_inverse(ex.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.2500, 0.0000],
+            [0.0000, 0.0625]])
+    """
     check_matrices("cholesky_inverse", L._type, square=True)
     return cholesky_solve(ops.eye(L.shape[-1], dtype=L.dtype), L, upper, out=out)
 
 
 def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
-    """The inverse for tensordot: A's first `ind` dimensions are the rows, the others the columns."""
+    """The inverse for tensordot: A's first `ind` dimensions are the rows, the others the columns.
+
+    >>> ex.linalg.tensorinv(ex.eye(4).reshape(4, 2, 2), ind=1).shape
+    extempo.Size([2, 2, 4])
+    """
     if ind <= 0 or count(A.shape[:ind]) != count(A.shape[ind:]):
         raise ShapeError(
             f"linalg.tensorinv: the first {ind} sizes of {tuple(A.shape)} must multiply to the same as the others"
@@ -330,7 +371,12 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
 
 
 def tensorsolve(A: Tensor, B: Tensor, dims: tuple[int, ...] | None = None, *, out: Tensor | None = None) -> Tensor:
-    """X with tensordot(A, X, X.ndim) = B; the dimensions in `dims` of A are moved to its end first."""
+    """X with tensordot(A, X, X.ndim) = B; the dimensions in `dims` of A are moved to its end first.
+
+    >>> ex.linalg.tensorsolve(2.0 * ex.eye(4).reshape(4, 2, 2), ex.tensor([2.0, 4.0, 6.0, 8.0]))
+    tensor([[1., 2.],
+            [3., 4.]])
+    """
     if dims is not None:
         A = A.movedim(dims, tuple(range(A.ndim - len(dims), A.ndim)))
     n = B.numel()

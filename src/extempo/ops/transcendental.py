@@ -69,7 +69,11 @@ class FloatingFunction(Elementwise, abstract=True):
 
 
 class Exp(FloatingFunction):
-    """e to the power of each element."""
+    """e to the power of each element.
+
+    >>> ex.exp(ex.tensor([0.0, 1.0, -ex.inf]))
+    tensor([1.0000, 2.7183, 0.0000])
+    """
 
     numpy = np.exp
 
@@ -79,7 +83,11 @@ class Exp(FloatingFunction):
 
 
 class Exp2(FloatingFunction):
-    """2 to the power of each element."""
+    """2 to the power of each element.
+
+    >>> ex.exp2(ex.tensor([-1.0, 0.0, 3.0]))
+    tensor([0.5000, 1.0000, 8.0000])
+    """
 
     numpy = np.exp2
 
@@ -89,7 +97,13 @@ class Exp2(FloatingFunction):
 
 
 class Expm1(FloatingFunction):
-    """exp(x) - 1, accurate near 0."""
+    """exp(x) - 1, accurate near 0.
+
+    >>> ex.expm1(ex.tensor([0.0, 1.0]))
+    tensor([0.0000, 1.7183])
+    >>> ex.expm1(ex.tensor([1e-10])).item() > 0
+    True
+    """
 
     numpy = np.expm1
 
@@ -99,7 +113,11 @@ class Expm1(FloatingFunction):
 
 
 class Log(FloatingFunction):
-    """The natural logarithm."""
+    """The natural logarithm.
+
+    >>> ex.log(ex.tensor([0.0, 1.0, 2.0]))
+    tensor([  -inf, 0.0000, 0.6931])
+    """
 
     numpy = np.log
     low, high = 0.3, 3.0
@@ -110,7 +128,11 @@ class Log(FloatingFunction):
 
 
 class Log2(FloatingFunction):
-    """The logarithm to base 2."""
+    """The logarithm to base 2.
+
+    >>> ex.log2(ex.tensor([0.5, 1.0, 3.0]))
+    tensor([-1.0000,  0.0000,  1.5850])
+    """
 
     numpy = np.log2
     low, high = 0.3, 3.0
@@ -121,7 +143,11 @@ class Log2(FloatingFunction):
 
 
 class Log10(FloatingFunction):
-    """The logarithm to base 10."""
+    """The logarithm to base 10.
+
+    >>> ex.log10(ex.tensor([0.5, 1.0, 1000.0]))
+    tensor([-0.3010,  0.0000,  3.0000])
+    """
 
     numpy = np.log10
     low, high = 0.3, 3.0
@@ -132,7 +158,13 @@ class Log10(FloatingFunction):
 
 
 class Log1p(FloatingFunction):
-    """log(1 + x), accurate near 0."""
+    """log(1 + x), accurate near 0.
+
+    >>> ex.log1p(ex.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.6931])
+    >>> ex.log1p(ex.tensor([1e-10])).item() > 0
+    True
+    """
 
     numpy = np.log1p
     low, high = -0.5, 2.0
@@ -143,7 +175,11 @@ class Log1p(FloatingFunction):
 
 
 class Sqrt(FloatingFunction):
-    """The square root."""
+    """The square root.
+
+    >>> ex.sqrt(ex.tensor([4.0, 9.0]))
+    tensor([2., 3.])
+    """
 
     numpy = np.sqrt
     low, high = 0.3, 3.0
@@ -154,7 +190,11 @@ class Sqrt(FloatingFunction):
 
 
 class Sin(FloatingFunction):
-    """The sine, in radians."""
+    """The sine, in radians.
+
+    >>> ex.sin(ex.tensor([0.0, 1.0, ex.pi / 2]))
+    tensor([0.0000, 0.8415, 1.0000])
+    """
 
     numpy = np.sin
 
@@ -164,7 +204,11 @@ class Sin(FloatingFunction):
 
 
 class Cos(FloatingFunction):
-    """The cosine, in radians."""
+    """The cosine, in radians.
+
+    >>> ex.cos(ex.tensor([0.0, 1.0, ex.pi]))
+    tensor([ 1.0000,  0.5403, -1.0000])
+    """
 
     numpy = np.cos
 
@@ -174,7 +218,11 @@ class Cos(FloatingFunction):
 
 
 class Tan(FloatingFunction):
-    """The tangent, in radians."""
+    """The tangent, in radians.
+
+    >>> ex.tan(ex.tensor([-1.0, 0.0, 1.0]))
+    tensor([-1.5574,  0.0000,  1.5574])
+    """
 
     numpy = np.tan
     low, high = -1.0, 1.0
@@ -185,7 +233,11 @@ class Tan(FloatingFunction):
 
 
 class Asin(FloatingFunction):
-    """The inverse sine."""
+    """The inverse sine.
+
+    >>> ex.asin(ex.tensor([-1.0, 0.0, 1.0]))
+    tensor([-1.5708,  0.0000,  1.5708])
+    """
 
     numpy = np.arcsin
     low, high = -0.9, 0.9
@@ -196,7 +248,11 @@ class Asin(FloatingFunction):
 
 
 class Acos(FloatingFunction):
-    """The inverse cosine."""
+    """The inverse cosine.
+
+    >>> ex.acos(ex.tensor([-1.0, 0.0, 1.0]))
+    tensor([3.1416, 1.5708, 0.0000])
+    """
 
     numpy = np.arccos
     low, high = -0.9, 0.9
@@ -207,7 +263,11 @@ class Acos(FloatingFunction):
 
 
 class Atan(FloatingFunction):
-    """The inverse tangent."""
+    """The inverse tangent.
+
+    >>> ex.atan(ex.tensor([-1.0, 0.0, ex.inf]))
+    tensor([-0.7854,  0.0000,  1.5708])
+    """
 
     numpy = np.arctan
 
@@ -217,7 +277,11 @@ class Atan(FloatingFunction):
 
 
 class Sinh(FloatingFunction):
-    """The hyperbolic sine."""
+    """The hyperbolic sine.
+
+    >>> ex.sinh(ex.tensor([-1.0, 0.0, 1.0]))
+    tensor([-1.1752,  0.0000,  1.1752])
+    """
 
     numpy = np.sinh
 
@@ -227,7 +291,11 @@ class Sinh(FloatingFunction):
 
 
 class Cosh(FloatingFunction):
-    """The hyperbolic cosine."""
+    """The hyperbolic cosine.
+
+    >>> ex.cosh(ex.tensor([-1.0, 0.0, 1.0]))
+    tensor([1.5431, 1.0000, 1.5431])
+    """
 
     numpy = np.cosh
 
@@ -237,7 +305,11 @@ class Cosh(FloatingFunction):
 
 
 class Tanh(FloatingFunction):
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    >>> ex.tanh(ex.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.7616,  0.0000,  0.7616])
+    """
 
     numpy = np.tanh
     quiet = True
@@ -248,7 +320,11 @@ class Tanh(FloatingFunction):
 
 
 class Asinh(FloatingFunction):
-    """The inverse hyperbolic sine."""
+    """The inverse hyperbolic sine.
+
+    >>> ex.asinh(ex.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.8814,  0.0000,  0.8814])
+    """
 
     numpy = np.arcsinh
 
@@ -258,7 +334,11 @@ class Asinh(FloatingFunction):
 
 
 class Acosh(FloatingFunction):
-    """The inverse hyperbolic cosine."""
+    """The inverse hyperbolic cosine.
+
+    >>> ex.acosh(ex.tensor([1.0, 2.0]))
+    tensor([0.0000, 1.3170])
+    """
 
     numpy = np.arccosh
     low, high = 1.2, 3.0
@@ -269,7 +349,11 @@ class Acosh(FloatingFunction):
 
 
 class Atanh(FloatingFunction):
-    """The inverse hyperbolic tangent."""
+    """The inverse hyperbolic tangent.
+
+    >>> ex.atanh(ex.tensor([-0.5, 0.0, 0.5]))
+    tensor([-0.5493,  0.0000,  0.5493])
+    """
 
     numpy = np.arctanh
     low, high = -0.9, 0.9
@@ -280,7 +364,11 @@ class Atanh(FloatingFunction):
 
 
 class Rsqrt(FloatingFunction):
-    """1 / sqrt(x)."""
+    """1 / sqrt(x).
+
+    >>> ex.rsqrt(ex.tensor([4.0, 16.0]))
+    tensor([0.5000, 0.2500])
+    """
 
     low, high = 0.3, 3.0
 
@@ -294,7 +382,11 @@ class Rsqrt(FloatingFunction):
 
 
 class Reciprocal(FloatingFunction):
-    """1 / x."""
+    """1 / x.
+
+    >>> ex.reciprocal(ex.tensor([2.0, -4.0]))
+    tensor([ 0.5000, -0.2500])
+    """
 
     low, high = 0.3, 3.0
 
@@ -308,7 +400,11 @@ class Reciprocal(FloatingFunction):
 
 
 class Sigmoid(FloatingFunction):
-    """1 / (1 + exp(-x))."""
+    """1 / (1 + exp(-x)).
+
+    >>> ex.sigmoid(ex.tensor([-1.0, 0.0, 1.0]))
+    tensor([0.2689, 0.5000, 0.7311])
+    """
 
     @staticmethod
     def numpy(x: Any) -> Any:
@@ -335,14 +431,19 @@ class Logit(FloatingFunction):
 
 
 class Atan2(Elementwise):
-    """The angle of the point (other, input), from -pi to pi."""
+    """The angle of the point (other, input), from -pi to pi.
+
+    >>> ex.atan2(ex.tensor([1.0, -1.0]), ex.tensor([1.0, 1.0]))
+    tensor([ 0.7854, -0.7854])
+    """
 
     to_float = True
     numpy = np.arctan2
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
-        scaled = g / (a * a + b * b)
+        square = a * a + b * b
+        scaled = g / ops.where(ops.eq(square, 0), 1.0, square)  # at the origin there is no angle, and no gradient
         return scaled * b, scaled * -a
 
     @staticmethod
@@ -351,7 +452,11 @@ class Atan2(Elementwise):
 
 
 class Hypot(Elementwise):
-    """sqrt(input**2 + other**2), without overflow on the way."""
+    """sqrt(input**2 + other**2), without overflow on the way.
+
+    >>> ex.hypot(ex.tensor([3.0, 5.0]), ex.tensor([4.0, 12.0]))
+    tensor([ 5., 13.])
+    """
 
     domain = "f"
     numpy = np.hypot
@@ -366,7 +471,11 @@ class Hypot(Elementwise):
 
 
 class Copysign(Elementwise):
-    """The size of `input` with the sign of `other`."""
+    """The size of `input` with the sign of `other`.
+
+    >>> ex.copysign(ex.tensor([1.0, 2.0]), ex.tensor([-0.0, 3.0]))
+    tensor([-1.,  2.])
+    """
 
     to_float = True
     numpy = np.copysign
@@ -381,7 +490,11 @@ class Copysign(Elementwise):
 
 
 class Logaddexp(Elementwise):
-    """log(exp(input) + exp(other)), without overflow on the way."""
+    """log(exp(input) + exp(other)), without overflow on the way.
+
+    >>> ex.logaddexp(ex.tensor([0.0, 100.0]), ex.tensor([0.0, 100.0]))
+    tensor([  0.6931, 100.6931])
+    """
 
     domain = "f"
     numpy = np.logaddexp
@@ -394,7 +507,11 @@ class Logaddexp(Elementwise):
 
 
 class Logaddexp2(Elementwise):
-    """log2(2**input + 2**other), without overflow on the way."""
+    """log2(2**input + 2**other), without overflow on the way.
+
+    >>> ex.logaddexp2(ex.tensor([0.5, 200.0]), ex.tensor([0.5, 200.0]))
+    tensor([  1.5000, 201.0000])
+    """
 
     domain = "f"
     numpy = np.logaddexp2
@@ -434,7 +551,11 @@ logaddexp, logaddexp2 = binary(Logaddexp, inplace=False), binary(Logaddexp2, inp
 
 @method
 def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """input * input."""
+    """input * input.
+
+    >>> ex.square(ex.tensor([2.0, -3.0]))
+    tensor([4., 9.])
+    """
     return ops.pow(input, 2, out=out)
 
 
@@ -443,19 +564,31 @@ inplace_method("square_", square)
 
 @method
 def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
-    """log(x / (1 - x)), the inverse of the sigmoid; with `eps`, of x limited to eps..1 - eps."""
+    """log(x / (1 - x)), the inverse of the sigmoid; with `eps`, of x limited to eps..1 - eps.
+
+    >>> ex.logit(ex.tensor([0.25, 0.5, 0.75]))
+    tensor([-1.0986,  0.0000,  1.0986])
+    """
     return deliver(apply(Logit, (input if eps is None else ops.clamp(input, eps, 1.0 - eps),)), out)
 
 
 @method
 def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Degrees as radians."""
+    """Degrees as radians.
+
+    >>> ex.deg2rad(ex.tensor([90.0, 180.0]))
+    tensor([1.5708, 3.1416])
+    """
     return ops.mul(input, math.pi / 180.0, out=out)
 
 
 @method
 def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Radians as degrees."""
+    """Radians as degrees.
+
+    >>> ex.rad2deg(ex.tensor([1.0, ex.pi]))
+    tensor([ 57.2958, 180.0000])
+    """
     return ops.mul(input, 180.0 / math.pi, out=out)
 
 

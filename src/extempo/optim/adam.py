@@ -1,7 +1,7 @@
 """The Adam family: a running mean of gradients, divided by a running size of them.
 
-Adam, AdamW, Adamax, NAdam, RAdam. Each follows PyTorch's formula; factors that are equal for all elements are multiplied
-beforehand, which saves passes and changes results by rounding only.
+Adam, AdamW, Adamax, NAdam, RAdam. Each follows PyTorch's formula; factors that are equal for all elements are
+multiplied beforehand, which saves passes and changes results by rounding only.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._tensor import Tensor
-from ..errors import DtypeError
+from ..errors import ShapeError
 from ..storage import Array
 from .elementwise import ElementwiseOptimizer, average_square, lerp, prepared
 from .flat import Kernel, Names, Rule
@@ -50,7 +50,7 @@ class Adam(ElementwiseOptimizer):
         decoupled_weight_decay: bool = False,
     ) -> None:
         if isinstance(betas[0], Tensor) != isinstance(betas[1], Tensor):
-            raise DtypeError(f"{type(self).__name__}: betas must be two numbers or two tensors, got one of each")
+            raise ShapeError(f"{type(self).__name__}: betas must be two numbers or two tensors, got one of each")
         defaults = {
             "lr": lr,
             "betas": betas,
@@ -82,7 +82,9 @@ class Adam(ElementwiseOptimizer):
             # lr * m / (sqrt(v) / correction + eps), with the correction taken out of the elementwise part.
             size, offset = lr / (1.0 - beta1**step) * correction, eps * correction
 
-            def kernel(values: Array, g: Array, scratch: Array, _: Array, mean: Array, square: Array, *most: Array) -> None:
+            def kernel(
+                values: Array, g: Array, scratch: Array, _: Array, mean: Array, square: Array, *most: Array
+            ) -> None:
                 lerp(mean, g, 1.0 - beta1, scratch)
                 average_square(square, g, beta2, scratch)
                 if most:

@@ -1,8 +1,8 @@
 """Optimizers whose update treats every element alike: one fused pass over flat memory does a whole group.
 
-A subclass says what state it keeps (`_names`) and how one step goes (`_rule`), in NumPy arithmetic on flat arrays; where
-those arrays lie, which parameters take part and when, is `flat`'s business. Kernels compute in place, with two arrays
-of scratch, and may overwrite the gradient they are given: it is a copy.
+A subclass says what state it keeps (`_names`) and how one step goes (`_rule`), in NumPy arithmetic on flat arrays;
+where those arrays lie, which parameters take part and when, is `flat`'s business. Kernels compute in place, with two
+arrays of scratch, and may overwrite the gradient they are given: it is a copy.
 """
 
 from __future__ import annotations
@@ -23,14 +23,22 @@ from .optimizer import Optimizer, number
 class ElementwiseOptimizer(Optimizer):
     """An optimizer that updates each group in one pass.
 
-    `foreach=` and `fused=` choose implementations in PyTorch and `capturable=` is about CUDA graphs; here the fused pass
-    is the default and they change nothing.
+    `foreach=` and `fused=` choose implementations in PyTorch and `capturable=` is about CUDA graphs; here the fused
+    pass is the default and they change nothing.
     """
 
     def _check_defaults(self, defaults: Mapping[str, Any]) -> None:
         super()._check_defaults(defaults)
         name = type(self).__name__
-        for key in ("eps", "weight_decay", "momentum", "alpha", "lr_decay", "momentum_decay", "initial_accumulator_value"):
+        for key in (
+            "eps",
+            "weight_decay",
+            "momentum",
+            "alpha",
+            "lr_decay",
+            "momentum_decay",
+            "initial_accumulator_value",
+        ):
             if not number(defaults.get(key, 0.0)) >= 0.0:
                 raise NumericalError(f"{name}: {key} must not be negative, got {defaults[key]}")
         for i, beta in enumerate(defaults.get("betas", ())):
@@ -41,7 +49,7 @@ class ElementwiseOptimizer(Optimizer):
         if defaults.get("differentiable"):
             raise UnsupportedError(
                 f"{name}: differentiable=True is not supported, the update is not recorded; to differentiate through "
-                "updates write them as plain tensor expressions, w = w - lr * ex.autograd.grad(..., create_graph=True)[0]"
+                "updates write them as plain tensor expressions: w - lr * ex.autograd.grad(..., create_graph=True)[0]"
             )
 
     def _forget_layout(self) -> None:

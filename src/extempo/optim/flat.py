@@ -9,22 +9,25 @@ where it lies by the same code, so the numbers do not depend on the layout.
 
 from __future__ import annotations
 
+import operator
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._tensor import Tensor, user_line, wrap
+from .._tensor import Tensor, quietly, user_line, wrap
 from ..errors import ShapeError
 from ..storage import ALIGNMENT, Array, PooledStorage, Storage
-from ..types import TensorType, count, dtype, from_numpy_dtype, get_default_dtype
+from ..types import TensorType, dtype, from_numpy_dtype, get_default_dtype
 
-# Elements handled at a time: the values, gradient, two moments and scratch of one stretch stay in the second-level cache.
+# Elements handled at a time: values, gradient, two moments and scratch of one stretch stay in the second-level cache.
 STRETCH = 1 << 14
 N_SCRATCH = 2
 _MOST_KEPT_STRETCHES = 256
+_array_of = operator.attrgetter("_array")
 
 # kernel(values, gradient, scratch, more scratch, *moments): updates values and moments, may overwrite the others.
 Kernel = Callable[..., None]
@@ -37,7 +40,7 @@ _BUFFERS: weakref.WeakValueDictionary[int, Array] = weakref.WeakValueDictionary(
 
 
 class Names(NamedTuple):
-    """The state that a rule keeps for each parameter, with its initial values: numbers, and arrays like the parameter."""
+    """The state kept for each parameter, with initial values: numbers, and arrays shaped like the parameter."""
 
     scalars: dict[str, float]
     moments: dict[str, float]
@@ -238,6 +241,28 @@ class Block:
                         return False
         return True
 
+    def is_in_place(self) -> bool:
+        """Whether the parameters still lie where this block keeps them."""
+        return all(map(operator.is_, map(_array_of, self.members), self.arrays))
+
+    def gradients(self) -> list[Any]:
+        """The gradient of each member as an array, None where there is none."""
+        found: list[Any] = []
+        for p, size in zip(self.members, self.sizes, strict=True):
+            g = p.grad
+            if g is None:
+                found.append(None)
+                continue
+            if g._type.shape != p._type.shape:
+                raise ShapeError(
+                    f"step: a parameter of shape {tuple(p.shape)} has a gradient of shape {tuple(g.shape)}, from "
+                    "before its shape was changed; call optimizer.zero_grad() and compute the loss again"
+                )
+            # A large gradient is read piece by piece, which needs it in order.
+            array = g._values()
+            found.append(array if size <= STRETCH else np.ascontiguousarray(array))
+        return found
+
     # ---- updating
 
     def step(self, rule: Rule, states: States, gradients: list[Any], where: Any, workspaces: Workspaces) -> None:
@@ -266,7 +291,12 @@ class Block:
 
     def _runs(self, gradients: list[Any]) -> list[tuple[int, int]]:
         """Neighbours that have gradients and equal scalars: each run is updated by one rule."""
-        keys = list(zip(self.started, *(flat.tolist() for flat in self.scalars), strict=True))
+        columns = [self.started, *(flat.tolist() for flat in self.scalars)]
+        n_members = len(gradients)
+        uniform = all(column.count(column[0]) == n_members for column in columns)
+        if uniform and all(g is not None for g in gradients):
+            return [(0, n_members)]
+        keys = list(zip(*columns, strict=True))
         runs: list[tuple[int, int]] = []
         for i, g in enumerate(gradients):
             if g is None:
@@ -342,80 +372,92 @@ class Layout:
 
     def __init__(self) -> None:
         self.blocks: list[Block] = []
+        self._idle: list[Tensor] = []  # in no block, because they never had a gradient
         self._names: list[str] | None = None
+        self._fingerprint: list[int] | None = None
         self._until_attempt = 0
         self._patience = 1
 
-    def step(
-        self, parameters: list[Tensor], names: Names, rule: Rule, states: States, workspaces: Workspaces
-    ) -> None:
+    def step(self, parameters: list[Tensor], names: Names, rule: Rule, states: States, workspaces: Workspaces) -> None:
         """Update every parameter that has a gradient."""
-        gradients = {id(p): p.grad for p in parameters}
-        self._refresh(parameters, names, states, gradients)
+        self._refresh(parameters, names, states)
         where = user_line()
-        with np.errstate(all="ignore"):
-            if len(gradients) < len(parameters):
-                self._step_repeated(parameters, rule, states, gradients, where, workspaces)
-                return
-            for block in self.blocks:
-                arrays = [_gradient_array(p, gradients[id(p)]) for p in block.members]
-                block.step(rule, states, arrays, where, workspaces)
+        if sum(len(block.members) for block in self.blocks) + len(self._idle) < len(parameters):
+            quietly(self._step_repeated, parameters, rule, states, where, workspaces)
+        else:
+            quietly(self._step_each, rule, states, where, workspaces)
+
+    def _step_each(self, rule: Rule, states: States, where: Any, workspaces: Workspaces) -> None:
+        gradients = [block.gradients() for block in self.blocks]  # all of them first: one may be refused
+        for block, arrays in zip(self.blocks, gradients, strict=True):
+            block.step(rule, states, arrays, where, workspaces)
 
     def _step_repeated(
-        self, parameters: list[Tensor], rule: Rule, states: States, gradients: Any, where: Any, workspaces: Workspaces
+        self, parameters: list[Tensor], rule: Rule, states: States, where: Any, workspaces: Workspaces
     ) -> None:
         """A parameter that stands in the group several times is updated as often, in order, as PyTorch does."""
         of = {id(p): (block, i) for block in self.blocks for i, p in enumerate(block.members)}
         for p in parameters:
-            if gradients[id(p)] is not None:
+            if id(p) in of:
                 block, i = of[id(p)]
-                arrays: list[Any] = [None] * len(block.members)
-                arrays[i] = _gradient_array(p, gradients[id(p)])
+                arrays = [g if k == i else None for k, g in enumerate(block.gradients())]
                 block.step(rule, states, arrays, where, workspaces)
 
-    def _refresh(self, parameters: list[Tensor], names: Names, states: States, gradients: dict[int, Any]) -> None:
-        wanted: dict[int, Tensor] = {}
-        for p in parameters:
-            if gradients[id(p)] is not None or states.get(p):
-                wanted[id(p)] = p
-        here = {id(p) for block in self.blocks for p in block.members}
+    def _refresh(self, parameters: list[Tensor], names: Names, states: States) -> None:
+        """Make the blocks fit. In most steps nothing has changed, which comparing identities finds out quickly."""
+        fingerprint = _fingerprint(parameters, states)
         same_names = self._names == list(names.initial)
-        if same_names and here <= wanted.keys() and all(b.is_current(states) for b in self.blocks):
-            for block in self.blocks:
-                block.names = names  # initial values follow the learning rate
-            late = [p for key, p in wanted.items() if key not in here]
-            scattered = late or sum(not b.moved for b in self.blocks) > 1
-            if not scattered:
-                return
-            if self._until_attempt > 0:
-                self._until_attempt -= 1
-                self.blocks += [Block([p], names, states, move=False) for p in late]
-                return
-        self._names = list(names.initial)
-        self._rebuild(list(wanted.values()), names, states)
+        unchanged = same_names and fingerprint is not None and fingerprint == self._fingerprint
+        if unchanged and all(block.is_in_place() for block in self.blocks):
+            late = [p for p in self._idle if p.grad is not None]
+        elif same_names and self._still_fits(parameters, states):
+            here = {id(p) for block in self.blocks for p in block.members}
+            self._idle = [p for p in {id(p): p for p in parameters}.values() if id(p) not in here]
+            late = [p for p in self._idle if p.grad is not None or states.get(p)]
+        else:
+            self._rebuild(parameters, names, states)
+            late = []
+        if late:
+            self._idle = [p for p in self._idle if all(p is not q for q in late)]
+            self.blocks += [Block([p], names, states, move=False) for p in late]
+        if len(self.blocks) > 1 and not all(block.moved for block in self.blocks):
+            if self._until_attempt <= 0:
+                self._rebuild(parameters, names, states)
+            self._until_attempt -= 1
+        for block in self.blocks:  # after rebuilding: a block that a variable still refers to would be in the way
+            block.names = names  # initial values follow the learning rate
+        self._fingerprint = fingerprint
+
+    def _still_fits(self, parameters: list[Tensor], states: States) -> bool:
+        known = set(map(id, parameters))
+        members = (p for block in self.blocks for p in block.members)
+        return all(id(p) in known for p in members) and all(block.is_current(states) for block in self.blocks)
 
     def _rebuild(self, parameters: list[Tensor], names: Names, states: States) -> None:
         self.blocks = []  # first of all: their references would count
+        wanted: list[Tensor] = []
+        idle: list[Tensor] = []
+        for p in {id(p): p for p in parameters}.values():
+            (wanted if p.grad is not None or states.get(p) else idle).append(p)
         by_dtype: dict[dtype, list[Tensor]] = {}
         if self._until_attempt <= 0:
-            for p in _unseen(parameters):
+            for p in _unseen(wanted):
                 by_dtype.setdefault(p._type.dtype, []).append(p)
             self._until_attempt = self._patience
             self._patience *= 2
         together = [members for members in by_dtype.values() if len(members) > 1]
-        self.blocks = [Block(members, names, states, move=True) for members in together]
         done = {id(p) for members in together for p in members}
-        self.blocks += [Block([p], names, states, move=False) for p in parameters if id(p) not in done]
+        self.blocks = [Block(members, names, states, move=True) for members in together]
+        self.blocks += [Block([p], names, states, move=False) for p in wanted if id(p) not in done]
+        self._idle = idle
+        self._names = list(names.initial)
 
 
-def _gradient_array(p: Tensor, g: Tensor | None) -> Any:
-    if g is None:
+def _fingerprint(parameters: list[Tensor], states: States) -> list[int] | None:
+    """The identities of everything that a layout refers to; None for a state of an unknown form."""
+    entries = states.values()
+    try:
+        pieces = chain.from_iterable(map(dict.values, entries))
+        return [*map(id, parameters), *map(id, entries), *map(id, pieces)]
+    except TypeError:
         return None
-    if g._type.shape != p._type.shape:
-        raise ShapeError(
-            f"step: a parameter of shape {tuple(p.shape)} has a gradient of shape {tuple(g.shape)}, from before its "
-            "shape was changed; call optimizer.zero_grad() and compute the loss again"
-        )
-    array = g._values()
-    # A large gradient is read piece by piece, which needs it in order.
-    return array if count(g._type.shape) <= STRETCH else np.ascontiguousarray(array)

@@ -124,7 +124,9 @@ class LBFGS(Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Up to `max_iter` iterations; returns the loss before them."""
         if closure is None:
-            raise ShapeError("LBFGS.step: needs a closure that computes the loss, calls backward() and returns the loss")
+            raise ShapeError(
+                "LBFGS.step: needs a closure that computes the loss, calls backward() and returns the loss"
+            )
         group = self.param_groups[0]
         state = self.state[self._params[0]]
         state.setdefault("func_evals", 0)
@@ -302,6 +304,8 @@ def _cubic_minimum(a: Point, b: Point, bounds: tuple[float, float]) -> float:
     if not square >= 0.0:
         return (least + most) / 2.0
     d2 = square**0.5
-    width = right.t - left.t
-    position = right.t - width * ((right.slope + d2 - d1) / (right.slope - left.slope + 2.0 * d2))
+    bend = right.slope - left.slope + 2.0 * d2
+    if bend == 0.0:
+        return most  # a straight line: as far as allowed
+    position = right.t - (right.t - left.t) * ((right.slope + d2 - d1) / bend)
     return min(max(position, least), most)

@@ -9,19 +9,14 @@ from __future__ import annotations
 
 import functools
 import warnings
-import weakref
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-import numpy as np
-
-from .. import ops
 from .._tensor import Tensor
 from ..autograd.hooks import RemovableHandle
-from ..errors import DtypeError, ExtempoError, NumericalError, ShapeError
-from ..nn.surgery import LISTENERS, Changes, Index, take_units
+from ..errors import DtypeError, NumericalError, ShapeError
+from .following import LIVE, Follower, copied_value
 
 __all__ = [
     "Optimizer",
@@ -54,13 +49,6 @@ class _Required:
 
 
 required = _Required()
-
-
-class Followed(NamedTuple):
-    """What `Optimizer.follow` did: the parameters that joined and those that were dropped."""
-
-    joined: list[Tensor]
-    dropped: list[Tensor]
 
 
 def number(value: Any) -> Any:
@@ -119,7 +107,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     return hooked
 
 
-class Optimizer:
+class Optimizer(Follower):
     """What every optimizer shares: parameter groups, state by parameter, checkpoints and hooks.
 
     `params` is an iterable of tensors, of `(name, tensor)` pairs, or of dicts with the key `"params"` and options for
@@ -143,8 +131,6 @@ class Optimizer:
     """
 
     defaults: dict[str, Any]
-    state: defaultdict[Any, Any]
-    param_groups: list[dict[str, Any]]
     _optimizer_step_pre_hooks: OrderedDict[int, Any]
     _optimizer_step_post_hooks: OrderedDict[int, Any]
     _optimizer_state_dict_pre_hooks: OrderedDict[int, Any]
@@ -162,7 +148,9 @@ class Optimizer:
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         name = type(self).__name__
         if isinstance(params, Tensor):
-            raise DtypeError(f"{name}: params must be an iterable of tensors or of dicts, got one tensor; pass [tensor]")
+            raise DtypeError(
+                f"{name}: params must be an iterable of tensors or of dicts, got one tensor; pass [tensor]"
+            )
         groups: list[Any] = list(params)
         if not groups:
             raise ShapeError(f"{name}: params is empty; was a generator such as model.parameters() used up before?")
@@ -178,11 +166,8 @@ class Optimizer:
         """What a new or unpickled optimizer starts with besides its state: no hooks, and nothing worked out."""
         for name in _HOOKS:
             setattr(self, name, OrderedDict())
-        _LIVE.add(self)
+        LIVE.add(self)
         self._forget_layout()
-
-    def _forget_layout(self) -> None:
-        """Parameters or state have been changed from outside `step`; an optimizer that keeps something forgets it."""
 
     def _check_defaults(self, defaults: Mapping[str, Any]) -> None:
         name = type(self).__name__
@@ -204,7 +189,9 @@ class Optimizer:
         [0.1, 0.01]
         """
         if not isinstance(param_group, dict):
-            raise DtypeError(f"add_param_group: expected a dict with the key 'params', got {type(param_group).__name__}")
+            raise DtypeError(
+                f"add_param_group: expected a dict with the key 'params', got {type(param_group).__name__}"
+            )
         params, names = self._unpack(param_group["params"])
         for i, p in enumerate(params):
             if not isinstance(p, Tensor):
@@ -236,23 +223,6 @@ class Optimizer:
             param_group.setdefault(key, default)
         self.param_groups.append(param_group)
         self._forget_layout()
-
-    @staticmethod
-    def _unpack(params: Any) -> tuple[list[Any], list[str]]:
-        """The parameters of a group, and their names if they came with names."""
-        if isinstance(params, Tensor):
-            return [params], []
-        if isinstance(params, set):
-            raise DtypeError("add_param_group: the order of a set changes from run to run; pass a list")
-        items = list(params)
-        names = [item[0] for item in items if isinstance(item, tuple)]
-        if names and len(names) < len(items):
-            raise ShapeError("add_param_group: some parameters have names and some have not; name all or none")
-        return [item[1] if isinstance(item, tuple) else item for item in items], names
-
-    def _parameters(self) -> Iterator[Tensor]:
-        for group in self.param_groups:
-            yield from group["params"]
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
@@ -337,7 +307,7 @@ class Optimizer:
         given = state_dict.copy()
         for pre_hook in self._optimizer_load_state_dict_pre_hooks.values():
             given = _or(pre_hook(self, given), given)
-        groups = [_copied(group) for group in given["param_groups"]]
+        groups = [copied_value(group) for group in given["param_groups"]]
         sizes = [len(group["params"]) for group in groups], [len(group["params"]) for group in self.param_groups]
         if sizes[0] != sizes[1]:
             raise ShapeError(
@@ -351,7 +321,7 @@ class Optimizer:
             if key in by_position:
                 state[by_position[key]] = self._fitted(by_position[key], value, f"state[{key!r}]")
             else:
-                state[key] = _copied(value)
+                state[key] = copied_value(value)
         self._check_state(by_position, state)
         for group, own in zip(groups, self.param_groups, strict=True):
             group["params"] = own["params"]
@@ -367,7 +337,7 @@ class Optimizer:
             return {k: self._fitted(p, v, f"{path}[{k!r}]", k) for k, v in value.items()}
         if isinstance(value, list | tuple):
             return type(value)(self._fitted(p, v, f"{path}[{i}]") for i, v in enumerate(value))
-        loaded = _copied(value)
+        loaded = copied_value(value)
         if isinstance(loaded, Tensor) and loaded.ndim and loaded.dtype.is_floating_point and key != "step":
             return loaded.to(p.dtype)
         return loaded
@@ -415,139 +385,6 @@ class Optimizer:
         """Call `hook(optimizer)` after `load_state_dict`."""
         return _hook(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
-    # ---- models that change
-
-    def remap(self, changes: Mapping[Tensor, Any]) -> None:
-        """Put parameters in the place of others. `{old: new}` keeps the state, `{old: (new, index)}` rearranges it.
-
-        `index` says for each dimension of `new` where it comes from: None for "as it was", or a list with the old
-        position of each new one and -1 for what is new. Moments of kept rows stay bit for bit what they were, new ones
-        start as in a new optimizer. `{old: None}` drops a parameter. `nn.utils.widen` and its kin do this by themselves.
-
-        >>> old = ex.ones(2, 3, requires_grad=True)
-        >>> optimizer = ex.optim.SGD([old], momentum=0.9)
-        >>> old.sum().backward()
-        >>> optimizer.step()
-        >>> new = ex.ones(3, 3, requires_grad=True)
-        >>> optimizer.remap({old: (new, ([0, 1, -1], None))})
-        >>> optimizer.state[new]["momentum_buffer"]
-        tensor([[1., 1., 1.],
-                [1., 1., 1.],
-                [0., 0., 0.]])
-        """
-        known = {id(p): group for group in self.param_groups for p in group["params"]}
-        replacements: dict[int, Tensor | None] = {}
-        states: list[tuple[Tensor, Any]] = []
-        for i, (old, change) in enumerate(changes.items()):
-            new, index = change if isinstance(change, tuple) else (change, None)
-            if id(old) not in known:
-                raise ShapeError(f"remap: parameter {i}, of shape {tuple(old.shape)}, is not one of this optimizer")
-            if new is not None and new is not old and id(new) in known:
-                raise ShapeError(f"remap: the replacement of parameter {i} is one of this optimizer's parameters already")
-            replacements[id(old)] = new
-            if new is not None and old in self.state:
-                states.append((new, self._remapped(old, new, index, known[id(old)])))
-        for old in changes:
-            self.state.pop(old, None)
-        self.state.update(states)
-        for group in self.param_groups:
-            pairs = list(zip(group["params"], group.get("param_names", [None] * len(group["params"])), strict=True))
-            kept = [(replacements.get(id(p), p), name) for p, name in pairs]
-            group["params"] = [p for p, _ in kept if p is not None]
-            if "param_names" in group:
-                group["param_names"] = [name for p, name in kept if p is not None]
-        self._forget_layout()
-
-    def _remapped(self, old: Tensor, new: Tensor, index: Index | None, group: dict[str, Any]) -> dict[str, Any]:
-        """The state of `old` for `new`: what is shaped like the parameter is rearranged, all else is kept."""
-        state = {}
-        for key, value in self.state[old].items():
-            if isinstance(value, Tensor) and value.shape == old.shape and old.ndim:
-                rearranged = take_units(value, index, self._initial_state(key, group)).to(new.dtype)
-                if rearranged.shape != new.shape:
-                    raise ShapeError(
-                        f"remap: the index makes {tuple(rearranged.shape)} of {tuple(old.shape)}, but the new parameter "
-                        f"has shape {tuple(new.shape)}; give one list (or None) for each dimension"
-                    )
-                state[key] = rearranged
-            else:
-                state[key] = _copied(value)
-        return state
-
-    def _initial_state(self, key: str, group: dict[str, Any]) -> float:
-        """What a piece of state starts with."""
-        return 0.0
-
-    def follow(self, parameters: Any, group: int = 0) -> Followed:
-        """Train exactly the parameters of a module (or of an iterable): drop those that are gone, add the new ones.
-
-        New parameters join the group of that number; kept ones stay where they are, with their state.
-
-        >>> old, kept, new = (ex.ones(2, requires_grad=True) for _ in range(3))
-        >>> optimizer = ex.optim.Adam([old, kept])
-        >>> joined, dropped = optimizer.follow([kept, new])
-        >>> len(joined), len(dropped), len(optimizer.param_groups[0]["params"])
-        (1, 1, 2)
-        """
-        named = "param_names" in self.param_groups[group]
-        if hasattr(parameters, "named_parameters"):
-            parameters = parameters.named_parameters() if named else parameters.parameters()
-        wanted, names = self._unpack(parameters)
-        if named and not names:
-            raise ShapeError("follow: this optimizer's parameters have names; pass the module or its named_parameters()")
-        known = {id(p) for p in self._parameters()}
-        ids = set(map(id, wanted))
-        dropped = [p for p in self._parameters() if id(p) not in ids]
-        joined = list({id(p): p for p in wanted if id(p) not in known}.values())
-        self.remap(dict.fromkeys(dropped))
-        by_id = dict(zip(map(id, wanted), names, strict=False))
-        self._join(joined, self.param_groups[group], [by_id[id(p)] for p in joined] if named else None)
-        return Followed(joined, dropped)
-
-    def _join(self, parameters: list[Tensor], group: dict[str, Any], names: Sequence[str] | None = None) -> None:
-        group["params"] = [*group["params"], *parameters]
-        if "param_names" in group:
-            group["param_names"] = [*group["param_names"], *(names or [""] * len(parameters))]
-        self._forget_layout()
-
 
 def _or(changed: Any, otherwise: Any) -> Any:
     return otherwise if changed is None else changed
-
-
-def _copied(value: Any) -> Any:
-    """A copy of a loaded value; arrays of NumPy and of other libraries become tensors."""
-    if isinstance(value, Tensor):
-        return value.detach().clone()
-    if isinstance(value, np.ndarray):
-        return ops.tensor(value)
-    if hasattr(value, "__dlpack__"):
-        return ops.from_dlpack(value.detach() if hasattr(value, "detach") else value).clone()
-    if isinstance(value, dict):
-        return {k: _copied(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_copied(v) for v in value)
-    return deepcopy(value)
-
-
-_LIVE: weakref.WeakSet[Optimizer] = weakref.WeakSet()
-
-
-def _follow_changes(changes: Changes) -> None:
-    """A module has changed shape: every optimizer that trains its parameters goes along."""
-    for optimizer in list(_LIVE):
-        known = {id(p): group for group in optimizer.param_groups for p in group["params"]}
-        remapped: dict[Tensor, Any] = {old: (new, index) for old, new, index in changes.replaced if id(old) in known}
-        remapped |= {p: None for p in changes.removed if id(p) in known}
-        try:
-            if remapped:
-                optimizer.remap(remapped)
-        except ExtempoError as error:
-            raise type(error)(f"{type(optimizer).__name__} could not follow the change: {error}") from error
-        for p, neighbours in changes.joined:
-            groups = [known[id(n)] for n in neighbours if id(n) in known]
-            if groups and id(p) not in known:
-                optimizer._join([p], groups[-1])
-
-
-LISTENERS.append(_follow_changes)

@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import stat
+import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -77,6 +78,11 @@ def _path(f: Any, op: str) -> str:
 # ---- reading
 
 
+def checksum(data: Array, start: int = 0) -> int:
+    """The CRC-32 of an array of bytes, going on from that of what stood before."""
+    return zlib.crc32(data.data, start)
+
+
 class Reader:
     """The bytes of a file from where it stands to its end, by position; nothing is allocated beyond its size."""
 
@@ -94,7 +100,7 @@ class Reader:
         self._require(position, count)
         out = np.empty(count, np.uint8)
         self.file.seek(self.start + position)
-        filled, view = 0, memoryview(out)
+        filled, view = 0, out.data
         while filled < count:
             piece = self.file.read(min(count - filled, 1 << 24))
             if not piece:

@@ -1,7 +1,7 @@
 """The header of a safetensors file: 8 bytes little-endian length, JSON, then the data without gaps.
 
-Reading checks everything before a byte of data is allocated: names, dtypes, shapes, and offsets that tile the rest of the
-file exactly, so that none can overlap or point outside. https://github.com/huggingface/safetensors has the format.
+Reading checks everything before a byte of data is allocated: names, dtypes, shapes, and offsets that tile the rest of
+the file exactly, so that none can overlap or point outside. https://github.com/huggingface/safetensors has the format.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import re
 import struct
 import sys
+import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -24,7 +25,9 @@ from .files import FileFormatError, Reader
 LIMIT = 100_000_000  # bytes of header; the format's own reader has the same limit
 ALIGNMENT = 64
 MAX_DIMENSIONS = 64  # NumPy's own limit
-MAX_JSON_DEPTH = 400  # far below what would exhaust the stack of the JSON parser, which is C code
+MAX_JSON_DEPTH = (
+    220  # more than `save` makes, and far below what would exhaust the stack of the JSON parser, which is C code
+)
 
 # The dtypes of NumPy arrays that the format has; tensors have the first ten.
 NUMPY_DTYPES: dict[str, np.dtype[Any]] = {
@@ -52,6 +55,11 @@ class Entry(NamedTuple):
     shape: tuple[int, ...]
     start: int
     stop: int
+
+
+def type_checksum(code: str, shape: tuple[int, ...]) -> int:
+    """Where the checksum of a tensor starts: its dtype and shape are part of what must not change."""
+    return zlib.crc32(f"{code}{list(shape)}".encode())
 
 
 def require_little_endian(op: str) -> None:
@@ -142,7 +150,8 @@ def _require_tiling(entries: Iterable[Entry], position: int, reader: Reader) -> 
 
 # ---- JSON that may be hostile
 
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# Never goes back and never fails, also on a string without an end: linear time, no stack.
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _BRACKETS = bytes.maketrans(b"[]{}", b"+-+-")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
-import numpy as np
-
 from .._tensor import Tensor
 from ..errors import DtypeError, UnsupportedError
 from ..nn.parameter import Parameter
@@ -14,10 +12,10 @@ from ..ops import from_numpy
 from ..placement import device, require_cpu
 from ..storage import Array
 from ..types import from_numpy_dtype
-from .files import FileFormatError, Reader, reading
-from .header import NUMPY_DTYPES, Entry, parse_json, read_header, require_little_endian
+from .files import FileFormatError, Reader, checksum, reading
+from .header import NUMPY_DTYPES, Entry, parse_json, read_header, require_little_endian, type_checksum
 from .memory import Window, fits, tensor_at
-from .saving import KEY, VERSION
+from .saving import KEY, KEY_CHECKSUM, VERSION
 from .structure import decode
 from .torch_archive import load_archive
 
@@ -85,8 +83,7 @@ def _check_location(wanted: Any) -> None:
 
 def _refuse_foreign(reader: Reader) -> None:
     start = reader.bytes(0, min(512, reader.size))
-    # The length of a header is below 2**32: a file of another kind shows something else in these bytes.
-    if start[4:8] == b"\0\0\0\0":
+    if start[4:9] == b"\0\0\0\0{":  # the upper half of the length of the header, and its first character
         return
     for signature, what, advice in _FOREIGN:
         if start.startswith(signature):
@@ -105,8 +102,13 @@ def _refuse_foreign(reader: Reader) -> None:
 def _load_safetensors(reader: Reader) -> Any:
     entries, metadata = read_header(reader)
     if KEY not in metadata:
-        return {name: from_numpy(_tensor_array(name, entry, reader)) for name, entry in entries.items()}
-    description = parse_json(metadata[KEY].encode("utf-8", "surrogatepass"), reader)
+        for name, entry in entries.items():
+            _require_tensor_dtype(name, entry, reader)
+        return {name: from_numpy(stored_array(name, entry, reader, None)) for name, entry in entries.items()}
+    text = metadata[KEY].encode("utf-8", "surrogatepass")
+    if metadata.get(KEY_CHECKSUM) != str(zlib.crc32(text)):
+        raise reader.damaged("its description is not the one that was saved")
+    description = parse_json(text, reader)
     if type(description) is not dict or type(description.get("version")) is not int:
         raise reader.damaged("its description has no version")
     if description["version"] > VERSION:
@@ -131,7 +133,8 @@ class Memory:
         self._entries = entries
         self._checksums = checksums
         self._reader = reader
-        self._read: dict[str, Tensor] = {}
+        self._arrays: dict[str, Array] = {}
+        self._tensors: dict[str, Tensor] = {}
 
     def restore(self, row: Any) -> Any:
         """The tensor, parameter or array that one row of the table describes."""
@@ -164,22 +167,15 @@ class Memory:
         raise self._reader.damaged(f"its description of a part of {row['data']!r} does not fit")
 
     def _tensor(self, name: str) -> Tensor:
-        if name not in self._read:
-            self._check_dtype(name)
-            self._read[name] = from_numpy(self._array(name))
-        return self._read[name]
-
-    def _check_dtype(self, name: str) -> None:
-        _require_tensor_dtype(name, self._entries[name], self._reader)
+        if name not in self._tensors:
+            _require_tensor_dtype(name, self._entries[name], self._reader)
+            self._tensors[name] = from_numpy(self._array(name))
+        return self._tensors[name]
 
     def _array(self, name: str) -> Array:
-        entry = self._entries[name]
-        return stored_array(name, entry, self._reader, self._checksums.get(name))
-
-
-def _tensor_array(name: str, entry: Entry, reader: Reader) -> Array:
-    _require_tensor_dtype(name, entry, reader)
-    return stored_array(name, entry, reader, None)
+        if name not in self._arrays:
+            self._arrays[name] = stored_array(name, self._entries[name], self._reader, self._checksums.get(name))
+        return self._arrays[name]
 
 
 def _require_tensor_dtype(name: str, entry: Entry, reader: Reader) -> None:
@@ -189,10 +185,11 @@ def _require_tensor_dtype(name: str, entry: Entry, reader: Reader) -> None:
         raise UnsupportedError(f"load: tensor {name!r} in {reader.name}: {error}") from None
 
 
-def stored_array(name: str, entry: Entry, reader: Reader, checksum: Any) -> Array:
+def stored_array(name: str, entry: Entry, reader: Reader, expected: Any) -> Array:
     """The array of one entry, its checksum compared where the file has one and all of it is read anyway."""
     data = reader.array(entry.start, entry.stop - entry.start)
-    if checksum is not None and not reader.mapped and zlib.crc32(data) != checksum:
+    is_checked = expected is not None and not reader.mapped
+    if is_checked and checksum(data, type_checksum(entry.code, entry.shape)) != expected:
         raise reader.damaged(f"the values of tensor {name!r} are not those that were saved")
     if entry.code == "BOOL" and data.size and data.max() > 1:
         raise reader.damaged(f"tensor {name!r} is boolean and holds other bytes than 0 and 1")

@@ -3,24 +3,24 @@
 Tensors whose memory ranges overlap are stored once: the one that covers the others where there is one, else the range
 that they span. Everything else is stored by value, row-major, so a small view of a large tensor takes a small file, and
 disjoint parts of one buffer come back as tensors of their own. A tensor with negative strides (from NumPy) counts as
-disjoint.
+disjoint, and so does every NumPy array.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from .._tensor import Tensor
-from ..ops import empty, uint8
+from ..ops import empty
 from ..storage import Array
-from ..types import count, dtype
+from ..types import count, dtype, uint8
 
 
 class Window(NamedTuple):
-    """Where a tensor lies in a stored array: offset and strides in bytes. None in its place means all of it, as it is."""
+    """Where a tensor lies in a stored array, in bytes. None in its place means all of the array, as it is."""
 
     offset: int
     shape: tuple[int, ...]
@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
 
 class _Range(NamedTuple):
-    index: int  # which of the arrays
+    position: int  # which of the arrays
     low: int
     high: int
 
@@ -43,12 +43,12 @@ class _Range(NamedTuple):
 SPAN = ".storage"  # ends the name of a range that no single tensor covers
 
 
-def store(names: list[str], arrays: list[Array]) -> tuple[dict[str, Array], list[Place]]:
+def store(names: list[str], arrays: list[Array], can_share: list[bool]) -> tuple[dict[str, Array], list[Place]]:
     """(what to write: name -> row-major array, where each of the arrays is found in that). Names are unique."""
     groups, ranges = [], []
     for index, array in enumerate(arrays):
         strides = _strides(array)
-        if array.size and all(s >= 0 and s % array.itemsize == 0 for s in strides):
+        if can_share[index] and array.size and all(s >= 0 and s % array.itemsize == 0 for s in strides):
             ranges.append(_Range(index, *np.lib.array_utils.byte_bounds(array)))
         else:
             groups.append([_Range(index, 0, array.nbytes)])
@@ -90,18 +90,18 @@ def _store_group(
 ) -> None:
     """Store one group of arrays that share memory; most have one member."""
     low, high = min(r.low for r in group), max(r.high for r in group)
-    alone = len(group) == 1 and arrays[group[0].index].nbytes <= high - low
-    covering = [r for r in group if (r.low, r.high) == (low, high) and arrays[r.index].flags.c_contiguous]
+    alone = len(group) == 1 and arrays[group[0].position].nbytes <= high - low
+    covering = [r for r in group if (r.low, r.high) == (low, high) and arrays[r.position].flags.c_contiguous]
     if alone or covering:
-        owner = group[0].index if alone else covering[0].index
+        owner = group[0].position if alone else covering[0].position
         name, memory = names[owner], _row_major(arrays[owner])
     else:
-        name, memory = unique(names[group[0].index] + SPAN, taken), _spanned(group, arrays, low, high)
+        name, memory = unique(names[group[0].position] + SPAN, taken), _spanned(group, arrays, low, high)
     stored[name] = memory
     for r in group:
-        array = arrays[r.index]
+        array = arrays[r.position]
         whole = alone or (array.flags.c_contiguous and (array.shape, array.dtype) == (memory.shape, memory.dtype))
-        places[r.index] = Place(name, None if whole else Window(r.low - low, array.shape, _strides(array)))
+        places[r.position] = Place(name, None if whole else Window(r.low - low, array.shape, _strides(array)))
 
 
 def unique(name: str, taken: set[str]) -> str:
@@ -118,15 +118,16 @@ def _spanned(group: list[_Range], arrays: list[Array], low: int, high: int) -> A
     """The bytes from low to high; where none of the arrays has an element there are zeros, never foreign memory."""
     span = np.zeros(high - low, np.uint8)
     for r in group:
-        array = arrays[r.index]
+        array = arrays[r.position]
         np.ndarray(array.shape, array.dtype, span, r.low - low, _strides(array))[...] = array
-    d = arrays[group[0].index].dtype
-    same = all(arrays[r.index].dtype == d and (r.low - low) % d.itemsize == 0 for r in group)
+    d = arrays[group[0].position].dtype
+    same = all(arrays[r.position].dtype == d and (r.low - low) % d.itemsize == 0 for r in group)
     return span.view(d) if same and len(span) % d.itemsize == 0 else span
 
 
 def _row_major(array: Array) -> Array:
-    """The array, copied where its elements do not lie in order. (ascontiguousarray would give a 0-dim one a dimension.)"""
+    """The array, copied where its elements do not lie in order."""
+    # Not ascontiguousarray, which would give a 0-dim array a dimension.
     return np.asarray(array, array.dtype.newbyteorder("="), order="C")
 
 

@@ -12,13 +12,14 @@ from .._tensor import Tensor
 from ..errors import ExtempoError
 from ..nn.parameter import Buffer, Parameter
 from ..storage import Array
-from .files import writing
-from .header import CODES, header_bytes, require_little_endian
+from .files import checksum, writing
+from .header import CODES, header_bytes, require_little_endian, type_checksum
 from .memory import Place, store, unique
 from .structure import Encoder, refusal, tensor_name
 
 VERSION = 1
-KEY = "extempo"  # of the metadata
+KEY = "extempo"  # of the metadata: the description
+KEY_CHECKSUM = "extempo.crc32"  # of the metadata: the checksum of the description
 _CHUNK = 1 << 22  # bytes written at a time
 
 
@@ -50,15 +51,16 @@ def save(
     tree = encoder.encode(obj)
     names = _names(encoder.paths)
     arrays = [_memory(value, path) for value, path in zip(encoder.objects, encoder.paths, strict=True)]
-    stored, places = store(names, arrays)
-    checksums = {name: zlib.crc32(_as_bytes(array)) for name, array in stored.items()}
+    stored, places = store(names, arrays, [isinstance(value, Tensor) for value in encoder.objects])
+    checksums = {name: checksum(_as_bytes(array), _start(array)) for name, array in stored.items()}
     description = {
         "version": VERSION,
         "structure": tree,
         "objects": [_row(value, where) for value, where in zip(encoder.objects, places, strict=True)],
         "crc32": checksums,
     }
-    header, order = header_bytes(stored, {KEY: json.dumps(description, separators=(",", ":"), allow_nan=False)})
+    text = json.dumps(description, separators=(",", ":"), allow_nan=False)
+    header, order = header_bytes(stored, {KEY: text, KEY_CHECKSUM: str(zlib.crc32(text.encode()))})
     with writing(f) as file:
         file.write(header)
         for name in order:
@@ -78,8 +80,7 @@ def _memory(value: Any, path: tuple[Any, ...]) -> Array:
         return value.detach().numpy()
     if type(value) not in (np.ndarray, np.memmap) or value.dtype.newbyteorder("=") not in CODES:
         raise refusal(value, path)
-    # By value: an array that comes back never shares memory with a tensor.
-    return np.array(value, value.dtype.newbyteorder("="), order="C")
+    return np.asarray(value, value.dtype.newbyteorder("="))
 
 
 def _row(value: Any, where: Place) -> dict[str, Any]:
@@ -99,17 +100,19 @@ def _as_bytes(array: Array) -> Array:
     return array.reshape(-1).view(np.uint8)
 
 
-def _write(file: Any, name: str, array: Array, checksum: int) -> None:
+def _start(array: Array) -> int:
+    return type_checksum(CODES[array.dtype], array.shape)
+
+
+def _write(file: Any, name: str, array: Array, expected: int) -> None:
     """Write one array, and make sure that what is written is what was promised in the header."""
     data = _as_bytes(array)
-    written = 0
+    written = _start(array)
     for start in range(0, len(data), _CHUNK):
         chunk = data[start : start + _CHUNK].tobytes()
         written = zlib.crc32(chunk, written)
         file.write(chunk)
-    if written != checksum:
+    if written != expected:
         raise ExtempoError(
             f"save: tensor {name!r} was changed by another thread while it was saved; save a copy, x.detach().clone()"
         )
-
-

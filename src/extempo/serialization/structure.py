@@ -9,7 +9,6 @@ code. One container at two places comes back as two; one tensor at two places co
 from __future__ import annotations
 
 import base64
-import binascii
 import dataclasses
 import math
 from collections import Counter, OrderedDict, defaultdict
@@ -25,7 +24,7 @@ from ..types import DTYPES, Size, dtype
 from .files import FileFormatError
 from .header import CODES
 
-MAX_DEPTH = 64  # levels of containers; each takes at most four levels of JSON
+MAX_DEPTH = 64  # levels of containers; each takes at most three levels of JSON
 
 _PLAIN = (type(None), bool, str)
 _DTYPES = {repr(d).removeprefix("extempo."): d for d in DTYPES}
@@ -105,7 +104,9 @@ class Encoder:
                 return self._dict(value, path)
             take_out, _ = _MADE_OF_PARTS.get(kind, (list, list))
             is_set = kind in (set, frozenset)
-            parts = [self._key(v, path) if is_set else self.encode(v, (*path, i)) for i, v in enumerate(take_out(value))]
+            parts = [
+                self._key(v, path) if is_set else self.encode(v, (*path, i)) for i, v in enumerate(take_out(value))
+            ]
             return parts if kind is list else {"$": kind.__name__, "items": parts}
         finally:
             self._open.remove(id(value))
@@ -144,17 +145,13 @@ def tensor_name(path: tuple[Any, ...]) -> str:
 def refusal(value: Any, path: tuple[Any, ...]) -> UnsupportedError:
     """Why this object is not saved, where it stands and what to do."""
     kind = type(value)
-    if callable(getattr(value, "state_dict", None)):
+    if not isinstance(value, type) and callable(getattr(value, "state_dict", None)):
         what = "this" if not path else place(path)
         return UnsupportedError(
             f"save: {what} is a whole {kind.__name__}, which is code as well as values; save its values with "
             "ex.save(x.state_dict(), path), and bring them back with x.load_state_dict(ex.load(path))"
         )
-    return UnsupportedError(f"save: {place(path)} is {_article(kind.__name__)}; {_advice(value, kind)}")
-
-
-def _article(name: str) -> str:
-    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+    return UnsupportedError(f"save: {place(path)} is of type {kind.__name__}; {_advice(value, kind)}")
 
 
 def _advice(value: Any, kind: type) -> str:
@@ -189,7 +186,7 @@ def decode(node: Any, objects: list[Any]) -> Any:
         return _decode(node, objects)
     except FileFormatError:
         raise
-    except (TypeError, ValueError, KeyError, IndexError, OverflowError, binascii.Error):
+    except (TypeError, ValueError, KeyError, IndexError, OverflowError, RecursionError):
         raise FileFormatError("its structure is not one that ex.save writes") from None
 
 

@@ -70,7 +70,11 @@ def general_cosine(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A sum of cosines with alternating signs: a[0] - a[1] cos(t) + a[2] cos(2 t) - ..., t from 0 to 2 pi."""
+    """A sum of cosines with alternating signs: a[0] - a[1] cos(t) + a[2] cos(2 t) - ..., t from 0 to 2 pi.
+
+    >>> ex.signal.windows.general_cosine(5, a=[0.5, 0.4, 0.1])
+    tensor([0.2000, 0.4000, 1.0000, 0.4000, 0.2000])
+    """
     coefficients = list(a)
     if not coefficients:
         raise ShapeError("signal.windows.general_cosine: a must hold at least one coefficient")
@@ -94,7 +98,11 @@ def general_hamming(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """alpha - (1 - alpha) cos(t), t from 0 to 2 pi."""
+    """alpha - (1 - alpha) cos(t), t from 0 to 2 pi.
+
+    >>> ex.signal.windows.general_hamming(5, alpha=0.6)
+    tensor([0.2000, 0.6000, 1.0000, 0.6000, 0.2000])
+    """
     a = [alpha, 1.0 - alpha]
     return general_cosine(M, a=a, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
@@ -118,13 +126,41 @@ def _cosine_window(name: str, a: list[float], text: str) -> Callable[..., Tensor
     return window
 
 
-hamming = _cosine_window("hamming", [0.54, 0.46], "0.54 - 0.46 cos(t), t from 0 to 2 pi.")
-hann = _cosine_window("hann", [0.5, 0.5], "(1 - cos(t)) / 2, t from 0 to 2 pi: it begins and ends at 0.")
+hamming = _cosine_window(
+    "hamming",
+    [0.54, 0.46],
+    """0.54 - 0.46 cos(t), t from 0 to 2 pi.
+
+    >>> ex.signal.windows.hamming(5)
+    tensor([0.0800, 0.5400, 1.0000, 0.5400, 0.0800])
+    """,
+)
+hann = _cosine_window(
+    "hann",
+    [0.5, 0.5],
+    """(1 - cos(t)) / 2, t from 0 to 2 pi: it begins and ends at 0.
+
+    >>> ex.signal.windows.hann(5)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
+    """,
+)
 blackman = _cosine_window(
-    "blackman", [0.42, 0.5, 0.08], "Three cosine terms: lower side lobes than `hann`, a wider main lobe."
+    "blackman",
+    [0.42, 0.5, 0.08],
+    """Three cosine terms: lower side lobes than `hann`, a wider main lobe.
+
+    >>> ex.signal.windows.blackman(5)[1:4]
+    tensor([0.3400, 1.0000, 0.3400])
+    """,
 )
 nuttall = _cosine_window(
-    "nuttall", [0.3635819, 0.4891775, 0.1365995, 0.0106411], "Four cosine terms: side lobes below -98 dB."
+    "nuttall",
+    [0.3635819, 0.4891775, 0.1365995, 0.0106411],
+    """Four cosine terms: side lobes below -98 dB.
+
+    >>> ex.signal.windows.nuttall(5)[1:4]
+    tensor([0.2270, 1.0000, 0.2270])
+    """,
 )
 
 
@@ -137,7 +173,11 @@ def bartlett(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A triangle that begins and ends at 0."""
+    """A triangle that begins and ends at 0.
+
+    >>> ex.signal.windows.bartlett(5)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
+    """
 
     def shape(n: Array, period: int) -> Any:
         return 1.0 - np.abs(n * (2.0 / period) - 1.0) if period else np.ones(n.size)
@@ -154,7 +194,11 @@ def cosine(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Half a period of a sine, from just above 0 to just above 0."""
+    """Half a period of a sine, from just above 0 to just above 0.
+
+    >>> ex.signal.windows.cosine(4)
+    tensor([0.3827, 0.9239, 0.9239, 0.3827])
+    """
 
     def shape(n: Array, period: int) -> Any:
         return np.sin((n + 0.5) * (math.pi / (period + 1)))
@@ -173,7 +217,11 @@ def exponential(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """exp(-|n - center| / tau); the centre of a symmetric window is its middle."""
+    """exp(-|n - center| / tau); the centre of a symmetric window is its middle.
+
+    >>> ex.signal.windows.exponential(5)
+    tensor([0.1353, 0.3679, 1.0000, 0.3679, 0.1353])
+    """
     if tau <= 0:
         raise ShapeError(f"signal.windows.exponential: tau must be positive, got {tau}")
     if sym and center is not None:
@@ -195,7 +243,11 @@ def gaussian(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """exp(-((n - middle) / std)**2 / 2)."""
+    """exp(-((n - middle) / std)**2 / 2).
+
+    >>> ex.signal.windows.gaussian(5)
+    tensor([0.1353, 0.6065, 1.0000, 0.6065, 0.1353])
+    """
     if std <= 0:
         raise ShapeError(f"signal.windows.gaussian: std must be positive, got {std}")
 
@@ -215,7 +267,11 @@ def kaiser(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """i0(beta * sqrt(1 - r**2)) / i0(beta), r from -1 to 1: beta trades the main lobe for the side lobes."""
+    """i0(beta * sqrt(1 - r**2)) / i0(beta), r from -1 to 1: beta trades the main lobe for the side lobes.
+
+    >>> ex.signal.windows.kaiser(5, beta=3.0)
+    tensor([0.2049, 0.7269, 1.0000, 0.7269, 0.2049])
+    """
     if beta < 0:
         raise ShapeError(f"signal.windows.kaiser: beta must not be negative, got {beta}")
 

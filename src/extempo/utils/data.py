@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-from ..data import *
+from ..data import *  # noqa: F403 # the names are stated once, in data.__all__
 from ..data import __all__ as __all__

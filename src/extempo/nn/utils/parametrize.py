@@ -216,7 +216,7 @@ def remove_parametrizations(module: M, tensor_name: str, leave_parametrized: boo
     held = module.parametrizations[tensor_name]
     if not leave_parametrized and not held.is_tensor:
         raise ShapeError(
-            f"remove_parametrizations: {tensor_name!r} is computed from {held.ntensors} tensors, not from one original; "
+            f"remove_parametrizations: {tensor_name!r} is computed from {held.ntensors} tensors, there is no original; "
             "leave leave_parametrized=False out"
         )
     kept = held.originals()[0]

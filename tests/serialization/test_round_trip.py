@@ -1,0 +1,212 @@
+"""What goes in comes out: containers, numbers, tensors of every dtype."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections import Counter, OrderedDict, defaultdict, namedtuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import extempo as ex
+from extempo import nn
+from extempo.errors import UnsupportedError
+from extempo.serialization import load, save
+from extempo.types import DTYPES
+
+
+def there_and_back(obj, **options):
+    file = io.BytesIO()
+    save(obj, file)
+    file.seek(0)
+    return load(file, **options)
+
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**100), 2**100)
+    | st.floats(allow_nan=False)
+    | st.text(alphabet=st.characters())
+    | st.binary()
+    | st.complex_numbers(allow_nan=False)
+)
+KEYS = st.text() | st.integers() | st.booleans() | st.none() | st.tuples(st.integers(), st.text())
+TREES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner)
+        | st.lists(inner).map(tuple)
+        | st.dictionaries(KEYS, inner)
+        | st.dictionaries(KEYS, inner).map(OrderedDict)
+        | st.sets(KEYS)
+        | st.frozensets(KEYS)
+    ),
+    max_leaves=15,
+)
+
+
+def same(a, b) -> bool:
+    """Equal, of the same types, in the same order."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return same(list(a), list(b)) and same(list(a.values()), list(b.values()))
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, float):
+        return a == b and math.copysign(1, a) == math.copysign(1, b)
+    return a == b
+
+
+@settings(max_examples=100, deadline=None)
+@given(TREES)
+def test_any_plain_structure_comes_back_as_it_was(obj):
+    assert same(there_and_back(obj), obj)
+
+
+@pytest.mark.parametrize("d", DTYPES, ids=repr)
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (2, 3)], ids=str)
+def test_tensors_of_every_dtype_and_shape_keep_their_bits(d, shape):
+    x = (ex.randn(*shape) * 3 if shape else ex.tensor(2.5)).to(d)
+    back = there_and_back(x)
+    assert (back.shape, back.dtype, type(back)) == (x.shape, d, ex.Tensor)
+    assert back.numpy().tobytes() == x.numpy().tobytes()
+    assert back.numpy().flags.writeable
+
+
+def test_numbers_that_json_lacks_survive():
+    nan, inf, minus, large, zero = there_and_back([math.nan, math.inf, -math.inf, 10**400, -0.0])
+    assert math.isnan(nan)
+    assert (inf, minus, large) == (math.inf, -math.inf, 10**400)
+    assert math.copysign(1, zero) == -1
+
+
+def test_nan_payloads_and_signed_zeros_in_tensors_keep_their_bits():
+    bits = np.array([0x7FC12345, 0x80000000, 0xFF800000], np.uint32)
+    assert there_and_back(ex.from_numpy(bits.view(np.float32))).numpy().view(np.uint32).tolist() == bits.tolist()
+
+
+def test_dtypes_devices_and_sizes_come_back_as_the_same_objects_or_equal_ones():
+    back = there_and_back([ex.bfloat16, ex.bool, ex.device("cuda:1"), ex.Size([2, 3]), slice(1, None), range(0, 9, 2)])
+    assert back[0] is ex.bfloat16
+    assert back[1] is ex.bool
+    assert back[2:] == [ex.device("cuda:1"), ex.Size([2, 3]), slice(1, None), range(0, 9, 2)]
+    assert type(back[3]) is ex.Size
+
+
+def test_numpy_arrays_and_scalars_come_back_as_numpy():
+    arrays = [np.arange(6).reshape(2, 3)[:, ::-1], np.float32([1.5]), np.array(3, ">i4"), np.array([1, 2], np.uint64)]
+    for before, after in zip(arrays, there_and_back(arrays), strict=True):
+        assert type(after) is np.ndarray
+        assert after.dtype == before.dtype.newbyteorder("=")
+        np.testing.assert_array_equal(after, before)
+    scalars = [np.float64(0.1), np.float32(0.1), np.int8(-3), np.bool_(True), np.float32("nan")]
+    back = there_and_back(scalars)
+    assert [type(v) for v in back] == [type(v) for v in scalars]
+    assert back[:4] == scalars[:4]
+    assert np.isnan(back[4])
+
+
+def test_dict_types_keep_their_type_and_a_default_dict_becomes_a_dict():
+    ordered = OrderedDict([("b", 1), ("a", 2)])
+    ordered._metadata = {"": {"version": 1}}
+    back = there_and_back([ordered, Counter("aab"), defaultdict(list, {3: [1]})])
+    assert [type(v) for v in back] == [OrderedDict, Counter, dict]
+    assert list(back[0]) == ["b", "a"]
+    assert back[0]._metadata == {"": {"version": 1}}
+    assert back[1:] == [Counter("aab"), {3: [1]}]
+
+
+def test_gradient_flags_and_parameters_survive_and_graphs_do_not():
+    w = ex.ones(2, requires_grad=True)
+    y = (w * 2).sum()
+    y.backward()
+    back = there_and_back({"w": w, "y": y, "p": nn.Parameter(ex.ones(2)), "frozen": nn.Parameter(ex.ones(1), False)})
+    assert back["w"].requires_grad
+    assert back["w"].grad is None
+    assert back["y"].requires_grad
+    assert back["y"].is_leaf
+    assert type(back["p"]) is nn.Parameter
+    assert back["p"].requires_grad
+    assert type(back["frozen"]) is nn.Parameter
+    assert not back["frozen"].requires_grad
+
+
+def test_an_optimizer_state_with_number_keys_comes_back():
+    state = {
+        "state": {0: {"step": ex.tensor(3.0), "exp_avg": ex.randn(2, 2)}, 1: {}},
+        "param_groups": [{"lr": 1e-3, "betas": (0.9, 0.999), "params": [0, 1], "fused": None}],
+    }
+    back = there_and_back(state)
+    assert list(back["state"]) == [0, 1]
+    assert back["param_groups"] == state["param_groups"]
+    assert back["state"][0]["exp_avg"].equal(state["state"][0]["exp_avg"])
+
+
+def test_a_module_says_to_save_its_state_dict_and_how():
+    model = nn.Linear(2, 3)
+    with pytest.raises(UnsupportedError, match=r"whole Linear.*ex\.save\(x\.state_dict\(\), path\).*load_state_dict"):
+        save(model, io.BytesIO())
+    with pytest.raises(UnsupportedError, match=r'obj\["model"\]\[0\] is a whole Linear'):
+        save({"model": [model]}, io.BytesIO())
+    other = nn.Linear(2, 3)
+    other.load_state_dict(there_and_back(model.state_dict()))
+    assert other.weight.equal(model.weight)
+
+
+Point = namedtuple("Point", "x y")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (print, r'obj\["model"\]\["hook"\] is of type builtin_function_or_method; code cannot be saved'),
+        (nn.Linear, r'obj\["model"\]\["hook"\] is of type type; code cannot be saved'),
+        (Point(1, 2), r"type Point; save x\._asdict\(\), or tuple\(x\)"),
+        (np.array(["a"]), r"type ndarray; its dtype <U1 has no place"),
+        (np.complex64(1j), r"type complex64; its dtype complex64 has no place"),
+        (object(), r"type object; save it as tensors"),
+        (io.BytesIO(), r"type BytesIO"),
+    ],
+    ids=lambda v: getattr(v, "__name__", type(v).__name__) if not isinstance(v, str) else "",
+)
+def test_an_object_that_cannot_be_saved_is_named_with_its_place(value, message):
+    file = io.BytesIO()
+    with pytest.raises(UnsupportedError, match=message):
+        save({"model": {"hook": value}, "w": ex.ones(2)}, file)
+    assert file.getvalue() == b"", "an error was found after writing had begun"
+
+
+def test_a_structure_that_contains_itself_or_never_ends_is_refused():
+    loop: list = [1]
+    loop.append(loop)
+    with pytest.raises(UnsupportedError, match=r"obj\[1\] contains itself"):
+        save(loop, io.BytesIO())
+    deep: list = []
+    for _ in range(100):
+        deep = [deep]
+    with pytest.raises(UnsupportedError, match="nested more than 64 levels"):
+        save(deep, io.BytesIO())
+
+
+def test_keys_that_would_mean_something_else_after_loading_are_refused():
+    with pytest.raises(UnsupportedError, match=r'obj\["state"\] has a Tensor as a key'):
+        save({"state": {ex.ones(1): 1}}, io.BytesIO())
+
+
+def test_the_same_container_twice_is_no_loop():
+    shared = [1, 2]
+    assert there_and_back([shared, shared]) == [shared, shared]
+
+
+def test_equal_objects_make_equal_files():
+    def written():
+        file = io.BytesIO()
+        save({"b": ex.ones(3), "a": [ex.zeros(2, dtype=ex.float64), ex.arange(4)[1:]]}, file)
+        return file.getvalue()
+
+    assert written() == written()
