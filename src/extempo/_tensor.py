@@ -793,19 +793,20 @@ def runner2(op: type[Op]) -> Callable[[Any, Any], Any]:
         return lambda a, b: apply(op, (a, b)) if is_operand(a) and is_operand(b) else NotImplemented
     kernel, op_quiet, ndarray = op.numpy, op.quiet, np.ndarray
     derivations: dict[dtype, list[Any]] = {}
-    number_derivations: dict[tuple[dtype, type], Any] = {}
+    number_derivations: dict[tuple[dtype, type, bool], Any] = {}
 
-    def with_number(a: Tensor, b: float, mode: Mode) -> Any:
+    def with_number(a: Tensor, number: float, number_first: bool, mode: Mode) -> Any:
         type_, x = a._type, a._array
         # Halves have rules of their own about numbers, and NumPy's bfloat16 does not round on the way.
         if not type_.dtype.is_floating_point or x is None or type_.dtype.itemsize == 2:
-            return apply(op, (a, b))
+            return apply(op, (number, a) if number_first else (a, number))
         if a._alias is not None:
             a._catch_up()
+        left, right = (number, x) if number_first else (x, number)
         try:
-            out = kernel(x, b) if op_quiet or mode.quiet else _run_quietly(kernel, x, b)
+            out = kernel(left, right) if op_quiet or mode.quiet else _run_quietly(kernel, left, right)
         except RuntimeError:
-            return apply(op, (a, b))
+            return apply(op, (number, a) if number_first else (a, number))
         if type(out) is not ndarray or out.dtype is not x.dtype:
             out = np.asarray(out, x.dtype)
         t = wrap(out, type_)
@@ -813,11 +814,14 @@ def runner2(op: type[Op]) -> Callable[[Any, Any], Any]:
         if type(node) is not Node or not mode.grad:
             t._cut = a._cut if type(node) is not Node else (_cut_reason(op, mode), user_line())
             return t
-        derived = number_derivations.get((type_.dtype, type(b)))
+        key = (type_.dtype, type(number), number_first)
+        derived = number_derivations.get(key)
         if derived is None:
-            derived = number_derivations[type_.dtype, type(b)] = _derive(op, 1, (type_, type(b)))
+            types = (type(number), type_) if number_first else (type_, type(number))
+            derived = number_derivations[key] = _derive(op, 2 if number_first else 1, types)
         saved = tuple([_entry(position, a if position else t) for position in derived.reads])
-        t._node = Node(op, (node, b), NO_ATTRS, type_, saved, user_line(), derived if derived.kernel else None)
+        nodes = (number, node) if number_first else (node, number)
+        t._node = Node(op, nodes, NO_ATTRS, type_, saved, user_line(), derived if derived.kernel else None)
         return t
 
     def run2(a: Any, b: Any) -> Any:
@@ -826,7 +830,9 @@ def runner2(op: type[Op]) -> Callable[[Any, Any], Any]:
             return apply(op, (a, b))
         if not ((type(a) is Tensor or isinstance(a, Tensor)) and (type(b) is Tensor or isinstance(b, Tensor))):
             if (type(b) is float or type(b) is int) and isinstance(a, Tensor):
-                return with_number(a, b, mode)
+                return with_number(a, b, False, mode)
+            if (type(a) is float or type(a) is int) and isinstance(b, Tensor):
+                return with_number(b, a, True, mode)
             return apply(op, (a, b)) if is_operand(a) and is_operand(b) else NotImplemented
         type_, other_type = a._type, b._type
         if type_ != other_type:
@@ -903,7 +909,8 @@ def _derive(op: type[Op], needs: int, types: tuple[Any, ...]) -> Any:
     if isinstance(op.vjp, Refuse):
         return _NoKernel(())
     derived = derived_vjp(op, needs, types)
-    return _NoKernel(derived.reads) if types[0].dtype is bfloat16 else derived
+    in_bfloat16 = any(isinstance(t, TensorType) and t.dtype is bfloat16 for t in types)
+    return _NoKernel(derived.reads) if in_bfloat16 else derived
 
 
 # ---- writing in place

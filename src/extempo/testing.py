@@ -83,7 +83,7 @@ def check_grad(
 ) -> None:
     """Compare the gradients of `fn` with finite differences in float64, up to the given order.
 
-    >>> check_grad(lambda x: (x * x).sum(), [ex.randn(3)])
+    >>> ex.testing.check_grad(lambda x: (x * x).sum(), [ex.randn(3)])
     """
     doubled = [
         x.detach().double().requires_grad_() if isinstance(x, Tensor) and x.is_floating_point() else x for x in inputs
@@ -168,7 +168,11 @@ def check_kernel(op: type[Op], sample: Sample) -> None:
 
 
 def check_short_path(op: type[Op], inputs: list[Any], expected: Tensor) -> None:
-    """What small elementwise ops really run through gives what `apply` gives, in every floating dtype."""
+    """What small elementwise ops really run through gives what `apply` gives, in every floating dtype.
+
+    >>> x = ex.tensor([1.0, 4.0])
+    >>> ex.testing.check_short_path(ex.ops.transcendental.Sqrt, [x], expected=ex.sqrt(x))
+    """
     run: Any = runner1(op) if len(inputs) == 1 else runner2(op)
     assert_close(run(*inputs), expected, rtol=0.0, atol=0.0, equal_nan=True)
     for d in DTYPES:

@@ -31,7 +31,7 @@ from .convert import LeftOut, Twins, Unmappable, leaves, rebuild, refuse_by_desi
 DTYPES = (torch.float32, torch.float64)
 N_STEPS = 20
 N_TRAINED = 12  # samples per class and dtype: some classes have hundreds
-LEARNING_RATE = 0.01
+LEARNING_RATE = 0.002  # with 0.01 some attention samples diverge, and rounding with them
 
 # Classes of torch.nn that Extempo does not have, each with its reason.
 NOT_HERE = {
@@ -71,7 +71,7 @@ AFTER_LOG_SOFTMAX = {"CTCLoss"}
 
 # (relative, absolute) per dtype: one call, and 20 steps, in which rounding adds up.
 ONE_CALL = {"float64": excuses.DEFAULT.float64, "float32": excuses.DEFAULT.float32}
-TRAINING = {"float64": (1e-9, 1e-9), "float32": (1e-3, 1e-5)}
+TRAINING = {"float64": (1e-9, 1e-9), "float32": (1e-4, 1e-5)}
 # Classes that are held to less than ONE_CALL, with the reason.
 TOLERANCES = {
     "CTCLoss": ({"float64": (1e-7, 1e-7), "float32": (1e-3, 1e-4)}, "sums of 50 time steps in logarithms, float32"),

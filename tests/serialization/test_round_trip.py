@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import extempo as ex
-from extempo import nn
+from extempo import nn, optim
 from extempo.errors import UnsupportedError
 from extempo.serialization import load, save
 from extempo.types import DTYPES
@@ -145,6 +145,30 @@ def test_an_optimizer_state_with_number_keys_comes_back():
     assert list(back["state"]) == [0, 1]
     assert back["param_groups"] == state["param_groups"]
     assert back["state"][0]["exp_avg"].equal(state["state"][0]["exp_avg"])
+
+
+def test_training_resumed_from_a_file_gives_the_same_bits():
+    def build():
+        model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+        return model, optim.AdamW(model.parameters(), amsgrad=True)
+
+    def train(model, optimizer):
+        for _ in range(3):
+            optimizer.zero_grad()
+            (model(x) ** 2).mean().backward()
+            optimizer.step()
+
+    x = ex.randn(6, 3)
+    model, optimizer = build()
+    train(model, optimizer)
+    saved = there_and_back({"model": model.state_dict(), "optimizer": optimizer.state_dict()})
+    train(model, optimizer)
+    other, other_optimizer = build()
+    other.load_state_dict(saved["model"])
+    other_optimizer.load_state_dict(saved["optimizer"])
+    train(other, other_optimizer)
+    for name, value in model.state_dict().items():
+        assert value.equal(other.state_dict()[name]), name
 
 
 def test_a_module_says_to_save_its_state_dict_and_how():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import io
 import pickle
 import random
@@ -253,7 +254,7 @@ def test_a_pickle_that_calls_something_is_refused_and_not_run(how, protocol):
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        (call(name("os", "system"), text("true")), r"needs os\.system, which is refused: only tensors.*nothing is executed"),
+        (call(name("os", "system"), text("true")), r"needs os\.system, which is refused: only.*nothing is executed"),
         (call(name("posix", "system"), text("true")), r"posix\.system"),
         (name("torch.nn.modules.linear", "Linear"), r"whole module; save model\.state_dict\(\)"),
         (name("torch.optim.adam", "Adam"), r"whole optimizer; save optimizer\.state_dict\(\)"),
@@ -410,7 +411,5 @@ def test_random_pickles_never_do_anything_but_fail_or_return_data():
         code = bytearray(seed)
         for _ in range(rng.randrange(1, 6)):
             code[rng.randrange(len(code))] = rng.randrange(256)
-        try:
+        with contextlib.suppress(ExtempoError):
             read(bytes(code))
-        except ExtempoError:
-            pass

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo import nn
+from extempo import nn, optim
 from extempo.errors import UnsupportedError
 from extempo.serialization import load, save
 
@@ -90,10 +90,31 @@ def test_a_checkpoint_of_a_training_run_is_read(protocol):
     assert_equal(back, checkpoint)
 
 
+def test_training_goes_on_here_from_a_checkpoint_made_there():
+    theirs, ours = torch.nn.Linear(3, 2), nn.Linear(3, 2)
+    optimizers = torch.optim.Adam(theirs.parameters(), lr=0.1), optim.Adam(ours.parameters())
+    x = np.random.default_rng(0).normal(size=(4, 3)).astype("f4")
+
+    def step(library, model, optimizer):
+        optimizer.zero_grad()
+        (model(library.from_numpy(x)) ** 2).mean().backward()
+        optimizer.step()
+
+    for _ in range(3):
+        step(torch, theirs, optimizers[0])
+    back = load(written({"model": theirs.state_dict(), "optimizer": optimizers[0].state_dict()}))
+    ours.load_state_dict(back["model"])
+    optimizers[1].load_state_dict(back["optimizer"])
+    for _ in range(3):
+        step(torch, theirs, optimizers[0])
+        step(ex, ours, optimizers[1])
+    np.testing.assert_allclose(ours.weight.detach().numpy(), theirs.weight.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
 def test_tensors_of_every_dtype_views_and_tied_weights_are_read():
     base = torch.arange(12.0).view(3, 4)
     tied = torch.nn.Parameter(torch.randn(2, 2))
-    names = "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool".split()
+    names = ["float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"]
     obj = {
         "dtypes": [torch.tensor([0, 1, 1]).to(getattr(torch, name)) for name in names],
         "views": [base, base.t(), base[1:, ::2], base[0, 0], base[:0], torch.zeros(1).expand(3)],

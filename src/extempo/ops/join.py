@@ -469,8 +469,14 @@ unsafe_split = method(split, "unsafe_split")
 unsafe_split_with_sizes = method(split_with_sizes, "unsafe_split_with_sizes")
 
 split_copy = copying(split, "split_copy", "ex.split_copy(ex.arange(4), 2)\n(tensor([0, 1]), tensor([2, 3]))")
-split_with_sizes_copy = copying(split_with_sizes, "split_with_sizes_copy", "ex.split_with_sizes_copy(ex.arange(4), [1, 3])\n(tensor([0]), tensor([1, 2, 3]))")
-unbind_copy = copying(unbind, "unbind_copy", "ex.unbind_copy(ex.tensor([[1, 2], [3, 4]]))\n(tensor([1, 2]), tensor([3, 4]))")
+split_with_sizes_copy = copying(
+    split_with_sizes,
+    "split_with_sizes_copy",
+    "ex.split_with_sizes_copy(ex.arange(4), [1, 3])\n(tensor([0]), tensor([1, 2, 3]))",
+)
+unbind_copy = copying(
+    unbind, "unbind_copy", "ex.unbind_copy(ex.tensor([[1, 2], [3, 4]]))\n(tensor([1, 2]), tensor([3, 4]))"
+)
 
 
 def _chunk_cat(tensors: Tensors, dim: int, num_chunks: int, *, out: Tensor | None = None) -> Tensor:

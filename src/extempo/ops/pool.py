@@ -168,12 +168,12 @@ def _max_pooler(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
         with_indices,
         f"{op}_with_indices",
         f"{text}, and where it lies in the flattened spatial dimensions."
-        f"{_example(n, f'F.{op}_with_indices(x, 2).indices', '')}",
+        f"{_example(n, f'F.{op}_with_indices(x, 2)[1]', '')}",
     )
 
 
 def _example(n: int, call: str, point: str) -> str:
-    """An example for the docstring of a function that finds the two largest of windows of size 2, or their places."""
+    """The example of a docstring: the largest elements of two windows of size 2, or the places where they lie."""
     size = 2 ** (n + 1)
     shape = (1, *[2] * (n - 1), 4)
     found = f"tensor([{size - 3}{point}, {size - 1}{point}])"
@@ -248,7 +248,7 @@ def _adaptive_max_pooler(n: int) -> tuple[Callable[..., Any], Callable[..., Any]
     return _named(pool, op, f"{text}; None keeps a size.{_example(n, f'F.{op}{call}', '.')}"), _named(
         with_indices,
         f"{op}_with_indices",
-        f"{text}, and where they lie.{_example(n, f'F.{op}_with_indices{call}.indices', '')}",
+        f"{text}, and where they lie.{_example(n, f'F.{op}_with_indices{call}[1]', '')}",
     )
 
 
@@ -318,14 +318,12 @@ def _fractional_max_pooler(n: int) -> tuple[Callable[..., Any], Callable[..., An
         return pooled if return_indices else pooled[0]
 
     text = "The largest elements of windows whose steps are drawn at random, to shrink by fractions (Graham 2014)"
-    x = f"\n\n>>> x = ex.rand{(1, *[8] * n)}\n>>> "
-    shape = [1, *[5] * n]
-    return _named(
-        pool, op, f"{text}.{x}F.{op}(x, 2, output_ratio=0.7).shape\nextempo.Size({shape})"
-    ), _named(
+    call = f"(ex.rand{(1, *[8] * n)}, 2, output_ratio=0.7)"
+    shape = f".shape\nextempo.Size({[1, *[5] * n]})"
+    return _named(pool, op, f"{text}.\n\n>>> F.{op}{call}{shape}"), _named(
         with_indices,
         f"{op}_with_indices",
-        f"{text}, and where they lie.{x}F.{op}_with_indices(x, 2, output_ratio=0.7).indices.shape\nextempo.Size({shape})",
+        f"{text}, and where they lie.\n\n>>> F.{op}_with_indices{call}[1]{shape}",
     )
 
 

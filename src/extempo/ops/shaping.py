@@ -590,16 +590,24 @@ def copying(view: Callable[..., Any], name: str, example: str) -> Callable[..., 
 
 
 alias_copy = copying(lambda input: input, "alias_copy", "ex.alias_copy(ex.tensor([1, 2]))\ntensor([1, 2])")
-as_strided_copy = copying(as_strided, "as_strided_copy", "ex.as_strided_copy(ex.arange(6), (3, 2), (1, 2)).flatten()\ntensor([0, 2, 1, 3, 2, 4])")
+as_strided_copy = copying(
+    as_strided,
+    "as_strided_copy",
+    "ex.as_strided_copy(ex.arange(6), (3, 2), (1, 2)).flatten()\ntensor([0, 2, 1, 3, 2, 4])",
+)
 diagonal_copy = copying(diagonal, "diagonal_copy", "ex.diagonal_copy(ex.tensor([[1, 2], [3, 4]]))\ntensor([1, 4])")
 expand_copy = copying(expand, "expand_copy", "ex.expand_copy(ex.tensor([[7]]), (1, 3))\ntensor([[7, 7, 7]])")
 narrow_copy = method(copying(narrow, "narrow_copy", "ex.narrow_copy(ex.arange(5), 0, 1, 3)\ntensor([1, 2, 3])"))
-permute_copy = copying(permute, "permute_copy", "ex.permute_copy(ex.zeros(2, 3, 4), (2, 0, 1)).shape\nextempo.Size([4, 2, 3])")
+permute_copy = copying(
+    permute, "permute_copy", "ex.permute_copy(ex.zeros(2, 3, 4), (2, 0, 1)).shape\nextempo.Size([4, 2, 3])"
+)
 select_copy = copying(select, "select_copy", "ex.select_copy(ex.tensor([[1, 2], [3, 4]]), 1, 0)\ntensor([1, 3])")
 slice_copy = copying(_slice, "slice_copy", "ex.slice_copy(ex.arange(6), 0, 1, 6, 2)\ntensor([1, 3, 5])")
 squeeze_copy = copying(squeeze, "squeeze_copy", "ex.squeeze_copy(ex.zeros(1, 3, 1)).shape\nextempo.Size([3])")
 t_copy = copying(t, "t_copy", "ex.t_copy(ex.tensor([[1], [2]]))\ntensor([[1, 2]])")
-transpose_copy = copying(transpose, "transpose_copy", "ex.transpose_copy(ex.tensor([[1], [2]]), 0, 1)\ntensor([[1, 2]])")
+transpose_copy = copying(
+    transpose, "transpose_copy", "ex.transpose_copy(ex.tensor([[1], [2]]), 0, 1)\ntensor([[1, 2]])"
+)
 unfold_copy = copying(_unfold, "unfold_copy", "ex.unfold_copy(ex.arange(4), 0, 4, 1)\ntensor([[0, 1, 2, 3]])")
 unsqueeze_copy = copying(unsqueeze, "unsqueeze_copy", "ex.unsqueeze_copy(ex.tensor([1, 2]), 0)\ntensor([[1, 2]])")
 view_copy = copying(_view, "view_copy", "ex.view_copy(ex.tensor([[1], [2]]), (1, 2))\ntensor([[1, 2]])")

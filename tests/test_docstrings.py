@@ -1,0 +1,97 @@
+"""Every public name has a docstring with an example, and every example shows what really happens.
+
+A namespace that gets its examples later is switched on by adding its line to NAMESPACES.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import importlib
+import inspect
+import types
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import extempo as ex
+
+NAMESPACES = [
+    "extempo",
+    "extempo.autograd",
+    "extempo.autograd.functional",
+    "extempo.autograd.graph",
+    "extempo.data",
+    "extempo.distributions",
+    "extempo.distributions.constraints",
+    "extempo.distributions.transforms",
+    "extempo.func",
+    "extempo.linalg",
+    "extempo.masked",
+    "extempo.nn",
+    "extempo.nn.functional",
+    "extempo.nn.init",
+    "extempo.nn.utils",
+    "extempo.nn.utils.parametrizations",
+    "extempo.nn.utils.rnn",
+    "extempo.optim",
+    "extempo.optim.lr_scheduler",
+    "extempo.optim.swa_utils",
+    "extempo.random",
+    "extempo.signal.windows",
+    "extempo.special",
+    "extempo.testing",
+    "extempo.utils.checkpoint",
+]
+OPTIONAL = ["pyarrow"]  # what a few examples need and an installation may lack
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def needs_an_example(value: object) -> bool:
+    """Functions and classes do; constants and dtypes speak for themselves, errors have docs/errors.md."""
+    return callable(value) and not (inspect.isclass(value) and issubclass(value, BaseException))
+
+
+def public_values(namespace: str) -> Iterator[tuple[str, object]]:
+    """What `__all__` lists, or else what the module defines itself."""
+    module = importlib.import_module(namespace)
+    names = getattr(module, "__all__", None)
+    if names is None:
+        names = [n for n, value in vars(module).items() if getattr(value, "__module__", None) == namespace]
+        names = [n for n in names if not n.startswith("_")]
+    for name in names:
+        value = getattr(module, name)
+        if needs_an_example(value) and not isinstance(value, types.ModuleType):
+            yield f"{namespace}.{name}", value
+
+
+CASES = [case for namespace in NAMESPACES for case in public_values(namespace)]
+
+
+@contextlib.contextmanager
+def settings_kept() -> Iterator[None]:
+    """Examples of settings change them for the whole process, so they are put back."""
+    kept, dtype = dict(vars(ex.settings)), ex.get_default_dtype()
+    try:
+        yield
+    finally:
+        vars(ex.settings).update(kept)
+        ex.set_default_dtype(dtype)
+        ex.set_printoptions(profile="default")
+
+
+@pytest.mark.parametrize(("name", "value"), CASES, ids=[name for name, _ in CASES])
+def test_every_public_name_has_an_example_that_runs(name, value):
+    text = inspect.cleandoc(value.__doc__ or "")  # not getdoc, which would take a base class's
+    assert ">>> " in text, f"{name} has no example in its docstring: add a line `>>> ...` with its result below"
+    for package in OPTIONAL:
+        if f"import {package}" in text:
+            pytest.importorskip(package, reason=f"the example reads files of {package}")
+    given = {"ex": ex, "nn": ex.nn, "F": ex.nn.functional, "np": np}
+    example = doctest.DocTestParser().get_doctest(text, given, name, None, None)
+    report: list[str] = []
+    ex.manual_seed(0)
+    with settings_kept():
+        doctest.DocTestRunner(verbose=False, optionflags=FLAGS).run(example, out=report.append)
+    assert not report, "".join(report)
