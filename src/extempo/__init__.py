@@ -5,9 +5,13 @@ from __future__ import annotations
 from math import e, inf, nan, pi
 
 from . import (
+    amp,
     autograd,
     backends,
+    cpu,
     cuda,
+    data,
+    distributions,
     errors,
     func,
     legacy,
@@ -16,7 +20,9 @@ from . import (
     mps,
     nn,
     ops,
+    optim,
     random,
+    serialization,
     settings,
     signal,
     special,
@@ -28,6 +34,7 @@ from . import (
 from ._format import set_printoptions
 from ._tensor import Tensor
 from ._version import __version__
+from .amp import autocast, get_autocast_dtype, is_autocast_enabled
 from .func import vmap
 from .graph import Graph
 from .legacy import *
@@ -42,6 +49,7 @@ from .modes import (
 from .ops import *
 from .placement import device
 from .refused import getattr_of_extempo as __getattr__  # noqa: F401 - Python calls it for names that are not there
+from .serialization import load, save
 from .settings import *
 from .types import (
     Size,
@@ -75,12 +83,17 @@ __all__ = [
     "Size",
     "Tensor",
     "__version__",
+    "amp",
+    "autocast",
     "autograd",
     "backends",
     "bfloat16",
     "bool",
+    "cpu",
     "cuda",
+    "data",
     "device",
+    "distributions",
     "double",
     "dtype",
     "e",
@@ -92,6 +105,7 @@ __all__ = [
     "float32",
     "float64",
     "func",
+    "get_autocast_dtype",
     "get_default_dtype",
     "half",
     "iinfo",
@@ -102,9 +116,11 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "is_autocast_enabled",
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "linalg",
+    "load",
     "long",
     "masked",
     "mps",
@@ -113,8 +129,11 @@ __all__ = [
     "nn",
     "no_grad",
     "ops",
+    "optim",
     "pi",
     "random",
+    "save",
+    "serialization",
     "set_default_dtype",
     "set_grad_enabled",
     "set_printoptions",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import struct
 import sys
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -13,27 +12,9 @@ import pytest
 from safetensors.numpy import save_file
 
 import extempo as ex
-from extempo.data import DataLoader, NpyDataset, SafetensorsDataset, StackDataset
+from extempo.data import ArrowDataset, DataLoader, NpyDataset, ParquetDataset, SafetensorsDataset, StackDataset
 
 MEGABYTE = 1 << 20
-
-
-def anonymous_memory():
-    """Bytes of memory that no file backs: what the process itself holds, without the system's cache of mapped files."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("RssAnon"):
-            return int(line.split()[1]) * 1024
-    raise AssertionError("no RssAnon")
-
-
-def growth(open_dataset, **options):
-    """How far anonymous memory rises when the file is opened and read to the end, in batches of 4 MB."""
-    start = anonymous_memory()
-    loader = DataLoader(open_dataset(), batch_size=64, **options)
-    return max(anonymous_memory() for _ in loader) - start
-
-
-needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
 @pytest.fixture
@@ -152,32 +133,36 @@ def test_broken_safetensors_files_say_what_is_wrong(tmp_path):
         SafetensorsDataset(tmp_path / "none")
 
 
-@needs_proc
-def test_a_npy_file_of_256_megabytes_is_read_in_flat_memory(tmp_path):
+def test_a_npy_file_of_256_megabytes_is_read_in_flat_memory(tmp_path, growth):
     # The file is a hole: the system reads zeros from it without there being a disk that holds them.
     path = tmp_path / "x.npy"
     mapped = np.lib.format.open_memmap(path, "w+", np.float32, (4096, 16384))
     mapped[-1, -1] = 3
     del mapped
-    assert growth(lambda: NpyDataset(path)) < 24 * MEGABYTE
+    assert growth(lambda: NpyDataset(path)) < 24
     data = NpyDataset(path)
     assert len(data) * data[0].nbytes == 256 * MEGABYTE
     assert data[-1][-1].item() == 3
 
 
-@needs_proc
-def test_a_safetensors_file_of_128_megabytes_is_read_in_flat_memory(tmp_path):
+def test_a_safetensors_file_of_128_megabytes_is_read_in_flat_memory(tmp_path, growth):
     path = tmp_path / "x.safetensors"
     size = 128 * MEGABYTE
     header = b'{"x":{"dtype":"F32","shape":[2048,16384],"data_offsets":[0,%d]}}' % size
     with path.open("wb") as file:
         file.write(struct.pack("<Q", len(header)) + header)
         file.truncate(8 + len(header) + size)
-    assert growth(lambda: SafetensorsDataset(path, "x")) < 24 * MEGABYTE
+    assert growth(lambda: SafetensorsDataset(path, "x")) < 24
 
 
-@needs_proc
-def test_batches_that_workers_send_leave_memory_flat(tmp_path):
+def test_batches_that_workers_send_leave_memory_flat(tmp_path, growth):
     path = tmp_path / "x.npy"
     np.lib.format.open_memmap(path, "w+", np.float32, (2048, 16384))
-    assert growth(lambda: NpyDataset(path), num_workers=2) < 40 * MEGABYTE
+    assert growth(lambda: NpyDataset(path), num_workers=2) < 40
+
+
+@pytest.mark.parametrize("cls", [ArrowDataset, ParquetDataset])
+def test_tables_without_pyarrow_say_what_to_install(cls, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=rf"{cls.__name__}: .*pip install 'extempo\[arrow\]'"):
+        cls("x")

@@ -49,8 +49,14 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("HalfCauchy", {"scale": POSITIVE}),
     ("HalfNormal", {"scale": POSITIVE}),
     ("HalfNormal", {"scale": OTHER_POSITIVE}),
-    ("Independent", {"base_distribution": ("Normal", {"loc": VECTORS, "scale": A(0.7)}), "reinterpreted_batch_ndims": 1}),
-    ("Independent", {"base_distribution": ("Normal", {"loc": LOGITS[:, :2], "scale": A(1.7)}), "reinterpreted_batch_ndims": 1}),
+    (
+        "Independent",
+        {"base_distribution": ("Normal", {"loc": VECTORS, "scale": A(0.7)}), "reinterpreted_batch_ndims": 1},
+    ),
+    (
+        "Independent",
+        {"base_distribution": ("Normal", {"loc": LOGITS[:, :2], "scale": A(1.7)}), "reinterpreted_batch_ndims": 1},
+    ),
     ("InverseGamma", {"concentration": POSITIVE, "rate": OTHER_POSITIVE}),
     ("Kumaraswamy", {"concentration1": POSITIVE, "concentration0": OTHER_POSITIVE}),
     ("Laplace", {"loc": REAL, "scale": POSITIVE}),
@@ -90,6 +96,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("Uniform", {"low": A([-2.0, -0.5, -0.1]), "high": A([3.0, 1.5, 0.7])}),
     ("VonMises", {"loc": REAL, "concentration": POSITIVE}),
     ("Weibull", {"scale": POSITIVE, "concentration": OTHER_POSITIVE}),
+    ("Weibull", {"scale": OTHER_POSITIVE, "concentration": A([1.5, 2.0, 0.8])}),
 ]
 
 

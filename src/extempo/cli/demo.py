@@ -1,97 +1,99 @@
-"""`extempo demo`: fit y = sin(3x) with a two-layer network, written with nothing but tensors and `backward()`.
+"""`extempo demo`: learn to classify sequences of any length, with a model written for ONE sequence.
 
-Read `fit` as a first example: the forward pass is plain Python, `backward()` fills `.grad`, and the update is
-arithmetic under `no_grad`. The same seed gives the same numbers on every run.
+Read `Classifier` as a first example: its loop runs once per word, so every sequence draws a graph of its own length;
+there is no padding and no mask. The task: a sequence holds commands (words 0 to 3) among filler words; its class is the last
+command. The same seed gives the same numbers on every run.
 """
 
+from __future__ import annotations
+
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 
 import extempo as ex
+from extempo import nn
+from extempo.data import DataLoader
+from extempo.nn import functional as F
+from extempo.optim import Adam
 
-N_POINTS = 64
-N_HIDDEN = 32
-N_STEPS = 1000
-N_REPORTS = 8
-LEARNING_RATE = 0.05
-MOMENTUM = 0.9
+N_COMMANDS = 4
+N_WORDS = 10
+N_TRAIN, N_TEST = 256, 128
+SHORTEST, LONGEST = 1, 10
+N_HIDDEN = 24
+BATCH_SIZE = 16
+N_EPOCHS = 5
 
-N_SHOWN = 11  # rows of the closing comparison
-N_PLOT_COLUMNS = 45
-
-Network = Callable[[ex.Tensor], ex.Tensor]
-
-
-def target(x: ex.Tensor) -> ex.Tensor:
-    """The function to learn."""
-    return ex.sin(3.0 * x)
+Example = tuple[list[int], int]
 
 
-def fit(report: Callable[[int, ex.Tensor], None]) -> Network:
-    """Train a network on points of `target` and return it; `report` is called with each step's number and loss."""
+class Classifier(nn.Module):
+    """An embedding, a recurrent cell run over the words of one sequence, and a score for each class."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(N_WORDS, N_HIDDEN)
+        self.cell = nn.GRUCell(N_HIDDEN, N_HIDDEN)
+        self.score = nn.Linear(N_HIDDEN, N_COMMANDS)
+
+    def forward(self, words: Sequence[int]) -> ex.Tensor:
+        state = ex.zeros(N_HIDDEN)
+        for word in words:
+            state = self.cell(self.embed(word), state)
+        return self.score(state)
+
+
+def sequences(n: int) -> list[Example]:
+    """Random sequences of different lengths, each with at least one command, and their classes."""
+    made: list[Example] = []
+    while len(made) < n:
+        length = ex.randint(SHORTEST, LONGEST + 1, (1,)).item()
+        words: list[int] = ex.randint(0, N_WORDS, (length,)).tolist()
+        commands = [word for word in words if word < N_COMMANDS]
+        if commands:
+            made.append((words, commands[-1]))
+    return made
+
+
+def accuracy(model: Classifier, examples: list[Example]) -> float:
+    """The share of sequences that the model classifies right."""
+    with ex.no_grad():
+        return sum(model(words).argmax().item() == label for words, label in examples) / len(examples)
+
+
+def train(say: Callable[[str], None]) -> Classifier:
+    """Train the classifier, saying loss and held-out accuracy after each epoch."""
     ex.manual_seed(0)
-    x = ex.linspace(-1.0, 1.0, N_POINTS).unsqueeze(1)  # x, y: (point, 1)
-    y = target(x)
-
-    w1 = (3.0 * ex.randn(1, N_HIDDEN)).requires_grad_()
-    b1 = ex.randn(N_HIDDEN, requires_grad=True)
-    w2 = (ex.randn(N_HIDDEN, 1) / N_HIDDEN**0.5).requires_grad_()
-    b2 = ex.zeros(1, requires_grad=True)
-    parameters = [w1, b1, w2, b2]
-    velocities = [ex.zeros_like(parameter) for parameter in parameters]
-
-    def network(points: ex.Tensor) -> ex.Tensor:
-        return ex.tanh(points @ w1 + b1) @ w2 + b2
-
-    for step in range(N_STEPS + 1):
-        loss = ((network(x) - y) ** 2).mean()
-        loss.backward()
-        with ex.no_grad():
-            for parameter, velocity in zip(parameters, velocities, strict=True):
-                velocity.mul_(MOMENTUM).add_(parameter.grad)
-                parameter.sub_(LEARNING_RATE * velocity)
-                parameter.grad = None
-        report(step, loss)
-    return network
+    examples, held_out = sequences(N_TRAIN), sequences(N_TEST)
+    loader = DataLoader(examples, batch_size=BATCH_SIZE, shuffle=True, collate_fn=list)
+    model = Classifier()
+    optimizer = Adam(model.parameters(), lr=0.01)
+    n_parameters = sum(p.numel() for p in model.parameters())
+    say(f"{N_TRAIN} sequences of {SHORTEST} to {LONGEST} words, {N_COMMANDS} classes; {n_parameters} parameters")
+    say(f"before training: accuracy {accuracy(model, held_out):4.0%} on {N_TEST} held-out sequences (chance 25%)")
+    for epoch in range(1, N_EPOCHS + 1):
+        started, total = time.perf_counter(), 0.0
+        for batch in loader:
+            loss = ex.stack([F.cross_entropy(model(words), label) for words, label in batch]).mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            total += loss.item() * len(batch)
+        seconds = time.perf_counter() - started
+        say(f"epoch {epoch}   loss {total / N_TRAIN:.4f}   accuracy {accuracy(model, held_out):4.0%}   {seconds:.1f} s")
+    return model
 
 
 def run(say: Callable[[str], None]) -> None:
-    """Fit the network and compare it with the truth; `say` is called with each line as it is known."""
-
-    def report(step: int, loss: ex.Tensor) -> None:
-        if step % (N_STEPS // N_REPORTS) == 0:
-            say(f"step {step:4d}   loss {loss.item():.6f}")
-
-    say(f"Fitting y = sin(3x): {N_POINTS} points, a 1-{N_HIDDEN}-1 tanh network, SGD with momentum")
-    started = time.perf_counter()
-    network = fit(report)
-    say(f"{N_STEPS} steps in {time.perf_counter() - started:.2f} s")
+    """Train, then show what the model makes of sequences of different lengths; `say` gets each line as it is known."""
+    say("Learning the last command (words 0-3) of sequences of any length; the model is written for one sequence.")
+    model = train(say)
     say("")
-    for line in compare(network):
-        say(line)
-
-
-def compare(network: Network) -> Iterator[str]:
-    """The truth beside the prediction, at points that were not trained on, each drawn on one line of text."""
-    x: ex.Tensor = ex.linspace(-0.95, 0.95, N_SHOWN)
-    with ex.no_grad():
-        truths = target(x).tolist()
-        predictions = network(x.unsqueeze(1)).squeeze(1).tolist()
-    yield f"{'x':>6} {'truth':>8} {'network':>8}   o truth, x network, * both"
-    for at, truth, prediction in zip(x.tolist(), truths, predictions, strict=True):
-        yield f"{at:6.2f} {truth:8.3f} {prediction:8.3f}   {draw(truth, prediction)}"
-    worst = max(abs(truth - prediction) for truth, prediction in zip(truths, predictions, strict=True))
-    yield f"largest difference {worst:.3f}"
-
-
-def draw(truth: float, prediction: float) -> str:
-    """One row of text over [-1, 1]: 'o' where the truth lies, 'x' where the prediction does, '*' where both do."""
-
-    def column(value: float) -> int:
-        return round((min(max(value, -1.0), 1.0) + 1.0) / 2.0 * (N_PLOT_COLUMNS - 1))
-
-    cells = [" "] * N_PLOT_COLUMNS
-    cells[N_PLOT_COLUMNS // 2] = "|"
-    cells[column(truth)] = "o"
-    cells[column(prediction)] = "*" if column(truth) == column(prediction) else "x"
-    return "".join(cells).rstrip()
+    for words in ([2], [3, 9, 0, 7], [1, 5, 8, 6, 4, 9, 7, 7]):
+        with ex.no_grad():
+            chances = model(words).softmax(0)
+        best = chances.argmax().item()
+        say(f"{words!s:26} -> class {best} ({chances[best].item():.0%} sure)")
+    words = [3, 9]
+    n_nodes = [len(ex.Graph.of(model(words * times))) for times in (1, 2, 3)]
+    say(f"graphs drawn for 2, 4 and 6 words: {', '.join(map(str, n_nodes))} nodes, freed after each step")

@@ -31,6 +31,7 @@ from .poisson import Poisson
 from .transformed_distribution import TransformedDistribution
 from .uniform import Uniform
 from .utils import euler_constant, log_beta, softplus, sum_rightmost
+from .weibull import Weibull
 
 
 def _coin_divergence(p: Bernoulli | Binomial, q: Bernoulli | Binomial) -> Tensor:
@@ -169,6 +170,14 @@ def _poisson(p: Poisson, q: Poisson) -> Tensor:
 def _uniform(p: Uniform, q: Uniform) -> Tensor:
     outside = (q.low > p.low) | (q.high < p.high)
     return ops.where(outside, math.inf, ((q.high - q.low) / (p.high - p.low)).log())
+
+
+@register_kl(Weibull, Weibull)
+def _weibull(p: Weibull, q: Weibull) -> Tensor:
+    mean_log = p.scale.log() - euler_constant / p.concentration
+    power = (p.scale / q.scale) ** q.concentration * (q.concentration / p.concentration + 1).lgamma().exp()
+    expected = q.concentration.log() - q.concentration * q.scale.log() + (q.concentration - 1) * mean_log - power
+    return -p.entropy() - expected
 
 
 @register_kl(TransformedDistribution, TransformedDistribution)
