@@ -19,6 +19,7 @@ import extempo as ex
 
 NAMESPACES = [
     "extempo",
+    "extempo.amp",
     "extempo.autograd",
     "extempo.autograd.functional",
     "extempo.autograd.graph",

@@ -8,6 +8,7 @@ runs draw the same. `current_generator` is the one place that decides which gene
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import struct
 import threading
@@ -109,6 +110,15 @@ def _restored(state: Tensor) -> Generator:
 
 
 default_generator = Generator()
+
+
+def _renew_lock() -> None:
+    """A thread of the parent process may have held it; that thread does not exist here."""
+    default_generator._lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 default_generator.seed()
 
 

@@ -108,17 +108,17 @@ def names() -> list[str]:
     return found
 
 
-def build(library: Any, name: str, arguments: dict[str, Any]) -> tuple[Any, list[Any]]:
+def build(library: Any, name: str, arguments: dict[str, Any], requires_grad: bool = True) -> tuple[Any, list[Any]]:
     """The distribution in Extempo or PyTorch, and its parameters as leaves in float64."""
     leaves: list[Any] = []
 
     def convert(value: Any) -> Any:
         if isinstance(value, tuple):
-            inner, inner_leaves = build(library, *value)
+            inner, inner_leaves = build(library, *value, requires_grad)
             leaves.extend(inner_leaves)
             return inner
         if isinstance(value, np.ndarray):
-            leaves.append(library.tensor(value, dtype=library.float64).requires_grad_())
+            leaves.append(library.tensor(value, dtype=library.float64).requires_grad_(requires_grad))
             return leaves[-1]
         return value
 
@@ -126,5 +126,5 @@ def build(library: Any, name: str, arguments: dict[str, Any]) -> tuple[Any, list
     return getattr(library.distributions, name)(**converted), leaves
 
 
-def build_here(name: str, arguments: dict[str, Any]) -> tuple[Any, list[Any]]:
-    return build(ex, name, arguments)
+def build_here(name: str, arguments: dict[str, Any], requires_grad: bool = True) -> tuple[Any, list[Any]]:
+    return build(ex, name, arguments, requires_grad)

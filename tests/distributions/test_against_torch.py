@@ -22,6 +22,7 @@ LOOSER = {
 }
 BETTER_HERE = {
     ("Kumaraswamy", "mode"): "PyTorch's is NaN wherever the mode exists",
+    ("ContinuousBernoulli", "cdf"): "PyTorch's is the identity near 1/2, so that a draw has no gradient there",
     ("Weibull", "mode"): "PyTorch's is NaN where the mode is 0",
 }
 
@@ -122,6 +123,8 @@ def test_cdf_and_icdf_are_pytorchs(name, arguments):
     expected = ask(theirs, "cdf", their_value)
     if expected is None:
         pytest.skip("PyTorch has no cdf of it")
+    if (name, "cdf") in BETTER_HERE:
+        pytest.skip(BETTER_HERE[name, "cdf"])
     if name in ("Gamma", "Chi2", "InverseGamma"):  # no gradient to the concentration, here and there
         same(ours.cdf(our_value), expected)
     else:

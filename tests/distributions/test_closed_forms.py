@@ -38,8 +38,7 @@ def test_the_density_is_the_slope_of_cdf_and_icdf_its_inverse(name, arguments):
     value = value.requires_grad_()
     level = distribution.cdf(value)
     (slope,) = ex.autograd.grad(level.sum(), value)
-    if name != "ContinuousBernoulli":  # whose cdf near 1/2 is that of the uniform distribution, as in PyTorch
-        ex.testing.assert_close(slope, distribution.log_prob(value).exp(), rtol=1e-6)
+    ex.testing.assert_close(slope, distribution.log_prob(value).exp(), rtol=1e-6)
     back = has(distribution, "icdf", level.detach())
     if back is not None:
         ex.testing.assert_close(back, value, rtol=1e-5, atol=1e-7)
@@ -160,7 +159,8 @@ def test_divergences_are_the_expected_difference_of_log_probs():
             divergence = d.kl_divergence(p, q).detach().double().numpy()
         except (NotImplementedError, ValueError):  # no formula, or shapes that do not fit each other
             continue
-        if not np.isfinite(divergence).all() or "Pareto" in (p_case[0], q_case[0]):  # heavy tails converge too slowly
+        heavy = "Pareto" in (p_case[0], q_case[0]) or q_case[0] == "Gumbel"  # their means converge too slowly
+        if heavy or p.batch_shape != q.batch_shape or not np.isfinite(divergence).all():
             continue
         drawn = p.sample((3000,))
         q._validate_args = False

@@ -28,7 +28,7 @@ def test_a_bad_parameter_is_named_with_its_constraint_and_first_bad_value():
         d.HalfNormal(-1.0)
     with pytest.raises(NumericalError, match="Chi2: expected parameter df"):
         d.Chi2(-1.0)
-    with pytest.raises(NumericalError, match="covariance_matrix .* PositiveDefinite"):
+    with pytest.raises(NumericalError, match=r"covariance_matrix .* PositiveDefinite"):
         d.MultivariateNormal(ex.zeros(2), covariance_matrix=ex.tensor([[1.0, 2.0], [2.0, 1.0]]))
     with pytest.raises(NumericalError, match="Geometric: expected parameter probs above 0"):
         d.Geometric(probs=0.0)
@@ -111,16 +111,16 @@ def test_the_dtype_of_the_parameters_is_that_of_the_draws():
 
 @EACH
 def test_expanded_copies_and_pickles_behave_as_the_original(name, arguments):
-    distribution, _ = build_here(name, arguments)
+    distribution, _ = build_here(name, arguments, requires_grad=False)
     value = distribution.sample()
-    expected = distribution.log_prob(value).detach()
+    expected = distribution.log_prob(value)
     wide = distribution.expand((2, *distribution.batch_shape))
     assert type(wide) is type(distribution)
     assert wide.batch_shape == (2, *distribution.batch_shape)
     assert wide.sample().shape == (2, *value.shape)
-    ex.testing.assert_close(wide.log_prob(value).detach(), expected.expand((2, *expected.shape)))
-    ex.testing.assert_close(copy.deepcopy(distribution).log_prob(value).detach(), expected)
-    ex.testing.assert_close(pickle.loads(pickle.dumps(distribution)).log_prob(value).detach(), expected)
+    ex.testing.assert_close(wide.log_prob(value), expected.expand((2, *expected.shape)))
+    ex.testing.assert_close(copy.deepcopy(distribution).log_prob(value), expected)
+    ex.testing.assert_close(pickle.loads(pickle.dumps(distribution)).log_prob(value), expected)
 
 
 @EACH
@@ -170,8 +170,8 @@ def test_probabilities_computed_under_no_grad_still_have_their_gradient():
 def test_policy_gradient_reaches_the_logits():
     logits = ex.zeros(4, requires_grad=True)
     policy = d.Categorical(logits=logits)
-    policy.log_prob(policy.sample((8,))).sum().backward()
-    assert logits.grad.abs().sum() > 0
+    policy.log_prob(ex.tensor([2, 2, 3])).sum().backward()
+    assert logits.grad.tolist() == pytest.approx([-0.75, -0.75, 1.25, 0.25])
 
 
 def test_simplex_validation_allows_for_the_rounding_of_many_categories():

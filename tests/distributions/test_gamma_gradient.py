@@ -19,7 +19,7 @@ def test_the_gradient_is_minus_the_slopes_of_the_distribution_function(deviation
     a = CONCENTRATIONS
     # Wilson and Hilferty: a point about so many deviations from the median.
     z = a * np.maximum(1 - 1 / (9 * a) + deviations / np.sqrt(9 * a), 0.05) ** 3
-    step = 1e-4 * a
+    step = 1e-4 * np.minimum(a, np.sqrt(a))
     slope = (gammainc(a + step, z) - gammainc(a - step, z)) / (2 * step)
     upper = -(gammaincc(a + step, z) - gammaincc(a - step, z)) / (2 * step)
     slope = np.where(z > a, upper, slope)  # the side that does not cancel

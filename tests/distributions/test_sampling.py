@@ -62,7 +62,7 @@ def test_gradients_of_draws_are_on_average_those_of_the_mean(name, arguments):
     if not usable.any() or not mean.requires_grad:
         return
     drawn = distribution.rsample((N_DRAWS,))
-    expected = ex.autograd.grad(ex.where(usable, mean, 0.0).sum(), leaves, allow_unused=True)
+    expected = ex.autograd.grad(ex.where(usable, mean, 0.0).sum(), leaves, allow_unused=True, retain_graph=True)
     found = ex.autograd.grad(ex.where(usable, drawn.mean(0), 0.0).sum(), leaves, allow_unused=True)
     for a, b in zip(found, expected, strict=True):
         if b is not None:
@@ -155,6 +155,17 @@ def test_mixture_draws_come_from_the_chosen_component():
     vectors = d.MixtureSameFamily(d.Categorical(ex.ones(2, 3)), d.Independent(d.Normal(ex.zeros(2, 3, 4), 1.0), 1))
     assert vectors.sample((5,)).shape == (5, 2, 4)
     assert vectors.log_prob(vectors.sample((5,))).shape == (5, 2)
+
+
+def test_single_and_many_categorical_draws_follow_the_probabilities_and_never_take_an_impossible_one():
+    ex.manual_seed(0)
+    probs = ex.tensor([0.0, 0.2, 0.5, 0.3, 0.0])
+    many = d.Categorical(probs=probs).sample((20000,))
+    single = d.Categorical(probs=probs.expand(20000, 5)).sample()
+    for drawn in (many, single):
+        counts = ex.bincount(drawn, minlength=5).numpy() / 20000
+        np.testing.assert_allclose(counts, probs.numpy(), atol=0.02)
+        assert counts[0] == counts[4] == 0
 
 
 def test_draws_repeat_with_the_seed():

@@ -273,7 +273,7 @@ def test_modules_copy_and_pickle(layer):
 def test_reprs_show_what_is_not_the_default():
     assert repr(nn.LSTM(3, 4)) == "LSTM(3, 4)"
     assert repr(nn.GRU(3, 4, num_layers=2, batch_first=True)) == "GRU(3, 4, num_layers=2, batch_first=True)"
-    assert repr(nn.RNNCell(3, 4, nonlinearity="relu")) == "RNNCell(3, 4, nonlinearity='relu')"
+    assert repr(nn.RNNCell(3, 4, nonlinearity="relu")) == "RNNCell(3, 4, nonlinearity=relu)"
     assert repr(nn.GRUCell(3, 4, bias=False)) == "GRUCell(3, 4, bias=False)"
 
 

@@ -70,7 +70,7 @@ def train(say: Callable[[str], None]) -> Classifier:
     optimizer = Adam(model.parameters(), lr=0.01)
     n_parameters = sum(p.numel() for p in model.parameters())
     say(f"{N_TRAIN} sequences of {SHORTEST} to {LONGEST} words, {N_COMMANDS} classes; {n_parameters} parameters")
-    say(f"before training: accuracy {accuracy(model, held_out):4.0%} on {N_TEST} held-out sequences (chance 25%)")
+    say(f"untrained              accuracy {accuracy(model, held_out):4.0%}   on {N_TEST} held-out sequences")
     for epoch in range(1, N_EPOCHS + 1):
         started, total = time.perf_counter(), 0.0
         for batch in loader:
@@ -86,7 +86,8 @@ def train(say: Callable[[str], None]) -> Classifier:
 
 def run(say: Callable[[str], None]) -> None:
     """Train, then show what the model makes of sequences of different lengths; `say` gets each line as it is known."""
-    say("Learning the last command (words 0-3) of sequences of any length; the model is written for one sequence.")
+    say("Learning to name the last command (words 0-3) in sequences of any length.")
+    say("The model is written for one sequence: no padding, no masks, no batching.")
     model = train(say)
     say("")
     for words in ([2], [3, 9, 0, 7], [1, 5, 8, 6, 4, 9, 7, 7]):

@@ -13,6 +13,7 @@ from ..types import finfo, int64
 from . import constraints
 from .distribution import Shape
 from .probs_or_logits import ProbsOrLogits
+from .utils import exponential
 
 __all__ = ["Categorical"]
 
@@ -67,6 +68,9 @@ class Categorical(ProbsOrLogits):
         if not math.prod(shape):
             return ops.zeros(shape, dtype=int64)
         with no_grad():
+            if n_samples == 1:
+                # The first of independent arrivals at rates p is i with probability p[i]: all rows at once.
+                return (exponential(self.probs.shape, self.probs) / self.probs).argmin(-1).reshape(shape)
             rows = self.probs.reshape(-1, self._num_events)
             return ops.multinomial(rows, n_samples, replacement=True).T.reshape(shape)
 

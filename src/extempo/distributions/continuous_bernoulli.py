@@ -98,7 +98,10 @@ class ContinuousBernoulli(ProbsOrLogits):
         def closed_form(p: Tensor) -> Tensor:
             return (p**value * (1 - p) ** (1 - value) + p - 1) / (2 * p - 1)
 
-        inside = self._apart(closed_form, lambda d: value + 0 * d)
+        def series(d: Tensor) -> Tensor:
+            return value - value * (1 - value) * (2 * d - 4 / 3 * d.square() * (1 - 2 * value))
+
+        inside = self._apart(closed_form, series)
         return ops.where(value <= 0, 0.0, ops.where(value >= 1, 1.0, inside))
 
     def icdf(self, value: Any) -> Tensor:
@@ -108,7 +111,10 @@ class ContinuousBernoulli(ProbsOrLogits):
             rise = ops.log1p(-p + value * (2 * p - 1)) - ops.log1p(-p)
             return rise / (p.log() - ops.log1p(-p))
 
-        return self._apart(closed_form, lambda d: value + 0 * d)
+        def series(d: Tensor) -> Tensor:
+            return value + value * (1 - value) * (2 * d + 8 / 3 * d.square() * (1 - 2 * value))
+
+        return self._apart(closed_form, series)
 
     def entropy(self) -> Tensor:
         log_odds = self.probs.log() - ops.log1p(-self.probs)

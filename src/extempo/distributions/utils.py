@@ -162,5 +162,6 @@ def _tril_positions(size: int, diag: int) -> list[int]:
 
 
 def _n_tril(size: int, diag: int) -> int:
-    n_missing = max(size - 1 - diag, 0)
-    return size * size - n_missing * (n_missing + 1) // 2
+    n_rows = max(size - abs(diag + (diag > 0)), 0)  # of the triangle that is there, or of the one that is missing
+    triangle = n_rows * (n_rows + 1) // 2
+    return size * size - triangle if diag > 0 else triangle

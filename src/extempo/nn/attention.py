@@ -156,9 +156,6 @@ class MultiheadAttention(Module):
                     f"{dim} (batch_first={self.batch_first})"
                 )
 
-    def extra_repr(self) -> str:
-        return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}"
-
 
 def _time_first(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Batch and time exchanged. What was one tensor stays one: then its projections are one product."""

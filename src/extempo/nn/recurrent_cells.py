@@ -84,9 +84,9 @@ class RNNCellBase(Module):
         draw_within(1 / math.sqrt(max(self.hidden_size, 1)), *self.parameters())
 
     def extra_repr(self) -> str:
-        defaults = {"bias": True, "nonlinearity": "tanh"}
-        shown = {name: value for name, value in defaults.items() if name in self.__dict__}
-        return f"{self.input_size}, {self.hidden_size}{changed(self, shown)}"
+        nonlinearity = getattr(self, "nonlinearity", "tanh")
+        shown = f", nonlinearity={nonlinearity}" if nonlinearity != "tanh" else ""
+        return f"{self.input_size}, {self.hidden_size}{changed(self, {'bias': True})}{shown}"
 
     def _checked_input(self, input: Tensor) -> Tensor:
         if input.ndim not in (1, 2) or input.shape[-1] != self.input_size:

@@ -182,10 +182,10 @@ def gaussian_nll_loss(
     if var.shape != input.shape:
         if input.shape[:-1] == var.shape:
             var = var.unsqueeze(-1)
-        elif input.shape[:-1] != var.shape[:-1] or var.shape[-1] != 1:
+        elif not ops.broadcastable(tuple(var.shape), tuple(input.shape)):
             raise ShapeError(
                 f"gaussian_nll_loss: var has shape {tuple(var.shape)}, input {tuple(input.shape)}; "
-                "expected the same shape, or one variance for the last dimension"
+                "expected a shape that broadcasts to the input's"
             )
     var = _at_least(var, eps)
     difference = input - target

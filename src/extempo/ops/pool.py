@@ -279,11 +279,11 @@ def _fractional_max_pool(
     n_batch = lead[0] if len(lead) == 2 else 1
     if random_samples is None:
         random_samples = ops.rand(n_batch, lead[-1], n, dtype=x.dtype)
-    elif tuple(random_samples.shape) != (n_batch, lead[-1], n):
+    elif random_samples.shape[0] < n_batch or tuple(random_samples.shape[1:]) != (lead[-1], n):
         raise ShapeError(
             f"{op}: expected _random_samples of shape {(n_batch, lead[-1], n)}, got {tuple(random_samples.shape)}"
         )
-    draws = random_samples.detach().numpy().reshape(*lead, n)
+    draws = random_samples[:n_batch].detach().numpy().reshape(*lead, n)
     # PyTorch draws the width first in two dimensions, and the depth first in three.
     order = (1, 0) if n == 2 else tuple(range(n))
     tables = [

@@ -298,7 +298,8 @@ class Xlogy(Elementwise):
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor, other: Tensor) -> tuple[Any, ...]:
-        return ops.where(ops.eq(x, 0), 0.0, g * ops.log(other)), g * x / other
+        unused = ops.logical_and(ops.eq(x, 0), ops.le(other, 0))  # where the logarithm is not asked for
+        return ops.where(unused, 0.0, g * ops.log(other)), g * x / other
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
