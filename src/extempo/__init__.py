@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import e, inf, nan, pi
+from typing import TYPE_CHECKING
 
 from . import (
     amp,
@@ -46,9 +47,45 @@ from .modes import (
     no_grad,
     set_grad_enabled,
 )
-from .ops import *
+from .ops.activation import *
+from .ops.arithmetic import *
+from .ops.arrange import *
+from .ops.choice import *
+from .ops.comparison import *
+from .ops.contraction import *
+from .ops.conv import *
+from .ops.convert import *
+from .ops.counting import *
+from .ops.creation import *
+from .ops.differences import *
+from .ops.dropouts import *
+from .ops.factories import *
+from .ops.factors import *
+from .ops.index import *
+from .ops.join import *
+from .ops.linalg_older import *
+from .ops.loss import *
+from .ops.matrices import *
+from .ops.normalization import *
+from .ops.norms import *
+from .ops.pool import *
+from .ops.products import *
+from .ops.reduce import *
+from .ops.resample import *
+from .ops.rounding import *
+from .ops.sampling import *
+from .ops.scan import *
+from .ops.scattering import *
+from .ops.shaping import *
+from .ops.softmaxes import *
+from .ops.sorting import *
+from .ops.special import *
+from .ops.statistics import *
+from .ops.systems import *
+from .ops.toplevel import *
+from .ops.transcendental import *
+from .ops.view import *
 from .placement import device
-from .refused import getattr_of_extempo as __getattr__  # noqa: F401 - Python calls it for names that are not there
 from .serialization import load, save
 from .settings import *
 from .types import (
@@ -75,6 +112,9 @@ from .types import float64 as double
 from .types import int16 as short
 from .types import int32 as int
 from .types import int64 as long
+
+if not TYPE_CHECKING:  # a type checker would take every name for one that exists
+    from .refused import getattr_of_extempo as __getattr__  # noqa: F401 - Python calls it for names that are not there
 
 newaxis = None
 

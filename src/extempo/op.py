@@ -201,9 +201,9 @@ class Elementwise(Op, abstract=True):
     @classmethod
     def signature(cls, types: tuple[InputType, ...], attrs: dict[str, Any]) -> Signature:
         out, compute = cls._rule(types)
-        if cls.wide_numbers and compute is float16:
-            if any(t.dtype is not float16 if isinstance(t, TensorType) else True for t in types):
-                return Signature(out, float32.numpy)
+        halves_only = all(isinstance(t, TensorType) and t.dtype is float16 for t in types)
+        if cls.wide_numbers and compute is float16 and not halves_only:
+            return Signature(out, float32.numpy)
         fits = all(t.dtype is compute if isinstance(t, TensorType) else compute.is_floating_point for t in types)
         return Signature(out, None if fits else compute.numpy)
 

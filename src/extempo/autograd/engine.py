@@ -33,7 +33,6 @@ from ..storage import Array, Storage
 from ..types import TensorType, bfloat16, bool_
 from .derive import DerivedVjp, derived_vjp
 
-
 # Two backward passes in two threads may reach the same leaf; NumPy lets go of the GIL while it adds.
 _ACCUMULATING = threading.RLock()
 

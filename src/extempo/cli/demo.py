@@ -1,8 +1,8 @@
 """`extempo demo`: learn to classify sequences of any length, with a model written for ONE sequence.
 
 Read `Classifier` as a first example: its loop runs once per word, so every sequence draws a graph of its own length;
-there is no padding and no mask. The task: a sequence holds commands (words 0 to 3) among filler words; its class is the last
-command. The same seed gives the same numbers on every run.
+there is no padding and no mask. The task: a sequence holds commands (words 0 to 3) among filler words; its class is the
+last command. The same seed gives the same numbers on every run.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def train(say: Callable[[str], None]) -> Classifier:
     """Train the classifier, saying loss and held-out accuracy after each epoch."""
     ex.manual_seed(0)
     examples, held_out = sequences(N_TRAIN), sequences(N_TEST)
-    loader = DataLoader(examples, batch_size=BATCH_SIZE, shuffle=True, collate_fn=list)
+    loader: DataLoader[list[Example]] = DataLoader(examples, batch_size=BATCH_SIZE, shuffle=True, collate_fn=list)
     model = Classifier()
     optimizer = Adam(model.parameters(), lr=0.01)
     n_parameters = sum(p.numel() for p in model.parameters())

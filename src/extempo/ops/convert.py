@@ -346,7 +346,7 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 
 @method
 def is_inference(input: Tensor) -> bool:
-    """Whether the tensor was made under `inference_mode`.
+    """Whether the tensor was computed under `inference_mode` from one that requires grad.
 
     >>> x = ex.tensor([1.0, 2.0], requires_grad=True)
     >>> with ex.inference_mode():

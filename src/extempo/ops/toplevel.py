@@ -106,7 +106,7 @@ def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
 
 
 def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """In-place feature_dropouts.
+    """In-place feature_dropout.
 
     >>> x = ex.ones(1, 100, 2)
     >>> ex.feature_dropout_(x, 0.5, True) is x
@@ -128,7 +128,7 @@ def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
 
 
 def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """In-place alpha_dropouts.
+    """In-place alpha_dropout.
 
     >>> x = ex.zeros(1000)
     >>> ex.alpha_dropout_(x, 0.5, True) is x, x.unique()
@@ -148,7 +148,7 @@ def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
 
 
 def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """In-place feature_alpha_dropouts.
+    """In-place feature_alpha_dropout.
 
     >>> x = ex.zeros(1, 100, 2)
     >>> ex.feature_alpha_dropout_(x, 0.5, True) is x

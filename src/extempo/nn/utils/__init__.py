@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..surgery import insert_layer, prune_units, remove_layer, replace_layer, widen
 from . import parametrizations as parametrizations
 from . import parametrize as parametrize
 from . import rnn as rnn
@@ -14,13 +15,18 @@ __all__ = [
     "clip_grad_value_",
     "clip_grads_with_norm_",
     "get_total_norm",
+    "insert_layer",
     "parameters_to_vector",
     "parametrizations",
     "parametrize",
+    "prune_units",
+    "remove_layer",
     "remove_spectral_norm",
     "remove_weight_norm",
+    "replace_layer",
     "rnn",
     "spectral_norm",
     "vector_to_parameters",
     "weight_norm",
+    "widen",
 ]
