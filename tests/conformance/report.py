@@ -146,7 +146,44 @@ def document(outcomes: list[harness.Outcome]) -> str:
     absent = absent_method_names(outcomes)
     if absent:
         parts += ["## Passing as functions, method or in-place form absent", _name_list(absent)]
+    parts += [*_modules(), *_optimizers()]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _modules() -> list[str]:
+    """Every layer and loss of torch.nn, by what `test_module_db.py` finds."""
+    from conformance.module_harness import module_report
+
+    rows = module_report()
+    passing = [name for name, status in rows if status == "pass"]
+    return [
+        "## Modules",
+        _paragraph(
+            f"**{len(passing)} of {len(rows)}** layers and losses of `torch.nn` agree on `module_db`'s samples and our "
+            "own: repr, state_dict keys, forward, gradients of inputs and parameters, buffers, in training and "
+            "evaluation, and 20 steps of training from the same weights. The rest:"
+        ),
+        _table(("module", "status"), ((n, _one_line(s)) for n, s in rows if s != "pass")),
+        _paragraph("They pass: " + ", ".join(f"`{name}`" for name in passing)),
+    ]
+
+
+def _optimizers() -> list[str]:
+    """The optimizers of PyTorch's optim_db; `test_optim_db.py` compares those that we have."""
+    from torch.testing._internal.common_optimizers import optim_db
+
+    import extempo
+
+    names = sorted({info.optim_cls.__name__ for info in optim_db})
+    here = [name for name in names if hasattr(extempo.optim, name)]
+    return [
+        "## Optimizers",
+        _paragraph(
+            f"`test_optim_db.py` runs every CPU configuration of `optim_db` for 20 steps from the same weights for "
+            f"{', '.join(f'`{name}`' for name in here)}. Not in Extempo: "
+            f"{', '.join(f'`{name}`' for name in names if name not in here)}."
+        ),
+    ]
 
 
 def write_known(outcomes: list[harness.Outcome]) -> None:
