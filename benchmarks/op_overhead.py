@@ -94,9 +94,9 @@ def compare_with_torch(rounds: int) -> None:
 
 def cost_of_lines(rounds: int) -> None:
     """Tiny ops, and a training step of some milliseconds, with and without the source line kept in each node."""
-    from extempo import _tensor
+    from extempo import running, short_path
 
-    keep = _tensor.user_line
+    keep = running.user_line
     w = ex.from_numpy(np.random.RandomState(0).randn(256, 256).astype("f4") / 16).requires_grad_()
     x = ex.from_numpy(np.random.RandomState(1).randn(256, 256).astype("f4"))
 
@@ -113,11 +113,11 @@ def cost_of_lines(rounds: int) -> None:
     ):
 
         def without(program: Callable[[], Any] = program) -> None:
-            _tensor.user_line = lambda: None
+            running.user_line = short_path.user_line = lambda: None
             try:
                 program()
             finally:
-                _tensor.user_line = keep
+                running.user_line = short_path.user_line = keep
 
         times = measure({"with": program, "without": without}, rounds)
         low = {k: min(v) for k, v in times.items()}

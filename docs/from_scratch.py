@@ -51,7 +51,7 @@ class Node:
     grad: Any = None
 
 
-# ---- 3. A Tensor and apply(): kernel, then node (src/extempo/_tensor.py)
+# ---- 3. A Tensor and apply(): kernel, then node (src/extempo/_tensor.py, running.py)
 
 
 class Tensor:

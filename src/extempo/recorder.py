@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from ._tensor import Tensor, as_input, symbol, user_line
+from ._tensor import Tensor, symbol
 from .errors import GraphError
 from .graph import Graph, Node, Pick, leaf
+from .lines import user_line
 from .modes import switch
 from .op import Op
+from .running import as_input
 from .types import TensorType
 
 

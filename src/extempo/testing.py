@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ._tensor import Tensor, apply, from_array, runner1, runner2
+from ._tensor import Tensor, from_array
 from .autograd.engine import grad
 from .autograd.numeric import gradcheck, gradgradcheck
 from .errors import ExtempoError
@@ -22,6 +22,8 @@ from .graph import Graph
 from .modes import no_grad
 from .op import Op, Refuse, Sample
 from .ops.creation import as_tensor
+from .running import apply
+from .short_path import runner1, runner2
 from .storage import Array
 from .types import DTYPES, TensorType, dtype
 

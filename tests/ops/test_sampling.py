@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo._tensor import apply
 from extempo.errors import DtypeError, NumericalError, ShapeError
 from extempo.ops.sampling import RandomNormal
 from extempo.plan import Plan
 from extempo.recorder import record
+from extempo.running import apply
 
 FLOATING = (ex.float16, ex.bfloat16, ex.float32, ex.float64)
 N = 20_000

@@ -17,9 +17,10 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .._tensor import Tensor, user_line
+from .._tensor import Tensor
 from ..errors import AutogradError, CheckpointError, OverwrittenError
 from ..graph import Node, Where, describe_where, type_text
+from ..lines import user_line
 from ..modes import MODE, Mode
 from ..op import Op
 from ..random import get_rng_state, set_rng_state

@@ -30,12 +30,15 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from .. import ops
-from .._tensor import Tensor, _entry, _rebase, _refuse_leaf_write, symbol, user_line
+from .._tensor import Tensor, symbol
 from ..errors import AutogradError, DtypeError, ShapeError
 from ..graph import Node, Pick, leaf
+from ..lines import user_line
 from ..modes import MODE, no_grad
 from ..op import Op, Refuse, _snake_case
+from ..running import entry
 from ..types import TensorType, broadcast_shapes
+from ..writing import rebase, refuse_leaf_write
 
 
 class FunctionOp(Op, abstract=True):
@@ -326,17 +329,17 @@ def _saved(
         if t is None:
             plan.append(None)
         elif result is not None:
-            kept[result] = _entry(0, tensors[result][1])
+            kept[result] = entry(0, tensors[result][1])
             plan.append(("y", result))
         elif id(t) in inputs:
             position = inputs[id(t)]
             plan.append(position)
             if not any(e[0] == position + 1 for e in entries):
-                entries.append(_entry(position + 1, t))
+                entries.append(entry(position + 1, t))
         else:
             plan.append(len(nodes) + len(constants))
             constants.append(leaf(t._type))
-            entries.append(_entry(len(nodes) + len(constants), t))
+            entries.append(entry(len(nodes) + len(constants), t))
     ctx._plan = tuple(plan)
     if kept and single:
         entries.append(kept[0])
@@ -353,11 +356,11 @@ def _give_history(t: Tensor, node: Node, name: str, dirty: bool) -> None:
         t._node = node
         return
     base = t._alias.base if t._alias is not None else t
-    _refuse_leaf_write(t, base, name)
+    refuse_leaf_write(t, base, name)
     if t._alias is None:
         t._node = node
         return
-    _rebase(t, base, symbol(t._type, node, None))
+    rebase(t, base, symbol(t._type, node, None))
 
 
 class OnceDifferentiable(Op):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._tensor import Tensor, apply
+from .._tensor import Tensor
 from ..backends.numpy import numbers_only, straight_line
 from ..errors import GraphError
 from ..graph import Graph, Leaf, Node
@@ -15,6 +15,7 @@ from ..kernel import Cache, Kernel
 from ..modes import switch
 from ..op import Op
 from ..recorder import Recorder
+from ..running import apply
 from ..types import InputType, TensorType
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, apply, last_value_read, new, quietly, symbol, wrap
+from .._tensor import Tensor, new, symbol, wrap
 from ..errors import (
     AutogradError,
     DtypeError,
@@ -27,8 +27,10 @@ from ..errors import (
     ShapeError,
 )
 from ..graph import Leaf, Node, Pick, describe_where
+from ..lines import last_value_read
 from ..modes import MODE
 from ..op import REGISTRY, Refuse
+from ..running import apply, quietly
 from ..storage import Array, Storage
 from ..types import TensorType, bfloat16, bool_
 from .derive import DerivedVjp, derived_vjp

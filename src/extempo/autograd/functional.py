@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor, apply
+from .._tensor import Tensor
 from ..errors import AutogradError, DtypeError, ShapeError
 from ..modes import enable_grad
 from ..op import REGISTRY
+from ..running import apply
 from ..types import count
 from .engine import grad
 

@@ -11,11 +11,12 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .._tensor import Tensor, _entry, new
+from .._tensor import Tensor, new
 from ..errors import DtypeError
 from ..graph import Node
 from ..modes import MODE, Mode
 from ..op import Op
+from ..running import entry
 from ..types import TensorType, from_numpy_dtype
 from .hooks import RemovableHandle
 from .interception import Observer, take_away
@@ -121,7 +122,7 @@ class _Packing(Observer):
             raise DtypeError(
                 f"saved_tensors_hooks: unpack_hook must return a tensor {packed.type}, as was packed, got {got}"
             )
-        return _entry(packed.position, t)
+        return entry(packed.position, t)
 
 
 class _Packed(NamedTuple):

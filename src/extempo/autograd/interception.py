@@ -10,10 +10,12 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from .._tensor import Tensor, apply, write
+from .._tensor import Tensor
 from ..graph import Node, Pick
 from ..modes import MODE, Mode
 from ..op import Op
+from ..running import apply
+from ..writing import write
 
 REFILL = 0  # its key among a node's hooks; those of users are numbered from 1
 

@@ -18,26 +18,18 @@ import weakref
 from typing import Any
 
 from .. import ops
-from .._tensor import (
-    Tensor,
-    _as_dtype_node,
-    _cut_reason,
-    _refuse_leaf_write,
-    apply,
-    as_input,
-    link,
-    symbol,
-    user_line,
-    write,
-)
+from .._tensor import Tensor, symbol
 from ..autograd.custom import Context, Function
 from ..errors import AutogradError, GraphError, OverwrittenError, ShapeError
 from ..graph import Leaf, Node, Pick
+from ..lines import user_line
 from ..modes import MODE, Mode
 from ..op import REGISTRY, Elementwise, Op, Refuse
 from ..ops.view import write_through
 from ..recorder import record
+from ..running import apply, as_input, cut_reason, link
 from ..types import TensorType
+from ..writing import as_dtype_node, refuse_leaf_write, write
 from .custom_batching import run_function
 
 Steps = tuple[tuple[type[Op], tuple[Any, ...], dict[str, Any]], ...]
@@ -198,7 +190,7 @@ class Level:
         if mode.grad and type_.dtype.is_floating_point:
             out._node = link(op, inputs, attrs, types, type_, out, (needs, present))
         else:
-            out._cut = _cut_reason(op, mode), user_line()
+            out._cut = cut_reason(op, mode), user_line()
         return out
 
     def _several(
@@ -365,7 +357,7 @@ class Level:
             )
         base = target if there.base is None else there.base
         if mode.grad:
-            _refuse_leaf_write(target, base, op_name)
+            refuse_leaf_write(target, base, op_name)
         tracked = mode.grad and (value.requires_grad or target.requires_grad)
         with self.outside(mode.grad and self.outer.grad):
             if tracked:
@@ -397,7 +389,7 @@ class Level:
         base._pending.views = [weakref.ref(v) for v in views]
         if value is None:
             return
-        node = _as_dtype_node(value, target._type.dtype)
+        node = as_dtype_node(value, target._type.dtype)
         base._node = write_through(base, node, steps) if steps else node
         for view in views:
             view._node = _through(base._node, view._pending.steps)

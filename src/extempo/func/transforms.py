@@ -14,13 +14,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor, apply, symbol
+from .._tensor import Tensor, symbol
 from ..autograd.custom import alias_outside_graph
 from ..autograd.engine import grad as engine_grad
 from ..errors import AutogradError, DtypeError, ShapeError
 from ..graph import Leaf, Node, leaf
 from ..modes import MODE, enable_grad
 from ..op import REGISTRY
+from ..running import apply
 from .batching import vmap
 from .levels import Shared, current_level, requires_grad_below
 from .tree import leaves, rebuild, tensors_mapped

@@ -15,11 +15,14 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, apply, runner1, write
+from .._tensor import Tensor
 from ..backends.special import erfc
 from ..errors import DtypeError, ShapeError
 from ..op import Elementwise, Rng, Sample, samples_unary
+from ..running import apply
+from ..short_path import runner1
 from ..types import dtype, normalize_dim
+from ..writing import write
 from .define import Operand, deliver, inplace_method
 
 __all__ = [

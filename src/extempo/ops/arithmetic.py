@@ -11,9 +11,11 @@ import numpy as np
 
 from .. import ops
 from .._methods import TensorMethods, method
-from .._tensor import Tensor, apply, runner2
+from .._tensor import Tensor
 from ..errors import DtypeError, NumericalError, ShapeError
 from ..op import Elementwise, Rng, Sample, Signature, samples_binary, samples_unary
+from ..running import apply
+from ..short_path import runner2
 from ..types import (
     InputType,
     TensorType,

@@ -9,10 +9,11 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, apply, from_array
+from .._tensor import Tensor, from_array
 from ..errors import DtypeError, ShapeError, UnsupportedError
 from ..op import Op, Rng, Sample
 from ..placement import require_cpu, require_strided
+from ..running import apply
 from ..storage import Array
 from ..types import InputType, Number, TensorType, as_dtype, normalize_dim
 from .creation import Copy, as_tensor

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, apply
+from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
 from ..op import Op, Rng, Sample
+from ..running import apply
 from ..storage import Array
 from ..types import TensorType, bool_, broadcast_shapes
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, apply
+from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
 from ..op import Elementwise, Rng, Sample, Signature, samples_binary
+from ..running import apply
 from ..types import InputType, TensorType, as_dtype, bool_, broadcast_shapes, finfo, result_dtype
 from .define import Operand, binary, deliver, inplace_method
 

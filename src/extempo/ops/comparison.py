@@ -9,8 +9,9 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, runner2
+from .._tensor import Tensor
 from ..op import Elementwise, Refuse, Rng, Sample, samples_binary, samples_unary
+from ..short_path import runner2
 from ..types import bool_
 from .define import Operand, binary, dunders, unary
 

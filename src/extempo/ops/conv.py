@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from .._tensor import Tensor, apply
+from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
 from ..op import Op, Rng, Sample
+from ..running import apply
 from ..storage import Array
 from ..types import TensorType, bool_
 from .windows import Ints, Pads, as_ints, batched, dilated, dilated_size, n_windows, padded, places, windows

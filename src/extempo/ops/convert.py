@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._methods import TensorMethods, method
-from .._tensor import Tensor, apply, as_input, from_array, wrap, write
+from .._tensor import Tensor, from_array, wrap
 from ..errors import AutogradError, DtypeError, IndexRangeError, ShapeError, UnsupportedError
 from ..placement import (
     CPU,
@@ -24,6 +24,7 @@ from ..placement import (
     strided,
 )
 from ..placement import device as Device
+from ..running import apply, as_input
 from ..storage import Array
 from ..types import (
     TensorType,
@@ -44,6 +45,7 @@ from ..types import (
     result_dtype,
     uint8,
 )
+from ..writing import write
 from .arithmetic import Cast
 from .creation import Arrange, Clone, Copy, allocate, as_tensor, fit_number, sizes
 from .view import AliasOf, row_major

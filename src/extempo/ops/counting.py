@@ -14,9 +14,10 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, apply, from_array
+from .._tensor import Tensor, from_array
 from ..errors import DtypeError, ShapeError
 from ..op import Op, Refuse, Rng, Sample
+from ..running import apply
 from ..storage import Array
 from ..types import InputType, Number, TensorType, bool_, count, int32, int64, normalize_dim
 from .define import Operand

@@ -14,10 +14,11 @@ import numpy as np
 
 from .. import dlpack
 from .._methods import method
-from .._tensor import Tensor, apply, from_array, quietly, wrap
+from .._tensor import Tensor, from_array, wrap
 from ..errors import DtypeError, ShapeError, UnsupportedError
 from ..op import Elementwise, Rng, Sample, Signature, samples_unary
 from ..placement import memory_order, require_cpu, require_strided
+from ..running import apply, quietly
 from ..storage import POOL, Array
 from ..types import (
     DTYPES,

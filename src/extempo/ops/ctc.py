@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, apply, from_array
+from .._tensor import Tensor, from_array
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..modes import is_grad_enabled
 from ..op import Op, Refuse, Rng, Sample
+from ..running import apply
 from ..storage import Array
 from ..types import TensorType, float64
 from .loss import reduced, reduction_of

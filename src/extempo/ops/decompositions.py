@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, apply
+from .._tensor import Tensor
 from ..backends import factorization
 from ..errors import NotDifferentiableError, NumericalError, ShapeError, UnsupportedError
 from ..op import Refuse, Rng, Sample
+from ..running import apply
 from ..storage import Array
 from ..types import TensorType
 from .define import deliver

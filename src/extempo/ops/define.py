@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from .._methods import TensorMethods, method
-from .._tensor import Tensor, in_place, runner1, runner2, write
+from .._tensor import Tensor
 from ..errors import AutogradError, DtypeError
 from ..graph import next_number
 from ..modes import MODE
 from ..op import Op
+from ..short_path import runner1, runner2
 from ..types import Number
+from ..writing import in_place, write
 
 Operand = Tensor | Number
 

@@ -10,9 +10,10 @@ import math
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor, write
+from .._tensor import Tensor
 from ..errors import ShapeError
 from ..types import float32
+from ..writing import write
 
 __all__ = ["native_dropout"]
 

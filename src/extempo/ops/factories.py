@@ -9,9 +9,10 @@ from typing import Any, Unpack
 import numpy as np
 
 from .._methods import method
-from .._tensor import Tensor, from_array, quietly, wrap
+from .._tensor import Tensor, from_array, wrap
 from ..errors import DtypeError, ShapeError
 from ..placement import memory_order
+from ..running import quietly
 from ..storage import POOL, Array
 from ..types import Number, TensorType, bool_, dtype, get_default_dtype, int64, normalize_dim
 from .creation import (

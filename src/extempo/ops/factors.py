@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, apply
+from .._tensor import Tensor
 from ..backends import factorization
 from ..errors import DtypeError, NumericalError, ShapeError, UnsupportedError
 from ..op import Refuse, Rng, Sample
+from ..running import apply
 from ..storage import Array
 from ..types import TensorType, dtype, int32
 from .define import deliver

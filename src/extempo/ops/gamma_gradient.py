@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from .._tensor import Tensor, apply
+from .._tensor import Tensor
 from ..backends import philox
 from ..backends import special as kernels
 from ..errors import DtypeError
 from ..op import Elementwise, Op, Refuse, Rng, Sample
 from ..random import take_draw
+from ..running import apply
 from ..storage import Array
 from .sampling import DrawOf
 from .transcendental import log

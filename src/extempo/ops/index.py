@@ -14,11 +14,13 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, apply, from_array, write
+from .._tensor import Tensor, from_array
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..op import Op, Refuse, Rng, Sample
+from ..running import apply
 from ..storage import Array
 from ..types import Number, TensorType, bool_, broadcast_shapes, count, int64, normalize_dim, uint8
+from ..writing import write
 from .creation import Copy, as_tensor
 from .define import deliver, inplace_method
 from .shaping import slice_step

@@ -13,9 +13,10 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, apply, from_array
+from .._tensor import Tensor, from_array
 from ..errors import DtypeError, ShapeError
 from ..op import Op, Rng, Sample
+from ..running import apply
 from ..storage import Array
 from ..types import TensorType, count, dtype, normalize_dim, promote_types
 from .define import deliver

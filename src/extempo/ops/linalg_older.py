@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, apply
+from .._tensor import Tensor
 from ..errors import ShapeError
+from ..running import apply
 from ..types import broadcast_shapes
 from . import decompositions, factors, matrices, systems
 from .contraction import linalg_vander

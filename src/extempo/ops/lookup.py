@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, apply, from_array
+from .._tensor import Tensor, from_array
 from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
 from ..modes import no_grad
 from ..op import Op, Rng, Sample
+from ..running import apply
 from ..storage import Array
 from ..types import InputType, TensorType
 

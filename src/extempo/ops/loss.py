@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, apply
+from .._tensor import Tensor
 from ..errors import DtypeError, NumericalError, ShapeError
 from ..op import Elementwise, Rng, Sample
+from ..running import apply
 from ..types import broadcast_shapes
 from .activation import logsigmoid, softplus
 from .define import Operand, deliver

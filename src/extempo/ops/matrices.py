@@ -13,10 +13,11 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, apply
+from .._tensor import Tensor
 from ..backends import factorization
 from ..errors import ShapeError
 from ..op import Refuse, Rng, Sample
+from ..running import apply
 from ..storage import Array
 from ..types import TensorType, broadcast_shapes, finfo, int64
 from .decompositions import Svdvals, eigvalsh, svdvals

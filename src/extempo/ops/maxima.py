@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, apply
+from .._tensor import Tensor
 from ..errors import IndexRangeError
 from ..op import Op, Rng, Sample
+from ..running import apply
 from ..storage import Array
 from ..types import TensorType, int64
 from .windows import dilated_size, padded, places

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, apply, write
+from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
 from ..modes import no_grad
 from ..op import Op, Rng, Sample
+from ..running import apply
 from ..storage import Array
 from ..types import InputType, TensorType, count, finfo, float32, uint8
+from ..writing import write
 from .conv import convolve
 
 __all__ = [

@@ -14,9 +14,10 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, apply
+from .._tensor import Tensor
 from ..errors import DtypeError, NumericalError, ShapeError
 from ..op import Op, Rng, Sample
+from ..running import apply
 from ..storage import Array
 from ..types import Number, TensorType, as_dtype, bool_, broadcast_shapes, normalize_dim, normalize_dims
 from .decompositions import svdvals

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, apply
+from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
+from ..running import apply
 from ..storage import Array
 from ..types import bool_, float32, int64
 from .conv import convolve

@@ -13,11 +13,13 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, apply, write
+from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
 from ..op import Op, Rng, Sample
+from ..running import apply
 from ..storage import Array
 from ..types import Number, TensorType, bool_, broadcast_shapes, count
+from ..writing import write
 from .define import deliver, inplace_method
 
 __all__ = [

@@ -14,9 +14,10 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, apply
+from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
 from ..op import Op, Reduction, Refuse, Rng, Sample
+from ..running import apply
 from ..storage import Array
 from ..types import InputType, TensorType, as_dtype, bool_, count, dtype, int64, normalize_dim, normalize_dims, uint8
 

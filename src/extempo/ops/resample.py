@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, apply
+from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError, UnsupportedError
 from ..op import Op, Rng, Sample
+from ..running import apply
 from ..storage import Array
 from ..types import TensorType, float64, uint8
 from .pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d

@@ -9,9 +9,10 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, apply
+from .._tensor import Tensor
 from ..errors import DtypeError
 from ..op import Elementwise, Refuse, Rng, Sample, samples_binary, samples_unary
+from ..running import apply
 from ..types import InputType, TensorType, int32
 from .define import Operand, binary, deliver, inplace_method, unary
 

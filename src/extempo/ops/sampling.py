@@ -13,7 +13,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from .._methods import method
-from .._tensor import Tensor, apply, write
+from .._tensor import Tensor
 from ..backends import philox
 from ..errors import DtypeError, NumericalError, ShapeError
 from ..op import Op, Refuse, Rng, Sample
@@ -27,8 +27,10 @@ from ..random import (
     set_rng_state,
     take_draw,
 )
+from ..running import apply
 from ..storage import Array
 from ..types import InputType, TensorType, bool_, broadcast_shapes, dtype, float64, int64
+from ..writing import write
 from .arithmetic import zero
 from .creation import Arrange, Copy, LikeOptions, NamedSize, Options, finish, order_like, read_options, sizes
 from .define import deliver

@@ -13,9 +13,10 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, apply
+from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
 from ..op import Op, Refuse, Rng, Sample
+from ..running import apply
 from ..storage import Array
 from ..types import TensorType, as_dtype, dtype, int64
 from .define import inplace_method

@@ -14,9 +14,10 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, apply, from_array
+from .._tensor import Tensor, from_array
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..op import REGISTRY, Op, Rng, Sample
+from ..running import apply
 from ..storage import Array
 from ..types import Number, TensorType, bool_, broadcast_shapes, normalize_dim
 from .creation import as_tensor

@@ -14,9 +14,10 @@ import numpy as np
 
 from .. import ops
 from .._methods import TensorMethods, method
-from .._tensor import Tensor, apply, new, wrap
+from .._tensor import Tensor, new, wrap
 from ..errors import IndexRangeError, LeafWriteError, ShapeError
 from ..modes import MODE
+from ..running import apply
 from ..types import Size, TensorType, as_dtype, count, dtype, normalize_dim
 from ..types import broadcast_shapes as _broadcast_shapes
 from .define import deliver

@@ -13,9 +13,10 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, apply
+from .._tensor import Tensor
 from ..errors import DtypeError
 from ..op import Op, Reduction, Rng, Sample
+from ..running import apply
 from ..storage import Array
 from ..types import TensorType, as_dtype, dtype, get_default_dtype, normalize_dims
 from .reduce import Dims, along, reduced_shape, samples_reduction, spread, wide

@@ -15,11 +15,13 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, apply, runner1, runner2
+from .._tensor import Tensor
 from ..backends import bessel, orthogonal
 from ..backends import special as kernels
 from ..errors import DtypeError, NotDifferentiableError, ShapeError
 from ..op import Elementwise, Refuse, Rng, Sample, samples_binary
+from ..running import apply
+from ..short_path import runner1, runner2
 from ..types import Number
 from .define import Operand, binary, deliver, inplace_method, unary
 from .transcendental import FloatingFunction

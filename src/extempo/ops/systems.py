@@ -13,10 +13,11 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, apply
+from .._tensor import Tensor
 from ..backends import factorization
 from ..errors import DtypeError, NumericalError, ShapeError
 from ..op import Op, Refuse, Rng, Sample
+from ..running import apply
 from ..storage import Array
 from ..types import TensorType, broadcast_shapes, count, float32, float64, int32
 from .define import deliver

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, apply
+from .._tensor import Tensor
 from ..op import Op, Refuse, Rng, Sample
+from ..running import apply
 from ..storage import Array
 from ..types import TensorType
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, apply
+from .._tensor import Tensor
 from ..op import Elementwise, Rng, Sample, samples_binary, samples_unary
+from ..running import apply
 from .define import binary, deliver, inplace_method, unary
 
 __all__ = [

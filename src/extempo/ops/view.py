@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, apply
+from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
 from ..graph import Node
 from ..op import REGISTRY, Op, Refuse, Rng, Sample, View
+from ..running import apply
 from ..storage import Array
 from ..types import InputType, TensorType, count
 

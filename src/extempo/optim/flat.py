@@ -18,8 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._tensor import Tensor, quietly, user_line, wrap
+from .._tensor import Tensor, wrap
 from ..errors import ShapeError
+from ..lines import user_line
+from ..running import quietly
 from ..storage import ALIGNMENT, Array, PooledStorage, Storage
 from ..types import TensorType, dtype, from_numpy_dtype, get_default_dtype
 

@@ -1,0 +1,273 @@
+"""apply(): infer -> kernel -> node. The one door through which every op runs.
+
+In eager mode it asks the op's shape rule first (so that errors rise at the user's line), runs the kernel, and, when an
+input requires grad, links a Node that keeps only what the op's gradient reads. Any other way of running (a recording,
+vmap) stands in the current mode as an interceptor.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from typing import Any
+
+import numpy as np
+
+from ._tensor import Alias, Tensor, from_array, new, wrap
+from .backends.numpy import convert
+from .errors import DtypeError, ExtempoError, UnsupportedError
+from .graph import Node, Pick
+from .kernel import Cache
+from .lines import user_line
+from .modes import MODE, Mode
+from .op import Op, Signature
+from .storage import Array, Storage
+from .types import DEFAULT_DTYPE_LISTENERS, TensorType
+
+NO_ATTRS: dict[str, Any] = {}
+_NUMBERS = (float, int, bool, type(None))
+SIGNATURES: Cache[tuple[Any, ...], Signature] = Cache("shape rules", 20_000)
+DEFAULT_DTYPE_LISTENERS.append(SIGNATURES.clear)
+
+
+def _quiet_context() -> Context:
+    """A context in which NumPy's floating-point warnings are off: PyTorch's kernels do not warn either."""
+    context = Context()
+    context.run(np.seterr, all="ignore")
+    return context
+
+
+# Calling a kernel through this costs a twentieth of np.errstate. Only one thread at a time can be inside; one that
+# finds it taken (a kernel of another thread has let go of the GIL) gets a RuntimeError and goes the slow way.
+_run_quietly = _quiet_context().run
+
+
+def _renew_quiet_context() -> None:
+    global _run_quietly
+    _run_quietly = _quiet_context().run
+
+
+if hasattr(os, "register_at_fork"):  # another thread may have been inside when the process was forked
+    os.register_at_fork(after_in_child=_renew_quiet_context)
+
+
+def _call_kernel(op: type[Op], arrays: list[Any], attrs: dict[str, Any]) -> Any:
+    """Call the NumPy kernel with warnings off."""
+    try:
+        return _run_quietly(op.numpy, *arrays, **attrs)
+    except RuntimeError as error:
+        if isinstance(error, ExtempoError) or "cannot enter context" not in str(error):
+            raise
+    with np.errstate(all="ignore"):
+        return op.numpy(*arrays, **attrs)
+
+
+def quietly(fn: Callable[..., Any], *args: Any) -> Any:
+    """Call `fn` with NumPy's warnings off and the current mode saying so; about ten times cheaper than np.errstate."""
+    mode = MODE.get()
+    if mode.quiet:
+        try:
+            return fn(*args)
+        finally:
+            MODE.set(mode)
+
+    def inside() -> Any:
+        np.seterr(all="ignore")
+        MODE.set(mode.but(quiet=True))
+        return fn(*args)
+
+    return copy_context().run(inside)
+
+
+def apply(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any] = NO_ATTRS) -> Any:
+    """Run `op` in the current mode. Returns a Tensor, or a tuple of them for an op with several results."""
+    mode = MODE.get()
+    if mode.interceptor is not None:
+        return mode.interceptor.apply(op, inputs, attrs)
+    return run(op, inputs, attrs, mode)
+
+
+def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode) -> Any:
+    """Run `op` now: infer, kernel, node."""
+    arrays: list[Any] = []
+    kinds: list[Any] = []
+    needs, present, bit, cut = 0, 0, 1, None
+    for x in inputs:
+        if isinstance(x, Tensor):
+            if x._alias is not None:
+                x._catch_up()
+            array = x._array
+            if array is None:
+                array = x._values()
+            arrays.append(array)
+            kinds.append(x._type)
+            present |= bit
+            node = x._node
+            if type(node) is Node:
+                needs |= bit
+            elif x._cut is not None:
+                cut = x._cut
+        else:
+            arrays.append(x)
+            kinds.append(type(x))
+        bit <<= 1
+    types = tuple(kinds)
+    key: Any = (op, types, *attrs.items()) if attrs else (op, types)
+    try:
+        signature = SIGNATURES.get(key)
+    except TypeError:  # an attribute that cannot be hashed
+        key = signature = None
+    if signature is None:
+        signature = _signature(op, inputs, types, attrs, key)
+    if signature is _RETRY:
+        return run(op, tuple(map(as_input, inputs)), attrs, mode)
+    if signature.compute is not None:
+        arrays = [convert(a, signature.compute) for a in arrays]
+    if mode.quiet or op.quiet:
+        out = op.numpy(*arrays, **attrs) if attrs else op.numpy(*arrays)
+    else:
+        out = _call_kernel(op, arrays, attrs)
+    if signature.numpy_dtype is None:
+        return _several(op, inputs, attrs, types, signature.type, out, (needs, present), cut, mode)
+    if type(out) is not np.ndarray or out.dtype is not signature.numpy_dtype:
+        out = np.asarray(out, signature.numpy_dtype)
+    t = new(Tensor)
+    t._array = out
+    t._type = signature.type
+    t._cut = None
+    if op.aliases_input and _same_memory(out, arrays[0]):
+        source = inputs[0]
+        t._storage = source._storage
+        alias = source._alias
+        step = ((op, inputs[1:], attrs),)
+        if alias is None:
+            t._alias = Alias(source, step, source._storage.version)
+        else:
+            t._alias = Alias(alias.base, alias.steps + step, source._storage.version)
+    else:
+        t._storage = Storage(out)
+        t._alias = None
+    if needs and mode.grad and signature.type.dtype.is_floating_point:
+        t._node = link(op, inputs, attrs, types, signature.type, t, (needs, present))
+    else:
+        t._node = None
+        if needs:
+            t._cut = cut_reason(op, mode), user_line()
+        elif cut is not None:
+            t._cut = cut
+    return t
+
+
+def link(
+    op: type[Op],
+    inputs: tuple[Any, ...],
+    attrs: dict[str, Any],
+    types: tuple[Any, ...],
+    type_: Any,
+    y: Any,
+    masks: tuple[int, int],
+) -> Node:
+    """The node of a tracked result, keeping what the gradient reads and nothing else.
+
+    `masks`: the inputs that need a gradient and the inputs that are tensors, as bits.
+    """
+    plan = op._save_plans.get(masks)
+    if plan is None:
+        plan = op.save_plan(masks, types)
+    saved: Any = ()
+    if plan:
+        kept = []
+        for position in plan:
+            if position < 0:  # one of several results
+                kept.append(entry(position, y[-1 - position]))
+                continue
+            value = inputs[position - 1] if position else y
+            if type(value) is tuple:  # an op with several results keeps them all
+                kept.append((0, tuple([entry(0, v) for v in value]), None, 0))
+            else:
+                kept.append(entry(position, value))
+        saved = tuple(kept)
+    nodes = tuple([(x._node or x._own_node()) if isinstance(x, Tensor) else x for x in inputs])
+    return Node(op, nodes, attrs, type_, saved, user_line())
+
+
+def entry(position: int, value: Tensor) -> tuple[int, Any, Any, int]:
+    """What a node keeps of a value: place in (y, *inputs), array (or what stands for it), storage and version."""
+    storage = value._storage
+    if storage is None:
+        return (position, value._pending, None, 0)
+    return (position, value._array, storage, storage.version)
+
+
+def _several(
+    op: type[Op],
+    inputs: tuple[Any, ...],
+    attrs: dict[str, Any],
+    types: tuple[Any, ...],
+    result_types: tuple[TensorType, ...],
+    arrays: Any,
+    masks: tuple[int, int],
+    cut: Any,
+    mode: Mode,
+) -> tuple[Tensor, ...]:
+    """The results of an op that has several: one node, and a Pick of it for each floating result."""
+    results = tuple(wrap(np.asarray(a, t.dtype.numpy), t) for a, t in zip(arrays, result_types, strict=True))
+    if op.aliases_input:
+        for r in results:
+            r._storage = inputs[0]._storage
+    needs = masks[0]
+    if needs and mode.grad and any(t.dtype.is_floating_point for t in result_types):
+        node = link(op, inputs, attrs, types, result_types, results, masks)
+        for i, r in enumerate(results):
+            if r._type.dtype.is_floating_point:
+                r._node = Node(Pick, (node,), {"index": i}, r._type, (), node.where)
+    elif needs or cut is not None:
+        reason = (cut_reason(op, mode), user_line()) if needs else cut
+        for r in results:
+            r._cut = reason
+    return results
+
+
+def cut_reason(op: type[Op], mode: Mode) -> str:
+    if not mode.grad:
+        return "inference_mode()" if mode.inference else "no_grad()"
+    return f"{op.name}, whose result is not floating"
+
+
+def _same_memory(out: Array, source: Array) -> bool:
+    """Whether a view op really returned a view: reshape copies where strides do not allow one."""
+    owner = source if source.base is None else source.base
+    return out is source or out.base is owner or out.base is source
+
+
+_RETRY: Any = object()
+
+
+def _signature(op: type[Op], inputs: tuple[Any, ...], types: tuple[Any, ...], attrs: dict[str, Any], key: Any) -> Any:
+    """Ask the shape rule and remember the answer under `key`. _RETRY: an input must be converted first."""
+    for x, kind in zip(inputs, types, strict=True):
+        if not isinstance(x, Tensor) and kind not in _NUMBERS:
+            return _RETRY
+    signature = op.signature(types, attrs)
+    if key is not None:
+        SIGNATURES.put(key, signature)
+    return signature
+
+
+def as_input(value: Any) -> Any:
+    """What an op takes: tensors, Python numbers and None as they are; NumPy arrays and scalars, made into those."""
+    if isinstance(value, Tensor) or type(value) in _NUMBERS:
+        return value
+    if isinstance(value, np.ndarray):
+        return from_array(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    for kind in (bool, int, float):  # subclasses of numbers: IntEnum, numpy-like floats
+        if isinstance(value, kind):
+            return kind(value)
+    if isinstance(value, complex):
+        raise UnsupportedError(
+            "complex numbers are not part of Extempo; keep real and imaginary parts in a last dimension of 2"
+        )
+    raise DtypeError(f"expected a tensor or a number, got {type(value).__name__}; make one with ex.tensor(...)")

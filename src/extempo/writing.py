@@ -1,0 +1,127 @@
+"""Writing in place: new values in the same memory, and the history rewritten instead of mutated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._tensor import Alias, Tensor, carry_retained
+from .errors import DtypeError, LeafWriteError, ShapeError
+from .graph import Leaf, Node
+from .lines import user_line
+from .modes import MODE
+from .op import Op
+from .running import NO_ATTRS, apply
+from .storage import Storage
+from .types import dtype
+
+
+def write(target: Tensor, value: Tensor, op_name: str, since: int | None = None) -> Tensor:
+    """Replace the values of `target` (and of everything that shares its memory) by `value`, and record that.
+
+    `since`: the nodes recorded after this number made the value; it is the last one alone if not given.
+    """
+    mode = MODE.get()
+    if mode.interceptor is not None:
+        return mode.interceptor.write(target, value, op_name)  # type: ignore[attr-defined]
+    node = target._current_node()
+    if value._type.shape != target._type.shape:
+        raise ShapeError(
+            f"{op_name}: the result has shape {value._type.shape}, which does not fit into {target._type.shape}; "
+            "writing in place cannot change a shape, assign the result instead"
+        )
+    if value._type.dtype.category > target._type.dtype.category:
+        raise DtypeError(
+            f"{op_name}: the result is {value._type.dtype}, which cannot be put into a {target._type.dtype} tensor; "
+            "assign the result instead of writing in place"
+        )
+    base = target._root()
+    tracked = mode.grad and (value.requires_grad or type(node) is Node or base.requires_grad)
+    if mode.grad:
+        refuse_leaf_write(target, base, op_name)
+    if not target._array.flags.writeable:
+        raise ShapeError(
+            f"{op_name}: elements of this tensor share memory (expand) or the memory is read-only; write into x.clone()"
+        )
+    if tracked:
+        _keep_old_values(value._node, target, since)
+    np.copyto(target._array, value._array, casting="unsafe")
+    storage = target._storage
+    storage.version += 1
+    storage.written_at = user_line()
+    if tracked:
+        _keep_result_in_place(value, target)
+        rebase(target, base, value)
+    elif target._alias is not None:
+        target._alias.version = storage.version
+    return target
+
+
+def refuse_leaf_write(target: Tensor, base: Tensor, op_name: str) -> None:
+    for t, text in ((target, "a leaf"), (base, "a view of a leaf")):
+        node = t._current_node()
+        if node is not None and node.op is Leaf and node.requires_grad:
+            raise LeafWriteError(
+                f"{op_name}: this tensor is {text} that requires grad, so its history would be lost; "
+                "write under `with ex.no_grad():`, or into x.clone()"
+            )
+
+
+def _keep_old_values(last: Node | None, target: Tensor, since: int | None) -> None:
+    """The ops that made the value may have saved what is about to be overwritten: they get a copy of their own."""
+    if last is None:
+        return
+    first = last.number if since is None else since + 1
+    seen, stack = {last}, [last]
+    while stack:
+        node = stack.pop()
+        kept = []
+        for entry in node.saved or ():
+            if entry[2] is target._storage and entry[3] == target._storage.version:
+                old = entry[1].copy()
+                entry = (entry[0], old, Storage(old), 0)
+            kept.append(entry)
+        if kept:
+            node.saved = tuple(kept)
+        for source in node.inputs:
+            if type(source) is Node and source.number >= first and source not in seen:
+                seen.add(source)
+                stack.append(source)
+
+
+def _keep_result_in_place(value: Tensor, target: Tensor) -> None:
+    """A gradient that reads the result (exp_, relu_) reads it where it now lies; a second copy would waste memory."""
+    node = value._node
+    if node is not None and node.saved and node.op is not Leaf and value._type == target._type:
+        here = (0, target._array, target._storage, target._storage.version)
+        node.saved = tuple(here if entry[2] is value._storage else entry for entry in node.saved)
+
+
+def rebase(target: Tensor, base: Tensor, value: Tensor) -> None:
+    """Give base and target their new history: base_new = write(base_old, through the view, value)."""
+    from .ops.view import write_through
+
+    value_node = as_dtype_node(value, target._type.dtype)
+    if target._alias is None:
+        carry_retained(target._node, value_node)
+        target._node = value_node
+        target._cut = None
+        return
+    alias: Alias = target._alias
+    written = write_through(base, value_node, alias.steps)
+    carry_retained(base._node, written)
+    base._node = written
+    alias.version = -1  # whatever it is now, read the base's new history at the next use
+    target._catch_up()
+
+
+def as_dtype_node(value: Tensor, d: dtype) -> Node:
+    if value._type.dtype is d:
+        return value._own_node()
+    return value.to(d)._own_node()
+
+
+def in_place(target: Tensor, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any] = NO_ATTRS) -> Tensor:
+    """target[...] = op(*inputs)."""
+    return write(target, apply(op, inputs, attrs), op.name + "_")
