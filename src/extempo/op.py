@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .errors import DtypeError, ShapeError
-from .types import InputType, TensorType, broadcast_shapes, float16, float32, get_default_dtype, result_dtype
+from .types import InputType, TensorType, broadcast_shapes, dtype, float16, float32, get_default_dtype, result_dtype
 from .types import bool_ as bool_dtype
 
 REGISTRY: dict[str, type[Op]] = {}
@@ -201,11 +201,18 @@ class Elementwise(Op, abstract=True):
     @classmethod
     def signature(cls, types: tuple[InputType, ...], attrs: dict[str, Any]) -> Signature:
         out, compute = cls._rule(types)
-        halves_only = all(isinstance(t, TensorType) and t.dtype is float16 for t in types)
-        if cls.wide_numbers and compute is float16 and not halves_only:
+        if compute.is_floating_point and compute.itemsize == 2 and cls._wide(compute, types):
             return Signature(out, float32.numpy)
         fits = all(t.dtype is compute if isinstance(t, TensorType) else compute.is_floating_point for t in types)
         return Signature(out, None if fits else compute.numpy)
+
+    @classmethod
+    def _wide(cls, compute: dtype, types: tuple[InputType, ...]) -> bool:
+        """Whether half precision is computed in float32: an op rounds once, at its end, however many steps it has."""
+        if not isinstance(cls.numpy, np.ufunc):
+            return True
+        halves_only = all(isinstance(t, TensorType) and t.dtype is compute for t in types)
+        return cls.wide_numbers and compute is float16 and not halves_only
 
     @classmethod
     def _derive_save_plan(cls, needs: int, types: tuple[InputType, ...]) -> tuple[int, ...]:

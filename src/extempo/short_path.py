@@ -19,7 +19,7 @@ from .modes import MODE, Mode
 from .op import Op, Refuse
 from .running import NO_ATTRS, SIGNATURES, apply, cut_reason, entry
 from .storage import Storage
-from .types import TensorType, bfloat16, dtype
+from .types import TensorType, dtype
 
 
 def runner1(op: type[Op]) -> Callable[[Any], Any]:
@@ -27,6 +27,7 @@ def runner1(op: type[Op]) -> Callable[[Any], Any]:
     if not op.simple:
         return lambda x: apply(op, (x,))
     kernel, op_quiet, ndarray = op.numpy, op.quiet, np.ndarray
+    several_steps = not isinstance(kernel, np.ufunc)  # then halves are computed in float32 and rounded once
     derivations: dict[dtype, Any] = {}
 
     def run1(x: Any) -> Any:
@@ -35,7 +36,7 @@ def runner1(op: type[Op]) -> Callable[[Any], Any]:
             return apply(op, (x,))
         type_ = x._type
         array = x._array
-        if not type_.dtype.is_floating_point or array is None:
+        if not type_.dtype.is_floating_point or array is None or (several_steps and type_.dtype.itemsize == 2):
             return apply(op, (x,))
         if x._alias is not None:
             x._catch_up()
@@ -82,6 +83,7 @@ def runner2(op: type[Op]) -> Callable[[Any, Any], Any]:
     if not op.simple:
         return lambda a, b: apply(op, (a, b)) if is_operand(a) and is_operand(b) else NotImplemented
     kernel, op_quiet, ndarray = op.numpy, op.quiet, np.ndarray
+    several_steps = not isinstance(kernel, np.ufunc)  # then halves are computed in float32 and rounded once
     derivations: dict[dtype, list[Any]] = {}
     number_derivations: dict[tuple[dtype, type, bool], Any] = {}
 
@@ -132,6 +134,8 @@ def runner2(op: type[Op]) -> Callable[[Any, Any], Any]:
             type_ = found.type
         x, y = a._array, b._array
         if not type_.dtype.is_floating_point or x is None or y is None:
+            return apply(op, (a, b))
+        if several_steps and type_.dtype.itemsize == 2:
             return apply(op, (a, b))
         if a._alias is not None:
             a._catch_up()
@@ -193,11 +197,11 @@ class _NoKernel:
 
 
 def _derive(op: type[Op], needs: int, types: tuple[Any, ...]) -> Any:
-    """The derived gradient of a simple op; bfloat16 has none, because NumPy would not round after every step."""
+    """The derived gradient of a simple op. Halves have no kernel: they are rounded after every op, and only there."""
     from .autograd.derive import derived_vjp
 
     if isinstance(op.vjp, Refuse):
         return _NoKernel(())
     derived = derived_vjp(op, needs, types)
-    in_bfloat16 = any(isinstance(t, TensorType) and t.dtype is bfloat16 for t in types)
-    return _NoKernel(derived.reads) if in_bfloat16 else derived
+    in_halves = any(isinstance(t, TensorType) and t.dtype.itemsize == 2 for t in types)
+    return _NoKernel(derived.reads) if in_halves else derived

@@ -32,7 +32,7 @@ from ..modes import MODE
 from ..op import REGISTRY, Refuse
 from ..running import apply, quietly
 from ..storage import Array, Storage
-from ..types import TensorType, bfloat16, bool_
+from ..types import TensorType, bool_
 from .derive import DerivedVjp, derived_vjp
 
 # Two backward passes in two threads may reach the same leaf; NumPy lets go of the GIL while it adds.
@@ -474,11 +474,9 @@ _number = operator.attrgetter("number")
 
 
 def _of_one_dtype(node: Node) -> bool:
-    """Whether NumPy's own kernels keep the dtype all the way: bfloat16 would not be rounded after every step."""
+    """Whether NumPy's own kernels keep the dtype all the way: halves must be rounded after every op, and only there."""
     d = node.type.dtype
-    if d.itemsize == 2 and not all(isinstance(i, Node) for i in node.inputs):
-        return False  # halves have rules of their own about numbers
-    return d is not bfloat16 and all(i.type.dtype in (d, bool_) for i in node.inputs if isinstance(i, Node))
+    return d.itemsize > 2 and all(i.type.dtype in (d, bool_) for i in node.inputs if isinstance(i, Node))
 
 
 def _private(g: Tensor) -> Tensor:
