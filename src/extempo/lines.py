@@ -22,7 +22,10 @@ def _is_internal(package: str | None) -> bool:
 def user_line() -> Where | None:
     """The innermost line outside Extempo, as (code, instruction): frames are never kept, they would keep all locals."""
     global _user_globals
-    frame = sys._getframe(1)
+    try:
+        frame = sys._getframe(2)
+    except ValueError:  # an operator as the first frame of a thread or greenlet
+        frame = sys._getframe(1)
     while frame is not None:
         found = frame.f_globals
         if found is _user_globals:

@@ -22,15 +22,22 @@ from .storage import Storage
 from .types import TensorType, dtype
 
 
-def runner1(op: type[Op]) -> Callable[[Any], Any]:
-    """`x -> apply(op, (x,))`."""
+def runner1(op: type[Op], deliver: Callable[..., Any]) -> Callable[..., Any]:
+    """`input -> apply(op, (input,))`; with `out=`, `deliver(result, out)`."""
     if not op.simple:
-        return lambda x: apply(op, (x,))
+
+        def run_any(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+            return apply(op, (input,)) if out is None else deliver(apply(op, (input,)), out)
+
+        return run_any
     kernel, op_quiet, ndarray = op.numpy, op.quiet, np.ndarray
     several_steps = not isinstance(kernel, np.ufunc)  # then halves are computed in float32 and rounded once
     derivations: dict[dtype, Any] = {}
 
-    def run1(x: Any) -> Any:
+    def run1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+        x = input
+        if out is not None:
+            return deliver(run1(x), out)
         mode = MODE.get()
         if mode.interceptor is not None or (type(x) is not Tensor and not isinstance(x, Tensor)):
             return apply(op, (x,))
@@ -41,18 +48,18 @@ def runner1(op: type[Op]) -> Callable[[Any], Any]:
         if x._alias is not None:
             x._catch_up()
         if op_quiet or mode.quiet:
-            out = kernel(array)
+            result = kernel(array)
         else:
             try:
-                out = running._run_quietly(kernel, array)
+                result = running._run_quietly(kernel, array)
             except RuntimeError:
                 return apply(op, (x,))
-        if type(out) is not ndarray or out.dtype is not array.dtype:
-            out = np.asarray(out, array.dtype)
+        if type(result) is not ndarray or (several_steps and result.dtype is not array.dtype):
+            result = np.asarray(result, array.dtype)
         storage = new(Storage)
-        storage.array = out
+        storage.array = result
         t = new(Tensor)
-        t._array = out
+        t._array = result
         t._storage = storage
         t._type = type_
         t._alias = None
@@ -70,7 +77,7 @@ def runner1(op: type[Op]) -> Callable[[Any], Any]:
             derived = derivations[type_.dtype] = _derive(op, 1, (type_,))
         saved: Any = ()
         for position in derived.reads:
-            kept = (1, array, x._storage, x._storage.version) if position else (0, out, storage, 0)
+            kept = (1, array, x._storage, x._storage.version) if position else (0, result, storage, 0)
             saved = (*saved, kept)
         t._node = Node(op, (node,), NO_ATTRS, type_, saved, user_line(), derived if derived.kernel else None)
         return t
@@ -148,7 +155,7 @@ def runner2(op: type[Op]) -> Callable[[Any, Any], Any]:
                 out = running._run_quietly(kernel, x, y)
             except RuntimeError:
                 return apply(op, (a, b))
-        if type(out) is not ndarray or out.dtype is not x.dtype:
+        if type(out) is not ndarray or (several_steps and out.dtype is not x.dtype):
             out = np.asarray(out, x.dtype)
         storage = new(Storage)
         storage.array = out

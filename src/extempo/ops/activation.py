@@ -279,7 +279,12 @@ def _overwriting(fn: Callable[..., Tensor], example: str) -> Callable[..., Tenso
     return fn_
 
 
-_relu, _gelu, _gelu_tanh, _silu = runner1(Relu), runner1(Gelu), runner1(GeluTanh), runner1(Silu)
+_relu, _gelu, _gelu_tanh, _silu = (
+    runner1(Relu, deliver),
+    runner1(Gelu, deliver),
+    runner1(GeluTanh, deliver),
+    runner1(Silu, deliver),
+)
 
 
 @method

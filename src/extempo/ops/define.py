@@ -34,10 +34,7 @@ def deliver(result: Any, out: Tensor | None) -> Any:
 def unary(op: type[Op], *aliases: str, inplace: bool = True) -> Callable[..., Tensor]:
     """The function of an op with one input, its method, and `name_` as the in-place method."""
 
-    run = runner1(op)
-
-    def fn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-        return run(input) if out is None else deliver(run(input), out)
+    fn = runner1(op, deliver)
 
     def fn_(input: Tensor) -> Tensor:
         return in_place(input, op, (input,))

@@ -106,7 +106,8 @@ class Sum(_Adding):
 
     @staticmethod
     def numpy(x: Array, *, dim: tuple[int, ...], keepdim: bool) -> Any:
-        return x.sum(axis=dim, keepdims=keepdim, dtype=sum_dtype(x))
+        add: Any = np.add  # NumPy's types want keepdims as a literal
+        return add.reduce(x, axis=dim, dtype=sum_dtype(x), keepdims=keepdim)
 
     @staticmethod
     def vjp(g: Tensor, y: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> tuple[Any, ...]:

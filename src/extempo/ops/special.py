@@ -597,12 +597,7 @@ def _polynomial(kernel: Callable[..., Any]) -> Callable[..., Tensor]:
 
 def _of_one(op: type[Elementwise]) -> Callable[..., Tensor]:
     """The function of an op that PyTorch has in `special` only: tensors get no method of it."""
-    run = runner1(op)
-
-    def fn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-        return run(input) if out is None else deliver(run(input), out)
-
-    return _named(fn, op.name.removeprefix("special_"), op.__doc__)
+    return _named(runner1(op, deliver), op.name.removeprefix("special_"), op.__doc__)
 
 
 def _of_two(op: type[Elementwise]) -> Callable[..., Tensor]:
