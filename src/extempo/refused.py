@@ -42,7 +42,7 @@ _STORAGE = "typed storages are not part of Extempo; use x.numpy() for the memory
 _NESTED = "nested tensors are not part of Extempo; use a list of tensors, or pad them and keep a mask"
 _SHARED = "tensors cannot be moved into shared memory; give ex.from_numpy an array on multiprocessing.shared_memory"
 _NOT_YET = "not part of this version; the script runs without it"
-_ELSEWHERE = "not part of Extempo; Python's own modules (cProfile, multiprocessing, concurrent.futures) work on its code"
+_ELSEWHERE = "not part of Extempo; Python's own modules (cProfile, multiprocessing) work on its code"
 _MKLDNN = "there is one memory layout; leave the conversion out"
 
 
