@@ -76,6 +76,7 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
@@ -168,12 +169,11 @@ def _no_path_message(y: Tensor, name: str) -> str:
         reason, where = y._cut
         cut = f"the path was cut by {reason} at {describe_where(where)}"
         return f"{text}: {cut}; remove it there, or start from another tensor"
+    text += ": no tensor that requires grad went into it; did you forget requires_grad=True on the parameters?"
     if last_value_read() is not None:
-        return (
-            f"{text}: no tensor that requires grad went into it. A value was read as a Python number at "
-            f"{describe_where(last_value_read())}; numbers carry no gradient, keep the tensor instead"
-        )
-    return f"{text}: no tensor that requires grad went into it; did you forget requires_grad=True on the parameters?"
+        where = describe_where(last_value_read())
+        text += f" (The last value read as a Python number was at {where}; numbers carry no gradient.)"
+    return text
 
 
 class _Backward:

@@ -6,15 +6,19 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 
-class Switches:
-    """A library that is not used, and its settings."""
+class Switches(ModuleType):
+    """A library that is not used, and its settings; a module, so that `import extempo.backends.cudnn` works."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, name: str, **settings: Any) -> None:
+        super().__init__(f"extempo.backends.{name}", f"The settings of {name}, which Extempo does not use.")
         self.__dict__.update(settings)
+        sys.modules[self.__name__] = self
 
     def is_available(self) -> bool:
         """False: Extempo does not use this library."""
@@ -49,17 +53,25 @@ class Switches:
 
 
 cudnn = Switches(
-    enabled=True, benchmark=False, benchmark_limit=10, deterministic=False, allow_tf32=True, fp32_precision="none"
+    "cudnn",
+    enabled=True,
+    benchmark=False,
+    benchmark_limit=10,
+    deterministic=False,
+    allow_tf32=True,
+    fp32_precision="none",
 )
 cuda = Switches(
+    "cuda",
     matmul=Switches(
+        "cuda.matmul",
         allow_tf32=False,
         allow_fp16_reduced_precision_reduction=True,
         allow_bf16_reduced_precision_reduction=True,
         fp32_precision="none",
-    )
+    ),
 )
-mps = Switches()
-mkl = Switches()
-mkldnn = Switches(enabled=True, allow_tf32=True)
-openmp = Switches()
+mps = Switches("mps")
+mkl = Switches("mkl")
+mkldnn = Switches("mkldnn", enabled=True, allow_tf32=True)
+openmp = Switches("openmp")

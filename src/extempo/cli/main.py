@@ -75,7 +75,7 @@ def ops(name: str | None, missing: bool, as_json: bool) -> None:
 
 @command.command()
 def demo() -> None:
-    """Fit a small network to y = sin(3x), in a second or two."""
+    """Train a classifier of sequences of any length, in about ten seconds."""
     from extempo.cli import demo as example
 
     example.run(click.echo)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from .. import ops
 from .._tensor import Tensor
-from ..errors import IndexRangeError, ShapeError, UnsupportedError
+from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
 from ..modes import no_grad
 from .module import Module
 from .parameter import Parameter
@@ -262,8 +262,16 @@ def prune_units(
     (Linear(in_features=3, out_features=2, bias=True), Linear(in_features=2, out_features=1, bias=True))
     """
     n_before = getattr(layer, _outputs(layer).size)
-    given = keep.tolist() if isinstance(keep, Tensor) else keep
-    units = [int(unit) for unit in given]
+    given = keep.tolist() if isinstance(keep, Tensor) else list(keep)
+    if given and all(isinstance(unit, bool) for unit in given):
+        if len(given) != n_before:
+            raise ShapeError(
+                f"prune_units: a mask must have one entry for each of the {n_before} units, got {len(given)}"
+            )
+        given = [unit for unit, kept in enumerate(given) if kept]
+    if not all(isinstance(unit, int) for unit in given):
+        raise DtypeError(f"prune_units: keep must be a list of unit numbers or a bool mask, got {keep!r}")
+    units: list[int] = given
     if len(set(units)) < len(units) or any(not 0 <= unit < n_before for unit in units) or not units:
         raise IndexRangeError(f"prune_units: keep must name different units from 0 to {n_before - 1}, got {units}")
     _change_units(layer, units, through, into, None)

@@ -17,7 +17,7 @@ from ..running import apply
 from ..storage import Array
 from ..types import InputType, Number, TensorType, as_dtype, normalize_dim
 from .creation import Copy, as_tensor
-from .define import Operand, deliver, inplace_method
+from .define import Operand, deliver, inplace_method, numpy_names
 from .index import as_index, index_select
 from .shaping import diagonal, diagonal_attributes
 from .view import Embed, Slice, as_shape
@@ -300,6 +300,7 @@ def tile(input: Tensor, *sizes: Any, dims: Sequence[int] | None = None) -> Tenso
 
 
 @method
+@numpy_names
 def repeat_interleave(
     input: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:

@@ -20,7 +20,7 @@ from ..op import Op, Refuse, Rng, Sample
 from ..running import apply
 from ..storage import Array
 from ..types import InputType, Number, TensorType, bool_, count, int32, int64, normalize_dim
-from .define import Operand
+from .define import Operand, numpy_names
 from .reduce import wide
 
 __all__ = [
@@ -202,6 +202,7 @@ def _rows_first(input: Tensor, dim: int, op: str) -> tuple[Array, int]:
 
 
 @method
+@numpy_names
 def unique(
     input: Tensor,
     sorted: bool = True,
@@ -243,6 +244,7 @@ def _runs(rows: Array) -> tuple[Array, Array, Array]:
 
 
 @method
+@numpy_names
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:

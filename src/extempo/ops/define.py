@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from .._methods import TensorMethods, method
 from .._tensor import Tensor
@@ -16,6 +17,7 @@ from ..types import Number
 from ..writing import in_place, write
 
 Operand = Tensor | Number
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def deliver(result: Any, out: Tensor | None) -> Any:
@@ -84,6 +86,21 @@ def _publish(op: type[Op], fn: Any, fn_: Any, aliases: tuple[str, ...]) -> Calla
         for alias in (name, *(a + name[len(op.name) :] for a in aliases)):
             method(f, alias)
     return fn
+
+
+def numpy_names(fn: F) -> F:
+    """Let `axis=` and `keepdims=` stand for `dim=` and `keepdim=`, as PyTorch does."""
+
+    @functools.wraps(fn)
+    def renamed(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            if "axis" in kwargs:
+                kwargs["dim"] = kwargs.pop("axis")
+            if "keepdims" in kwargs:
+                kwargs["keepdim"] = kwargs.pop("keepdims")
+        return fn(*args, **kwargs)
+
+    return cast(F, renamed)
 
 
 def inplace_method(name: str, fn: Callable[..., Tensor]) -> None:

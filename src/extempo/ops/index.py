@@ -22,7 +22,7 @@ from ..storage import Array
 from ..types import Number, TensorType, bool_, broadcast_shapes, count, int64, normalize_dim, uint8
 from ..writing import write
 from .creation import Copy, as_tensor
-from .define import deliver, inplace_method
+from .define import deliver, inplace_method, numpy_names
 from .shaping import slice_step
 from .view import Slice, row_major
 
@@ -491,6 +491,7 @@ def row_index(value: Any, op: str) -> Tensor:
 
 
 @method
+@numpy_names
 def index_select(input: Tensor, dim: int, index: Any, *, out: Tensor | None = None) -> Tensor:
     """The slices of a dimension that `index` names, in its order.
 

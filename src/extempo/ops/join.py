@@ -19,7 +19,7 @@ from ..op import Op, Rng, Sample
 from ..running import apply
 from ..storage import Array
 from ..types import TensorType, count, dtype, normalize_dim, promote_types
-from .define import deliver
+from .define import deliver, numpy_names
 from .shaping import copying, existing_dim, narrow
 from .view import Slice
 
@@ -148,6 +148,7 @@ def _common_dtype(tensors: Any, op: str) -> list[Tensor]:
     return [x if x.dtype is common else x.to(common) for x in given]
 
 
+@numpy_names
 def cat(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """The tensors one after the other along a dimension; empty vectors are left out, as in PyTorch.
 
@@ -164,6 +165,7 @@ def cat(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
 concat = concatenate = cat
 
 
+@numpy_names
 def stack(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """The tensors, of one shape, along a new dimension.
 
@@ -343,6 +345,7 @@ def _cut(x: Tensor, dim: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
 
 
 @method
+@numpy_names
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Views of the given sizes along a dimension.
 
@@ -359,6 +362,7 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
 
 
 @method
+@numpy_names
 def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Views along a dimension: of one size, the last one perhaps smaller, or of the sizes in a list.
 
@@ -379,6 +383,7 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int 
 
 
 @method
+@numpy_names
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most that many views of equal size along a dimension, the last one smaller where it does not divide.
 
@@ -395,6 +400,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 @method
+@numpy_names
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views along a dimension: that many, as equal as can be, or cut before the indices in a list.
 
@@ -453,6 +459,7 @@ def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
 
 
 @method
+@numpy_names
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of each index of a dimension, which disappears.
 

@@ -21,7 +21,7 @@ from ..running import apply
 from ..storage import Array
 from ..types import Number, TensorType, as_dtype, bool_, broadcast_shapes, normalize_dim, normalize_dims
 from .decompositions import svdvals
-from .define import deliver, inplace_method
+from .define import deliver, inplace_method, numpy_names
 from .products import matmul
 from .reduce import reduced_shape
 from .systems import inv_ex
@@ -191,6 +191,7 @@ def linalg_norm(
 
 
 @method
+@numpy_names
 def norm(
     input: Tensor,
     p: Number | str | None = "fro",
@@ -213,6 +214,7 @@ def norm(
     return vector_norm(input, 2 if p is None or isinstance(p, str) else p, dim, keepdim, dtype=dtype, out=out)
 
 
+@numpy_names
 def frobenius_norm(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The root of the sum of all squares.
 
@@ -222,6 +224,7 @@ def frobenius_norm(input: Tensor, dim: Dims = None, keepdim: bool = False, *, ou
     return vector_norm(input, 2, dim, keepdim, out=out)
 
 
+@numpy_names
 def nuclear_norm(
     input: Tensor, dim: int | Sequence[int] = (-2, -1), keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
@@ -330,6 +333,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
 
 
 @method
+@numpy_names
 def renorm(input: Tensor, p: Number, dim: int, maxnorm: Number, *, out: Tensor | None = None) -> Tensor:
     """Slices along `dim` whose p-norm exceeds `maxnorm` scaled down to it.
 

@@ -20,6 +20,7 @@ from ..op import Op, Reduction, Refuse, Rng, Sample
 from ..running import apply
 from ..storage import Array
 from ..types import InputType, TensorType, as_dtype, bool_, count, dtype, int64, normalize_dim, normalize_dims, uint8
+from .define import numpy_names
 
 __all__ = [
     "all",
@@ -294,6 +295,7 @@ def _reduce(
 
 
 @method
+@numpy_names
 def sum(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
@@ -306,6 +308,7 @@ def sum(
 
 
 @method
+@numpy_names
 def prod(
     input: Tensor,
     dim: int | None = None,
@@ -323,6 +326,7 @@ def prod(
 
 
 @method
+@numpy_names
 def mean(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
@@ -335,6 +339,7 @@ def mean(
 
 
 @method
+@numpy_names
 def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The largest element over dimensions; equal ones share the gradient.
 
@@ -345,6 +350,7 @@ def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | 
 
 
 @method
+@numpy_names
 def amin(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The smallest element over dimensions; equal ones share the gradient.
 
@@ -355,6 +361,7 @@ def amin(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | 
 
 
 @method
+@numpy_names
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> MinMax:
     """The smallest and the largest element, of all or along one dimension: a result with `.min` and `.max`.
 
@@ -417,6 +424,7 @@ def _extreme(
 
 
 @method
+@numpy_names
 def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None) -> Any:
     """The largest element; along `dim` with its index (`.values`, `.indices`); of two tensors, the larger of each.
 
@@ -431,6 +439,7 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor 
 
 
 @method
+@numpy_names
 def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None) -> Any:
     """The smallest element; along `dim` with its index (`.values`, `.indices`); of two tensors, the smaller of each.
 
@@ -454,6 +463,7 @@ def _place(op: type[Place], input: Tensor, dim: int | None, keepdim: bool, out: 
 
 
 @method
+@numpy_names
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The index of the largest element along `dim`, or in the flattened tensor; the first of equal ones.
 
@@ -464,6 +474,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
 
 
 @method
+@numpy_names
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The index of the smallest element along `dim`, or in the flattened tensor; the first of equal ones.
 
@@ -481,6 +492,7 @@ def _truth(op: type[_Truth], input: Tensor, dim: Dims, keepdim: bool, out: Tenso
 
 
 @method
+@numpy_names
 def all(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether every element is nonzero, or every one along `dim`.
 
@@ -491,6 +503,7 @@ def all(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor |
 
 
 @method
+@numpy_names
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether some element is nonzero, or some along `dim`.
 
@@ -501,6 +514,7 @@ def any(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor |
 
 
 @method
+@numpy_names
 def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
     """How many elements are nonzero, of all or along `dim`.
 

@@ -19,7 +19,7 @@ from ..op import Op, Refuse, Rng, Sample
 from ..running import apply
 from ..storage import Array
 from ..types import TensorType, as_dtype, dtype, int64
-from .define import inplace_method
+from .define import inplace_method, numpy_names
 from .reduce import ValuesIndices, along, deliver_both, sum_dtype, wide
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
@@ -234,6 +234,7 @@ def _running(op: type[Op], input: Tensor, dim: int, dtype: dtype | None) -> Tens
 
 
 @method
+@numpy_names
 def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor | None = None) -> Tensor:
     """The sum of all elements up to each one along `dim`.
 
@@ -244,6 +245,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor |
 
 
 @method
+@numpy_names
 def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor | None = None) -> Tensor:
     """The product of all elements up to each one along `dim`.
 
@@ -258,6 +260,7 @@ inplace_method("cumprod_", cumprod)
 
 
 @method
+@numpy_names
 def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
     """log of the sum of exp of all elements up to each one along `dim`, without overflow.
 
@@ -273,6 +276,7 @@ def _running_extreme(op: type[Op], input: Tensor, dim: int, out: Any) -> ValuesI
 
 
 @method
+@numpy_names
 def cummax(input: Tensor, dim: int, *, out: Any = None) -> ValuesIndices:
     """The largest element so far along `dim` (`.values`) and where it was last met (`.indices`).
 
@@ -283,6 +287,7 @@ def cummax(input: Tensor, dim: int, *, out: Any = None) -> ValuesIndices:
 
 
 @method
+@numpy_names
 def cummin(input: Tensor, dim: int, *, out: Any = None) -> ValuesIndices:
     """The smallest element so far along `dim` (`.values`) and where it was last met (`.indices`).
 

@@ -21,7 +21,7 @@ from ..running import apply
 from ..storage import Array
 from ..types import Number, TensorType, bool_, broadcast_shapes, normalize_dim
 from .creation import as_tensor
-from .define import Operand, deliver, inplace_method
+from .define import Operand, deliver, inplace_method, numpy_names
 from .index import IndexPut, LastWritten, as_index, as_number, row_index, same_dtype
 from .shaping import diagonal_attributes, existing_dim, slice_step, strided_step
 from .view import WriteThrough, row_major
@@ -277,6 +277,7 @@ def _source(src: Any, input: Tensor, index: Tensor, op: str) -> Tensor:
 
 
 @method
+@numpy_names
 def gather(input: Tensor, dim: int, index: Any, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
     """Elements picked along one dimension: result[i][j] = input[index[i][j]][j] for dim 0 of two.
 
@@ -290,6 +291,7 @@ def gather(input: Tensor, dim: int, index: Any, *, sparse_grad: bool = False, ou
 
 
 @method
+@numpy_names
 def take_along_dim(input: Tensor, indices: Any, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
     """`gather` with input and indices broadcast along the other dimensions; without dim, on the flattened tensors.
 
@@ -324,6 +326,7 @@ def _scattered(input: Tensor, dim: int, index: Any, src: Any, accumulate: bool, 
 
 
 @method
+@numpy_names
 def scatter(
     input: Tensor,
     dim: int,
@@ -353,6 +356,7 @@ def scatter(
 
 
 @method
+@numpy_names
 def scatter_add(input: Tensor, dim: int, index: Any, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy with src added along one dimension where the index says.
 
@@ -363,6 +367,7 @@ def scatter_add(input: Tensor, dim: int, index: Any, src: Tensor, *, out: Tensor
 
 
 @method
+@numpy_names
 def scatter_reduce(
     input: Tensor,
     dim: int,
@@ -413,6 +418,7 @@ def _put_slices(input: Tensor, dim: int, index: Any, source: Tensor, accumulate:
 
 
 @method
+@numpy_names
 def index_add(
     input: Tensor, dim: int, index: Any, source: Tensor, *, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
@@ -428,6 +434,7 @@ def index_add(
 
 
 @method
+@numpy_names
 def index_copy(input: Tensor, dim: int, index: Any, source: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy with the slices that `index` names replaced by those of source.
 
@@ -439,6 +446,7 @@ def index_copy(input: Tensor, dim: int, index: Any, source: Tensor, *, out: Tens
 
 
 @method
+@numpy_names
 def index_fill(input: Tensor, dim: int, index: Any, value: Operand) -> Tensor:
     """A copy with the slices that `index` names set to one value.
 
@@ -454,6 +462,7 @@ def index_fill(input: Tensor, dim: int, index: Any, value: Operand) -> Tensor:
 
 
 @method
+@numpy_names
 def index_reduce(
     input: Tensor,
     dim: int,
@@ -549,6 +558,7 @@ def _write_seen(
 
 
 @method
+@numpy_names
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy with `input.select(dim, index)` replaced by src.
 
@@ -564,6 +574,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 
 
 @method
+@numpy_names
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:

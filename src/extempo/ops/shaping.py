@@ -20,7 +20,7 @@ from ..modes import MODE
 from ..running import apply
 from ..types import Size, TensorType, as_dtype, count, dtype, normalize_dim
 from ..types import broadcast_shapes as _broadcast_shapes
-from .define import deliver
+from .define import deliver, numpy_names
 from .view import AliasOf, AsStrided, Diagonal, Expand, Permute, Reshape, Slice, Unfold, as_shape, row_major
 
 __all__ = [
@@ -176,6 +176,7 @@ def ravel(input: Tensor) -> Tensor:
 
 
 @method
+@numpy_names
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """One dimension made several; one size may be -1.
 
@@ -365,6 +366,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 
 
 @method
+@numpy_names
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """A new dimension of size 1 at `dim`.
 
@@ -378,6 +380,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 
 @method
+@numpy_names
 def squeeze(input: Tensor, dim: Dims | None = None) -> Tensor:
     """Dimensions of size 1 dropped: all of them, or those in `dim`.
 
@@ -400,6 +403,7 @@ def existing_dim(x: Tensor, dim: int, op: str) -> int:
 
 
 @method
+@numpy_names
 def select(input: Tensor, dim: int, index: int | Tensor) -> Tensor:
     """One index of a dimension, which disappears.
 
@@ -415,6 +419,7 @@ def select(input: Tensor, dim: int, index: int | Tensor) -> Tensor:
 
 
 @method
+@numpy_names
 def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     """`length` elements of a dimension, from `start` on.
 

@@ -19,6 +19,7 @@ from ..op import Op, Reduction, Rng, Sample
 from ..running import apply
 from ..storage import Array
 from ..types import TensorType, as_dtype, dtype, get_default_dtype, normalize_dims
+from .define import numpy_names
 from .reduce import Dims, along, reduced_shape, samples_reduction, spread, wide
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
@@ -122,6 +123,7 @@ def _normalised(op: type[Op], input: Tensor, dim: int, dtype: dtype | None, out:
 
 
 @method
+@numpy_names
 def softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
     """exp(input) / sum(exp(input)) along `dim`: positive numbers that sum to 1.
 
@@ -132,6 +134,7 @@ def softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Tensor 
 
 
 @method
+@numpy_names
 def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
     """log(softmax(input, dim)), without its rounding to log(0).
 
@@ -142,6 +145,7 @@ def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Ten
 
 
 @method
+@numpy_names
 def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """log(sum(exp(input))) over the dimensions in `dim`, without overflow; integers give floats.
 

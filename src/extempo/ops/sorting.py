@@ -19,6 +19,7 @@ from ..op import Op, Refuse, Rng, Sample
 from ..running import apply
 from ..storage import Array
 from ..types import TensorType, int64
+from .define import numpy_names
 from .reduce import Choice, Place, ValuesIndices, along, check_not_empty, chosen, deliver_both, reduced_shape, wide
 
 __all__ = ["argsort", "kthvalue", "median", "mode", "msort", "nanmedian", "sort", "topk"]
@@ -173,6 +174,7 @@ class Mode(Place):
 
 
 @method
+@numpy_names
 def argsort(
     input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False, out: Tensor | None = None
 ) -> Tensor:
@@ -185,6 +187,7 @@ def argsort(
 
 
 @method
+@numpy_names
 def sort(
     input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False, out: Any = None
 ) -> ValuesIndices:
@@ -211,6 +214,7 @@ method(msort)
 
 
 @method
+@numpy_names
 def topk(
     input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None
 ) -> ValuesIndices:
@@ -224,6 +228,7 @@ def topk(
 
 
 @method
+@numpy_names
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> ValuesIndices:
     """The k-th smallest element along `dim` (`.values`, k counts from 1), and where it was (`.indices`).
 
@@ -249,6 +254,7 @@ def _median(op: type[Choice], place: type[Place], input: Tensor, dim: int | None
 
 
 @method
+@numpy_names
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """The median of all elements, or along `dim` with its index; the lower one of an even number, NaN if any is.
 
@@ -259,6 +265,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
 
 
 @method
+@numpy_names
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """The median of the elements that are no NaN, of all or along `dim` with its index.
 
@@ -269,6 +276,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False, *, o
 
 
 @method
+@numpy_names
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> ValuesIndices:
     """The most frequent element along `dim` (`.values`), the smallest of equally frequent ones, and its last index.
 

@@ -12,6 +12,7 @@ from .._methods import method
 from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
 from ..types import Number, as_dtype, count, dtype, float32, normalize_dims
+from .define import numpy_names
 from .reduce import Dims, reduced_shape
 from .view import as_shape
 
@@ -60,6 +61,7 @@ def _root(variance: Tensor) -> Tensor:
 
 
 @method
+@numpy_names
 def var(
     input: Tensor,
     dim: Any = None,
@@ -79,6 +81,7 @@ def var(
 
 
 @method
+@numpy_names
 def std(
     input: Tensor,
     dim: Any = None,
@@ -97,6 +100,7 @@ def std(
     return ops.deliver(_root(spread).to(input.dtype), out)
 
 
+@numpy_names
 def var_mean(
     input: Tensor,
     dim: Any = None,
@@ -114,6 +118,7 @@ def var_mean(
     return VarMean(spread.to(input.dtype), mean.to(input.dtype))
 
 
+@numpy_names
 def std_mean(
     input: Tensor,
     dim: Any = None,
@@ -132,6 +137,7 @@ def std_mean(
 
 
 @method
+@numpy_names
 def nansum(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
@@ -146,6 +152,7 @@ def nansum(
 
 
 @method
+@numpy_names
 def nanmean(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
@@ -208,6 +215,7 @@ def _interpolate(ordered: Tensor, ranks: Tensor, interpolation: str) -> Tensor:
 
 
 @method
+@numpy_names
 def quantile(
     input: Tensor,
     q: float | Tensor,
@@ -226,6 +234,7 @@ def quantile(
 
 
 @method
+@numpy_names
 def nanquantile(
     input: Tensor,
     q: float | Tensor,

@@ -133,6 +133,9 @@ class Follower:
         if hasattr(parameters, "named_parameters"):
             parameters = parameters.named_parameters() if named else parameters.parameters()
         wanted, names = self._unpack(parameters)
+        if not wanted or not all(isinstance(p, Tensor) for p in wanted):
+            got = "nothing" if not wanted else next(type(p).__name__ for p in wanted if not isinstance(p, Tensor))
+            raise DtypeError(f"follow: expected a module or its parameters, got {got}; the optimizer is as it was")
         if named and not names:
             raise ShapeError(
                 "follow: this optimizer's parameters have names; pass the module or its named_parameters()"

@@ -151,6 +151,8 @@ class Optimizer(Follower):
             raise DtypeError(
                 f"{name}: params must be an iterable of tensors or of dicts, got one tensor; pass [tensor]"
             )
+        if hasattr(params, "parameters"):
+            raise DtypeError(f"{name}: params must be an iterable of tensors, got a module; pass model.parameters()")
         groups: list[Any] = list(params)
         if not groups:
             raise ShapeError(f"{name}: params is empty; was a generator such as model.parameters() used up before?")
