@@ -51,14 +51,20 @@ class switch:
 
     def __enter__(self) -> Self:
         before = MODE.get()
+        after = before.but(**self._changes)
         self._before.append(before)
-        MODE.set(before.but(**self._changes))
-        return self
+        try:
+            MODE.set(after)
+            return self
+        except BaseException:  # an interrupt right here: the block is never entered, and so never left
+            MODE.set(before)
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        MODE.set(self._before.pop())
+        MODE.set(self._before[-1])
+        self._before.pop()
 
     def again(self) -> switch:
         """A fresh block of the same kind, so that one decorator serves recursive and concurrent calls."""

@@ -121,7 +121,7 @@ def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode
     if signature is None:
         signature = _signature(op, inputs, types, attrs, key)
     if signature is _RETRY:
-        return run(op, tuple(map(as_input, inputs)), attrs, mode)
+        return run(op, _converted(op, inputs), attrs, mode)
     if signature.compute is not None:
         arrays = [convert(a, signature.compute) for a in arrays]
     if mode.quiet or op.quiet:
@@ -253,6 +253,13 @@ def _signature(op: type[Op], inputs: tuple[Any, ...], types: tuple[Any, ...], at
     if key is not None:
         SIGNATURES.put(key, signature)
     return signature
+
+
+def _converted(op: type[Op], inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    try:
+        return tuple(map(as_input, inputs))
+    except (DtypeError, UnsupportedError) as error:
+        raise type(error)(f"{op.name}: {error}") from None
 
 
 def as_input(value: Any) -> Any:

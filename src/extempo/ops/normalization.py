@@ -250,9 +250,8 @@ def _batch_norm(
     dims = (0, *range(2, x.ndim))
     y, mean, variance = _standardize(op, x, _across(weight, x.ndim), _across(bias, x.ndim), eps, dims)
     if n > 0 and momentum:
-        with no_grad():
-            _update(running_mean, mean, momentum)
-            _update(running_var, variance * (n / max(n - 1, 1)), momentum)
+        _update(running_mean, mean.detach(), momentum)
+        _update(running_var, variance.detach() * (n / max(n - 1, 1)), momentum)
     return y, mean.reshape(channels), variance.reshape(channels)
 
 
