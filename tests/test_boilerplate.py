@@ -71,3 +71,43 @@ def test_units_to_keep_can_be_a_mask():
     assert (layer.out_features, after.in_features) == (2, 2)
     with pytest.raises(DtypeError, match="bool mask"):
         nn.utils.prune_units(layer, [0.5])
+
+
+def test_a_followed_module_may_change_by_plain_assignment_and_within_forward():
+    class Growing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(2, 2)])
+            self.grow = False
+
+        def forward(self, x: ex.Tensor) -> ex.Tensor:
+            if self.grow:
+                self.layers.append(nn.Linear(2, 2))
+            for layer in self.layers:
+                x = layer(x)
+            return x
+
+    model = Growing()
+    optimizer = optim.Adam(model.parameters(), lr=0.1)
+    optimizer.follow(model)
+
+    def step() -> None:
+        model(ex.ones(1, 2)).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    step()
+    kept = optimizer.state[model.layers[0].weight]["exp_avg"].clone()
+    model.grow = True
+    model(ex.ones(1, 2))
+    model.grow = False
+    grown = model.layers[1].weight.detach().clone()
+    step()
+    assert len(optimizer.param_groups[0]["params"]) == 4
+    assert not ex.equal(grown, model.layers[1].weight)
+    assert not ex.equal(kept, optimizer.state[model.layers[0].weight]["exp_avg"])  # its moments went on
+    model.layers[0] = nn.Linear(2, 2)
+    replaced = model.layers[0].weight.detach().clone()
+    step()
+    assert not ex.equal(replaced, model.layers[0].weight)
+    assert len(optimizer.param_groups[0]["params"]) == 4

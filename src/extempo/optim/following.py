@@ -1,7 +1,8 @@
 """Optimizers that go along when a model changes while it trains.
 
 A parameter that is replaced hands its state on: moments of kept rows stay bit for bit what they were. The functions of
-`nn.surgery` tell every optimizer alive; after changes by hand, `optimizer.follow(model)` or `optimizer.remap(...)` do.
+`nn.surgery` tell every optimizer alive; `optimizer.follow(model)` follows a module through changes by plain assignment;
+`optimizer.remap(...)` tells of a single one.
 """
 
 from __future__ import annotations
@@ -121,7 +122,9 @@ class Follower:
     def follow(self, parameters: Any, group: int = 0) -> Followed:
         """Train exactly the parameters of a module (or of an iterable): drop those that are gone, add the new ones.
 
-        New parameters join the group of that number; kept ones stay where they are, with their state.
+        New parameters join the group of that number; kept ones stay where they are, with their state. A module is
+        followed from now on: layers that are replaced, added or removed by plain assignment, also within `forward`,
+        are noticed at the next `step`.
 
         >>> old, kept, new = (ex.ones(2, requires_grad=True) for _ in range(3))
         >>> optimizer = ex.optim.Adam([old, kept])
@@ -129,6 +132,30 @@ class Follower:
         >>> len(joined), len(dropped), len(optimizer.param_groups[0]["params"])
         (1, 1, 2)
         """
+        done = self._follow_now(parameters, group)
+        if hasattr(parameters, "named_parameters"):
+            self._follow_from_now_on(parameters, group)
+        return done
+
+    def _follow_from_now_on(self, module: Any, group: int) -> None:
+        followed = weakref.ref(module)
+
+        def look(optimizer: Any, args: Any, kwargs: Any) -> None:
+            model = followed()
+            if model is not None and {id(p) for p in model.parameters()} != {id(p) for p in optimizer._parameters()}:
+                optimizer._follow_now(model, group)
+
+        if self._following is not None:
+            self._following.remove()
+        self._following = self.register_step_pre_hook(look)
+
+    _following: Any = None  # the handle of the hook that follows a module
+
+    def register_step_pre_hook(self, hook: Any) -> Any:
+        """Given by the optimizer."""
+        raise NotImplementedError
+
+    def _follow_now(self, parameters: Any, group: int) -> Followed:
         named = "param_names" in self.param_groups[group]
         if hasattr(parameters, "named_parameters"):
             parameters = parameters.named_parameters() if named else parameters.parameters()
