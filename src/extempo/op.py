@@ -79,6 +79,7 @@ class Op:
     aliases_input: ClassVar[bool] = False  # the result is a view of input 0
     quiet: ClassVar[bool] = False  # the NumPy kernel can never raise a floating-point warning
     simple: ClassVar[bool] = False  # floating tensors of one dtype give that dtype, and the gradient can be derived
+    only_wide: ClassVar[bool] = False  # half precision is not taken
     embeds: ClassVar[bool] = False  # a view of a part: the engine adds its gradient into that part of the base's
     materialize: ClassVar[bool] = True  # outputs without a cotangent get zeros; False: vjp sees None
 

@@ -147,13 +147,10 @@ class Follower:
 
         if self._following is not None:
             self._following.remove()
-        self._following = self.register_step_pre_hook(look)
+        optimizer: Any = self  # the whole of it: hooks are the optimizer's part
+        self._following = optimizer.register_step_pre_hook(look)
 
     _following: Any = None  # the handle of the hook that follows a module
-
-    def register_step_pre_hook(self, hook: Any) -> Any:
-        """Given by the optimizer."""
-        raise NotImplementedError
 
     def _follow_now(self, parameters: Any, group: int) -> Followed:
         named = "param_names" in self.param_groups[group]
