@@ -41,6 +41,12 @@ def user_line() -> Where | None:
     return None
 
 
+def find_line() -> tuple[Where | None, Any]:
+    """For native code: the innermost line outside Extempo, with the globals of its frame."""
+    where = user_line()
+    return where, _user_globals
+
+
 class _LastRead(threading.local):
     where: Where | None = None
 

@@ -7,7 +7,8 @@ An op is a class, never instantiated, found by name in `REGISTRY`. Its aspects:
     vjp      gradient: (g, y, *inputs, **attrs) -> one cotangent, None, or a thunk returning one, per input
     saves    what `vjp` READS: for each input's gradient the values it needs, e.g. ("b", "a") for matmul(a, b);
              "y" means the result, "y.1" only the second of several
-    lower    native code for it            batch    how it runs with one more leading dimension
+    lower    native code for it: a function of an Emitter for elementwise ops, `Routine("name")` for others
+    batch    how it runs with one more leading dimension
     onnx     its ONNX form                 samples  inputs that every test of the op runs over
 
 Every aspect is there or is a stated `Refuse("why")`: a missing one is an error at import. Families (`Elementwise`,
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -35,7 +36,8 @@ REGISTRY: dict[str, type[Op]] = {}
 
 ASPECTS = ("infer", "numpy", "vjp", "saves", "lower", "batch", "onnx", "samples")
 
-Rng = np.random.Generator
+# A text, because NumPy loads its random module when it is named, and only tests of ops draw from it.
+Rng: TypeAlias = "np.random.Generator"
 
 
 class Refuse:
@@ -46,6 +48,16 @@ class Refuse:
 
     def __repr__(self) -> str:
         return f"Refuse({self.why!r})"
+
+
+class Routine:
+    """A `lower` that names hand-written native code, for an op that is more than a function of single elements."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"Routine({self.name!r})"
 
 
 class Sample:
@@ -63,10 +75,11 @@ class Sample:
 class Signature:
     """What `infer` said of one combination of input types, with what running it needs. Kept and shared."""
 
-    __slots__ = ("compute", "numpy_dtype", "type")
+    __slots__ = ("compute", "kernel", "numpy_dtype", "type")
 
     def __init__(self, type: Any, compute: np.dtype[Any] | None) -> None:
         self.type: Any = type
+        self.kernel: Any = None  # the native kernel, where there is one; otherwise the op's NumPy kernel runs
         self.compute = compute  # convert inputs to this before the kernel; None when they already fit
         self.numpy_dtype: Any = type.dtype.numpy if isinstance(type, TensorType) else None
 

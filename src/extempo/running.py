@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ._tensor import Alias, Tensor, from_array, new, wrap
+from .backends.choice import FALLBACKS, native
 from .backends.numpy import convert
 from .errors import DtypeError, ExtempoError, UnsupportedError
 from .graph import Node, Pick
@@ -124,7 +125,9 @@ def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode
         return run(op, _converted(op, inputs), attrs, mode)
     if signature.compute is not None:
         arrays = [convert(a, signature.compute) for a in arrays]
-    if mode.quiet or op.quiet:
+    if signature.kernel is not None:
+        out = signature.kernel(*arrays)
+    elif mode.quiet or op.quiet:
         out = op.numpy(*arrays, **attrs) if attrs else op.numpy(*arrays)
     else:
         out = _call_kernel(op, arrays, attrs)
@@ -251,8 +254,27 @@ def _signature(op: type[Op], inputs: tuple[Any, ...], types: tuple[Any, ...], at
             return _RETRY
     signature = op.signature(types, attrs)
     if key is not None:
+        signature.kernel = native_kernel(op, types, attrs, signature)
         SIGNATURES.put(key, signature)
     return signature
+
+
+def native_kernel(op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any], signature: Signature) -> Any:
+    """The native kernel for inputs of these types; None where the NumPy kernel runs."""
+    backend = native()
+    if backend is None or op.aliases_input:
+        return None
+    dtypes = [t.dtype.numpy for t in (signature.type if type(signature.type) is tuple else (signature.type,))]
+    several = type(signature.type) is tuple
+
+    def declined(*arrays: Any) -> Any:
+        """What native code does not take: memory of another dtype or alignment, values that are an error."""
+        FALLBACKS[op.name] += 1
+        out = _call_kernel(op, list(arrays), attrs)
+        made = tuple(np.asarray(o, d) for o, d in zip(out if several else (out,), dtypes, strict=True))
+        return made if several else made[0]
+
+    return backend.kernel(op, types, attrs, signature, declined)
 
 
 def _converted(op: type[Op], inputs: tuple[Any, ...]) -> tuple[Any, ...]:

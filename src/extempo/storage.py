@@ -29,14 +29,12 @@ _LONE_COUNT = 0
 class Storage:
     """Memory shared by a tensor and its views. `version` counts writes; `written_at` is where the last one happened."""
 
-    __slots__ = ("__dict__", "__weakref__", "array")
-
-    # Most storages are written once, by the op that made them: these stand in the instance only after another write.
-    version = 0
-    written_at: Any = None
+    __slots__ = ("__weakref__", "array", "version", "written_at")
 
     def __init__(self, array: Array) -> None:
         self.array = array
+        self.version = 0
+        self.written_at: Any = None
 
     @property
     def address(self) -> int:

@@ -1,6 +1,6 @@
 """From an elementwise op's `vjp`, by tracing it once: what it reads, and one kernel that computes it.
 
-The kernel runs the very NumPy calls that the vjp's ops would run, in the same order: same bits, a third of the time.
+The kernel computes what the vjp's ops would compute, in the same order: the same bits, in one pass.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._tensor import Tensor
+from ..backends.choice import native
 from ..backends.numpy import numbers_only, straight_line
 from ..errors import GraphError
 from ..graph import Graph, Leaf, Node
@@ -18,11 +19,17 @@ from ..recorder import Recorder
 from ..running import apply
 from ..types import InputType, TensorType
 
+PASSED = -1  # the source of a gradient that is the incoming one
+
 
 class DerivedVjp:
-    """`reads`: positions in (y, *inputs). `kernel(g, *read values, *numbers)`: one gradient per needed input."""
+    """`reads`: positions in (y, *inputs). `kernel(g, *read values, *numbers)`: one gradient per needed input.
 
-    __slots__ = ("arguments", "graph", "kernel", "needed", "numbers", "reads", "weak")
+    `kernel` is None where an op of the graph has no native code: then the gradient is computed op by op. `native` is
+    what the native engine runs by itself.
+    """
+
+    __slots__ = ("_compute", "_sources", "arguments", "graph", "kernel", "native", "needed", "numbers", "reads", "weak")
 
     def __init__(
         self,
@@ -36,9 +43,37 @@ class DerivedVjp:
         self.numbers = numbers  # positions in inputs
         self.needed = needed
         self.arguments = arguments  # the leaves of the graph, in the order of the kernel's arguments
-        self.kernel: Kernel = straight_line(graph, arguments)
         self.graph = graph
         self.weak = numbers_only(graph)
+        self.native: Any = None
+        self.kernel: Kernel | None = None
+        backend = native()
+        if backend is None:
+            self.kernel = straight_line(graph, arguments)
+        else:
+            self._build(backend)
+
+    def _build(self, backend: Any) -> None:
+        """One native kernel for the gradients that are not simply the incoming one."""
+        incoming = self.arguments[0]
+        computed = [o for o in self.graph.outputs if o is not incoming]
+        places = {o: i for i, o in enumerate(computed)}
+        self._sources = tuple(places.get(o, PASSED) for o in self.graph.outputs)
+        kernel = None
+        self._compute: Any = None
+        if computed:
+            graph = Graph.reach(computed)
+            kernel = backend.graph_kernel("gradient", graph, self.arguments, self.weak)
+            if kernel is None:
+                return
+            self._compute = kernel.callable(straight_line(graph, self.arguments), as_tuple=True)
+        self.kernel = self._run
+        outputs = list(zip(self.needed, self._sources, strict=True))
+        self.native = backend.gradient(kernel, len(self.reads), self.numbers, outputs)
+
+    def _run(self, *arguments: Any) -> tuple[Any, ...]:
+        results = self._compute(*arguments) if self._compute is not None else ()
+        return tuple([arguments[0] if source == PASSED else results[source] for source in self._sources])
 
     def replay(self, *values: Any) -> list[Tensor]:
         """The same gradients op by op on Tensors: recorded when asked for, converted and rounded after every op."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from .. import ops
 from .._tensor import Tensor, new, symbol, wrap
+from ..backends.choice import native
 from ..errors import (
     AutogradError,
     DtypeError,
@@ -203,33 +204,35 @@ class _Backward:
         for node, g in roots:
             if self._wants(node):
                 self._add(node, self._value(g), owned=False)
+        walker = _walker() if self.bare and self.wanted is None else None
         pop = self.gradients.pop
-        direct = self.bare and self.wanted is None
-        for node in reversed(order):
-            g = pop(node, None)
-            if g is None:
-                continue
-            if direct and node.derived is not None and node.extra is None:
-                self._by_kernel(node, node.derived, g)
-                if node.saved and not self.keep:
-                    node.saved = None
-                    node.inputs = ()
-            else:
-                self._visit(node, g)
+        left = len(order)
+        while left:
+            if walker is not None:
+                left = walker.walk(order, left, self.gradients, self.owned, self.keep)
+                if not left:
+                    break
+            left -= 1
+            g = pop(order[left], None)
+            if g is not None:
+                self._visit(order[left], g)
         return self.found
 
     def _reach(self, roots: list[Node]) -> list[Node]:
         """Every node that a gradient will reach, by number. Nothing has been changed yet when a freed one is met."""
+        walker = _walker()
+        if walker is not None:
+            found = walker.reach(roots)
+            if type(found) is Node:
+                raise GraphFreedError(_freed_message(found))
+            found.sort(key=_number)
+            return found
         seen = set(roots)
         stack = list(seen)
         while stack:
             node = stack.pop()
             if node.saved is None:
-                raise GraphFreedError(
-                    f"backward: the graph of {node.op.name}{_at(node)} was freed by an earlier backward; compute the "
-                    "loss again, or call backward(retain_graph=True) the first time. In a loop, a tensor kept from the "
-                    "last iteration must be detached: state = state.detach()"
-                )
+                raise GraphFreedError(_freed_message(node))
             for i in node.inputs:
                 if type(i) is Node and i not in seen:
                     seen.add(i)
@@ -318,7 +321,7 @@ class _Backward:
             self._add_into_part(node, g)
             return
         derived = self._derived(node) if op.saves is None else None
-        if derived is not None and self.bare and op.simple and _of_one_dtype(node):
+        if derived is not None and derived.kernel and self.bare and op.simple and _of_one_dtype(node):
             self._by_kernel(node, derived, g)
             return
         y, inputs = self._saved_values(node)
@@ -375,7 +378,7 @@ class _Backward:
         inputs = node.inputs
         for i in derived.numbers:
             arguments.append(inputs[i])
-        outs = derived.kernel(*arguments)
+        outs = derived.kernel(*arguments)  # type: ignore[misc] # the caller has seen that there is one
         gradients = self.gradients
         before = g
         for i, out in enumerate(outs):
@@ -471,6 +474,23 @@ class _Backward:
 
 
 _number = operator.attrgetter("number")
+_walkers: list[Any] = []
+
+
+def _walker() -> Any:
+    """The inner loop in native code; None where NumPy's kernels run."""
+    if not _walkers:
+        backend = native()
+        _walkers.append(None if backend is None else backend.walker(Node, Storage, DerivedVjp))
+    return _walkers[0]
+
+
+def _freed_message(node: Node) -> str:
+    return (
+        f"backward: the graph of {node.op.name}{_at(node)} was freed by an earlier backward; compute the "
+        "loss again, or call backward(retain_graph=True) the first time. In a loop, a tensor kept from the "
+        "last iteration must be detached: state = state.detach()"
+    )
 
 
 def _of_one_dtype(node: Node) -> bool:

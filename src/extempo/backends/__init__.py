@@ -5,6 +5,7 @@ Also the switches that scripts set under `torch.backends`.
 
 from __future__ import annotations
 
+from .choice import stats as stats
 from .flags import cuda as cuda
 from .flags import cudnn as cudnn
 from .flags import mkl as mkl

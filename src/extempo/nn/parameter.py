@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from .. import ops
 from .._tensor import Tensor, wrap
 from ..errors import DtypeError
+from ..short_path import plain_class
 
 T = TypeVar("T", bound=Tensor)
 
@@ -61,6 +62,9 @@ class Parameter(Tensor):
             copied.__dict__.update(self.__dict__)
             memo[id(self)] = copied.requires_grad_(self.requires_grad)
         return memo[id(self)]
+
+
+plain_class(Parameter)
 
 
 class Buffer(Tensor):

@@ -12,7 +12,7 @@ from ..errors import AutogradError, DtypeError
 from ..graph import next_number
 from ..modes import MODE
 from ..op import Op
-from ..short_path import runner1, runner2
+from ..short_path import Short, runner1, runner2
 from ..types import Number
 from ..writing import in_place, write
 
@@ -47,10 +47,10 @@ def unary(op: type[Op], *aliases: str, inplace: bool = True) -> Callable[..., Te
 def binary(op: type[Op], *aliases: str, inplace: bool = True) -> Callable[..., Tensor]:
     """The function of an op with two inputs, its method, and `name_` as the in-place method."""
 
-    run = runner2(op)
+    short = Short(op, 2)
 
     def fn(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        result = run(input, other)
+        result = short.run(input, other)
         if result is NotImplemented:
             kinds = f"{type(input).__name__} and {type(other).__name__}"
             raise DtypeError(f"{op.name}: expected tensors or numbers, got {kinds}; make tensors with ex.tensor(...)")

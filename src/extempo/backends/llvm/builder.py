@@ -1,0 +1,646 @@
+"""LLVM IR as text, written from Python: typed values with operators, `with` blocks for loops and branches.
+
+Python code in, IR text out; nothing here knows llvmlite. A function's locals are allocas, which the one pass that we
+run (SROA) turns into registers, so a variable can simply be set again. No fast-math flag is ever written: a value is
+the same whether it is computed alone or in the middle of a fused kernel.
+
+    module = Module()
+    with module.function("scale", void, x=ptr, n=i64, factor=f32) as b:
+        values = b.pointer(b.arg("x"), f32)
+        with b.loop(0, b.arg("n")) as i:
+            values[i] = values[i] * b.arg("factor")
+    module.text()
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+
+class Type:
+    """An LLVM type: its text, what kind it is, and how many lanes and bits per lane it has."""
+
+    __slots__ = ("bits", "kind", "lane", "lanes", "text")
+
+    def __init__(self, text: str, kind: str, bits: int, lane: Type | None = None, lanes: int = 1) -> None:
+        self.text = text
+        self.kind = kind  # "i" integer, "f" floating, "p" pointer, "v" void
+        self.bits = bits
+        self.lane = lane or self
+        self.lanes = lanes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one lane in memory."""
+        return max(1, self.bits // 8)
+
+    @property
+    def suffix(self) -> str:
+        """How names of intrinsics write it: `f32`, `v8f32`."""
+        lane = f"{self.kind}{self.bits}" if self.kind != "p" else "p0"
+        return lane if self.lanes == 1 else f"v{self.lanes}{lane}"
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+void = Type("void", "v", 0)
+i1 = Type("i1", "i", 1)
+i8 = Type("i8", "i", 8)
+i16 = Type("i16", "i", 16)
+i32 = Type("i32", "i", 32)
+i64 = Type("i64", "i", 64)
+f16 = Type("half", "f", 16)
+f32 = Type("float", "f", 32)
+f64 = Type("double", "f", 64)
+ptr = Type("ptr", "p", 64)
+
+_vectors: dict[tuple[Type, int], Type] = {}
+
+
+def vector(lane: Type, lanes: int) -> Type:
+    """`<lanes x lane>`; one lane is the lane itself."""
+    if lanes == 1:
+        return lane
+    found = _vectors.get((lane, lanes))
+    if found is None:
+        text = f"<{lanes} x {lane.text}>"
+        found = _vectors[lane, lanes] = Type(text, lane.kind, lane.bits, lane, lanes)
+    return found
+
+
+def with_lanes(type_: Type, lanes: int) -> Type:
+    """The type of the same lane with another number of them."""
+    return vector(type_.lane, lanes)
+
+
+def literal(type_: Type, value: float | int | bool) -> str:
+    """A constant as IR writes it; the same in every lane."""
+    lane = type_.lane
+    if lane.kind == "f":
+        number = float(value)
+        if lane is f32:
+            number = _as_f32(number)
+        elif lane is f16:
+            number = struct.unpack("<e", struct.pack("<e", number))[0]
+        text = f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
+        if lane is f16:
+            text = f"0xH{struct.unpack('<H', struct.pack('<e', number))[0]:04X}"
+    elif lane.kind == "p":
+        text = "null"
+    elif lane is i1:
+        text = "true" if value else "false"
+    else:
+        text = str(int(value))
+    if type_.lanes == 1:
+        return text
+    return "<" + ", ".join([f"{lane.text} {text}"] * type_.lanes) + ">"
+
+
+def _as_f32(number: float) -> float:
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", number))[0])
+    except OverflowError:
+        return float("inf") if number > 0 else float("-inf")
+
+
+class Value:
+    """Something computed: its type and the name (or literal) it has in the text. Operators emit instructions."""
+
+    __slots__ = ("b", "text", "type")
+
+    def __init__(self, b: Function, type_: Type, text: str) -> None:
+        self.b = b
+        self.type = type_
+        self.text = text
+
+    def __repr__(self) -> str:
+        return f"{self.type.text} {self.text}"
+
+    def __add__(self, other: Operand) -> Value:
+        return self.b.arithmetic("add", self, other)
+
+    def __radd__(self, other: Operand) -> Value:
+        return self.b.arithmetic("add", other, self)
+
+    def __sub__(self, other: Operand) -> Value:
+        return self.b.arithmetic("sub", self, other)
+
+    def __rsub__(self, other: Operand) -> Value:
+        return self.b.arithmetic("sub", other, self)
+
+    def __mul__(self, other: Operand) -> Value:
+        return self.b.arithmetic("mul", self, other)
+
+    def __rmul__(self, other: Operand) -> Value:
+        return self.b.arithmetic("mul", other, self)
+
+    def __truediv__(self, other: Operand) -> Value:
+        return self.b.arithmetic("div", self, other)
+
+    def __rtruediv__(self, other: Operand) -> Value:
+        return self.b.arithmetic("div", other, self)
+
+    def __floordiv__(self, other: Operand) -> Value:
+        return self.b.arithmetic("div", self, other)
+
+    def __mod__(self, other: Operand) -> Value:
+        return self.b.arithmetic("rem", self, other)
+
+    def __and__(self, other: Operand) -> Value:
+        return self.b.binary("and", self, other)
+
+    def __or__(self, other: Operand) -> Value:
+        return self.b.binary("or", self, other)
+
+    def __xor__(self, other: Operand) -> Value:
+        return self.b.binary("xor", self, other)
+
+    def __lshift__(self, other: Operand) -> Value:
+        return self.b.binary("shl", self, other)
+
+    def __rshift__(self, other: Operand) -> Value:
+        return self.b.binary("ashr", self, other)
+
+    def __neg__(self) -> Value:
+        if self.type.kind == "f":
+            return self.b.emit(self.type, f"fneg {self.type.text} {self.text}")
+        return self.b.arithmetic("sub", 0, self)
+
+    def __invert__(self) -> Value:
+        return self.b.binary("xor", self, -1 if self.type.bits > 1 else 1)
+
+    def __lt__(self, other: Operand) -> Value:
+        return self.b.compare("<", self, other)
+
+    def __le__(self, other: Operand) -> Value:
+        return self.b.compare("<=", self, other)
+
+    def __gt__(self, other: Operand) -> Value:
+        return self.b.compare(">", self, other)
+
+    def __ge__(self, other: Operand) -> Value:
+        return self.b.compare(">=", self, other)
+
+    def __eq__(self, other: Any) -> Value:  # type: ignore[override] # an instruction, not an answer
+        return self.b.compare("==", self, other)
+
+    def __ne__(self, other: Any) -> Value:  # type: ignore[override] # an instruction, not an answer
+        return self.b.compare("!=", self, other)
+
+    def __bool__(self) -> bool:
+        raise TypeError("a value has no truth while code is written; use b.if_(condition) or b.select")
+
+    __hash__ = object.__hash__
+
+
+Operand = Value | float | int | bool
+
+_COMPARE_INT = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
+_COMPARE_FLOAT = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"}
+_ARITHMETIC_INT = {"add": "add", "sub": "sub", "mul": "mul", "div": "sdiv", "rem": "srem"}
+
+
+class Variable:
+    """A local that can be set again."""
+
+    __slots__ = ("address", "b", "type")
+
+    def __init__(self, b: Function, type_: Type, address: str) -> None:
+        self.b = b
+        self.type = type_
+        self.address = address
+
+    @property
+    def value(self) -> Value:
+        return self.b.emit(self.type, f"load {self.type.text}, ptr {self.address}")
+
+    def set(self, value: Operand) -> None:
+        v = self.b.as_value(value, self.type)
+        self.b.line(f"store {v.type.text} {v.text}, ptr {self.address}")
+
+
+class Pointer:
+    """A pointer to elements of one type: `p[i]` loads, `p[i] = v` stores, `p + i` moves by elements."""
+
+    __slots__ = ("address", "element")
+
+    def __init__(self, address: Value, element: Type) -> None:
+        self.address = address
+        self.element = element
+
+    def at(self, index: Operand) -> Value:
+        """The address of element `index`."""
+        b = self.address.b
+        i = b.as_value(index, i64)
+        if i.text == "0":
+            return self.address
+        return b.emit(ptr, f"getelementptr {self.element.text}, ptr {self.address.text}, i64 {i.text}")
+
+    def __add__(self, index: Operand) -> Pointer:
+        return Pointer(self.at(index), self.element)
+
+    def __getitem__(self, index: Operand) -> Value:
+        return self.address.b.load(self.element, self.at(index))
+
+    def __setitem__(self, index: Operand, value: Operand) -> None:
+        self.address.b.store(self.address.b.as_value(value, self.element), self.at(index))
+
+    def vector(self, index: Operand, lanes: int) -> Value:
+        """`lanes` neighbouring elements from `index` on."""
+        return self.address.b.load(vector(self.element, lanes), self.at(index))
+
+    def set_vector(self, index: Operand, value: Value) -> None:
+        self.address.b.store(value, self.at(index))
+
+
+class Function:
+    """The body of one function while it is written: the current block and its instructions."""
+
+    def __init__(self, module: Module, name: str, returns: Type, args: dict[str, Type]) -> None:
+        self.module = module
+        self.name = name
+        self.returns = returns
+        self._args = {n: Value(self, t, f"%{n}") for n, t in args.items()}
+        self._lines: list[str] = []
+        self._allocas: list[str] = []
+        self._count = 0
+        self._ended = False
+        self._loops: list[tuple[str, str]] = []
+        self.internal = False
+
+    # ---- values
+
+    def arg(self, name: str) -> Value:
+        """An argument of the function."""
+        return self._args[name]
+
+    def const(self, type_: Type, value: float | int | bool) -> Value:
+        return Value(self, type_, literal(type_, value))
+
+    def bits(self, type_: Type, pattern: int) -> Value:
+        """A floating constant given by its bits, the same in every lane."""
+        integer = with_lanes({16: i16, 32: i32, 64: i64}[type_.bits], type_.lanes)
+        sign = 1 << (type_.bits - 1)
+        return self.bitcast(self.const(integer, (pattern ^ sign) - sign), type_)
+
+    def lanes(self, type_: Type, values: Sequence[float | int]) -> Value:
+        """A vector constant with different lanes."""
+        inside = ", ".join(f"{type_.lane.text} {literal(type_.lane, v)}" for v in values)
+        return Value(self, type_, f"<{inside}>")
+
+    def as_value(self, value: Any, type_: Type) -> Value:
+        """A value of that type from a number, or the value itself, spread over lanes if it has one lane."""
+        if not isinstance(value, Value):
+            return self.const(type_, value)
+        if value.type.lanes == 1 and type_.lanes > 1:
+            return self.splat(value, type_.lanes)
+        return value
+
+    def emit(self, type_: Type, instruction: str) -> Value:
+        self._count += 1
+        name = f"%t{self._count}"  # a bare number would have to follow the last one
+        self._lines.append(f"  {name} = {instruction}")
+        return Value(self, type_, name)
+
+    def line(self, instruction: str) -> None:
+        self._lines.append("  " + instruction)
+
+    # ---- arithmetic
+
+    def _pair(self, x: Any, y: Any) -> tuple[Value, Value]:
+        guide = x if isinstance(x, Value) and (not isinstance(y, Value) or x.type.lanes >= y.type.lanes) else y
+        return self.as_value(x, guide.type), self.as_value(y, guide.type)
+
+    def arithmetic(self, name: str, x: Any, y: Any) -> Value:
+        a, b = self._pair(x, y)
+        if a.type is not b.type:
+            raise TypeError(f"{name}: operands are {a.type} and {b.type}")
+        code = "f" + name if a.type.kind == "f" else _ARITHMETIC_INT[name]
+        return self.emit(a.type, f"{code} {a.type.text} {a.text}, {b.text}")
+
+    def binary(self, code: str, x: Any, y: Any) -> Value:
+        """An instruction of two operands of one type, by its LLVM name."""
+        a, b = self._pair(x, y)
+        return self.emit(a.type, f"{code} {a.type.text} {a.text}, {b.text}")
+
+    def compare(self, sign: str, x: Any, y: Any, unsigned: bool = False) -> Value:
+        a, b = self._pair(x, y)
+        floating = a.type.kind == "f"
+        code = (_COMPARE_FLOAT if floating else _COMPARE_INT)[sign]
+        if a.type.kind == "p" or (unsigned and not floating):
+            code = code.replace("s", "u") if code[0] == "s" else code
+        text = f"{'fcmp' if floating else 'icmp'} {code} {a.type.text} {a.text}, {b.text}"
+        return self.emit(vector(i1, a.type.lanes), text)
+
+    def select(self, condition: Value, x: Any, y: Any) -> Value:
+        a, b = self._pair(x, y)
+        c = self.as_value(condition, vector(i1, a.type.lanes))
+        return self.emit(a.type, f"select {c.type.text} {c.text}, {a.type.text} {a.text}, {b.type.text} {b.text}")
+
+    def cast(self, code: str, x: Value, to: Type) -> Value:
+        """sext, zext, trunc, sitofp, fptosi, fpext, fptrunc, ...; lanes are kept."""
+        target = with_lanes(to, x.type.lanes)
+        return self.emit(target, f"{code} {x.type.text} {x.text} to {target.text}")
+
+    def bitcast(self, x: Value, to: Type) -> Value:
+        if x.type is to:
+            return x
+        return self.emit(to, f"bitcast {x.type.text} {x.text} to {to.text}")
+
+    def intrinsic(self, name: str, *args: Value, returns: Type | None = None) -> Value:
+        """`llvm.name` for the type of the first argument."""
+        out = returns or args[0].type
+        full = f"llvm.{name}.{args[0].type.suffix}"
+        return self.call(self.module.declare(full, out, [a.type for a in args]), *args)
+
+    def fma(self, x: Any, y: Any, z: Any) -> Value:
+        """x * y + z with one rounding."""
+        guide = max((v for v in (x, y, z) if isinstance(v, Value)), key=lambda v: v.type.lanes)
+        return self.intrinsic("fma", *(self.as_value(v, guide.type) for v in (x, y, z)))
+
+    # ---- lanes
+
+    def splat(self, x: Value, lanes: int) -> Value:
+        """The same value in every lane."""
+        type_ = vector(x.type, lanes)
+        first = self.emit(type_, f"insertelement {type_.text} poison, {x.type.text} {x.text}, i32 0")
+        zeros = f"<{lanes} x i32> zeroinitializer"
+        return self.emit(type_, f"shufflevector {type_.text} {first.text}, {type_.text} poison, {zeros}")
+
+    def extract(self, x: Value, lane: int | Value) -> Value:
+        index = self.as_value(lane, i32)
+        return self.emit(x.type.lane, f"extractelement {x.type.text} {x.text}, {index.type.text} {index.text}")
+
+    def insert(self, x: Value, value: Value, lane: int) -> Value:
+        return self.emit(x.type, f"insertelement {x.type.text} {x.text}, {value.type.text} {value.text}, i32 {lane}")
+
+    def undefined(self, type_: Type) -> Value:
+        return Value(self, type_, "poison")
+
+    def shuffle(self, x: Value, y: Value, order: Sequence[int]) -> Value:
+        """Lanes picked from x (0..) and y (after them)."""
+        type_ = vector(x.type.lane, len(order))
+        mask = f"<{len(order)} x i32> <{', '.join(f'i32 {i}' for i in order)}>"
+        return self.emit(type_, f"shufflevector {x.type.text} {x.text}, {y.type.text} {y.text}, {mask}")
+
+    def fold_lanes(self, x: Value, combine: Callable[[Value, Value], Value]) -> Value:
+        """One value from all lanes, halves first: lane i with lane i + n/2, and so on."""
+        while x.type.lanes > 1:
+            half = x.type.lanes // 2
+            low = self.shuffle(x, x, range(half))
+            high = self.shuffle(x, x, range(half, 2 * half))
+            if half == 1:
+                low, high = self.extract(x, 0), self.extract(x, 1)
+            x = combine(low, high)
+        return x
+
+    # ---- memory
+
+    def pointer(self, address: Value, element: Type) -> Pointer:
+        return Pointer(address, element)
+
+    def load(self, type_: Type, address: Value) -> Value:
+        align = type_.lane.nbytes
+        return self.emit(type_, f"load {type_.text}, ptr {address.text}, align {align}")
+
+    def store(self, value: Value, address: Value) -> None:
+        align = value.type.lane.nbytes
+        self.line(f"store {value.type.text} {value.text}, ptr {address.text}, align {align}")
+
+    def field(self, type_: Type, base: Value, offset: int) -> Value:
+        """A field of a C struct, by its offset in bytes."""
+        return self.load(type_, self.byte_offset(base, offset))
+
+    def set_field(self, base: Value, offset: int, value: Value) -> None:
+        self.store(value, self.byte_offset(base, offset))
+
+    def byte_offset(self, base: Value, offset: Operand) -> Value:
+        """`base` moved by that many bytes."""
+        i = self.as_value(offset, i64)
+        if i.text == "0":
+            return base
+        return self.emit(ptr, f"getelementptr i8, ptr {base.text}, i64 {i.text}")
+
+    def var(self, type_: Type, initial: Operand | None = None) -> Variable:
+        """A local variable."""
+        v = Variable(self, type_, self._alloca(type_.text, None))
+        if initial is not None:
+            v.set(initial)
+        return v
+
+    def array(self, element: Type, count: int, align: int = 64) -> Pointer:
+        """Memory on the stack for the time of the call."""
+        name = self._alloca(f"[{count} x {element.text}]", align)
+        return Pointer(Value(self, ptr, name), element)
+
+    def _alloca(self, text: str, align: int | None) -> str:
+        self._count += 1
+        name = f"%v{self._count}"
+        self._allocas.append(f"  {name} = alloca {text}" + (f", align {align}" if align else ""))
+        return name
+
+    def masked_load(self, address: Value, mask: Value, otherwise: Value) -> Value:
+        """The lanes where the mask holds; the others are not touched in memory."""
+        type_ = otherwise.type
+        declared = self.module.declare(f"llvm.masked.load.{type_.suffix}.p0", type_, [ptr, i32, mask.type, type_])
+        return self.call(declared, address, self.const(i32, type_.lane.nbytes), mask, otherwise)
+
+    def masked_store(self, value: Value, address: Value, mask: Value) -> None:
+        declared = self.module.declare(
+            f"llvm.masked.store.{value.type.suffix}.p0", void, [value.type, ptr, i32, mask.type]
+        )
+        self.call(declared, value, address, self.const(i32, value.type.lane.nbytes), mask)
+
+    # ---- calls and flow
+
+    def call(self, callee: Callee, *args: Operand) -> Value:
+        values = [self.as_value(a, t) for a, t in zip(args, callee.args, strict=True)]
+        listed = ", ".join(f"{v.type.text} {v.text}" for v in values)
+        text = f"call {callee.returns.text} @{callee.name}({listed})"
+        return self._called(callee.returns, text)
+
+    def call_address(self, address: Value, returns: Type, *args: Value) -> Value:
+        """Call a function by its address."""
+        listed = ", ".join(f"{v.type.text} {v.text}" for v in args)
+        return self._called(returns, f"call {returns.text} {address.text}({listed})")
+
+    def _called(self, returns: Type, text: str) -> Value:
+        if returns is void:
+            self.line(text)
+            return Value(self, void, "")
+        return self.emit(returns, text)
+
+    def ret(self, value: Operand | None = None) -> None:
+        if value is None:
+            self.line("ret void")
+        else:
+            v = self.as_value(value, self.returns)
+            self.line(f"ret {v.type.text} {v.text}")
+        self._ended = True
+
+    def label(self, hint: str) -> str:
+        self._count += 1
+        return f"{hint}{self._count}"
+
+    def start(self, label: str) -> None:
+        """Begin a block."""
+        self._lines.append(f"{label}:")
+        self._ended = False
+
+    def jump(self, label: str) -> None:
+        if not self._ended:
+            self.line(f"br label %{label}")
+            self._ended = True
+
+    def branch(self, condition: Value, yes: str, no: str) -> None:
+        self.line(f"br i1 {condition.text}, label %{yes}, label %{no}")
+        self._ended = True
+
+    @contextmanager
+    def if_(self, condition: Value) -> Iterator[None]:
+        """`with b.if_(c): ...`; where there is an else, see `if_else`."""
+        yes, after = self.label("then"), self.label("after")
+        self.branch(condition, yes, after)
+        self.start(yes)
+        yield
+        self.jump(after)
+        self.start(after)
+
+    def if_else(self, condition: Value) -> tuple[Any, Any]:
+        """Two `with` blocks, to be entered one after the other: `then, otherwise = b.if_else(c)`."""
+        yes, no, after = self.label("then"), self.label("else"), self.label("after")
+        self.branch(condition, yes, no)
+
+        @contextmanager
+        def then() -> Iterator[None]:
+            self.start(yes)
+            yield
+            self.jump(after)
+
+        @contextmanager
+        def otherwise() -> Iterator[None]:
+            self.start(no)
+            yield
+            self.jump(after)
+            self.start(after)
+
+        return then(), otherwise()
+
+    @contextmanager
+    def loop(self, start: Operand, stop: Operand, step: Operand = 1) -> Iterator[Value]:
+        """Count from `start` up to, not including, `stop`."""
+        counter = self.var(i64, start)
+        end = self.as_value(stop, i64)
+        with self.while_(lambda: counter.value < end) as again:
+            i = counter.value
+            yield i
+            again()
+            counter.set(counter.value + step)
+
+    @contextmanager
+    def while_(self, condition: Callable[[], Value]) -> Iterator[Callable[[], None]]:
+        """Run while the condition holds; `break_` leaves, `continue_` starts over (after what follows `again()`)."""
+        head, body, again, after = (self.label(h) for h in ("head", "body", "again", "done"))
+        self.jump(head)
+        self.start(head)
+        self.branch(condition(), body, after)
+        self.start(body)
+        self._loops.append((again, after))
+        opened = [False]
+
+        def begin_again() -> None:
+            self.jump(again)
+            self.start(again)
+            opened[0] = True
+
+        yield begin_again
+        if not opened[0]:
+            begin_again()
+        self.jump(head)
+        self._loops.pop()
+        self.start(after)
+
+    def break_(self) -> None:
+        """Leave the innermost loop."""
+        self.jump(self._loops[-1][1])
+
+    def continue_(self) -> None:
+        """Go on with the next turn of the innermost loop."""
+        self.jump(self._loops[-1][0])
+
+    def text(self) -> str:
+        listed = ", ".join(f"{v.type.text} {v.text}" for v in self._args.values())
+        linkage = "internal " if self.internal else ""
+        head = f"define {linkage}{self.returns.text} @{self.name}({listed}) {{"
+        return "\n".join([head, "entry:", *self._allocas, *self._lines, "}"])
+
+
+class Callee:
+    """A function that can be called: defined in the module or declared."""
+
+    __slots__ = ("args", "name", "returns")
+
+    def __init__(self, name: str, returns: Type, args: list[Type]) -> None:
+        self.name = name
+        self.returns = returns
+        self.args = args
+
+
+class Module:
+    """Functions, declarations and globals of one unit of compilation."""
+
+    def __init__(self) -> None:
+        self._functions: list[Function] = []
+        self._declared: dict[str, Callee] = {}
+        self._globals: list[str] = []
+        self.defined: dict[str, Callee] = {}
+
+    @contextmanager
+    def function(self, name: str, returns: Type, /, internal: bool = False, **args: Type) -> Iterator[Function]:
+        """Write a function; a `ret void` at its end may be left out. `self.defined[name]` can be called afterwards."""
+        b = Function(self, name, returns, args)
+        b.internal = internal
+        self.defined[name] = Callee(name, returns, list(args.values()))
+        yield b
+        if not b._ended:
+            if returns is void:
+                b.ret()
+            else:
+                b.line("unreachable")
+        self._functions.append(b)
+
+    def declare(self, name: str, returns: Type, args: Sequence[Type]) -> Callee:
+        """A function from elsewhere: an intrinsic, the C library, Python's or another routine."""
+        if name in self.defined:
+            return self.defined[name]
+        found = self._declared.get(name)
+        if found is None:
+            found = self._declared[name] = Callee(name, returns, list(args))
+        return found
+
+    def global_(self, name: str, type_: Type, count: int = 1) -> str:
+        """Zero-initialised memory of the module's own; returns its name for `Function.global_address`."""
+        text = type_.text if count == 1 else f"[{count} x {type_.text}]"
+        self._globals.append(f"@{name} = global {text} zeroinitializer, align 64")
+        return name
+
+    def address_of(self, b: Function, name: str) -> Value:
+        """The address of a global or function of this module."""
+        return Value(b, ptr, f"@{name}")
+
+    @property
+    def imports(self) -> list[str]:
+        """The declared functions that must be found elsewhere."""
+        return [n for n in self._declared if not n.startswith("llvm.") and n not in self.defined]
+
+    def text(self) -> str:
+        declared = [
+            f"declare {c.returns.text} @{c.name}({', '.join(a.text for a in c.args)})"
+            for n, c in self._declared.items()
+            if n not in self.defined
+        ]
+        return "\n".join([*self._globals, *declared, *(f.text() for f in self._functions), ""])

@@ -1,0 +1,105 @@
+"""The native backend as the rest of Extempo sees it: kernels for ops and for graphs, memory, counters.
+
+Made once by `backends.choice.native()`. `kernel(op, types, attrs, signature, fallback)` gives a callable on arrays, or
+None where the NumPy kernel is to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...graph import Graph, Node
+from ...op import REGISTRY, Op, Routine, Signature
+from ...types import TensorType, float32, float64, from_numpy_dtype
+from . import glue, kernels
+from .memory import Memory
+from .routine import ROUTINES, machine
+from .walk import NativeGradient, Walker
+
+
+class Native:
+    """Everything that was loaded."""
+
+    def __init__(self) -> None:
+        self.memory = Memory()
+        self.runtime = kernels.runtime()
+        from . import routines  # noqa: F401 - importing it registers the routines
+
+        self._test_itself()
+
+    def kernel(
+        self,
+        op: type[Op],
+        types: tuple[Any, ...],
+        attrs: dict[str, Any],
+        signature: Signature,
+        fallback: Callable[..., Any],
+    ) -> Callable[..., Any] | None:
+        """The op's native kernel for inputs of these types; `fallback(*arrays)` is its NumPy kernel."""
+        if signature.compute is not None:
+            compute = from_numpy_dtype(signature.compute)
+            types = tuple(TensorType(t.shape, compute) if isinstance(t, TensorType) else t for t in types)
+        if isinstance(op.lower, Routine):
+            bind = ROUTINES.get(op.lower.name)
+            bound = bind(types, attrs) if bind is not None else None
+            return None if bound is None else glue.callable_of(op.name, bound, types, fallback)
+        made = kernels.of_op(op, types, attrs)
+        return None if made is None else made.callable(fallback)
+
+    def graph_kernel(
+        self, name: str, graph: Graph, arguments: list[Node], weak: set[Node]
+    ) -> kernels.ElementwiseKernel | None:
+        """One kernel for a graph of elementwise ops. `weak`: the nodes that are Python numbers."""
+        return kernels.of_graph(name, graph, arguments, weak)
+
+    def gradient(
+        self,
+        kernel: kernels.ElementwiseKernel | None,
+        n_saved: int,
+        numbers: tuple[int, ...],
+        outputs: list[tuple[int, int]],
+    ) -> NativeGradient:
+        """What the native walk needs of a derived gradient."""
+        return NativeGradient(kernel, n_saved, numbers, outputs)
+
+    def walker(self, node: type, storage: type, derived: type) -> Walker:
+        """The inner loop of backward."""
+        add = []
+        for d in (float32, float64):
+            t = TensorType((1,), d)
+            kernel = kernels.of_op(REGISTRY["add"], (t, t), {})
+            if kernel is None:
+                raise RuntimeError("the kernel of add cannot be written")
+            add.append(kernel)
+        return Walker(node, storage, derived, add)
+
+    def stats(self) -> dict[str, Any]:
+        """What was compiled and loaded, and how memory is used."""
+        m = machine()
+        return {
+            "cpu": m.cpu,
+            "kernels_compiled": m.compiled,
+            "kernels_loaded": m.loaded,
+            "compile_seconds": m.compile_seconds,
+            "memory": self.memory.stats(),
+        }
+
+    def _test_itself(self) -> None:
+        """A kernel of each kind against NumPy: a platform on which they disagree is not used."""
+        x = np.linspace(-2.0, 2.0, 13, dtype=np.float32)
+        for d, tolerance in ((float32, 1e-6), (float64, 1e-14)):
+            values = x.astype(d.numpy)
+            types = (TensorType(values.shape, d), TensorType(values.shape, d))
+            made = kernels.of_op(REGISTRY["mul"], types, {})
+            if made is None:
+                raise RuntimeError("the kernel of mul cannot be written")
+            got = made.callable(_declined)(values, values[::-1])
+            if not np.allclose(got, values * values[::-1], rtol=tolerance, atol=0):
+                raise RuntimeError(f"the kernel of mul computed {got}")
+
+
+def _declined(*arrays: Any) -> Any:
+    raise RuntimeError("a kernel declined its own self-test")

@@ -1,0 +1,1 @@
+"""Importing this registers every hand-written routine."""

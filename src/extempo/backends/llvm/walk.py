@@ -1,0 +1,337 @@
+"""The inner loop of backward in native code, for nodes whose gradient is one elementwise kernel.
+
+`reach(roots)` collects every node below; `walk(order, position, gradients, owned, keep)` goes down the order and hands
+gradients on, until it meets a node that needs more than that (a hook, another kind of op, a broadcast input), and
+returns its place: Python does that node and calls again. What it does is what `autograd.engine` does, in the same order.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .broadcasting import DONE, MAX_INPUTS, MAX_RESULTS
+from .builder import Function, Module, Pointer, Value, i1, i32, i64, ptr, void
+from .callables import function
+from .cpython import C_CONTIGUOUS, Python, slot_offset
+from .kernels import ElementwiseKernel
+from .routine import machine
+
+_TABLE = ("node", "array", "none", "true", "no_inputs", "add32", "add64")
+_PY_EQ = 2
+# The record of a derived gradient: a head, the positions in `inputs` of numbers, then (input, source) for each output;
+# a source is the place among the kernel's results, or PASSED for the incoming gradient itself.
+_HEAD = ("kernel", "n_saved", "n_numbers", "n_outputs")
+_OUTPUTS_AT = len(_HEAD) + MAX_INPUTS
+_SIZE = _OUTPUTS_AT + 2 * MAX_RESULTS
+PASSED = -1
+
+
+class NativeGradient:
+    """What native code needs to run a derived gradient; kept in a slot of it."""
+
+    __slots__ = ("keep", "record")
+
+    def __init__(
+        self,
+        kernel: ElementwiseKernel | None,
+        n_saved: int,
+        numbers: Sequence[int],
+        outputs: Sequence[tuple[int, int]],
+    ) -> None:
+        """`outputs`: for each gradient the input it belongs to and its source."""
+        view = (ctypes.c_char * len(kernel.record)).from_buffer(kernel.record) if kernel is not None else None
+        self.keep = (kernel, view)  # a bytearray that is looked at does not move
+        address = ctypes.addressof(view) if view is not None else 0
+        fields = [address, n_saved, len(numbers), len(outputs), *numbers]
+        fields += [0] * (_OUTPUTS_AT - len(fields))
+        for pair in outputs:
+            fields += pair
+        fields += [0] * (_SIZE - len(fields))
+        self.record = bytearray(struct.pack(f"<{_SIZE}q", *fields))
+
+
+class _Objects:
+    """Slots of nodes and what the table holds, for code that is being written."""
+
+    def __init__(self, b: Function, offsets: dict[str, int]) -> None:
+        self.b = b
+        self.python = Python(b)
+        self._offsets = offsets
+        self._table = Pointer(b.module.address_of(b, "table"), ptr)
+
+    def known(self, name: str) -> Value:
+        return self._table[_TABLE.index(name)]
+
+    def get(self, o: Value, slot: str) -> Value:
+        return self.b.field(ptr, o, self._offsets[slot])
+
+    def replace(self, o: Value, slot: str, value: Value) -> None:
+        """Put a shared reference into a slot and let go of what was there."""
+        before = self.get(o, slot)
+        self.b.set_field(o, self._offsets[slot], self.python.incref(value))
+        self.python.decref(before)
+
+
+def _write_reach(module: Module, offsets: dict[str, int]) -> None:
+    """reach(list of nodes): every node below, in no order; or a node that was freed."""
+    with module.function("extempo_reach", ptr, self=ptr, args=ptr, nargs=i64) as b:
+        o = _Objects(b, offsets)
+        python, declare = o.python, module.declare
+        size = declare("PyList_Size", i64, [ptr])
+        item = declare("PyList_GetItem", ptr, [ptr, i64])
+        append = declare("PyList_Append", i32, [ptr, ptr])
+        count = declare("PySet_Size", i64, [ptr])
+        roots = Pointer(b.arg("args"), ptr)[0]
+        found = b.call(declare("PyList_New", ptr, [i64]), 0)
+        seen = b.call(declare("PySet_New", ptr, [ptr]), b.const(ptr, 0))
+        with b.if_((found == 0) | (seen == 0)):
+            b.ret(b.const(ptr, 0))
+
+        def visit(node: Value) -> None:
+            before = b.call(count, seen)
+            b.call(declare("PySet_Add", i32, [ptr, ptr]), seen, node)
+            with b.if_(b.call(count, seen) != before):
+                b.call(append, found, node)
+
+        with b.loop(0, b.call(size, roots)) as i:
+            visit(b.call(item, roots, i))
+        done = b.var(i64, 0)  # nodes before this place have had their inputs visited
+        with b.while_(lambda: done.value < b.call(size, found)):
+            node = b.call(item, found, done.value)
+            with b.if_(o.get(node, "node.saved") == o.known("none")):
+                python.incref(node)
+                python.decref(found)
+                python.decref(seen)
+                b.ret(node)
+            inputs = o.get(node, "node.inputs")
+            with b.loop(0, b.call(declare("PyTuple_Size", i64, [ptr]), inputs)) as k:
+                source = python.item(inputs, k)
+                with b.if_(python.type_of(source) == o.known("node")):
+                    visit(source)
+            done.set(done.value + 1)
+        python.decref(seen)
+        b.ret(found)
+
+
+def _write_add_into(module: Module, offsets: dict[str, int]) -> None:
+    """add_into(sum, more): sum += more for contiguous arrays of one dtype and shape. 0: not possible here."""
+    with module.function("add_into", i64, internal=True, sum=ptr, more=ptr) as b:
+        o = _Objects(b, offsets)
+        python, total, more = o.python, b.arg("sum"), b.arg("more")
+        both = python.flags(total) & python.flags(more) & C_CONTIGUOUS
+        with b.if_((both == 0) | (python.dtype_number(total) != python.dtype_number(more))):
+            b.ret(0)
+        n = b.var(i64, 1)
+        shape = python.shape(total)
+        with b.loop(0, python.ndim(total)) as k:
+            n.set(n.value * shape[k])
+        number = python.dtype_number(total)
+        kernel = b.var(ptr, 0)
+        with b.if_(number == 11):
+            kernel.set(o.known("add32"))
+        with b.if_(number == 12):
+            kernel.set(o.known("add64"))
+        with b.if_(kernel.value == 0):
+            b.ret(0)
+        operands, geometry = b.array(ptr, 3), b.array(i64, 8)
+        for i, x in enumerate((total, more, total)):
+            operands[i] = python.data(x)
+        for i in range(8):
+            geometry[i] = b.const(i64, 0)
+        geometry[0] = b.const(i64, 1)
+        geometry[1] = n.value
+        b.call_address(kernel.value, void, operands.address, geometry.address)
+        b.ret(1)
+
+
+class _Step:
+    """Writes what is done with one node. `decline` leaves everything as it was."""
+
+    def __init__(self, b: Function, offsets: dict[str, int]) -> None:
+        self.b = b
+        self.o = _Objects(b, offsets)
+        self.python = self.o.python
+        self.node, self.g = b.arg("node"), b.arg("g")
+        self.arguments = b.array(ptr, MAX_INPUTS)
+        self.results = b.array(ptr, MAX_RESULTS)
+
+    def decline_if(self, condition: Value) -> None:
+        with self.b.if_(condition):
+            self.b.ret(0)
+
+    def find(self) -> None:
+        b, o = self.b, self.o
+        derived = o.get(self.node, "node.derived")
+        self.decline_if((derived == o.known("none")) | (o.get(self.node, "node.extra") != o.known("none")))
+        gradient = o.get(derived, "derived.native")
+        self.decline_if(gradient == o.known("none"))
+        self.record = Pointer(self.python.bytes_of(o.get(gradient, "gradient.record")), i64)
+        self.head = {name: self.record[i] for i, name in enumerate(_HEAD)}
+        self.inputs = o.get(self.node, "node.inputs")
+        self.decline_if(self.python.type_of(self.g) != o.known("array"))
+
+    def check_types(self) -> None:
+        """No input was broadcast: then every gradient has the type of its input."""
+        b, o = self.b, self.o
+        own = o.get(self.node, "node.type")
+        with b.loop(0, self.head["n_outputs"]) as i:
+            source = self.python.item(self.inputs, self.record[i * 2 + _OUTPUTS_AT])
+            type_ = o.get(source, "node.type")
+            with b.if_(type_ != own):
+                compare = b.module.declare("PyObject_RichCompareBool", i32, [ptr, ptr, i32])
+                self.decline_if(b.call(compare, type_, own, _PY_EQ) != 1)
+
+    def gather(self) -> None:
+        b, python = self.b, self.python
+        saved = self.o.get(self.node, "node.saved")
+        self.decline_if(b.call(b.module.declare("PyTuple_Size", i64, [ptr]), saved) != self.head["n_saved"])
+        self.arguments[0] = self.g
+        with b.loop(0, self.head["n_saved"]) as i:
+            entry = python.item(saved, i)
+            version = self.o.get(python.item(entry, 2), "storage.version")
+            compare = b.module.declare("PyObject_RichCompareBool", i32, [ptr, ptr, i32])
+            with b.if_(version != python.item(entry, 3)):
+                self.decline_if(b.call(compare, version, python.item(entry, 3), _PY_EQ) != 1)
+            self.arguments[i + 1] = python.item(entry, 1)
+        with b.loop(0, self.head["n_numbers"]) as i:
+            number = python.item(self.inputs, self.record[i + len(_HEAD)])
+            self.arguments[self.head["n_saved"] + i + 1] = number
+
+    def run(self) -> None:
+        b = self.b
+        with b.if_(self.head["kernel"] != 0):
+            record = b.emit(ptr, f"inttoptr i64 {self.head['kernel'].text} to ptr")
+            callee = b.module.declare("extempo_elementwise", i64, [ptr, ptr, ptr])
+            status = b.call(callee, record, self.arguments.address, self.results.address)
+            self.decline_if(status != DONE)
+
+    def hand_on(self) -> None:
+        """Each gradient to its input: the first stays as it is, later ones are added to it."""
+        b, python, declare = self.b, self.python, self.b.module.declare
+        gradients, owned = b.arg("gradients"), b.arg("owned")
+        with b.loop(0, self.head["n_outputs"]) as i:
+            source = python.item(self.inputs, self.record[i * 2 + _OUTPUTS_AT])
+            place = self.record[i * 2 + (_OUTPUTS_AT + 1)]
+            out = b.var(ptr, self.g)
+            with b.if_(place != PASSED):
+                out.set(self.results[place])
+            before = b.call(declare("PyDict_GetItem", ptr, [ptr, ptr]), gradients, source)
+            first, later = b.if_else(before == 0)
+            with first:
+                b.call(declare("PyDict_SetItem", i32, [ptr, ptr, ptr]), gradients, source, out.value)
+                with b.if_(place != PASSED):
+                    b.call(declare("PySet_Add", i32, [ptr, ptr]), owned, source)
+            with later:
+                self._add(source, before, out.value)
+            with b.if_(place != PASSED):
+                python.decref(out.value)
+
+    def _add(self, source: Value, before: Value, more: Value) -> None:
+        b, python, declare = self.b, self.python, self.b.module.declare
+        gradients, owned = b.arg("gradients"), b.arg("owned")
+        total = b.var(ptr, python.incref(before))
+        is_owned = b.call(declare("PySet_Contains", i32, [ptr, ptr]), owned, source)
+        with b.if_(is_owned != 1):
+            copy = python.contiguous_copy(before)
+            with b.if_(copy == 0):
+                b.ret(-1)
+            python.decref(before)
+            total.set(copy)
+            b.call(declare("PyDict_SetItem", i32, [ptr, ptr, ptr]), gradients, source, copy)
+            b.call(declare("PySet_Add", i32, [ptr, ptr]), owned, source)
+        added = b.call(b.module.defined["add_into"], total.value, more)
+        with b.if_(added == 0):
+            answer = b.call(declare("PyNumber_InPlaceAdd", ptr, [ptr, ptr]), total.value, more)
+            with b.if_(answer == 0):
+                b.ret(-1)
+            python.decref(answer)
+        python.decref(total.value)
+
+
+def _write_step(module: Module, offsets: dict[str, int]) -> None:
+    """step(node, g, gradients, owned): 1 done, 0 declined, -1 a Python error is set."""
+    args = {"node": ptr, "g": ptr, "gradients": ptr, "owned": ptr}
+    with module.function("step", i64, internal=True, **args) as b:
+        step = _Step(b, offsets)
+        step.find()
+        step.check_types()
+        step.gather()
+        step.run()
+        step.hand_on()
+        b.ret(1)
+
+
+def _write_walk(module: Module, offsets: dict[str, int]) -> None:
+    """walk(order, position, gradients, owned, keep): the number of nodes left; the last of them is for Python."""
+    with module.function("extempo_walk", ptr, self=ptr, args=ptr, nargs=i64) as b:
+        o = _Objects(b, offsets)
+        python, declare = o.python, module.declare
+        args = Pointer(b.arg("args"), ptr)
+        order, gradients, owned = args[0], args[2], args[3]
+        keep = args[4] == o.known("true")
+        left = b.var(i64, python.as_int(args[1]))
+        stopped = b.var(i1, 0)
+        with b.while_(lambda: (left.value > 0) & ~stopped.value):
+            node = b.call(declare("PyList_GetItem", ptr, [ptr, i64]), order, left.value - 1)
+            g = b.call(declare("PyDict_GetItem", ptr, [ptr, ptr]), gradients, node)
+            has, has_not = b.if_else(g != 0)
+            with has:
+                python.incref(g)
+                status = b.call(module.defined["step"], node, g, gradients, owned)
+                python.decref(g)
+                with b.if_(status < 0):
+                    b.ret(b.const(ptr, 0))
+                done, declined = b.if_else(status == 1)
+                with done:
+                    b.call(declare("PyDict_DelItem", i32, [ptr, ptr]), gradients, node)
+                    saved = o.get(node, "node.saved")
+                    n_saved = b.call(declare("PyTuple_Size", i64, [ptr]), saved)
+                    with b.if_((n_saved > 0) & ~keep):
+                        o.replace(node, "node.saved", o.known("none"))
+                        o.replace(node, "node.inputs", o.known("no_inputs"))
+                    left.set(left.value - 1)
+                with declined:
+                    stopped.set(1)
+            with has_not:
+                left.set(left.value - 1)
+        b.ret(b.call(declare("PyLong_FromLongLong", ptr, [i64]), left.value))
+
+
+class Walker:
+    """The loaded functions."""
+
+    def __init__(self, node: type, storage: type, derived: type, add: Sequence[ElementwiseKernel]) -> None:
+        """`add`: the kernels of addition in float32 and float64."""
+        import numpy as np
+
+        offsets = {f"node.{name}": slot_offset(node, name) for name in ("saved", "inputs", "derived", "extra", "type")}
+        offsets["storage.version"] = slot_offset(storage, "version")
+        offsets["derived.native"] = slot_offset(derived, "native")
+        offsets["gradient.record"] = slot_offset(NativeGradient, "record")
+        module = Module()
+        module.global_("table", ptr, len(_TABLE))
+        with module.function("extempo_table", ptr) as b:
+            b.ret(module.address_of(b, "table"))
+        _write_reach(module, offsets)
+        _write_add_into(module, offsets)
+        _write_step(module, offsets)
+        _write_walk(module, offsets)
+        names = ["extempo_table", "extempo_reach", "extempo_walk"]
+        self._library = machine().load(module.text(), names, module.imports)
+        address = self._library.address
+        both_contiguous = "11"
+        self._keep = (node, add)
+        cells = (ctypes.c_void_p * len(_TABLE)).from_address(
+            ctypes.CFUNCTYPE(ctypes.c_void_p)(address["extempo_table"])()
+        )
+        known = {"node": node, "array": np.ndarray, "none": None, "true": True, "no_inputs": ()}
+        for i, name in enumerate(_TABLE):
+            if name.startswith("add"):
+                cells[i] = add[name == "add64"].variant(both_contiguous)
+            else:
+                cells[i] = id(known[name])
+        self.reach: Callable[..., Any] = function("reach", address["extempo_reach"])
+        self.walk: Callable[..., Any] = function("walk", address["extempo_walk"])
