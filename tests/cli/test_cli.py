@@ -42,11 +42,11 @@ def test_version_is_the_one_of_the_package_and_of_its_metadata():
 def test_no_arguments_print_the_help():
     result = run()
     assert result.exit_code == 0
-    for name in ("info", "ops", "demo"):
+    for name in ("info", "ops", "cache", "demo"):
         assert f"\n  {name} " in result.output
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("info", "--help"), ("ops", "-h"), ("demo", "-h")])
+@pytest.mark.parametrize("arguments", [("--help",), ("info", "--help"), ("ops", "-h"), ("cache", "-h"), ("demo", "-h")])
 def test_help_fits_a_terminal_of_80_columns(arguments):
     result = run(*arguments)
     assert result.exit_code == 0

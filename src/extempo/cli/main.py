@@ -73,6 +73,45 @@ def ops(name: str | None, missing: bool, as_json: bool) -> None:
         _show(op_table.as_page(rows[0]))
 
 
+@command.group(invoke_without_command=True)
+@click.pass_context
+def cache(context: click.Context) -> None:
+    """Look at the compiled kernels kept on disk, or remove them."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@cache.command("info")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def cache_info(as_json: bool) -> None:
+    """Print where kernels are kept, how many, and how often one was found."""
+    from extempo.cli import kernel_cache
+
+    contents = kernel_cache.collect()
+    if as_json:
+        click.echo(kernel_cache.as_json(contents))
+    else:
+        _show(kernel_cache.as_table(contents))
+
+
+@cache.command("clear")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def cache_clear(as_json: bool) -> None:
+    """Remove every kernel kept on disk.
+
+    The exit status is 1 if some could not be removed.
+    """
+    from extempo.cli import kernel_cache
+
+    removal = kernel_cache.clear()
+    if as_json:
+        click.echo(kernel_cache.as_json(removal))
+    else:
+        _show(kernel_cache.removal_as_text(removal))
+    if removal.failed:
+        raise click.exceptions.Exit(1)
+
+
 @command.command()
 def demo() -> None:
     """Train a classifier of sequences of any length, in about ten seconds."""
