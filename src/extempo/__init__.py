@@ -1,42 +1,19 @@
-"""Extempo: graphs made up as you go, at full tempo. A define-by-run deep-learning library with PyTorch's names."""
+"""Extempo: graphs made up as you go, at full tempo. A define-by-run deep-learning library with PyTorch's names.
+
+`import extempo` loads tensors, ops and autograd. The other public modules (`ex.nn`, `ex.optim`, ...) are there too, and
+are loaded when they are first asked for.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module as _import_module
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING
 
-from . import (
-    amp,
-    autograd,
-    backends,
-    cpu,
-    cuda,
-    data,
-    distributions,
-    errors,
-    func,
-    legacy,
-    linalg,
-    masked,
-    mps,
-    nn,
-    ops,
-    optim,
-    random,
-    serialization,
-    settings,
-    signal,
-    special,
-    testing,
-    utils,
-    version,
-    xpu,
-)
+from . import autograd, backends, errors, legacy, ops, random, settings
 from ._format import set_printoptions
 from ._tensor import Tensor
 from ._version import __version__
-from .amp import autocast, get_autocast_dtype, is_autocast_enabled
-from .func import vmap
 from .graph import Graph
 from .legacy import *
 from .modes import (
@@ -86,7 +63,7 @@ from .ops.toplevel import *
 from .ops.transcendental import *
 from .ops.view import *
 from .placement import device
-from .serialization import load, save
+from .refused import getattr_of_extempo as _refuse
 from .settings import *
 from .types import (
     Size,
@@ -113,8 +90,30 @@ from .types import int16 as short
 from .types import int32 as int
 from .types import int64 as long
 
-if not TYPE_CHECKING:  # a type checker would take every name for one that exists
-    from .refused import getattr_of_extempo as __getattr__  # noqa: F401 - Python calls it for names that are not there
+if TYPE_CHECKING:  # loaded on first use, by `__getattr__` below
+    from . import (
+        amp,
+        cpu,
+        cuda,
+        data,
+        distributions,
+        func,
+        linalg,
+        masked,
+        mps,
+        nn,
+        optim,
+        serialization,
+        signal,
+        special,
+        testing,
+        utils,
+        version,
+        xpu,
+    )
+    from .amp import autocast, get_autocast_dtype, is_autocast_enabled
+    from .func import vmap
+    from .serialization import load, save
 
 newaxis = None
 
@@ -190,3 +189,29 @@ __all__ = [
 __all__ += legacy.__all__
 __all__ += ops.__all__
 __all__ += settings.__all__
+
+# The functions here that come from a module that is loaded on first use, with that module.
+_HOMES = {
+    "autocast": "amp",
+    "get_autocast_dtype": "amp",
+    "is_autocast_enabled": "amp",
+    "load": "serialization",
+    "save": "serialization",
+    "vmap": "func",
+}
+
+if not TYPE_CHECKING:  # a type checker would take every name for one that exists
+
+    def __getattr__(name: str) -> object:
+        """A public name that is not loaded yet, kept for the next time. Names of PyTorch that are refused say why."""
+        if name in _HOMES:
+            found = getattr(_import_module(f".{_HOMES[name]}", __name__), name)
+        elif name in __all__:
+            found = _import_module(f".{name}", __name__)
+        else:
+            _refuse(name)
+        globals()[name] = found
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

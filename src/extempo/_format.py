@@ -7,10 +7,9 @@ only `edgeitems` at either end of each dimension are shown.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 
-@dataclasses.dataclass(frozen=True)
-class PrintOptions:
+class PrintOptions(NamedTuple):
     """How tensors are printed."""
 
     precision: int = 4
@@ -70,12 +68,12 @@ def set_printoptions(
     start = _options if profile is None else PROFILES[profile]
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    _options = dataclasses.replace(start, sci_mode=sci_mode, **changed)
+    _options = start._replace(sci_mode=sci_mode, **changed)
 
 
 def get_printoptions() -> dict[str, Any]:
     """The options in force, as `set_printoptions` takes them."""
-    return dataclasses.asdict(_options)
+    return _options._asdict()
 
 
 def tensor_text(tensor: Tensor) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import struct
 import threading
 from collections.abc import Iterable, Iterator
@@ -67,7 +66,7 @@ class Generator:
 
     def seed(self) -> int:
         """Start a stream that nobody can foresee, and return its seed."""
-        return self.manual_seed(secrets.randbits(64)).initial_seed()
+        return self.manual_seed(int.from_bytes(os.urandom(8), "little")).initial_seed()
 
     def initial_seed(self) -> int:
         """The seed of the stream."""

@@ -1,4 +1,8 @@
-"""The operations, by family. Each module's `__all__` is what users see; the rest serves gradients here."""
+"""The operations, by family. Each module's `__all__` is what users see; the rest serves gradients here.
+
+Every module with an op is loaded here, also one whose functions are public elsewhere (`attention` in `nn.functional`):
+the registry is whole once Extempo is imported.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +47,11 @@ from . import (
     transcendental,
     view,
 )
+from . import attention as attention
+from . import class_loss as class_loss
+from . import ctc as ctc
+from . import gamma_gradient as gamma_gradient
+from . import lookup as lookup
 from .activation import *
 from .arithmetic import *
 from .arithmetic import zero as zero

@@ -7,6 +7,7 @@ draws too small for their dtype still have their gradient.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,8 +26,13 @@ from .transcendental import log
 
 __all__ = ["log_standard_gamma", "standard_gamma"]
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)  # 1e-13 over the decay that is integrated; 32 leave 1e-10
 _NEGLIGIBLE = 37.0  # exp(-37) is below the rounding of float64
+
+
+@functools.cache  # not at import, which would load numpy.polynomial
+def _quadrature() -> tuple[Array, Array]:
+    """Nodes and weights of Gauss and Legendre: 1e-13 over the decay that is integrated; 32 of them leave 1e-10."""
+    return np.polynomial.legendre.leggauss(40)
 
 
 def _by_series(a: Array, log_z: Array) -> Array:
@@ -63,7 +69,7 @@ def _by_quadrature(a: Array, log_z: Array) -> Array:
         end = end - (slope * end + z * bend(end) - _NEGLIGIBLE) / growth
     offset = side * (log_z - kernels.digamma(a))
     total = np.zeros_like(z)
-    for node, weight in zip(_NODES, _WEIGHTS, strict=True):
+    for node, weight in zip(*_quadrature(), strict=True):
         u = end * (0.5 * (1.0 + node))
         total += (0.5 * weight) * np.exp(-slope * u - z * bend(u)) * (offset + u)
     return total * end
