@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextvars import Context, copy_context
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,17 @@ def _call_kernel(op: type[Op], arrays: list[Any], attrs: dict[str, Any]) -> Any:
         return op.numpy(*arrays, **attrs)
 
 
+def _numpy_kernel(op: type[Op], arrays: list[Any], attrs: dict[str, Any], signature: Signature, mode: Mode) -> Any:
+    """Run the op's NumPy kernel, on inputs of the dtype that it computes in."""
+    if not op.aliases_input:
+        FALLBACKS[op.name] += 1
+    if signature.compute is not None:
+        arrays = [convert(a, signature.compute) for a in arrays]
+    if mode.quiet or op.quiet:
+        return op.numpy(*arrays, **attrs) if attrs else op.numpy(*arrays)
+    return _call_kernel(op, arrays, attrs)
+
+
 def quietly(fn: Callable[..., Any], *args: Any) -> Any:
     """Call `fn` with NumPy's warnings off and the current mode saying so; about ten times cheaper than np.errstate."""
     mode = MODE.get()
@@ -83,10 +95,26 @@ def quietly(fn: Callable[..., Any], *args: Any) -> Any:
 
 def apply(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any] = NO_ATTRS) -> Any:
     """Run `op` in the current mode. Returns a Tensor, or a tuple of them for an op with several results."""
+    return _apply(op, inputs, attrs)
+
+
+def _run_or_intercept(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     mode = MODE.get()
     if mode.interceptor is not None:
         return mode.interceptor.apply(op, inputs, attrs)
     return run(op, inputs, attrs, mode)
+
+
+_apply: Any = _run_or_intercept
+
+
+def install(native_apply: Any) -> None:
+    """From now on ops run by this function, which comes back to `slow_way` for what it does not do."""
+    global _apply
+    _apply = native_apply
+
+
+slow_way = _run_or_intercept
 
 
 def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode) -> Any:
@@ -114,7 +142,7 @@ def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode
             kinds.append(type(x))
         bit <<= 1
     types = tuple(kinds)
-    key: Any = (op, types, *attrs.items()) if attrs else (op, types)
+    key: Any = (op, types, *chain.from_iterable(attrs.items())) if attrs else (op, types)
     try:
         signature = SIGNATURES.get(key)
     except TypeError:  # an attribute that cannot be hashed
@@ -123,14 +151,10 @@ def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode
         signature = _signature(op, inputs, types, attrs, key)
     if signature is _RETRY:
         return run(op, _converted(op, inputs), attrs, mode)
-    if signature.compute is not None:
-        arrays = [convert(a, signature.compute) for a in arrays]
     if signature.kernel is not None:
         out = signature.kernel(*arrays)
-    elif mode.quiet or op.quiet:
-        out = op.numpy(*arrays, **attrs) if attrs else op.numpy(*arrays)
     else:
-        out = _call_kernel(op, arrays, attrs)
+        out = _numpy_kernel(op, arrays, attrs, signature, mode)
     if signature.numpy_dtype is None:
         return _several(op, inputs, attrs, types, signature.type, out, (needs, present), cut, mode)
     if type(out) is not np.ndarray or out.dtype is not signature.numpy_dtype:
@@ -153,6 +177,7 @@ def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode
         t._alias = None
     if needs and mode.grad and signature.type.dtype.is_floating_point:
         t._node = link(op, inputs, attrs, types, signature.type, t, (needs, present))
+        signature.plans[needs] = op._save_plans[needs, present]
     else:
         t._node = None
         if needs:
@@ -262,15 +287,18 @@ def _signature(op: type[Op], inputs: tuple[Any, ...], types: tuple[Any, ...], at
 def native_kernel(op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any], signature: Signature) -> Any:
     """The native kernel for inputs of these types; None where the NumPy kernel runs."""
     backend = native()
-    if backend is None or op.aliases_input:
+    if backend is None:
+        return None
+    if op.aliases_input:
+        if type(signature.type) is not tuple:
+            signature.view = backend.view(op, types, attrs, signature)
         return None
     dtypes = [t.dtype.numpy for t in (signature.type if type(signature.type) is tuple else (signature.type,))]
     several = type(signature.type) is tuple
 
     def declined(*arrays: Any) -> Any:
         """What native code does not take: memory of another dtype or alignment, values that are an error."""
-        FALLBACKS[op.name] += 1
-        out = _call_kernel(op, list(arrays), attrs)
+        out = _numpy_kernel(op, list(arrays), attrs, signature, MODE.get())
         made = tuple(np.asarray(o, d) for o, d in zip(out if several else (out,), dtypes, strict=True))
         return made if several else made[0]
 

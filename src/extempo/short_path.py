@@ -16,8 +16,8 @@ from .backends.choice import ON_LOAD
 from .graph import Node, next_number
 from .lines import find_line
 from .modes import MODE, Mode
-from .op import Op, Refuse
-from .running import NO_ATTRS, apply
+from .op import Op, Refuse, Signature
+from .running import NO_ATTRS, SIGNATURES, apply, install, slow_way
 from .storage import Storage
 from .types import TensorType, float32, float64
 
@@ -129,9 +129,10 @@ def plain_class(cls: type[Tensor]) -> None:
 
 def _load(backend: Any) -> None:
     """The native backend is there: ops and operators become native calls."""
-    from .backends.llvm.launch import Classes, Launcher
+    from .backends.llvm.launch import Launcher
+    from .backends.llvm.objects import Classes
 
-    classes = Classes(Tensor, _PLAIN[0], Storage, Node, Mode, Alias)
+    classes = Classes(Tensor, _PLAIN[0], Storage, Node, Mode, Alias, Signature)
     table = {
         "mode_variable": MODE,
         "no_attributes": NO_ATTRS,
@@ -141,7 +142,8 @@ def _load(backend: Any) -> None:
         "no_grad": "no_grad()",
         "inference": "inference_mode()",
     }
-    launcher = Launcher(classes, table)
+    launcher = Launcher(classes, table, SIGNATURES, slow_way)
+    install(launcher.apply)
     _launcher.append(launcher)
     bind = ctypes.pythonapi.PyInstanceMethod_New
     bind.restype, bind.argtypes = ctypes.py_object, [ctypes.py_object]

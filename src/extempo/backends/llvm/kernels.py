@@ -15,7 +15,7 @@ import numpy as np
 
 from ...graph import Graph, Leaf, Node
 from ...kernel import Cache
-from ...op import Op, Refuse, Routine
+from ...op import Op, Refuse, Routine, Signature
 from ...types import TensorType, dtype, float64, int64
 from ...types import bool_ as bool_dtype
 from .broadcasting import DECLINED, DONE, MAX_INPUTS, MAX_RESULTS, pack, write_elementwise
@@ -140,15 +140,18 @@ def operand_dtype(t: Any) -> dtype | None:
     return number_dtype(t) if t in (float, int, bool) else None
 
 
-def of_op(op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any]) -> ElementwiseKernel | None:
-    """The kernel of one op for inputs of these types (already of the dtype that it computes in)."""
+def of_op(
+    op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any], signature: Signature | None = None
+) -> ElementwiseKernel | None:
+    """The kernel of one op for inputs of these types; conversions that its signature asks for are part of it."""
     if not lowered(op) or len(types) > MAX_INPUTS:
         return None
     operands = [operand_dtype(t) for t in types]
-    result = op.signature(types, attrs).type
+    result = (signature or op.signature(types, attrs)).type
     if any(d is None for d in operands) or not isinstance(result, TensorType) or not supported(result.dtype):
         return None
     numbers = tuple(not isinstance(t, TensorType) for t in types)
+    # The size of 0-dim tensors matters for promotion, but the result's dtype has it already.
     key: Any = (op, tuple(operands), numbers, tuple(sorted(attrs.items())), result.dtype)
     found = _KERNELS.get(key, _UNSEEN)
     if found is _UNSEEN:
@@ -189,7 +192,9 @@ def _kind(source: Any, weak: set[Node]) -> Any:
     """The type of a node's input: a TensorType, or the Python type of a number."""
     if not isinstance(source, Node):
         return type(source)
-    return source.type if source not in weak or source.op is Leaf else float
+    if source not in weak or source.op is Leaf:
+        return source.type
+    return bool if source.type.dtype is bool_dtype else float
 
 
 def _written(kernel: ElementwiseKernel) -> ElementwiseKernel | None:
@@ -203,10 +208,10 @@ def _written(kernel: ElementwiseKernel) -> ElementwiseKernel | None:
 
 def _apply(e: Emitter, op: type[Op], inputs: Sequence[Any], types: tuple[Any, ...], attrs: dict[str, Any]) -> Value:
     """The op's code on lanes, each input converted to the dtype that the op computes in."""
-    if not any(isinstance(t, TensorType) for t in types):
-        compute, result = float64, float64  # numbers among themselves stay as wide as Python has them
+    signature = op.signature(types, attrs)
+    if not any(isinstance(t, TensorType) for t in types):  # numbers among themselves stay as wide as Python has them
+        compute, result = float64, bool_dtype if signature.type.dtype is bool_dtype else float64
     else:
-        signature = op.signature(types, attrs)
         result = signature.type.dtype
         tensors = [t.dtype for t in types if isinstance(t, TensorType)]
         wanted = next((d for d in tensors if d is not bool_dtype), tensors[0]) if result is bool_dtype else result

@@ -13,10 +13,11 @@ import numpy as np
 
 from ...graph import Graph, Node
 from ...op import REGISTRY, Op, Routine, Signature
-from ...types import TensorType, float32, float64, from_numpy_dtype
+from ...types import TensorType, float32, float64
 from . import glue, kernels
 from .memory import Memory
 from .routine import ROUTINES, machine
+from .views import record_of
 from .walk import NativeGradient, Walker
 
 
@@ -39,15 +40,16 @@ class Native:
         fallback: Callable[..., Any],
     ) -> Callable[..., Any] | None:
         """The op's native kernel for inputs of these types; `fallback(*arrays)` is its NumPy kernel."""
-        if signature.compute is not None:
-            compute = from_numpy_dtype(signature.compute)
-            types = tuple(TensorType(t.shape, compute) if isinstance(t, TensorType) else t for t in types)
         if isinstance(op.lower, Routine):
             bind = ROUTINES.get(op.lower.name)
             bound = bind(types, attrs) if bind is not None else None
             return None if bound is None else glue.callable_of(op.name, bound, types, fallback)
-        made = kernels.of_op(op, types, attrs)
+        made = kernels.of_op(op, types, attrs, signature)
         return None if made is None else made.callable(fallback)
+
+    def view(self, op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any], signature: Signature) -> Any:
+        """How native code makes a view; None where NumPy does."""
+        return record_of(op.name, types, signature.type, attrs)
 
     def graph_kernel(
         self, name: str, graph: Graph, arguments: list[Node], weak: set[Node]

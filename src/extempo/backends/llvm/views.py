@@ -1,0 +1,142 @@
+"""View ops in native code: a new ndarray header on the same memory, without asking NumPy.
+
+Every dimension of a view runs along one dimension of its source, with a step; where a slice starts is a number input.
+`record_of` writes that down for one signature, and `extempo_view` makes the header from it. It declines (and NumPy's
+own indexing runs) where the source is not writeable, a start lies outside, or a reshape would need a copy.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ...types import TensorType
+from .builder import Module, Pointer, i32, i64, ptr, void
+from .cpython import ARRAY_DTYPE, C_CONTIGUOUS, WRITEABLE, Python
+
+MAX_NDIM = 8
+_HEAD = ("ndim", "contiguous", "n_starts", "source_ndim", "itemsize")
+_SHAPE = len(_HEAD)
+_SOURCES = _SHAPE + MAX_NDIM
+_STEPS = _SOURCES + MAX_NDIM
+_STARTS = _STEPS + MAX_NDIM  # (input, source dimension, how far it reaches) for each
+_SIZE = _STARTS + 3 * MAX_NDIM
+
+
+class Map(NamedTuple):
+    """Where each dimension of a view runs in its source (-1: nowhere) and by which step, and what starts move it."""
+
+    sources: tuple[int, ...]
+    steps: tuple[int, ...]
+    starts: tuple[tuple[int, int], ...] = ()  # (source dimension, how far the slice reaches from its start)
+    contiguous: bool = False  # the elements in order: the source must be contiguous
+
+
+def _slice(x: TensorType, result: TensorType, attrs: dict[str, Any]) -> Map:
+    sources: list[int] = []
+    steps: list[int] = []
+    starts: list[tuple[int, int]] = []
+    dim = 0
+    for entry in attrs["spec"]:
+        if entry is None:
+            sources.append(-1)
+            steps.append(0)
+            continue
+        if entry == ":":
+            sources.append(dim)
+            steps.append(1)
+        elif entry == "i":
+            starts.append((dim, 0))
+        else:
+            length, step = entry
+            starts.append((dim, (length - 1) * step))
+            sources.append(dim)
+            steps.append(step)
+        dim += 1
+    for rest in range(dim, len(x.shape)):
+        sources.append(rest)
+        steps.append(1)
+    return Map(tuple(sources), tuple(steps), tuple(starts))
+
+
+def _permute(x: TensorType, result: TensorType, attrs: dict[str, Any]) -> Map:
+    return Map(attrs["dims"], (1,) * len(x.shape))
+
+
+def _reshape(x: TensorType, result: TensorType, attrs: dict[str, Any]) -> Map:
+    return Map((-1,) * len(result.shape), (0,) * len(result.shape), (), contiguous=True)
+
+
+_MAPS: dict[str, Callable[[TensorType, TensorType, dict[str, Any]], Map]] = {
+    "slice": _slice,
+    "permute": _permute,
+    "reshape": _reshape,
+}
+
+
+def record_of(name: str, types: tuple[Any, ...], result: TensorType, attrs: dict[str, Any]) -> bytearray | None:
+    """The record of a view for inputs of these types; None where NumPy makes it."""
+    x = types[0]
+    if name not in _MAPS or len(x.shape) > MAX_NDIM or len(result.shape) > MAX_NDIM or 0 in result.shape:
+        return None
+    made = _MAPS[name](x, result, attrs)
+    if any(step < 0 for step in made.steps):
+        return None
+    pad = [0] * (MAX_NDIM - len(result.shape))
+    fields = [len(result.shape), int(made.contiguous), len(made.starts), len(x.shape), x.dtype.itemsize]
+    fields += [*result.shape, *pad, *made.sources, *pad, *made.steps, *pad]
+    for i, (dim, reach) in enumerate(made.starts):
+        fields += [i + 1, dim, reach]
+    fields += [0] * (_SIZE - len(fields))
+    return bytearray(struct.pack(f"<{_SIZE}q", *fields))
+
+
+def write_view(module: Module) -> None:
+    """extempo_view(record, array, inputs): a new array, or null without an error set where it declines."""
+    with module.function("extempo_view", ptr, internal=True, record=ptr, array=ptr, inputs=ptr) as b:
+        python, array = Python(b), b.arg("array")
+        record = Pointer(b.arg("record"), i64)
+        head = {name: record[i] for i, name in enumerate(_HEAD)}
+        null = b.const(ptr, 0)
+        flags = python.flags(array)
+        with b.if_(((flags & WRITEABLE) == 0) | (python.ndim(array) != head["source_ndim"])):
+            b.ret(null)
+        shape, strides = python.shape(array), python.strides(array)
+        data = b.var(ptr, python.data(array))
+        with b.loop(0, head["n_starts"]) as i:
+            start_at = record + (i * 3 + _STARTS)
+            dim = start_at[1]
+            number = python.as_int(python.item(b.arg("inputs"), start_at[0]))
+            with b.if_((number < 0) | (number + start_at[2] >= shape[dim])):
+                b.call(module.declare("PyErr_Clear", void, []))
+                b.ret(null)
+            data.set(b.byte_offset(data.value, number * strides[dim]))
+        new_strides = b.array(i64, MAX_NDIM)
+        in_order, mapped = b.if_else(head["contiguous"] != 0)
+        with in_order:
+            with b.if_((flags & C_CONTIGUOUS) == 0):
+                b.ret(null)
+            step = b.var(i64, head["itemsize"])
+            with b.loop(0, head["ndim"]) as back:
+                k = head["ndim"] - 1 - back
+                new_strides[k] = step.value
+                step.set(step.value * (record + _SHAPE)[k])
+        with mapped, b.loop(0, head["ndim"]) as k:
+            source = (record + _SOURCES)[k]
+            new_strides[k] = b.const(i64, 0)
+            with b.if_(source >= 0):
+                new_strides[k] = strides[source] * (record + _STEPS)[k]
+        dtype = b.field(ptr, array, ARRAY_DTYPE)
+        python.incref(dtype)  # the new array takes one over
+        new = module.declare("PyArray_NewFromDescr", ptr, [ptr, ptr, i32, ptr, ptr, ptr, i32, ptr])
+        ndim = b.cast("trunc", head["ndim"], i32)
+        shape_at = (record + _SHAPE).address
+        flag = b.const(i32, WRITEABLE)
+        made = b.call(new, python.type_of(array), dtype, ndim, shape_at, new_strides.address, data.value, flag, null)
+        with b.if_(made == 0):
+            b.call(module.declare("PyErr_Clear", void, []))
+            b.ret(null)
+        python.incref(array)
+        b.call(module.declare("PyArray_SetBaseObject", i32, [ptr, ptr]), made, array)
+        b.ret(made)
