@@ -9,13 +9,13 @@ from typing import Any
 from .graph import Where
 
 # Packages whose frames are Extempo's own, found once each; the command line's demo counts as a user.
-_internal: dict[str | None, bool] = {}
+PACKAGES: dict[str | None, bool] = {}
 _user_globals: Any = None  # the module that called last: most often it is the same again
 
 
 def _is_internal(package: str | None) -> bool:
     answer = package is not None and (package + ".").startswith("extempo.") and not package.startswith("extempo.cli")
-    _internal[package] = answer
+    PACKAGES[package] = answer
     return answer
 
 
@@ -31,7 +31,7 @@ def user_line() -> Where | None:
         if found is _user_globals:
             return frame.f_code, frame.f_lasti
         package = found.get("__package__")
-        internal = _internal.get(package)
+        internal = PACKAGES.get(package)
         if internal is None:
             internal = _is_internal(package)
         if not internal:
@@ -39,12 +39,6 @@ def user_line() -> Where | None:
             return frame.f_code, frame.f_lasti
         frame = frame.f_back  # type: ignore[assignment] # None ends the loop
     return None
-
-
-def find_line() -> tuple[Where | None, Any]:
-    """For native code: the innermost line outside Extempo, with the globals of its frame."""
-    where = user_line()
-    return where, _user_globals
 
 
 class _LastRead(threading.local):

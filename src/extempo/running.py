@@ -65,7 +65,7 @@ def _call_kernel(op: type[Op], arrays: list[Any], attrs: dict[str, Any]) -> Any:
         return op.numpy(*arrays, **attrs)
 
 
-def _numpy_kernel(op: type[Op], arrays: list[Any], attrs: dict[str, Any], signature: Signature, mode: Mode) -> Any:
+def numpy_kernel(op: type[Op], arrays: list[Any], attrs: dict[str, Any], signature: Signature, mode: Mode) -> Any:
     """Run the op's NumPy kernel, on inputs of the dtype that it computes in."""
     if not op.aliases_input:
         FALLBACKS[op.name] += 1
@@ -154,7 +154,7 @@ def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode
     if signature.kernel is not None:
         out = signature.kernel(*arrays)
     else:
-        out = _numpy_kernel(op, arrays, attrs, signature, mode)
+        out = numpy_kernel(op, arrays, attrs, signature, mode)
     if signature.numpy_dtype is None:
         return _several(op, inputs, attrs, types, signature.type, out, (needs, present), cut, mode)
     if type(out) is not np.ndarray or out.dtype is not signature.numpy_dtype:
@@ -177,7 +177,7 @@ def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode
         t._alias = None
     if needs and mode.grad and signature.type.dtype.is_floating_point:
         t._node = link(op, inputs, attrs, types, signature.type, t, (needs, present))
-        signature.plans[needs] = op._save_plans[needs, present]
+        signature.plans.setdefault(needs, (op._save_plans[needs, present], None))
     else:
         t._node = None
         if needs:
@@ -292,13 +292,14 @@ def native_kernel(op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any], s
     if op.aliases_input:
         if type(signature.type) is not tuple:
             signature.view = backend.view(op, types, attrs, signature)
+            signature.embeds = signature.view if op.embeds else None
         return None
     dtypes = [t.dtype.numpy for t in (signature.type if type(signature.type) is tuple else (signature.type,))]
     several = type(signature.type) is tuple
 
     def declined(*arrays: Any) -> Any:
         """What native code does not take: memory of another dtype or alignment, values that are an error."""
-        out = _numpy_kernel(op, list(arrays), attrs, signature, MODE.get())
+        out = numpy_kernel(op, list(arrays), attrs, signature, MODE.get())
         made = tuple(np.asarray(o, d) for o, d in zip(out if several else (out,), dtypes, strict=True))
         return made if several else made[0]
 

@@ -14,7 +14,7 @@ from ._methods import TensorMethods
 from ._tensor import Alias, Tensor, is_operand
 from .backends.choice import ON_LOAD
 from .graph import Node, next_number
-from .lines import find_line
+from .lines import PACKAGES, user_line
 from .modes import MODE, Mode
 from .op import Op, Refuse, Signature
 from .running import NO_ATTRS, SIGNATURES, apply, install, slow_way
@@ -127,6 +127,10 @@ def plain_class(cls: type[Tensor]) -> None:
         launcher.set_parameter(cls)
 
 
+def _find_line() -> Any:
+    return user_line()  # one frame more than native code would be: this is Extempo's own
+
+
 def _load(backend: Any) -> None:
     """The native backend is there: ops and operators become native calls."""
     from .backends.llvm.launch import Launcher
@@ -137,7 +141,8 @@ def _load(backend: Any) -> None:
         "mode_variable": MODE,
         "no_attributes": NO_ATTRS,
         "next_number": next_number,
-        "find_line": find_line,
+        "find_line": _find_line,
+        "packages": PACKAGES,
         "own_node": Tensor._own_node,
         "no_grad": "no_grad()",
         "inference": "inference_mode()",

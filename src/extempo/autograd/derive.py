@@ -22,14 +22,19 @@ from ..types import InputType, TensorType
 PASSED = -1  # the source of a gradient that is the incoming one
 
 
-class DerivedVjp:
+class Gradient:
+    """What computes the gradients of a node from arrays; `native` is what the native engine runs by itself."""
+
+    __slots__ = ("native",)
+
+
+class DerivedVjp(Gradient):
     """`reads`: positions in (y, *inputs). `kernel(g, *read values, *numbers)`: one gradient per needed input.
 
-    `kernel` is None where an op of the graph has no native code: then the gradient is computed op by op. `native` is
-    what the native engine runs by itself.
+    `kernel` is None where an op of the graph has no native code: then the gradient is computed op by op.
     """
 
-    __slots__ = ("_compute", "_sources", "arguments", "graph", "kernel", "native", "needed", "numbers", "reads", "weak")
+    __slots__ = ("_compute", "_sources", "arguments", "fresh", "graph", "kernel", "needed", "numbers", "reads", "weak")
 
     def __init__(
         self,
@@ -45,6 +50,8 @@ class DerivedVjp:
         self.arguments = arguments  # the leaves of the graph, in the order of the kernel's arguments
         self.graph = graph
         self.weak = numbers_only(graph)
+        outputs = graph.outputs
+        self.fresh = tuple(o.op is not Leaf and outputs.count(o) == 1 for o in outputs)  # memory that nobody else sees
         self.native: Any = None
         self.kernel: Kernel | None = None
         backend = native()
@@ -68,7 +75,7 @@ class DerivedVjp:
                 return
             self._compute = kernel.callable(straight_line(graph, self.arguments), as_tuple=True)
         self.kernel = self._run
-        outputs = list(zip(self.needed, self._sources, strict=True))
+        outputs = list(zip(self.needed, self._sources, self.fresh, strict=True))
         self.native = backend.gradient(kernel, len(self.reads), self.numbers, outputs)
 
     def _run(self, *arguments: Any) -> tuple[Any, ...]:

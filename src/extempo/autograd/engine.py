@@ -34,7 +34,8 @@ from ..op import REGISTRY, Refuse
 from ..running import apply, quietly
 from ..storage import Array, Storage
 from ..types import TensorType, bool_
-from .derive import DerivedVjp, derived_vjp
+from .derive import DerivedVjp, Gradient, derived_vjp
+from .plans import GradientPlan, plan_of
 
 # Two backward passes in two threads may reach the same leaf; NumPy lets go of the GIL while it adds.
 _ACCUMULATING = threading.RLock()
@@ -324,6 +325,11 @@ class _Backward:
         if derived is not None and derived.kernel and self.bare and op.simple and _of_one_dtype(node):
             self._by_kernel(node, derived, g)
             return
+        if self.bare and self.wanted is None and derived is None and type(node.type) is not tuple:
+            plan = plan_of(node)
+            if plan is not None:
+                self._by_kernel(node, plan, g)
+                return
         y, inputs = self._saved_values(node)
         cotangent = self._cotangent(node, g)
         if derived is None:
@@ -367,8 +373,8 @@ class _Backward:
             needs |= self._wants(source) << i
         return derived_vjp(node.op, needs, tuple(i.type if isinstance(i, Node) else type(i) for i in node.inputs))
 
-    def _by_kernel(self, node: Node, derived: DerivedVjp, g: Array) -> None:
-        """Every gradient of a simple op from its derived kernel."""
+    def _by_kernel(self, node: Node, derived: DerivedVjp | GradientPlan, g: Array) -> None:
+        """Every gradient of a node from kernels on arrays."""
         arguments = [g]
         for position, array, storage, version in node.saved:
             if position in derived.reads:
@@ -380,16 +386,14 @@ class _Backward:
             arguments.append(inputs[i])
         outs = derived.kernel(*arguments)  # type: ignore[misc] # the caller has seen that there is one
         gradients = self.gradients
-        before = g
         for i, out in enumerate(outs):
             source = inputs[derived.needed[i]]
             type_ = source.type
             if type(out) is not np.ndarray or out.dtype is not type_.dtype.numpy:
                 out = np.asarray(out, type_.dtype.numpy)
-            owned = out is not g and out is not before
-            before = out
+            owned = derived.fresh[i]
             if type_ is not node.type and out.shape != type_.shape:
-                out = sum_array_to(out, type_.shape)
+                out = sum_array_to(out, type_)
                 owned = True
             if source in gradients:
                 self._add(source, out, owned)
@@ -481,7 +485,7 @@ def _walker() -> Any:
     """The inner loop in native code; None where NumPy's kernels run."""
     if not _walkers:
         backend = native()
-        _walkers.append(None if backend is None else backend.walker(Node, Storage, DerivedVjp))
+        _walkers.append(None if backend is None else backend.walker(Node, Storage, Gradient, sum_array_to))
     return _walkers[0]
 
 
@@ -545,12 +549,11 @@ def sum_to(g: Tensor, shape: tuple[int, ...]) -> Tensor:
     return g if g._type.shape == shape else g.reshape(shape)
 
 
-def sum_array_to(array: Array, shape: tuple[int, ...]) -> Array:
-    """`sum_to` on arrays, by the same kernel."""
-    if _is_smaller(array.shape, shape):
-        return np.broadcast_to(array, shape).copy()
-    out = REGISTRY["sum"].numpy(array, dim=_broadcast_dims(array.shape, shape), keepdim=False)
-    return np.asarray(out).reshape(shape)
+def sum_array_to(array: Array, type_: TensorType) -> Array:
+    """`sum_to` on arrays."""
+    if _is_smaller(array.shape, type_.shape):
+        return np.broadcast_to(array, type_.shape).copy()
+    return sum_to(wrap(array, TensorType(array.shape, type_.dtype)), type_.shape)._array
 
 
 def _at(node: Node) -> str:

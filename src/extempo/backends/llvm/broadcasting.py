@@ -1,6 +1,7 @@
 """Running an elementwise kernel on arrays of any shapes and strides that broadcast together.
 
-`extempo_elementwise(record, inputs, results)`: inputs are ndarrays and numbers; results are new arrays. The common case
+`extempo_elementwise(record, inputs, results, given)`: inputs are ndarrays and numbers; results are new arrays, or, if
+`given`, arrays that are there already and are written to (they may be the inputs themselves). The common case
 (contiguous arrays of one shape, and numbers) is one row. Everything else is brought to as few dimensions as possible:
 the last one becomes the kernel's columns, the one before its rows, and the rest is counted through here. Which variant
 of the kernel fits is looked up by how the inputs run along a row; a missing one is built by calling Python.
@@ -14,7 +15,7 @@ from typing import Any
 
 from ...types import dtype
 from .builder import Function, Module, Pointer, Value, f32, i1, i8, i32, i64, ptr, void
-from .cpython import ALIGNED, C_CONTIGUOUS, Python
+from .cpython import ALIGNED, C_CONTIGUOUS, DTYPE_NUMBER, WRITEABLE, Python
 
 MAX_INPUTS = 6
 MAX_RESULTS = 4
@@ -197,6 +198,24 @@ class _Run:
         with b.loop(0, self.ndim.value) as k:
             self.n_elements.set(self.n_elements.value * self.shape[k])
 
+    def given_strides(self) -> None:
+        """Results that are there: of the common shape, of the right dtype, and their elements side by side."""
+        b, python = self.b, self.python
+        with b.loop(0, self.n_results) as i:
+            array = self.results[i]
+            descriptor = b.emit(ptr, f"inttoptr i64 {self.record[i * 2 + _RESULTS_AT].text} to ptr")
+            wanted = b.cast("sext", b.field(i32, descriptor, DTYPE_NUMBER), i64)
+            flags = WRITEABLE | ALIGNED
+            fits = (python.dtype_number(array) == wanted) & ((python.flags(array) & flags) == flags)
+            with b.if_(~fits | (python.ndim(array) != self.ndim.value)):
+                b.ret(DECLINED)
+            shape, strides = python.shape(array), python.strides(array)
+            with b.loop(0, self.ndim.value) as k:
+                with b.if_(shape[k] != self.shape[k]):
+                    b.ret(DECLINED)
+                self.strides[(self.n_inputs + i) * MAX_NDIM + k] = strides[k]
+            self.operands[self.n_inputs + i] = python.data(array)
+
     def result_strides(self) -> None:
         b = self.b
         with b.loop(0, self.n_results) as i:
@@ -245,6 +264,15 @@ class _Run:
             step = self.geometry[n + i + 2]
             kind = b.select(step == 0, b.const(i64, 0), b.select(step == self.itemsize(i), b.const(i64, 1), 2))
             self.pattern.set(self.pattern.value * 3 + kind)
+
+    def decline_scattered_results(self) -> None:
+        """Kernels write the columns of a row side by side."""
+        b = self.b
+        n = self.n_inputs + self.n_results
+        with b.loop(0, self.n_results) as i:
+            step = self.geometry[n + self.n_inputs + i + 2]
+            with b.if_((step != self.result_itemsize(i)) & (self.geometry[1] > 1)):
+                b.ret(DECLINED)
 
     # ---- running
 
@@ -306,22 +334,30 @@ class _Run:
 
 
 def write_elementwise(module: Module) -> None:
-    """extempo_elementwise(record, inputs, results) -> DONE, DECLINED or FAILED."""
-    with module.function("extempo_elementwise", i64, record=ptr, inputs=ptr, results=ptr) as b:
+    """extempo_elementwise(record, inputs, results, given) -> DONE, DECLINED or FAILED."""
+    with module.function("extempo_elementwise", i64, record=ptr, inputs=ptr, results=ptr, given=i64) as b:
         run = _Run(b)
+        is_given = b.arg("given") != 0
         plain = run.read_inputs()
-        with b.if_(plain):
+        with b.if_(plain & ~is_given):
             run.plain_geometry()
             kernel = run.find_kernel()
             run.allocate()
             b.call_address(kernel, void, run.operands.address, run.geometry.address)
             b.ret(DONE)
         run.broadcast()
-        run.result_strides()
+        there, new = b.if_else(is_given)
+        with there:
+            run.given_strides()
+        with new:
+            run.result_strides()
         run.collapse()
         run.general_geometry()
+        with b.if_(is_given):
+            run.decline_scattered_results()
         kernel = run.find_kernel()
-        run.allocate()
+        with b.if_(~is_given):
+            run.allocate()
         with b.if_(run.n_elements.value > 0):
             run.run_rows(kernel)
         b.ret(DONE)

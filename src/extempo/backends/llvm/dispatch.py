@@ -92,7 +92,7 @@ class _Apply:
         return found
 
     def plan(self, signature: Value, tracked: Value) -> Value:
-        """The positions to be kept, borrowed; null where nothing is tracked."""
+        """What the signature says of these inputs that need a gradient, borrowed; null where nothing is tracked."""
         b, python, declare = self.b, self.python, self.b.module.declare
         plan = b.var(ptr, 0)
         with b.if_(tracked):
@@ -149,8 +149,11 @@ class _Apply:
         o.set_shared(made, "alias.version", o.get(o.get(source, "tensor._storage"), "storage.version"))
         return made
 
-    def track(self, t: Value, plan: Value) -> None:
+    def track(self, t: Value, plan: Value, embeds: Value) -> None:
+        """`plan`: (what is kept, what computes the gradient); `embeds`: for a part, how it lies in its source."""
         b, o, python = self.b, self.o, self.python
+        gradient = b.select(embeds == o.known("none"), python.item(plan, 1), embeds)
+        positions = python.item(plan, 0)
         nodes = o.check(python.new_tuple(self.n_inputs))
         with b.loop(0, self.n_inputs) as i:
             x = python.item(self.inputs, i)
@@ -161,9 +164,9 @@ class _Apply:
             with other:
                 python.incref(x)
             python.set_item(nodes, i, found.value)
-        saved = o.check(python.new_tuple(self._size(plan)))
-        with b.loop(0, self._size(plan)) as i:
-            position = python.item(plan, i)
+        saved = o.check(python.new_tuple(self._size(positions)))
+        with b.loop(0, self._size(positions)) as i:
+            position = python.item(positions, i)
             number = python.as_int(position)
             of = b.var(ptr, t)
             with b.if_(number > 0):
@@ -171,7 +174,7 @@ class _Apply:
             x = of.value
             kept = o.kept(position, o.get(x, "tensor._array"), o.get(x, "tensor._storage"))
             python.set_item(saved, i, kept)
-        o.set_node(t, self.op, nodes, self.attrs, saved, o.known("none"))
+        o.set_node(t, self.op, nodes, self.attrs, saved, gradient)
 
 
 def write_apply(module: Module, offsets: dict[str, int]) -> None:
@@ -189,6 +192,7 @@ def write_apply(module: Module, offsets: dict[str, int]) -> None:
         is_tracked = (run.needs.value != 0) & grad
         plan = run.plan(signature, is_tracked)
         type_ = python.incref(o.get(signature, "signature.type"))  # the kernel may push the signature out
+        embeds = o.get(signature, "signature.embeds")
         array, is_view = run.run(signature)
         storage, alias = b.var(ptr, 0), b.var(ptr, 0)
         shared, own = b.if_else(is_view)
@@ -202,7 +206,7 @@ def write_apply(module: Module, offsets: dict[str, int]) -> None:
         python.decref(type_)
         tracked, untracked = b.if_else(is_tracked)
         with tracked:
-            run.track(t, plan)
+            run.track(t, plan, embeds)
         with untracked:
             reason = b.select(inference, o.known("inference"), o.known("no_grad"))
             o.set_cut(t, run.needs.value != 0, reason, run.cut.value)

@@ -90,7 +90,7 @@ def write_call(module: Module, name: str, as_tuple: bool) -> None:
         results = b.array(ptr, MAX_RESULTS)
         status = b.var(i64, DECLINED)
         with b.if_(b.arg("nargs") == record[0]):
-            status.set(b.call(module.defined["extempo_elementwise"], record.address, b.arg("args"), results.address))
+            status.set(b.call(module.defined["extempo_elementwise"], record.address, b.arg("args"), results.address, 0))
         with b.if_(status.value == DECLINED):
             b.ret(python.vectorcall(python.item(packed, 1), b.arg("args"), b.arg("nargs"), b.const(ptr, 0)))
         with b.if_(status.value != DONE):
@@ -255,4 +255,3 @@ def as_lanes(b: Function, x: Any, d: dtype) -> Value:
     if want.bits < have.bits:
         return b.cast("trunc", x, want)
     return b.cast("zext" if have.bits == 1 else "sext", x, want)
-

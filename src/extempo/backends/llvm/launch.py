@@ -133,9 +133,9 @@ class _Launch:
         record = self.record[self.dtype.value * N_CASES + self.case.value + _RECORDS_AT]
         self.slow_if(record == 0)
         results = b.array(ptr, 1)
-        callee = b.module.declare("extempo_elementwise", i64, [ptr, ptr, ptr])
+        callee = b.module.declare("extempo_elementwise", i64, [ptr, ptr, ptr, i64])
         place = b.emit(ptr, f"inttoptr i64 {record.text} to ptr")
-        status = b.call(callee, place, self.inputs.address, results.address)
+        status = b.call(callee, place, self.inputs.address, results.address, 0)
         with b.if_(status == FAILED):
             b.ret(b.const(ptr, 0))
         self.slow_if(status != DONE)

@@ -38,6 +38,7 @@ class Machine:
         self._identity = (llvmlite.__version__, version, self.triple, self.cpu, features.flatten())
         self._lock = threading.RLock()
         self._symbols: dict[str, int] = {}
+        self._libraries: dict[str, Library] = {}  # by key: the same text is the same code, whoever asks, and stays
         self._passes: Any = None
         self.compiled = 0
         self.compile_seconds = 0.0
@@ -51,13 +52,17 @@ class Machine:
         """Compile the text, or take it from the disk, and load it. `names`: the functions to be found in it."""
         with self._lock:
             key = disk.key_of(*self._identity, text)
+            found = self._libraries.get(key)
+            if found is not None:
+                return found
             cache = disk.default()
             image = cache.get(key)
             if image is None:
                 image = self._compile(text)
                 cache.put(key, image)
             self.loaded += 1
-            return Library(self._link(image, names, imports), names)
+            found = self._libraries[key] = Library(self._link(image, names, imports), names)
+            return found
 
     def _compile(self, text: str) -> bytes:
         begin = time.perf_counter()
@@ -89,7 +94,7 @@ class Machine:
 
 
 class Library:
-    """Loaded code: the addresses of its functions. It stays in the process as long as this object does."""
+    """Loaded code: the addresses of its functions."""
 
     def __init__(self, tracker: Any, names: list[str]) -> None:
         self._tracker = tracker

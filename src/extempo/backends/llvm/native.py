@@ -14,7 +14,8 @@ import numpy as np
 from ...graph import Graph, Node
 from ...op import REGISTRY, Op, Routine, Signature
 from ...types import TensorType, float32, float64
-from . import glue, kernels
+from . import glue, kernels, threads
+from .broadcasting import MAX_INPUTS, MAX_RESULTS
 from .memory import Memory
 from .routine import ROUTINES, machine
 from .views import record_of
@@ -27,6 +28,7 @@ class Native:
     def __init__(self) -> None:
         self.memory = Memory()
         self.runtime = kernels.runtime()
+        threads.install()
         from . import routines  # noqa: F401 - importing it registers the routines
 
         self._test_itself()
@@ -58,17 +60,15 @@ class Native:
         return kernels.of_graph(name, graph, arguments, weak)
 
     def gradient(
-        self,
-        kernel: kernels.ElementwiseKernel | None,
-        n_saved: int,
-        numbers: tuple[int, ...],
-        outputs: list[tuple[int, int]],
-    ) -> NativeGradient:
-        """What the native walk needs of a derived gradient."""
-        return NativeGradient(kernel, n_saved, numbers, outputs)
+        self, compute: Any, n_saved: int, numbers: tuple[int, ...], outputs: list[tuple[int, int, bool]]
+    ) -> NativeGradient | None:
+        """What the native walk needs of a gradient; None where it has too many operands for that."""
+        if 1 + n_saved + len(numbers) > MAX_INPUTS or len(outputs) > MAX_RESULTS:
+            return None
+        return NativeGradient(compute, n_saved, numbers, outputs)
 
-    def walker(self, node: type, storage: type, derived: type) -> Walker:
-        """The inner loop of backward."""
+    def walker(self, node: type, storage: type, gradient: type, sum_to: Callable[..., Any]) -> Walker:
+        """The inner loop of backward; `sum_to(array, type)` undoes broadcasting."""
         add = []
         for d in (float32, float64):
             t = TensorType((1,), d)
@@ -76,7 +76,7 @@ class Native:
             if kernel is None:
                 raise RuntimeError("the kernel of add cannot be written")
             add.append(kernel)
-        return Walker(node, storage, derived, add)
+        return Walker(node, storage, gradient, sum_to, add)
 
     def stats(self) -> dict[str, Any]:
         """What was compiled and loaded, and how memory is used."""

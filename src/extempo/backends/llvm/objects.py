@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .builder import Function, Module, Pointer, Value, i32, i64, ptr
+from .builder import Function, Module, Pointer, Value, i1, i32, i64, ptr
 from .cpython import Python, slot_offset
 
 TABLE = (
@@ -27,6 +27,7 @@ TABLE = (
     "none_type",
     "alias",
     "true",
+    "false",
     "none",
     "zero",
     "one",
@@ -36,6 +37,8 @@ TABLE = (
     "no_attributes",
     "next_number",
     "find_line",
+    "package",  # "__package__"
+    "packages",  # which packages are Extempo's own, as far as is known
     "own_node",  # Tensor._own_node
     "no_grad",
     "inference",
@@ -63,7 +66,7 @@ def offsets_of(classes: Classes) -> dict[str, int]:
         classes.node: ("op", "inputs", "attrs", "type", "saved", "where", "derived", "number", "extra"),
         classes.mode: ("grad", "inference", "interceptor"),
         classes.alias: ("base", "steps", "version"),
-        classes.signature: ("floating", "kernel", "numpy_dtype", "plans", "type", "view"),
+        classes.signature: ("embeds", "floating", "kernel", "numpy_dtype", "plans", "type", "view"),
     }
     kind = {cls: name for name, cls in classes._asdict().items() if cls in names and name != "parameter"}
     return {f"{kind[cls]}.{name}": slot_offset(cls, name) for cls, slots in names.items() for name in slots}
@@ -218,7 +221,17 @@ class Objects:
 def fill_table(cells: Any, classes: Classes, table: dict[str, Any]) -> dict[str, Any]:
     """Put the address of everything into the module's table; what is returned must stay alive."""
     known = dict(table, **classes._asdict(), array=np.ndarray, float=float, int=int, bool=bool, none_type=type(None))
-    known |= {"true": True, "none": None, "zero": 0, "one": 1, "two": 2, "empty": (), "user_globals": {}}
+    known |= {
+        "true": True,
+        "false": False,
+        "package": "__package__",
+        "none": None,
+        "zero": 0,
+        "one": 1,
+        "two": 2,
+        "empty": (),
+        "user_globals": {},
+    }
     for i, name in enumerate(TABLE):
         cells[i] = _object_new() if name == "new" else id(known[name])
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(known["user_globals"]))  # native code lets go of it
@@ -233,26 +246,45 @@ def _object_new() -> int:
 
 
 def write_line(module: Module, offsets: dict[str, int]) -> None:
-    """extempo_line: where the user's code stands, as (code, instruction), a new reference."""
+    """extempo_line: where the user's code stands, as (code, instruction), a new reference.
+
+    The innermost frame whose module does not belong to Extempo. The module found last is looked for first; packages
+    that were never met are left to Python.
+    """
     with module.function("extempo_line", ptr, internal=True) as b:
         o = Objects(b, offsets)
-        python = o.python
-        frame = b.call(module.declare("PyEval_GetFrame", ptr, []))
-        with b.if_(frame != 0):
-            found = b.call(module.declare("PyFrame_GetGlobals", ptr, [ptr]), frame)
+        python, declare = o.python, module.declare
+        frame = b.var(ptr, b.call(declare("PyEval_GetFrame", ptr, [])))
+        searching = b.var(i1, frame.value != 0)
+        with b.if_(searching.value):
+            python.incref(frame.value)
+        with b.while_(lambda: searching.value):
+            found = b.call(declare("PyFrame_GetGlobals", ptr, [ptr]), frame.value)
             python.decref(found)  # the frame holds it
-            with b.if_(found == o.known("user_globals")):
+            known = b.var(i1, found == o.known("user_globals"))
+            internal = b.var(ptr, 0)
+            with b.if_(~known.value):
+                package = b.call(declare("PyDict_GetItem", ptr, [ptr, ptr]), found, o.known("package"))
+                with b.if_(package != 0):
+                    internal.set(b.call(declare("PyDict_GetItem", ptr, [ptr, ptr]), o.known("packages"), package))
+                with b.if_(internal.value == o.known("false")):
+                    before = o.known("user_globals")
+                    o.remember("user_globals", python.incref(found))
+                    python.decref(before)
+                    known.set(1)
+            with b.if_(known.value):
                 where = o.check(python.new_tuple(2))
-                python.set_item(where, 0, b.call(module.declare("PyFrame_GetCode", ptr, [ptr]), frame))
-                instruction = b.cast("sext", b.call(module.declare("PyFrame_GetLasti", i32, [ptr]), frame), i64)
-                number = b.call(module.declare("PyLong_FromLongLong", ptr, [i64]), instruction)
+                python.set_item(where, 0, b.call(declare("PyFrame_GetCode", ptr, [ptr]), frame.value))
+                instruction = b.cast("sext", b.call(declare("PyFrame_GetLasti", i32, [ptr]), frame.value), i64)
+                number = b.call(declare("PyLong_FromLongLong", ptr, [i64]), instruction)
                 python.set_item(where, 1, number)
+                python.decref(frame.value)
                 b.ret(where)
-        # (where, the globals of the frame that was found): the next call from there takes the short way above.
-        answer = o.call_no_args(o.known("find_line"))
-        where = python.incref(python.item(answer, 0))
-        before = o.known("user_globals")
-        o.remember("user_globals", python.incref(python.item(answer, 1)))
-        python.decref(before)
-        python.decref(answer)
-        b.ret(where)
+            back = b.call(declare("PyFrame_GetBack", ptr, [ptr]), frame.value)
+            python.decref(frame.value)
+            frame.set(back)
+            unknown = internal.value != o.known("true")
+            with b.if_(unknown & (back != 0)):
+                python.decref(back)
+            searching.set(~unknown & (back != 0))
+        b.ret(o.call_no_args(o.known("find_line")))

@@ -11,16 +11,17 @@ import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ...types import TensorType
-from .builder import Module, Pointer, i32, i64, ptr, void
+from ...types import TensorType, count
+from .builder import Function, Module, Pointer, Value, i32, i64, ptr, void
 from .cpython import ARRAY_DTYPE, C_CONTIGUOUS, WRITEABLE, Python
 
 MAX_NDIM = 8
-_HEAD = ("ndim", "contiguous", "n_starts", "source_ndim", "itemsize")
+_HEAD = ("ndim", "contiguous", "n_starts", "source_ndim", "itemsize", "source_nbytes")
 _SHAPE = len(_HEAD)
 _SOURCES = _SHAPE + MAX_NDIM
 _STEPS = _SOURCES + MAX_NDIM
-_STARTS = _STEPS + MAX_NDIM  # (input, source dimension, how far it reaches) for each
+_SOURCE_SHAPE = _STEPS + MAX_NDIM
+_STARTS = _SOURCE_SHAPE + MAX_NDIM  # (input, source dimension, how far it reaches) for each
 _SIZE = _STARTS + 3 * MAX_NDIM
 
 
@@ -84,8 +85,10 @@ def record_of(name: str, types: tuple[Any, ...], result: TensorType, attrs: dict
     if any(step < 0 for step in made.steps):
         return None
     pad = [0] * (MAX_NDIM - len(result.shape))
-    fields = [len(result.shape), int(made.contiguous), len(made.starts), len(x.shape), x.dtype.itemsize]
-    fields += [*result.shape, *pad, *made.sources, *pad, *made.steps, *pad]
+    itemsize = x.dtype.itemsize
+    fields = [len(result.shape), int(made.contiguous), len(made.starts), len(x.shape), itemsize]
+    fields += [count(x.shape) * itemsize, *result.shape, *pad, *made.sources, *pad, *made.steps, *pad]
+    fields += [*x.shape, *[0] * (MAX_NDIM - len(x.shape))]
     for i, (dim, reach) in enumerate(made.starts):
         fields += [i + 1, dim, reach]
     fields += [0] * (_SIZE - len(fields))
@@ -140,3 +143,14 @@ def write_view(module: Module) -> None:
         python.incref(array)
         b.call(module.declare("PyArray_SetBaseObject", i32, [ptr, ptr]), made, array)
         b.ret(made)
+
+
+def zeros_like_source(b: Function, record: Pointer, like: Value) -> Value:
+    """An array of zeros of the source's shape and another array's dtype, a new reference; null on failure."""
+    python = Python(b)
+    head = {name: record[i] for i, name in enumerate(_HEAD)}
+    dtype = b.field(ptr, like, ARRAY_DTYPE)
+    array = python.empty(dtype, head["source_ndim"], (record + _SOURCE_SHAPE).address, head["source_nbytes"])
+    with b.if_(array != 0):
+        python.zero(python.data(array), head["source_nbytes"])
+    return array

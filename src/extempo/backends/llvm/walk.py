@@ -12,43 +12,56 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from .broadcasting import DONE, MAX_INPUTS, MAX_RESULTS
-from .builder import Function, Module, Pointer, Value, i1, i32, i64, ptr, void
+from .builder import Function, Module, Pointer, Value, Variable, i1, i32, i64, ptr, void
 from .callables import function
 from .cpython import C_CONTIGUOUS, Python, slot_offset
 from .kernels import ElementwiseKernel
 from .routine import machine
+from .views import write_view, zeros_like_source
 
-_TABLE = ("node", "array", "none", "true", "no_inputs", "add32", "add64")
+_TABLE = (
+    "node",
+    "array",
+    "bytes",
+    "none",
+    "true",
+    "no_inputs",
+    "sum_to",
+    "add32",
+    "add64",
+    "record32",
+    "record64",
+)
 _PY_EQ = 2
-# The record of a derived gradient: a head, the positions in `inputs` of numbers, then (input, source) for each output;
-# a source is the place among the kernel's results, or PASSED for the incoming gradient itself.
+# The record of a gradient: a head, the positions in `inputs` of numbers, then (input, source, fresh) for each output.
+# A source is the place among the results, or PASSED for the incoming gradient itself; fresh memory may be added to.
 _HEAD = ("kernel", "n_saved", "n_numbers", "n_outputs")
 _OUTPUTS_AT = len(_HEAD) + MAX_INPUTS
-_SIZE = _OUTPUTS_AT + 2 * MAX_RESULTS
+_SIZE = _OUTPUTS_AT + 3 * MAX_RESULTS
 PASSED = -1
 
 
 class NativeGradient:
-    """What native code needs to run a derived gradient; kept in a slot of it."""
+    """What native code needs to run a gradient: an elementwise kernel, or a Python function that returns a tuple."""
 
-    __slots__ = ("keep", "record")
+    __slots__ = ("call", "keep", "record")
 
     def __init__(
-        self,
-        kernel: ElementwiseKernel | None,
-        n_saved: int,
-        numbers: Sequence[int],
-        outputs: Sequence[tuple[int, int]],
+        self, compute: Any, n_saved: int, numbers: Sequence[int], outputs: Sequence[tuple[int, int, bool]]
     ) -> None:
-        """`outputs`: for each gradient the input it belongs to and its source."""
+        """`outputs`: for each gradient the input it belongs to, its source, and whether its memory is fresh."""
+        kernel = compute if isinstance(compute, ElementwiseKernel) else None
+        self.call = compute if kernel is None else None
         view = (ctypes.c_char * len(kernel.record)).from_buffer(kernel.record) if kernel is not None else None
         self.keep = (kernel, view)  # a bytearray that is looked at does not move
         address = ctypes.addressof(view) if view is not None else 0
-        fields = [address, n_saved, len(numbers), len(outputs), *numbers]
+        fields: list[int] = [address, n_saved, len(numbers), len(outputs), *numbers]
         fields += [0] * (_OUTPUTS_AT - len(fields))
-        for pair in outputs:
-            fields += pair
+        for output in outputs:
+            fields += output
         fields += [0] * (_SIZE - len(fields))
         self.record = bytearray(struct.pack(f"<{_SIZE}q", *fields))
 
@@ -117,25 +130,28 @@ def _write_reach(module: Module, offsets: dict[str, int]) -> None:
 
 
 def _write_add_into(module: Module, offsets: dict[str, int]) -> None:
-    """add_into(sum, more): sum += more for contiguous arrays of one dtype and shape. 0: not possible here."""
+    """add_into(sum, more): sum += more for arrays of one dtype and shape. 0: not possible here."""
     with module.function("add_into", i64, internal=True, sum=ptr, more=ptr) as b:
         o = _Objects(b, offsets)
         python, total, more = o.python, b.arg("sum"), b.arg("more")
-        both = python.flags(total) & python.flags(more) & C_CONTIGUOUS
-        with b.if_((both == 0) | (python.dtype_number(total) != python.dtype_number(more))):
+        single = python.dtype_number(total) == np.dtype(np.float32).num
+        double = python.dtype_number(total) == np.dtype(np.float64).num
+        with b.if_(~(single | double) | (python.dtype_number(total) != python.dtype_number(more))):
             b.ret(0)
+        both = python.flags(total) & python.flags(more) & C_CONTIGUOUS
+        with b.if_(both == 0):
+            inputs, results = b.array(ptr, 2), b.array(ptr, 1)
+            inputs[0] = total
+            inputs[1] = more
+            results[0] = total
+            record = b.select(single, o.known("record32"), o.known("record64"))
+            callee = module.declare("extempo_elementwise", i64, [ptr, ptr, ptr, i64])
+            status = b.call(callee, record, inputs.address, results.address, 1)
+            b.ret(b.select(status == DONE, b.const(i64, 1), 0))
         n = b.var(i64, 1)
         shape = python.shape(total)
         with b.loop(0, python.ndim(total)) as k:
             n.set(n.value * shape[k])
-        number = python.dtype_number(total)
-        kernel = b.var(ptr, 0)
-        with b.if_(number == 11):
-            kernel.set(o.known("add32"))
-        with b.if_(number == 12):
-            kernel.set(o.known("add64"))
-        with b.if_(kernel.value == 0):
-            b.ret(0)
         operands, geometry = b.array(ptr, 3), b.array(i64, 8)
         for i, x in enumerate((total, more, total)):
             operands[i] = python.data(x)
@@ -143,8 +159,47 @@ def _write_add_into(module: Module, offsets: dict[str, int]) -> None:
             geometry[i] = b.const(i64, 0)
         geometry[0] = b.const(i64, 1)
         geometry[1] = n.value
-        b.call_address(kernel.value, void, operands.address, geometry.address)
+        kernel = b.select(single, o.known("add32"), o.known("add64"))
+        b.call_address(kernel, void, operands.address, geometry.address)
         b.ret(1)
+
+
+def _write_embed(module: Module, offsets: dict[str, int]) -> None:
+    """embed(node, record, g, gradients, owned): add g into its part of the source's gradient. 1, 0 or -1 as `step`."""
+    with module.function("embed", i64, internal=True, node=ptr, record=ptr, g=ptr, gradients=ptr, owned=ptr) as b:
+        o = _Objects(b, offsets)
+        python, declare = o.python, module.declare
+        gradients, owned, g = b.arg("gradients"), b.arg("owned"), b.arg("g")
+        inputs = o.get(b.arg("node"), "node.inputs")
+        source = python.item(inputs, 0)
+        with b.if_(python.type_of(source) != o.known("node")):
+            b.ret(0)
+        whole = b.var(ptr, b.call(declare("PyDict_GetItem", ptr, [ptr, ptr]), gradients, source))
+        is_owned = b.call(declare("PySet_Contains", i32, [ptr, ptr]), owned, source)
+        with b.if_((whole.value == 0) | (is_owned != 1)):
+            first, later = b.if_else(whole.value == 0)
+            with first:
+                whole.set(zeros_like_source(b, Pointer(b.arg("record"), i64), g))
+            with later:
+                whole.set(python.contiguous_copy(whole.value))
+            with b.if_(whole.value == 0):
+                b.ret(-1)
+            b.call(declare("PyDict_SetItem", i32, [ptr, ptr, ptr]), gradients, source, whole.value)
+            b.call(declare("PySet_Add", i32, [ptr, ptr]), owned, source)
+            python.decref(whole.value)  # the dict holds it
+        part = b.call(module.defined["extempo_view"], b.arg("record"), whole.value, inputs)
+        with b.if_(part == 0):
+            b.ret(0)
+        added = b.var(i64, b.call(module.defined["add_into"], part, g))
+        with b.if_(added.value == 0):
+            answer = b.call(declare("PyNumber_InPlaceAdd", ptr, [ptr, ptr]), part, g)
+            added.set(1)
+            with b.if_(answer == 0):
+                added.set(-1)
+            with b.if_(answer != 0):
+                python.decref(answer)
+        python.decref(part)
+        b.ret(added.value)
 
 
 class _Step:
@@ -166,23 +221,17 @@ class _Step:
         b, o = self.b, self.o
         derived = o.get(self.node, "node.derived")
         self.decline_if((derived == o.known("none")) | (o.get(self.node, "node.extra") != o.known("none")))
+        self.decline_if(self.python.type_of(self.g) != o.known("array"))
+        with b.if_(self.python.type_of(derived) == o.known("bytes")):
+            record = self.python.bytes_of(derived)
+            embed = b.module.defined["embed"]
+            b.ret(b.call(embed, self.node, record, self.g, b.arg("gradients"), b.arg("owned")))
         gradient = o.get(derived, "derived.native")
         self.decline_if(gradient == o.known("none"))
+        self.call = o.get(gradient, "gradient.call")
         self.record = Pointer(self.python.bytes_of(o.get(gradient, "gradient.record")), i64)
         self.head = {name: self.record[i] for i, name in enumerate(_HEAD)}
         self.inputs = o.get(self.node, "node.inputs")
-        self.decline_if(self.python.type_of(self.g) != o.known("array"))
-
-    def check_types(self) -> None:
-        """No input was broadcast: then every gradient has the type of its input."""
-        b, o = self.b, self.o
-        own = o.get(self.node, "node.type")
-        with b.loop(0, self.head["n_outputs"]) as i:
-            source = self.python.item(self.inputs, self.record[i * 2 + _OUTPUTS_AT])
-            type_ = o.get(source, "node.type")
-            with b.if_(type_ != own):
-                compare = b.module.declare("PyObject_RichCompareBool", i32, [ptr, ptr, i32])
-                self.decline_if(b.call(compare, type_, own, _PY_EQ) != 1)
 
     def gather(self) -> None:
         b, python = self.b, self.python
@@ -201,33 +250,62 @@ class _Step:
             self.arguments[self.head["n_saved"] + i + 1] = number
 
     def run(self) -> None:
-        b = self.b
+        b, python = self.b, self.python
         with b.if_(self.head["kernel"] != 0):
             record = b.emit(ptr, f"inttoptr i64 {self.head['kernel'].text} to ptr")
-            callee = b.module.declare("extempo_elementwise", i64, [ptr, ptr, ptr])
-            status = b.call(callee, record, self.arguments.address, self.results.address)
+            callee = b.module.declare("extempo_elementwise", i64, [ptr, ptr, ptr, i64])
+            status = b.call(callee, record, self.arguments.address, self.results.address, 0)
             self.decline_if(status != DONE)
+        with b.if_(self.call != self.o.known("none")):
+            n_arguments = self.head["n_saved"] + self.head["n_numbers"] + 1
+            answer = python.vectorcall(self.call, self.arguments.address, n_arguments, b.const(ptr, 0))
+            with b.if_(answer == 0):
+                b.ret(-1)
+            with b.loop(0, self.head["n_outputs"]) as i:
+                self.results[i] = python.incref(python.item(answer, i))
+            python.decref(answer)
 
     def hand_on(self) -> None:
         """Each gradient to its input: the first stays as it is, later ones are added to it."""
         b, python, declare = self.b, self.python, self.b.module.declare
         gradients, owned = b.arg("gradients"), b.arg("owned")
         with b.loop(0, self.head["n_outputs"]) as i:
-            source = python.item(self.inputs, self.record[i * 2 + _OUTPUTS_AT])
-            place = self.record[i * 2 + (_OUTPUTS_AT + 1)]
+            output = self.record + (i * 3 + _OUTPUTS_AT)
+            source, place = python.item(self.inputs, output[0]), output[1]
+            fresh = b.var(i1, output[2] != 0)
             out = b.var(ptr, self.g)
-            with b.if_(place != PASSED):
+            passed, computed = b.if_else(place == PASSED)
+            with passed:
+                python.incref(self.g)
+            with computed:
                 out.set(self.results[place])
+            self._fit(source, out, fresh)
             before = b.call(declare("PyDict_GetItem", ptr, [ptr, ptr]), gradients, source)
             first, later = b.if_else(before == 0)
             with first:
                 b.call(declare("PyDict_SetItem", i32, [ptr, ptr, ptr]), gradients, source, out.value)
-                with b.if_(place != PASSED):
+                with b.if_(fresh.value):
                     b.call(declare("PySet_Add", i32, [ptr, ptr]), owned, source)
             with later:
                 self._add(source, before, out.value)
-            with b.if_(place != PASSED):
+            python.decref(out.value)
+
+    def _fit(self, source: Value, out: Variable, fresh: Variable) -> None:
+        """Sum a gradient over the dimensions in which its input was broadcast."""
+        b, o, python = self.b, self.o, self.python
+        own, type_ = o.get(self.node, "node.type"), o.get(source, "node.type")
+        with b.if_((type_ != own) & (self.call == o.known("none"))):
+            compare = b.module.declare("PyObject_RichCompareBool", i32, [ptr, ptr, i32])
+            with b.if_(b.call(compare, type_, own, _PY_EQ) != 1):
+                args = b.array(ptr, 2)
+                args[0] = out.value
+                args[1] = type_
+                summed = python.vectorcall(o.known("sum_to"), args.address, b.const(i64, 2), b.const(ptr, 0))
                 python.decref(out.value)
+                with b.if_(summed == 0):
+                    b.ret(-1)
+                out.set(summed)
+                fresh.set(1)
 
     def _add(self, source: Value, before: Value, more: Value) -> None:
         b, python, declare = self.b, self.python, self.b.module.declare
@@ -253,11 +331,9 @@ class _Step:
 
 def _write_step(module: Module, offsets: dict[str, int]) -> None:
     """step(node, g, gradients, owned): 1 done, 0 declined, -1 a Python error is set."""
-    args = {"node": ptr, "g": ptr, "gradients": ptr, "owned": ptr}
-    with module.function("step", i64, internal=True, **args) as b:
+    with module.function("step", i64, internal=True, node=ptr, g=ptr, gradients=ptr, owned=ptr) as b:
         step = _Step(b, offsets)
         step.find()
-        step.check_types()
         step.gather()
         step.run()
         step.hand_on()
@@ -303,34 +379,42 @@ def _write_walk(module: Module, offsets: dict[str, int]) -> None:
 class Walker:
     """The loaded functions."""
 
-    def __init__(self, node: type, storage: type, derived: type, add: Sequence[ElementwiseKernel]) -> None:
+    def __init__(
+        self, node: type, storage: type, gradient: type, sum_to: Callable[..., Any], add: Sequence[ElementwiseKernel]
+    ) -> None:
         """`add`: the kernels of addition in float32 and float64."""
-        import numpy as np
-
         offsets = {f"node.{name}": slot_offset(node, name) for name in ("saved", "inputs", "derived", "extra", "type")}
         offsets["storage.version"] = slot_offset(storage, "version")
-        offsets["derived.native"] = slot_offset(derived, "native")
-        offsets["gradient.record"] = slot_offset(NativeGradient, "record")
+        offsets["derived.native"] = slot_offset(gradient, "native")
+        for name in ("call", "record"):
+            offsets[f"gradient.{name}"] = slot_offset(NativeGradient, name)
         module = Module()
         module.global_("table", ptr, len(_TABLE))
         with module.function("extempo_table", ptr) as b:
             b.ret(module.address_of(b, "table"))
         _write_reach(module, offsets)
         _write_add_into(module, offsets)
+        write_view(module)
+        _write_embed(module, offsets)
         _write_step(module, offsets)
         _write_walk(module, offsets)
         names = ["extempo_table", "extempo_reach", "extempo_walk"]
         self._library = machine().load(module.text(), names, module.imports)
         address = self._library.address
         both_contiguous = "11"
-        self._keep = (node, add)
         cells = (ctypes.c_void_p * len(_TABLE)).from_address(
             ctypes.CFUNCTYPE(ctypes.c_void_p)(address["extempo_table"])()
         )
-        known = {"node": node, "array": np.ndarray, "none": None, "true": True, "no_inputs": ()}
+        known: dict[str, Any] = {"node": node, "array": np.ndarray, "bytes": bytearray, "none": None, "true": True}
+        known |= {"no_inputs": (), "sum_to": sum_to}
+        views = [(ctypes.c_char * len(kernel.record)).from_buffer(kernel.record) for kernel in add]
+        self._keep = (node, add, views, sum_to)  # a bytearray that is looked at does not move
         for i, name in enumerate(_TABLE):
+            wide = name.endswith("64")
             if name.startswith("add"):
-                cells[i] = add[name == "add64"].variant(both_contiguous)
+                cells[i] = add[wide].variant(both_contiguous)
+            elif name.startswith("record"):
+                cells[i] = ctypes.addressof(views[wide])
             else:
                 cells[i] = id(known[name])
         self.reach: Callable[..., Any] = function("reach", address["extempo_reach"])
