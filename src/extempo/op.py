@@ -75,7 +75,7 @@ class Sample:
 class Signature:
     """What `infer` said of one combination of input types, with what running it needs. Kept and shared."""
 
-    __slots__ = ("compute", "embeds", "floating", "kernel", "numpy_dtype", "plans", "type", "view")
+    __slots__ = ("compute", "embeds", "floating", "kernel", "numpy_dtype", "plans", "reason", "type", "view")
 
     def __init__(self, type: Any, compute: np.dtype[Any] | None) -> None:
         self.type: Any = type
@@ -84,6 +84,7 @@ class Signature:
         self.embeds: Any = None  # the same, where it is a part into which backward adds the gradient
         # By the inputs that need a gradient, as bits: what is kept for it, and what computes it (None: not known yet).
         self.plans: dict[int, tuple[tuple[int, ...], Any]] = {}
+        self.reason: str | None = None  # why gradients end at a result that is not floating
         self.floating = isinstance(type, TensorType) and type.dtype.is_floating_point
         self.compute = compute  # convert inputs to this before the kernel; None when they already fit
         self.numpy_dtype: Any = type.dtype.numpy if isinstance(type, TensorType) else None

@@ -260,6 +260,10 @@ def _several(
 def cut_reason(op: type[Op], mode: Mode) -> str:
     if not mode.grad:
         return "inference_mode()" if mode.inference else "no_grad()"
+    return not_floating(op)
+
+
+def not_floating(op: type[Op]) -> str:
     return f"{op.name}, whose result is not floating"
 
 
@@ -280,6 +284,7 @@ def _signature(op: type[Op], inputs: tuple[Any, ...], types: tuple[Any, ...], at
     signature = op.signature(types, attrs)
     if key is not None:
         signature.kernel = native_kernel(op, types, attrs, signature)
+        signature.reason = not_floating(op)
         SIGNATURES.put(key, signature)
     return signature
 

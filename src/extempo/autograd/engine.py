@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,8 @@ from ..errors import (
     OverwrittenError,
     ShapeError,
 )
-from ..graph import Leaf, Node, Pick, describe_where
+from ..graph import Extra, Leaf, Node, Pick, describe_where
+from ..kernel import Cache
 from ..lines import last_value_read
 from ..modes import MODE
 from ..op import REGISTRY, Refuse
@@ -35,7 +36,7 @@ from ..running import apply, quietly
 from ..storage import Array, Storage
 from ..types import TensorType, bool_
 from .derive import DerivedVjp, Gradient, derived_vjp
-from .plans import GradientPlan, plan_of
+from .plans import GradientPlan, kernel_call, plan_of
 
 # Two backward passes in two threads may reach the same leaf; NumPy lets go of the GIL while it adds.
 _ACCUMULATING = threading.RLock()
@@ -485,7 +486,8 @@ def _walker() -> Any:
     """The inner loop in native code; None where NumPy's kernels run."""
     if not _walkers:
         backend = native()
-        _walkers.append(None if backend is None else backend.walker(Node, Storage, Gradient, sum_array_to))
+        classes = {"node": Node, "storage": Storage, "tensor": Tensor, "extra": Extra, "derived": Gradient}
+        _walkers.append(None if backend is None else backend.walker(classes, Leaf, sum_array_to))
     return _walkers[0]
 
 
@@ -549,11 +551,25 @@ def sum_to(g: Tensor, shape: tuple[int, ...]) -> Tensor:
     return g if g._type.shape == shape else g.reshape(shape)
 
 
+_SUMS: Cache[Any, Callable[[Array], Array]] = Cache("sums that undo broadcasting", 4_000)
+
+
 def sum_array_to(array: Array, type_: TensorType) -> Array:
-    """`sum_to` on arrays."""
-    if _is_smaller(array.shape, type_.shape):
-        return np.broadcast_to(array, type_.shape).copy()
-    return sum_to(wrap(array, TensorType(array.shape, type_.dtype)), type_.shape)._array
+    """`sum_to` on arrays, by the same kernel."""
+    key = (array.shape, type_)
+    found = _SUMS.get(key)
+    if found is None:
+        found = _SUMS.put(key, _sum_kernel(array.shape, type_))
+    return found(array)
+
+
+def _sum_kernel(shape: tuple[int, ...], type_: TensorType) -> Callable[[Array], Array]:
+    if _is_smaller(shape, type_.shape):
+        return lambda array: np.broadcast_to(array, type_.shape).copy()
+    attrs = {"dim": _broadcast_dims(shape, type_.shape), "keepdim": False}
+    call = kernel_call(REGISTRY["sum"], (TensorType(shape, type_.dtype),), attrs)
+    kept = sum(size != 1 for size in type_.shape) == len(type_.shape)
+    return call if kept else lambda array: call(array).reshape(type_.shape)
 
 
 def _at(node: Node) -> str:

@@ -1,7 +1,7 @@
 """The gradient of a node as a list of kernel calls on arrays, from tracing its op's `vjp` once for these types.
 
-The same kernels that the vjp's ops would run, in the same order, without a Tensor in between: the same bits. What cannot
-be traced (a vjp that reads values, or writes in place) is left to the vjp itself.
+The same kernels that the vjp's ops would run, in the same order, without a Tensor in between: the same bits. What
+cannot be traced (a vjp that reads values, or writes in place) is left to the vjp itself.
 """
 
 from __future__ import annotations
@@ -141,7 +141,11 @@ def _kernel(node: Node, weak: set[Node]) -> Callable[..., Any]:
     op, attrs = node.op, node.attrs
     if op.aliases_input or node in weak:
         return functools.partial(op.numpy, **attrs) if attrs else op.numpy
-    types = tuple(_input_type(i, weak) for i in node.inputs)
+    return kernel_call(op, tuple(_input_type(i, weak) for i in node.inputs), attrs)
+
+
+def kernel_call(op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any]) -> Callable[..., Any]:
+    """A function of arrays: the op's native kernel for these types, or its NumPy kernel."""
     signature = op.signature(types, attrs)
     return native_kernel(op, types, attrs, signature) or _numpy_call(op, attrs, signature)
 

@@ -188,11 +188,11 @@ def write_apply(module: Module, offsets: dict[str, int]) -> None:
         signature = run.find_signature()
         run.slow_if(o.get(signature, "signature.numpy_dtype") == o.known("none"))  # several results
         floating = o.get(signature, "signature.floating") == o.known("true")
-        run.slow_if((run.needs.value != 0) & grad & ~floating)
-        is_tracked = (run.needs.value != 0) & grad
+        is_tracked = (run.needs.value != 0) & grad & floating
         plan = run.plan(signature, is_tracked)
         type_ = python.incref(o.get(signature, "signature.type"))  # the kernel may push the signature out
         embeds = o.get(signature, "signature.embeds")
+        not_floating = o.get(signature, "signature.reason")
         array, is_view = run.run(signature)
         storage, alias = b.var(ptr, 0), b.var(ptr, 0)
         shared, own = b.if_else(is_view)
@@ -208,7 +208,7 @@ def write_apply(module: Module, offsets: dict[str, int]) -> None:
         with tracked:
             run.track(t, plan, embeds)
         with untracked:
-            reason = b.select(inference, o.known("inference"), o.known("no_grad"))
-            o.set_cut(t, run.needs.value != 0, reason, run.cut.value)
+            off = b.select(inference, o.known("inference"), o.known("no_grad"))
+            o.set_cut(t, run.needs.value != 0, b.select(grad, not_floating, off), run.cut.value)
         python.decref(run.types.value)
         b.ret(t)

@@ -67,7 +67,7 @@ class Native:
             return None
         return NativeGradient(compute, n_saved, numbers, outputs)
 
-    def walker(self, node: type, storage: type, gradient: type, sum_to: Callable[..., Any]) -> Walker:
+    def walker(self, classes: dict[str, type], leaf: type[Op], sum_to: Callable[..., Any]) -> Walker:
         """The inner loop of backward; `sum_to(array, type)` undoes broadcasting."""
         add = []
         for d in (float32, float64):
@@ -76,7 +76,7 @@ class Native:
             if kernel is None:
                 raise RuntimeError("the kernel of add cannot be written")
             add.append(kernel)
-        return Walker(node, storage, gradient, sum_to, add)
+        return Walker(classes, leaf, sum_to, add)
 
     def stats(self) -> dict[str, Any]:
         """What was compiled and loaded, and how memory is used."""

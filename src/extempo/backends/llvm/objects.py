@@ -66,7 +66,7 @@ def offsets_of(classes: Classes) -> dict[str, int]:
         classes.node: ("op", "inputs", "attrs", "type", "saved", "where", "derived", "number", "extra"),
         classes.mode: ("grad", "inference", "interceptor"),
         classes.alias: ("base", "steps", "version"),
-        classes.signature: ("embeds", "floating", "kernel", "numpy_dtype", "plans", "type", "view"),
+        classes.signature: ("embeds", "floating", "kernel", "numpy_dtype", "plans", "reason", "type", "view"),
     }
     kind = {cls: name for name, cls in classes._asdict().items() if cls in names and name != "parameter"}
     return {f"{kind[cls]}.{name}": slot_offset(cls, name) for cls, slots in names.items() for name in slots}
@@ -75,17 +75,24 @@ def offsets_of(classes: Classes) -> dict[str, int]:
 class Objects:
     """Extempo's objects for code that is being written: slots by name, and what the table holds."""
 
-    def __init__(self, b: Function, offsets: dict[str, int]) -> None:
+    def __init__(self, b: Function, offsets: dict[str, int], names: tuple[str, ...] = TABLE) -> None:
         self.b = b
         self.python = Python(b)
         self._offsets = offsets
+        self._names = names
         self._table = Pointer(b.module.address_of(b, "table"), ptr)
 
     def known(self, name: str) -> Value:
-        return self._table[TABLE.index(name)]
+        return self._table[self._names.index(name)]
 
     def remember(self, name: str, o: Value) -> None:
-        self._table[TABLE.index(name)] = o
+        self._table[self._names.index(name)] = o
+
+    def replace(self, o: Value, slot: str, value: Value) -> None:
+        """Put an owned reference into a slot and let go of what was there."""
+        before = self.get(o, slot)
+        self.set(o, slot, value)
+        self.python.decref(before)
 
     def get(self, o: Value, slot: str) -> Value:
         return self.b.field(ptr, o, self._offsets[slot])
@@ -233,12 +240,13 @@ def fill_table(cells: Any, classes: Classes, table: dict[str, Any]) -> dict[str,
         "user_globals": {},
     }
     for i, name in enumerate(TABLE):
-        cells[i] = _object_new() if name == "new" else id(known[name])
+        cells[i] = object_new() if name == "new" else id(known[name])
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(known["user_globals"]))  # native code lets go of it
     return known
 
 
-def _object_new() -> int:
+def object_new() -> int:
+    """The address of `object.__new__`."""
     get = ctypes.pythonapi.PyType_GetSlot
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_int]
     found: int = get(object, 65)  # Py_tp_new

@@ -1,8 +1,8 @@
-"""The inner loop of backward in native code, for nodes whose gradient is one elementwise kernel.
+"""The inner loop of backward in native code, for nodes whose gradient is known as kernels.
 
 `reach(roots)` collects every node below; `walk(order, position, gradients, owned, keep)` goes down the order and hands
-gradients on, until it meets a node that needs more than that (a hook, another kind of op, a broadcast input), and
-returns its place: Python does that node and calls again. What it does is what `autograd.engine` does, in the same order.
+gradients on, until it meets a node that needs more than that (a hook, several results), and returns its place: Python
+does that node and calls again. What it does is what `autograd.engine` does, in the same order.
 """
 
 from __future__ import annotations
@@ -17,18 +17,25 @@ import numpy as np
 from .broadcasting import DONE, MAX_INPUTS, MAX_RESULTS
 from .builder import Function, Module, Pointer, Value, Variable, i1, i32, i64, ptr, void
 from .callables import function
-from .cpython import C_CONTIGUOUS, Python, slot_offset
+from .cpython import C_CONTIGUOUS, slot_offset
 from .kernels import ElementwiseKernel
+from .objects import Objects, object_new
 from .routine import machine
 from .views import write_view, zeros_like_source
 
 _TABLE = (
     "node",
+    "tensor",
+    "storage",
+    "leaf",  # the op
     "array",
     "bytes",
     "none",
     "true",
-    "no_inputs",
+    "zero",
+    "one",
+    "empty",  # ()
+    "new",  # object.__new__ as a C function
     "sum_to",
     "add32",
     "add64",
@@ -66,32 +73,14 @@ class NativeGradient:
         self.record = bytearray(struct.pack(f"<{_SIZE}q", *fields))
 
 
-class _Objects:
-    """Slots of nodes and what the table holds, for code that is being written."""
-
-    def __init__(self, b: Function, offsets: dict[str, int]) -> None:
-        self.b = b
-        self.python = Python(b)
-        self._offsets = offsets
-        self._table = Pointer(b.module.address_of(b, "table"), ptr)
-
-    def known(self, name: str) -> Value:
-        return self._table[_TABLE.index(name)]
-
-    def get(self, o: Value, slot: str) -> Value:
-        return self.b.field(ptr, o, self._offsets[slot])
-
-    def replace(self, o: Value, slot: str, value: Value) -> None:
-        """Put a shared reference into a slot and let go of what was there."""
-        before = self.get(o, slot)
-        self.b.set_field(o, self._offsets[slot], self.python.incref(value))
-        self.python.decref(before)
+def _objects(b: Function, offsets: dict[str, int]) -> Objects:
+    return Objects(b, offsets, _TABLE)
 
 
 def _write_reach(module: Module, offsets: dict[str, int]) -> None:
     """reach(list of nodes): every node below, in no order; or a node that was freed."""
     with module.function("extempo_reach", ptr, self=ptr, args=ptr, nargs=i64) as b:
-        o = _Objects(b, offsets)
+        o = _objects(b, offsets)
         python, declare = o.python, module.declare
         size = declare("PyList_Size", i64, [ptr])
         item = declare("PyList_GetItem", ptr, [ptr, i64])
@@ -132,7 +121,7 @@ def _write_reach(module: Module, offsets: dict[str, int]) -> None:
 def _write_add_into(module: Module, offsets: dict[str, int]) -> None:
     """add_into(sum, more): sum += more for arrays of one dtype and shape. 0: not possible here."""
     with module.function("add_into", i64, internal=True, sum=ptr, more=ptr) as b:
-        o = _Objects(b, offsets)
+        o = _objects(b, offsets)
         python, total, more = o.python, b.arg("sum"), b.arg("more")
         single = python.dtype_number(total) == np.dtype(np.float32).num
         double = python.dtype_number(total) == np.dtype(np.float64).num
@@ -167,7 +156,7 @@ def _write_add_into(module: Module, offsets: dict[str, int]) -> None:
 def _write_embed(module: Module, offsets: dict[str, int]) -> None:
     """embed(node, record, g, gradients, owned): add g into its part of the source's gradient. 1, 0 or -1 as `step`."""
     with module.function("embed", i64, internal=True, node=ptr, record=ptr, g=ptr, gradients=ptr, owned=ptr) as b:
-        o = _Objects(b, offsets)
+        o = _objects(b, offsets)
         python, declare = o.python, module.declare
         gradients, owned, g = b.arg("gradients"), b.arg("owned"), b.arg("g")
         inputs = o.get(b.arg("node"), "node.inputs")
@@ -202,12 +191,65 @@ def _write_embed(module: Module, offsets: dict[str, int]) -> None:
         b.ret(added.value)
 
 
+def _write_accumulate(module: Module, offsets: dict[str, int]) -> None:
+    """accumulate(node, g, owned): add the gradient of a leaf to its `.grad`. 1, 0 or -1 as `step`."""
+    with module.function("accumulate", i64, internal=True, node=ptr, g=ptr, owned=ptr) as b:
+        o = _objects(b, offsets)
+        python, declare, node, none = o.python, module.declare, b.arg("node"), o.known("none")
+        extra = o.get(node, "node.extra")
+        with b.if_(extra == none):
+            b.ret(0)
+        watched = (o.get(extra, "extra.hooks") != none) | (o.get(extra, "extra.post_hooks") != none)
+        with b.if_(watched | (o.get(extra, "extra.retain") == o.known("true"))):
+            b.ret(0)
+        before = o.get(extra, "extra.grad")
+        first, later = b.if_else(before == none)
+        with first:
+            array = b.var(ptr, b.arg("g"))
+            is_owned = b.call(declare("PySet_Contains", i32, [ptr, ptr]), b.arg("owned"), node)
+            shared, mine = b.if_else(is_owned != 1)
+            with shared:
+                array.set(python.contiguous_copy(array.value))
+                with b.if_(array.value == 0):
+                    b.ret(-1)
+            with mine:
+                python.incref(array.value)
+            made = b.call(module.defined["grad_tensor"], array.value, o.get(node, "node.type"))
+            with b.if_(made == 0):
+                b.ret(-1)
+            o.replace(extra, "extra.grad", made)
+        with later:
+            plain = (python.type_of(before) == o.known("tensor")) & (o.get(before, "tensor._node") == none)
+            with b.if_(~plain):
+                b.ret(0)
+            total = o.get(before, "tensor._array")
+            with b.if_(python.type_of(total) != o.known("array")):
+                b.ret(0)
+            with b.if_(b.call(module.defined["add_into"], total, b.arg("g")) == 0):
+                b.ret(0)
+            storage = o.get(before, "tensor._storage")
+            add = declare("PyNumber_Add", ptr, [ptr, ptr])
+            o.replace(storage, "storage.version", b.call(add, o.get(storage, "storage.version"), o.known("one")))
+        b.ret(1)
+
+
+def _write_grad_tensor(module: Module, offsets: dict[str, int]) -> None:
+    """grad_tensor(array, type): a tensor outside any graph that takes over the array."""
+    with module.function("grad_tensor", ptr, internal=True, array=ptr, type=ptr) as b:
+        o = _objects(b, offsets)
+        array, none = b.arg("array"), o.known("none")
+        t = o.new_tensor(array, o.new_storage(array), b.arg("type"), o.python.incref(none))
+        o.set_shared(t, "tensor._node", none)
+        o.set_shared(t, "tensor._cut", none)
+        b.ret(t)
+
+
 class _Step:
     """Writes what is done with one node. `decline` leaves everything as it was."""
 
     def __init__(self, b: Function, offsets: dict[str, int]) -> None:
         self.b = b
-        self.o = _Objects(b, offsets)
+        self.o = _objects(b, offsets)
         self.python = self.o.python
         self.node, self.g = b.arg("node"), b.arg("g")
         self.arguments = b.array(ptr, MAX_INPUTS)
@@ -219,6 +261,9 @@ class _Step:
 
     def find(self) -> None:
         b, o = self.b, self.o
+        with b.if_(o.get(self.node, "node.op") == o.known("leaf")):
+            self.decline_if(self.python.type_of(self.g) != o.known("array"))
+            b.ret(b.call(b.module.defined["accumulate"], self.node, self.g, b.arg("owned")))
         derived = o.get(self.node, "node.derived")
         self.decline_if((derived == o.known("none")) | (o.get(self.node, "node.extra") != o.known("none")))
         self.decline_if(self.python.type_of(self.g) != o.known("array"))
@@ -343,7 +388,7 @@ def _write_step(module: Module, offsets: dict[str, int]) -> None:
 def _write_walk(module: Module, offsets: dict[str, int]) -> None:
     """walk(order, position, gradients, owned, keep): the number of nodes left; the last of them is for Python."""
     with module.function("extempo_walk", ptr, self=ptr, args=ptr, nargs=i64) as b:
-        o = _Objects(b, offsets)
+        o = _objects(b, offsets)
         python, declare = o.python, module.declare
         args = Pointer(b.arg("args"), ptr)
         order, gradients, owned = args[0], args[2], args[3]
@@ -366,8 +411,8 @@ def _write_walk(module: Module, offsets: dict[str, int]) -> None:
                     saved = o.get(node, "node.saved")
                     n_saved = b.call(declare("PyTuple_Size", i64, [ptr]), saved)
                     with b.if_((n_saved > 0) & ~keep):
-                        o.replace(node, "node.saved", o.known("none"))
-                        o.replace(node, "node.inputs", o.known("no_inputs"))
+                        o.replace(node, "node.saved", python.incref(o.known("none")))
+                        o.replace(node, "node.inputs", python.incref(o.known("empty")))
                     left.set(left.value - 1)
                 with declined:
                     stopped.set(1)
@@ -380,14 +425,19 @@ class Walker:
     """The loaded functions."""
 
     def __init__(
-        self, node: type, storage: type, gradient: type, sum_to: Callable[..., Any], add: Sequence[ElementwiseKernel]
+        self, classes: dict[str, type], leaf: type, sum_to: Callable[..., Any], add: Sequence[ElementwiseKernel]
     ) -> None:
-        """`add`: the kernels of addition in float32 and float64."""
-        offsets = {f"node.{name}": slot_offset(node, name) for name in ("saved", "inputs", "derived", "extra", "type")}
-        offsets["storage.version"] = slot_offset(storage, "version")
-        offsets["derived.native"] = slot_offset(gradient, "native")
-        for name in ("call", "record"):
-            offsets[f"gradient.{name}"] = slot_offset(NativeGradient, name)
+        """`classes`: those of nodes, storages, ... by name; `add`: the kernels of addition in float32 and float64."""
+        slots = {
+            "node": ("saved", "inputs", "derived", "extra", "type", "op"),
+            "storage": ("array", "version", "written_at"),
+            "tensor": ("_array", "_storage", "_type", "_node", "_alias", "_cut"),
+            "extra": ("grad", "hooks", "post_hooks", "retain"),
+            "derived": ("native",),
+            "gradient": ("call", "record"),
+        }
+        every = {**classes, "gradient": NativeGradient}
+        offsets = {f"{kind}.{name}": slot_offset(every[kind], name) for kind, names in slots.items() for name in names}
         module = Module()
         module.global_("table", ptr, len(_TABLE))
         with module.function("extempo_table", ptr) as b:
@@ -396,6 +446,8 @@ class Walker:
         _write_add_into(module, offsets)
         write_view(module)
         _write_embed(module, offsets)
+        _write_grad_tensor(module, offsets)
+        _write_accumulate(module, offsets)
         _write_step(module, offsets)
         _write_walk(module, offsets)
         names = ["extempo_table", "extempo_reach", "extempo_walk"]
@@ -405,10 +457,10 @@ class Walker:
         cells = (ctypes.c_void_p * len(_TABLE)).from_address(
             ctypes.CFUNCTYPE(ctypes.c_void_p)(address["extempo_table"])()
         )
-        known: dict[str, Any] = {"node": node, "array": np.ndarray, "bytes": bytearray, "none": None, "true": True}
-        known |= {"no_inputs": (), "sum_to": sum_to}
+        known: dict[str, Any] = {"array": np.ndarray, "bytes": bytearray, "none": None, "true": True, "zero": 0}
+        known |= {"one": 1, "empty": (), "leaf": leaf, "sum_to": sum_to, **classes}
         views = [(ctypes.c_char * len(kernel.record)).from_buffer(kernel.record) for kernel in add]
-        self._keep = (node, add, views, sum_to)  # a bytearray that is looked at does not move
+        self._keep = (known, add, views)  # a bytearray that is looked at does not move
         for i, name in enumerate(_TABLE):
             wide = name.endswith("64")
             if name.startswith("add"):
@@ -416,6 +468,6 @@ class Walker:
             elif name.startswith("record"):
                 cells[i] = ctypes.addressof(views[wide])
             else:
-                cells[i] = id(known[name])
+                cells[i] = object_new() if name == "new" else id(known[name])
         self.reach: Callable[..., Any] = function("reach", address["extempo_reach"])
         self.walk: Callable[..., Any] = function("walk", address["extempo_walk"])
