@@ -34,8 +34,9 @@ def native() -> Native | None:
         if not _chosen:
             found = _load()
             _chosen.append(found)
-            for listener in ON_LOAD if found is not None else ():
-                listener(found)
+            if found is not None:
+                for listener in ON_LOAD:
+                    listener(found)
         return _chosen[0]
 
 

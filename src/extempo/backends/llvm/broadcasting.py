@@ -23,6 +23,10 @@ MAX_NDIM = 8
 N_OPERANDS = MAX_INPUTS + MAX_RESULTS
 DONE, DECLINED, FAILED = 0, 1, 2  # DECLINED: not for native code, nothing happened; FAILED: a Python error is set
 
+# Elements in a chunk of work for one thread, and from how many on work is split: 20 us and more of it.
+CHUNK, SPLIT_FROM = 1 << 15, 1 << 17
+_CONTEXT = ("kernel", "operands", "geometry", "record")
+
 # The record: a head, then (dtype number, item size, class) for each input, then (dtype, item size) for each result.
 _HEAD = ("n_inputs", "n_results", "table", "build", "array_type")
 _INPUTS_AT = len(_HEAD)
@@ -162,11 +166,14 @@ class _Run:
             self.n_elements.set(self.n_elements.value * shape[k])
         self.geometry[0] = b.const(i64, 1)
         self.geometry[1] = self.n_elements.value
+        n = self.n_inputs + self.n_results
         with b.loop(0, self.n_inputs) as i:
             self.geometry[i + 2] = b.const(i64, 0)
+            self.geometry[n + i + 2] = self.is_array[i] * self.itemsize(i)
             self.pattern.set(self.pattern.value * 3 + self.is_array[i])
         with b.loop(0, self.n_results) as i:
             self.geometry[i + (self.n_inputs + 2)] = b.const(i64, 0)
+            self.geometry[n + self.n_inputs + i + 2] = self.result_itemsize(i)
 
     # ---- the general case
 
@@ -305,6 +312,24 @@ class _Run:
             self.results[i] = array
             self.operands[self.n_inputs + i] = python.data(array)
 
+    def call(self, kernel: Value) -> None:
+        """Run the kernel on all rows and columns; a large number of elements is split over threads."""
+        b = self.b
+        n = self.geometry[0] * self.geometry[1]
+        large, small = b.if_else(n >= SPLIT_FROM)
+        with large:
+            context = b.array(ptr, len(_CONTEXT))
+            addresses = {"kernel": kernel, "operands": self.operands.address, "geometry": self.geometry.address}
+            addresses["record"] = self.record.address
+            for i, name in enumerate(_CONTEXT):
+                context[i] = addresses[name]
+            parallel = b.module.declare("extempo_parallel", void, [ptr, ptr, i64])
+            chunk = b.module.address_of(b, "elementwise_chunk")
+            n_units, per_chunk = _units(b, self.geometry)
+            b.call(parallel, chunk, context.address, (n_units + per_chunk - 1) // per_chunk)
+        with small:
+            b.call_address(kernel, void, self.operands.address, self.geometry.address)
+
     def run_rows(self, kernel: Value) -> None:
         """Call the kernel for every index of the dimensions before the last two."""
         b = self.b
@@ -315,7 +340,7 @@ class _Run:
         running = b.var(i1, 1)
         n = self.n_inputs + self.n_results
         with b.while_(lambda: running.value):
-            b.call_address(kernel, void, self.operands.address, self.geometry.address)
+            self.call(kernel)
             running.set(0)
             place = b.var(i64, n_outer - 1)
             with b.while_(lambda: place.value >= 0):
@@ -333,8 +358,41 @@ class _Run:
                 place.set(k - 1)
 
 
+def _units(b: Function, geometry: Pointer) -> tuple[Value, Value]:
+    """What is split, rows or the columns of a single row, and how many of them make a chunk; by the sizes alone."""
+    one_row = geometry[0] == 1
+    n_units = b.select(one_row, geometry[1], geometry[0])
+    rows_per_chunk = b.const(i64, CHUNK) // geometry[1]
+    rows_per_chunk = b.select(rows_per_chunk > 1, rows_per_chunk, 1)
+    return n_units, b.select(one_row, b.const(i64, CHUNK), rows_per_chunk)
+
+
+def _write_chunk(module: Module) -> None:
+    """elementwise_chunk(context, chunk): the kernel on a part of the rows, or of the columns of the only row."""
+    with module.function("elementwise_chunk", void, internal=True, context=ptr, chunk=i64) as b:
+        context = {name: b.pointer(b.arg("context"), ptr)[i] for i, name in enumerate(_CONTEXT)}
+        geometry, record = Pointer(context["geometry"], i64), Pointer(context["record"], i64)
+        operands = Pointer(context["operands"], ptr)
+        n = record[0] + record[1]
+        n_units, per_chunk = _units(b, geometry)
+        start = b.arg("chunk") * per_chunk
+        left = n_units - start
+        size = b.select(left < per_chunk, left, per_chunk)
+        one_row = geometry[0] == 1
+        own_geometry, own_operands = b.array(i64, 2 + 2 * N_OPERANDS), b.array(ptr, N_OPERANDS)
+        with b.loop(0, n * 2 + 2) as i:
+            own_geometry[i] = geometry[i]
+        own_geometry[0] = b.select(one_row, b.const(i64, 1), size)
+        own_geometry[1] = b.select(one_row, size, geometry[1])
+        with b.loop(0, n) as i:
+            step = b.select(one_row, geometry[n + i + 2], geometry[i + 2])
+            own_operands[i] = b.byte_offset(operands[i], start * step)
+        b.call_address(context["kernel"], void, own_operands.address, own_geometry.address)
+
+
 def write_elementwise(module: Module) -> None:
     """extempo_elementwise(record, inputs, results, given) -> DONE, DECLINED or FAILED."""
+    _write_chunk(module)
     with module.function("extempo_elementwise", i64, record=ptr, inputs=ptr, results=ptr, given=i64) as b:
         run = _Run(b)
         is_given = b.arg("given") != 0
@@ -343,7 +401,7 @@ def write_elementwise(module: Module) -> None:
             run.plain_geometry()
             kernel = run.find_kernel()
             run.allocate()
-            b.call_address(kernel, void, run.operands.address, run.geometry.address)
+            run.call(kernel)
             b.ret(DONE)
         run.broadcast()
         there, new = b.if_else(is_given)

@@ -116,7 +116,8 @@ def runtime() -> Library:
         write_elementwise(module)
         write_call(module, "extempo_elementwise_call", as_tuple=False)
         write_call(module, "extempo_elementwise_tuple", as_tuple=True)
-        library = machine().load(module.text(), list(module.defined), module.imports)
+        names = [name for name in module.defined if name.startswith("extempo_")]
+        library = machine().load(module.text(), names, module.imports)
         machine().offer("extempo_elementwise", library.address["extempo_elementwise"])
         _runtime.append(library)
     return _runtime[0]

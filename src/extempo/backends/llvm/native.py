@@ -27,8 +27,8 @@ class Native:
 
     def __init__(self) -> None:
         self.memory = Memory()
-        self.runtime = kernels.runtime()
         threads.install()
+        self.runtime = kernels.runtime()
         from . import routines  # noqa: F401 - importing it registers the routines
 
         self._test_itself()

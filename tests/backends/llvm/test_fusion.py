@@ -1,0 +1,73 @@
+"""Generated graphs of elementwise ops: one fused kernel, the ops one by one, and NumPy must agree."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("llvmlite")
+
+from extempo.backends.choice import native
+from extempo.backends.llvm import kernels
+from extempo.backends.numpy import numbers_only
+from extempo.graph import Leaf
+from extempo.op import REGISTRY
+from extempo.plan import Plan
+from extempo.recorder import record
+from extempo.types import TensorType, float32, float64
+
+if native() is None:
+    pytest.skip("the native backend does not run here", allow_module_level=True)
+
+UNARY = ["neg", "abs", "exp", "tanh", "sigmoid", "relu", "sin", "gelu", "silu", "erf", "floor", "sign", "log1p", "sqrt"]
+BINARY = ["add", "sub", "mul", "maximum", "minimum", "atan2", "hypot"]
+N_ARGUMENTS = 3
+
+
+@st.composite
+def programs(draw):
+    """A list of (op, operands): an operand is the place of an earlier value or a number."""
+    steps = []
+    for i in range(draw(st.integers(1, 8))):
+        values = st.integers(0, N_ARGUMENTS + i - 1)
+        if draw(st.booleans()):
+            steps.append((draw(st.sampled_from(UNARY)), (draw(values),)))
+        else:
+            numbers = st.floats(-3, 3, width=32).map(float)
+            second = draw(st.one_of(values, numbers))
+            steps.append((draw(st.sampled_from(BINARY)), (draw(values), second)))
+    return steps
+
+
+def run(steps, arguments):
+    from extempo.running import apply
+
+    known = list(arguments)
+    for name, operands in steps:
+        known.append(apply(REGISTRY[name], tuple(known[o] if isinstance(o, int) else o for o in operands)))
+    return known[-1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(programs(), st.sampled_from([float32, float64]), st.sampled_from([0, 1, 5, 8, 19]), st.integers(0, 5))
+def test_fused_op_by_op_and_numpy_agree(steps, d, n, seed):
+    shapes = [(2, n), (n,), (2, 1)]
+    rng = np.random.default_rng(seed)
+    arrays = [rng.normal(size=shape).astype(d.numpy) for shape in shapes]
+    graph, _, _ = record(lambda *a: run(steps, a), [TensorType(shape, d) for shape in shapes])
+    arguments = [node for node in graph if node.op is Leaf]
+    fused = kernels.of_graph("fused", graph, arguments, numbers_only(graph))
+    if fused is None:
+        pytest.fail(f"no native code for one of {steps}")
+
+    def refuse(*values):
+        raise AssertionError("the kernel declined")
+
+    (together,) = fused.callable(refuse, as_tuple=True)(*arrays)
+    import extempo as ex
+
+    one_by_one = run(steps, [ex.tensor(a) for a in arrays]).numpy()
+    # The fused kernel computes at the shape of all arguments; the ops at the shape of those that they use.
+    np.testing.assert_array_equal(together, np.broadcast_to(one_by_one, together.shape))
+    (oracle,) = Plan(graph).run(dict(zip(arguments, arrays, strict=True)))
+    np.testing.assert_allclose(one_by_one, oracle, rtol=2e-4 if d is float32 else 1e-9, atol=1e-5)

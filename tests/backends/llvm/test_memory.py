@@ -1,0 +1,106 @@
+"""The pool of blocks, and that native code neither leaks nor drops references."""
+
+import gc
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+import extempo as ex
+from extempo.backends.choice import native
+from extempo.nn import functional as F
+
+if native() is None:
+    pytest.skip("the native backend does not run here", allow_module_level=True)
+
+
+def in_use():
+    gc.collect()
+    return ex.backends.stats()["memory"]["bytes_in_use"]
+
+
+def test_results_are_aligned_and_go_back_to_the_pool():
+    x = ex.randn(3, 5)
+    before = in_use()
+    y = x * x
+    assert y.numpy().ctypes.data % 64 == 0
+    assert in_use() > before
+    del y
+    assert in_use() == before
+
+
+def test_memory_seen_by_numpy_is_not_reused():
+    x = ex.full((1000,), 3.0)
+    seen = (x * x).numpy()
+    for _ in range(5):
+        x * 7.0
+    assert (seen == 9.0).all()
+
+
+def test_a_view_keeps_its_base():
+    part = (ex.ones(100) * 2.0)[10:20]
+    for _ in range(5):
+        ex.ones(100) * 5.0
+    assert (part.numpy() == 2.0).all()
+
+
+def test_blocks_of_one_size_are_reused():
+    x = ex.randn(777)
+    (x + x).sum()
+    before = ex.backends.stats()["memory"]["blocks_allocated"]
+    for _ in range(50):
+        (x + x).sum()
+    assert ex.backends.stats()["memory"]["blocks_allocated"] - before <= 2
+
+
+def everything(w, x, labels):
+    h = F.linear(x, w).tanh() * 2.0 + x.sum(1, keepdim=True)
+    parts = h.chunk(2, 1)
+    h = ex.cat([parts[1], -parts[0]], 1).transpose(0, 1).reshape(4, -1)
+    assert bool((h >= -1e9).all())
+    return F.cross_entropy(h, labels)
+
+
+def test_training_steps_leave_no_reference_behind():
+    w = ex.randn(8, 6, requires_grad=True)
+    x = ex.randn(4, 6)
+    labels = ex.tensor([0, 1, 2, 3])
+    watched = [w, x, labels, w._storage, x._storage, w._type, type(w), type(w._node), w._node, x._array, w._array]
+    watched += [np.dtype(np.float32), ex.float32, type(x._storage), ex.Tensor._own_node]
+
+    def step():
+        everything(w, x, labels).backward()
+        w.grad = None
+        with ex.no_grad():
+            everything(w, x, labels)
+
+    for _ in range(20):
+        step()
+    gc.collect()
+    before, used = [sys.getrefcount(o) for o in watched], in_use()
+    for _ in range(50):
+        step()
+    gc.collect()
+    assert [sys.getrefcount(o) for o in watched] == before
+    assert in_use() == used
+
+
+def test_errors_in_the_middle_leave_no_reference_behind():
+    x, y = ex.randn(3, 4, requires_grad=True), ex.randn(5)
+    watched = [x, y, x._array, y._array, x._type, y._type, x._node]
+
+    def fail():
+        for wrong in (lambda: x + y, lambda: x @ y, lambda: F.cross_entropy(x, ex.tensor([0, 1, 99]))):
+            with pytest.raises(Exception, match=r"."):
+                wrong()
+
+    for _ in range(5):
+        fail()
+    gc.collect()
+    before = [sys.getrefcount(o) for o in watched]
+    for _ in range(30):
+        fail()
+    gc.collect()
+    assert [sys.getrefcount(o) for o in watched] == before
