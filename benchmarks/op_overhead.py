@@ -1,28 +1,17 @@
-"""The cost of small ops: y = tanh(y + b) 100 times on 8 elements, forward and forward + backward, beside PyTorch.
-
-    python benchmarks/op_overhead.py [--rounds 30]
-
-One thread, interleaved rounds in one process, so that a noisy machine slows both alike; the ratio of the minima is the
-figure to trust. With --lines it also measures what keeping source lines costs.
-"""
+"""y = tanh(y + b), 100 times on 8 elements, forward only: what 200 tiny ops cost."""
 
 from __future__ import annotations
 
-import argparse
-import os
-import statistics
-import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[_name] = "1"
+import dynet_peer
+import jax_peer
+import numpy as np
+from workload import Library, Peers, Step, Workload, extempo, run_this, torch
 
-import numpy as np  # noqa: E402 - the threads must be set first
-
-import extempo as ex  # noqa: E402 - as above
-
-N_STEPS, SIZE, CALLS = 100, 8, 20
+N_TURNS, SIZE, BLOCK = 100, 8, 50
 
 
 def data() -> tuple[Any, Any]:
@@ -30,104 +19,86 @@ def data() -> tuple[Any, Any]:
     return rng.randn(SIZE).astype("f4"), (0.1 * rng.randn(SIZE)).astype("f4")
 
 
-def workloads(lib: Any) -> dict[str, Callable[[], float]]:
-    """The same program for Extempo and PyTorch."""
+def chain(tanh: Callable[[Any], Any], y: Any, b: Any) -> Any:
+    for _ in range(N_TURNS):
+        y = tanh(y + b)
+    return y
+
+
+def eager(library: Library, backward: bool, no_grad: bool = False, compiled: bool = False) -> Step:
+    lib = library()
     x, b = (lib.from_numpy(a).requires_grad_() for a in data())
 
-    def chain() -> Any:
-        y = x
-        for _ in range(N_STEPS):
-            y = lib.tanh(y + b)
-        return y.sum()
+    def loss_of(x: Any, b: Any) -> Any:
+        return chain(lib.tanh, x, b).sum()
 
-    def forward() -> float:
-        return float(chain().item())
+    if compiled:
+        loss_of = lib.compile(loss_of)
 
-    def forward_backward() -> float:
+    def forward(i: int) -> float:
+        return float(loss_of(x, b).item())
+
+    def forward_without_grad(i: int) -> float:
+        with lib.no_grad():
+            return float(loss_of(x, b).item())
+
+    def forward_and_backward(i: int) -> float:
         x.grad = b.grad = None
-        loss = chain()
+        loss = loss_of(x, b)
         loss.backward()
         return float(loss.item())
 
-    def without_grad() -> float:
-        with lib.no_grad():
-            return float(chain().item())
-
-    return {"no_grad forward": without_grad, "forward": forward, "forward + backward": forward_backward}
+    return forward_and_backward if backward else forward_without_grad if no_grad else forward
 
 
-def measure(programs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
-    """Microseconds per call of each program, round by round, interleaved."""
-    times: dict[str, list[float]] = {name: [] for name in programs}
-    for program in programs.values():
-        for _ in range(3):
-            program()
-    for _ in range(rounds):
-        for name, program in programs.items():
-            start = time.perf_counter()
-            for _ in range(CALLS):
-                program()
-            times[name].append((time.perf_counter() - start) / CALLS * 1e6)
-    return times
+def with_jax(backward: bool) -> Step:
+    jax, jnp = jax_peer.jax()
+    x, b = map(jnp.asarray, data())
+
+    def loss_of(x: Any, b: Any) -> Any:
+        return chain(jnp.tanh, x, b).sum()
+
+    run = jax.jit(jax.value_and_grad(loss_of, (0, 1)) if backward else lambda x, b: (loss_of(x, b),))
+    return lambda i: float(jax.block_until_ready(run(x, b))[0])
 
 
-def compare_with_torch(rounds: int) -> None:
-    try:
-        import torch
-    except ImportError:
-        print("PyTorch is not installed: pip install -e '.[conformance]' for the comparison; Extempo alone:")
-        for name, times in measure(workloads(ex), rounds).items():
-            print(f"  {name:20} {min(times):9.1f} us (minimum)  {statistics.median(times):9.1f} us (median)")
-        return
-    torch.set_num_threads(1)
-    ours, theirs = workloads(ex), workloads(torch)
-    versions = f"extempo {ex.__version__}, torch {torch.__version__}, numpy {np.__version__}"
-    print(f"{versions}; {2 * N_STEPS} ops on {SIZE} elements")
-    print(f"{'':20} {'extempo us':>11} {'torch us':>11} {'ratio of minima':>16} {'of medians':>11}")
-    for name in ours:
-        assert abs(ours[name]() - theirs[name]()) < 1e-4
-        times = measure({"ex": ours[name], "torch": theirs[name]}, rounds)
-        low = [min(times[k]) for k in ("ex", "torch")]
-        middle = [statistics.median(times[k]) for k in ("ex", "torch")]
-        print(f"{name:20} {low[0]:11.1f} {low[1]:11.1f} {low[0] / low[1]:16.2f} {middle[0] / middle[1]:11.2f}")
+def with_dynet(backward: bool) -> Step:
+    dy = dynet_peer.dynet(memory_mb=64)
+    weights = dy.ParameterCollection()
+    x, b = (weights.parameters_from_numpy(a) for a in data())
+
+    def step(i: int, owner: Any = weights) -> float:  # x and b alone do not keep their collection alive
+        dy.renew_cg()
+        loss = dy.sum_elems(chain(dy.tanh, x, b))
+        value = float(loss.value())
+        if backward:
+            loss.backward()
+        return value
+
+    return step
 
 
-def cost_of_lines(rounds: int) -> None:
-    """Tiny ops, and a training step of some milliseconds, with and without the source line kept in each node."""
-    from extempo import running, short_path
+def plain_numpy() -> Step:
+    x, b = data()
+    return lambda i: float(chain(np.tanh, x, b).sum())
 
-    keep = running.user_line
-    w = ex.from_numpy(np.random.RandomState(0).randn(256, 256).astype("f4") / 16).requires_grad_()
-    x = ex.from_numpy(np.random.RandomState(1).randn(256, 256).astype("f4"))
 
-    def step() -> None:
-        h = x
-        for _ in range(4):
-            h = ex.tanh(h @ w)
-        h.sum().backward()
-        w.grad = None
+def peers(backward: bool) -> Peers:
+    return {
+        "extempo": partial(eager, extempo, backward),
+        "torch": partial(eager, torch, backward),
+        "torch.compile": partial(eager, torch, backward, compiled=True),
+        "jax.jit": partial(with_jax, backward),
+        "dynet": partial(with_dynet, backward),
+    }
 
-    for title, program in (
-        ("chain of tiny ops", workloads(ex)["forward + backward"]),
-        ("training step over 1 ms", step),
-    ):
 
-        def without(program: Callable[[], Any] = program) -> None:
-            running.user_line = short_path.user_line = lambda: None
-            try:
-                program()
-            finally:
-                running.user_line = short_path.user_line = keep
-
-        times = measure({"with": program, "without": without}, rounds)
-        low = {k: min(v) for k, v in times.items()}
-        cost = low["with"] / low["without"] - 1
-        print(f"{title}: {low['with']:.1f} us with lines, {low['without']:.1f} without: {cost:+.1%}")
-
+WITHOUT_GRAPH: Peers = {
+    "extempo no_grad": partial(eager, extempo, False, no_grad=True),
+    "torch no_grad": partial(eager, torch, False, no_grad=True),
+    "numpy": plain_numpy,
+}
+WORKLOADS = [Workload("op_overhead", __doc__, BLOCK, {**peers(backward=False), **WITHOUT_GRAPH})]
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--lines", action="store_true", help="measure what keeping source lines costs, instead")
-    arguments = parser.parse_args()
-    (cost_of_lines if arguments.lines else compare_with_torch)(arguments.rounds)
+    run_this(__file__)

@@ -189,6 +189,7 @@ class Elementwise(Op, abstract=True):
     to_float: ClassVar[bool] = False
     returns_bool: ClassVar[bool] = False
     wide_numbers: ClassVar[bool] = False  # float16 with a number (or another dtype) computes in float32: loss scaling
+    keeps_order: ClassVar[bool] = False  # the result lies in memory in the order of its input
     saves: ClassVar[Any] = None  # derived
     batch: ClassVar[Any] = "align"  # put batch dimensions in front and let broadcasting do the rest
 

@@ -5,11 +5,10 @@ Results never depend on any of them: Extempo's CPU kernels are deterministic and
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Any
 
 from ._tensor import Tensor
+from .backends import thread_count
 from .errors import DtypeError, ShapeError
 from .ops.convert import type_dtype
 from .storage import Storage
@@ -31,45 +30,35 @@ __all__ = [
     "use_deterministic_algorithms",
 ]
 
-_n_threads: int | None = None
 _n_interop_threads: int | None = None
 _deterministic = False
 _warn_only = False
 _matmul_precision = "highest"
 
 
-def _available() -> int:
-    """The threads that NumPy's BLAS takes when it is loaded: the environment's number, or one for each CPU."""
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        value = os.environ.get(name, "")
-        if value.isdecimal() and int(value) > 0:
-            return int(value)
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def get_num_threads() -> int:
-    """The number set with `set_num_threads`, or else what NumPy's BLAS took from the environment when it was loaded.
+    """The threads that a kernel may use: the number set with `set_num_threads`, or else the default.
+
+    That is EXTEMPO_NUM_THREADS, OMP_NUM_THREADS, OPENBLAS_NUM_THREADS or MKL_NUM_THREADS, the first that is set, or one
+    thread for each core that the process may use.
 
     >>> ex.get_num_threads() >= 1
     True
     """
-    return _n_threads if _n_threads is not None else _available()
+    return thread_count.number()
 
 
 def set_num_threads(int: int) -> None:
-    """Keep the number for `get_num_threads`.
+    """Let a kernel use that many threads, the calling one included.
 
-    Kernels are NumPy's, and its BLAS fixes its threads when it is loaded: set OMP_NUM_THREADS before Python starts to
-    change how many really run.
+    Only a kernel with enough work is split, and a result is the same on any number of threads. NumPy's BLAS, where a
+    NumPy kernel calls it, has threads of its own: set OMP_NUM_THREADS before Python starts to limit those.
 
     >>> ex.set_num_threads(2)
     >>> ex.get_num_threads()
     2
     """
-    global _n_threads
-    _n_threads = _positive(int, "set_num_threads")
+    thread_count.choose(_positive(int, "set_num_threads"))
 
 
 def get_num_interop_threads() -> int:
@@ -78,7 +67,7 @@ def get_num_interop_threads() -> int:
     >>> ex.get_num_interop_threads() >= 1
     True
     """
-    return _n_interop_threads if _n_interop_threads is not None else _available()
+    return _n_interop_threads if _n_interop_threads is not None else thread_count.available()
 
 
 def set_num_interop_threads(int: int) -> None:

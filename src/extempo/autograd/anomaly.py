@@ -53,6 +53,8 @@ class _Watched(dict[Node, Any]):
 class _Looking(_plain):
     """One run of backward that looks at every gradient."""
 
+    natively = False
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.gradients: _Watched = _Watched()

@@ -186,6 +186,8 @@ class _Backward:
     the backward is itself recorded (`create_graph`) or runs under vmap they are Tensors throughout.
     """
 
+    natively = True  # native code may hand gradients on where nobody looks
+
     def __init__(self, keep: bool, create_graph: bool, wanted: set[Node] | None, accumulate: bool) -> None:
         self.keep = keep
         self.create_graph = create_graph
@@ -206,7 +208,7 @@ class _Backward:
         for node, g in roots:
             if self._wants(node):
                 self._add(node, self._value(g), owned=False)
-        walker = _walker() if self.bare and self.wanted is None else None
+        walker = _walker() if self.natively and self.bare and self.wanted is None else None
         pop = self.gradients.pop
         left = len(order)
         while left:

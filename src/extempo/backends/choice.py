@@ -15,6 +15,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ..storage import Array
+from ..types import TensorType
+
 if TYPE_CHECKING:
     from .llvm.native import Native
 
@@ -71,6 +76,14 @@ def _unfit() -> str | None:
     if platform.machine().lower() not in ("x86_64", "amd64", "arm64", "aarch64"):
         return f"native kernels do not know the processor {platform.machine()}"
     return None
+
+
+def empty(type_: TensorType) -> Array:
+    """An array of arbitrary values; from the native backend's pool where there is one."""
+    backend = native()
+    if backend is None:
+        return np.empty(type_.shape, type_.dtype.numpy)
+    return backend.memory.empty(type_.dtype.numpy, type_.shape, type_.dtype.itemsize)
 
 
 def stats() -> dict[str, Any]:

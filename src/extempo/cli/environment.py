@@ -18,7 +18,6 @@ from rich.text import Text
 
 import extempo as ex
 from extempo.kernel import CACHES
-from extempo.storage import POOL
 
 DEPENDENCIES = ("numpy", "ml_dtypes", "llvmlite", "greenlet", "safetensors", "click", "rich")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
@@ -51,7 +50,7 @@ def collect() -> Facts:
             "default dtype": str(ex.get_default_dtype()),
         },
         "caches": {
-            "memory pool": POOL.stats(),
+            "memory pool": ex.backends.stats().get("memory", {}),
             **{
                 name: {"entries": len(cache), "limit": cache.limit, "evicted": cache.evicted}
                 for name, cache in CACHES.items()

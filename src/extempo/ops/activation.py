@@ -67,6 +67,10 @@ class Relu(Elementwise):
     def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (ops.where(ops.le(y, 0), 0.0, g),)  # a NaN lets the gradient pass
 
+    @staticmethod
+    def lower(e: Any, x: Any) -> Any:
+        return e.maximum(x, 0)
+
 
 class LeakyRelu(Elementwise):
     """x where it is positive, slope * x elsewhere."""
@@ -88,6 +92,10 @@ class LeakyRelu(Elementwise):
         yield Sample(x, 0.01)
         yield Sample(x, rng.uniform(0, 1, size=(4,)))
         yield Sample(np.empty((0, 3)), -0.5)
+
+    @staticmethod
+    def lower(e: Any, x: Any, slope: Any) -> Any:
+        return e.where(e.gt(x, 0.0), x, e.mul(x, slope))
 
 
 class Elu(Elementwise):
@@ -114,6 +122,11 @@ class Elu(Elementwise):
         yield Sample(np.array([-800.0, 800.0]), 1.0, 1.0, 1.0)
         yield Sample(np.empty((0, 3)), 1.0, 1.0, 1.0)
 
+    @staticmethod
+    def lower(e: Any, x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
+        curve = e.mul(e.expm1(e.mul(e.minimum(x, 0.0), input_scale)), alpha)
+        return e.mul(e.where(e.gt(x, 0.0), x, curve), scale)
+
 
 class Hardtanh(Elementwise):
     """x limited to [low, high]; on the bounds and outside them the gradient is 0."""
@@ -136,6 +149,10 @@ class Hardtanh(Elementwise):
         yield Sample(rng.uniform(-2, 8, size=()), 0.0, 6.0)
         yield Sample(np.empty((0, 3)), -1.0, 1.0)
 
+    @staticmethod
+    def lower(e: Any, x: Any, low: Any, high: Any) -> Any:
+        return e.minimum(e.maximum(x, low), high)
+
 
 class Gelu(Elementwise):
     """x times the probability that a standard normal variable stays below x."""
@@ -156,6 +173,10 @@ class Gelu(Elementwise):
     def samples(rng: Rng) -> Iterator[Sample]:
         yield from samples_unary(rng)
         yield Sample(np.array([-40.0, -6.0, 6.0, 40.0]))
+
+    @staticmethod
+    def lower(e: Any, x: Any) -> Any:
+        return e.gelu(x)
 
 
 # gelu's approximation (Hendrycks and Gimpel 2016): tanh(_INNER * (x + _CUBIC * x**3)).
@@ -183,6 +204,10 @@ class GeluTanh(Elementwise):
     def samples(rng: Rng) -> Iterator[Sample]:
         yield from Gelu.samples(rng)
 
+    @staticmethod
+    def lower(e: Any, x: Any) -> Any:
+        return e.gelu_tanh(x)
+
 
 class Silu(Elementwise):
     """x * sigmoid(x)."""
@@ -203,6 +228,10 @@ class Silu(Elementwise):
         yield from samples_unary(rng)
         yield Sample(np.array([-800.0, 800.0]))
 
+    @staticmethod
+    def lower(e: Any, x: Any) -> Any:
+        return e.silu(x)
+
 
 class Mish(Elementwise):
     """x * tanh(log(1 + exp(x)))."""
@@ -220,6 +249,10 @@ class Mish(Elementwise):
 
     samples = staticmethod(samples_unary)
 
+    @staticmethod
+    def lower(e: Any, x: Any) -> Any:
+        return e.mish(x)
+
 
 class Hardswish(Elementwise):
     """x * min(max(x + 3, 0), 6) / 6."""
@@ -236,6 +269,10 @@ class Hardswish(Elementwise):
         return (ops.where(ops.le(x, -3.0), 0.0, ops.where(ops.lt(x, 3.0), inside, g)),)
 
     samples = staticmethod(samples_unary)
+
+    @staticmethod
+    def lower(e: Any, x: Any) -> Any:
+        return e.mul(x, e.div(e.minimum(e.maximum(e.add(x, 3.0), 0.0), 6.0), 6.0))
 
 
 class Softplus(Elementwise):
@@ -260,6 +297,11 @@ class Softplus(Elementwise):
         yield Sample(x, 2.0, math.inf)
         yield Sample(np.array([-800.0, 0.0, 800.0]), 2.0, 20.0)
         yield Sample(np.empty((0, 3)), 1.0, 20.0)
+
+    @staticmethod
+    def lower(e: Any, x: Any, beta: Any, threshold: Any) -> Any:
+        scaled = e.mul(x, beta)
+        return e.where(e.gt(scaled, threshold), x, e.div(e.softplus(scaled), beta))
 
 
 def _here(input: Tensor, result: Tensor, inplace: bool, op: str) -> Tensor:

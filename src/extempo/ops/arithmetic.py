@@ -74,6 +74,10 @@ class Add(Elementwise):
     def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
         return g, g
 
+    @staticmethod
+    def lower(e: Any, a: Any, b: Any) -> Any:
+        return e.add(a, b)
+
 
 class Sub(Elementwise):
     """input - other, element by element."""
@@ -85,6 +89,10 @@ class Sub(Elementwise):
     @staticmethod
     def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
         return g, -g
+
+    @staticmethod
+    def lower(e: Any, a: Any, b: Any) -> Any:
+        return e.sub(a, b)
 
 
 class Mul(Elementwise):
@@ -104,6 +112,10 @@ class Mul(Elementwise):
     def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
         return g * b, g * a
 
+    @staticmethod
+    def lower(e: Any, a: Any, b: Any) -> Any:
+        return e.mul(a, b)
+
 
 class Div(Elementwise):
     """input / other, element by element; integers give floats."""
@@ -120,6 +132,10 @@ class Div(Elementwise):
     def samples(rng: Rng) -> Iterator[Sample]:
         yield from samples_binary(rng, 0.5, 2.0)
         yield Sample(2.0, rng.uniform(0.5, 2.0, size=(3,)))
+
+    @staticmethod
+    def lower(e: Any, a: Any, b: Any) -> Any:
+        return e.div(a, b)
 
 
 class Neg(Elementwise):
@@ -138,6 +154,10 @@ class Neg(Elementwise):
     def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (-g,)
 
+    @staticmethod
+    def lower(e: Any, x: Any) -> Any:
+        return e.neg(x)
+
 
 class Zero(Elementwise):
     """Zeros in the shape of the input: the gradient of everything piecewise constant."""
@@ -149,6 +169,10 @@ class Zero(Elementwise):
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (zero(g),)
+
+    @staticmethod
+    def lower(e: Any, x: Any) -> Any:
+        return e.number(0, x)
 
 
 def zero(x: Tensor) -> Tensor:
@@ -172,6 +196,10 @@ class Abs(Elementwise):
     def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (g * sign(x),)
 
+    @staticmethod
+    def lower(e: Any, x: Any) -> Any:
+        return e.abs(x)
+
 
 class Sign(Elementwise):
     """-1, 0 or 1 by the sign of each element; NaN gives 0.
@@ -189,6 +217,10 @@ class Sign(Elementwise):
         return (zero(g),)
 
     samples = staticmethod(samples_unary)
+
+    @staticmethod
+    def lower(e: Any, x: Any) -> Any:
+        return e.sign(x)
 
 
 def _power(x: Any, exponent: Any) -> Any:
@@ -219,6 +251,10 @@ class Pow(Elementwise):
         yield Sample(rng.uniform(-2, 2, size=(3, 2)), 3.0)
         yield Sample(2.0, rng.uniform(-2, 2, size=(3, 2)))
 
+    @staticmethod
+    def lower(e: Any, x: Any, exponent: Any) -> Any:
+        return e.pow(x, exponent)
+
 
 def _no_integer_zero(name: str, fn: Any) -> Any:
     def checked(a: Any, b: Any) -> Any:
@@ -247,6 +283,10 @@ class FloorDivide(Elementwise):
     def samples(rng: Rng) -> Iterator[Sample]:
         yield from samples_binary(rng, 0.5, 3.0)
 
+    @staticmethod
+    def lower(e: Any, a: Any, b: Any) -> Any:
+        return e.floor_divide(a, b)
+
 
 class Remainder(Elementwise):
     """What is left after dividing, with the sign of the divisor (Python's %).
@@ -266,6 +306,10 @@ class Remainder(Elementwise):
     def samples(rng: Rng) -> Iterator[Sample]:
         yield from samples_binary(rng, 0.5, 3.0)
 
+    @staticmethod
+    def lower(e: Any, a: Any, b: Any) -> Any:
+        return e.remainder(a, b)
+
 
 class Fmod(Elementwise):
     """What is left after dividing, with the sign of the dividend (C's fmod).
@@ -284,6 +328,10 @@ class Fmod(Elementwise):
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
         yield from samples_binary(rng, 0.5, 3.0)
+
+    @staticmethod
+    def lower(e: Any, a: Any, b: Any) -> Any:
+        return e.fmod(a, b)
 
 
 class Lerp(Elementwise):
@@ -307,10 +355,17 @@ class Lerp(Elementwise):
         yield Sample(x, end, rng.uniform(0, 1, size=(3, 1)))
         yield Sample(x, np.empty((0, 3, 4)), 1.5)
 
+    @staticmethod
+    def lower(e: Any, x: Any, end: Any, weight: Any) -> Any:
+        way = e.sub(end, x)
+        near = e.add(x, e.mul(weight, way))
+        return e.where(e.lt(e.abs(weight), 0.5), near, e.sub(end, e.mul(way, e.sub(1.0, weight))))
+
 
 class Cast(Elementwise):
     """The same values in another dtype."""
 
+    keeps_order = True
     saves = ("",)
 
     @classmethod
@@ -334,6 +389,10 @@ class Cast(Elementwise):
     def samples(rng: Rng) -> Iterator[Sample]:
         yield Sample(rng.integers(0, 5, size=(3, 4)), dtype=as_dtype("float64"))
         yield Sample(rng.normal(size=()), dtype=as_dtype("float64"))
+
+    @staticmethod
+    def lower(e: Any, x: Any, *, dtype: dtype) -> Any:
+        return e.cast(x, dtype)
 
 
 mul = multiply = binary(Mul, "multiply")

@@ -11,7 +11,7 @@ from .. import ops
 from .._methods import method
 from .._tensor import Tensor, from_array
 from ..errors import DtypeError, ShapeError, UnsupportedError
-from ..op import Op, Rng, Sample
+from ..op import Op, Rng, Routine, Sample
 from ..placement import require_cpu, require_strided
 from ..running import apply
 from ..storage import Array
@@ -53,6 +53,7 @@ class Flip(Op):
     family = "arrange"
     quiet = True
     saves = ("",)
+    lower = Routine("flip")
 
     @staticmethod
     def infer(x: TensorType, *, dims: tuple[int, ...]) -> TensorType:
@@ -83,6 +84,7 @@ class Roll(Op):
     family = "arrange"
     quiet = True
     saves = ("",)
+    lower = Routine("roll")
 
     @staticmethod
     def infer(x: TensorType, *shifts: InputType, dims: tuple[int, ...]) -> TensorType:
@@ -139,12 +141,14 @@ class Tril(_Triangle):
     """The lower triangle."""
 
     numpy = staticmethod(lambda x, diagonal: np.tril(x, diagonal))
+    lower = Routine("tril")
 
 
 class Triu(_Triangle):
     """The upper triangle."""
 
     numpy = staticmethod(lambda x, diagonal: np.triu(x, diagonal))
+    lower = Routine("triu")
 
 
 class ConstantPad(Op):
@@ -153,6 +157,7 @@ class ConstantPad(Op):
     family = "arrange"
     quiet = True
     saves = ("",)
+    lower = Routine("constant_pad")
 
     @staticmethod
     def infer(x: TensorType, value: InputType, *, widths: tuple[tuple[int, int], ...]) -> TensorType:

@@ -12,10 +12,11 @@ import numpy as np
 from .. import ops
 from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
-from ..op import Op, Rng, Sample
+from ..op import Op, Rng, Routine, Sample
 from ..running import apply
 from ..storage import Array
 from ..types import TensorType, bool_, broadcast_shapes
+from .attention_gradient import AttentionGradient, attention_weights
 
 FUNCTIONAL = ["multi_head_attention_forward", "scaled_dot_product_attention"]
 
@@ -28,6 +29,7 @@ class ScaledDotProductAttention(Op):
     """
 
     family = "contraction"
+    lower = Routine("attention")
     batch = "align"
     saves = ("query key value mask", "query key value mask", "query key mask", "query key value mask", "")
 
@@ -86,6 +88,16 @@ class ScaledDotProductAttention(Op):
     def vjp(
         g: Tensor, y: Any, query: Any, key: Any, value: Any, mask: Any, scale: float, *, is_causal: bool
     ) -> tuple[Any, ...]:
+        if mask is None and isinstance(value, Tensor):  # value is saved if query or key need a gradient
+            made: list[Tensor] = []
+
+            def gradient(index: int) -> Tensor:
+                if not made:
+                    made.extend(apply(AttentionGradient, (g, query, key, value, scale), {"is_causal": is_causal}))
+                return made[index]
+
+            return lambda: gradient(0), lambda: gradient(1), lambda: gradient(2), None, None
+
         @functools.cache
         def weights() -> Tensor:
             return attention_weights(query, key, mask, scale, is_causal)
@@ -114,19 +126,6 @@ class ScaledDotProductAttention(Op):
         dead = np.array([[True, False], [False, False], [True, True]])
         yield Sample(draw(2, 3, 4), draw(2, 2, 4), draw(2, 2, 3), dead, 0.5, is_causal=False)
         yield Sample(draw(0, 3, 4), draw(0, 2, 4), draw(0, 2, 4), None, 0.5, is_causal=False)
-
-
-def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, scale: float, is_causal: bool) -> Tensor:
-    """softmax(query @ key.T * scale + mask), zeros for a query that may attend to nothing."""
-    scores = ops.matmul(query * scale, key.mT)
-    if is_causal:
-        scores = ops.where(ops.tril(ops.ones(scores.shape[-2:], dtype=bool_)), scores, -math.inf)
-    if mask is None:
-        return ops.softmax(scores, -1)
-    scores = ops.where(mask, scores, -math.inf) if mask.dtype is bool_ else scores + mask
-    # A slice of -inf only would become NaN, and its gradient too.
-    dead = ops.eq(scores.detach(), -math.inf).all(-1, keepdim=True)
-    return ops.where(dead, 0.0, ops.softmax(ops.where(dead, 0.0, scores), -1))
 
 
 def scaled_dot_product_attention(

@@ -53,6 +53,10 @@ class Maximum(Elementwise):
         ties = ops.eq(a, b)
         return _share(g, ops.lt(a, b), ties), _share(g, ops.gt(a, b), ties)
 
+    @staticmethod
+    def lower(e: Any, a: Any, b: Any) -> Any:
+        return e.maximum(a, b)
+
 
 class Minimum(Elementwise):
     """The smaller of both; NaN wins. Equal elements share the gradient.
@@ -69,6 +73,10 @@ class Minimum(Elementwise):
     def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
         ties = ops.eq(a, b)
         return _share(g, ops.gt(a, b), ties), _share(g, ops.lt(a, b), ties)
+
+    @staticmethod
+    def lower(e: Any, a: Any, b: Any) -> Any:
+        return e.minimum(a, b)
 
 
 class Fmax(Elementwise):
@@ -87,6 +95,10 @@ class Fmax(Elementwise):
         first = ops.logical_or(ops.ge(a, b), ops.isnan(b))
         return where(first, g, 0.0), where(first, 0.0, g)
 
+    @staticmethod
+    def lower(e: Any, a: Any, b: Any) -> Any:
+        return e.fmax(a, b)
+
 
 class Fmin(Elementwise):
     """The smaller of both; a number wins over NaN.
@@ -103,6 +115,10 @@ class Fmin(Elementwise):
     def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
         first = ops.logical_or(ops.le(a, b), ops.isnan(b))
         return where(first, g, 0.0), where(first, 0.0, g)
+
+    @staticmethod
+    def lower(e: Any, a: Any, b: Any) -> Any:
+        return e.fmin(a, b)
 
 
 class Clamp(Elementwise):
@@ -133,6 +149,12 @@ class Clamp(Elementwise):
         yield Sample(x, None, 0.5)
         yield Sample(x, rng.uniform(-1, 0, size=(4,)), rng.uniform(0, 1, size=(3, 1)))
         yield Sample(np.empty((0,)), 0.0, None)
+
+    @staticmethod
+    def lower(e: Any, x: Any, low: Any, high: Any) -> Any:
+        if low is not None:
+            x = e.maximum(x, low)
+        return x if high is None else e.minimum(x, high)
 
 
 def _below(x: Tensor, low: Any, high: Any) -> Tensor:
@@ -182,6 +204,10 @@ class Where(Elementwise):
     def samples(rng: Rng) -> Iterator[Sample]:
         yield Sample(rng.random((3, 4)) > 0.5, rng.normal(size=(3, 4)), rng.normal(size=(4,)))
         yield Sample(rng.random((3, 1)) > 0.5, 1.5, rng.normal(size=(3, 2)))
+
+    @staticmethod
+    def lower(e: Any, condition: Any, a: Any, b: Any) -> Any:
+        return e.where(condition, a, b)
 
 
 maximum, minimum, fmax, fmin = binary(Maximum), binary(Minimum), binary(Fmax), binary(Fmin)

@@ -6,19 +6,16 @@ is left without it; a Python number stands for a tensor filled with it, a list f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from .. import ops
 from .._tensor import Tensor
-from ..errors import DtypeError, IndexRangeError, ShapeError
-from ..op import Op, Rng, Sample
+from ..errors import DtypeError, ShapeError
 from ..running import apply
-from ..storage import Array
-from ..types import InputType, TensorType, int64
+from ..types import int64
 from .activation import logsigmoid
+from .class_loss_ops import CrossEntropy, check_target
 from .loss import reduced, reduction_of
 
 FUNCTIONAL = [
@@ -27,78 +24,6 @@ FUNCTIONAL = [
 ]  # fmt: skip
 
 Target = Tensor | int | Sequence[int]
-
-
-class CrossEntropy(Op):
-    """-log(softmax(logits)[target]) per sample, and 0 where the target is `ignore`."""
-
-    family = "normalization"
-    saves = ("logits target", "", "")
-
-    @staticmethod
-    def infer(logits: TensorType, target: InputType, ignore: InputType, *, dim: int) -> TensorType:
-        if not logits.dtype.is_floating_point:
-            raise DtypeError(f"cross_entropy: expected floating scores, got {logits.dtype}; use x.float()")
-        rest = (*logits.shape[:dim], *logits.shape[dim + 1 :])
-        _check_target("cross_entropy", logits, target, rest)
-        return TensorType(rest, logits.dtype)
-
-    @staticmethod
-    def numpy(logits: Array, target: Any, ignore: int, *, dim: int) -> Any:
-        half = logits.dtype.itemsize == 2
-        x = logits.astype(np.float32) if half else logits
-        x = x - x.max(axis=dim, keepdims=True, initial=-np.inf)
-        target = np.asarray(target)
-        keep = target != ignore
-        index = np.expand_dims(_checked(target, keep, logits.shape[dim]), dim)
-        loss = np.log(np.exp(x).sum(axis=dim)) - np.take_along_axis(x, index, dim).squeeze(dim)
-        return np.where(keep, loss, loss.dtype.type(0)).astype(logits.dtype)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Any, logits: Tensor, target: Any, ignore: int, *, dim: int) -> tuple[Any, ...]:
-        target = ops.as_tensor(target)
-        keep = ops.ne(target, ignore)
-        share = ops.where(keep, g, 0.0).unsqueeze(dim)
-        index = ops.where(keep, target, 0).unsqueeze(dim)
-        return ops.scatter_add(ops.softmax(logits, dim) * share, dim, index, -share), None, None
-
-    @staticmethod
-    def batch(size: int, logits: Tensor, target: Any, ignore: int, *, dim: int) -> Tensor:
-        if not isinstance(target, Tensor):
-            target = ops.full((*logits.shape[: dim + 1], *logits.shape[dim + 2 :]), target)
-        return apply(CrossEntropy, (logits, target, ignore), {"dim": dim + 1})
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield Sample(rng.normal(size=(4, 3)), rng.integers(0, 3, size=(4,)), -100, dim=1)
-        yield Sample(rng.normal(size=(2, 3, 4)), rng.integers(0, 3, size=(2, 4)), 1, dim=1)
-        yield Sample(rng.normal(size=(5,)), 3, -100, dim=0)
-        yield Sample(rng.normal(size=(2, 3)) * 1000, np.array([0, 2]), -100, dim=1)
-        yield Sample(np.empty((0, 3)), np.empty(0, np.int64), -100, dim=1)
-
-
-def _check_target(op: str, scores: Any, target: Any, expected: tuple[int, ...]) -> None:
-    """The target's type against the scores': indices, one per sample."""
-    if not isinstance(target, TensorType):
-        if target is int and not expected:
-            return
-        raise DtypeError(f"{op}: expected a class index as target, got {target.__name__}")
-    if target.dtype.category != 1:
-        raise DtypeError(f"{op}: expected class indices (integers) as target, got {target.dtype}; use target.long()")
-    if target.shape != expected:
-        raise ShapeError(
-            f"{op}: target has shape {target.shape}, expected {expected} for scores of shape {scores.shape}; "
-            "classes are dimension 1, or dimension 0 without a batch"
-        )
-
-
-def _checked(target: Array, keep: Array, n_classes: int) -> Array:
-    """The indices, 0 where they are ignored; any other that names no class is an error."""
-    index = np.where(keep, target, 0)
-    wrong = (index < 0) | (index >= n_classes)
-    if wrong.any() and n_classes:
-        raise IndexRangeError(f"cross_entropy: target {index[wrong].flat[0]} names no class, there are {n_classes}")
-    return index
 
 
 def _class_dim(op: str, input: Tensor) -> int:
@@ -160,9 +85,11 @@ def cross_entropy(
         return _cross_entropy_of_probabilities(input, target, weight, label_smoothing, reduction, dim)
     plain = weight is None and not label_smoothing
     if plain and isinstance(target, int) and input.ndim == 1 and target != ignore_index:
-        return apply(CrossEntropy, (input, target, ignore_index), {"dim": 0})
+        return apply(CrossEntropy, (input, target, ignore_index), {"dim": 0, "reduction": "none"})
     indices = _as_indices(input, target, dim)
-    loss = apply(CrossEntropy, (input, indices, ignore_index), {"dim": dim})
+    if plain:
+        return apply(CrossEntropy, (input, indices, ignore_index), {"dim": dim, "reduction": reduction})
+    loss = apply(CrossEntropy, (input, indices, ignore_index), {"dim": dim, "reduction": "none"})
     shares = _shares("cross_entropy", input, indices, weight, ignore_index, dim)
     if weight is not None:
         loss = loss * shares
@@ -243,7 +170,7 @@ def nll_loss(
     reduction = reduction_of("nll_loss", reduction, size_average, reduce)
     dim = _class_dim("nll_loss", input)
     indices = _as_indices(input, target, dim)
-    _check_target("nll_loss", input, indices._type, (*input.shape[:dim], *input.shape[dim + 1 :]))
+    check_target("nll_loss", input, indices._type, (*input.shape[:dim], *input.shape[dim + 1 :]))
     keep = ops.ne(indices, ignore_index)
     shares = _shares("nll_loss", input, indices, weight, ignore_index, dim)
     picked = ops.gather(input, dim, ops.where(keep, indices, 0).unsqueeze(dim)).squeeze(dim)

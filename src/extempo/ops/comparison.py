@@ -62,6 +62,10 @@ class _Question(Elementwise, abstract=True):
     vjp = _CONSTANT
     samples: ClassVar[Any] = staticmethod(samples_binary)
 
+    @classmethod
+    def lower(cls, e: Any, *inputs: Any) -> Any:
+        return getattr(e, cls.name)(*inputs)
+
 
 class Eq(_Question):
     """input == other.
@@ -225,6 +229,10 @@ class _Bits(Elementwise, abstract=True):
     vjp = Refuse("integers have no gradient")
     samples: ClassVar[Any] = staticmethod(_samples_bits)
 
+    @classmethod
+    def lower(cls, e: Any, *inputs: Any) -> Any:
+        return getattr(e, cls.name)(*inputs)
+
 
 class BitwiseAnd(_Bits):
     """Bits set in both.
@@ -293,6 +301,9 @@ class BitwiseRightShift(_Bits):
     numpy = np.right_shift
 
 
+_EUCLID = Refuse("Euclid's loop takes another number of turns for every element")
+
+
 class Gcd(_Bits):
     """The greatest common divisor.
 
@@ -302,6 +313,8 @@ class Gcd(_Bits):
 
     domain = "i"
     numpy = np.gcd
+
+    lower = _EUCLID  # type: ignore[assignment] # the family has native code, this member has not
 
 
 class Lcm(_Bits):
@@ -313,6 +326,8 @@ class Lcm(_Bits):
 
     domain = "i"
     numpy = np.lcm
+
+    lower = _EUCLID  # type: ignore[assignment] # the family has native code, this member has not
 
 
 eq, ne = binary(Eq), binary(Ne, "not_equal")

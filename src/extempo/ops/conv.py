@@ -1,28 +1,18 @@
-"""Convolution: one primitive for any number of spatial dimensions, closed under differentiation.
+"""Convolutions and their transposes as functions: arguments checked and made uniform, then one primitive.
 
-    y[n, o, p] = sum over c, k of w[o, c, k] * x[n, c, p * stride - low + k * dilation]
-
-where x may be spread out by `input_dilation` first, padding may be negative, and `flip` reads the kernel backwards. A
-transposed convolution, and the gradients of both inputs, are this op again with operands and roles exchanged (the way
-of XLA's ConvGeneralDilated). With `feature_groups` the channels of x and the outputs of w fall into groups, with
-`batch_groups` the samples of x and the outputs of w do; the weight gradient of one kind is a convolution of the other.
+The primitives and their gradients are in `conv_ops.py`.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from typing import Any
-
-import numpy as np
 
 from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
-from ..op import Op, Rng, Sample
 from ..running import apply
-from ..storage import Array
-from ..types import TensorType, bool_
-from .windows import Ints, Pads, as_ints, batched, dilated, dilated_size, n_windows, padded, places, windows
+from .conv_ops import Conv, ConvTranspose, conv_attrs, window_counts
+from .conv_ops import convolve as convolve
+from .windows import Ints, Pads, as_ints, batched, dilated_size
 
 __all__ = [
     "conv1d",
@@ -44,297 +34,6 @@ FUNCTIONAL = [
     "conv_transpose2d",
     "conv_transpose3d",
 ]
-
-# Elements of the matrix that windows are copied into. With one product per sample, what the second-level cache holds
-# next to the operands; with one product for many, rows enough to keep it busy (measured: half the time of 2^18).
-_WORKSPACE = {True: 1 << 18, False: 1 << 22}
-# Kernels with more places than this go through one matrix product, never through a loop over places.
-_MOST_PLACES = 64
-
-
-class Conv(Op):
-    """Sums of products over sliding windows. x: (batch, channel, *spatial), w: (output, channel, *kernel)."""
-
-    family = "contraction"
-    saves = ("w", "x")
-
-    @staticmethod
-    def infer(
-        x: TensorType,
-        w: TensorType,
-        *,
-        stride: tuple[int, ...],
-        padding: Pads,
-        dilation: tuple[int, ...],
-        input_dilation: tuple[int, ...],
-        feature_groups: int,
-        batch_groups: int,
-        flip: bool,
-    ) -> TensorType:
-        if x.dtype is not w.dtype:
-            raise DtypeError(
-                f"conv: expected both of one dtype, got {x.dtype} and {w.dtype}; convert one with .to(...)"
-            )
-        if x.dtype is bool_:
-            raise DtypeError("conv: expected numbers, got bool tensors; use x.float()")
-        if x.shape[1] != w.shape[1] * feature_groups or w.shape[0] % (feature_groups * batch_groups):
-            raise ShapeError(
-                f"conv: x {x.shape} and w {w.shape} do not fit {feature_groups} feature and {batch_groups} batch groups"
-            )
-        counts = tuple(
-            n_windows(dilated_size(size, spread) + low + high, k, s, d)
-            for size, spread, (low, high), k, s, d in zip(
-                x.shape[2:], input_dilation, padding, w.shape[2:], stride, dilation, strict=True
-            )
-        )
-        return TensorType((x.shape[0] // batch_groups, w.shape[0], *counts), x.dtype)
-
-    @classmethod
-    def numpy(cls, x: Array, w: Array, *, feature_groups: int, batch_groups: int, flip: bool, **attrs: Any) -> Array:
-        half = x.dtype.itemsize == 2 and x.dtype.kind not in "iu"
-        if half:
-            return cls.numpy(
-                x.astype(np.float32),
-                w.astype(np.float32),
-                feature_groups=feature_groups,
-                batch_groups=batch_groups,
-                flip=flip,
-                **attrs,
-            ).astype(x.dtype)
-        groups = feature_groups * batch_groups
-        n_spatial = x.ndim - 2
-        if feature_groups > 1:
-            x = x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]).swapaxes(0, 1)
-        else:
-            x = x.reshape(groups, x.shape[0] // groups, *x.shape[1:])
-        w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
-        if flip:
-            backwards: Any = (..., *(slice(None, None, -1),) * n_spatial)
-            w = w[backwards]
-        y = _grouped(x, w, **attrs)
-        return y.reshape(y.shape[0], groups * y.shape[2], *y.shape[3:])
-
-    @staticmethod
-    def vjp(
-        g: Tensor,
-        y: Any,
-        x: Any,
-        w: Any,
-        *,
-        stride: tuple[int, ...],
-        padding: Pads,
-        dilation: tuple[int, ...],
-        input_dilation: tuple[int, ...],
-        feature_groups: int,
-        batch_groups: int,
-        flip: bool,
-    ) -> tuple[Any, ...]:
-        groups = feature_groups * batch_groups
-        reach = [d * (k - 1) for d, k in zip(dilation, w.shape[2:], strict=True)]
-        x_sizes = [dilated_size(s, d) for s, d in zip(x.shape[2:], input_dilation, strict=True)]
-        y_sizes = [dilated_size(s, d) for s, d in zip(g.shape[2:], stride, strict=True)]
-        lows = [low for low, _ in padding]
-        back = tuple((r - low, a - b + low) for r, low, a, b in zip(reach, lows, x_sizes, y_sizes, strict=True))
-
-        def into_x() -> Tensor:
-            attrs = _attrs(input_dilation, back, dilation, stride, groups, 1, not flip)
-            dx = apply(Conv, (g, exchange_channels(w, groups)), attrs)
-            return dx if batch_groups == 1 else exchange_channels(dx.transpose(0, 1), groups)
-
-        def into_w() -> Tensor:
-            if flip:
-                # Read backwards, the kernel's gradient is g scanned by x.
-                a = (
-                    exchange_channels(g.transpose(0, 1), groups).transpose(0, 1)
-                    if batch_groups > 1
-                    else g.transpose(0, 1)
-                )
-                b = exchange_channels(x, groups) if batch_groups > 1 else x.transpose(0, 1)
-                attrs = _attrs(dilation, back, input_dilation, stride, batch_groups, feature_groups, False)
-                dw = apply(Conv, (a, b), attrs)
-                return dw if groups == 1 else exchange_channels(dw.transpose(0, 1), groups)
-            pads = tuple((low, r + b - a - low) for low, r, a, b in zip(lows, reach, x_sizes, y_sizes, strict=True))
-            attrs = _attrs(dilation, pads, stride, input_dilation, batch_groups, feature_groups, False)
-            return apply(Conv, (x.transpose(0, 1), g.transpose(0, 1)), attrs).transpose(0, 1)
-
-        return into_x, into_w
-
-    @staticmethod
-    def batch(size: int, x: Tensor, w: Tensor, *, feature_groups: int, batch_groups: int, **attrs: Any) -> Tensor:
-        # One group more per sample: a batch of kernels is a grouped convolution.
-        w = w.reshape(size * w.shape[1], *w.shape[2:])
-        if batch_groups > 1:
-            x = x.reshape(size * x.shape[1], *x.shape[2:])
-            batch_groups *= size
-        else:
-            x = x.transpose(0, 1)
-            x = x.reshape(x.shape[0], size * x.shape[2], *x.shape[3:])
-            feature_groups *= size
-        y = apply(Conv, (x, w), {"feature_groups": feature_groups, "batch_groups": batch_groups, **attrs})
-        return y.reshape(y.shape[0], size, y.shape[1] // size, *y.shape[2:]).transpose(0, 1)
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        def draw(*shape: int) -> Array:
-            return rng.normal(size=shape)
-
-        yield Sample(draw(2, 3, 7), draw(4, 3, 3), **_attrs((1,), ((1, 1),), (1,), (1,)))
-        yield Sample(draw(2, 2, 5, 6), draw(3, 2, 3, 2), **_attrs((2, 1), ((1, 0), (-1, 2)), (1, 2), (1, 1)))
-        yield Sample(draw(2, 4, 5), draw(6, 2, 2), **_attrs((2,), ((1, 1),), (1,), (1,), 2))
-        yield Sample(draw(4, 2, 5), draw(6, 2, 2), **_attrs((1,), ((0, 1),), (1,), (1,), 1, 2))
-        yield Sample(draw(2, 3, 4), draw(3, 1, 3), **_attrs((1,), ((0, 0),), (1,), (1,), 3))
-        yield Sample(draw(2, 3, 4), draw(2, 3, 3), **_attrs((1,), ((2, 1),), (1,), (2,), flip=True))
-        yield Sample(draw(2, 4, 3), draw(2, 2, 2), **_attrs((1,), ((1, 2),), (2,), (3,), 2, flip=True))
-        yield Sample(draw(4, 2, 3), draw(4, 2, 2), **_attrs((1,), ((1, 1),), (1,), (2,), 1, 2, True))
-        yield Sample(draw(2, 1, 3), draw(2, 1, 2), **_attrs((2,), ((1, 1),), (1,), (2,)))
-        yield Sample(draw(1, 2, 3, 3, 3), draw(2, 2, 2, 2, 2), **_attrs((1, 1, 1), ((0, 0),) * 3, (1, 1, 1), (1, 1, 1)))
-        yield Sample(draw(0, 2, 4), draw(3, 2, 2), **_attrs((1,), ((0, 0),), (1,), (1,)))
-
-
-def _attrs(
-    stride: tuple[int, ...],
-    padding: Pads,
-    dilation: tuple[int, ...],
-    input_dilation: tuple[int, ...],
-    feature_groups: int = 1,
-    batch_groups: int = 1,
-    flip: bool = False,
-) -> dict[str, Any]:
-    return {
-        "stride": stride,
-        "padding": padding,
-        "dilation": dilation,
-        "input_dilation": input_dilation,
-        "feature_groups": feature_groups,
-        "batch_groups": batch_groups,
-        "flip": flip,
-    }
-
-
-def convolve(x: Tensor, w: Tensor, *, stride: tuple[int, ...], padding: Pads) -> Tensor:
-    """The plain form of the primitive, for the use of other ops."""
-    ones = (1,) * len(stride)
-    return apply(Conv, (x, w), _attrs(stride, padding, ones, ones))
-
-
-def exchange_channels(t: Tensor, groups: int) -> Tensor:
-    """(groups * a, b, ...) as (groups * b, a, ...)."""
-    if groups == 1:
-        return t.transpose(0, 1)
-    a, b, rest = t.shape[0] // groups, t.shape[1], t.shape[2:]
-    return t.reshape(groups, a, b, *rest).transpose(1, 2).reshape(groups * b, a, *rest)
-
-
-# ---- the NumPy kernel
-
-
-def _grouped(
-    x: Array,
-    w: Array,
-    *,
-    stride: tuple[int, ...],
-    padding: Pads,
-    dilation: tuple[int, ...],
-    input_dilation: tuple[int, ...],
-) -> Array:
-    """x: (group, batch, channel, *spatial), w: (group, output, channel, *kernel) -> (batch, group, output, *counts)."""
-    counts = tuple(
-        n_windows(dilated_size(size, spread) + low + high, k, s, d)
-        for size, spread, (low, high), k, s, d in zip(
-            x.shape[3:], input_dilation, padding, w.shape[3:], stride, dilation, strict=True
-        )
-    )
-    few_places = math.prod(w.shape[3:]) <= _MOST_PLACES
-    # Adding products up also beats copying windows where there are far more channels than outputs.
-    if few_places and max(stride) == 1 and (max(input_dilation) > 1 or w.shape[2] >= 4 * w.shape[1]):
-        return _scattered(x, w, [low for low, _ in padding], dilation, input_dilation, counts)
-    x = padded(dilated(x, input_dilation), padding)
-    y = np.empty((x.shape[1], x.shape[0], w.shape[1], *counts), x.dtype)
-    if not y.size:
-        return y
-    if w.shape[1] == w.shape[2] == 1 and few_places:
-        _multiplied(x, w, y.swapaxes(0, 1), stride, dilation, counts)
-    else:
-        _contracted(x, w, y.swapaxes(0, 1), stride, dilation, counts)
-    return y
-
-
-def _contracted(
-    x: Array, w: Array, y: Array, stride: tuple[int, ...], dilation: tuple[int, ...], counts: tuple[int, ...]
-) -> None:
-    """Copy the windows of a few samples into a matrix, multiply, go on: the matrix stays in cache."""
-    groups, n_batch, n_channels = x.shape[:3]
-    kernel = w.shape[3:]
-    rank = len(kernel)
-    n_places, n_counts = math.prod(kernel), math.prod(counts)
-    seen = windows(x, kernel, stride, dilation, counts)
-    w = w.reshape(groups, w.shape[1], n_channels * n_places)
-    # The longer of the two goes last in the matrix, so that copies run over long rows.
-    windows_last = n_counts >= n_places
-    chunk = max(1, _WORKSPACE[windows_last] // max(1, groups * n_channels * n_places * n_counts))
-    if not windows_last:
-        seen = seen.transpose(0, 1, *range(3 + rank, 3 + 2 * rank), *range(2, 3 + rank))
-    for first in range(0, n_batch, chunk):
-        part = seen[:, first : first + chunk]
-        n = part.shape[1]
-        if windows_last:
-            out = y[:, first : first + n].reshape(groups, n, y.shape[2], n_counts)
-            np.matmul(w[:, None], part.reshape(groups, n, n_channels * n_places, n_counts), out=out)
-        else:
-            matrix = part.reshape(groups, n * n_counts, n_channels * n_places)
-            product = np.matmul(matrix, w.swapaxes(1, 2)).reshape(groups, n, *counts, y.shape[2])
-            y[:, first : first + n] = np.moveaxis(product, -1, 2)
-
-
-def _multiplied(
-    x: Array, w: Array, y: Array, stride: tuple[int, ...], dilation: tuple[int, ...], counts: tuple[int, ...]
-) -> None:
-    """One channel in, one out per group: a multiplication for each place of the kernel beats thin matrix products."""
-    y.fill(0)
-    for k, selected in places(w.shape[3:], stride, dilation, counts):
-        y += x[selected] * _factor(w, k, x.ndim)
-
-
-def _factor(w: Array, k: tuple[int, ...], ndim: int) -> Array:
-    """The weights of one channel at one place, (group, 1, output, 1, ...)."""
-    return w[(slice(None), None, slice(None), 0, *k)].reshape(w.shape[0], 1, w.shape[1], *(1,) * (ndim - 3))
-
-
-def _scattered(
-    x: Array,
-    w: Array,
-    lows: list[int],
-    dilation: tuple[int, ...],
-    input_dilation: tuple[int, ...],
-    counts: tuple[int, ...],
-) -> Array:
-    """Stride 1 over a spread-out input: multiply what is there, then add each product where it belongs."""
-    groups, n_batch, n_channels, *sizes = x.shape
-    n_outputs, kernel = w.shape[1], w.shape[3:]
-    # Element j at place k goes to y[j * spread + low - k * dilation]; the canvas begins where the smallest of these is.
-    first = [min(0, low - (k - 1) * d) for low, k, d in zip(lows, kernel, dilation, strict=True)]
-    last = [
-        max(n, dilated_size(s, spread) + low)
-        for n, s, spread, low in zip(counts, sizes, input_dilation, lows, strict=True)
-    ]
-    canvas = np.zeros((n_batch, groups, n_outputs, *(b - a for a, b in zip(first, last, strict=True))), x.dtype)
-    view = canvas.swapaxes(0, 1)
-    products: Array | None = None
-    if n_channels > 1:
-        flat = w.swapaxes(1, 2).reshape(groups, 1, n_channels, n_outputs * math.prod(kernel)).swapaxes(2, 3)
-        products = np.matmul(flat, x.reshape(groups, n_batch, n_channels, math.prod(sizes)))
-        products = products.reshape(groups, n_batch, n_outputs, *kernel, *sizes)
-    for k in np.ndindex(*kernel):
-        starts = [low - a - i * d for low, a, i, d in zip(lows, first, k, dilation, strict=True)]
-        spans = zip(starts, sizes, input_dilation, strict=True)
-        where: Any = (..., *(slice(start, start + s * spread, spread) for start, s, spread in spans))
-        part = x * _factor(w, k, x.ndim) if products is None else products[(slice(None),) * 3 + k]
-        view[where] += part
-    crop: Any = (..., *(slice(-a, n - a) for a, n in zip(first, counts, strict=True)))
-    return np.ascontiguousarray(canvas[crop])
-
-
-# ---- functions
 
 
 def _same_padding(
@@ -417,8 +116,10 @@ def _conv(
                 f"{op}: the kernel spans {spans}, more than the padded input {tuple(sizes)} "
                 f"(input {tuple(input.shape)}, weight {tuple(weight.shape)}, dilation {dilations}); add padding"
             )
-    y = apply(Conv, (x, weight), _attrs(strides, pads, dilations, (1,) * n, groups))
-    return _finish(y, bias, n, had_batch)
+    counts = window_counts(tuple(x.shape[2:]), kernel, strides, pads, dilations)
+    attrs = conv_attrs(strides, tuple(low for low, _ in pads), dilations, counts, groups)
+    y: Tensor = apply(Conv, (x, weight, bias), attrs)
+    return y if had_batch else y.squeeze(0)
 
 
 def _conv_transpose(
@@ -453,14 +154,7 @@ def _conv_transpose(
         raise ShapeError(
             f"{op}: an input of shape {tuple(input.shape)} gives an output of size {sizes}; use less padding"
         )
-    pads = tuple((span - crop, span - crop + extra) for span, crop, extra in zip(spans, crops, extras, strict=True))
-    attrs = _attrs((1,) * n, pads, dilations, strides, groups, flip=True)
-    return _finish(apply(Conv, (x, exchange_channels(weight, groups)), attrs), bias, n, had_batch)
-
-
-def _finish(y: Tensor, bias: Tensor | None, n: int, had_batch: bool) -> Tensor:
-    if bias is not None:
-        y = y + bias.reshape(-1, *(1,) * n)
+    y: Tensor = apply(ConvTranspose, (x, weight, bias), conv_attrs(strides, crops, dilations, sizes, groups))
     return y if had_batch else y.squeeze(0)
 
 

@@ -15,11 +15,12 @@ import numpy as np
 from .. import dlpack
 from .._methods import method
 from .._tensor import Tensor, from_array, wrap
+from ..backends.choice import empty as empty_array
 from ..errors import DtypeError, ShapeError, UnsupportedError
-from ..op import Elementwise, Rng, Sample, Signature, samples_unary
+from ..op import Elementwise, Rng, Routine, Sample, Signature, samples_unary
 from ..placement import memory_order, require_cpu, require_strided
 from ..running import apply, quietly
-from ..storage import POOL, Array
+from ..storage import Array
 from ..types import (
     DTYPES,
     Size,
@@ -111,12 +112,17 @@ class Clone(Elementwise):
     """A copy with memory of its own."""
 
     quiet = True
+    keeps_order = True
     numpy = staticmethod(lambda x: np.array(x, copy=True))
     samples = staticmethod(samples_unary)
 
     @staticmethod
     def vjp(g: Tensor, y: Any, x: Any) -> tuple[Any, ...]:
         return (g,)
+
+    @staticmethod
+    def lower(e: Any, x: Any) -> Any:
+        return x
 
 
 class Copy(Elementwise):
@@ -138,6 +144,10 @@ class Copy(Elementwise):
     def samples(rng: Rng) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(3, 4)), rng.normal(size=(4,)))
         yield Sample(rng.normal(size=(3,)), 2.0)
+
+    @staticmethod
+    def lower(e: Any, x: Any, value: Any) -> Any:
+        return e.number(value, x)
 
 
 class Arrange(Elementwise):
@@ -174,6 +184,8 @@ class Arrange(Elementwise):
         yield Sample(rng.normal(size=(2, 3, 4, 5)), order=(0, 2, 3, 1))
         yield Sample(rng.normal(size=()), order=())
 
+    lower = Routine("arrange")
+
 
 @method
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
@@ -191,23 +203,14 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
 
 # ---- memory
 
-_SMALL = 4096  # elements; below, NumPy's own allocation takes a tenth of the pool's time
-
 
 def allocate(shape: tuple[int, ...], d: dtype, order: tuple[int, ...] | None = None) -> Tensor:
-    """A tensor with arbitrary values, its dimensions in memory in the order given. What is large lies in the pool."""
-    type_ = TensorType(shape, d)
+    """A tensor with arbitrary values, its dimensions in memory in the order given."""
     if order is None:
-        if type_.numel() < _SMALL:
-            return wrap(np.empty(shape, d.numpy), type_)
-        storage = POOL.allocate(type_)
-        array = storage.array
-    else:
-        storage = POOL.allocate(TensorType(tuple(shape[i] for i in order), d))
-        array = storage.array.transpose(np.argsort(order))
-    made = wrap(array, type_)
-    made._storage = storage
-    return made
+        type_ = TensorType(shape, d)
+        return wrap(empty_array(type_), type_)
+    array = empty_array(TensorType(tuple(shape[i] for i in order), d))
+    return wrap(array.transpose(np.argsort(order)), TensorType(shape, d))
 
 
 def filled(shape: tuple[int, ...], value: Any, d: dtype, order: tuple[int, ...] | None = None) -> Tensor:

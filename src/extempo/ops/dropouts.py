@@ -12,8 +12,9 @@ from typing import Any
 from .. import ops
 from .._tensor import Tensor
 from ..errors import ShapeError
-from ..types import float32
+from ..types import float32, get_default_dtype
 from ..writing import write
+from .sampling import dropout_noise
 
 __all__ = ["native_dropout"]
 
@@ -42,15 +43,16 @@ def _drop(
     if p == 0 or not training or not x.numel():
         return x
     shape = _channel_shape(op, x) if channels else tuple(x.shape)
+    d = x.dtype if x.is_floating_point() else get_default_dtype()
     if p == 1:
         y = x * 0.0
     elif alpha:
         # Scale and shift that bring mean 0 and variance 1 back (Klambauer et al. 2017).
         scale = 1 / math.sqrt((1 - p) * (1 + p * _SATURATION**2))
-        kept = _kept(shape, p).to(x.dtype)
+        kept = dropout_noise(shape, p, 1.0, d)
         y = x * (kept * scale) + ((1 - kept) * (_SATURATION * scale) - _SATURATION * scale * p)
     else:
-        y = x * (_kept(shape, p).to(x.dtype) * (1 / (1 - p)))
+        y = x * dropout_noise(shape, p, 1 / (1 - p), d)
     return write(x, y, f"{op}_") if inplace else y
 
 

@@ -10,10 +10,11 @@ import numpy as np
 
 from .._methods import method
 from .._tensor import Tensor, from_array, wrap
+from ..backends.choice import empty as empty_array
 from ..errors import DtypeError, ShapeError
 from ..placement import memory_order
 from ..running import quietly
-from ..storage import POOL, Array
+from ..storage import Array, Storage
 from ..types import Number, TensorType, bool_, dtype, get_default_dtype, int64, normalize_dim
 from .creation import (
     LikeOptions,
@@ -218,9 +219,9 @@ def empty_strided(size: Any, stride: Any, **options: Unpack[Options]) -> Tensor:
         raise ShapeError(f"empty_strided: strides must not be negative, got {steps}")
     d = read_options("empty_strided", options)
     n_elements = 1 + sum((n - 1) * step for n, step in zip(shape, steps, strict=True)) if 0 not in shape else 0
-    storage = POOL.allocate(TensorType((n_elements,), d))
-    made = wrap(strided(storage.array, shape, tuple(step * d.itemsize for step in steps)), TensorType(shape, d))
-    made._storage = storage
+    memory = empty_array(TensorType((n_elements,), d))
+    made = wrap(strided(memory, shape, tuple(step * d.itemsize for step in steps)), TensorType(shape, d))
+    made._storage = Storage(memory)
     return finish(made, options)
 
 

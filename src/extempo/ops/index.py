@@ -16,7 +16,7 @@ from .. import ops
 from .._methods import method
 from .._tensor import Tensor, from_array
 from ..errors import DtypeError, IndexRangeError, ShapeError
-from ..op import Op, Refuse, Rng, Sample
+from ..op import Op, Refuse, Rng, Routine, Sample
 from ..running import apply
 from ..storage import Array
 from ..types import Number, TensorType, bool_, broadcast_shapes, count, int64, normalize_dim, uint8
@@ -117,6 +117,7 @@ class IndexGet(Op):
     family = "index"
     quiet = True
     saves = ("indices",)
+    lower = Routine("index_get")
 
     @staticmethod
     def infer(x: TensorType, *indices: TensorType, dims: tuple[int, ...]) -> TensorType:
@@ -160,6 +161,7 @@ class IndexEmbed(Op):
     family = "index"
     quiet = True
     saves = ("indices",)
+    lower = Routine("index_embed")
 
     @staticmethod
     def infer(g: TensorType, *indices: TensorType, dims: tuple[int, ...], shape: tuple[int, ...]) -> TensorType:
@@ -226,6 +228,7 @@ class IndexPut(Op):
     family = "index"
     quiet = True
     saves = ("indices", "indices")
+    lower = Routine("index_put")
 
     @staticmethod
     def infer(

@@ -15,7 +15,7 @@ from .. import ops
 from .._methods import method
 from .._tensor import Tensor, from_array
 from ..errors import DtypeError, ShapeError
-from ..op import Op, Rng, Sample
+from ..op import Op, Rng, Routine, Sample
 from ..running import apply
 from ..storage import Array
 from ..types import TensorType, count, dtype, normalize_dim, promote_types
@@ -65,6 +65,7 @@ class Cat(Op):
     family = "join"
     quiet = True
     saves = ("",)
+    lower = Routine("cat")
 
     @staticmethod
     def infer(*xs: TensorType, dim: int) -> TensorType:
@@ -104,6 +105,7 @@ class Stack(Op):
     family = "join"
     quiet = True
     saves = ("",)
+    lower = Routine("stack")
 
     @staticmethod
     def infer(*xs: TensorType, dim: int) -> TensorType:

@@ -14,7 +14,7 @@ from .. import ops
 from .._tensor import Tensor, from_array
 from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
 from ..modes import no_grad
-from ..op import Op, Rng, Sample
+from ..op import Op, Rng, Routine, Sample
 from ..running import apply
 from ..storage import Array
 from ..types import InputType, TensorType
@@ -38,6 +38,7 @@ class Embedding(Op):
     family = "index"
     quiet = True
     saves = ("rows", "", "")
+    lower = Routine("embedding")
 
     @staticmethod
     def infer(weight: TensorType, rows: InputType, padding: Any, *, by_frequency: bool) -> TensorType:
@@ -103,6 +104,7 @@ class SumRows(Op):
     family = "index"
     quiet = True
     saves = ("rows", "")
+    lower = Routine("sum_rows")
 
     @staticmethod
     def infer(x: TensorType, rows: TensorType, *, n_rows: int) -> TensorType:
@@ -120,7 +122,7 @@ class SumRows(Op):
             order = rows.argsort(kind="stable")
             ordered = rows[order]
             starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-            vectors = x.reshape(-1, x.shape[-1])[order].astype(out.dtype, copy=False)
+            vectors = x.reshape(rows.size, x.shape[-1])[order].astype(out.dtype, copy=False)
             out[ordered[starts]] = np.add.reduceat(vectors, starts, axis=0)
         return out.astype(x.dtype, copy=False)
 

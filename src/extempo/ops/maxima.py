@@ -1,4 +1,4 @@
-"""What pooling is made of: the primitives `MaxPool` and `Unpool`, maxima at any places, and where such windows lie.
+"""What max-pooling is made of: `MaxPool`, `MaxPoolGrad` and `Unpool`, maxima at any places, and where such windows lie.
 
 Dimensions before the spatial ones are carried along, so a batch is optional everywhere.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from .. import ops
 from .._tensor import Tensor
 from ..errors import IndexRangeError
-from ..op import Op, Rng, Sample
+from ..op import Op, Rng, Routine, Sample
 from ..running import apply
 from ..storage import Array
 from ..types import TensorType, int64
@@ -28,7 +28,8 @@ class MaxPool(Op):
 
     family = "reduction"
     quiet = True
-    saves = ("y",)
+    saves = ("y.1",)
+    lower = Routine("max_pool")
 
     @staticmethod
     def infer(
@@ -73,7 +74,7 @@ class MaxPool(Op):
 
     @staticmethod
     def vjp(g: Any, y: Any, x: Any, *, kernel: tuple[int, ...], **attrs: Any) -> tuple[Any, ...]:
-        return (scatter_back(g[0], y[1], x.shape, len(kernel)),)
+        return (scatter_back(g[0], y[1], x.shape[x.ndim - len(kernel) :]),)
 
     @staticmethod
     def batch(size: int, x: Tensor, **attrs: Any) -> Pooled:
@@ -97,6 +98,50 @@ class MaxPool(Op):
             counts=(2,) * 3,
         )
         yield Sample(np.empty((0, 2, 4)), kernel=(2,), stride=(2,), padding=(0,), dilation=(1,), counts=(2,))
+
+
+class MaxPoolGrad(Op):
+    """Zeros, to which each element of g is added at the flat spatial place that its index names."""
+
+    family = "index"
+    quiet = True
+    saves = ("indices", "")
+    lower = Routine("max_pool_grad")
+
+    @staticmethod
+    def infer(g: TensorType, indices: TensorType, *, sizes: tuple[int, ...]) -> TensorType:
+        return TensorType((*g.shape[: g.ndim - len(sizes)], *sizes), g.dtype)
+
+    @staticmethod
+    def numpy(g: Array, indices: Array, *, sizes: tuple[int, ...]) -> Array:
+        plane, lead = math.prod(sizes), g.shape[: g.ndim - len(sizes)]
+        if indices.size and (indices.min() < 0 or indices.max() >= plane):
+            raise IndexRangeError(
+                f"max_pool_grad: indices from {indices.min()} to {indices.max()} do not lie in {plane} elements; "
+                "pass what max_pool with return_indices=True gave"
+            )
+        n = math.prod(lead)
+        y = np.zeros((n, plane), g.dtype)
+        places_ = indices.reshape(n, indices.size // max(n, 1)) + np.arange(n)[:, None] * plane
+        np.add.at(y.reshape(-1), places_.reshape(-1), g.reshape(-1))
+        return y.reshape(*lead, *sizes)
+
+    @staticmethod
+    def vjp(h: Tensor, y: Any, g: Any, indices: Tensor, *, sizes: tuple[int, ...]) -> tuple[Any, ...]:
+        lead = tuple(g.shape[: g.ndim - len(sizes)])
+        n_windows = math.prod(g.shape[len(lead) :])
+        taken = ops.gather(h.reshape(*lead, math.prod(sizes)), -1, indices.reshape(*lead, n_windows))
+        return taken.reshape(g.shape), None
+
+    @staticmethod
+    def batch(size: int, g: Tensor, indices: Tensor, *, sizes: tuple[int, ...]) -> Tensor:
+        return apply(MaxPoolGrad, (g, indices), {"sizes": sizes})
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(2, 3)), np.array([[0, 4, 4], [3, 2, 0]]), sizes=(5,))
+        yield Sample(rng.normal(size=(2, 1, 2)), np.array([[[0, 5]], [[5, 5]]]), sizes=(2, 3))
+        yield Sample(np.empty((0, 2)), np.empty((0, 2), np.int64), sizes=(3,))
 
 
 class Unpool(Op):
@@ -160,13 +205,10 @@ def _flat_positions(
     return flat
 
 
-def scatter_back(g: Tensor, indices: Tensor, shape: tuple[int, ...], n: int) -> Tensor:
-    """Zeros of `shape`, to which g is added at the flat spatial places that `indices` names."""
-    lead = tuple(shape[: len(shape) - n])
-    n_windows = math.prod(indices.shape[len(lead) :])
-    zeros = ops.zeros((*lead, math.prod(shape[len(lead) :])), dtype=g.dtype)
-    flat = (*lead, n_windows)
-    return ops.scatter_add(zeros, -1, indices.reshape(flat), g.reshape(flat)).reshape(shape)
+def scatter_back(g: Tensor, indices: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    """Zeros of these spatial sizes, to which g is added at the flat places that `indices` names."""
+    y: Tensor = apply(MaxPoolGrad, (g, indices), {"sizes": tuple(sizes)})
+    return y
 
 
 def max_over(x: Tensor, n: int, positions: Array) -> Pooled:

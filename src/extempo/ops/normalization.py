@@ -1,27 +1,23 @@
 """Normalisation: layer, batch, group, instance, root-mean-square and local response norm.
 
-All but the last two are one primitive, `Standardize`, over different dimensions of different views. Statistics of
+All but the last are one primitive, `Standardize`, over different dimensions of different views. Statistics of
 half-precision inputs are float32. Running statistics are updated in place, outside the graph.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from .. import ops
 from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
 from ..modes import no_grad
-from ..op import Op, Rng, Sample
 from ..running import apply
-from ..storage import Array
-from ..types import InputType, TensorType, count, finfo, float32, uint8
+from ..types import count, finfo, uint8
 from ..writing import write
 from .conv import convolve
+from .standardize import Standardize, statistics_dtype
 
 __all__ = [
     "_native_batch_norm_legit",
@@ -36,93 +32,18 @@ __all__ = [
 FUNCTIONAL = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm"]
 
 
-class Standardize(Op):
-    """Zero mean and unit variance over `dims`, then scaled and shifted: y, and the mean and variance it had before.
-
-    weight and bias broadcast against x or are None. The variance is that of the elements (no correction).
-    """
-
-    family = "reduction"
-    materialize = False
-    saves = ("y.1 y.2 x weight", "y.1 y.2 x", "", "")
-
-    @staticmethod
-    def infer(
-        x: TensorType, weight: InputType, bias: InputType, eps: InputType, *, dims: tuple[int, ...]
-    ) -> tuple[TensorType, ...]:
-        stats = TensorType(tuple(1 if d in dims else s for d, s in enumerate(x.shape)), _statistics_dtype(x.dtype))
-        return x, stats, stats
-
-    @staticmethod
-    def numpy(x: Array, weight: Any, bias: Any, eps: float, *, dims: tuple[int, ...]) -> tuple[Array, Array, Array]:
-        wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
-        n = wide.dtype.type(count(x.shape[d] for d in dims))
-        mean = wide.sum(dims, keepdims=True) / n
-        y = wide - mean
-        variance = np.square(y).sum(dims, keepdims=True) / n
-        y *= 1 / np.sqrt(variance + wide.dtype.type(eps))
-        if weight is not None:
-            y *= weight.astype(wide.dtype, copy=False)
-        if bias is not None:
-            y += bias.astype(wide.dtype, copy=False)
-        return y.astype(x.dtype, copy=False), mean, variance
-
-    @staticmethod
-    def vjp(g: Any, y: Any, x: Any, weight: Any, bias: Any, eps: Any, *, dims: tuple[int, ...]) -> tuple[Any, ...]:
-        gy, gmean, gvariance = g
-        _, mean, variance = y
-        n = count(x.shape[d] for d in dims)
-
-        @functools.cache
-        def standard() -> tuple[Tensor, Tensor]:
-            scale = ops.rsqrt(variance + eps)
-            return (x - mean) * scale, scale
-
-        def into_x() -> Any:
-            parts = []
-            if gy is not None:
-                z, scale = standard()
-                gz = gy.to(z.dtype) if weight is None else gy * weight
-                along = (gz * z).mean(dims, keepdim=True)
-                parts.append(scale * (gz - gz.mean(dims, keepdim=True) - z * along))
-            if gmean is not None:
-                parts.append((gmean / n).expand(x.shape))
-            if gvariance is not None:
-                parts.append((x - mean) * (gvariance * (2 / n)))
-            return functools.reduce(ops.add, parts) if parts else None
-
-        return into_x, (lambda: gy * standard()[0]) if gy is not None else None, gy, None
-
-    @staticmethod
-    def batch(size: int, x: Tensor, weight: Any, bias: Any, eps: Any, *, dims: tuple[int, ...]) -> Any:
-        # weight and bias broadcast from the right: their new dimension must meet that of x.
-        def aligned(t: Any) -> Any:
-            return t if t is None else t.reshape(size, *(1,) * (x.ndim - t.ndim), *t.shape[1:])
-
-        return apply(Standardize, (x, aligned(weight), aligned(bias), eps), {"dims": tuple(d + 1 for d in dims)})
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        def draw(*shape: int) -> Array:
-            return rng.normal(size=shape)
-
-        yield Sample(draw(3, 4), draw(4), draw(4), 1e-5, dims=(1,))
-        yield Sample(draw(2, 3, 4), draw(3, 1), draw(3, 1), 0.1, dims=(0, 2))
-        yield Sample(draw(2, 3, 2), None, None, 1e-5, dims=(1, 2))
-        yield Sample(draw(3, 4), None, draw(4), 1e-5, dims=(1,))
-        yield Sample(np.empty((0, 4)), draw(4), None, 1e-5, dims=(1,))
-
-
-def _statistics_dtype(d: Any) -> Any:
-    return float32 if d.itemsize == 2 else d
-
-
 def _standardize(
-    op: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, dims: tuple[int, ...]
+    op: str,
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+    dims: tuple[int, ...],
+    centred: bool = True,
 ) -> Any:
     if not x.dtype.is_floating_point:
         raise DtypeError(f"{op}: expected a floating input, got {x.dtype}; use x.float()")
-    return apply(Standardize, (x, weight, bias, float(eps)), {"dims": dims})
+    return apply(Standardize, (x, weight, bias, float(eps)), {"dims": dims, "centred": centred})
 
 
 # ---- over the last dimensions
@@ -183,12 +104,9 @@ def rms_norm(
     tensor([[0.8485, 1.1314]])
     """
     dims = _last_dims("rms_norm", input, normalized_shape, weight=weight)
-    if not input.dtype.is_floating_point:
-        raise DtypeError(f"rms_norm: expected a floating input, got {input.dtype}; use x.float()")
-    x = input.to(_statistics_dtype(input.dtype))
-    smallest = finfo(x.dtype).eps if eps is None else eps
-    y = x * ops.rsqrt((x * x).mean(dims, keepdim=True) + smallest)
-    return (y if weight is None else y * weight).to(input.dtype)
+    if eps is None:
+        eps = finfo(statistics_dtype(input.dtype)).eps if input.dtype.is_floating_point else 0.0
+    return _standardize("rms_norm", input, weight, None, eps, dims, centred=False)[0]
 
 
 # ---- per channel
@@ -219,7 +137,7 @@ def _update(running: Tensor | None, batch: Tensor, momentum: float) -> None:
     """running = (1 - momentum) * running + momentum * batch."""
     if running is not None:
         batch = batch.reshape(running.shape)
-        write(running, (running * (1 - momentum) + batch * momentum).to(running.dtype), "running statistics")
+        write(running, ops.lerp(running, batch, momentum).to(running.dtype), "running statistics")
 
 
 def _by_running_statistics(op: str, x: Tensor, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Tensor:
@@ -305,7 +223,7 @@ def native_batch_norm(
     args = (input, weight, bias, running_mean, running_var, training, momentum, eps)
     y, mean, variance = _batch_norm("native_batch_norm", *args)
     if mean is None or variance is None:
-        none = ops.empty(0, dtype=_statistics_dtype(input.dtype))
+        none = ops.empty(0, dtype=statistics_dtype(input.dtype))
         return y, none, none.clone()
     return y, mean.detach(), ops.rsqrt(variance.detach() + eps)
 

@@ -16,7 +16,7 @@ from .. import ops
 from .._methods import method
 from .._tensor import Tensor
 from ..errors import DtypeError, NumericalError, ShapeError
-from ..op import Op, Rng, Sample
+from ..op import Op, Rng, Routine, Sample
 from ..running import apply
 from ..storage import Array
 from ..types import Number, TensorType, as_dtype, bool_, broadcast_shapes, normalize_dim, normalize_dims
@@ -36,6 +36,7 @@ class VectorNorm(Op):
 
     family = "reduction"
     saves = ("y x",)
+    lower = Routine("vector_norm")
 
     @staticmethod
     def infer(x: TensorType, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> TensorType:

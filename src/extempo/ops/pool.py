@@ -1,6 +1,6 @@
 """Pooling: the largest, the mean or a norm of each window, for one to three spatial dimensions.
 
-Averages are convolutions with a kernel of ones; windows of unequal size (adaptive averages) are weighted taps; maxima
+Averages are the primitive of `averages.py`, those over windows of unequal size (adaptive ones) weighted taps; maxima
 are the primitive of `maxima.py`, those at irregular places (adaptive, fractional) gathered first.
 """
 
@@ -16,9 +16,8 @@ from .. import ops
 from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
 from ..running import apply
-from ..storage import Array
-from ..types import bool_, float32, int64
-from .conv import convolve
+from ..types import bool_, int64
+from .averages import AvgPool, pool_attrs
 from .maxima import MaxPool, Pooled, Unpool, adaptive_windows, combined, fractional_starts, max_over, scatter_back
 from .taps import weighted_taps
 from .windows import Ints, as_ints, dilated_size
@@ -204,7 +203,7 @@ def max_pool2d_with_indices_backward(
 ) -> Tensor:
     """The gradient of max_pool2d's input, from that of its result and the indices it returned."""
     # It is locally constant in `self`, yet part of the graph, as PyTorch has it.
-    return scatter_back(grad_output, indices, tuple(self.shape), 2) + ops.zero(self)
+    return scatter_back(grad_output, indices, tuple(self.shape[-2:])) + ops.zero(self)
 
 
 def _adaptive_sizes(op: str, output_size: Any, sizes: tuple[int, ...]) -> tuple[int, ...]:
@@ -431,38 +430,9 @@ def _avg_pool(
     counts = _window_counts(op, sizes, kernel, steps, pads, (1,) * n, ceil_mode)
     if divisor_override == 0:
         raise ShapeError(f"{op}: divisor_override must not be 0")
-    if x.dtype.is_floating_point and x.dtype.itemsize == 2:
-        # Sums of half-precision windows overflow where their means do not.
-        wide = _avg_pool(op, n, x.to(float32), kernel, steps, pads, ceil_mode, count_include_pad, divisor_override)
-        return wide.to(x.dtype)
-    lead = tuple(x.shape[: x.ndim - n])
-    ends = [(c - 1) * s + k for c, s, k in zip(counts, steps, kernel, strict=True)]
-    both = tuple((p, end - size - p) for p, end, size in zip(pads, ends, sizes, strict=True))
-    ones = ops.ones((1, 1, *kernel), dtype=x.dtype)
-    total = convolve(x.reshape(math.prod(lead), 1, *sizes), ones, stride=steps, padding=both).reshape(*lead, *counts)
-    divisor: Any = divisor_override or _divisors(sizes, kernel, steps, pads, counts, count_include_pad)
-    if isinstance(divisor, np.ndarray):
-        divisor = ops.from_numpy(divisor).to(x.dtype)
-    return total / divisor if x.dtype.is_floating_point else ops.div(total, divisor, rounding_mode="trunc")
-
-
-def _divisors(
-    sizes: tuple[int, ...],
-    kernel: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    counts: tuple[int, ...],
-    count_include_pad: bool,
-) -> int | Array:
-    """How many elements each window averages; a window counts padding, but not what lies beyond it (ceil_mode)."""
-    divisor = np.ones((1,) * len(kernel), np.int64)
-    for axis, (size, k, s, p, n) in enumerate(zip(sizes, kernel, stride, padding, counts, strict=True)):
-        starts = np.arange(n) * s - p
-        ends = np.minimum(starts + k, size + p)
-        if not count_include_pad:
-            starts, ends = np.maximum(starts, 0), np.minimum(ends, size)
-        divisor = divisor * (ends - starts).reshape(-1, *(1,) * (len(kernel) - axis - 1))
-    return int(divisor.flat[0]) if (divisor == divisor.flat[0]).all() else divisor
+    attrs = pool_attrs(kernel, steps, pads, count_include_pad, counts=counts)
+    mean: Tensor = apply(AvgPool, (x, divisor_override), attrs)
+    return mean
 
 
 def avg_pool1d(
@@ -524,6 +494,11 @@ def _adaptive_avg_pool(op: str, n: int, x: Tensor, output_size: Any) -> Tensor:
     counts = _adaptive_sizes(op, output_size, sizes)
     if not x.dtype.is_floating_point:
         raise DtypeError(f"{op}: the mean of {x.dtype} is not an integer; use x.float()")
+    if all(c == 1 for c in counts):
+        return x.mean(tuple(range(x.ndim - n, x.ndim)), keepdim=True)
+    if all(c and s % c == 0 for s, c in zip(sizes, counts, strict=True)):
+        kernel = tuple(s // c for s, c in zip(sizes, counts, strict=True))
+        return _avg_pool(op, n, x, kernel, kernel, 0, False, True, None)
     for dim, (size, count) in enumerate(zip(sizes, counts, strict=True), x.ndim - n):
         starts, lengths = adaptive_windows(size, count)
         offsets = np.arange(lengths.max(initial=1))

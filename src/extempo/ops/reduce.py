@@ -16,7 +16,7 @@ from .. import ops
 from .._methods import method
 from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
-from ..op import Op, Reduction, Refuse, Rng, Sample
+from ..op import Op, Reduction, Refuse, Rng, Routine, Sample
 from ..running import apply
 from ..storage import Array
 from ..types import InputType, TensorType, as_dtype, bool_, count, dtype, int64, normalize_dim, normalize_dims, uint8
@@ -104,6 +104,7 @@ class Sum(_Adding):
     """The sum over dimensions; integers and bools give int64."""
 
     saves = ("",)
+    lower = Routine("sum")
 
     @staticmethod
     def numpy(x: Array, *, dim: tuple[int, ...], keepdim: bool) -> Any:
@@ -144,6 +145,7 @@ class Mean(Reduction):
     """The mean over dimensions."""
 
     saves = ("",)
+    lower = Routine("mean")
 
     @staticmethod
     def infer(x: TensorType, *, dim: tuple[int, ...], keepdim: bool) -> TensorType:
@@ -196,12 +198,14 @@ class Choice(Reduction, abstract=True):
 class Amax(Choice):
     """The largest element over dimensions."""
 
+    lower = Routine("amax")
     numpy = staticmethod(lambda x, *, dim, keepdim: np.max(np.asarray(x, wide(x)), axis=dim, keepdims=keepdim))
 
 
 class Amin(Choice):
     """The smallest element over dimensions."""
 
+    lower = Routine("amin")
     numpy = staticmethod(lambda x, *, dim, keepdim: np.min(np.asarray(x, wide(x)), axis=dim, keepdims=keepdim))
 
 
@@ -240,13 +244,61 @@ class Place(Reduction, abstract=True):
 class Argmax(Place):
     """Where the largest element is: the first of equal ones, or the first NaN."""
 
+    lower = Routine("argmax")
     search = staticmethod(lambda x, dim: np.argmax(x, axis=dim, keepdims=True))
 
 
 class Argmin(Place):
     """Where the smallest element is: the first of equal ones, or the first NaN."""
 
+    lower = Routine("argmin")
     search = staticmethod(lambda x, dim: np.argmin(x, axis=dim, keepdims=True))
+
+
+class _WithIndex(Reduction, abstract=True):
+    """The extreme along one dimension and where it is; the element there gets the gradient."""
+
+    place: ClassVar[type[Place]]
+    saves = ("y.1",)
+    quiet = True
+
+    @classmethod
+    def infer(cls, x: TensorType, *, dim: tuple[int, ...], keepdim: bool) -> tuple[TensorType, TensorType]:
+        indices = cls.place.infer(x, dim=dim, keepdim=keepdim)
+        return TensorType(indices.shape, x.dtype), indices
+
+    @classmethod
+    def numpy(cls, x: Array, *, dim: tuple[int, ...], keepdim: bool) -> tuple[Any, Any]:
+        if not dim:
+            return x.copy(), np.zeros(x.shape, np.int64)
+        indices = cls.place.numpy(x, dim=dim, keepdim=True)
+        values = np.take_along_axis(x, indices, dim[0])
+        return (values, indices) if keepdim else (values.squeeze(dim[0]), indices.squeeze(dim[0]))
+
+    @staticmethod
+    def vjp(g: Any, y: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> tuple[Any, ...]:
+        values, indices = g[0], y[1]
+        if not dim:
+            return (values,)
+        if not keepdim:
+            values, indices = values.unsqueeze(dim[0]), indices.unsqueeze(dim[0])
+        return (ops.scatter_add(ops.zeros(x.shape, dtype=values.dtype), dim[0], indices, values),)
+
+    samples = Place.samples
+
+
+class MaxWithIndex(_WithIndex):
+    """The largest element along a dimension and where it is: the first of equal ones, or the first NaN."""
+
+    place = Argmax
+    lower = Routine("max_with_index")
+
+
+class MinWithIndex(_WithIndex):
+    """The smallest element along a dimension and where it is: the first of equal ones, or the first NaN."""
+
+    place = Argmin
+    lower = Routine("min_with_index")
 
 
 class _Truth(Reduction, abstract=True):
@@ -271,6 +323,7 @@ class _Truth(Reduction, abstract=True):
 class All(_Truth):
     """Every element is nonzero."""
 
+    lower = Routine("all")
     numpy = staticmethod(lambda x, *, dim, keepdim: np.all(x, axis=dim, keepdims=keepdim))
 
 
@@ -278,6 +331,7 @@ class Any_(_Truth):
     """Some element is nonzero."""
 
     name = "any"
+    lower = Routine("any")
     numpy = staticmethod(lambda x, *, dim, keepdim: np.any(x, axis=dim, keepdims=keepdim))
 
 
@@ -404,7 +458,7 @@ def chosen(op: type[Place], input: Tensor, dim: int, keepdim: bool, out: Any, *n
 def _extreme(
     name: str,
     whole: Any,
-    place: type[Place],
+    along_dim: type[_WithIndex],
     pairwise: Any,
     input: Tensor,
     dim: Any,
@@ -415,7 +469,10 @@ def _extreme(
     if isinstance(dim, Tensor) or other is not None:
         return pairwise(input, dim if other is None else other, out=out)
     if dim is not None:
-        return chosen(place, input, dim, keepdim, out)
+        d = normalize_dim(dim, input.ndim, name)
+        attrs = {"dim": (d,) if input.ndim else (), "keepdim": keepdim}
+        values, indices = apply(along_dim, (input,), attrs)
+        return deliver_both(values, indices, out)
     if not input.numel():
         raise ShapeError(
             f"{name}: a tensor of shape {tuple(input.shape)} has no {name}; test x.numel() first, or give dim="
@@ -435,7 +492,7 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor 
     >>> ex.max(ex.tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1).indices
     tensor([1, 0])
     """
-    return _extreme("max", amax, Argmax, ops.maximum, input, dim, keepdim, other, out)
+    return _extreme("max", amax, MaxWithIndex, ops.maximum, input, dim, keepdim, other, out)
 
 
 @method
@@ -450,7 +507,7 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor 
     >>> ex.min(ex.tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1).indices
     tensor([0, 1])
     """
-    return _extreme("min", amin, Argmin, ops.minimum, input, dim, keepdim, other, out)
+    return _extreme("min", amin, MinWithIndex, ops.minimum, input, dim, keepdim, other, out)
 
 
 def _place(op: type[Place], input: Tensor, dim: int | None, keepdim: bool, out: Tensor | None) -> Tensor:

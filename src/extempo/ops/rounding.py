@@ -29,6 +29,10 @@ class _Rounding(Elementwise, abstract=True):
     def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (ops.zero(g),)
 
+    @classmethod
+    def lower(cls, e: Any, *inputs: Any) -> Any:
+        return getattr(e, cls.name)(*inputs)
+
 
 def _kernel(ufunc: Any) -> Any:
     def kernel(x: Any) -> Any:
@@ -94,6 +98,8 @@ class Frexp(Elementwise):
     def samples(rng: Rng) -> Iterator[Sample]:
         yield from samples_unary(rng, 0.6, 5.0)
 
+    lower = Refuse("native code for elements has one result")
+
 
 class Nextafter(Elementwise):
     """The floating number next to `input` on the way to `other`.
@@ -109,6 +115,10 @@ class Nextafter(Elementwise):
     @staticmethod
     def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
         return g, ops.zero(g)
+
+    @staticmethod
+    def lower(e: Any, a: Any, b: Any) -> Any:
+        return e.nextafter(a, b)
 
 
 floor, ceil = unary(Floor), unary(Ceil)

@@ -16,7 +16,7 @@ from .._methods import method
 from .._tensor import Tensor
 from ..backends import philox
 from ..errors import DtypeError, NumericalError, ShapeError
-from ..op import Op, Refuse, Rng, Sample
+from ..op import Op, Refuse, Rng, Routine, Sample
 from ..random import (
     Generator,
     default_generator,
@@ -76,6 +76,8 @@ class Draw(Op, abstract=True):
 class RandomUniform(Draw):
     """Uniform numbers with low <= number < high."""
 
+    lower = Routine("random_uniform")
+
     @staticmethod
     def numpy(seed: int, draw: int, low: float, high: float, *, shape: Shape, dtype: dtype) -> Array:
         drawn = philox.uniform(seed, draw, shape, dtype.numpy)
@@ -100,6 +102,8 @@ def _last_below(high: float, low: float, d: dtype) -> Any:
 
 class RandomNormal(Draw):
     """Standard normal numbers."""
+
+    lower = Routine("random_normal")
 
     @staticmethod
     def numpy(seed: int, draw: int, *, shape: Shape, dtype: dtype) -> Array:
@@ -149,11 +153,14 @@ class RandomGeometric(Draw):
 
 
 class RandomInteger(Draw):
-    """Whole numbers with low <= number < high."""
+    """Whole numbers with low <= number < high; both ends are counted modulo 2**64."""
+
+    lower = Routine("random_integer")
 
     @staticmethod
     def numpy(seed: int, draw: int, low: int, high: int, *, shape: Shape, dtype: dtype) -> Array:
-        return philox.randint(seed, draw, low, high, shape, dtype.numpy)
+        n_values = (high - low) % 2**64 or 2**64
+        return philox.randint(seed, draw, low, low + n_values, shape, dtype.numpy)
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -286,7 +293,13 @@ class Multinomial(Op):
 
 
 def _drawn(op: type[Op], generator: Generator | None, shape: Shape, d: dtype, *parameters: Any) -> Tensor:
-    return apply(op, (*take_draw(generator), *parameters), {"shape": shape, "dtype": d})
+    seed, draw = take_draw(generator)
+    return apply(op, (_signed(seed), draw, *parameters), {"shape": shape, "dtype": d})
+
+
+def _signed(number: int) -> int:
+    """A number modulo 2**64 in the range of int64, in which native code takes whole numbers."""
+    return number if -(2**63) <= number < 2**63 else number % 2**64 - 2**64
 
 
 def _require_floating(d: dtype, name: str) -> None:
@@ -361,7 +374,7 @@ def _integers(op: str, bounds: list[Any], shape: Shape, d: dtype, generator: Gen
     smallest, largest = _whole_range(d)
     if low < smallest or high - 1 > largest:
         raise DtypeError(f"{op}: {d} holds whole numbers from {smallest} to {largest}, not all of [{low}, {high})")
-    return _drawn(RandomInteger, generator, shape, d, low, high)
+    return _drawn(RandomInteger, generator, shape, d, _signed(low), _signed(high))
 
 
 _SIGNIFICAND_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
@@ -507,6 +520,8 @@ def _coins(op: str, input: Tensor, p: Any, generator: Generator | None) -> Tenso
 class RandomCoin(Draw):
     """1 with probability p, else 0."""
 
+    lower = Routine("random_coin")
+
     @staticmethod
     def numpy(seed: int, draw: int, p: float, *, shape: Shape, dtype: dtype) -> Array:
         return philox.bernoulli(seed, draw, p, shape).astype(dtype.numpy)
@@ -514,6 +529,26 @@ class RandomCoin(Draw):
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
         yield Sample(1, 2, 0.3, shape=(3, 4), dtype=float64)
+
+
+class RandomKeep(Draw):
+    """Noise for dropout: `scale` with probability 1 - p, else 0. Drawn in float32, where p keeps 24 bits."""
+
+    lower = Routine("random_keep")
+
+    @staticmethod
+    def numpy(seed: int, draw: int, p: float, scale: float, *, shape: Shape, dtype: dtype) -> Array:
+        kept = philox.uniform(seed, draw, shape) >= np.float32(p)
+        return kept * np.asarray(scale, dtype.numpy)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(1, 2, 0.3, 1.5, shape=(3, 4), dtype=float64)
+
+
+def dropout_noise(shape: Shape, p: float, scale: float, d: dtype) -> Tensor:
+    """`scale` with probability 1 - p, else 0."""
+    return _drawn(RandomKeep, None, shape, d, float(p), float(scale))
 
 
 @method

@@ -1,8 +1,8 @@
 """Gather and scatter: elements read from, or written to, places given by integer tensors or masks.
 
-`Gather` and `Scatter` are each other's adjoints: along one dimension the index says where, along all others an element
-stays where it is. The `index_*` functions write whole slices (one `IndexPut`), the `*_scatter` functions write where a
-view looks (one `WriteThrough`). Every in-place form is the function written back.
+Along one dimension the index of `Gather` and `Scatter` says where, along all others an element stays where it is. The
+`index_*` functions write whole slices (one `IndexPut`), the `*_scatter` functions write where a view looks (one
+`WriteThrough`). Every in-place form is the function written back.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .. import ops
 from .._methods import method
 from .._tensor import Tensor, from_array
 from ..errors import DtypeError, IndexRangeError, ShapeError
-from ..op import REGISTRY, Op, Rng, Sample
+from ..op import REGISTRY, Op, Rng, Routine, Sample
 from ..running import apply
 from ..storage import Array
 from ..types import Number, TensorType, bool_, broadcast_shapes, normalize_dim
@@ -87,6 +87,7 @@ class Gather(Op):
     family = "index"
     quiet = True
     saves = ("index", "")
+    lower = Routine("gather")
 
     @staticmethod
     def infer(x: TensorType, index: TensorType, *, dim: int) -> TensorType:
@@ -104,8 +105,7 @@ class Gather(Op):
 
     @staticmethod
     def vjp(g: Tensor, y: Any, x: Any, index: Tensor, *, dim: int) -> tuple[Any, ...]:
-        zeros = ops.zeros(x.shape, dtype=g.dtype)
-        return apply(Scatter, (zeros, index, g), {"dim": dim, "accumulate": True}), None
+        return apply(GatherEmbed, (g, index), {"dim": dim, "shape": x.shape}), None
 
     @staticmethod
     def batch(size: int, x: Tensor, index: Tensor, *, dim: int) -> Tensor:
@@ -118,12 +118,48 @@ class Gather(Op):
         yield Sample(rng.normal(size=(3,)), np.empty((0,), np.int64), dim=0)
 
 
+class GatherEmbed(Op):
+    """Zeros of the given shape with the input added where the index points along one dimension: `Gather`'s adjoint."""
+
+    family = "index"
+    quiet = True
+    saves = ("index", "")
+    lower = Routine("gather_embed")
+
+    @staticmethod
+    def infer(g: TensorType, index: TensorType, *, dim: int, shape: tuple[int, ...]) -> TensorType:
+        return TensorType(shape, g.dtype)
+
+    @staticmethod
+    def numpy(g: Array, index: Array, *, dim: int, shape: tuple[int, ...]) -> Array:
+        out = np.zeros(shape, g.dtype)
+        if index.size:
+            _checked(index, shape[dim], dim, "gather_embed")
+            np.add.at(out.reshape(-1), _flat_places(shape, index, dim), g.reshape(-1))
+        return out
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, x: Any, index: Tensor, *, dim: int, shape: tuple[int, ...]) -> tuple[Any, ...]:
+        return apply(Gather, (g, index), {"dim": dim}), None
+
+    @staticmethod
+    def batch(size: int, g: Tensor, index: Tensor, *, dim: int, shape: tuple[int, ...]) -> Tensor:
+        return apply(GatherEmbed, (g, index), {"dim": dim + 1, "shape": (size, *shape)})
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(5, 4)), rng.integers(0, 3, size=(5, 4)), dim=0, shape=(3, 4))
+        yield Sample(rng.normal(size=(2, 3)), rng.integers(0, 4, size=(2, 3)), dim=1, shape=(3, 4))
+        yield Sample(rng.normal(size=(0,)), np.empty((0,), np.int64), dim=0, shape=(3,))
+
+
 class Scatter(Op):
-    """x with src written (or added) to where the index points along one dimension: the adjoint of `Gather`."""
+    """x with src written (or added) to where the index points along one dimension."""
 
     family = "index"
     quiet = True
     saves = ("index", "", "index")
+    lower = Routine("scatter")
 
     @staticmethod
     def infer(x: TensorType, index: TensorType, src: Any, *, dim: int, accumulate: bool) -> TensorType:
@@ -187,6 +223,7 @@ class ScatterReduce(Op):
 
     family = "index"
     saves = ("y x index src", "", "y x index src")
+    lower = Routine("scatter_reduce")
 
     @staticmethod
     def infer(x: TensorType, index: TensorType, src: Any, *, dim: int, reduce: str, include_self: bool) -> TensorType:

@@ -15,12 +15,12 @@ from .. import ops
 from .._methods import method
 from .._tensor import Tensor
 from ..errors import DtypeError
-from ..op import Op, Reduction, Rng, Sample
+from ..op import Op, Reduction, Rng, Routine, Sample
 from ..running import apply
 from ..storage import Array
-from ..types import TensorType, as_dtype, dtype, get_default_dtype, normalize_dims
+from ..types import TensorType, as_dtype, dtype, get_default_dtype, normalize_dim, normalize_dims
 from .define import numpy_names
-from .reduce import Dims, along, reduced_shape, samples_reduction, spread, wide
+from .reduce import Dims, along, reduced_shape, samples_reduction, wide
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
 
@@ -62,6 +62,8 @@ def _below_zero(x: Array, dim: int) -> Array:
 class Softmax(_Normalised):
     """exp(x) / sum(exp(x)) along a dimension."""
 
+    lower = Routine("softmax")
+
     @staticmethod
     def numpy(x: Array, *, dim: int) -> Array:
         y = _below_zero(x, dim)
@@ -71,11 +73,13 @@ class Softmax(_Normalised):
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Any, *, dim: int) -> tuple[Any, ...]:
-        return (_softmax_backward_data(g, y, dim, x.dtype),)
+        return (apply(SoftmaxBackward, (g, y), {"dim": dim}),)
 
 
 class LogSoftmax(_Normalised):
     """log(softmax(x)) along a dimension, exact where softmax would round to 0."""
+
+    lower = Routine("log_softmax")
 
     @staticmethod
     def numpy(x: Array, *, dim: int) -> Array:
@@ -85,13 +89,69 @@ class LogSoftmax(_Normalised):
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Any, *, dim: int) -> tuple[Any, ...]:
-        return (g - ops.exp(y) * g.sum(dim, keepdim=True),)
+        return (apply(LogSoftmaxBackward, (g, y), {"dim": dim}),)
+
+
+class _NormalisedBackward(Op, abstract=True):
+    """The gradient of a function of slices, from the cotangent g of its result y and that result."""
+
+    family = "normalization"
+    saves = ("y", "g y")
+
+    @staticmethod
+    def infer(g: TensorType, y: TensorType, *, dim: int) -> TensorType:
+        return y
+
+    @classmethod
+    def batch(cls, size: int, g: Any, y: Any, *, dim: int) -> Any:
+        return apply(cls, (g, y), {"dim": dim + 1})
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(3, 4)), rng.normal(size=(3, 4)), dim=1)
+        yield Sample(rng.normal(size=(2, 3, 4)), rng.normal(size=(2, 3, 4)), dim=1)
+        yield Sample(np.empty((2, 0)), np.empty((2, 0)), dim=1)
+
+
+class SoftmaxBackward(_NormalisedBackward):
+    """(g - sum(g * y)) * y along a dimension: the gradient of softmax from its result y."""
+
+    lower = Routine("softmax_backward")
+
+    @staticmethod
+    def numpy(g: Array, y: Array, *, dim: int) -> Any:
+        g, y = np.asarray(g, wide(g)), np.asarray(y, wide(y))
+        return (g - (g * y).sum(axis=dim, keepdims=True)) * y
+
+    @staticmethod
+    def vjp(h: Tensor, _: Any, g: Any, y: Tensor, *, dim: int) -> tuple[Any, ...]:
+        def into_y() -> Tensor:
+            return h * (g - (g * y).sum(dim, keepdim=True)) - g * (h * y).sum(dim, keepdim=True)
+
+        return apply(SoftmaxBackward, (h, y), {"dim": dim}), into_y
+
+
+class LogSoftmaxBackward(_NormalisedBackward):
+    """g - exp(y) * sum(g) along a dimension: the gradient of log_softmax from its result y."""
+
+    lower = Routine("log_softmax_backward")
+
+    @staticmethod
+    def numpy(g: Array, y: Array, *, dim: int) -> Any:
+        g, y = np.asarray(g, wide(g)), np.asarray(y, wide(y))
+        return g - np.exp(y) * g.sum(axis=dim, keepdims=True)
+
+    @staticmethod
+    def vjp(h: Tensor, _: Any, g: Any, y: Tensor, *, dim: int) -> tuple[Any, ...]:
+        into_g = h - (h * ops.exp(y)).sum(dim, keepdim=True)
+        return into_g, lambda: -h * ops.exp(y) * g.sum(dim, keepdim=True)
 
 
 class Logsumexp(Reduction):
     """log(sum(exp(x))) over dimensions."""
 
     saves = ("y x",)
+    lower = Routine("logsumexp")
 
     @staticmethod
     def infer(x: TensorType, *, dim: tuple[int, ...], keepdim: bool) -> TensorType:
@@ -107,13 +167,56 @@ class Logsumexp(Reduction):
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor, *, dim: tuple[int, ...], keepdim: bool) -> tuple[Any, ...]:
-        return (spread(g, x, dim, keepdim) * ops.exp(x - spread(y, x, dim, keepdim)),)
+        return (apply(LogsumexpBackward, (g, y, x), {"dim": dim}),)
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
         yield from samples_reduction(rng)
         yield Sample(rng.normal(size=(3, 2)) + 1000.0, dim=(0,), keepdim=False)  # exp() of these overflows
         yield Sample(np.empty((0, 2)), dim=(1,), keepdim=False)
+
+
+class LogsumexpBackward(Op):
+    """g * exp(x - y): the gradient of logsumexp over `dim`, from its result y, whose dimensions may be kept or not."""
+
+    family = "reduction"
+    saves = ("y x", "g y x", "g y x")
+    lower = Routine("logsumexp_backward")
+
+    @staticmethod
+    def infer(g: TensorType, y: TensorType, x: TensorType, *, dim: tuple[int, ...]) -> TensorType:
+        return x
+
+    @staticmethod
+    def numpy(g: Array, y: Array, x: Array, *, dim: tuple[int, ...]) -> Any:
+        kept = reduced_shape(x.shape, dim, True)
+        g, y, x = (np.asarray(a, wide(a)) for a in (g, y, x))
+        return g.reshape(kept) * np.exp(x - y.reshape(kept))
+
+    @staticmethod
+    def vjp(h: Tensor, _: Any, g: Any, y: Tensor, x: Tensor, *, dim: tuple[int, ...]) -> tuple[Any, ...]:
+        kept = reduced_shape(x._type.shape, dim, True)
+        part = h * ops.exp(x - y.reshape(kept))
+
+        def into_g() -> Tensor:
+            return part.sum(dim).reshape(g.shape)
+
+        def into_y() -> Tensor:
+            return -(part * g.reshape(kept)).sum(dim).reshape(g.shape)
+
+        return into_g, into_y, lambda: part * g.reshape(kept)
+
+    @staticmethod
+    def batch(size: int, g: Tensor, y: Tensor, x: Tensor, *, dim: tuple[int, ...]) -> Tensor:
+        if x.ndim == 1:  # the one element of each sample, as a dimension to reduce
+            return apply(LogsumexpBackward, (g, y, x.unsqueeze(1)), {"dim": (1,)}).squeeze(1)
+        return apply(LogsumexpBackward, (g, y, x), {"dim": tuple(d + 1 for d in dim)})
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=3), rng.normal(size=3), rng.normal(size=(3, 4)), dim=(1,))
+        yield Sample(rng.normal(size=(1, 3, 1)), rng.normal(size=(1, 3, 1)), rng.normal(size=(2, 3, 4)), dim=(0, 2))
+        yield Sample(rng.normal(size=()), rng.normal(size=()), rng.normal(size=()), dim=())
 
 
 def _normalised(op: type[Op], input: Tensor, dim: int, dtype: dtype | None, out: Tensor | None) -> Tensor:
@@ -160,8 +263,11 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | 
 
 def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: dtype) -> Tensor:
     """The gradient of softmax with respect to its input, from its result."""
-    weighted = grad_output * output
-    return (weighted - output * weighted.sum(dim, keepdim=True)).to(input_dtype)
+    d = normalize_dim(dim, output.ndim, "softmax_backward")
+    if not output.ndim:
+        grad_output, output = grad_output.reshape(1), output.reshape(1)
+        return apply(SoftmaxBackward, (grad_output, output), {"dim": 0}).to(input_dtype).reshape(())
+    return apply(SoftmaxBackward, (grad_output, output), {"dim": d}).to(input_dtype)
 
 
 def _safe_softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:

@@ -59,7 +59,7 @@ __all__ = [
 
 
 class FloatingFunction(Elementwise, abstract=True):
-    """A function of one floating variable; integers become floats."""
+    """A function of one floating variable; integers become floats. Native code knows it by the op's name."""
 
     to_float = True
     low, high = -2.0, 2.0  # where the samples lie
@@ -67,6 +67,10 @@ class FloatingFunction(Elementwise, abstract=True):
     @classmethod
     def samples(cls, rng: Rng) -> Iterator[Sample]:
         yield from samples_unary(rng, cls.low, cls.high)
+
+    @classmethod
+    def lower(cls, e: Any, *inputs: Any) -> Any:
+        return getattr(e, cls.name)(*inputs)
 
 
 class Exp(FloatingFunction):
@@ -430,6 +434,10 @@ class Logit(FloatingFunction):
         inside = ops.logical_and(ops.ge(x, 0), ops.le(x, 1))
         return (ops.where(inside, g / (x * (1.0 - x)), math.nan),)
 
+    @staticmethod
+    def lower(e: Any, x: Any) -> Any:
+        return e.log(e.div(x, e.sub(1.0, x)))
+
 
 class Atan2(Elementwise):
     """The angle of the point (other, input), from -pi to pi.
@@ -451,6 +459,10 @@ class Atan2(Elementwise):
     def samples(rng: Rng) -> Iterator[Sample]:
         yield from samples_binary(rng, 0.3, 2.0)
 
+    @staticmethod
+    def lower(e: Any, a: Any, b: Any) -> Any:
+        return e.atan2(a, b)
+
 
 class Hypot(Elementwise):
     """sqrt(input**2 + other**2), without overflow on the way.
@@ -469,6 +481,10 @@ class Hypot(Elementwise):
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
         yield from samples_binary(rng, 0.3, 2.0)
+
+    @staticmethod
+    def lower(e: Any, a: Any, b: Any) -> Any:
+        return e.hypot(a, b)
 
 
 class Copysign(Elementwise):
@@ -489,6 +505,10 @@ class Copysign(Elementwise):
     def samples(rng: Rng) -> Iterator[Sample]:
         yield from samples_binary(rng, 0.3, 2.0)
 
+    @staticmethod
+    def lower(e: Any, a: Any, b: Any) -> Any:
+        return e.copysign(a, b)
+
 
 class Logaddexp(Elementwise):
     """log(exp(input) + exp(other)), without overflow on the way.
@@ -506,6 +526,11 @@ class Logaddexp(Elementwise):
         # exp(a - y) is NaN where both are infinite; there the larger one takes the gradient.
         return g * ops.sigmoid(a - b), g * ops.sigmoid(b - a)
 
+    @staticmethod
+    def lower(e: Any, a: Any, b: Any) -> Any:
+        apart = e.neg(e.abs(e.sub(a, b)))  # NaN for equal infinities
+        return e.where(e.eq(a, b), e.add(a, math.log(2.0)), e.add(e.maximum(a, b), e.softplus(apart)))
+
 
 class Logaddexp2(Elementwise):
     """log2(2**input + 2**other), without overflow on the way.
@@ -522,6 +547,12 @@ class Logaddexp2(Elementwise):
     def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
         way = (a - b) * math.log(2.0)
         return g * ops.sigmoid(way), g * ops.sigmoid(-way)
+
+    @staticmethod
+    def lower(e: Any, a: Any, b: Any) -> Any:
+        apart = e.neg(e.abs(e.sub(a, b)))  # NaN for equal infinities
+        more = e.mul(e.log1p(e.exp2(apart)), 1.0 / math.log(2.0))
+        return e.where(e.eq(a, b), e.add(a, 1.0), e.add(e.maximum(a, b), more))
 
 
 exp = unary(Exp)

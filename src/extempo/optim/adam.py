@@ -1,25 +1,36 @@
 """The Adam family: a running mean of gradients, divided by a running size of them.
 
 Adam, AdamW, Adamax, NAdam, RAdam. Each follows PyTorch's formula; factors that are equal for all elements are
-multiplied beforehand, which saves passes and changes results by rounding only.
+multiplied beforehand, which changes results by rounding only.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .._tensor import Tensor
 from ..errors import ShapeError
-from ..storage import Array
-from .elementwise import ElementwiseOptimizer, average_square, lerp, prepared
-from .flat import Kernel, Names, Rule
+from .elementwise import ElementwiseOptimizer, average_square, lerp, lerp_weight, update_of
+from .flat import Names, Rule
 from .optimizer import ParamsT, number
+from .updating import Update
 
 __all__ = ["Adam", "AdamW", "Adamax", "NAdam", "RAdam"]
 
+_MEAN_AND_SQUARE = Names({"step": 0.0}, {"exp_avg": 0.0, "exp_avg_sq": 0.0})
+_WITH_LARGEST = Names({"step": 0.0}, _MEAN_AND_SQUARE.moments | {"max_exp_avg_sq": 0.0})
+
 Betas = tuple[float | Tensor, float | Tensor]
+
+
+def _adam(m: Any, numbers: Any, choices: Any, x: Any, g: Any, mean: Any, square: Any, *largest: Any) -> Any:
+    weight, decay, rest, offset, size = numbers[:5]
+    mean = lerp(mean, g, weight, choices[0])
+    square = average_square(square, g, decay, rest)
+    if not largest:
+        return x - mean / (m.sqrt(square) + offset) * size, mean, square
+    most = m.maximum(largest[0], square)
+    return x - mean / (m.sqrt(most) + offset) * size, mean, square, most
 
 
 class Adam(ElementwiseOptimizer):
@@ -67,36 +78,19 @@ class Adam(ElementwiseOptimizer):
         super().__init__(params, defaults)
 
     def _names(self, group: dict[str, Any]) -> Names:
-        moments = {"exp_avg": 0.0, "exp_avg_sq": 0.0}
-        if group["amsgrad"]:
-            moments["max_exp_avg_sq"] = 0.0
-        return Names({"step": 0.0}, moments)
+        return _WITH_LARGEST if group["amsgrad"] else _MEAN_AND_SQUARE
 
     def _rule(self, group: dict[str, Any]) -> Rule:
         lr, eps = number(group["lr"]), group["eps"]
         beta1, beta2 = map(number, group["betas"])
+        weight, near = lerp_weight(1.0 - beta1)
 
-        def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Kernel]:
+        def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Update]:
             step = scalars[0] + 1.0
             correction = (1.0 - beta2**step) ** 0.5
             # lr * m / (sqrt(v) / correction + eps), with the correction taken out of the elementwise part.
             size, offset = lr / (1.0 - beta1**step) * correction, eps * correction
-
-            def kernel(
-                values: Array, g: Array, scratch: Array, _: Array, mean: Array, square: Array, *most: Array
-            ) -> None:
-                lerp(mean, g, 1.0 - beta1, scratch)
-                average_square(square, g, beta2, scratch)
-                if most:
-                    np.maximum(most[0], square, out=most[0])
-                    square = most[0]
-                np.sqrt(square, out=scratch)
-                scratch += offset
-                np.divide(mean, scratch, out=scratch)
-                scratch *= size
-                values -= scratch
-
-            return (step,), prepared(kernel, group, lr)
+            return (step,), update_of(_adam, (weight, beta2, 1.0 - beta2, offset, size), group, lr, near)
 
         return rule
 
@@ -148,6 +142,13 @@ class AdamW(Adam):
             group["decoupled_weight_decay"] = True  # whatever the checkpoint of an Adam says
 
 
+def _adamax(m: Any, numbers: Any, choices: Any, x: Any, g: Any, mean: Any, largest: Any) -> Any:
+    weight, decay, eps, size = numbers[:4]
+    mean = lerp(mean, g, weight, choices[0])
+    largest = m.maximum(largest * decay, m.absolute(g) + eps)
+    return x - mean / largest * size, mean, largest
+
+
 class Adamax(ElementwiseOptimizer):
     """Adam with the largest gradient in place of their mean square (Kingma and Ba, 2015).
 
@@ -190,24 +191,20 @@ class Adamax(ElementwiseOptimizer):
     def _rule(self, group: dict[str, Any]) -> Rule:
         lr, eps = number(group["lr"]), group["eps"]
         beta1, beta2 = group["betas"]
+        weight, near = lerp_weight(1.0 - beta1)
 
-        def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Kernel]:
+        def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Update]:
             step = scalars[0] + 1.0
-            size = lr / (1.0 - beta1**step)
-
-            def kernel(values: Array, g: Array, scratch: Array, _: Array, mean: Array, largest: Array) -> None:
-                lerp(mean, g, 1.0 - beta1, scratch)
-                largest *= beta2
-                np.abs(g, out=g)
-                g += eps
-                np.maximum(largest, g, out=largest)
-                np.divide(mean, largest, out=scratch)
-                scratch *= size
-                values -= scratch
-
-            return (step,), prepared(kernel, group, lr)
+            return (step,), update_of(_adamax, (weight, beta2, eps, lr / (1.0 - beta1**step)), group, lr, near)
 
         return rule
+
+
+def _nadam(m: Any, numbers: Any, choices: Any, x: Any, g: Any, mean: Any, square: Any) -> Any:
+    weight, decay, rest, correction, eps, of_gradient, of_mean = numbers[:7]
+    mean = lerp(mean, g, weight, choices[0])
+    square = average_square(square, g, decay, rest)
+    return x - (g * of_gradient + mean * of_mean) / (m.sqrt(square / correction) + eps), mean, square
 
 
 class NAdam(ElementwiseOptimizer):
@@ -256,31 +253,27 @@ class NAdam(ElementwiseOptimizer):
     def _rule(self, group: dict[str, Any]) -> Rule:
         lr, eps, momentum_decay = number(group["lr"]), group["eps"], group["momentum_decay"]
         beta1, beta2 = group["betas"]
+        weight, near = lerp_weight(1.0 - beta1)
 
-        def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Kernel]:
+        def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Update]:
             step = scalars[0] + 1.0
             momentum = beta1 * (1.0 - 0.5 * 0.96 ** (step * momentum_decay))
             next_momentum = beta1 * (1.0 - 0.5 * 0.96 ** ((step + 1.0) * momentum_decay))
             product = scalars[1] * momentum
             of_gradient = lr * (1.0 - momentum) / (1.0 - product)
             of_mean = lr * next_momentum / (1.0 - product * next_momentum)
-            correction = 1.0 - beta2**step
-
-            def kernel(values: Array, g: Array, scratch: Array, more: Array, mean: Array, square: Array) -> None:
-                lerp(mean, g, 1.0 - beta1, scratch)
-                average_square(square, g, beta2, scratch)
-                np.divide(square, correction, out=scratch)
-                np.sqrt(scratch, out=scratch)
-                scratch += eps
-                g *= of_gradient
-                np.multiply(mean, of_mean, out=more)
-                g += more
-                g /= scratch
-                values -= g
-
-            return (step, product), prepared(kernel, group, lr)
+            numbers = (weight, beta2, 1.0 - beta2, 1.0 - beta2**step, eps, of_gradient, of_mean)
+            return (step, product), update_of(_nadam, numbers, group, lr, near)
 
         return rule
+
+
+def _radam(m: Any, numbers: Any, choices: Any, x: Any, g: Any, mean: Any, square: Any) -> Any:
+    weight, decay, rest, eps, size = numbers[:5]
+    near, rectified = choices
+    mean = lerp(mean, g, weight, near)
+    square = average_square(square, g, decay, rest)
+    return x - (mean / (m.sqrt(square) + eps) if rectified else mean) * size, mean, square
 
 
 class RAdam(ElementwiseOptimizer):
@@ -322,13 +315,14 @@ class RAdam(ElementwiseOptimizer):
         super().__init__(params, defaults)
 
     def _names(self, group: dict[str, Any]) -> Names:
-        return Names({"step": 0.0}, {"exp_avg": 0.0, "exp_avg_sq": 0.0})
+        return _MEAN_AND_SQUARE
 
     def _rule(self, group: dict[str, Any]) -> Rule:
         lr, eps = number(group["lr"]), group["eps"]
         beta1, beta2 = group["betas"]
+        weight, near = lerp_weight(1.0 - beta1)
 
-        def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Kernel]:
+        def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Update]:
             step = scalars[0] + 1.0
             correction = 1.0 - beta2**step
             longest = 2.0 / (1.0 - beta2) - 1.0
@@ -338,19 +332,6 @@ class RAdam(ElementwiseOptimizer):
             if rectified:
                 ratio = (length - 4.0) * (length - 2.0) * longest / ((longest - 4.0) * (longest - 2.0) * length)
                 size *= ratio**0.5 * correction**0.5
-
-            def kernel(values: Array, g: Array, scratch: Array, _: Array, mean: Array, square: Array) -> None:
-                lerp(mean, g, 1.0 - beta1, scratch)
-                average_square(square, g, beta2, scratch)
-                if rectified:
-                    np.sqrt(square, out=scratch)
-                    scratch += eps
-                    np.divide(mean, scratch, out=scratch)
-                    scratch *= size
-                else:
-                    np.multiply(mean, size, out=scratch)
-                values -= scratch
-
-            return (step,), prepared(kernel, group, lr)
+            return (step,), update_of(_radam, (weight, beta2, 1.0 - beta2, eps, size), group, lr, near, rectified)
 
         return rule

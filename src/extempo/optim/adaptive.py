@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .. import ops
 from .._tensor import Tensor
 from ..errors import NumericalError
-from ..storage import Array
-from .elementwise import ElementwiseOptimizer, average_square, lerp, prepared
-from .flat import Kernel, Names, Rule
+from .elementwise import ElementwiseOptimizer, average_square, lerp, lerp_weight, update_of
+from .flat import Names, Rule
 from .optimizer import ParamsT, number
+from .updating import Update
 
 __all__ = ["Adadelta", "Adagrad", "RMSprop", "Rprop"]
+
+
+def _adagrad(m: Any, numbers: Any, choices: Any, x: Any, g: Any, total: Any) -> Any:
+    eps, size = numbers[:2]
+    total = total + g * g
+    return x - g / (m.sqrt(total) + eps) * size, total
 
 
 class Adagrad(ElementwiseOptimizer):
@@ -67,21 +71,18 @@ class Adagrad(ElementwiseOptimizer):
     def _rule(self, group: dict[str, Any]) -> Rule:
         lr, eps = number(group["lr"]), group["eps"]
 
-        def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Kernel]:
+        def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Update]:
             size = lr / (1.0 + scalars[0] * group["lr_decay"])
-
-            def kernel(values: Array, g: Array, scratch: Array, _: Array, total: Array) -> None:
-                np.multiply(g, g, out=scratch)
-                total += scratch
-                np.sqrt(total, out=scratch)
-                scratch += eps
-                g /= scratch
-                g *= size
-                values -= g
-
-            return (scalars[0] + 1.0,), prepared(kernel, group, lr)
+            return (scalars[0] + 1.0,), update_of(_adagrad, (eps, size), group, lr)
 
         return rule
+
+
+def _adadelta(m: Any, numbers: Any, choices: Any, x: Any, g: Any, square: Any, past: Any) -> Any:
+    rho, rest, eps, lr = numbers[:4]
+    square = average_square(square, g, rho, rest)
+    delta = m.sqrt(past + eps) / m.sqrt(square + eps) * g
+    return x - delta * lr, square, average_square(past, delta, rho, rest)
 
 
 class Adadelta(ElementwiseOptimizer):
@@ -128,22 +129,27 @@ class Adadelta(ElementwiseOptimizer):
     def _rule(self, group: dict[str, Any]) -> Rule:
         lr, rho, eps = number(group["lr"]), group["rho"], group["eps"]
 
-        def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Kernel]:
-            def kernel(values: Array, g: Array, scratch: Array, delta: Array, square: Array, past: Array) -> None:
-                average_square(square, g, rho, scratch)
-                np.add(square, eps, out=scratch)
-                np.sqrt(scratch, out=scratch)
-                np.add(past, eps, out=delta)
-                np.sqrt(delta, out=delta)
-                delta /= scratch
-                delta *= g
-                average_square(past, delta, rho, scratch)
-                delta *= lr
-                values -= delta
-
-            return (scalars[0] + 1.0,), prepared(kernel, group, lr)
+        def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Update]:
+            return (scalars[0] + 1.0,), update_of(_adadelta, (rho, 1.0 - rho, eps, lr), group, lr)
 
         return rule
+
+
+def _rmsprop(m: Any, numbers: Any, choices: Any, x: Any, g: Any, square: Any, *others: Any) -> Any:
+    alpha, rest, eps, lr, momentum, weight = numbers[:6]
+    has_momentum, centered, near = choices
+    square = average_square(square, g, alpha, rest)
+    after: tuple[Any, ...] = ()
+    if centered:
+        mean = lerp(others[-1], g, weight, near)
+        step = g / (m.sqrt(square - mean * mean) + eps)
+        after = (mean,)
+    else:
+        step = g / (m.sqrt(square) + eps)
+    if has_momentum:
+        step = others[0] * momentum + step
+        after = (step, *after)
+    return x - step * lr, square, *after
 
 
 class RMSprop(ElementwiseOptimizer):
@@ -195,32 +201,25 @@ class RMSprop(ElementwiseOptimizer):
 
     def _rule(self, group: dict[str, Any]) -> Rule:
         lr, alpha, eps, momentum = number(group["lr"]), group["alpha"], group["eps"], group["momentum"]
-        centered = group["centered"]
+        weight, near = lerp_weight(1.0 - alpha)
+        numbers = (alpha, 1.0 - alpha, eps, lr, momentum, weight)
 
-        def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Kernel]:
-            def kernel(values: Array, g: Array, scratch: Array, more: Array, square: Array, *others: Array) -> None:
-                average_square(square, g, alpha, scratch)
-                if centered:
-                    mean = others[-1]
-                    lerp(mean, g, 1.0 - alpha, scratch)
-                    np.multiply(mean, mean, out=more)
-                    np.subtract(square, more, out=scratch)
-                    np.sqrt(scratch, out=scratch)
-                else:
-                    np.sqrt(square, out=scratch)
-                scratch += eps
-                g /= scratch
-                if momentum > 0:
-                    velocity = others[0]
-                    velocity *= momentum
-                    velocity += g
-                    g[...] = velocity
-                g *= lr
-                values -= g
-
-            return (scalars[0] + 1.0,), prepared(kernel, group, lr)
+        def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Update]:
+            return (scalars[0] + 1.0,), update_of(
+                _rmsprop, numbers, group, lr, momentum > 0, bool(group["centered"]), near
+            )
 
         return rule
+
+
+def _rprop(m: Any, numbers: Any, choices: Any, x: Any, g: Any, before: Any, size: Any) -> Any:
+    shrink, grow, smallest, largest = numbers[:4]
+    change = g * before
+    size = m.where(change > 0.0, size * grow, m.where(change < 0.0, size * shrink, size))
+    size = m.minimum(m.maximum(size, smallest), largest)
+    # Where the sign changed the last step went too far: wait one step, and forget that gradient.
+    g = m.where(change < 0.0, 0.0, g)
+    return x - m.sign(g) * size, g, size
 
 
 class Rprop(ElementwiseOptimizer):
@@ -265,25 +264,9 @@ class Rprop(ElementwiseOptimizer):
         return Names({"step": 0.0}, {"prev": 0.0, "step_size": number(group["lr"])})
 
     def _rule(self, group: dict[str, Any]) -> Rule:
-        shrink, grow = group["etas"]
-        smallest, largest = group["step_sizes"]
+        numbers = (*group["etas"], *group["step_sizes"])
 
-        def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Kernel]:
-            def kernel(values: Array, g: Array, scratch: Array, factor: Array, before: Array, size: Array) -> None:
-                np.multiply(g, before, out=scratch)
-                turned = scratch < 0
-                factor.fill(1.0)
-                np.copyto(factor, grow, where=scratch > 0)
-                np.copyto(factor, shrink, where=turned)
-                size *= factor
-                np.clip(size, smallest, largest, out=size)
-                # Where the sign changed the last step went too far: wait one step, and forget that gradient.
-                np.copyto(g, 0.0, where=turned)
-                before[...] = g
-                np.sign(g, out=g)
-                g *= size
-                values -= g
-
-            return (scalars[0] + 1.0,), prepared(kernel, group, number(group["lr"]))
+        def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Update]:
+            return (scalars[0] + 1.0,), update_of(_rprop, numbers, group, number(group["lr"]))
 
         return rule

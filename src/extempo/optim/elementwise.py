@@ -1,23 +1,21 @@
 """Optimizers whose update treats every element alike: one fused pass over flat memory does a whole group.
 
-A subclass says what state it keeps (`_names`) and how one step goes (`_rule`), in NumPy arithmetic on flat arrays;
-where those arrays lie, which parameters take part and when, is `flat`'s business. Kernels compute in place, with two
-arrays of scratch, and may overwrite the gradient they are given: it is a copy.
+A subclass says what state it keeps (`_names`) and how one step goes (`_rule`): numbers for this step, and a formula of
+single elements (see `updating`). Where values and state lie, which parameters take part and when, is `flat`'s business.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
-
-import numpy as np
 
 from .._tensor import Tensor
 from ..errors import NumericalError, ShapeError, UnsupportedError
 from ..modes import enable_grad
-from ..storage import Array
-from .flat import Kernel, Layout, Names, Rule, Workspaces
+from .flat import Layout, Names, Rule, Workspaces
 from .optimizer import Optimizer, number
+from .updating import Formula, Kind, Update
 
 
 class ElementwiseOptimizer(Optimizer):
@@ -54,6 +52,7 @@ class ElementwiseOptimizer(Optimizer):
 
     def _forget_layout(self) -> None:
         self._layouts: list[Layout] = []
+        self._seen: list[Any] | None = None
         self._workspaces = Workspaces()
 
     def _names(self, group: dict[str, Any]) -> Names:
@@ -81,10 +80,17 @@ class ElementwiseOptimizer(Optimizer):
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        del self._layouts[len(self.param_groups) :]
-        self._layouts += [Layout() for _ in self.param_groups[len(self._layouts) :]]
-        for group, layout in zip(self.param_groups, self._layouts, strict=True):
-            layout.step(group["params"], self._names(group), self._rule(group), self.state, self._workspaces)
+        groups, state = self.param_groups, self.state
+        if len(self._layouts) != len(groups):
+            self._layouts = [Layout() for _ in groups]
+        unchanged = self._seen is not None and _same(self._seen, _contents(groups, state))
+        if not unchanged:
+            self._seen = None
+        for group, layout in zip(groups, self._layouts, strict=True):
+            names, rule = self._names(group), self._rule(group)
+            layout.step(group["params"], names, rule, state, self._workspaces, unchanged)
+        if not unchanged:
+            self._seen = _contents(groups, state)
         return loss
 
     def _initial_state(self, key: str, group: dict[str, Any]) -> float:
@@ -102,44 +108,48 @@ class ElementwiseOptimizer(Optimizer):
             )
 
 
-# ---- pieces of kernels
+def _contents(groups: list[dict[str, Any]], state: Mapping[Any, Any]) -> list[Any] | None:
+    """Every object that a layout refers to; None for a state of an unknown form."""
+    found: list[Any] = []
+    for group in groups:
+        found += group["params"]
+    try:
+        for entry in state.values():
+            found.append(entry)
+            found += entry.values()
+    except AttributeError:
+        return None
+    return found
 
 
-def lerp(average: Array, g: Array, weight: float, scratch: Array) -> None:
-    """average += weight * (g - average), from the nearer end, so that weight 1 gives exactly g."""
-    np.subtract(g, average, out=scratch)
-    if weight < 0.5:
-        scratch *= weight
-        average += scratch
-    else:
-        scratch *= 1.0 - weight
-        np.subtract(g, scratch, out=average)
+def _same(before: list[Any], now: list[Any] | None) -> bool:
+    """Whether both hold the very same objects: in most steps, where nothing was moved."""
+    return now is not None and len(before) == len(now) and all(map(operator.is_, before, now))
 
 
-def average_square(average: Array, g: Array, decay: float, scratch: Array) -> None:
-    """average = decay * average + (1 - decay) * g * g."""
-    average *= decay
-    np.multiply(g, g, out=scratch)
-    scratch *= 1.0 - decay
-    average += scratch
+# ---- pieces of formulas
 
 
-def prepared(kernel: Kernel, group: dict[str, Any], lr: float) -> Kernel:
-    """The kernel, after what `maximize` and `weight_decay` ask for has been done to the gradient or the values."""
-    decay = number(group.get("weight_decay", 0.0))
-    maximize = group["maximize"]
-    decoupled = group.get("decoupled_weight_decay", False)
-    if not maximize and decay == 0:
-        return kernel
+def lerp(average: Any, g: Any, weight: Any, near: bool) -> Any:
+    """average + weight * (g - average), from the nearer end, so that a weight of 1 gives exactly g."""
+    return average + (g - average) * weight if near else g - (g - average) * weight
 
-    def with_decay(values: Array, g: Array, scratch: Array, more: Array, *moments: Array) -> None:
-        if maximize:
-            np.negative(g, out=g)
-        if decay != 0 and decoupled:
-            values *= 1.0 - lr * decay
-        elif decay != 0:
-            np.multiply(values, decay, out=scratch)
-            g += scratch
-        kernel(values, g, scratch, more, *moments)
 
-    return with_decay
+def lerp_weight(weight: float) -> tuple[float, bool]:
+    """The last two arguments of `lerp` for a weight from 0 to 1."""
+    return (weight, True) if weight < 0.5 else (1.0 - weight, False)
+
+
+def average_square(average: Any, g: Any, decay: Any, rest: Any) -> Any:
+    """decay * average + rest * g * g, where rest is 1 - decay."""
+    return average * decay + g * g * rest
+
+
+def update_of(formula: Formula, numbers: tuple[float, ...], group: dict[str, Any], lr: float, *choices: bool) -> Update:
+    """The update, after what `maximize` and `weight_decay` ask for has been done to the gradient or the values."""
+    decay, maximize = number(group.get("weight_decay", 0.0)), bool(group["maximize"])
+    if decay == 0:
+        return Update(Kind(formula, choices, maximize), numbers)
+    if group.get("decoupled_weight_decay", False):
+        return Update(Kind(formula, choices, maximize, "decoupled"), (*numbers, 1.0 - lr * decay))
+    return Update(Kind(formula, choices, maximize, "added"), (*numbers, decay))

@@ -1,19 +1,15 @@
-"""Flat memory: parameters of one group lie side by side, so that one pass of a few array operations updates them all.
+"""Flat memory: parameters of one group lie side by side, so that one pass updates them all, natively in one call.
 
-The one module of `optim` that knows how a Tensor lies in memory. Parameters in, blocks out: a block is a flat array of
-values with flat arrays of moments beside it. Moving a parameter's memory keeps its Tensor, its Storage and its version
-count; every write counts up the version of each parameter written. Memory that anyone else can see (a NumPy array, a
-view, `detach()`, another parameter, a recorded graph) is never moved: such a parameter is a block of its own, updated
+Parameters in, blocks out: a block is a flat array of values with flat arrays of moments beside it. Moving a parameter's
+memory keeps its Tensor, its Storage and its version count; every write counts up the version of each parameter written.
+Memory that anyone else can see (`moving` finds out) is never moved: such a parameter is a block of its own, updated
 where it lies by the same code, so the numbers do not depend on the layout.
 """
 
 from __future__ import annotations
 
 import operator
-import sys
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,23 +18,19 @@ from .._tensor import Tensor, wrap
 from ..errors import ShapeError
 from ..lines import user_line
 from ..running import quietly
-from ..storage import ALIGNMENT, Array, PooledStorage, Storage
+from ..storage import ALIGNMENT, Array, Storage
 from ..types import TensorType, dtype, from_numpy_dtype, get_default_dtype
+from .moving import BUFFERS, buffer, unseen
+from .updating import Update, native_places, native_update, numpy_update
 
-# Elements handled at a time: values, gradient, two moments and scratch of one stretch stay in the second-level cache.
+# Elements that NumPy handles at a time: what a formula makes of one stretch stays in the second-level cache.
 STRETCH = 1 << 14
-N_SCRATCH = 2
 _MOST_KEPT_STRETCHES = 256
 _array_of = operator.attrgetter("_array")
 
-# kernel(values, gradient, scratch, more scratch, *moments): updates values and moments, may overwrite the others.
-Kernel = Callable[..., None]
-# rule(first step of these parameters?, their scalars) -> their new scalars, and the kernel for them.
-Rule = Callable[[bool, tuple[float, ...]], tuple[tuple[float, ...], Kernel]]
+# rule(first step of these parameters?, their scalars) -> their new scalars, and the update of their elements.
+Rule = Callable[[bool, tuple[float, ...]], tuple[tuple[float, ...], Update]]
 States = Mapping[Tensor, dict[str, Any]]
-
-# The memory that parameters were moved to, by id: there, neighbours on the same base do not overlap.
-_BUFFERS: weakref.WeakValueDictionary[int, Array] = weakref.WeakValueDictionary()
 
 
 class Names(NamedTuple):
@@ -52,93 +44,28 @@ class Names(NamedTuple):
         return self.scalars | self.moments
 
 
-def _references(held: list[Any], position: int) -> int:
-    return sys.getrefcount(held[position])
-
-
-_ONLY_HELD = _references([object()], 0)  # the count of an object that only the list refers to; interpreters differ
-
-
-def _other_references(held: list[Any]) -> list[int]:
-    """For each object in the list, how many references to it there are apart from the list's own."""
-    return [_references(held, i) - _ONLY_HELD for i in range(len(held))]
-
-
-def _plain(p: Tensor) -> bool:
-    """Whether the memory has a form that can be moved at all, whoever else may see it."""
-    array, storage = p._array, p._storage
-    if array is None or p._alias is not None or storage.array is not array:
-        return False
-    base = array.base
-    owned = base is None or (isinstance(base, np.ndarray) and base.base is None)
-    return owned and array.flags.c_contiguous and array.flags.writeable and array.size > 0
-
-
-def _unseen(parameters: list[Tensor]) -> list[Tensor]:
-    """Those whose memory nobody but themselves can see, so that it can be moved."""
-    plain = [p for p in parameters if _plain(p)]
-    arrays = _other_references([p._array for p in plain])  # held by the tensor and by its storage
-    storages = _other_references([p._storage for p in plain])  # held by the tensor
-    bases = _other_references([p._array.base for p in plain])
-    on_base: dict[int, int] = {}
-    for p in plain:
-        on_base[id(p._array.base)] = on_base.get(id(p._array.base), 0) + 1
-    unseen = []
-    for i, p in enumerate(plain):
-        base = p._array.base
-        alone = arrays[i] == 2 and storages[i] == 1
-        if alone and base is not None:
-            key = id(base)
-            ours = _BUFFERS.get(key) is base
-            pooled = isinstance(p._storage, PooledStorage) and p._storage._block is base
-            # The list of bases refers to a shared one several times.
-            neighbours = 2 * on_base[key] - 1 if ours else 1
-            alone = bases[i] == neighbours + pooled and (ours or on_base[key] == 1)
-        if alone:
-            unseen.append(p)
-    return unseen
-
-
-def _buffer(n_elements: int, d: np.dtype[Any]) -> Array:
-    """A flat array of zeros whose first element is aligned like every storage."""
-    raw = np.empty(n_elements * d.itemsize + ALIGNMENT, np.uint8)
-    offset = -raw.ctypes.data % ALIGNMENT
-    flat: Array = raw[offset : offset + n_elements * d.itemsize].view(d)
-    flat.fill(0)
-    return flat
-
-
 class Stretch:
     """A piece of a block that fits the cache: some whole members, or a part of one."""
 
-    __slots__ = ("gradient", "moments", "padded", "places", "scratch", "values")
+    __slots__ = ("gradient", "moments", "padded", "places", "values")
 
     def __init__(
-        self, values: Array, moments: list[Array], workspace: Array, places: list[tuple[int, Array, slice | None]]
+        self, values: Array, moments: list[Array], gradient: Array, places: list[tuple[int, Array, slice | None]]
     ) -> None:
-        n = values.size
         self.values = values
         self.moments = moments
-        self.gradient: Array = workspace[0, :n]
-        self.scratch: list[Array] = [row[:n] for row in workspace[1:]]
+        self.gradient = gradient
         self.places = places  # (member, where its gradient goes, which part of it or None for all)
-        self.padded = sum(place.size for _, place, _ in places) < n
+        self.padded = sum(place.size for _, place, _ in places) < values.size
 
-    def run(self, kernel: Kernel, gradients: Sequence[Any]) -> None:
+    def run(self, update: Update, gradients: Sequence[Any]) -> None:
         """Gather the gradients, then update values and moments."""
         if self.padded:
             self.gradient.fill(0)
         for member, place, part in self.places:
             g = gradients[member]
             place[...] = g if part is None else g.reshape(-1)[part]
-        if self.values.dtype is self.gradient.dtype:
-            kernel(self.values, self.gradient, *self.scratch, *self.moments)
-            return
-        # float16 and bfloat16 are too coarse to compute in: one rounding at the end, none in between.
-        wide = [a.astype(self.gradient.dtype) for a in (self.values, *self.moments)]
-        kernel(wide[0], self.gradient, *self.scratch, *wide[1:])
-        for narrow, result in zip((self.values, *self.moments), wide, strict=True):
-            narrow[...] = result
+        numpy_update(update, self.gradient, self.values, self.moments)
 
 
 class Block:
@@ -159,27 +86,26 @@ class Block:
         self.copied = not move and not members[0]._values().flags.c_contiguous
         self.values = self._moved_values(d) if move else np.ascontiguousarray(members[0]._values()).reshape(-1)
         self.arrays = [p._array for p in members]
-        self.moments = [_buffer(self.starts[-1], d) for _ in names.moments]
+        self.moments = [buffer(self.starts[-1], d) for _ in names.moments]
         scalar = np.float64 if get_default_dtype().itemsize == 8 else np.float32
         self.scalars: list[Array] = [np.zeros(len(members), scalar) for _ in names.scalars]
         self.storages = [Storage(flat) for flat in (*self.scalars, *self.moments)]
         self.entries: list[dict[str, Any] | None] = [None] * len(members)
         self.tensors: list[tuple[Tensor, ...]] = [()] * len(members)
-        self.started = [False] * len(members)
+        self.started = [False] * len(members)  # whether they have moments, and not just zeros
         for i, p in enumerate(members):
             if self.storages and states.get(p):
                 self._take_over(i, states[p])
         self._stretches: dict[tuple[int, int], list[Stretch]] = {}
+        self._places = native_places(d, self.values, self.moments)
 
     def _moved_values(self, d: np.dtype[Any]) -> Array:
         """One array with all values in it; the members' memory is there from now on."""
-        values = _buffer(self.starts[-1], d)
-        _BUFFERS[id(values.base)] = values.base  # type: ignore[assignment] # an array, by construction
+        values = buffer(self.starts[-1], d)
+        BUFFERS[id(values.base)] = values.base  # type: ignore[assignment] # an array, by construction
         for p, view in self._views(values):
             np.copyto(view, p._array)
             p._array = p._storage.array = view
-            if isinstance(p._storage, PooledStorage):
-                p._storage._block = None  # type: ignore[assignment] # its block is no longer this storage's to give back
         return values
 
     def _views(self, flat: Array) -> Iterator[tuple[Tensor, Array]]:
@@ -250,7 +176,7 @@ class Block:
     def gradients(self) -> list[Any]:
         """The gradient of each member as an array, None where there is none."""
         found: list[Any] = []
-        for p, size in zip(self.members, self.sizes, strict=True):
+        for p in self.members:
             g = p.grad
             if g is None:
                 found.append(None)
@@ -260,12 +186,41 @@ class Block:
                     f"step: a parameter of shape {tuple(p.shape)} has a gradient of shape {tuple(g.shape)}, from "
                     "before its shape was changed; call optimizer.zero_grad() and compute the loss again"
                 )
-            # A large gradient is read piece by piece, which needs it in order.
-            array = g._values()
-            found.append(array if size <= STRETCH else np.ascontiguousarray(array))
+            found.append(g._values())
         return found
 
     # ---- updating
+
+    def step_together(self, rule: Rule, where: Any) -> bool:
+        """The usual step, where all members have gradients and equal scalars, natively; False: it is not that."""
+        n_members, started = len(self.members), self.started[0]
+        if self.copied or self.started.count(started) != n_members or (self.storages and None in self.entries):
+            return False
+        old = []
+        for flat in self.scalars:
+            column = flat.tolist()
+            if column.count(column[0]) != n_members:
+                return False
+            old.append(column[0])
+        try:
+            gradients = [p._node.extra.grad._array for p in self.members]
+        except AttributeError:  # one of them is None
+            return False
+        new, update = rule(not started, tuple(old))
+        native = native_update(update, len(self.moments), self.values.dtype)
+        if native is None or not native(self._places, update.numbers, self.arrays, gradients):
+            return False
+        for p in self.members:
+            storage = p._storage
+            storage.version += 1
+            storage.written_at = where
+        for storage in self.storages:
+            storage.version += 1
+        for flat, value in zip(self.scalars, new, strict=True):
+            flat.fill(value)
+        if not started:
+            self.started = [True] * n_members
+        return True
 
     def step(self, rule: Rule, states: States, gradients: list[Any], where: Any, workspaces: Workspaces) -> None:
         """Update the members that have a gradient."""
@@ -279,17 +234,36 @@ class Block:
             self.values[...] = self.members[0]._values().reshape(-1)
         for first, last in self._runs(gradients):
             old = tuple(flat[first].item() for flat in self.scalars)
-            new, kernel = rule(not self.started[first], old)
+            new, update = rule(not self.started[first], old)
             for p in self.members[first:last]:
                 p._storage.version += 1
                 p._storage.written_at = where
             for flat, value in zip(self.scalars, new, strict=True):
                 flat[first:last] = value
-            for stretch in self._stretches_of(first, last, workspaces):
-                stretch.run(kernel, gradients)
+            self._update(update, first, last, gradients, workspaces)
             self.started[first:last] = [True] * (last - first)
         if self.copied:
             self.members[0]._array[...] = self.values.reshape(self.members[0]._type.shape)
+
+    def _update(self, update: Update, first: int, last: int, gradients: list[Any], workspaces: Workspaces) -> None:
+        """Update the members from `first` to `last`: natively in one call, or stretch by stretch."""
+        native = native_update(update, len(self.moments), self.values.dtype)
+        if native is not None and not self.copied:
+            arrays, given = self.arrays[first:last], gradients[first:last]
+            if native(self._places, update.numbers, arrays, given):
+                return
+            in_order = [g if g.flags.c_contiguous else g.copy(order="C") for g in given]
+            if native(self._places, update.numbers, arrays, in_order):
+                return
+        quietly(self._update_in_stretches, update, first, last, gradients, workspaces)
+
+    def _update_in_stretches(
+        self, update: Update, first: int, last: int, gradients: list[Any], workspaces: Workspaces
+    ) -> None:
+        # A large gradient is read piece by piece, which needs it in order.
+        given = [g if g is None or g.size <= STRETCH else np.ascontiguousarray(g) for g in gradients]
+        for stretch in self._stretches_of(first, last, workspaces):
+            stretch.run(update, given)
 
     def _runs(self, gradients: list[Any]) -> list[tuple[int, int]]:
         """Neighbours that have gradients and equal scalars: each run is updated by one rule."""
@@ -336,30 +310,28 @@ class Block:
         start, stop = self.starts[members[0]], self.starts[members[-1] + 1]
         if part is not None:
             start, stop = start + part.start, start + part.stop
-        workspace = workspaces.of(self.compute, stop - start)
+        gathered = workspaces.of(self.compute, stop - start)[: stop - start]
         places = []
         for i in members:
+            place = gathered
             if part is None:
                 offset = self.starts[i] - start
-                place = workspace[0, offset : offset + self.sizes[i]].reshape(self.members[i]._type.shape)
-            else:
-                place = workspace[0, : stop - start]
+                place = gathered[offset : offset + self.sizes[i]].reshape(self.members[i]._type.shape)
             places.append((i, place, part))
-        return Stretch(self.values[start:stop], [m[start:stop] for m in self.moments], workspace, places)
+        return Stretch(self.values[start:stop], [m[start:stop] for m in self.moments], gathered, places)
 
 
 class Workspaces:
-    """The memory that gradients are gathered in and that kernels scribble on, one for each dtype."""
+    """The memory that gradients are gathered in, one for each dtype."""
 
     def __init__(self) -> None:
         self._by_dtype: dict[np.dtype[Any], Array] = {}
 
     def of(self, d: np.dtype[Any], n_elements: int) -> Array:
-        """Rows of at least that many elements; stretches cut from a smaller one keep that."""
+        """At least that many elements; stretches cut from a smaller one keep that."""
         found = self._by_dtype.get(d)
-        if found is None or found.shape[1] < n_elements:
-            width = min(STRETCH, max(64, 1 << (n_elements - 1).bit_length()))
-            found = _buffer((1 + N_SCRATCH) * width, d).reshape(1 + N_SCRATCH, width)
+        if found is None or found.size < n_elements:
+            found = buffer(min(STRETCH, max(64, 1 << (n_elements - 1).bit_length())), d)
             self._by_dtype[d] = found
         return found
 
@@ -375,19 +347,27 @@ class Layout:
     def __init__(self) -> None:
         self.blocks: list[Block] = []
         self._idle: list[Tensor] = []  # in no block, because they never had a gradient
-        self._names: list[str] | None = None
-        self._fingerprint: list[int] | None = None
+        self._names: Names | None = None
+        self._repeats = False  # a parameter stands in the group more than once
         self._until_attempt = 0
         self._patience = 1
 
-    def step(self, parameters: list[Tensor], names: Names, rule: Rule, states: States, workspaces: Workspaces) -> None:
-        """Update every parameter that has a gradient."""
-        self._refresh(parameters, names, states)
+    def step(
+        self,
+        parameters: list[Tensor],
+        names: Names,
+        rule: Rule,
+        states: States,
+        workspaces: Workspaces,
+        unchanged: bool = False,
+    ) -> None:
+        """Update every parameter that has a gradient. `unchanged`: parameters and state are those of the last step."""
+        self._refresh(parameters, names, states, unchanged)
         where = user_line()
-        if sum(len(block.members) for block in self.blocks) + len(self._idle) < len(parameters):
-            quietly(self._step_repeated, parameters, rule, states, where, workspaces)
-        else:
-            quietly(self._step_each, rule, states, where, workspaces)
+        if self._repeats:
+            self._step_repeated(parameters, rule, states, where, workspaces)
+        elif len(self.blocks) != 1 or not self.blocks[0].step_together(rule, where):
+            self._step_each(rule, states, where, workspaces)
 
     def _step_each(self, rule: Rule, states: States, where: Any, workspaces: Workspaces) -> None:
         gradients = [block.gradients() for block in self.blocks]  # all of them first: one may be refused
@@ -405,12 +385,12 @@ class Layout:
                 arrays = [g if k == i else None for k, g in enumerate(block.gradients())]
                 block.step(rule, states, arrays, where, workspaces)
 
-    def _refresh(self, parameters: list[Tensor], names: Names, states: States) -> None:
-        """Make the blocks fit. In most steps nothing has changed, which comparing identities finds out quickly."""
-        fingerprint = _fingerprint(parameters, states)
-        same_names = self._names == list(names.initial)
-        unchanged = same_names and fingerprint is not None and fingerprint == self._fingerprint
-        if unchanged and all(block.is_in_place() for block in self.blocks):
+    def _refresh(self, parameters: list[Tensor], names: Names, states: States, unchanged: bool) -> None:
+        """Make the blocks fit."""
+        same_names = names is self._names or (
+            self._names is not None and list(names.initial) == list(self._names.initial)
+        )
+        if unchanged and same_names and all(block.is_in_place() for block in self.blocks):
             late = [p for p in self._idle if p.grad is not None]
         elif same_names and self._still_fits(parameters, states):
             here = {id(p) for block in self.blocks for p in block.members}
@@ -426,9 +406,13 @@ class Layout:
             if self._until_attempt <= 0:
                 self._rebuild(parameters, names, states)
             self._until_attempt -= 1
-        for block in self.blocks:  # after rebuilding: a block that a variable still refers to would be in the way
-            block.names = names  # initial values follow the learning rate
-        self._fingerprint = fingerprint
+        if names is not self._names:
+            self._names = names
+            for block in self.blocks:  # after rebuilding: a block that a variable still refers to would be in the way
+                block.names = names  # initial values follow the learning rate
+        if not unchanged:
+            n_different = sum(len(block.members) for block in self.blocks) + len(self._idle)
+            self._repeats = n_different < len(parameters)
 
     def _still_fits(self, parameters: list[Tensor], states: States) -> bool:
         known = set(map(id, parameters))
@@ -443,7 +427,7 @@ class Layout:
             (wanted if p.grad is not None or states.get(p) else idle).append(p)
         by_dtype: dict[dtype, list[Tensor]] = {}
         if self._until_attempt <= 0:
-            for p in _unseen(wanted):
+            for p in unseen(wanted):
                 by_dtype.setdefault(p._type.dtype, []).append(p)
             self._until_attempt = self._patience
             self._patience *= 2
@@ -452,14 +436,3 @@ class Layout:
         self.blocks = [Block(members, names, states, move=True) for members in together]
         self.blocks += [Block([p], names, states, move=False) for p in wanted if id(p) not in done]
         self._idle = idle
-        self._names = list(names.initial)
-
-
-def _fingerprint(parameters: list[Tensor], states: States) -> list[int] | None:
-    """The identities of everything that a layout refers to; None for a state of an unknown form."""
-    entries = states.values()
-    try:
-        pieces = chain.from_iterable(map(dict.values, entries))
-        return [*map(id, parameters), *map(id, entries), *map(id, pieces)]
-    except TypeError:
-        return None

@@ -7,16 +7,25 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .._tensor import Tensor
 from ..errors import NumericalError
-from ..storage import Array
-from .elementwise import ElementwiseOptimizer, prepared
-from .flat import Kernel, Names, Rule
+from .elementwise import ElementwiseOptimizer, update_of
+from .flat import Names, Rule
 from .optimizer import ParamsT, number
+from .updating import Update
 
 __all__ = ["ASGD", "SGD"]
+
+_NOTHING, _WITH_VELOCITY = Names({}, {}), Names({}, {"momentum_buffer": 0.0})
+
+
+def _descend(m: Any, numbers: Any, choices: Any, x: Any, g: Any, *velocity: Any) -> Any:
+    lr, momentum, undamped = numbers[:3]
+    first, nesterov = choices
+    if not velocity:
+        return (x - g * lr,)
+    new = g if first else velocity[0] * momentum + g * undamped
+    return x - ((g + new * momentum) * lr if nesterov else new * lr), new
 
 
 class SGD(ElementwiseOptimizer):
@@ -65,36 +74,22 @@ class SGD(ElementwiseOptimizer):
         super().__init__(params, defaults)
 
     def _names(self, group: dict[str, Any]) -> Names:
-        return Names({}, {"momentum_buffer": 0.0} if group["momentum"] else {})
+        return _WITH_VELOCITY if group["momentum"] else _NOTHING
 
     def _rule(self, group: dict[str, Any]) -> Rule:
-        lr, momentum, dampening = number(group["lr"]), group["momentum"], group["dampening"]
-        nesterov = group["nesterov"]
+        lr, momentum = number(group["lr"]), group["momentum"]
+        numbers = (lr, momentum, 1.0 - group["dampening"])
 
-        def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Kernel]:
-            def kernel(values: Array, g: Array, scratch: Array, _: Array, *moments: Array) -> None:
-                if moments:
-                    velocity = moments[0]
-                    if first:
-                        velocity[...] = g
-                    else:
-                        velocity *= momentum
-                        np.multiply(g, 1.0 - dampening, out=scratch)
-                        velocity += scratch
-                    np.multiply(velocity, momentum if nesterov else lr, out=scratch)
-                    if nesterov:
-                        g += scratch
-                        g *= lr
-                        values -= g
-                    else:
-                        values -= scratch
-                    return
-                g *= lr
-                values -= g
-
-            return scalars, prepared(kernel, group, lr)
+        def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Update]:
+            return scalars, update_of(_descend, numbers, group, lr, first and momentum != 0, bool(group["nesterov"]))
 
         return rule
+
+
+def _averaged(m: Any, numbers: Any, choices: Any, x: Any, g: Any, average: Any) -> Any:
+    eta, shrink, weight = numbers[:3]
+    x = x * shrink - g * eta
+    return x, x if choices[0] else average + (x - average) * weight
 
 
 class ASGD(ElementwiseOptimizer):
@@ -140,21 +135,9 @@ class ASGD(ElementwiseOptimizer):
     def _rule(self, group: dict[str, Any]) -> Rule:
         lr, lambd, alpha, t0 = number(group["lr"]), group["lambd"], group["alpha"], group["t0"]
 
-        def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Kernel]:
+        def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Update]:
             step, eta, weight = scalars[0] + 1.0, scalars[1], scalars[2]
-
-            def kernel(values: Array, g: Array, scratch: Array, _: Array, average: Array) -> None:
-                values *= 1.0 - lambd * eta
-                g *= eta
-                values -= g
-                if weight == 1.0:
-                    average[...] = values
-                    return
-                np.subtract(values, average, out=scratch)
-                scratch *= weight
-                average += scratch
-
             new = (step, lr / (1.0 + lambd * lr * step) ** alpha, 1.0 / max(1.0, step - t0))
-            return new, prepared(kernel, group, lr)
+            return new, update_of(_averaged, (eta, 1.0 - lambd * eta, weight), group, lr, weight == 1.0)
 
         return rule

@@ -55,6 +55,20 @@ def test_blocks_of_one_size_are_reused():
     assert ex.backends.stats()["memory"]["blocks_allocated"] - before <= 2
 
 
+def test_the_pool_is_bounded():
+    kept = [ex.zeros(1 << 20) for _ in range(100)]
+    del kept
+    gc.collect()
+    assert ex.backends.stats()["memory"]["free_bytes"] <= 1 << 27
+    native().memory.clear()
+    assert ex.backends.stats()["memory"]["free_bytes"] == 0
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 16, 17, 1000, 100_003])
+def test_new_memory_is_aligned(n):
+    assert ex.empty(n).data_ptr() % 64 == 0
+
+
 def everything(w, x, labels):
     h = F.linear(x, w).tanh() * 2.0 + x.sum(1, keepdim=True)
     parts = h.chunk(2, 1)

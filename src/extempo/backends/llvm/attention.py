@@ -12,7 +12,8 @@ pay. Threads share heads. A result never depends on how.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ...types import InputType, TensorType, broadcast_shapes, count
@@ -102,6 +103,11 @@ class _Head:
         """How many keys the rows before `end` can see."""
         return self.b.select(self.causal, smaller(self.b, end, self.n_keys), self.n_keys)
 
+    def strip_args(self, start: Value, height: Value, end: Value, strip: _Operand) -> tuple[Value, ...]:
+        """What functions of a strip are given beside its address (STRIP_ARGS), for the rows from `start` on."""
+        growth = self.b.cast("zext", self.causal, i64)
+        return height, self.visible(start + 1), growth, self.n_keys, end, strip.row
+
     def tile_start(self, tile: Value) -> Value:
         return tile * self["tile_rows"] + smaller(self.b, tile, self["n_taller"])
 
@@ -160,53 +166,92 @@ class _Head:
         b.call(rows, panel, height, *a, *matrix, n, k, c, c_row, null(b), int(accumulate))
 
 
-# ---- rows of scores
+# ---- strips of scores
+
+STRIP_ARGS = {"height": i64, "n": i64, "growth": i64, "n_keys": i64, "end": i64, "row": i64}
+
+
+class _Strip:
+    """A few rows of scratch memory, row r with n + r * growth scores, at most n_keys; rows are `row` bytes apart.
+
+    Every step goes through all rows before the next begins: the sums of different rows then overlap in time. Memory is
+    there for a whole vector at the end of a row.
+    """
+
+    def __init__(self, b: Function, t: Tiling) -> None:
+        self.b, self.t = b, t
+
+    @contextmanager
+    def rows(self, *strips: str) -> Iterator[tuple[Value, Value, list[Pointer]]]:
+        """For each row: its number, how many scores it has, and where it begins in each of the strips."""
+        b = self.b
+        with b.loop(0, b.arg("height")) as r:
+            n = smaller(b, b.arg("n") + r * b.arg("growth"), b.arg("n_keys"))
+            yield r, n, [Pointer(b.byte_offset(b.arg(s), r * b.arg("row")), self.t.element) for s in strips]
+
+    def array(self) -> Pointer:
+        """A number for each row."""
+        return self.b.array(self.t.element, MAX_ROWS)
+
+    def spread(self, numbers: Pointer, r: Value) -> Value:
+        return self.b.splat(numbers[r], self.t.lanes)
+
+    def sum_lanes(self, x: Value) -> Value:
+        return self.b.fold_lanes(x, lambda y, z: y + z)
+
+    def zeros_from(self, row: Pointer, n: Value) -> None:
+        """Zeros from the vector after the last score up to `end`."""
+        b, t = self.b, self.t
+        with b.loop(_rounded(n, t.lanes), b.arg("end"), t.lanes) as i:
+            row.set_vector(i, b.const(t.vector, 0.0))
 
 
 def _write_softmax(module: Module, name: str, t: Tiling) -> None:
-    """A row of scores becomes weights, in place: softmax over the first n, zeros from there up to `end`.
-
-    Memory is there up to a whole vector beyond n, and beyond `end`.
-    """
-    with module.function(name, void, internal=True, x=ptr, n=i64, end=i64) as b:
-        x, n, e = Pointer(b.arg("x"), t.element), b.arg("n"), Emitter(b)
-        low = b.const(t.vector, -math.inf)
-        n_whole = n - n % t.lanes
-        with b.if_(n_whole < n):
-            x.set_vector(n_whole, b.select(first_lanes(b, n - n_whole, t.lanes), x.vector(n_whole, t.lanes), low))
-        top, total = b.var(t.vector, low), b.var(t.vector, 0.0)
-        with b.loop(0, n, t.lanes) as i:
-            score = x.vector(i, t.lanes)
-            top.set(b.select(score > top.value, score, top.value))
-        peak = b.fold_lanes(top.value, lambda y, z: b.select(y > z, y, z))
-        peak = b.splat(b.select(peak == -math.inf, 0.0, peak), t.lanes)
-        with b.loop(0, n, t.lanes) as i:
-            weight = e.exp(x.vector(i, t.lanes) - peak)
-            x.set_vector(i, weight)
-            total.set(total.value + weight)
-        whole = b.fold_lanes(total.value, lambda y, z: y + z)
-        share = b.splat(b.select(whole == 0.0, whole, 1.0 / whole), t.lanes)
-        with b.loop(0, n, t.lanes) as i:
-            x.set_vector(i, x.vector(i, t.lanes) * share)
-        with b.loop(_rounded(n, t.lanes), b.arg("end"), t.lanes) as i:
-            x.set_vector(i, b.const(t.vector, 0.0))
+    """Scores x become weights, in place: the softmax of each row, and zeros up to `end`."""
+    with module.function(name, void, internal=True, x=ptr, **STRIP_ARGS) as b:
+        strip, e, low = _Strip(b, t), Emitter(b), b.const(t.vector, -math.inf)
+        peaks, shares = strip.array(), strip.array()
+        with strip.rows("x") as (r, n, (x,)):
+            n_whole = n - n % t.lanes
+            with b.if_(n_whole < n):
+                there = first_lanes(b, n - n_whole, t.lanes)
+                x.set_vector(n_whole, b.select(there, x.vector(n_whole, t.lanes), low))
+            top = b.var(t.vector, low)
+            with b.loop(0, n, t.lanes) as i:
+                score = x.vector(i, t.lanes)
+                top.set(b.select(score > top.value, score, top.value))
+            peak = b.fold_lanes(top.value, lambda y, z: b.select(y > z, y, z))
+            peaks[r] = b.select(peak == -math.inf, 0.0, peak)
+        with strip.rows("x") as (r, n, (x,)):
+            total, peak = b.var(t.vector, 0.0), strip.spread(peaks, r)
+            with b.loop(0, n, t.lanes) as i:
+                weight = e.exp(x.vector(i, t.lanes) - peak)
+                x.set_vector(i, weight)
+                total.set(total.value + weight)
+            whole = strip.sum_lanes(total.value)
+            shares[r] = b.select(whole == 0.0, whole, 1.0 / whole)
+        with strip.rows("x") as (r, n, (x,)):
+            share = strip.spread(shares, r)
+            with b.loop(0, n, t.lanes) as i:
+                x.set_vector(i, x.vector(i, t.lanes) * share)
+            strip.zeros_from(x, n)
 
 
 def _write_softmax_gradient(module: Module, name: str, t: Tiling) -> None:
-    """Rows of weights p and of their gradients g: g becomes the scores' gradient, p * (g - sum(p * g)).
-
-    Weights are zeros from n on up to a whole vector; from there to `end` zeros are written.
-    """
-    with module.function(name, void, internal=True, p=ptr, g=ptr, n=i64, end=i64) as b:
-        p, g, n = Pointer(b.arg("p"), t.element), Pointer(b.arg("g"), t.element), b.arg("n")
-        total = b.var(t.vector, 0.0)
-        with b.loop(0, n, t.lanes) as i:
-            total.set(b.fma(p.vector(i, t.lanes), g.vector(i, t.lanes), total.value))
-        mean = b.splat(b.fold_lanes(total.value, lambda y, z: y + z), t.lanes)
-        with b.loop(0, n, t.lanes) as i:
-            g.set_vector(i, p.vector(i, t.lanes) * (g.vector(i, t.lanes) - mean))
-        with b.loop(_rounded(n, t.lanes), b.arg("end"), t.lanes) as i:
-            g.set_vector(i, b.const(t.vector, 0.0))
+    """Weights p and their gradients g: g becomes that of the scores, p * (g - sum(p * g)), and zeros up to `end`."""
+    with module.function(name, void, internal=True, p=ptr, g=ptr, **STRIP_ARGS) as b:
+        strip = _Strip(b, t)
+        means = strip.array()
+        with strip.rows("p", "g") as (r, n, (p, g)):
+            total = b.var(t.vector, 0.0)
+            with b.loop(0, n, t.lanes) as i:
+                total.set(b.fma(p.vector(i, t.lanes), g.vector(i, t.lanes), total.value))
+            means[r] = strip.sum_lanes(total.value)
+        with strip.rows("p", "g") as (r, n, (p, g)):
+            mean = strip.spread(means, r)
+            with b.loop(0, n, t.lanes) as i:
+                g.set_vector(i, p.vector(i, t.lanes) * (g.vector(i, t.lanes) - mean))
+            strip.zeros_from(g, n)
 
 
 # ---- forward
@@ -234,9 +279,7 @@ def _write_forward(module: Module, name: str, gemm: Gemm) -> None:
                 n = h.visible(start + height)
                 rows = query.rows_from(start)
                 h.multiply(panel, height, rows, keys, _rounded(n, t.columns), n_features, strip.address, strip.row)
-                with b.loop(0, height) as r:
-                    row = strip.rows_from(r).address
-                    b.call(module.defined[softmax], row, h.visible(start + r + 1), n)
+                b.call(module.defined[softmax], strip.address, *h.strip_args(start, height, n, strip))
                 h.multiply(panel, height, strip, values, n_values, n, b.byte_offset(out, start * out_row), out_row)
     _write_entry(module, name)
 
@@ -322,11 +365,10 @@ class _Backward:
         query, gradient = (x.rows_from(start) for x in (self.query, self.gradient))
         h.multiply(panel, height, query, self.keys, n_whole, h.n_features, weights.address, weights.row)
         h.multiply(panel, height, gradient, self.values, n_whole, h.n_values, scores.address, scores.row)
-        with b.loop(0, height) as r:
-            p, g = weights.rows_from(r).address, scores.rows_from(r).address
-            n_seen = h.visible(start + r + 1)
-            b.call(b.module.defined[self.name + "_softmax"], p, n_seen, end)
-            b.call(b.module.defined[self.name + "_softmax_gradient"], p, g, n_seen, end)
+        softmax, softmax_gradient = (b.module.defined[self.name + s] for s in ("_softmax", "_softmax_gradient"))
+        args = h.strip_args(start, height, end, weights)
+        b.call(softmax, weights.address, *args)
+        b.call(softmax_gradient, weights.address, scores.address, *args)
         row = h.n_features * t.size
         out = b.byte_offset(h.buffers[5], (self.head * h.n_queries + start) * row)
         h.multiply(panel, height, scores, self.key_rows, h.n_features, n, out, row)
@@ -338,14 +380,18 @@ class _Backward:
         gradients = h.in_place(self.gradient.rows_from(start), self.spare_gradients, h.n_values, n_rows)
         panel, height = h["high_panel"], b.const(i64, MAX_ROWS)
         with b.loop(0, n_keys, MAX_ROWS) as key:
+            # Rows before the first one that can see these keys add nothing.
+            hidden = b.select(h.causal & (key > start), key - start, b.const(i64, 0))
             for strips, matrix, width, into in (
                 (self.weights, gradients, self.values_width, self.into_values),
                 (self.scores, queries, self.features_width, self.into_keys),
             ):
                 # The transpose: keys are rows, and a step of the sum goes to the next row of the strips.
-                turned = _Operand(b.byte_offset(strips.address, key * t.size), b.const(i64, t.size), strips.row)
+                first = b.byte_offset(strips.rows_from(hidden).address, key * t.size)
+                turned = _Operand(first, b.const(i64, t.size), strips.row)
+                seen = _Matrix(b.byte_offset(matrix.address, hidden * matrix.step), matrix.step, matrix.sliver)
                 out = into.rows_from(key).address
-                h.multiply(panel, height, turned, matrix, width, n_rows, out, into.row, accumulate=True)
+                h.multiply(panel, height, turned, seen, width, n_rows - hidden, out, into.row, accumulate=True)
 
     def _deliver(self, source: _Operand, n_columns: Value, result: Value, scale: Value | float) -> None:
         """From scratch memory, where rows are whole slivers, to the result."""

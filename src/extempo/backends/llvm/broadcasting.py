@@ -13,6 +13,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ...types import dtype
 from .builder import Function, Module, Pointer, Value, f32, i1, i8, i32, i64, ptr, void
 from .cpython import ALIGNED, C_CONTIGUOUS, DTYPE_NUMBER, WRITEABLE, Python
@@ -25,19 +27,22 @@ DONE, DECLINED, FAILED = 0, 1, 2  # DECLINED: not for native code, nothing happe
 
 # Elements in a chunk of work for one thread, and from how many on work is split: 20 us and more of it.
 CHUNK, SPLIT_FROM = 1 << 15, 1 << 17
-_CONTEXT = ("kernel", "operands", "geometry", "record")
+_CONTEXT = ("kernel", "operands", "geometry", "record", "refused")
 
 # The record: a head, then (dtype number, item size, class) for each input, then (dtype, item size) for each result.
-_HEAD = ("n_inputs", "n_results", "table", "build", "array_type")
+_HEAD = ("n_inputs", "n_results", "table", "build", "array_type", "keeps_order")
 _INPUTS_AT = len(_HEAD)
 _RESULTS_AT = _INPUTS_AT + 3 * MAX_INPUTS
 RECORD_SIZE = _RESULTS_AT + 2 * MAX_RESULTS
 CLASSES = ("float32", "float64", "int64", "int32", "bool")
 
 
-def pack(inputs: Sequence[dtype], results: Sequence[dtype], table: int, build: Any, array_type: type) -> bytes:
-    """The record of a kernel; `build(pattern)` must put the address of that variant into the table."""
-    numbers = [len(inputs), len(results), table, id(build), id(array_type)]
+def pack(inputs: Sequence[dtype], results: Sequence[dtype], table: int, build: Any, keeps_order: bool) -> bytes:
+    """The record of a kernel; `build(pattern)` must put the address of that variant into the table.
+
+    `keeps_order`: arrays that do not lie in order are declined, since new results always do.
+    """
+    numbers = [len(inputs), len(results), table, id(build), id(np.ndarray), int(keeps_order)]
     for d in inputs:
         numbers += [d.numpy.num, d.itemsize, CLASSES.index(d._name)]
     numbers += [0] * (_RESULTS_AT - len(numbers))
@@ -69,6 +74,7 @@ class _Run:
         self.loop_shape = b.array(i64, MAX_NDIM)  # after joining dimensions
         self.n_loops = b.var(i64, 0)
         self.first = b.var(ptr, 0)  # the first array among the inputs
+        self.refused = b.array(i64, 1)  # whether the kernel met an element that is an error
 
     @property
     def n_inputs(self) -> Value:
@@ -320,7 +326,7 @@ class _Run:
         with large:
             context = b.array(ptr, len(_CONTEXT))
             addresses = {"kernel": kernel, "operands": self.operands.address, "geometry": self.geometry.address}
-            addresses["record"] = self.record.address
+            addresses |= {"record": self.record.address, "refused": self.refused.address}
             for i, name in enumerate(_CONTEXT):
                 context[i] = addresses[name]
             parallel = b.module.declare("extempo_parallel", void, [ptr, ptr, i64])
@@ -328,7 +334,8 @@ class _Run:
             n_units, per_chunk = _units(b, self.geometry)
             b.call(parallel, chunk, context.address, (n_units + per_chunk - 1) // per_chunk)
         with small:
-            b.call_address(kernel, void, self.operands.address, self.geometry.address)
+            status = b.call_address(kernel, i64, self.operands.address, self.geometry.address)
+            self.refused[0] = self.refused[0] | status
 
     def run_rows(self, kernel: Value) -> None:
         """Call the kernel for every index of the dimensions before the last two."""
@@ -356,6 +363,15 @@ class _Run:
                     self.operands[i] = b.byte_offset(self.operands[i], -back)
                 index[k] = b.const(i64, 0)
                 place.set(k - 1)
+
+    def finish(self) -> None:
+        """Done, unless an element was an error: then nothing is returned, and NumPy's kernel says what it is."""
+        b = self.b
+        with b.if_(self.refused[0] != 0):
+            with b.if_(b.arg("given") == 0), b.loop(0, self.n_results) as i:
+                self.python.decref(self.results[i])
+            b.ret(DECLINED)
+        b.ret(DONE)
 
 
 def _units(b: Function, geometry: Pointer) -> tuple[Value, Value]:
@@ -387,7 +403,9 @@ def _write_chunk(module: Module) -> None:
         with b.loop(0, n) as i:
             step = b.select(one_row, geometry[n + i + 2], geometry[i + 2])
             own_operands[i] = b.byte_offset(operands[i], start * step)
-        b.call_address(context["kernel"], void, own_operands.address, own_geometry.address)
+        status = b.call_address(context["kernel"], i64, own_operands.address, own_geometry.address)
+        with b.if_(status != 0):
+            Pointer(context["refused"], i64)[0] = status
 
 
 def write_elementwise(module: Module) -> None:
@@ -396,13 +414,16 @@ def write_elementwise(module: Module) -> None:
     with module.function("extempo_elementwise", i64, record=ptr, inputs=ptr, results=ptr, given=i64) as b:
         run = _Run(b)
         is_given = b.arg("given") != 0
+        run.refused[0] = b.const(i64, 0)
         plain = run.read_inputs()
         with b.if_(plain & ~is_given):
             run.plain_geometry()
             kernel = run.find_kernel()
             run.allocate()
             run.call(kernel)
-            b.ret(DONE)
+            run.finish()
+        with b.if_(run.head["keeps_order"] != 0):
+            b.ret(DECLINED)
         run.broadcast()
         there, new = b.if_else(is_given)
         with there:
@@ -418,4 +439,4 @@ def write_elementwise(module: Module) -> None:
             run.allocate()
         with b.if_(run.n_elements.value > 0):
             run.run_rows(kernel)
-        b.ret(DONE)
+        run.finish()

@@ -77,12 +77,15 @@ class Place:
         words = Pointer(context, ptr)
         self.meta = Numbers(b, words[1], names)
         self.phase = Numbers(b, words[2], PHASE)
-        addresses = b.pointer(words[0], ptr)
-        self.operands = [b.pointer(addresses[i], shape.element) for i in range(n_operands)]
-        self.scratch = addresses[n_operands]
+        self._addresses = b.pointer(words[0], ptr)
+        self._n_operands = n_operands
+
+    def operand(self, index: int) -> Pointer:
+        return Pointer(self._addresses[index], self.shape.element)
 
     def at(self, name: str) -> Value:
-        return self.b.byte_offset(self.scratch, self.meta[name])
+        """A part of the scratch memory, which follows the operands."""
+        return self.b.byte_offset(self._addresses[self._n_operands], self.meta[name])
 
     def table(self, name: str) -> Pointer:
         return Pointer(self.at(f"{name}_at"), i32)
@@ -157,7 +160,7 @@ def write_read(module: Module, shape: Shape, names: tuple[str, ...], n_operands:
     with module.function("read", ptr, internal=True, **args) as b:
         place = Place(b, b.arg("context"), shape, names, n_operands)
         meta, unit, band = place.meta, b.arg("unit"), b.arg("band")
-        first = place.operands[SOURCE] + (b.arg("image") * meta["source_image"] + unit * meta["source_unit"])
+        first = place.operand(SOURCE) + (b.arg("image") * meta["source_image"] + unit * meta["source_unit"])
         with b.if_(meta["copies"] == 0):
             b.ret(first.at(band * meta["band_step"] * meta["band_pitch"]))
         with b.if_(meta["n_bands"] > 1):  # the last band copied did not have the same border
@@ -213,10 +216,10 @@ def _write_pack(module: Module, shape: Shape) -> None:
             fill_zero(b, panel.value, n_bytes)
             biases = b.pointer(panel.value, shape.element)
             with b.if_(meta["has_bias"] != 0):
-                bias = place.operands[BIAS] + place.index("bias", u, p)
+                bias = place.operand(BIAS) + place.index("bias", u, p)
                 with b.loop(0, n) as j:
                     biases[j] = bias[j * meta["bias_column"]]
-            weight = (place.operands[WEIGHT] + place.index("weight", u, p)).address
+            weight = (place.operand(WEIGHT) + place.index("weight", u, p)).address
             weights = (biases + shape.columns).address
             b.call(module.defined["pack_panel"], weights, weight, steps, n_steps, meta["weight_column"], n)
             panel.set(b.byte_offset(panel.value, n_bytes))
@@ -315,7 +318,7 @@ def _write_chunk(module: Module, shape: Shape) -> None:
                 part = (item.image, item.n_images, item.band, u)
                 source = b.call(module.defined["read"], context, copy, *part)
                 with b.loop(0, meta["n_panels"]) as p:
-                    target = place.operands[RESULT].at(item.result + place.index("result", u, p))
+                    target = place.operand(RESULT).at(item.result + place.index("result", u, p))
                     n_columns = place.columns_left(u, p)
                     b.call(module.defined["panel"], context, source, panel.value, target, item.n_rows, n_columns)
                     panel.set(Pointer(panel.value, shape.element).at(panel_size))

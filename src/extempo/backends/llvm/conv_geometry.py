@@ -17,9 +17,8 @@ Array = np.ndarray[Any, Any]
 _ROWS_WANTED = 48
 # Copies that stay in the second-level cache.
 _COPY_BYTES = 1 << 18
-# What a thread should at least have to do, in multiplications, and how many parts are enough for all threads there are.
+# What a thread should at least have to do, in multiplications.
 _CHUNK_WORK = 1 << 20
-_MOST_CHUNKS = 32
 
 
 def three(sizes: Sequence[int], missing: int) -> Three:
@@ -124,33 +123,32 @@ def planned(axes: Sequence[Axis], source: Source, work_per_image: int, most_chun
     """By sizes alone, so that a result does not depend on the number of threads."""
     full = (*[NO_AXIS] * (3 - len(axes)), *axes)
     three_axes = (full[0], full[1], full[2])
-    band_axis = 2 if len(axes) == 1 else 1
+    band_axis = 3 - len(axes)
     along = three_axes[band_axis]
     across = math.prod(a.most_results for i, a in enumerate(three_axes) if i != band_axis)
-    wanted = max(1, min(most_chunks, _MOST_CHUNKS, source.n_images * work_per_image // _CHUNK_WORK))
-    n_bands, per_block = 1, max(1, _ROWS_WANTED // (across * along.most_results))
-    if len(axes) < 3 and per_block == 1:
-        n_bands = _n_bands(three_axes, band_axis, across, source, wanted)
+    wanted = max(1, min(most_chunks, source.n_images * work_per_image // _CHUNK_WORK))
+    band, per_block = along.most_results, max(1, _ROWS_WANTED // (across * along.most_results))
+    if per_block == 1:
+        band = _band(three_axes, band_axis, across, source, wanted)
     else:
         image_bytes = source.element_bytes * math.prod(a.extent(a.most_results) for a in three_axes)
         per_block = max(1, min(per_block, _COPY_BYTES // image_bytes, -(-source.n_images // wanted)))
+    n_bands = -(-along.most_results // band)
     n_items = -(-source.n_images // per_block) * n_bands
     per_chunk = -(-n_items // wanted)
-    band = -(-along.most_results // n_bands)
-    return Plan(
-        three_axes, band_axis, band, -(-along.most_results // band), per_block, per_chunk, -(-n_items // per_chunk)
-    )
+    return Plan(three_axes, band_axis, band, n_bands, per_block, per_chunk, -(-n_items // per_chunk))
 
 
-def _n_bands(axes: Sequence[Axis], band_axis: int, across: int, source: Source, wanted: int) -> int:
-    """Bands so narrow that a copy stays in cache and every thread gets some, yet not mostly border."""
+def _band(axes: Sequence[Axis], band_axis: int, across: int, source: Source, wanted: int) -> int:
+    """Results in a band, so few that a copy stays in cache and every thread gets some, yet not mostly border."""
     along = axes[band_axis]
     row_bytes = source.element_bytes * math.prod(a.extent(a.most_results) for i, a in enumerate(axes) if i != band_axis)
     span, step = along.extent(1), along.source_step
     cached = (_COPY_BYTES // row_bytes - span) // step + 1
     shared = -(-along.most_results * source.n_images // wanted)
     least = max(-(-_ROWS_WANTED // across), -(-2 * span // step))
-    return -(-along.most_results // max(least, min(cached, shared)))
+    n_bands = -(-along.most_results // max(least, min(cached, shared)))
+    return -(-along.most_results // n_bands)  # bands of equal size
 
 
 class Window(NamedTuple):
@@ -211,7 +209,7 @@ class Window(NamedTuple):
             "source_plane": math.prod(self.sizes),
             "copy_plane": self.plane,
             "source_lane": channels * math.prod(self.sizes),
-            "band_of_columns": band == 2,
+            "band_axis": band,
             "band_first": self.first[band],
             "band_step": self.plan.band * self.plan.axes[band].source_step,
             "band_extent": self.extent[band],

@@ -181,7 +181,7 @@ COPY = (
     "source_plane",
     "copy_plane",
     "source_lane",  # from one column of a tile to the next, where columns are groups
-    "band_of_columns",  # bands are cut from columns, not from rows
+    "band_axis",  # bands are cut from depths, rows or columns
     "band_first",  # where the first band begins along its axis, how far it is from there to the next, and its extent
     "band_step",
     "band_extent",
@@ -200,19 +200,18 @@ def write_copy(module: Module, shape: Shape, names: Sequence[str]) -> None:
         begin = numbers["band_first"] + b.arg("band") * numbers["band_step"]
         first = b.select(begin < 0, 0, begin)
         length = smaller(b, begin + numbers["band_extent"], numbers["band_size"]) - first
-        by_column = numbers["band_of_columns"] != 0
-        n_rows = b.select(by_column, numbers["copied_rows"], length)
-        n_columns = b.select(by_column, length, numbers["copied_columns"])
+        copied = [numbers[name] for name in ("copied_depths", "copied_rows", "copied_columns")]
+        sizes = [b.select(numbers["band_axis"] == axis, length, n) for axis, n in enumerate(copied)]
         starts = numbers["source_start"] + first * numbers["band_pitch"]
         goes_to = numbers["copy_start"] + (first - begin) * numbers["band_copy_pitch"]
         source = b.pointer(b.arg("source"), shape.element) + starts
         target = b.pointer(b.arg("target"), shape.element) + goes_to
-        with b.loop(0, b.arg("n_planes")) as c, b.loop(0, numbers["copied_depths"]) as d:
+        with b.loop(0, b.arg("n_planes")) as c, b.loop(0, sizes[0]) as d:
             row_in = b.var(ptr, (source + (c * numbers["source_plane"] + d * numbers["source_depth"])).address)
             row_out = b.var(ptr, (target + (c * numbers["copy_plane"] + d * numbers["copy_depth"])).address)
-            with b.loop(0, n_rows):
+            with b.loop(0, sizes[1]):
                 lanes = (b.arg("n_lanes"), numbers["source_lane"]) if shape.by_group else ()
-                b.call(module.defined["copy_row"], row_in.value, row_out.value, n_columns, *lanes)
+                b.call(module.defined["copy_row"], row_in.value, row_out.value, sizes[2], *lanes)
                 row_in.set(Pointer(row_in.value, shape.element).at(numbers["source_row"]))
                 row_out.set(Pointer(row_out.value, shape.element).at(numbers["copy_row"]))
 

@@ -121,7 +121,7 @@ def _write_chunk(module: Module, shape: Shape) -> None:
                 part = (item.image, item.n_images, item.band, u)
                 source = b.call(module.defined["read"], context, copy, *part)
                 with b.loop(0, meta["n_panels"]) as p:
-                    gradient = place.operands[GRADIENT].at(item.result + place.index("result", u, p))
+                    gradient = place.operand(GRADIENT).at(item.result + place.index("result", u, p))
                     sizes = (item.n_rows, place.columns_left(u, p))
                     b.call(module.defined["panel"], context, source, gradient, *sizes, target.value, packed)
                     target.set(_next_panel(place, target.value))
@@ -148,8 +148,8 @@ def _write_finish(module: Module, shape: Shape) -> None:
         steps, n_steps = place.table("weight_steps"), place.phase["n_steps"]
         panel = b.var(ptr, place.at("sums_at"))
         with b.loop(0, meta["n_units"]) as u, b.loop(0, meta["n_panels"]) as p:
-            weight = place.operands[WEIGHT] + place.index("weight", u, p)
-            bias = place.operands[BIAS] + place.index("bias", u, p)
+            weight = place.operand(WEIGHT) + place.index("weight", u, p)
+            bias = place.operand(BIAS) + place.index("bias", u, p)
             with b.loop(0, place.columns_left(u, p)) as j:
                 column = b.pointer(panel.value, shape.element) + j
                 bias[j * meta["bias_column"]] = column[0]

@@ -21,7 +21,8 @@ from .routine import Bound, build, routine
 _LARGEST = (1 << 31) - 1
 # Groups with no more outputs than this share tiles, one group to a column, where there are enough of them.
 _NARROW = 4
-# What the sums of all chunks of a weight gradient may take.
+# Parts of the work: enough for all threads there are; those of a weight gradient have sums, which may take this much.
+_MOST_CHUNKS = 32
 _SUMS_BYTES = 1 << 24
 
 Numbers = dict[str, int]
@@ -98,7 +99,7 @@ def _bind(
     inner, outer = (outputs * n_places, n_places) if is_transposed else (n_places, channels * n_places)
     call = Call(_shape(element, groups, outputs), x, result, axes, groups, channels, outputs, inner, outer)
     tables, scratch = Tables(), Scratch()
-    numbers = _common(call, tables, scratch, most_chunks=x.shape[0])
+    numbers = _common(call, tables, scratch)
     n_rows = numbers["n_units"] * numbers["n_panels"] * (max(phase["n_steps"] for phase in tables.phases) + 1)
     numbers |= {
         "panels_at": scratch.take(n_rows * call.shape.columns * element.nbytes),
@@ -128,7 +129,7 @@ def bind_conv_weight_grad(types: tuple[InputType, ...], attrs: dict[str, Any]) -
     n_panels = -(-groups // shape.columns) * outputs if shape.by_group else groups * -(-outputs // shape.columns)
     sums_bytes = n_panels * panel_rows * shape.columns * element.nbytes
     tables, scratch = Tables(), Scratch()
-    numbers = _common(call, tables, scratch, most_chunks=max(1, _SUMS_BYTES // sums_bytes))
+    numbers = _common(call, tables, scratch, max(1, min(_MOST_CHUNKS, _SUMS_BYTES // sums_bytes)))
     n_chunks = numbers["n_chunks"]
     numbers |= {
         "panel_rows": panel_rows,
@@ -141,7 +142,7 @@ def bind_conv_weight_grad(types: tuple[InputType, ...], attrs: dict[str, Any]) -
     return _bound("conv_weight_grad", write, names, call, numbers, tables, scratch, "cc", writes)
 
 
-def _common(call: Call, tables: Tables, scratch: Scratch, most_chunks: int) -> Numbers:
+def _common(call: Call, tables: Tables, scratch: Scratch, most_chunks: int = _MOST_CHUNKS) -> Numbers:
     """The numbers that all convolutions have; their tables; their part of the scratch memory."""
     shape, counts, nbytes = call.shape, call.counts, call.shape.element.nbytes
     n_images, n_steps = call.source.shape[0], call.channels * math.prod(call.kernel)

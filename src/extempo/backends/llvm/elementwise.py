@@ -1,9 +1,10 @@
 """Kernels of elementwise functions: one loop over rows, one over columns, whatever the operands' layout.
 
-A kernel is `void k(ptr operands, ptr geometry)`. `operands` holds the addresses of the inputs, then of the results;
-`geometry` holds the number of rows and of columns, then every operand's row stride in bytes, then every operand's
-column stride in bytes. How an input runs along a row is part of the kernel's text: "1" side by side, "0" the same value
-for the whole row, "s" any stride. Results lie side by side. Sizes and values are never part of it.
+A kernel is `i64 k(ptr operands, ptr geometry)`; it returns 0, or 1 if an element was an error. `operands` holds the
+addresses of the inputs, then of the results; `geometry` holds the number of rows and of columns, then every operand's
+row stride in bytes, then every operand's column stride in bytes. How an input runs along a row is part of the kernel's
+text: "1" side by side, "0" the same value for the whole row, "s" any stride. Results lie side by side. Sizes and values
+are never part of it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...types import dtype
-from .builder import Function, Module, Pointer, Type, Value, f32, f64, i1, i8, i32, i64, ptr, vector, void
+from .builder import Function, Module, Pointer, Type, Value, f32, f64, i1, i8, i32, i64, ptr, vector
 from .emitter import Emitter
 
 LANES = 8
@@ -101,7 +102,7 @@ def write_kernel(
     module: Module, name: str, body: Body, inputs: Sequence[dtype], results: Sequence[dtype], kinds: str
 ) -> None:
     """Write the kernel `name`. `kinds`: for each input "1", "0" or "s"."""
-    with module.function(name, void, operands=ptr, geometry=ptr) as b:
+    with module.function(name, i64, operands=ptr, geometry=ptr) as b:
         n = len(inputs) + len(results)
         made = [
             _Operand(b, i, n, in_memory(d), in_memory(d) is i8, kind)
@@ -111,9 +112,11 @@ def write_kernel(
         geometry = b.pointer(b.arg("geometry"), i64)
         n_rows, n_columns = geometry[0], geometry[1]
         n_whole = n_columns - n_columns % LANES
-        emitter = Emitter(b)
+        refused = b.var(i1, 0)
+        emitter = Emitter(b, refused)
 
         def step(column: Value, rest: Value | None, mask: Value | None) -> None:
+            emitter.live = mask
             values = [x.load(column, rest, mask) for x in reads]
             for y, value in zip(writes, body(emitter, values), strict=True):
                 y.store(value, column, rest, mask)
@@ -127,6 +130,7 @@ def write_kernel(
                 rest = n_columns - n_whole
                 order = b.lanes(vector(i64, LANES), range(LANES))
                 step(n_whole, rest, b.splat(rest, LANES) > order)
+        b.ret(b.cast("zext", refused.value, i64))
 
 
 def lanes_of(d: dtype) -> Type:

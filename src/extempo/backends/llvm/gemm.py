@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from .builder import Callee, Module, Type, ptr, void
 from .gemm_plan import Plan, plan
-from .gemm_tiles import VECTORS, WIDE, Tiling, write_panel
+from .gemm_tiles import Tiling, write_panel
 from .gemm_ways import FIELDS, SHARED, Record, Ways, product_name
 from .machine import Library
 from .routine import build, machine
@@ -32,15 +32,14 @@ class Gemm:
 
     def functions(self, p: Plan) -> tuple[int, ...]:
         """The addresses for FUNCTIONS of a record with this plan."""
+        if p.sweeps:  # such a product is never packed or cut into tiles
+            return self._way(f"sweep_{p.m}"), self._way("dots"), 0, 0
         most = self._way("blocks") if p.n_row_blocks > 1 else self._base().address[self.symbol("columns")]
-        wide = p.wide and p.n >= self.t.columns
-        return (
-            self._way("wide") if wide else most,
-            self._way("dots") if p.dots else most,
-            self.panel(p.tile_rows, VECTORS, bool(p.packed)),
-            self.panel(p.tile_rows + 1, VECTORS, bool(p.packed)) if p.n_taller else 0,
-            self.panel(p.m, WIDE[p.m], False) if wide else 0,
+        panels = (
+            self.panel(p.tile_rows, bool(p.packed)),
+            self.panel(p.tile_rows + 1, bool(p.packed)) if p.n_taller else 0,
         )
+        return most, self._way("dots") if p.dots else most, *panels
 
     def product(self, module: Module, threads: bool) -> Callee:
         """`void product(record)`, for use in a module. Without `threads`, plans must be made without them too."""
@@ -70,13 +69,18 @@ class Gemm:
 
     def _way(self, name: str) -> int:
         self._base()
-        write = {"wide": Ways.write_wide, "dots": Ways.write_dots, "blocks": Ways.write_blocks}[name]
-        return self._library(name, write).address[self.symbol(name)]
+        kind, _, n_rows = name.partition("_")
+        write = {
+            "sweep": lambda ways: ways.write_sweep(int(n_rows)),
+            "dots": Ways.write_dots,
+            "blocks": Ways.write_blocks,
+        }
+        return self._library(name, write[kind]).address[self.symbol(name)]
 
-    def panel(self, n_rows: int, n_vectors: int = VECTORS, packed: bool = False) -> int:
+    def panel(self, n_rows: int, packed: bool = False) -> int:
         """The address of a panel of that many rows, 1 to MAX_ROWS."""
-        name = self.symbol(f"panel_{n_rows}x{n_vectors}" + "_packed" * packed)
-        return build(name, lambda module: write_panel(module, name, self.t, n_rows, n_vectors, packed))
+        name = self.symbol(f"panel_{n_rows}" + "_packed" * packed)
+        return build(name, lambda module: write_panel(module, name, self.t, n_rows, packed))
 
     def _library(self, name: str, write: Callable[[Ways], None], *others: str) -> Library:
         """The library that has `name` and `others`, which are offered to those that are loaded later."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .gemm_tiles import GROUP, MAX_ROWS, WIDE, Tiling
+from .gemm_tiles import GROUP, MAX_ROWS, SWEEP_ROWS, Tiling
 
 K_BLOCK_BYTES = 1280  # a row of A in a block of k: a packed sliver and a tile of A together fit a cache of 32 KB
 ROWS_BLOCK = 192  # rows of A that are packed at once: 240 KB, half of a second-level cache
@@ -54,9 +54,9 @@ class Plan(NamedTuple):
         return self.a_scratch + self.n_chunks * self.b_scratch
 
     @property
-    def wide(self) -> bool:
-        """Few rows: a B that lies by rows is read once, by tiles that are as wide as registers allow."""
-        return self.m in WIDE
+    def sweeps(self) -> bool:
+        """Whether a B that lies by rows is swept over once."""
+        return self.m <= SWEEP_ROWS
 
 
 def _ceil(value: int, divisor: int) -> int:
@@ -82,7 +82,7 @@ def plan(m: int, n: int, k: int, t: Tiling, threads: bool = True) -> Plan:
     if in_blocks:
         n_chunks = 1  # threads share the blocks
     else:
-        work = m * n * k // CHUNK_PRODUCTS if m > max(WIDE) else n * k // CHUNK_READS
+        work = m * n * k // CHUNK_PRODUCTS if m > SWEEP_ROWS else n * k // CHUNK_READS
         n_chunks = max(1, min(work, MAX_CHUNKS, n_slivers // 4)) if threads else 1
     chunk_columns = _rounded_up(_ceil(n, n_chunks), t.columns * group)
     slack = (GROUP - MAX_ROWS) * t.size  # packing writes whole groups of lanes
@@ -92,5 +92,5 @@ def plan(m: int, n: int, k: int, t: Tiling, threads: bool = True) -> Plan:
         _ceil(n_tiles, block_tiles), block_tiles, columns_block,
         _ceil(n, chunk_columns), chunk_columns, int(packed), int(m <= MAX_DOT_ROWS),
         _rounded_up(n_packed_rows * t.size + slack, 64) if packed else 0,
-        (columns_block if in_blocks else group * t.columns) * k_block * t.size,
+        0 if m <= SWEEP_ROWS else (columns_block if in_blocks else group * t.columns) * k_block * t.size,
     )  # fmt: skip

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from .builder import Function, Module, Pointer, Type, Value, Variable, i64, ptr, vector, void
+from .builder import Function, Module, Pointer, Type, Value, i64, ptr, vector, void
 
 MAX_ROWS = 6  # of a tile: 6 x 2 accumulators, 2 vectors of B and 1 of A are 15 of the 16 registers of AVX2
 VECTORS = 2  # of a tile's row
 GROUP = 8  # lanes that are packed at once
 UNROLLED = 4  # steps of k at once where everything is packed
-# Vectors of a row for tiles that are few rows high: as many accumulators as keep the multipliers busy.
-WIDE = {1: 8, 2: 4, 3: 4}
+SWEEP_ROWS = 3  # of A for which B is swept over once, row by row, instead of cut into tiles
+SWEEP_STEPS = 4  # rows of B that are swept over together
 DOT_COLUMNS = {1: 8, 2: 4, 3: 4}  # columns of a tile of dot products, by its number of rows
 
 
@@ -94,11 +94,11 @@ PANEL_ARGS = {
 
 
 class _Tile:
-    """Accumulators of `n_rows` x `n_vectors` and the loop over k that fills them."""
+    """Accumulators of `n_rows` x VECTORS and the loop over k that fills them."""
 
-    def __init__(self, b: Function, t: Tiling, n_rows: int, n_vectors: int, packed: bool) -> None:
-        self.b, self.t, self.n_rows, self.n_vectors, self.packed = b, t, n_rows, n_vectors, packed
-        self.sums = [[b.var(t.vector) for _ in range(n_vectors)] for _ in range(n_rows)]
+    def __init__(self, b: Function, t: Tiling, n_rows: int, packed: bool) -> None:
+        self.b, self.t, self.n_rows, self.packed = b, t, n_rows, packed
+        self.sums = [[b.var(t.vector) for _ in range(VECTORS)] for _ in range(n_rows)]
         self.row_offsets: list[Value | int] = [r * t.size for r in range(n_rows)]
         if not packed:
             self.row_offsets = [0, *(opaque(b, b.arg("a_row") * r) for r in range(1, n_rows))]
@@ -132,30 +132,13 @@ class _Tile:
             steps(1)
 
     def _step(self, p: Value, q: Value) -> None:
-        """One k: an outer product. What there is more of is loaded one at a time, so that registers suffice."""
+        """One k: an outer product."""
         b, t = self.b, self.t
-
-        def spread(r: int) -> Value:
-            return b.splat(b.load(t.element, b.byte_offset(p, self.row_offsets[r])), t.lanes)
-
-        def part(v: int) -> Value:
-            return b.load(t.vector, b.byte_offset(q, self.vector_offset(v)))
-
-        def add(total: Variable, x: Value, y: Value) -> None:
-            total.set(b.fma(x, y, total.value))
-
-        if self.n_rows >= self.n_vectors:
-            parts = [part(v) for v in range(self.n_vectors)]
-            for r in range(self.n_rows):
-                x = spread(r)
-                for v in range(self.n_vectors):
-                    add(self.sums[r][v], x, parts[v])
-        else:
-            spreads = [spread(r) for r in range(self.n_rows)]
-            for v in range(self.n_vectors):
-                y = part(v)
-                for r in range(self.n_rows):
-                    add(self.sums[r][v], spreads[r], y)
+        parts = [b.load(t.vector, b.byte_offset(q, self.vector_offset(v))) for v in range(VECTORS)]
+        for offset, row in zip(self.row_offsets, self.sums, strict=True):
+            x = b.splat(b.load(t.element, b.byte_offset(p, offset)), t.lanes)
+            for total, part in zip(row, parts, strict=True):
+                total.set(b.fma(x, part, total.value))
 
     def finish(self, c: Value, bias: Value) -> None:
         """Add what C holds already, if it is accumulated to, then the bias, if there is one; store."""
@@ -166,7 +149,7 @@ class _Tile:
                 for v, total in enumerate(row):
                     total.set(b.load(t.vector, b.byte_offset(start, self.vector_offset(v))) + total.value)
         with b.if_(bias != 0):
-            for v in range(self.n_vectors):
+            for v in range(VECTORS):
                 added = b.load(t.vector, b.byte_offset(bias, self.vector_offset(v)))
                 for row in self.sums:
                     row[v].set(row[v].value + added)
@@ -175,21 +158,20 @@ class _Tile:
                 b.store(total.value, b.byte_offset(start, self.vector_offset(v)))
 
 
-def write_panel(module: Module, name: str, t: Tiling, n_rows: int, n_vectors: int, packed: bool) -> None:
-    """`n_rows` rows of A times `n_slivers` slivers, each `n_vectors` wide: C = A B, or C += A B, then + bias.
+def write_panel(module: Module, name: str, t: Tiling, n_rows: int, packed: bool) -> None:
+    """`n_rows` rows of A times `n_slivers` slivers: C = A B, or C += A B, then + bias.
 
     With `packed`, A and B are, and their strides are not read.
     """
     with module.function(name, void, internal=False, **PANEL_ARGS) as b:
-        tile = _Tile(b, t, n_rows, n_vectors, packed)
-        width = n_vectors * t.lanes * t.size
+        tile = _Tile(b, t, n_rows, packed)
         columns, c, bias = b.var(ptr, b.arg("b")), b.var(ptr, b.arg("c")), b.var(ptr, b.arg("bias"))
         with b.loop(0, b.arg("n_slivers")):
             tile.multiply(columns.value)
             tile.finish(c.value, bias.value)
             columns.set(b.byte_offset(columns.value, b.arg("b_sliver")))
-            c.set(b.byte_offset(c.value, width))
-            bias.set(offset_or_null(b, bias.value, width))
+            c.set(b.byte_offset(c.value, t.sliver_step))
+            bias.set(offset_or_null(b, bias.value, t.sliver_step))
 
 
 def write_partial_tile(module: Module, name: str, t: Tiling) -> None:
@@ -299,6 +281,82 @@ def write_copy_slivers(module: Module, name: str, t: Tiling) -> None:
                     b.store(b.load(t.vector, b.byte_offset(p, offset)), b.byte_offset(q, offset))
                 source.set(b.byte_offset(p, t.sliver_step))
                 out.set(b.byte_offset(q, out_sliver))
+
+
+# ---- sweeps
+
+SWEEP_ARGS = {
+    "a": ptr, "a_row": i64, "a_step": i64, "b": ptr, "b_step": i64, "c": ptr, "c_row": i64, "k": i64, "n_columns": i64,
+    "bias": ptr,
+}  # fmt: skip
+
+
+class _Sweep:
+    """The result stays in the nearest cache, and B goes past it in long runs, a few of its rows at a time."""
+
+    def __init__(self, b: Function, t: Tiling, n_rows: int) -> None:
+        self.b, self.t = b, t
+        self.results = [b.byte_offset(b.arg("c"), b.arg("c_row") * r) for r in range(n_rows)]
+        self.rows = [b.byte_offset(b.arg("a"), b.arg("a_row") * r) for r in range(n_rows)]
+        self.n_whole = b.arg("n_columns") - b.arg("n_columns") % t.lanes
+        self.tail = first_lanes(b, b.arg("n_columns") - self.n_whole, t.lanes)
+
+    def for_columns(self, change: Callable[[Callable[[Value], Value], Value, int], Value]) -> None:
+        """result = change(read, result, row) for every vector of every row; `read(start)` reads the same columns."""
+        b, t = self.b, self.t
+
+        def at(column: Value, masked: bool) -> None:
+            def read(start: Value) -> Value:
+                address = b.byte_offset(start, column * t.size)
+                if masked:
+                    return b.masked_load(address, self.tail, b.const(t.vector, 0.0))
+                return b.load(t.vector, address)
+
+            for r, result in enumerate(self.results):
+                changed, to = change(read, result, r), b.byte_offset(result, column * t.size)
+                if masked:
+                    b.masked_store(changed, to, self.tail)
+                else:
+                    b.store(changed, to)
+
+        with b.loop(0, self.n_whole, t.lanes) as column:
+            at(column, False)
+        with b.if_(self.n_whole < b.arg("n_columns")):
+            at(self.n_whole, True)
+
+    def add_steps(self, step: Value, n_steps: int) -> None:
+        """Add the products of some rows of B, in order."""
+        b, t = self.b, self.t
+        starts = [b.byte_offset(b.arg("b"), (step + i) * b.arg("b_step")) for i in range(n_steps)]
+        spread = [
+            [
+                b.splat(b.load(t.element, b.byte_offset(row, (step + i) * b.arg("a_step"))), t.lanes)
+                for i in range(n_steps)
+            ]
+            for row in self.rows
+        ]
+
+        def change(read: Callable[[Value], Value], result: Value, r: int) -> Value:
+            total = read(result)
+            for x, start in zip(spread[r], starts, strict=True):
+                total = b.fma(x, read(start), total)
+            return total
+
+        self.for_columns(change)
+
+
+def write_sweep(module: Module, name: str, t: Tiling, n_rows: int) -> None:
+    """A few rows of A times a B that lies by rows, with the same roundings as a panel."""
+    with module.function(name, void, internal=True, **SWEEP_ARGS) as b:
+        sweep, k = _Sweep(b, t, n_rows), b.arg("k")
+        sweep.for_columns(lambda read, result, r: b.const(t.vector, 0.0))
+        n_together = k - k % SWEEP_STEPS
+        with b.loop(0, n_together, SWEEP_STEPS) as step:
+            sweep.add_steps(step, SWEEP_STEPS)
+        with b.loop(n_together, k) as step:
+            sweep.add_steps(step, 1)
+        with b.if_(b.arg("bias") != 0):
+            sweep.for_columns(lambda read, result, r: read(result) + read(b.arg("bias")))
 
 
 # ---- dot products

@@ -5,7 +5,7 @@ addresses of the functions that the plan needs (FUNCTIONS). Each way is a functi
 share the chunks, which only read the record:
 
     dots       few rows, B by columns (x @ weight.T for a few x): lanes run along k
-    wide       few rows, B by rows: tiles of one to three rows and many columns
+    sweep      one to three rows, B by rows: all of B goes past the result once
     columns    slivers of B, read where they lie or packed a few at a time, each for all rows
     blocks     many rows: B is packed for a block of k, then each block of rows packs its part of A and takes all of it
 
@@ -23,7 +23,6 @@ from .gemm_tiles import (
     GROUP,
     MAX_ROWS,
     PANEL_ARGS,
-    WIDE,
     Tiling,
     first_lanes,
     null,
@@ -33,11 +32,12 @@ from .gemm_tiles import (
     write_dots,
     write_pack,
     write_partial_tile,
+    write_sweep,
 )
 
 # Strides are in bytes. a_tile: from one packed tile of A to the next; 0 where A is not packed.
 OPERANDS = ("a", "b", "c", "bias", "scratch", "a_row", "a_step", "b_step", "b_column", "c_row", "a_tile")
-FUNCTIONS = ("by_rows", "by_columns", "panel", "taller_panel", "wide_panel")
+FUNCTIONS = ("by_rows", "by_columns", "panel", "taller_panel")
 STATE = ("k_index", "column")  # of `blocks`: what its chunks are working on
 FIELDS = (*OPERANDS, *Plan._fields, *FUNCTIONS, *STATE)
 _POINTERS = ("a", "b", "c", "bias", "scratch", *FUNCTIONS)
@@ -242,31 +242,19 @@ class Ways:
                     b.call(self.own("pack_slivers"), columns, r["b_column"], r["b_step"], n, k, packed)
                     multiply(packed, t.sliver_step, k * t.sliver_step, at, n)
 
-    def write_wide(self) -> None:
-        """A share of the columns, at least a sliver: wide tiles, then slivers, the last one shifted back."""
-        t = self.t
-        with self.module.function(self.symbol("wide"), void, internal=False, **CHUNK_ARGS) as b:
+    def write_sweep(self, n_rows: int) -> None:
+        """A share of the columns."""
+        t, name = self.t, self.symbol(f"sweep_{n_rows}_columns")
+        write_sweep(self.module, name, t, n_rows)
+        with self.module.function(self.symbol(f"sweep_{n_rows}"), void, internal=False, **CHUNK_ARGS) as b:
             r = Record(b, b.arg("record"))
             first = b.arg("chunk") * r["chunk_columns"]
-            last = smaller(b, first + r["chunk_columns"], r["n"])
-
-            def call(panel: Value, column: Value, n_slivers: Value | int, width: Value | int) -> None:
-                offset = column * t.size
-                columns, c = b.byte_offset(r["b"], offset), b.byte_offset(r["c"], offset)
-                bias = offset_or_null(b, r["bias"], offset)
-                a, a_row, a_step, b_step, c_row = (r[name] for name in ("a", "a_row", "a_step", "b_step", "c_row"))
-                _call_panel(b, panel, a, a_row, a_step, columns, b_step, width, c, c_row, r["k"], n_slivers, bias, 0)
-
-            width = b.const(i64, 0)
-            for n_rows, n_vectors in WIDE.items():
-                width = b.select(r["m"] == n_rows, b.const(i64, n_vectors * t.lanes), width)
-            n_wide = (last - first) // width
-            call(r["wide_panel"], first, n_wide, width * t.size)
-            at = first + n_wide * width
-            n_slivers = (last - at) // t.columns
-            call(r["panel"], at, n_slivers, t.sliver_step)
-            with b.if_(at + n_slivers * t.columns < last):
-                call(r["panel"], r["n"] - t.columns, 1, 0)
+            n_columns, offset = smaller(b, r["chunk_columns"], r["n"] - first), first * t.size
+            a, a_row, a_step, b_step, c_row = (r[name] for name in ("a", "a_row", "a_step", "b_step", "c_row"))
+            columns, c = b.byte_offset(r["b"], offset), b.byte_offset(r["c"], offset)
+            bias = offset_or_null(b, r["bias"], offset)
+            sweep = self.module.defined[name]
+            b.call(sweep, a, a_row, a_step, columns, b_step, c, c_row, r["k"], n_columns, bias)
 
     def write_dots(self) -> None:
         """A share of the columns, the rows in threes, as equal as they can be."""

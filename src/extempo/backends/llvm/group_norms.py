@@ -12,10 +12,9 @@ from typing import Any
 
 from ...types import TensorType
 from .builder import Function, Module, Pointer, Type, Value, i64, ptr
-from .reductions import write_join_columns, write_strip_of_sums
 from .routine import Bound, build
 from .slices import INNER, N_PARTS, N_UNITS, OUTER, OWN, PER_PART, Along, At, Operands, slice_numbers
-from .sweeps import LANES, Row, Sum, fold_row, in_parts, part_range, write_part
+from .sweeps import LANES, Row, Sum, fold_row, in_parts, part_range, write_part, write_row_of_sums
 
 PART_WORK = 1 << 16  # elements
 
@@ -137,8 +136,7 @@ def _backward(r: _Row) -> None:
 
 def _write(module: Module, name: str, element: Type, body: Callable[[_Row], None], joins: bool) -> None:
     if joins:
-        write_strip_of_sums(module, "strip", element)
-        write_join_columns(module, "join", "strip", element)
+        write_row_of_sums(module, "join", element)
 
     def part(b: Function) -> None:
         _each_row(Operands(b, element), body)
@@ -151,7 +149,7 @@ def _write(module: Module, name: str, element: Type, body: Callable[[_Row], None
             n_channels, sums = meta[_PERIOD] * meta[_N_STRETCHES], Pointer(buffers[9], element)
             n_samples = meta[OUTER] // meta[_PERIOD]
             for result, place in ((7, sums), (8, sums + meta[OUTER] * meta[_N_STRETCHES])):
-                b.call(module.defined["join"], place.address, buffers[result], 1, n_samples, n_channels)
+                b.call(module.defined["join"], place.address, buffers[result], n_samples, n_channels)
         b.ret(0)
 
 

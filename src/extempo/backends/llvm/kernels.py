@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from types import NoneType
 from typing import Any
-
-import numpy as np
 
 from ...graph import Graph, Leaf, Node
 from ...kernel import Cache
 from ...op import Op, Refuse, Routine, Signature
-from ...types import TensorType, dtype, float64, int64
+from ...types import TensorType, dtype, float64, from_numpy_dtype, int64
 from ...types import bool_ as bool_dtype
 from .broadcasting import DECLINED, DONE, MAX_INPUTS, MAX_RESULTS, pack, write_elementwise
-from .builder import Function, Module, Value, i64, ptr
+from .builder import Module, Value, i64, ptr
 from .callables import function
 from .cpython import Python
 from .elementwise import LANES, lanes_of, supported, write_kernel
@@ -46,7 +45,14 @@ def _index(kinds: str) -> int:
 class ElementwiseKernel:
     """One elementwise function for one combination of dtypes, in as many variants as layouts have asked for."""
 
-    def __init__(self, name: str, body: Callable[..., Any], inputs: Sequence[dtype], results: Sequence[dtype]) -> None:
+    def __init__(
+        self,
+        name: str,
+        body: Callable[..., Any],
+        inputs: Sequence[dtype],
+        results: Sequence[dtype],
+        keeps_order: bool = False,
+    ) -> None:
         self.name = name
         self.inputs = tuple(inputs)
         self.results = tuple(results)
@@ -54,7 +60,7 @@ class ElementwiseKernel:
         self._table = (ctypes.c_int64 * 3 ** len(inputs))()
         self._libraries: list[Library] = []
         self._callback = self.build  # the record holds the address of this very object
-        self.record = bytearray(pack(inputs, results, ctypes.addressof(self._table), self._callback, np.ndarray))
+        self.record = bytearray(pack(inputs, results, ctypes.addressof(self._table), self._callback, keeps_order))
 
     def build(self, pattern: int) -> None:
         """Compile the variant for inputs that run along a row in this way, one ternary digit each."""
@@ -138,6 +144,8 @@ def operand_dtype(t: Any) -> dtype | None:
     """The dtype of a kernel's operand for an input of that type; None where there is no native code for it."""
     if isinstance(t, TensorType):
         return t.dtype if supported(t.dtype) else None
+    if t is NoneType:
+        return bool_dtype  # a place that nobody reads
     return number_dtype(t) if t in (float, int, bool) else None
 
 
@@ -151,7 +159,7 @@ def of_op(
     result = (signature or op.signature(types, attrs)).type
     if any(d is None for d in operands) or not isinstance(result, TensorType) or not supported(result.dtype):
         return None
-    numbers = tuple(not isinstance(t, TensorType) for t in types)
+    numbers = tuple(None if t is NoneType else not isinstance(t, TensorType) for t in types)
     # The size of 0-dim tensors matters for promotion, but the result's dtype has it already.
     key: Any = (op, tuple(operands), numbers, tuple(sorted(attrs.items())), result.dtype)
     found = _KERNELS.get(key, _UNSEEN)
@@ -160,7 +168,7 @@ def of_op(
         def body(e: Emitter, values: list[Value]) -> list[Value]:
             return [_apply(e, op, values, types, attrs)]
 
-        made = ElementwiseKernel(op.name, body, operands, [result.dtype])  # type: ignore[arg-type] # None was ruled out
+        made = ElementwiseKernel(op.name, body, operands, [result.dtype], op.keeps_order)  # type: ignore[arg-type] # as seen
         found = _KERNELS.put(key, _written(made))
     return found
 
@@ -210,49 +218,24 @@ def _written(kernel: ElementwiseKernel) -> ElementwiseKernel | None:
 def _apply(e: Emitter, op: type[Op], inputs: Sequence[Any], types: tuple[Any, ...], attrs: dict[str, Any]) -> Value:
     """The op's code on lanes, each input converted to the dtype that the op computes in."""
     signature = op.signature(types, attrs)
-    if not any(isinstance(t, TensorType) for t in types):  # numbers among themselves stay as wide as Python has them
-        compute, result = float64, bool_dtype if signature.type.dtype is bool_dtype else float64
+    own = [t.dtype for t in types if isinstance(t, TensorType)]
+    result: dtype = signature.type.dtype
+    if not own:  # numbers among themselves stay as wide as Python has them
+        compute = float64
+        result = bool_dtype if result is bool_dtype else float64
+    elif signature.compute is not None:
+        compute = from_numpy_dtype(signature.compute)
     else:
-        result = signature.type.dtype
-        tensors = [t.dtype for t in types if isinstance(t, TensorType)]
-        wanted = next((d for d in tensors if d is not bool_dtype), tensors[0]) if result is bool_dtype else result
-        compute = wanted if signature.compute is None else _dtype_of(signature.compute)
-        if signature.compute is None:
-            converted = [
-                as_lanes(e.b, x, t.dtype if isinstance(t, TensorType) else compute)
-                for x, t in zip(inputs, types, strict=True)
-            ]
-            return as_lanes(e.b, op.lower(e, *converted, **attrs), result)
-    converted = [as_lanes(e.b, x, compute) for x in inputs]
-    return as_lanes(e.b, op.lower(e, *converted, **attrs), result)
+        compute = next((d for d in own if d is not bool_dtype), own[0]) if result is bool_dtype else result
+    converted = []
+    for x, t in zip(inputs, types, strict=True):
+        keeps_own = own and signature.compute is None and isinstance(t, TensorType)
+        converted.append(None if t is NoneType else as_lanes(e, x, t.dtype if keeps_own else compute))
+    return as_lanes(e, op.lower(e, *converted, **attrs), result)
 
 
-def _dtype_of(numpy_dtype: np.dtype[Any]) -> dtype:
-    from ...types import from_numpy_dtype
-
-    return from_numpy_dtype(numpy_dtype)
-
-
-def as_lanes(b: Function, x: Any, d: dtype) -> Value:
+def as_lanes(e: Emitter, x: Any, d: dtype) -> Value:
     """A value or number as lanes of that dtype."""
-    to = lanes_of(d)
     if not isinstance(x, Value):
-        return b.const(to, x)
-    if x.type is to:
-        return x
-    if x.type.lanes != LANES:
-        x = b.splat(x, LANES)
-        if x.type is to:
-            return x
-    have, want = x.type.lane, to.lane
-    if want.bits == 1:
-        return x != 0
-    if have.kind == "f" and want.kind == "f":
-        return b.cast("fptrunc" if want.bits < have.bits else "fpext", x, want)
-    if have.kind == "f":
-        return b.cast("fptosi", x, want)
-    if want.kind == "f":
-        return b.cast("uitofp" if have.bits == 1 else "sitofp", x, want)
-    if want.bits < have.bits:
-        return b.cast("trunc", x, want)
-    return b.cast("zext" if have.bits == 1 else "sext", x, want)
+        return e.b.const(lanes_of(d), x)
+    return e.cast(x if x.type.lanes == LANES else e.b.splat(x, LANES), d)

@@ -11,13 +11,16 @@ import ctypes
 
 import numpy as np
 
+from ...storage import BLOCK_TYPES
 from . import cpython
 from .builder import Function, Module, Value, i1, i32, i64, ptr, void
+from .callables import function
 from .cpython import ALIGNED, BLOCK_CLASS, BLOCK_DATA, BLOCK_NEXT, BLOCK_SIZE, C_CONTIGUOUS, WRITEABLE, Python
 from .machine import Library
 from .routine import machine
 
 N_CLASSES = 160
+MAX_NDIM = 64  # as NumPy
 HELD_LIMIT = 1 << 27
 _DISALLOW_INSTANTIATION = 1 << 7
 _TP_DEALLOC = 52
@@ -39,6 +42,7 @@ def write_memory(module: Module) -> None:
     _write_take(module)
     _write_give_back(module)
     _write_empty(module)
+    _write_new(module)
 
 
 class _Counters:
@@ -142,6 +146,20 @@ def _write_empty(module: Module) -> None:
         b.ret(array)
 
 
+def _write_new(module: Module) -> None:
+    """empty(dtype, shape, itemsize), to be called from Python."""
+    with module.function("extempo_new", ptr, self=ptr, args=ptr, nargs=i64) as b:
+        python = Python(b)
+        dtype, shape, itemsize = (b.pointer(b.arg("args"), ptr)[k] for k in range(3))
+        ndim = b.call(module.declare("PyTuple_Size", i64, [ptr]), shape)
+        sizes = b.array(i64, MAX_NDIM)
+        nbytes = b.var(i64, python.as_int(itemsize))
+        with b.loop(0, ndim) as k:
+            sizes[k] = python.as_int(python.item(shape, k))
+            nbytes.set(nbytes.value * sizes[k])
+        b.ret(b.call(module.defined["extempo_empty"], dtype, ndim, sizes.address, nbytes.value))
+
+
 class _Slot(ctypes.Structure):
     _fields_ = (("slot", ctypes.c_int), ("function", ctypes.c_void_p))
 
@@ -170,10 +188,12 @@ class Memory:
         for name in ("extempo_empty", "extempo_take"):
             compiler.offer(name, at[name])
         self.block_type = self._make_type(at["extempo_give_back"])
+        BLOCK_TYPES.append(self.block_type)
         set_types = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(at["extempo_set_types"])
         set_types(id(self.block_type), id(np.ndarray))
         counters = ctypes.CFUNCTYPE(ctypes.c_void_p)(at["extempo_counters"])()
         self._counters = (ctypes.c_int64 * len(COUNTERS)).from_address(counters)
+        self.empty = function("empty", at["extempo_new"])  # (NumPy dtype, shape, bytes of one element)
         self._release = ctypes.PYFUNCTYPE(None)(at["extempo_release_free"])
 
     def _make_type(self, give_back: int) -> type:

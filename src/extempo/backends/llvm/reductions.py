@@ -149,11 +149,6 @@ def _write_strip(module: Module, name: str, kind: Kind, changed: bool) -> None:
             row.each(lambda i, mask: add(load(one, i, mask), i, mask))
 
 
-def write_strip_of_sums(module: Module, name: str, element: Type) -> None:
-    """The strip function of floating sums, for routines that end in sums down columns."""
-    _write_strip(module, name, Kind("sum", element, _sum), changed=True)
-
-
 class _Pass:
     """The numbers of one pass, read from `meta`."""
 
@@ -193,7 +188,7 @@ def _write_part_of_columns(module: Module, name: str, strip: str, kind: Kind, ch
     write_part(module, name, body)
 
 
-def write_join_columns(module: Module, name: str, strip: str, element: Type) -> None:
+def _write_join_columns(module: Module, name: str, strip: str, element: Type) -> None:
     """The results of all pieces become one row, for each of `outer`; in place, 64 at a time, while there are more."""
     with module.function(name, void, True, x=ptr, y=ptr, outer=i64, pieces=i64, inner=i64) as b:
         x, inner = Pointer(b.arg("x"), element), b.arg("inner")
@@ -229,7 +224,7 @@ def _write(module: Module, name: str, kind: Kind, passes: str) -> None:
             _write_part_of_columns(module, f"part_of_columns{index}", f"strip{index}", kind, changed)
     again = 0 if same else 1
     if "c" in passes:
-        write_join_columns(module, "join_columns", f"strip{again}", kind.result)
+        _write_join_columns(module, "join_columns", f"strip{again}", kind.result)
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
         buffers, meta = Pointer(b.arg("buffers"), ptr), Pointer(b.arg("meta"), i64)
         source = buffers[0]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from . import (  # noqa: F401 - each registers its own
     arranging,
     convolution,
+    draws,
     extremes,
     gathering,
     layout,
+    pooling,
     products,
     reductions,
     rows,

@@ -15,10 +15,10 @@ from ...types import InputType, TensorType, count
 from .builder import Function, Module, Pointer, Type, Value, i64, ptr
 from .group_norms import Stretches, stretches_of
 from .group_norms import bind as bind_stretches
-from .reductions import write_join_columns, write_strip_of_sums
 from .routine import Bound, build, routine
 from .slices import (
     INNER,
+    MIDDLE,
     N_PARTS,
     N_UNITS,
     OUTER,
@@ -31,10 +31,11 @@ from .slices import (
     bind_slices,
     layout_of,
 )
-from .sweeps import Row, Sum, element_of, in_parts, least, part_range, parts_of, write_part
+from .sweeps import Row, Sum, element_of, in_parts, least, part_range, parts_of, write_part, write_row_of_sums
 
 PART_WORK = 1 << 16  # elements
-ROWS_IN_GROUP = 64
+LEAST_ROWS, MOST_GROUPS = 64, 64  # of rows whose gradients are added up together
+_ROWS_IN_GROUP = MIDDLE  # rows have no use for this number of the layout
 
 
 class _Form:
@@ -163,8 +164,7 @@ def _backward(s: Slice, form: _Form) -> None:
 
 def _write_backward_along(module: Module, name: str, element: Type, form: _Form) -> None:
     """Weights along the rows: units of work are groups of rows, each with sums of its own in scratch memory."""
-    write_strip_of_sums(module, "strip", element)
-    write_join_columns(module, "join", "strip", element)
+    write_row_of_sums(module, "join", element)
 
     def part(b: Function) -> None:
         o = Operands(b, element)
@@ -173,10 +173,10 @@ def _write_backward_along(module: Module, name: str, element: Type, form: _Form)
         with b.loop(first, last) as group:
             into_weight = o.whole(9) + group * row.n
             into_bias = into_weight + o.meta[N_UNITS] * row.n
-            begin = group * ROWS_IN_GROUP
+            begin = group * o.meta[_ROWS_IN_GROUP]
             for p in (into_weight, into_bias):
                 _fill(row, p)
-            with b.loop(begin, least(b, begin + ROWS_IN_GROUP, n_rows)) as index:
+            with b.loop(begin, least(b, begin + o.meta[_ROWS_IN_GROUP], n_rows)) as index:
                 _backward_row(_Gradient(Along(o, row, index), form), into_weight, into_bias)
 
     write_part(module, "part", part)
@@ -186,7 +186,7 @@ def _write_backward_along(module: Module, name: str, element: Type, form: _Form)
         n_groups, n = meta[N_UNITS], meta[INNER]
         sums = Pointer(buffers[9], element)
         for result, place in ((7, sums), (8, sums + n_groups * n)):
-            b.call(module.defined["join"], place.address, buffers[result], 1, n_groups, n)
+            b.call(module.defined["join"], place.address, buffers[result], n_groups, n)
         b.ret(0)
 
 
@@ -260,10 +260,11 @@ def _bind_backward_along(element: Type, sizes: tuple[int, int, int], form: _Form
     name = f"standardize_backward_{form.name}_{element.suffix}"
     address = build(name, lambda module: _write_backward_along(module, name, element, form))
     outer, _, inner = sizes
-    n_groups = -(-outer // ROWS_IN_GROUP)
-    n_parts, per_part = parts_of(n_groups, ROWS_IN_GROUP * inner, PART_WORK)
+    rows = max(LEAST_ROWS, -(-outer // MOST_GROUPS))
+    n_groups = -(-outer // rows)
+    n_parts, per_part = parts_of(n_groups, rows * inner, PART_WORK)
     scratch = count((2, n_groups, inner)) * element.nbytes
-    return Bound(address, reads, writes, (outer, 1, inner, n_groups, per_part, n_parts), scratch)
+    return Bound(address, reads, writes, (outer, rows, inner, n_groups, per_part, n_parts), scratch)
 
 
 @routine("standardize")

@@ -16,6 +16,7 @@ from ...types import InputType, TensorType
 from .builder import Function, Module, Operand, Pointer, Type, Value, f32, f64, i32, i64, ptr, vector, void
 
 LANES = 8
+MOST_PARTS = 4096  # more than threads could tell apart
 IN_BLOCK = 16  # terms that go into one accumulator before its block is closed
 
 # body(first element, mask or None for a whole vector)
@@ -222,6 +223,20 @@ def sum_row(row: Row, term: Callable[[Value, Value | None], Value], unroll: int 
     return total.scalar()
 
 
+def write_row_of_sums(module: Module, name: str, element: Type) -> None:
+    """`name(x, y, n_rows, n)`: y[j] is the sum of x[i][j] over at least one row, one after the other."""
+    with module.function(name, void, internal=True, x=ptr, y=ptr, n_rows=i64, n=i64) as b:
+        x, y, row = Pointer(b.arg("x"), element), Pointer(b.arg("y"), element), Row(b, element, b.arg("n"))
+
+        def column(i: Value, mask: Value | None) -> None:
+            total = b.var(row.type, row.load(x, i, mask))
+            with b.loop(1, b.arg("n_rows")) as k:
+                total.set(total.value + row.load(x, k * row.n + i, mask))
+            row.store(total.value, y, i, mask)
+
+        row.each(column)
+
+
 # ---- extremes
 
 
@@ -233,14 +248,6 @@ def larger(b: Function) -> Combine:
 def smaller(b: Function) -> Combine:
     """The smaller one; NaN wins."""
     return lambda least, x: b.select(x != x, x, b.select(x < least, x, least))
-
-
-def top_of_row(row: Row, x: Pointer) -> Value:
-    """The largest element that is not NaN, or -inf: what a softmax takes away before exp()."""
-    b = row.b
-    top = Fold(b, row.type, float("-inf"), lambda most, v: b.select(v > most, v, most))
-    fold_row([top], row, lambda i, mask: [row.load(x, i, mask)])
-    return top.scalar()
 
 
 # ---- work in parts
@@ -276,7 +283,7 @@ def parts_of(n_units: int, unit_work: int, part_work: int) -> tuple[int, int]:
 
     Work is counted in elements; a part of `part_work` of them takes a few tens of microseconds.
     """
-    n_parts = max(1, min(n_units, n_units * unit_work // part_work))
+    n_parts = max(1, min(n_units, n_units * unit_work // part_work, MOST_PARTS))
     per_part = -(-n_units // n_parts)
     return max(1, -(-n_units // max(1, per_part))), max(1, per_part)
 

@@ -5,10 +5,11 @@ Policy is here too: when a sleeping helper is worth waking, and when the CPUs ar
 
 from __future__ import annotations
 
-from .builder import Function, Module, Pointer, Value, Variable, f64, i1, i32, i64, ptr, void
+from .builder import Function, Module, Value, Variable, f64, i1, i32, i64, ptr, void
 from .thread_words import (
     CHUNK_TIMES,
     CONDITION,
+    COUNTERS,
     HANDLES,
     MASK_WORDS,
     MAX_HELPERS,
@@ -387,7 +388,7 @@ def _write_control(module: Module, target: Target) -> None:
     with module.function("extempo_pool_reset", void) as b:
         words, memory = Words(b), module.address_of(b, "pool")
         words.store("tickets", (words.load("tickets") | MAX_CHUNKS) + 1)
-        for name in ("pending", "awaited", "sleepers", "running", "stopping", "resume_at", "lock"):
+        for name in ("pending", "awaited", "sleepers", "stopping", "resume_at", *COUNTERS, "lock"):
             words.store(name, 0)
         words.store("waking", WAKING)
         if target.futex_call is None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .broadcasting import DONE, MAX_INPUTS, MAX_RESULTS
-from .builder import Function, Module, Pointer, Value, Variable, i1, i32, i64, ptr, void
+from .builder import Function, Module, Pointer, Value, Variable, i1, i32, i64, ptr
 from .callables import function
 from .cpython import C_CONTIGUOUS, slot_offset
 from .kernels import ElementwiseKernel
@@ -149,7 +149,7 @@ def _write_add_into(module: Module, offsets: dict[str, int]) -> None:
         geometry[0] = b.const(i64, 1)
         geometry[1] = n.value
         kernel = b.select(single, o.known("add32"), o.known("add64"))
-        b.call_address(kernel, void, operands.address, geometry.address)
+        b.call_address(kernel, i64, operands.address, geometry.address)
         b.ret(1)
 
 

@@ -1,0 +1,170 @@
+"""Workloads in, times out: one process per peer, asked in turn for a block of steps, round after round.
+
+A machine that is slow for some seconds slows all peers alike, so ratios within a run can be trusted where times cannot.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from worker import library_of
+from workload import Workload
+
+ANSWER_WITHIN_S = 300
+TOLERANCE = 2e-3  # of losses, relative to the larger of 1 and the loss: float32 and some steps of training
+
+ONE_THREAD = {
+    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUM_CPU_THREADS"), "1"),
+    "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    "JAX_PLATFORMS": "cpu",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+}
+
+
+@dataclass
+class Result:
+    """What one peer did in one workload. Times are milliseconds per step, one per round."""
+
+    peer: str
+    version: str = ""
+    times: list[float] = field(default_factory=list)
+    first_block: float = 0.0
+    losses: list[float] = field(default_factory=list)
+    backend: str = ""  # Extempo's: "native" or "numpy"
+    fallbacks: dict[str, float] = field(default_factory=dict)  # NumPy kernels that a native backend ran per step, by op
+    error: str = ""
+
+    @property
+    def minimum(self) -> float:
+        return min(self.times)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.times)
+
+    def agrees_with(self, other: Result) -> bool:
+        pairs = zip(self.losses, other.losses, strict=True)
+        return all(abs(a - b) <= TOLERANCE * max(1.0, abs(b)) for a, b in pairs)
+
+
+def interpreter_of(peer: str) -> str:
+    """This one, unless EXTEMPO_BENCH_PYTHON_JAX (or _TORCH, _DYNET, ...) names another."""
+    return os.environ.get("EXTEMPO_BENCH_PYTHON_" + library_of(peer).upper(), sys.executable)
+
+
+def environment(cache: str) -> dict[str, str]:
+    """One thread everywhere; compilers find empty caches, so that warm-up is what a first run costs."""
+    names = ("EXTEMPO_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "XDG_CACHE_HOME")
+    return {**os.environ, **ONE_THREAD, **{name: f"{cache}/{name.lower()}" for name in names}}
+
+
+class PeerProcess:
+    """A worker and the pipe to it. After an error it answers nothing but that error."""
+
+    def __init__(self, module: str, peer: str) -> None:
+        self.peer = peer
+        self.error = ""
+        self._process: subprocess.Popen[str] | None = None
+        self._folder = tempfile.TemporaryDirectory()
+        self._messages = Path(self._folder.name, "messages")
+        command = [interpreter_of(peer), str(Path(__file__).with_name("worker.py")), module, peer]
+        pipe = subprocess.PIPE
+        try:
+            with self._messages.open("w") as messages:
+                self._process = subprocess.Popen(
+                    command, env=environment(self._folder.name), stdin=pipe, stdout=pipe, stderr=messages, text=True
+                )
+        except OSError:
+            self.error = f"not installed: there is no {interpreter_of(peer)}"
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        if not self.error:
+            answer = self._answer(json.dumps(request))
+            self.error = answer.get("error", "")
+            return answer
+        return {"error": self.error}
+
+    def _answer(self, request: str) -> dict[str, Any]:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        alarm = threading.Timer(ANSWER_WITHIN_S, self._process.kill)
+        alarm.start()
+        try:
+            self._process.stdin.write(request + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        finally:
+            alarm.cancel()
+        return json.loads(line) if line else {"error": f"failed: {self._last_words()}"}
+
+    def _last_words(self) -> str:
+        lines = self._messages.read_text().strip().splitlines()
+        return lines[-1][:100] if lines else f"no answer within {ANSWER_WITHIN_S} s, or killed"
+
+    def close(self) -> None:
+        if self._process:
+            with contextlib.suppress(subprocess.TimeoutExpired, BrokenPipeError):
+                self._process.communicate(timeout=10)  # the worker ends when its input does
+            self._process.kill()
+            self._process.wait()
+        self._folder.cleanup()
+
+
+@contextlib.contextmanager
+def started(module: str, peers: list[str]) -> Iterator[list[PeerProcess]]:
+    """Processes for the peers, ended on the way out."""
+    processes = [PeerProcess(module, peer) for peer in peers]
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.close()
+
+
+def measure(workload: Workload, processes: list[PeerProcess], rounds: int) -> list[Result]:
+    """Warm every peer up with two blocks, then time one block of each per round."""
+    results = {process.peer: Result(process.peer) for process in processes}
+    for process in processes:
+        _warm_up(workload, process, results[process.peer])
+    before = {process.peer: process.ask(kernels=True) for process in processes}
+    for number in range(rounds):
+        # Whoever runs after a peer that fills the caches is slower, so everyone takes every place in turn.
+        turn = number % len(processes)
+        for process in processes[turn:] + processes[:turn]:
+            answer = process.ask(run=[(number + 2) * workload.block, workload.block])
+            if "error" not in answer:
+                results[process.peer].times.append(answer["ms"])
+    for process in processes:
+        result, after = results[process.peer], process.ask(kernels=True)
+        _count_kernels(result, before[process.peer], after, rounds * (workload.block + 1))
+        result.error = process.error
+    return list(results.values())
+
+
+def _warm_up(workload: Workload, process: PeerProcess, result: Result) -> None:
+    result.version = process.ask(build=workload.name).get("version", "")
+    first = process.ask(run=[0, workload.block])
+    process.ask(run=[workload.block, workload.block])
+    if "error" not in first:
+        result.first_block = first["ms"] * workload.block
+        result.losses = first["losses"]
+
+
+def _count_kernels(result: Result, before: dict[str, Any], after: dict[str, Any], n_steps: int) -> None:
+    result.backend = after.get("backend", "")
+    counts = {name: n - before["fallbacks"].get(name, 0) for name, n in after.get("fallbacks", {}).items()}
+    result.fallbacks = {name: n / n_steps for name, n in counts.items() if n}

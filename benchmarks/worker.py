@@ -1,0 +1,127 @@
+"""One peer in one process, on one core: builds workloads and times blocks of their steps, as the driver asks.
+
+    python benchmarks/worker.py MODULE PEER
+
+Requests and answers are lines of JSON on standard input and output; whatever a library prints goes to standard error.
+{"build": name} -> {"version"}; {"run": [first, count]} -> {"ms", "losses"};
+{"kernels": true} -> {"backend", "fallbacks"} of Extempo, {} of others;
+{"memory": count} -> {"built", "peak", "drift"} in MiB; a failure -> {"error"}.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import re
+import sys
+import time
+from typing import Any
+
+from workload import Step, Workload
+
+
+def library_of(peer: str) -> str:
+    """The library behind a peer: torch of "torch.compile cell"."""
+    found = re.match("[a-z]+", peer)
+    return found[0] if found else peer
+
+
+def stay_on_one_core() -> None:
+    """All peers share one core, the last one allowed: interrupts prefer the first."""
+    if sys.platform == "linux":
+        core = os.environ.get("EXTEMPO_BENCH_CORE", str(max(os.sched_getaffinity(0))))
+        os.sched_setaffinity(0, {int(core)})
+
+
+def version_of(library: str) -> str:
+    return str(getattr(importlib.import_module(library), "__version__", "of unknown version"))
+
+
+def kernels() -> dict[str, Any]:
+    """Extempo's backend, and how often each op ran its NumPy kernel so far."""
+    if "extempo" not in sys.modules:
+        return {}
+    found = importlib.import_module("extempo.backends").stats()
+    return {"backend": found["backend"], "fallbacks": dict(found["fallbacks"])}
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and of the compilers that it waited for."""
+    times = os.times()
+    return time.process_time() + times.children_user + times.children_system
+
+
+def time_block(step: Step, first: int, count: int) -> dict[str, Any]:
+    """Milliseconds per step. Time in which another process had the core does not count."""
+    if first:
+        step(first - 1)  # not timed: another peer has just used the caches
+    losses = []
+    wall, cpu = time.perf_counter(), cpu_seconds()
+    for i in range(first, first + count):
+        losses.append(step(i))
+    cpu, wall = cpu_seconds() - cpu, time.perf_counter() - wall
+    return {"ms": min(wall, cpu) / count * 1e3, "losses": losses}
+
+
+def resident(field: str) -> float:
+    """MiB of this process: VmRSS now, VmHWM at its highest."""
+    with open("/proc/self/status") as status:
+        (line,) = (line for line in status if line.startswith(field))
+    return int(line.split()[1]) / 1024
+
+
+def peak_memory(step: Step, count: int) -> dict[str, float]:
+    """Memory before the first of `count` steps, at the highest, and what the second half of them added."""
+    if sys.platform != "linux":
+        raise NotImplementedError("memory is read from /proc, which only Linux has")
+    gc.collect()
+    with open("/proc/self/clear_refs", "w") as reset:
+        reset.write("5")  # the highest so far is forgotten
+    built = resident("VmRSS")
+    for i in range(count // 2):
+        step(i)
+    halfway = resident("VmRSS")
+    for i in range(count // 2, count):
+        step(i)
+    return {"built": built, "peak": resident("VmHWM"), "drift": resident("VmRSS") - halfway}
+
+
+def answers(workloads: dict[str, Workload], peer: str) -> Any:
+    """A function from request to answer."""
+    steps: list[Step] = []
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        if "run" in request:
+            return time_block(steps[-1], *request["run"])
+        if "kernels" in request:
+            return kernels()
+        if "memory" in request:
+            return peak_memory(steps[-1], request["memory"])
+        steps[:] = [workloads[request["build"]].peers[peer]()]
+        return {"version": version_of(library_of(peer))}
+
+    return answer
+
+
+def main() -> None:
+    module, peer = sys.argv[1:]
+    replies = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    stay_on_one_core()
+    answer = answers({workload.name: workload for workload in importlib.import_module(module).WORKLOADS}, peer)
+    for line in sys.stdin:
+        try:
+            reply = answer(json.loads(line))
+        except ModuleNotFoundError as error:
+            missing = (error.name or "").partition(".")[0] == library_of(peer)
+            reply = {"error": "not installed" if missing else str(error)}
+        except Exception as error:  # whatever a peer raises becomes its row in the table, and the others go on
+            text = str(error).strip().splitlines() or [""]
+            reply = {"error": f"failed: {type(error).__name__}: {text[0][:100]}"}
+        replies.write(json.dumps(reply) + "\n")
+
+
+if __name__ == "__main__":
+    main()

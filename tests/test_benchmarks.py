@@ -1,0 +1,195 @@
+"""Every workload runs and computes what PyTorch computes, and the tables say what happened. Nothing is timed here."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import extempo as ex
+
+ROOT = Path(__file__).parents[1]
+BENCHMARKS = ROOT / "benchmarks"
+TIMED = re.findall(r'^    "(\w+)",$', (BENCHMARKS / "run.py").read_text(), re.M)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _benchmarks_can_be_imported():
+    """As in a run of a file there; other tests see neither its modules nor its number of threads."""
+    n_threads = ex.get_num_threads()
+    sys.path.insert(0, str(BENCHMARKS))
+    yield
+    sys.path.remove(str(BENCHMARKS))
+    ex.set_num_threads(n_threads)
+    for name, module in list(sys.modules.items()):
+        if Path(getattr(module, "__file__", None) or ROOT).parent == BENCHMARKS:
+            del sys.modules[name]
+
+
+def load(name):
+    return importlib.import_module(name)
+
+
+def workloads(name):
+    return load(name).WORKLOADS
+
+
+def result(peer, times=(), losses=(1.0,), **more):
+    return load("interleave").Result(peer, times=list(times), losses=list(losses), **more)
+
+
+@pytest.mark.parametrize("name", TIMED)
+def test_a_step_runs_and_its_loss_is_that_of_pytorch(name):
+    (workload,) = workloads(name)
+    step = workload.peers["extempo"]()
+    losses = [step(0), step(1)]
+    assert all(map(math.isfinite, losses))
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    n_threads = torch.get_num_threads()
+    reference = workload.peers["torch"]()
+    expected = [reference(0), reference(1)]  # the second also tells whether the weights were updated alike
+    torch.set_num_threads(n_threads)
+    np.testing.assert_allclose(losses, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_products_of_matrices_are_those_of_numpy(number):
+    workload = workloads("gemm")[number]
+    ours, expected = (workload.peers[peer]()(0) for peer in ("extempo", "numpy"))
+    assert ours == pytest.approx(expected, rel=1e-4, abs=1e-4)
+
+
+def test_all_blocks_of_a_workload_with_varying_lengths_hold_the_same_work():
+    rnn = load("rnn_python_loop")
+    blocks = np.reshape(rnn.lengths(np.random.RandomState(0)), (rnn.N_BLOCKS, rnn.BLOCK))
+    assert len(set(blocks.sum(1))) == 1
+    assert (blocks.min(), blocks.max()) == (5, 50)
+    assert any(sorted(blocks[0]) != sorted(block) for block in blocks[1:])
+
+
+def test_all_blocks_of_early_exit_hold_inputs_of_the_same_norms():
+    early = load("early_exit")
+    norms = np.reshape([np.linalg.norm(x) for x in early.data()[1]], (early.N_BLOCKS, early.BLOCK))
+    np.testing.assert_allclose(np.sort(norms, 1), np.sort(norms, 1)[:1].repeat(early.N_BLOCKS, 0), rtol=1e-5)
+
+
+def section(*results, floor=0.5):
+    workload = load("workload").Workload("some", "About it.", 4, {}, floor)
+    return load("report").section(workload, results, rounds=2)
+
+
+def test_a_table_judges_the_floor_by_the_ratio_of_minima():
+    fast, slow = result("extempo", [1.0, 9.0]), result("extempo", [3.0, 3.0])
+    base = result("torch", [4.0, 5.0])
+    assert "0.50 pass" in section(fast, base)
+    assert "0.50 FAIL" in section(slow, base)
+    assert "pass" not in section(fast)  # nothing to compare with
+
+
+@pytest.mark.parametrize("loss", [1.1, math.nan])
+def test_a_table_says_when_losses_differ(loss):
+    base = result("torch", [1.0])
+    assert "LOSS DIFFERS" not in section(result("extempo", [1.0], [1.0001]), base)
+    assert "LOSS DIFFERS" in section(result("extempo", [1.0], [loss]), base)
+
+
+def test_a_table_tells_no_native_backend_from_no_fallbacks():
+    def cell(**more):
+        return section(result("extempo", [1.0], **more)).splitlines()[6].split("|")[8].strip()
+
+    assert cell(backend="numpy") == "all"
+    assert cell(backend="native") == "0"
+    assert cell(backend="native", fallbacks={"sort": 1.0, "cumsum": 2.0}) == "3 (cumsum 2, sort 1)"
+
+
+def test_peers_are_chosen_by_name_or_by_how_they_begin():
+    choose = load("run").choose
+    peers = ["extempo", "torch", "torch fused Adam", "jax.jit scan", "jax.jit padded", "dynet"]
+    assert choose(peers, None) == peers
+    assert choose(peers, "torch") == ["extempo", "torch"]
+    assert choose(peers, "dynet,jax") == ["extempo", "torch", "jax.jit scan", "jax.jit padded", "dynet"]
+
+
+def test_writing_replaces_what_stands_between_the_markers_and_nothing_else(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("a\n<!-- gemm -->\nold\n<!-- end of gemm -->\nb\n<!-- memory -->\nkept\n<!-- end of memory -->\n")
+    for text in (r"new \1", "newer"):
+        load("report").write("gemm", text, page)
+        kept = "b\n<!-- memory -->\nkept\n<!-- end of memory -->\n"
+        assert page.read_text() == f"a\n<!-- gemm -->\n\n{text}\n\n<!-- end of gemm -->\n{kept}"
+    with pytest.raises(SystemExit, match="no place for lines"):
+        load("report").write("lines", "text", page)
+
+
+def test_the_page_has_a_place_for_every_table():
+    names = re.findall(r"^<!-- (?!end of)(\w+) -->$", (ROOT / "docs" / "performance.md").read_text(), re.M)
+    assert names == ["summary", *TIMED, *load("run").OWN_TABLES]
+
+
+PEERS_IN_TROUBLE = """
+import os
+from workload import Workload
+
+def raises():
+    raise ValueError("no such weights")
+
+def dies_at_its_second_block():
+    return lambda i: 1.0 if i < 2 else os._exit(3)
+
+def absent():
+    import nosuchlibrary
+
+peers = {
+    "math": lambda: lambda i: print("noise") or 1.0,
+    "math raises": raises,
+    "math dies": dies_at_its_second_block,
+    "nosuchlibrary": absent,
+    "elsewhere": absent,
+}
+WORKLOADS = [Workload("trouble", "", 2, peers)]
+"""
+
+
+def test_a_peer_in_trouble_gets_a_row_that_says_so_and_the_others_go_on(tmp_path, monkeypatch):
+    (tmp_path / "trouble.py").write_text(PEERS_IN_TROUBLE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("EXTEMPO_BENCH_PYTHON_ELSEWHERE", str(tmp_path / "python"))
+    interleave = load("interleave")
+    (workload,) = workloads("trouble")
+    with interleave.started("trouble", list(workload.peers)) as processes:
+        results = {found.peer: found for found in interleave.measure(workload, processes, rounds=3)}
+    errors = {peer: found.error for peer, found in results.items()}
+    assert errors["math"] == ""
+    assert len(results["math"].times) == 3
+    assert errors["math raises"] == "failed: ValueError: no such weights"
+    assert errors["math dies"].startswith("failed: ")
+    assert errors["nosuchlibrary"] == "not installed"
+    assert errors["elsewhere"].startswith("not installed: there is no ")
+    assert section(*results.values()).count("failed: ") == 2
+    del sys.modules["trouble"]
+
+
+def test_the_command_prints_a_table_without_pytorch():
+    environment = {**os.environ, "EXTEMPO_BENCH_PYTHON_TORCH": str(ROOT / "no" / "python")}
+    command = [sys.executable, str(BENCHMARKS / "run.py"), "op_overhead", "--peers", "numpy", "--rounds", "1"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = {line.split("|")[1].strip(): line for line in done.stdout.splitlines() if line.startswith("| ")}
+    assert float(rows["extempo"].split("|")[2]) > 0
+    assert float(rows["numpy"].split("|")[2]) > 0
+    assert "not installed" in rows["torch"]
+
+
+def test_the_command_refuses_a_workload_that_it_does_not_have():
+    command = [sys.executable, str(BENCHMARKS / "run.py"), "mlp_smal"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "there is no workload mlp_smal; choose from op_overhead" in done.stderr
