@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from .builder import Function, Module, Pointer, Type, Value, i64, ptr, vector, void
+from .builder import Function, Module, Pointer, Type, Value, i32, i64, ptr, vector, void
 
 MAX_ROWS = 6  # of a tile: 6 x 2 accumulators, 2 vectors of B and 1 of A are 15 of the 16 registers of AVX2
 VECTORS = 2  # of a tile's row
@@ -83,6 +83,11 @@ def smaller(b: Function, x: Value, y: Value | int) -> Value:
 def first_lanes(b: Function, n_lanes: Value, lanes: int) -> Value:
     """A mask of the first `n_lanes` lanes."""
     return b.splat(n_lanes, lanes) > b.lanes(vector(i64, lanes), range(lanes))
+
+
+def _prefetch(b: Function, address: Value) -> None:
+    """Ask for a cache line that will be written soon."""
+    b.call(b.module.declare("llvm.prefetch.p0", void, [ptr, i32, i32, i32]), address, 1, 3, 1)
 
 
 # ---- panels
@@ -167,6 +172,9 @@ def write_panel(module: Module, name: str, t: Tiling, n_rows: int, packed: bool)
         tile = _Tile(b, t, n_rows, packed)
         columns, c, bias = b.var(ptr, b.arg("b")), b.var(ptr, b.arg("c")), b.var(ptr, b.arg("bias"))
         with b.loop(0, b.arg("n_slivers")):
+            if packed:  # C is large, and far away
+                for r in range(n_rows):
+                    _prefetch(b, b.byte_offset(c.value, b.arg("c_row") * r))
             tile.multiply(columns.value)
             tile.finish(c.value, bias.value)
             columns.set(b.byte_offset(columns.value, b.arg("b_sliver")))

@@ -12,6 +12,7 @@ from . import (  # noqa: F401 - each registers its own
     pooling,
     products,
     reductions,
+    row_losses,
     rows,
     scattering,
     standardize,

@@ -279,8 +279,8 @@ def _write_shared(module: Module) -> None:
         times.learn(took)
         chunk_time = b.select(took > times.expected, took, times.expected)
         mine = _run_claimed(b, words)
-        with b.if_(words.change("pending", "sub", mine) != mine):
-            call(b, "wait", void, b.arg("frame"), chunk_time)
+        with b.if_(words.change("pending", "sub", mine) != mine):  # a caller that lost its CPU is no measure
+            call(b, "wait", void, b.arg("frame"), smaller(b, chunk_time, times.expected * 4))
         lost = call(b, "now", i64) - opened - chunk_time * b.arg("count")
         crowded = (mine == others) & (words.load("crowded") != 0)
         _rest_after(b, words, b.select(crowded, CROWDED, lost))

@@ -2,7 +2,8 @@
 
 It calls `void function(ptr context, i64 chunk)` once for every chunk from 0 on, on the caller's thread and its helpers,
 and returns when all calls have. Chunks must not touch Python. Helpers are started by the first job that can use them;
-between jobs they watch for the next one for a moment, then sleep.
+between jobs they watch for the next one for a moment, then sleep, and are woken where the work pays for that. On Linux
+they keep off the CPU that the caller runs on.
 
 **One job at a time, nobody in line.** Who finds the pool taken runs the chunks alone: a second Python thread, or a
 chunk that calls `extempo_parallel`. So nothing here can deadlock.
