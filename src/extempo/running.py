@@ -23,7 +23,7 @@ from .graph import Node, Pick
 from .kernel import Cache
 from .lines import user_line
 from .modes import MODE, Mode
-from .op import Op, Signature
+from .op import Op, Routine, Signature
 from .storage import Array, Storage
 from .types import DEFAULT_DTYPE_LISTENERS, TensorType
 
@@ -151,7 +151,7 @@ def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode
         signature = _signature(op, inputs, types, attrs, key)
     if signature is _RETRY:
         return run(op, _converted(op, inputs), attrs, mode)
-    if signature.kernel is not None:
+    if signature.kernel is not None and not op.aliases_input:
         out = signature.kernel(*arrays)
     else:
         out = numpy_kernel(op, arrays, attrs, signature, mode)
@@ -298,7 +298,8 @@ def native_kernel(op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any], s
         if type(signature.type) is not tuple:
             signature.view = backend.view(op, types, attrs, signature)
             signature.embeds = signature.view if op.embeds else None
-        return None
+        if signature.view is None or not isinstance(op.lower, Routine):
+            return None
     dtypes = [t.dtype.numpy for t in (signature.type if type(signature.type) is tuple else (signature.type,))]
     several = type(signature.type) is tuple
 

@@ -306,7 +306,7 @@ class _Backward:
             elif self.create_graph or extra.grad.requires_grad or extra.grad._array is None or g._array is None:
                 extra.grad = extra.grad + g
             else:
-                np.add(extra.grad._array, g._array, out=extra.grad._array)
+                _add_in_place(extra.grad._array, g._array)
                 extra.grad._storage.version += 1
         tensor = extra.tensor() if extra.post_hooks and extra.tensor is not None else None
         if tensor is not None:
@@ -491,6 +491,13 @@ def _walker() -> Any:
         classes = {"node": Node, "storage": Storage, "tensor": Tensor, "extra": Extra, "derived": Gradient}
         _walkers.append(None if backend is None else backend.walker(classes, Leaf, sum_array_to))
     return _walkers[0]
+
+
+def _add_in_place(total: Array, more: Array) -> None:
+    """total += more, the way the native walk does it, so that two threads that reach one leaf lose nothing."""
+    walker = _walker()
+    if walker is None or not walker.add(total, more):
+        np.add(total, more, out=total)
 
 
 def _freed_message(node: Node) -> str:

@@ -17,7 +17,7 @@ from .. import ops
 from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
 from ..graph import Node
-from ..op import REGISTRY, Op, Refuse, Rng, Sample, View
+from ..op import REGISTRY, Op, Refuse, Rng, Routine, Sample, View
 from ..running import apply
 from ..storage import Array
 from ..types import InputType, TensorType, count
@@ -66,6 +66,7 @@ def repeats(shape: Sequence[int], strides: Sequence[int]) -> bool:
 class Reshape(View):
     """The elements in the same order with another shape; a view where strides allow, a copy elsewhere."""
 
+    lower = Routine("reshape")
     numpy = staticmethod(lambda x, *, shape: x.reshape(shape))
 
     @staticmethod

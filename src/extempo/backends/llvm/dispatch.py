@@ -105,17 +105,17 @@ class _Apply:
         return plan.value
 
     def run(self, signature: Value) -> tuple[Value, Value]:
-        """The result's array (a new reference), and whether it is a view."""
+        """The result's array (a new reference), and whether it is a view: a reshape may need a copy."""
         b, o, python = self.b, self.o, self.python
         array = b.var(ptr, 0)
+        is_view = b.var(i1, 0)
         view = o.get(signature, "signature.view")
-        is_view, computed = b.if_else(view != o.known("none"))
-        with is_view:
+        with b.if_(view != o.known("none")):
             source = self.arrays[0]
             self.slow_if(python.type_of(source) != o.known("array"))
             array.set(b.call(b.module.defined["extempo_view"], python.bytes_of(view), source, self.inputs))
-            self.slow_if(array.value == 0)
-        with computed:
+            is_view.set(array.value != 0)
+        with b.if_(~is_view.value):
             kernel = o.get(signature, "signature.kernel")
             self.slow_if(kernel == o.known("none"))
             made = python.vectorcall(kernel, self.arrays.address, self.n_inputs, b.const(ptr, 0))
@@ -123,7 +123,7 @@ class _Apply:
                 python.decref(self.types.value)
                 b.ret(made)
             array.set(made)
-        return array.value, view != o.known("none")
+        return array.value, is_view.value
 
     def alias(self) -> Value:
         """How a view is seen from its base: the source's own way, and this step. A new reference."""

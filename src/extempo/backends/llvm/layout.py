@@ -257,6 +257,15 @@ def bind_copy(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | No
     return Bound(address, "s", (x,), (n_parts, per_part, len(x.shape), *x.shape, *row_major(x.shape)))
 
 
+@routine("reshape")
+def bind_reshape(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+    """The elements in order under another shape, where a view is not possible."""
+    bound = bind_copy(types, attrs)
+    if bound is None or len(attrs["shape"]) > MAX_NDIM:
+        return None
+    return bound._replace(writes=(TensorType(attrs["shape"], bound.writes[0].dtype),))
+
+
 @routine("arrange")
 def bind_arrange(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
     """A copy in row-major order; other orders are NumPy's."""

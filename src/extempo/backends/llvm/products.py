@@ -16,10 +16,11 @@ from ...types import InputType, TensorType, broadcast_shapes, count
 from .builder import Function, Module, Pointer, Type, Value, f32, f64, i64, ptr, void
 from .gemm import Gemm, Plan, Record, gemm_of, plan
 from .gemm_plan import CHUNK_PRODUCTS, MAX_CHUNKS
-from .gemm_tiles import Tiling, first_lanes
+from .gemm_tiles import Tiling, first_lanes, smaller
 from .gemm_ways import FIELDS, FUNCTIONS, OPERANDS
 from .routine import Bound, build, machine, routine
 
+SUM_ROWS = 256
 ELEMENTS: dict[str, Type] = {"float32": f32, "float64": f64}
 # A call's meta: the plan, the functions, these numbers, (size, stride of a, stride of b) for each dimension of the
 # stack, strides that are known beforehand. What ends in _at is a place in meta.
@@ -100,37 +101,33 @@ def _offsets(call: _Call, index: Value) -> tuple[Value, Value]:
 
 
 def _write_column_sums(module: Module, name: str, t: Tiling) -> None:
-    """The sums of the columns of a contiguous matrix. Rows are added in eights: chains of roundings are short."""
+    """The sums of the columns of a contiguous matrix: of eight rows pairwise, of SUM_ROWS rows in order, of all in order.
+
+    Three levels keep chains of roundings short.
+    """
     args = {"x": ptr, "n_rows": i64, "n_columns": i64, "out": ptr}
     with module.function(name, void, internal=True, **args) as b:
-        n_rows, n_columns = b.arg("n_rows"), b.arg("n_columns")
-        zeros = b.const(t.vector, 0.0)
-
-        def add(row: Value, count: int, is_first: Value) -> None:
-            with b.loop(0, n_columns, t.lanes) as column:
-                mask = first_lanes(b, n_columns - column, t.lanes)
-                parts = []
-                for i in range(count):
-                    at = b.byte_offset(b.arg("x"), ((row + i) * n_columns + column) * t.size)
-                    parts.append(b.masked_load(at, mask, zeros))
-                while len(parts) > 1:
-                    parts = [x + y for x, y in zip(parts[::2], parts[1::2], strict=True)]
-                out = b.byte_offset(b.arg("out"), column * t.size)
-                before = b.var(t.vector, zeros)
-                with b.if_(~is_first):
-                    before.set(b.masked_load(out, mask, zeros))
-                total = before.value + parts[0]
-                whole, part = b.if_else(column + t.lanes <= n_columns)
-                with whole:
-                    b.store(total, out)
-                with part:
-                    b.masked_store(total, out, mask)
-
+        n_rows, row_bytes = b.arg("n_rows"), b.arg("n_columns") * t.size
         n_eights = n_rows - n_rows % 8
-        with b.loop(0, n_eights, 8) as row:
-            add(row, 8, row == 0)
-        with b.loop(n_eights, n_rows) as row:
-            add(row, 1, row == 0)
+        with b.loop(0, b.arg("n_columns"), t.lanes) as column:
+            mask, zeros = first_lanes(b, b.arg("n_columns") - column, t.lanes), b.const(t.vector, 0.0)
+            start = b.byte_offset(b.arg("x"), column * t.size)
+
+            def read(row: Value) -> Value:
+                return b.masked_load(b.byte_offset(start, row * row_bytes), mask, zeros)
+
+            total = b.var(t.vector, 0.0)
+            with b.loop(0, n_eights, SUM_ROWS) as block:
+                part = b.var(t.vector, 0.0)
+                with b.loop(block, smaller(b, block + SUM_ROWS, n_eights), 8) as row:
+                    rows = [read(row + i) for i in range(8)]
+                    while len(rows) > 1:
+                        rows = [x + y for x, y in zip(rows[::2], rows[1::2], strict=True)]
+                    part.set(part.value + rows[0])
+                total.set(total.value + part.value)
+            with b.loop(n_eights, n_rows) as row:
+                total.set(total.value + read(row))
+            b.masked_store(total.value, b.byte_offset(b.arg("out"), column * t.size), mask)
 
 
 def _write_products(module: Module, name: str, gemm: Gemm, threads: bool) -> None:

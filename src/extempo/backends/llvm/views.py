@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ...types import TensorType, count
 from .builder import Function, Module, Pointer, Value, i32, i64, ptr, void
-from .cpython import ARRAY_DTYPE, C_CONTIGUOUS, WRITEABLE, Python
+from .cpython import ARRAY_DTYPE, WRITEABLE, Python
 
 MAX_NDIM = 8
 _HEAD = ("ndim", "contiguous", "n_starts", "source_ndim", "itemsize", "source_nbytes")
@@ -31,7 +31,7 @@ class Map(NamedTuple):
     sources: tuple[int, ...]
     steps: tuple[int, ...]
     starts: tuple[tuple[int, int], ...] = ()  # (source dimension, how far the slice reaches from its start)
-    contiguous: bool = False  # the elements in order: the source must be contiguous
+    contiguous: bool = False  # the elements in order, under another shape
 
 
 def _slice(x: TensorType, result: TensorType, attrs: dict[str, Any]) -> Map:
@@ -95,8 +95,52 @@ def record_of(name: str, types: tuple[Any, ...], result: TensorType, attrs: dict
     return bytearray(struct.pack(f"<{_SIZE}q", *fields))
 
 
+def _write_reshaped_strides(module: Module) -> None:
+    """reshaped_strides(record, array, strides): those of the new shape on the same memory; 0 if it takes a copy.
+
+    From the first dimension on, as few old and new dimensions as have the same number of elements are taken together;
+    the old ones must lie in one run.
+    """
+    with module.function("reshaped_strides", i64, internal=True, record=ptr, array=ptr, strides=ptr) as b:
+        python, record = Python(b), Pointer(b.arg("record"), i64)
+        new, strides = record + _SHAPE, Pointer(b.arg("strides"), i64)
+        n_new = record[_HEAD.index("ndim")]
+        sizes, steps, n_old = b.array(i64, MAX_NDIM), b.array(i64, MAX_NDIM), b.var(i64, 0)
+        shape, old_strides = python.shape(b.arg("array")), python.strides(b.arg("array"))
+        with b.loop(0, python.ndim(b.arg("array"))) as d, b.if_(shape[d] != 1):
+            sizes[n_old.value] = shape[d]
+            steps[n_old.value] = old_strides[d]
+            n_old.set(n_old.value + 1)
+        old_from, old_to, new_from, new_to = (b.var(i64, start) for start in (0, 1, 0, 1))
+        with b.while_(lambda: (new_from.value < n_new) & (old_from.value < n_old.value)):
+            of_new, of_old = b.var(i64, new[new_from.value]), b.var(i64, sizes[old_from.value])
+            with b.while_(lambda: of_new.value != of_old.value):
+                more_new, more_old = b.if_else(of_new.value < of_old.value)
+                with more_new:
+                    of_new.set(of_new.value * new[new_to.value])
+                    new_to.set(new_to.value + 1)
+                with more_old:
+                    of_old.set(of_old.value * sizes[old_to.value])
+                    old_to.set(old_to.value + 1)
+            with b.loop(old_from.value, old_to.value - 1) as d, b.if_(steps[d] != sizes[d + 1] * steps[d + 1]):
+                b.ret(0)
+            step = b.var(i64, steps[old_to.value - 1])
+            with b.loop(0, new_to.value - new_from.value) as back:
+                d = new_to.value - 1 - back
+                strides[d] = step.value
+                step.set(step.value * new[d])
+            new_from.set(new_to.value)
+            new_to.set(new_to.value + 1)
+            old_from.set(old_to.value)
+            old_to.set(old_to.value + 1)
+        with b.loop(new_from.value, n_new) as d:  # what is left has size 1
+            strides[d] = record[_HEAD.index("itemsize")]
+        b.ret(1)
+
+
 def write_view(module: Module) -> None:
     """extempo_view(record, array, inputs): a new array, or null without an error set where it declines."""
+    _write_reshaped_strides(module)
     with module.function("extempo_view", ptr, internal=True, record=ptr, array=ptr, inputs=ptr) as b:
         python, array = Python(b), b.arg("array")
         record = Pointer(b.arg("record"), i64)
@@ -117,14 +161,9 @@ def write_view(module: Module) -> None:
             data.set(b.byte_offset(data.value, number * strides[dim]))
         new_strides = b.array(i64, MAX_NDIM)
         in_order, mapped = b.if_else(head["contiguous"] != 0)
-        with in_order:
-            with b.if_((flags & C_CONTIGUOUS) == 0):
-                b.ret(null)
-            step = b.var(i64, head["itemsize"])
-            with b.loop(0, head["ndim"]) as back:
-                k = head["ndim"] - 1 - back
-                new_strides[k] = step.value
-                step.set(step.value * (record + _SHAPE)[k])
+        reshaped = module.defined["reshaped_strides"]
+        with in_order, b.if_(b.call(reshaped, record.address, array, new_strides.address) == 0):
+            b.ret(null)
         with mapped, b.loop(0, head["ndim"]) as k:
             source = (record + _SOURCES)[k]
             new_strides[k] = b.const(i64, 0)

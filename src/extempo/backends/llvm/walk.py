@@ -17,7 +17,7 @@ import numpy as np
 from .broadcasting import DONE, MAX_INPUTS, MAX_RESULTS
 from .builder import Function, Module, Pointer, Value, Variable, i1, i32, i64, ptr
 from .callables import function
-from .cpython import C_CONTIGUOUS, slot_offset
+from .cpython import ALIGNED, C_CONTIGUOUS, WRITEABLE, slot_offset
 from .kernels import ElementwiseKernel
 from .objects import Objects, object_new
 from .routine import machine
@@ -127,8 +127,9 @@ def _write_add_into(module: Module, offsets: dict[str, int]) -> None:
         double = python.dtype_number(total) == np.dtype(np.float64).num
         with b.if_(~(single | double) | (python.dtype_number(total) != python.dtype_number(more))):
             b.ret(0)
-        both = python.flags(total) & python.flags(more) & C_CONTIGUOUS
-        with b.if_(both == 0):
+        wanted = C_CONTIGUOUS | ALIGNED
+        plain = (python.flags(total) & python.flags(more) & wanted) == wanted
+        with b.if_(~plain | ((python.flags(total) & WRITEABLE) == 0)):
             inputs, results = b.array(ptr, 2), b.array(ptr, 1)
             inputs[0] = total
             inputs[1] = more
@@ -202,9 +203,8 @@ def _write_accumulate(module: Module, offsets: dict[str, int]) -> None:
         watched = (o.get(extra, "extra.hooks") != none) | (o.get(extra, "extra.post_hooks") != none)
         with b.if_(watched | (o.get(extra, "extra.retain") == o.known("true"))):
             b.ret(0)
-        before = o.get(extra, "extra.grad")
-        first, later = b.if_else(before == none)
-        with first:
+        made = b.var(ptr, 0)
+        with b.if_(o.get(extra, "extra.grad") == none):
             array = b.var(ptr, b.arg("g"))
             is_owned = b.call(declare("PySet_Contains", i32, [ptr, ptr]), b.arg("owned"), node)
             shared, mine = b.if_else(is_owned != 1)
@@ -214,22 +214,28 @@ def _write_accumulate(module: Module, offsets: dict[str, int]) -> None:
                     b.ret(-1)
             with mine:
                 python.incref(array.value)
-            made = b.call(module.defined["grad_tensor"], array.value, o.get(node, "node.type"))
-            with b.if_(made == 0):
+            made.set(b.call(module.defined["grad_tensor"], array.value, o.get(node, "node.type")))
+            with b.if_(made.value == 0):
                 b.ret(-1)
-            o.replace(extra, "extra.grad", made)
-        with later:
-            plain = (python.type_of(before) == o.known("tensor")) & (o.get(before, "tensor._node") == none)
-            with b.if_(~plain):
-                b.ret(0)
-            total = o.get(before, "tensor._array")
-            with b.if_(python.type_of(total) != o.known("array")):
-                b.ret(0)
-            with b.if_(b.call(module.defined["add_into"], total, b.arg("g")) == 0):
-                b.ret(0)
-            storage = o.get(before, "tensor._storage")
-            add = declare("PyNumber_Add", ptr, [ptr, ptr])
-            o.replace(storage, "storage.version", b.call(add, o.get(storage, "storage.version"), o.known("one")))
+        # Making it may have let another thread run, which may have been first. From here on none can.
+        before = o.get(extra, "extra.grad")
+        with b.if_((before == none) & (made.value != 0)):
+            o.replace(extra, "extra.grad", made.value)
+            b.ret(1)
+        with b.if_(made.value != 0):
+            python.decref(made.value)
+        with b.if_(python.type_of(before) != o.known("tensor")):
+            b.ret(0)
+        with b.if_(o.get(before, "tensor._node") != none):
+            b.ret(0)
+        total = o.get(before, "tensor._array")
+        with b.if_(python.type_of(total) != o.known("array")):
+            b.ret(0)
+        with b.if_(b.call(module.defined["add_into"], total, b.arg("g")) == 0):
+            b.ret(0)
+        storage = o.get(before, "tensor._storage")
+        add = declare("PyNumber_Add", ptr, [ptr, ptr])
+        o.replace(storage, "storage.version", b.call(add, o.get(storage, "storage.version"), o.known("one")))
         b.ret(1)
 
 
@@ -421,6 +427,14 @@ def _write_walk(module: Module, offsets: dict[str, int]) -> None:
         b.ret(b.call(declare("PyLong_FromLongLong", ptr, [i64]), left.value))
 
 
+def _write_python_add(module: Module) -> None:
+    """add(sum, more) for Python: whether it was done here, in one go that no other thread can get into."""
+    with module.function("extempo_add", ptr, self=ptr, args=ptr, nargs=i64) as b:
+        args = Pointer(b.arg("args"), ptr)
+        done = b.call(module.defined["add_into"], args[0], args[1])
+        b.ret(b.call(module.declare("PyBool_FromLong", ptr, [i64]), done))
+
+
 class Walker:
     """The loaded functions."""
 
@@ -450,7 +464,8 @@ class Walker:
         _write_accumulate(module, offsets)
         _write_step(module, offsets)
         _write_walk(module, offsets)
-        names = ["extempo_table", "extempo_reach", "extempo_walk"]
+        _write_python_add(module)
+        names = ["extempo_table", "extempo_reach", "extempo_walk", "extempo_add"]
         self._library = machine().load(module.text(), names, module.imports)
         address = self._library.address
         both_contiguous = "11"
@@ -471,3 +486,4 @@ class Walker:
                 cells[i] = object_new() if name == "new" else id(known[name])
         self.reach: Callable[..., Any] = function("reach", address["extempo_reach"])
         self.walk: Callable[..., Any] = function("walk", address["extempo_walk"])
+        self.add: Callable[..., Any] = function("add", address["extempo_add"])
