@@ -194,7 +194,9 @@ class Tensor(TensorMethods):
 
     def item(self) -> Number:
         """The value of a tensor with one element, as a Python number."""
-        array = self._values()
+        array = self._array
+        if array is None:
+            array = self._values()
         if array.size != 1:
             raise ShapeError(f"item: expected a tensor with one element, got shape {tuple(self.shape)}; use tolist()")
         if self._node is not None and self._node.requires_grad:
@@ -236,6 +238,8 @@ class Tensor(TensorMethods):
         return (1, 0)
 
     def __bool__(self) -> bool:
+        if self._array is not None and self._array.size == 1:
+            return bool(self.item())
         if self._type.numel() != 1:
             raise ShapeError(
                 f"bool: a tensor of shape {tuple(self.shape)} has no single truth value; "

@@ -16,7 +16,7 @@ from .backends.choice import ON_LOAD
 from .graph import Node, next_number
 from .lines import PACKAGES, user_line
 from .modes import MODE, Mode
-from .op import Op, Refuse, Signature
+from .op import REGISTRY, Op, Refuse, Signature
 from .running import NO_ATTRS, SIGNATURES, apply, install, slow_way
 from .storage import Storage
 from .types import TensorType, float32, float64
@@ -42,15 +42,17 @@ class Short:
         self.launch: Launch | None = None
         self._refused: set[Any] = set()
         self.operator: Any = None  # the Python function that stands for `run` as an operator of Tensor
-        if op.simple:
-            _shorts.append(self)
-            if _launcher:
-                self.load(_launcher[0])
+        _shorts.append(self)
+        if _launcher:
+            self.load(_launcher[0])
 
     def load(self, launcher: Launcher) -> None:
         """From now on the native call."""
-        self.launch = launcher.launch(self.op.name, self.op, self.arity, self._slow)
-        self.run = self.launch.call
+        if self.op.simple:
+            self.launch = launcher.launch(self.op.name, self.op, self.arity, self._slow)
+            self.run = self.launch.call
+        elif self.arity == 2:
+            self.run = launcher.operator(self.op, self._slow)
 
     def _slow(self, *inputs: Any) -> Any:
         for x in inputs:
@@ -157,8 +159,10 @@ def _load(backend: Any) -> None:
         short.load(launcher)
         if short.operator is not None:
             natives[id(short.operator)] = bind(short.run)
+    product: Any = vars(TensorMethods)["__matmul__"]
+    natives[id(product)] = bind(launcher.operator(REGISTRY["matmul"], product))
     for name, attribute in list(vars(TensorMethods).items()):
-        if id(attribute) in natives:
+        if name.startswith("__") and id(attribute) in natives:
             setattr(TensorMethods, name, natives[id(attribute)])
 
 

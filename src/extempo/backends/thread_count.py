@@ -10,7 +10,6 @@ import math
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 ENVIRONMENT = ("EXTEMPO_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -60,7 +59,7 @@ def _cores(cpus: set[int]) -> int:
     siblings = set()
     for cpu in cpus:
         try:
-            siblings.add(Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text())
+            siblings.add(_read(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"))
         except OSError:
             return len(cpus)
     return len(siblings)
@@ -69,7 +68,12 @@ def _cores(cpus: set[int]) -> int:
 def _quota() -> int:
     """CPUs that a container's limit grants: more threads would only use it up sooner, then all would stand still."""
     try:
-        granted, _, period = Path("/sys/fs/cgroup/cpu.max").read_text().partition(" ")
+        granted, _, period = _read("/sys/fs/cgroup/cpu.max").partition(" ")
         return max(1, math.ceil(int(granted) / int(period)))
     except (OSError, ValueError):
         return sys.maxsize
+
+
+def _read(path: str) -> str:
+    with open(path) as file:
+        return file.read()

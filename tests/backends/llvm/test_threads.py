@@ -416,12 +416,12 @@ def test_cpus_of_one_core_and_the_limit_of_a_container_count(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     files = {f"/sys/devices/system/cpu/cpu{i}/topology/thread_siblings_list": f"{i % 4},{i % 4 + 4}" for i in range(8)}
 
-    def read(path: Path) -> str:
-        if str(path) not in files:
+    def read(path: str) -> str:
+        if path not in files:
             raise FileNotFoundError(path)
-        return files[str(path)]
+        return files[path]
 
-    monkeypatch.setattr(Path, "read_text", read)
+    monkeypatch.setattr(thread_count, "_read", read)
     assert thread_count.available() == 4
     files["/sys/fs/cgroup/cpu.max"] = "max 100000"
     assert thread_count.available() == 4

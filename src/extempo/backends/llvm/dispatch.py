@@ -7,6 +7,7 @@ way has filled the signature. Whatever is out of the ordinary goes the slow way,
 from __future__ import annotations
 
 from .builder import Function, Module, Pointer, Value, i1, i32, i64, ptr, void
+from .cpython import WRITEABLE
 from .objects import Objects
 from .views import write_view
 
@@ -26,17 +27,22 @@ class _Apply:
         self.op, self.inputs, self.attrs = (args[k] for k in range(3))
         self.n_inputs = self._size(self.inputs)
         self.arrays = b.array(ptr, MAX_INPUTS)
-        self.types = b.var(ptr, 0)
+        # References of ours, null as long as there is none: a kernel may let other threads run, and these may empty the
+        # cache of signatures or replace a plan.
+        self.types, self.signature, self.plan = b.var(ptr, 0), b.var(ptr, 0), b.var(ptr, 0)
         self.needs = b.var(i64, 0)
         self.cut = b.var(ptr, self.o.known("none"))
 
     def _size(self, made: Value) -> Value:
         return self.b.call(self.b.module.declare("PyTuple_Size", i64, [ptr]), made)
 
+    def release(self) -> None:
+        for held in (self.types, self.signature, self.plan):
+            self.python.decref(held.value)
+
     def slow(self) -> None:
         b = self.b
-        with b.if_(self.types.value != 0):
-            self.python.decref(self.types.value)
+        self.release()
         b.ret(self.python.vectorcall(self.slow_way, b.arg("args"), b.arg("nargs"), b.const(ptr, 0)))
 
     def slow_if(self, condition: Value) -> None:
@@ -71,7 +77,7 @@ class _Apply:
             self.python.set_item(self.types.value, i, self.python.incref(kind.value))
 
     def find_signature(self) -> Value:
-        """Borrowed from the dict of signatures, by (op, types, name, value, name, value, ...)."""
+        """From the dict of signatures, by (op, types, name, value, name, value, ...)."""
         b, python, declare = self.b, self.python, self.b.module.declare
         n_attrs = b.call(declare("PyDict_Size", i64, [ptr]), self.attrs)
         key = self.o.check(python.new_tuple(n_attrs * 2 + 2))
@@ -89,20 +95,20 @@ class _Apply:
         with b.if_(found == 0):
             b.call(declare("PyErr_Clear", void, []))  # an attribute that cannot be hashed
             self.slow()
+        self.signature.set(python.incref(found))
         return found
 
-    def plan(self, signature: Value, tracked: Value) -> Value:
-        """What the signature says of these inputs that need a gradient, borrowed; null where nothing is tracked."""
+    def find_plan(self, signature: Value, tracked: Value) -> Value:
+        """What the signature says of these inputs that need a gradient; null where nothing is tracked."""
         b, python, declare = self.b, self.python, self.b.module.declare
-        plan = b.var(ptr, 0)
         with b.if_(tracked):
             number = b.call(declare("PyLong_FromLongLong", ptr, [i64]), self.needs.value)
-            plan.set(
-                b.call(declare("PyDict_GetItem", ptr, [ptr, ptr]), self.o.get(signature, "signature.plans"), number)
-            )
+            plans = self.o.get(signature, "signature.plans")
+            found = b.call(declare("PyDict_GetItem", ptr, [ptr, ptr]), plans, number)
             python.decref(number)
-            self.slow_if(plan.value == 0)
-        return plan.value
+            self.slow_if(found == 0)
+            self.plan.set(python.incref(found))
+        return self.plan.value
 
     def run(self, signature: Value) -> tuple[Value, Value]:
         """The result's array (a new reference), and whether it is a view: a reshape may need a copy."""
@@ -113,6 +119,7 @@ class _Apply:
         with b.if_(view != o.known("none")):
             source = self.arrays[0]
             self.slow_if(python.type_of(source) != o.known("array"))
+            self.slow_if((python.flags(source) & WRITEABLE) == 0)  # NumPy decides whether that is a view
             array.set(b.call(b.module.defined["extempo_view"], python.bytes_of(view), source, self.inputs))
             is_view.set(array.value != 0)
         with b.if_(~is_view.value):
@@ -120,7 +127,7 @@ class _Apply:
             self.slow_if(kernel == o.known("none"))
             made = python.vectorcall(kernel, self.arrays.address, self.n_inputs, b.const(ptr, 0))
             with b.if_(made == 0):
-                python.decref(self.types.value)
+                self.release()
                 b.ret(made)
             array.set(made)
         return array.value, is_view.value
@@ -189,10 +196,8 @@ def write_apply(module: Module, offsets: dict[str, int]) -> None:
         run.slow_if(o.get(signature, "signature.numpy_dtype") == o.known("none"))  # several results
         floating = o.get(signature, "signature.floating") == o.known("true")
         is_tracked = (run.needs.value != 0) & grad & floating
-        plan = run.plan(signature, is_tracked)
-        type_ = python.incref(o.get(signature, "signature.type"))  # the kernel may push the signature out
-        embeds = o.get(signature, "signature.embeds")
-        not_floating = o.get(signature, "signature.reason")
+        plan = run.find_plan(signature, is_tracked)
+        type_, embeds, not_floating = (o.get(signature, f"signature.{slot}") for slot in ("type", "embeds", "reason"))
         array, is_view = run.run(signature)
         storage, alias = b.var(ptr, 0), b.var(ptr, 0)
         shared, own = b.if_else(is_view)
@@ -203,12 +208,11 @@ def write_apply(module: Module, offsets: dict[str, int]) -> None:
             storage.set(o.new_storage(array))
             alias.set(python.incref(o.known("none")))
         t = o.new_tensor(array, storage.value, type_, alias.value)
-        python.decref(type_)
         tracked, untracked = b.if_else(is_tracked)
         with tracked:
             run.track(t, plan, embeds)
         with untracked:
             off = b.select(inference, o.known("inference"), o.known("no_grad"))
             o.set_cut(t, run.needs.value != 0, b.select(grad, not_floating, off), run.cut.value)
-        python.decref(run.types.value)
+        run.release()
         b.ret(t)

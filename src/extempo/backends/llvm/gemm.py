@@ -33,13 +33,13 @@ class Gemm:
     def functions(self, p: Plan) -> tuple[int, ...]:
         """The addresses for FUNCTIONS of a record with this plan."""
         if p.sweeps:  # such a product is never packed or cut into tiles
-            return self._way(f"sweep_{p.m}"), self._way("dots"), 0, 0
+            return self._way("sweep", p.m), self._way("dots", p.m), 0, 0
         most = self._way("blocks") if p.n_row_blocks > 1 else self._base().address[self.symbol("columns")]
         panels = (
             self.panel(p.tile_rows, bool(p.packed)),
             self.panel(p.tile_rows + 1, bool(p.packed)) if p.n_taller else 0,
         )
-        return most, self._way("dots") if p.dots else most, *panels
+        return most, self._way("dots", p.m) if p.dots else most, *panels
 
     def product(self, module: Module, threads: bool) -> Callee:
         """`void product(record)`, for use in a module. Without `threads`, plans must be made without them too."""
@@ -67,15 +67,19 @@ class Gemm:
 
         return self._library("product", write, *SHARED)
 
-    def _way(self, name: str) -> int:
+    def _way(self, kind: str, n_rows: int = 0) -> int:
         self._base()
-        kind, _, n_rows = name.partition("_")
-        write = {
-            "sweep": lambda ways: ways.write_sweep(int(n_rows)),
-            "dots": Ways.write_dots,
-            "blocks": Ways.write_blocks,
-        }
-        return self._library(name, write[kind]).address[self.symbol(name)]
+        name = f"{kind}_{n_rows}" if n_rows else kind
+
+        def write(ways: Ways) -> None:
+            if kind == "blocks":
+                ways.write_blocks()
+            elif kind == "sweep":
+                ways.write_sweep(n_rows)
+            else:
+                ways.write_dots(n_rows)
+
+        return self._library(name, write).address[self.symbol(name)]
 
     def panel(self, n_rows: int, packed: bool = False) -> int:
         """The address of a panel of that many rows, 1 to MAX_ROWS."""

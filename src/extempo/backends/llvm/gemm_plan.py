@@ -12,7 +12,7 @@ from typing import NamedTuple
 from .gemm_tiles import GROUP, MAX_ROWS, SWEEP_ROWS, Tiling
 
 K_BLOCK_BYTES = 1280  # a row of A in a block of k: a packed sliver and a tile of A together fit a cache of 32 KB
-ROWS_BLOCK = 192  # rows of A that are packed at once: 240 KB, half of a second-level cache
+ROWS_BLOCK = 120  # rows of A that are packed at once: 150 KB, a part of a second-level cache; also a share of a thread
 COLUMNS_BLOCK = 3072  # columns of B that are packed at once: 3.75 MB
 GROUP_BYTES = 16384  # of slivers that all rows go through before the next, where they are read in place
 PACKED_GROUP_BYTES = 65536  # the same where they are packed: rows of B are then read in longer runs

@@ -14,6 +14,7 @@ Blocks of k are added up in order, so how the work is shared never changes a res
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 from .builder import Callee, Function, Module, Type, Value, i64, ptr, vector, void
@@ -256,29 +257,26 @@ class Ways:
             sweep = self.module.defined[name]
             b.call(sweep, a, a_row, a_step, columns, b_step, c, c_row, r["k"], n_columns, bias)
 
-    def write_dots(self) -> None:
-        """A share of the columns, the rows in threes, as equal as they can be."""
-        t, most = self.t, max(DOT_COLUMNS)
-        names = {n_rows: self.symbol(f"dots_{n_rows}") for n_rows in DOT_COLUMNS}
-        for n_rows, name in names.items():
-            write_dots(self.module, name, t, n_rows)
-        with self.module.function(self.symbol("dots"), void, internal=False, **CHUNK_ARGS) as b:
+    def write_dots(self, n_rows: int) -> None:
+        """A share of the columns, the rows in strips of at most three, as equal as they can be."""
+        t, name = self.t, self.symbol(f"dots_{n_rows}")
+        n_strips = -(-n_rows // max(DOT_COLUMNS))
+        starts = [i * n_rows // n_strips for i in range(n_strips + 1)]
+        strips = list(itertools.pairwise(starts))
+        heights = {end - start: f"{name}_by_{end - start}" for start, end in strips}
+        for height, function in heights.items():
+            write_dots(self.module, function, t, height)
+        with self.module.function(name, void, internal=False, **CHUNK_ARGS) as b:
             r = Record(b, b.arg("record"))
             first = b.arg("chunk") * r["chunk_columns"]
             n_columns = smaller(b, r["chunk_columns"], r["n"] - first)
-            start = b.byte_offset(r["b"], first * r["b_column"])
+            columns = b.byte_offset(r["b"], first * r["b_column"])
             bias = offset_or_null(b, r["bias"], first * t.size)
-            n_tiles = (r["m"] + (most - 1)) // most
-            height, n_taller = r["m"] // n_tiles, r["m"] % n_tiles
-            with b.loop(0, n_tiles) as tile:
-                row = tile * height + smaller(b, tile, n_taller)
-                n_now = height + b.cast("zext", tile < n_taller, i64)
-                a = b.byte_offset(r["a"], row * r["a_row"])
-                c = b.byte_offset(r["c"], row * r["c_row"] + first * t.size)
-                for n_rows, name in names.items():
-                    with b.if_(n_now == n_rows):
-                        dots = self.module.defined[name]
-                        b.call(dots, a, r["a_row"], start, r["b_column"], c, r["c_row"], r["k"], n_columns, bias)
+            for start, end in strips:
+                a = b.byte_offset(r["a"], r["a_row"] * start)
+                c = b.byte_offset(r["c"], r["c_row"] * start + first * t.size)
+                dots = self.module.defined[heights[end - start]]
+                b.call(dots, a, r["a_row"], columns, r["b_column"], c, r["c_row"], r["k"], n_columns, bias)
 
     def write_blocks(self) -> None:
         """All of the product; its chunk is 0. Packing a block of B, then blocks of rows: each is shared by threads."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...types import TensorType, count
-from .builder import Function, Module, Pointer, Value, i64, ptr
+from .builder import Function, Module, Pointer, Value, i64, ptr, void
 from .callables import function
 from .cpython import ALIGNED, BLOCK_DATA, C_CONTIGUOUS, Python
 from .machine import Library
@@ -85,6 +85,13 @@ class _Call:
         null = self.b.const(ptr, 0)
         self.b.ret(self.python.vectorcall(self.fallback, self.b.arg("args"), self.b.arg("nargs"), null))
 
+    def fall_back_if_too_large(self) -> None:
+        """A Python int may have more digits than a number of the routine: that is an error which NumPy's kernel names."""
+        declare = self.b.module.declare
+        with self.b.if_(self.b.call(declare("PyErr_Occurred", ptr, [])) != 0):
+            self.b.call(declare("PyErr_Clear", void, []))
+            self.fall_back()
+
     def fail(self) -> None:
         self.release(self.n_owned.value)
         self.b.ret(self.b.const(ptr, 0))
@@ -105,6 +112,8 @@ class _Call:
                 self.push(b.bitcast(python.as_double(args[i]), i64))
             with b.if_(kind == KINDS.index("i")):
                 self.push(python.as_int(args[i]))
+            with b.if_((kind == KINDS.index("f")) | (kind == KINDS.index("i"))):
+                self.fall_back_if_too_large()
             with b.if_(kind < KINDS.index("f")):
                 type_ = b.emit(i64, f"ptrtoint ptr {python.type_of(args[i]).text} to i64")
                 with b.if_(type_ != self.head["array_type"]):

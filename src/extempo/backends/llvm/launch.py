@@ -206,6 +206,29 @@ def _write_launch(module: Module, offsets: dict[str, int], arity: int) -> None:
         b.ret(t)
 
 
+def _write_operator(module: Module, offsets: dict[str, int]) -> None:
+    """extempo_operator(a, b): apply() of an op without attributes, for a tensor and a tensor or number."""
+    with module.function("extempo_operator", ptr, self=ptr, args=ptr, nargs=i64) as b:
+        o = Objects(b, offsets)
+        python, packed, args = o.python, b.arg("self"), Pointer(b.arg("args"), ptr)
+        usual = b.var(i1, 0)
+        with b.if_(b.arg("nargs") == 2):
+            first, second = python.type_of(args[0]), python.type_of(args[1])
+            number = (second == o.known("float")) | (second == o.known("int"))
+            usual.set(o.is_tensor(first) & (o.is_tensor(second) | number))
+        with b.if_(~usual.value):
+            b.ret(python.vectorcall(python.item(packed, 1), args.address, b.arg("nargs"), b.const(ptr, 0)))
+        inputs = o.check(python.new_tuple(2))
+        for k in range(2):
+            python.set_item(inputs, k, python.incref(args[k]))
+        given = b.array(ptr, 3)
+        for k, x in enumerate((python.item(packed, 2), inputs, o.known("no_attributes"))):
+            given[k] = x
+        made = b.call(module.defined["extempo_apply"], python.item(packed, 0), given.address, 3)
+        python.decref(inputs)
+        b.ret(made)
+
+
 class Launcher:
     """The loaded functions, and the launches that were made of them."""
 
@@ -220,17 +243,23 @@ class Launcher:
         for arity in (1, 2):
             _write_launch(module, offsets, arity)
         write_apply(module, offsets)
-        names = ["extempo_table", "extempo_launch1", "extempo_launch2", "extempo_apply"]
+        _write_operator(module, offsets)
+        names = ["extempo_table", "extempo_launch1", "extempo_launch2", "extempo_apply", "extempo_operator"]
         self._library = machine().load(module.text(), names, module.imports)
         address = ctypes.CFUNCTYPE(ctypes.c_void_p)(self._library.address["extempo_table"])()
         self._cells = (ctypes.c_void_p * len(TABLE)).from_address(address)
         self._known = fill_table(self._cells, classes, table)
-        self.apply = function("apply", self._library.address["extempo_apply"], (signatures, slow))
+        self._for_apply = (signatures, slow)
+        self.apply = function("apply", self._library.address["extempo_apply"], self._for_apply)
 
     def set_parameter(self, cls: type) -> None:
         """The subclass of Tensor whose instances are treated like tensors."""
         self._known["parameter"] = cls
         self._cells[TABLE.index("parameter")] = id(cls)
+
+    def operator(self, op: Any, slow: Callable[..., Any]) -> Callable[..., Any]:
+        """An operator of two operands that goes straight to `apply`; `slow(a, b)` for what are no such operands."""
+        return function(op.name, self._library.address["extempo_operator"], (self._for_apply, slow, op))
 
     def launch(self, name: str, op: Any, arity: int, slow: Callable[..., Any]) -> Launch:
         return Launch(name, op, self._library.address[f"extempo_launch{arity}"], slow)

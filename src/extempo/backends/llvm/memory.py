@@ -19,7 +19,7 @@ from .cpython import ALIGNED, BLOCK_CLASS, BLOCK_DATA, BLOCK_NEXT, BLOCK_SIZE, C
 from .machine import Library
 from .routine import machine
 
-N_CLASSES = 160
+N_CLASSES = 4 * 58  # every size that an int64 can have
 MAX_NDIM = 64  # as NumPy
 HELD_LIMIT = 1 << 27
 _DISALLOW_INSTANTIATION = 1 << 7
@@ -32,11 +32,12 @@ def write_memory(module: Module) -> None:
     """extempo_empty, extempo_take, and what frees a block."""
     module.global_("free_lists", ptr, N_CLASSES)
     module.global_("counters", i64, len(COUNTERS))
-    module.global_("types", ptr, 2)  # the type of blocks, the type of arrays
-    with module.function("extempo_set_types", void, block=ptr, array=ptr) as b:
+    module.global_("types", ptr, 3)  # the type of blocks, the type of arrays, and what raises MemoryError
+    with module.function("extempo_set_types", void, block=ptr, array=ptr, no_memory=ptr) as b:
         types = b.pointer(module.address_of(b, "types"), ptr)
         types[0] = b.arg("block")
         types[1] = b.arg("array")
+        types[2] = b.arg("no_memory")
     with module.function("extempo_counters", ptr) as b:
         b.ret(module.address_of(b, "counters"))
     _write_take(module)
@@ -74,16 +75,23 @@ def _size_class(b: Function, nbytes: Value) -> tuple[Value, Value]:
 
 def _write_take(module: Module) -> None:
     with module.function("extempo_take", ptr, nbytes=i64) as b:
-        counters = _Counters(b)
+        python, counters = Python(b), _Counters(b)
         index, size = _size_class(b, b.arg("nbytes"))
         free = b.pointer(module.address_of(b, "free_lists"), ptr)
+        types = b.pointer(module.address_of(b, "types"), ptr)
         block = b.var(ptr, free[index])
         is_new, is_old = b.if_else(block.value == 0)
         with is_new:
             block.set(b.call(module.declare("PyObject_Malloc", ptr, [i64]), 48))
             data = b.call(module.declare("aligned_alloc", ptr, [i64, i64]), 64, (size + 63) & -64)
             with b.if_((data == 0) | (block.value == 0)):
-                b.ret(b.call(module.declare("PyErr_NoMemory", ptr, [])))
+                b.call(module.declare("free", void, [ptr]), data)
+                b.call(module.declare("PyObject_Free", void, [ptr]), block.value)
+                args = b.array(ptr, 1)
+                args[0] = b.call(module.declare("PyLong_FromLongLong", ptr, [i64]), b.arg("nbytes"))
+                raised = python.vectorcall(types[2], args.address, b.const(i64, 1), b.const(ptr, 0))
+                python.decref(args[0])
+                b.ret(raised)
             b.set_field(block.value, BLOCK_DATA, data)
             b.set_field(block.value, BLOCK_CLASS, index)
             b.set_field(block.value, BLOCK_SIZE, size)
@@ -95,7 +103,6 @@ def _write_take(module: Module) -> None:
         used = counters.add("bytes_in_use", size)
         with b.if_(used > counters["peak_bytes_in_use"]):
             counters["peak_bytes_in_use"] = used
-        types = b.pointer(module.address_of(b, "types"), ptr)
         b.ret(b.call(module.declare("PyObject_Init", ptr, [ptr, ptr]), block.value, types[0]))
 
 
@@ -154,7 +161,8 @@ def _write_new(module: Module) -> None:
         ndim = b.call(module.declare("PyTuple_Size", i64, [ptr]), shape)
         sizes = b.array(i64, MAX_NDIM)
         nbytes = b.var(i64, python.as_int(itemsize))
-        with b.loop(0, ndim) as k:
+        # NumPy refuses more dimensions, and sizes that are not taken for what they are here (an int too large is -1).
+        with b.loop(0, b.select(ndim < MAX_NDIM, ndim, MAX_NDIM)) as k:
             sizes[k] = python.as_int(python.item(shape, k))
             nbytes.set(nbytes.value * sizes[k])
         b.ret(b.call(module.defined["extempo_empty"], dtype, ndim, sizes.address, nbytes.value))
@@ -189,8 +197,9 @@ class Memory:
             compiler.offer(name, at[name])
         self.block_type = self._make_type(at["extempo_give_back"])
         BLOCK_TYPES.append(self.block_type)
-        set_types = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(at["extempo_set_types"])
-        set_types(id(self.block_type), id(np.ndarray))
+        set_types = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(at["extempo_set_types"])
+        self._raise = self._no_memory  # native code holds the address of this very object
+        set_types(id(self.block_type), id(np.ndarray), id(self._raise))
         counters = ctypes.CFUNCTYPE(ctypes.c_void_p)(at["extempo_counters"])()
         self._counters = (ctypes.c_int64 * len(COUNTERS)).from_address(counters)
         self.empty = function("empty", at["extempo_new"])  # (NumPy dtype, shape, bytes of one element)
@@ -204,6 +213,13 @@ class Memory:
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p]
         made: type = make(ctypes.addressof(self._spec))
         return made
+
+    def _no_memory(self, nbytes: int) -> None:
+        used = self.stats()["bytes_in_use"]
+        raise MemoryError(
+            f"no memory for {nbytes:,} bytes; tensors have {used:,} bytes in use: "
+            "let go of some, or compute in smaller parts"
+        )
 
     def stats(self) -> dict[str, int]:
         """Bytes held free and in use, and how many blocks were newly allocated and reused."""

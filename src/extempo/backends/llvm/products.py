@@ -101,7 +101,7 @@ def _offsets(call: _Call, index: Value) -> tuple[Value, Value]:
 
 
 def _write_column_sums(module: Module, name: str, t: Tiling) -> None:
-    """The sums of the columns of a contiguous matrix: of eight rows pairwise, of SUM_ROWS rows in order, of all in order.
+    """The sums of the columns of a contiguous matrix: of 8 rows pairwise, of SUM_ROWS rows in order, of all in order.
 
     Three levels keep chains of roundings short.
     """
