@@ -141,15 +141,14 @@ def _kernel(node: Node, weak: set[Node]) -> Callable[..., Any]:
     op, attrs = node.op, node.attrs
     if op.aliases_input or node in weak:
         plain = functools.partial(op.numpy, **attrs) if attrs else op.numpy
-        copy = _copying_kernel(node) if op.aliases_input else None
-        return plain if copy is None else lambda x: plain(x) if x.flags.c_contiguous else copy(x)
+        backend = native()
+        if node in weak or backend is None or type(node.type) is tuple:
+            return plain
+        types = tuple(_input_type(i, weak) for i in node.inputs)
+        # A reshape may need a copy, which NumPy's own takes several times as long for.
+        copy = native_kernel(op, types, attrs, op.signature(types, attrs))
+        return backend.view_call(op, types, attrs, copy or plain)
     return kernel_call(op, tuple(_input_type(i, weak) for i in node.inputs), attrs)
-
-
-def _copying_kernel(node: Node) -> Callable[..., Any] | None:
-    """For a view that may need a copy (reshape), what makes it; NumPy's own takes several times as long."""
-    types = tuple(i.type if isinstance(i, Node) else type(i) for i in node.inputs)
-    return native_kernel(node.op, types, node.attrs, node.op.signature(types, node.attrs))
 
 
 def kernel_call(op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any]) -> Callable[..., Any]:

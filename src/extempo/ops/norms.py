@@ -114,13 +114,14 @@ def vector_norm(
     >>> ex.linalg.vector_norm(ex.tensor([3.0, -4.0])), ex.linalg.vector_norm(ex.tensor([3.0, -4.0]), ex.inf)
     (tensor(5.), tensor(4.))
     """
-    if not isinstance(ord, int | float):
+    if type(ord) is not int and not isinstance(ord, float):
         raise DtypeError(
             f"linalg.vector_norm: ord must be a number, got {ord!r}; 'fro' and 'nuc' are norms of matrices"
         )
     x = x if dtype is None else x.to(as_dtype(dtype))
-    attrs = {"ord": float(ord), "dim": normalize_dims(dim, x.ndim, "linalg.vector_norm"), "keepdim": keepdim}
-    return deliver(apply(VectorNorm, (x,), attrs), out)
+    dims = tuple(range(x.ndim)) if dim is None else normalize_dims(dim, x.ndim, "linalg.vector_norm")
+    result = apply(VectorNorm, (x,), {"ord": float(ord), "dim": dims, "keepdim": keepdim})
+    return result if out is None else deliver(result, out)
 
 
 def matrix_norm(

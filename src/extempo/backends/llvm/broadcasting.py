@@ -24,6 +24,7 @@ MAX_RESULTS = 4
 MAX_NDIM = 8
 N_OPERANDS = MAX_INPUTS + MAX_RESULTS
 DONE, DECLINED, FAILED = 0, 1, 2  # DECLINED: not for native code, nothing happened; FAILED: a Python error is set
+_TO_BE_HELD = 3  # other threads may run meanwhile: come back with references to all that is used
 
 # Elements in a chunk of work for one thread, and from how many on work is split: 20 us and more of it.
 CHUNK, SPLIT_FROM = 1 << 15, 1 << 17
@@ -293,6 +294,10 @@ class _Run:
         b = self.b
         place = b.emit(ptr, f"inttoptr i64 {self.head['table'].text} to ptr")
         table = Pointer(place, i64)
+        # Python builds what is missing, and threads give up the GIL when they take long.
+        others_may_run = (table[self.pattern.value] == 0) | (self.n_elements.value >= SPLIT_FROM)
+        with b.if_(others_may_run & (b.arg("held") == 0)):
+            b.ret(_TO_BE_HELD)
         with b.if_(table[self.pattern.value] == 0):
             number = b.call(b.module.declare("PyLong_FromLongLong", ptr, [i64]), self.pattern.value)
             build = b.emit(ptr, f"inttoptr i64 {self.head['build'].text} to ptr")
@@ -408,10 +413,10 @@ def _write_chunk(module: Module) -> None:
             Pointer(context["refused"], i64)[0] = status
 
 
-def write_elementwise(module: Module) -> None:
-    """extempo_elementwise(record, inputs, results, given) -> DONE, DECLINED or FAILED."""
-    _write_chunk(module)
-    with module.function("extempo_elementwise", i64, record=ptr, inputs=ptr, results=ptr, given=i64) as b:
+def _write_run(module: Module) -> None:
+    """elementwise_run: what `extempo_elementwise` does; `held` says whether references are held meanwhile."""
+    args = {"record": ptr, "inputs": ptr, "results": ptr, "given": i64, "held": i64}
+    with module.function("elementwise_run", i64, internal=True, **args) as b:
         run = _Run(b)
         is_given = b.arg("given") != 0
         run.refused[0] = b.const(i64, 0)
@@ -440,3 +445,35 @@ def write_elementwise(module: Module) -> None:
         with b.if_(run.n_elements.value > 0):
             run.run_rows(kernel)
         run.finish()
+
+
+def _write_held_run(module: Module) -> None:
+    """elementwise_held_run: with references to the kernel, the inputs and the results that are there."""
+    args = {"record": ptr, "inputs": ptr, "results": ptr, "given": i64}
+    with module.function("elementwise_held_run", i64, internal=True, **args) as b:
+        python, record = Python(b), Pointer(b.arg("record"), i64)
+        n_inputs, n_results = record[0], b.select(b.arg("given") != 0, record[1], 0)
+        held = b.array(ptr, N_OPERANDS + 1)
+        held[0] = python.incref(b.emit(ptr, f"inttoptr i64 {record[_HEAD.index('build')].text} to ptr"))
+        with b.loop(0, n_inputs) as i:
+            held[i + 1] = python.incref(Pointer(b.arg("inputs"), ptr)[i])
+        with b.loop(0, n_results) as i:
+            held[n_inputs + i + 1] = python.incref(Pointer(b.arg("results"), ptr)[i])
+        status = b.call(module.defined["elementwise_run"], *(b.arg(name) for name in args), 1)
+        with b.loop(0, n_inputs + n_results + 1) as i:
+            python.decref(held[i])
+        b.ret(status)
+
+
+def write_elementwise(module: Module) -> None:
+    """extempo_elementwise(record, inputs, results, given) -> DONE, DECLINED or FAILED."""
+    _write_chunk(module)
+    _write_run(module)
+    _write_held_run(module)
+    args = {"record": ptr, "inputs": ptr, "results": ptr, "given": i64}
+    with module.function("extempo_elementwise", i64, **args) as b:
+        values = [b.arg(name) for name in args]
+        status = b.call(module.defined["elementwise_run"], *values, 0)
+        with b.if_(status == _TO_BE_HELD):
+            b.ret(b.call(module.defined["elementwise_held_run"], *values))
+        b.ret(status)

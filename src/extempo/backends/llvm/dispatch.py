@@ -7,7 +7,7 @@ way has filled the signature. Whatever is out of the ordinary goes the slow way,
 from __future__ import annotations
 
 from .builder import Function, Module, Pointer, Value, i1, i32, i64, ptr, void
-from .cpython import WRITEABLE
+from .cpython import TUPLE_ITEMS, WRITEABLE
 from .objects import Objects
 from .views import write_view
 
@@ -120,7 +120,8 @@ class _Apply:
             source = self.arrays[0]
             self.slow_if(python.type_of(source) != o.known("array"))
             self.slow_if((python.flags(source) & WRITEABLE) == 0)  # NumPy decides whether that is a view
-            array.set(b.call(b.module.defined["extempo_view"], python.bytes_of(view), source, self.inputs))
+            inputs = b.byte_offset(self.inputs, TUPLE_ITEMS)
+            array.set(b.call(b.module.defined["extempo_view"], python.bytes_of(view), source, inputs))
             is_view.set(array.value != 0)
         with b.if_(~is_view.value):
             kernel = o.get(signature, "signature.kernel")

@@ -81,12 +81,13 @@ class _Call:
             self.python.decref(self.owned[i])
 
     def fall_back(self) -> None:
-        self.release(self.n_owned.value)
         null = self.b.const(ptr, 0)
-        self.b.ret(self.python.vectorcall(self.fallback, self.b.arg("args"), self.b.arg("nargs"), null))
+        answer = self.python.vectorcall(self.fallback, self.b.arg("args"), self.b.arg("nargs"), null)
+        self.release(self.n_owned.value)  # not before: nobody else may hold the inputs any more
+        self.b.ret(answer)
 
     def fall_back_if_too_large(self) -> None:
-        """A Python int may have more digits than a number of the routine: that is an error which NumPy's kernel names."""
+        """A Python int may be larger than a routine's numbers: NumPy's kernel takes it or says what is wrong."""
         declare = self.b.module.declare
         with self.b.if_(self.b.call(declare("PyErr_Occurred", ptr, [])) != 0):
             self.b.call(declare("PyErr_Clear", void, []))

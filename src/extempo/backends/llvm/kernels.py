@@ -156,12 +156,13 @@ def of_op(
     if not lowered(op) or len(types) > MAX_INPUTS:
         return None
     operands = [operand_dtype(t) for t in types]
-    result = (signature or op.signature(types, attrs)).type
+    signature = signature or op.signature(types, attrs)
+    result = signature.type
     if any(d is None for d in operands) or not isinstance(result, TensorType) or not supported(result.dtype):
         return None
     numbers = tuple(None if t is NoneType else not isinstance(t, TensorType) for t in types)
-    # The size of 0-dim tensors matters for promotion, but the result's dtype has it already.
-    key: Any = (op, tuple(operands), numbers, tuple(sorted(attrs.items())), result.dtype)
+    # Of shapes, only whether a tensor is 0-dim matters, for promotion: what is computed in and what comes out tell that.
+    key: Any = (op, tuple(operands), numbers, tuple(sorted(attrs.items())), signature.compute, result.dtype)
     found = _KERNELS.get(key, _UNSEEN)
     if found is _UNSEEN:
 

@@ -18,7 +18,7 @@ from . import glue, kernels, threads
 from .broadcasting import MAX_INPUTS, MAX_RESULTS
 from .memory import Memory
 from .routine import ROUTINES, machine
-from .views import record_of
+from .views import record_of, view_call
 from .walk import NativeGradient, Walker
 
 
@@ -52,6 +52,13 @@ class Native:
     def view(self, op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any], signature: Signature) -> Any:
         """How native code makes a view; None where NumPy does."""
         return record_of(op.name, types, signature.type, attrs)
+
+    def view_call(
+        self, op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any], fallback: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        """A view as a function of an array and numbers."""
+        record = record_of(op.name, types, op.signature(types, attrs).type, attrs)
+        return fallback if record is None else view_call(op.name, record, fallback)
 
     def graph_kernel(
         self, name: str, graph: Graph, arguments: list[Node], weak: set[Node]

@@ -13,10 +13,13 @@ from typing import Any, NamedTuple
 
 from ...types import TensorType, count
 from .builder import Function, Module, Pointer, Value, i32, i64, ptr, void
+from .callables import function
 from .cpython import ARRAY_DTYPE, WRITEABLE, Python
+from .machine import Library
+from .routine import machine
 
 MAX_NDIM = 8
-_HEAD = ("ndim", "contiguous", "n_starts", "source_ndim", "itemsize", "source_nbytes")
+_HEAD = ("ndim", "contiguous", "n_starts", "source_ndim", "itemsize", "source_nbytes", "repeats")
 _SHAPE = len(_HEAD)
 _SOURCES = _SHAPE + MAX_NDIM
 _STEPS = _SOURCES + MAX_NDIM
@@ -69,10 +72,20 @@ def _reshape(x: TensorType, result: TensorType, attrs: dict[str, Any]) -> Map:
     return Map((-1,) * len(result.shape), (0,) * len(result.shape), (), contiguous=True)
 
 
+def _expand(x: TensorType, result: TensorType, attrs: dict[str, Any]) -> Map:
+    lead = len(result.shape) - len(x.shape)
+    sources, steps = [-1] * lead, [0] * lead
+    for dim, size in enumerate(x.shape):
+        sources.append(dim)
+        steps.append(int(size == result.shape[lead + dim]))
+    return Map(tuple(sources), tuple(steps))
+
+
 _MAPS: dict[str, Callable[[TensorType, TensorType, dict[str, Any]], Map]] = {
     "slice": _slice,
     "permute": _permute,
     "reshape": _reshape,
+    "expand": _expand,
 }
 
 
@@ -87,7 +100,17 @@ def record_of(name: str, types: tuple[Any, ...], result: TensorType, attrs: dict
     pad = [0] * (MAX_NDIM - len(result.shape))
     itemsize = x.dtype.itemsize
     fields = [len(result.shape), int(made.contiguous), len(made.starts), len(x.shape), itemsize]
-    fields += [count(x.shape) * itemsize, *result.shape, *pad, *made.sources, *pad, *made.steps, *pad]
+    repeats = any(step == 0 and size > 1 for step, size in zip(made.steps, result.shape, strict=True))
+    fields += [
+        count(x.shape) * itemsize,
+        int(repeats and not made.contiguous),
+        *result.shape,
+        *pad,
+        *made.sources,
+        *pad,
+        *made.steps,
+        *pad,
+    ]
     fields += [*x.shape, *[0] * (MAX_NDIM - len(x.shape))]
     for i, (dim, reach) in enumerate(made.starts):
         fields += [i + 1, dim, reach]
@@ -139,7 +162,10 @@ def _write_reshaped_strides(module: Module) -> None:
 
 
 def write_view(module: Module) -> None:
-    """extempo_view(record, array, inputs): a new array, or null without an error set where it declines."""
+    """extempo_view(record, array, inputs): a new array, or null without an error set where it declines.
+
+    `inputs`: the op's inputs one after another, for the numbers among them.
+    """
     _write_reshaped_strides(module)
     with module.function("extempo_view", ptr, internal=True, record=ptr, array=ptr, inputs=ptr) as b:
         python, array = Python(b), b.arg("array")
@@ -154,7 +180,7 @@ def write_view(module: Module) -> None:
         with b.loop(0, head["n_starts"]) as i:
             start_at = record + (i * 3 + _STARTS)
             dim = start_at[1]
-            number = python.as_int(python.item(b.arg("inputs"), start_at[0]))
+            number = python.as_int(Pointer(b.arg("inputs"), ptr)[start_at[0]])
             with b.if_((number < 0) | (number + start_at[2] >= shape[dim])):
                 b.call(module.declare("PyErr_Clear", void, []))
                 b.ret(null)
@@ -174,7 +200,7 @@ def write_view(module: Module) -> None:
         new = module.declare("PyArray_NewFromDescr", ptr, [ptr, ptr, i32, ptr, ptr, ptr, i32, ptr])
         ndim = b.cast("trunc", head["ndim"], i32)
         shape_at = (record + _SHAPE).address
-        flag = b.const(i32, WRITEABLE)
+        flag = b.select(head["repeats"] != 0, b.const(i32, 0), WRITEABLE)  # one element stands for several
         made = b.call(new, python.type_of(array), dtype, ndim, shape_at, new_strides.address, data.value, flag, null)
         with b.if_(made == 0):
             b.call(module.declare("PyErr_Clear", void, []))
@@ -182,6 +208,31 @@ def write_view(module: Module) -> None:
         python.incref(array)
         b.call(module.declare("PyArray_SetBaseObject", i32, [ptr, ptr]), made, array)
         b.ret(made)
+
+
+def write_view_call(module: Module) -> None:
+    """extempo_view_call(array, *numbers): the view, by a record and a fallback in `self`."""
+    with module.function("extempo_view_call", ptr, self=ptr, args=ptr, nargs=i64) as b:
+        python, args = Python(b), Pointer(b.arg("args"), ptr)
+        record = python.bytes_of(python.item(b.arg("self"), 0))
+        made = b.call(module.defined["extempo_view"], record, args[0], b.arg("args"))
+        with b.if_(made == 0):
+            fallback = python.item(b.arg("self"), 1)
+            b.ret(python.vectorcall(fallback, b.arg("args"), b.arg("nargs"), b.const(ptr, 0)))
+        b.ret(made)
+
+
+_library: list[Library] = []
+
+
+def view_call(name: str, record: bytearray, fallback: Callable[..., Any]) -> Callable[..., Any]:
+    """A view as a function of an array and numbers; `fallback` where native code declines."""
+    if not _library:
+        module = Module()
+        write_view(module)
+        write_view_call(module)
+        _library.append(machine().load(module.text(), ["extempo_view_call"], module.imports))
+    return function(name, _library[0].address["extempo_view_call"], (record, fallback))
 
 
 def zeros_like_source(b: Function, record: Pointer, like: Value) -> Value:

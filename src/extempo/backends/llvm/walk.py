@@ -17,7 +17,7 @@ import numpy as np
 from .broadcasting import DONE, MAX_INPUTS, MAX_RESULTS
 from .builder import Function, Module, Pointer, Value, Variable, i1, i32, i64, ptr
 from .callables import function
-from .cpython import ALIGNED, C_CONTIGUOUS, WRITEABLE, slot_offset
+from .cpython import ALIGNED, C_CONTIGUOUS, TUPLE_ITEMS, WRITEABLE, slot_offset
 from .kernels import ElementwiseKernel
 from .objects import Objects, object_new
 from .routine import machine
@@ -177,7 +177,8 @@ def _write_embed(module: Module, offsets: dict[str, int]) -> None:
             b.call(declare("PyDict_SetItem", i32, [ptr, ptr, ptr]), gradients, source, whole.value)
             b.call(declare("PySet_Add", i32, [ptr, ptr]), owned, source)
             python.decref(whole.value)  # the dict holds it
-        part = b.call(module.defined["extempo_view"], b.arg("record"), whole.value, inputs)
+        numbers = b.byte_offset(inputs, TUPLE_ITEMS)
+        part = b.call(module.defined["extempo_view"], b.arg("record"), whole.value, numbers)
         with b.if_(part == 0):
             b.ret(0)
         added = b.var(i64, b.call(module.defined["add_into"], part, g))
