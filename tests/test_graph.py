@@ -64,14 +64,16 @@ def test_parse_refuses_bad_text_and_says_where(text, message):
         Graph.parse(text)
 
 
-def test_a_recording_computes_nothing_and_replays_to_the_same_bits():
+def test_a_recording_computes_nothing_and_replays_to_the_same_values():
     types = [TensorType((2, 3), float32), TensorType((3, 4), float32)]
     graph, recorder, _ = record(program, types)
     graph.verify()
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=t.shape).astype("f4") for t in types]
     (replayed,) = Plan(graph).run(dict(zip(graph.inputs, arrays, strict=True)))
-    np.testing.assert_array_equal(replayed, program(*map(ex.tensor, arrays)).numpy())
+    eager = program(*map(ex.tensor, arrays)).numpy()
+    # A plan runs NumPy's kernels; native ones may round the product and tanh differently, by 1 ulp each.
+    np.testing.assert_allclose(replayed, eager, rtol=0.0 if ex.backends.stats()["backend"] == "numpy" else 5e-7)
     assert recorder.captured == {}
 
 

@@ -20,7 +20,7 @@ import extempo as ex
 from extempo.kernel import CACHES
 
 DEPENDENCIES = ("numpy", "ml_dtypes", "llvmlite", "greenlet", "safetensors", "click", "rich")
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+THREAD_VARIABLES = ("EXTEMPO_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 # Of the hundred flags that Linux lists, the ones that decide which kernels a CPU can run.
 VECTOR_FLAGS = ("sse4", "avx", "fma", "f16c", "bmi2", "amx", "asimd", "neon", "sve", "bf16", "i8mm")
 
@@ -44,7 +44,7 @@ def collect() -> Facts:
             "usable cores": _usable_cores(),
         },
         "running": {
-            "backend": "numpy: native kernels are not part of this version",
+            "backend": _backend(),
             "blas": _blas(),
             "threads": _threads(),
             "default dtype": str(ex.get_default_dtype()),
@@ -112,9 +112,17 @@ def _blas() -> str:
     return f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip()
 
 
+def _backend() -> str:
+    stats = ex.backends.stats()
+    if stats["backend"] == "numpy":
+        return "numpy: its kernels run, which are slower; see the README on native kernels"
+    compiled = f"{stats['kernels_compiled']} of {stats['kernels_loaded']} kernels were compiled just now"
+    return f"native, for {stats['cpu']}; {compiled}, the others came from the disk"
+
+
 def _threads() -> str:
     limits = [f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if name in os.environ]
-    return f"BLAS decides ({', '.join(limits) or 'no limit is set'}); everything else runs on the caller's thread"
+    return f"{ex.get_num_threads()} ({', '.join(limits) or 'no limit is set'})"
 
 
 def as_table(facts: Facts) -> Table:

@@ -1,5 +1,6 @@
 """Which kernels run, and what is said when they are not the native ones."""
 
+import os
 import subprocess
 import sys
 
@@ -9,11 +10,8 @@ import extempo as ex
 
 
 def python(code, **environment):
-    import os
-
-    ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ, **environment), timeout=120
-    )
+    environment = os.environ | {"EXTEMPO_BACKEND": ""} | environment
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120)
     assert ran.returncode == 0, ran.stderr
     return ran
 
@@ -56,7 +54,8 @@ native.Native._test_itself = lambda self: (_ for _ in ()).throw(RuntimeError("2 
 
 
 def test_stats_count_the_ops_that_had_no_native_kernel():
-    pytest.importorskip("llvmlite")
+    if ex.backends.stats()["backend"] == "numpy":
+        pytest.skip("the native backend is off")
     before = ex.backends.stats()["fallbacks"].get("special_bessel_j0", 0)
     ex.special.bessel_j0(ex.ones(3))
     assert ex.backends.stats()["fallbacks"]["special_bessel_j0"] == before + 1

@@ -10,7 +10,7 @@ of the kernel fits is looked up by how the inputs run along a row; a missing one
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -337,10 +337,17 @@ class _Run:
             parallel = b.module.declare("extempo_parallel", void, [ptr, ptr, i64])
             chunk = b.module.address_of(b, "elementwise_chunk")
             n_units, per_chunk = _units(b, self.geometry)
+            # Other Python threads may run meanwhile, and must not take the memory away.
+            self._for_each_array(self.python.incref)
             b.call(parallel, chunk, context.address, (n_units + per_chunk - 1) // per_chunk)
+            self._for_each_array(self.python.decref)
         with small:
             status = b.call_address(kernel, i64, self.operands.address, self.geometry.address)
             self.refused[0] = self.refused[0] | status
+
+    def _for_each_array(self, act: Callable[[Value], Any]) -> None:
+        with self.b.loop(0, self.n_inputs) as i, self.b.if_(self.is_array[i] != 0):
+            act(self.inputs[i])
 
     def run_rows(self, kernel: Value) -> None:
         """Call the kernel for every index of the dimensions before the last two."""

@@ -208,7 +208,7 @@ def write_apply(module: Module, offsets: dict[str, int]) -> None:
         with own:
             storage.set(o.new_storage(array))
             alias.set(python.incref(o.known("none")))
-        t = o.new_tensor(array, storage.value, type_, alias.value)
+        t = o.new_tensor(array, storage.value, python.incref(type_), alias.value)
         tracked, untracked = b.if_else(is_tracked)
         with tracked:
             run.track(t, plan, embeds)

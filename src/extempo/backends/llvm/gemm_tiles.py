@@ -81,8 +81,9 @@ def smaller(b: Function, x: Value, y: Value | int) -> Value:
 
 
 def first_lanes(b: Function, n_lanes: Value, lanes: int) -> Value:
-    """A mask of the first `n_lanes` lanes."""
-    return b.splat(n_lanes, lanes) > b.lanes(vector(i64, lanes), range(lanes))
+    """A mask of the first `n_lanes` lanes; it may be more than there are, or negative."""
+    few = b.cast("trunc", smaller(b, n_lanes, lanes), i32)  # as many bits as most lanes have
+    return b.splat(few, lanes) > b.lanes(vector(i32, lanes), range(lanes))
 
 
 def _prefetch(b: Function, address: Value) -> None:

@@ -53,9 +53,11 @@ class _Launch:
         self.case = b.var(i64, 0)
         self.needs = b.var(i64, 0)
         self.dtype = b.var(i64, -1)
+        self.type = b.var(ptr, 0)  # of the result, once it is known: ours, since another thread may run meanwhile
 
     def slow(self) -> None:
         b = self.b
+        self.python.decref(self.type.value)
         b.ret(self.python.vectorcall(self.slow_way, b.arg("args"), b.arg("nargs"), b.arg("kwnames")))
 
     def slow_if(self, condition: Value) -> None:
@@ -137,6 +139,7 @@ class _Launch:
         place = b.emit(ptr, f"inttoptr i64 {record.text} to ptr")
         status = b.call(callee, place, self.inputs.address, results.address, 0)
         with b.if_(status == FAILED):
+            self.python.decref(self.type.value)
             b.ret(b.const(ptr, 0))
         self.slow_if(status != DONE)
         return results[0]
@@ -172,7 +175,7 @@ class _Launch:
     def cut(self, t: Value, inference: Value) -> None:
         b, o = self.b, self.o
         carried = b.var(ptr, o.known("none"))
-        for k in reversed(range(self.arity)):
+        for k in range(self.arity):
             with b.if_(self.is_tensor[k].value):
                 own = o.get(self.args[k], "tensor._cut")
                 with b.if_(own != o.known("none")):
@@ -194,10 +197,10 @@ def _write_launch(module: Module, offsets: dict[str, int], arity: int) -> None:
         launch.slow_if(launch.dtype.value < 0)
         is_tracked = (launch.needs.value != 0) & grad
         derived, flags = launch.entry(is_tracked)
-        type_ = launch.result_type()
-        array = launch.run()
         o = launch.o
-        t = o.new_tensor(array, o.new_storage(array), type_, o.python.incref(o.known("none")))
+        launch.type.set(o.python.incref(launch.result_type()))
+        array = launch.run()
+        t = o.new_tensor(array, o.new_storage(array), launch.type.value, o.python.incref(o.known("none")))
         tracked, untracked = b.if_else(is_tracked)
         with tracked:
             launch.track(t, derived, flags)

@@ -94,6 +94,7 @@ class Native:
             "kernels_loaded": m.loaded,
             "compile_seconds": m.compile_seconds,
             "memory": self.memory.stats(),
+            "threads": threads.install().stats(),
         }
 
     def _test_itself(self) -> None:

@@ -180,11 +180,11 @@ class Objects:
         return storage
 
     def new_tensor(self, array: Value, storage: Value, type_: Value, alias: Value) -> Value:
-        """A tensor that takes over the references to its array, storage and alias; node and cut are still to be set."""
+        """A tensor that takes over the references to its parts; node and cut are still to be set."""
         t = self.new("tensor")
         self.set(t, "tensor._array", array)
         self.set(t, "tensor._storage", storage)
-        self.set_shared(t, "tensor._type", type_)
+        self.set(t, "tensor._type", type_)
         self.set(t, "tensor._alias", alias)
         return t
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .broadcasting import DONE, MAX_INPUTS, MAX_RESULTS
+from .broadcasting import DONE, FAILED, MAX_INPUTS, MAX_RESULTS
 from .builder import Function, Module, Pointer, Value, Variable, i1, i32, i64, ptr
 from .callables import function
 from .cpython import ALIGNED, C_CONTIGUOUS, TUPLE_ITEMS, WRITEABLE, slot_offset
@@ -119,7 +119,7 @@ def _write_reach(module: Module, offsets: dict[str, int]) -> None:
 
 
 def _write_add_into(module: Module, offsets: dict[str, int]) -> None:
-    """add_into(sum, more): sum += more for arrays of one dtype and shape. 0: not possible here."""
+    """add_into(sum, more): sum += more. 1, 0 (not possible here: another dtype or shape) or -1 as `step`."""
     with module.function("add_into", i64, internal=True, sum=ptr, more=ptr) as b:
         o = _objects(b, offsets)
         python, total, more = o.python, b.arg("sum"), b.arg("more")
@@ -127,6 +127,13 @@ def _write_add_into(module: Module, offsets: dict[str, int]) -> None:
         double = python.dtype_number(total) == np.dtype(np.float64).num
         with b.if_(~(single | double) | (python.dtype_number(total) != python.dtype_number(more))):
             b.ret(0)
+        shape, other_shape, n = python.shape(total), python.shape(more), b.var(i64, 1)
+        with b.if_(python.ndim(total) != python.ndim(more)):
+            b.ret(0)
+        with b.loop(0, python.ndim(total)) as k:
+            with b.if_(shape[k] != other_shape[k]):
+                b.ret(0)
+            n.set(n.value * shape[k])
         wanted = C_CONTIGUOUS | ALIGNED
         plain = (python.flags(total) & python.flags(more) & wanted) == wanted
         with b.if_(~plain | ((python.flags(total) & WRITEABLE) == 0)):
@@ -137,11 +144,7 @@ def _write_add_into(module: Module, offsets: dict[str, int]) -> None:
             record = b.select(single, o.known("record32"), o.known("record64"))
             callee = module.declare("extempo_elementwise", i64, [ptr, ptr, ptr, i64])
             status = b.call(callee, record, inputs.address, results.address, 1)
-            b.ret(b.select(status == DONE, b.const(i64, 1), 0))
-        n = b.var(i64, 1)
-        shape = python.shape(total)
-        with b.loop(0, python.ndim(total)) as k:
-            n.set(n.value * shape[k])
+            b.ret(b.select(status == DONE, b.const(i64, 1), b.select(status == FAILED, b.const(i64, -1), 0)))
         operands, geometry = b.array(ptr, 3), b.array(i64, 8)
         for i, x in enumerate((total, more, total)):
             operands[i] = python.data(x)
@@ -218,7 +221,7 @@ def _write_accumulate(module: Module, offsets: dict[str, int]) -> None:
             made.set(b.call(module.defined["grad_tensor"], array.value, o.get(node, "node.type")))
             with b.if_(made.value == 0):
                 b.ret(-1)
-        # Making it may have let another thread run, which may have been first. From here on none can.
+        # Making it may have let another thread run, which may have been first.
         before = o.get(extra, "extra.grad")
         with b.if_((before == none) & (made.value != 0)):
             o.replace(extra, "extra.grad", made.value)
@@ -232,12 +235,14 @@ def _write_accumulate(module: Module, offsets: dict[str, int]) -> None:
         total = o.get(before, "tensor._array")
         with b.if_(python.type_of(total) != o.known("array")):
             b.ret(0)
-        with b.if_(b.call(module.defined["add_into"], total, b.arg("g")) == 0):
-            b.ret(0)
-        storage = o.get(before, "tensor._storage")
-        add = declare("PyNumber_Add", ptr, [ptr, ptr])
-        o.replace(storage, "storage.version", b.call(add, o.get(storage, "storage.version"), o.known("one")))
-        b.ret(1)
+        python.incref(before)  # a large addition lets other threads run, too
+        added = b.call(module.defined["add_into"], total, b.arg("g"))
+        with b.if_(added == 1):
+            storage = o.get(before, "tensor._storage")
+            add = declare("PyNumber_Add", ptr, [ptr, ptr])
+            o.replace(storage, "storage.version", b.call(add, o.get(storage, "storage.version"), o.known("one")))
+        python.decref(before)
+        b.ret(added)
 
 
 def _write_grad_tensor(module: Module, offsets: dict[str, int]) -> None:
@@ -245,7 +250,7 @@ def _write_grad_tensor(module: Module, offsets: dict[str, int]) -> None:
     with module.function("grad_tensor", ptr, internal=True, array=ptr, type=ptr) as b:
         o = _objects(b, offsets)
         array, none = b.arg("array"), o.known("none")
-        t = o.new_tensor(array, o.new_storage(array), b.arg("type"), o.python.incref(none))
+        t = o.new_tensor(array, o.new_storage(array), o.python.incref(b.arg("type")), o.python.incref(none))
         o.set_shared(t, "tensor._node", none)
         o.set_shared(t, "tensor._cut", none)
         b.ret(t)
@@ -288,6 +293,7 @@ class _Step:
     def gather(self) -> None:
         b, python = self.b, self.python
         saved = self.o.get(self.node, "node.saved")
+        self.decline_if(saved == self.o.known("none"))  # freed by another thread since this run began
         self.decline_if(b.call(b.module.declare("PyTuple_Size", i64, [ptr]), saved) != self.head["n_saved"])
         self.arguments[0] = self.g
         with b.loop(0, self.head["n_saved"]) as i:
@@ -307,6 +313,8 @@ class _Step:
             record = b.emit(ptr, f"inttoptr i64 {self.head['kernel'].text} to ptr")
             callee = b.module.declare("extempo_elementwise", i64, [ptr, ptr, ptr, i64])
             status = b.call(callee, record, self.arguments.address, self.results.address, 0)
+            with b.if_(status == FAILED):
+                b.ret(-1)
             self.decline_if(status != DONE)
         with b.if_(self.call != self.o.known("none")):
             n_arguments = self.head["n_saved"] + self.head["n_numbers"] + 1
@@ -373,6 +381,8 @@ class _Step:
             b.call(declare("PyDict_SetItem", i32, [ptr, ptr, ptr]), gradients, source, copy)
             b.call(declare("PySet_Add", i32, [ptr, ptr]), owned, source)
         added = b.call(b.module.defined["add_into"], total.value, more)
+        with b.if_(added < 0):
+            b.ret(-1)
         with b.if_(added == 0):
             answer = b.call(declare("PyNumber_InPlaceAdd", ptr, [ptr, ptr]), total.value, more)
             with b.if_(answer == 0):
@@ -407,17 +417,20 @@ def _write_walk(module: Module, offsets: dict[str, int]) -> None:
             g = b.call(declare("PyDict_GetItem", ptr, [ptr, ptr]), gradients, node)
             has, has_not = b.if_else(g != 0)
             with has:
-                python.incref(g)
+                inputs, saved = o.get(node, "node.inputs"), o.get(node, "node.saved")
+                held = (g, inputs, saved)  # a backward in another thread may free the node meanwhile
+                for each in held:
+                    python.incref(each)
                 status = b.call(module.defined["step"], node, g, gradients, owned)
-                python.decref(g)
+                for each in held:
+                    python.decref(each)
                 with b.if_(status < 0):
                     b.ret(b.const(ptr, 0))
                 done, declined = b.if_else(status == 1)
                 with done:
                     b.call(declare("PyDict_DelItem", i32, [ptr, ptr]), gradients, node)
-                    saved = o.get(node, "node.saved")
-                    n_saved = b.call(declare("PyTuple_Size", i64, [ptr]), saved)
-                    with b.if_((n_saved > 0) & ~keep):
+                    kept = (o.get(node, "node.saved") != o.known("none")) & (o.get(node, "node.saved") != o.known("empty"))
+                    with b.if_(kept & ~keep):
                         o.replace(node, "node.saved", python.incref(o.known("none")))
                         o.replace(node, "node.inputs", python.incref(o.known("empty")))
                     left.set(left.value - 1)
@@ -433,6 +446,8 @@ def _write_python_add(module: Module) -> None:
     with module.function("extempo_add", ptr, self=ptr, args=ptr, nargs=i64) as b:
         args = Pointer(b.arg("args"), ptr)
         done = b.call(module.defined["add_into"], args[0], args[1])
+        with b.if_(done < 0):
+            b.ret(b.const(ptr, 0))
         b.ret(b.call(module.declare("PyBool_FromLong", ptr, [i64]), done))
 
 
