@@ -99,6 +99,7 @@ class Op:
     quiet: ClassVar[bool] = False  # the NumPy kernel can never raise a floating-point warning
     simple: ClassVar[bool] = False  # floating tensors of one dtype give that dtype, and the gradient can be derived
     only_wide: ClassVar[bool] = False  # half precision is not taken
+    keeps_order: ClassVar[bool] = False  # the result lies in memory in the order of its input
     embeds: ClassVar[bool] = False  # a view of a part: the engine adds its gradient into that part of the base's
     materialize: ClassVar[bool] = True  # outputs without a cotangent get zeros; False: vjp sees None
 
@@ -189,7 +190,6 @@ class Elementwise(Op, abstract=True):
     to_float: ClassVar[bool] = False
     returns_bool: ClassVar[bool] = False
     wide_numbers: ClassVar[bool] = False  # float16 with a number (or another dtype) computes in float32: loss scaling
-    keeps_order: ClassVar[bool] = False  # the result lies in memory in the order of its input
     saves: ClassVar[Any] = None  # derived
     batch: ClassVar[Any] = "align"  # put batch dimensions in front and let broadcasting do the rest
 

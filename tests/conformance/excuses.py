@@ -26,7 +26,10 @@ DEFAULT = Tolerance((1e-7, 1e-7), (1e-4, 1e-5), "sums and products are added up 
 # Forward and gradient.
 TOLERANCES: dict[str, Tolerance] = {
     "cov": Tolerance(
-        (1e-7, 1e-7), (1e-4, 1e-4), "the true gradient is 0, and what both return is the rounding of sums of about 1e2"
+        (5e-5, 1e-7),
+        (1e-4, 1e-4),
+        "float64: weights are float32 and their sums cancel, against float64 weights PyTorch is off by 2.6e-5, ours by "
+        "1.1e-5; float32: the true gradient is 0, and what both return is the rounding of sums of about 1e2",
     ),
     "linalg.eigh": Tolerance(
         (1e-7, 1e-7),

@@ -9,6 +9,7 @@ freeing what has been passed.
 from __future__ import annotations
 
 import operator
+import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -39,7 +40,16 @@ from .derive import DerivedVjp, Gradient, derived_vjp
 from .plans import GradientPlan, kernel_call, plan_of
 
 # Two backward passes in two threads may reach the same leaf; NumPy lets go of the GIL while it adds.
-_ACCUMULATING = threading.RLock()
+_accumulating = threading.RLock()
+
+
+def _renew_lock() -> None:
+    global _accumulating
+    _accumulating = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):  # another thread may have been adding when the process was forked
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def backward(
@@ -70,7 +80,7 @@ def backward(
                 )
         wanted = {x._own_node() for x in given}
     keep = create_graph if retain_graph is None else retain_graph
-    quietly(_Backward(keep, create_graph, wanted, accumulate=True).run, roots)
+    quietly(_Backward(bool(keep), bool(create_graph), wanted, accumulate=True).run, roots)
 
 
 def grad(
@@ -108,7 +118,7 @@ def grad(
             )
         nodes.append(x._own_node())
     keep = create_graph if retain_graph is None else retain_graph
-    job = _Backward(keep, create_graph, {n for n in nodes if n is not None}, accumulate=False)
+    job = _Backward(bool(keep), bool(create_graph), {n for n in nodes if n is not None}, accumulate=False)
     found = quietly(job.run, roots)
     results = []
     for i, (x, node) in enumerate(zip(given, nodes, strict=True)):
@@ -300,11 +310,16 @@ class _Backward:
 
     def _accumulate(self, node: Node, g: Tensor) -> None:
         extra = node.need()
-        with _ACCUMULATING:
+        with _accumulating:
             if extra.grad is None:
                 extra.grad = g.clone() if self.create_graph else g if node in self.owned else _private(g)
             elif self.create_graph or extra.grad.requires_grad or extra.grad._array is None or g._array is None:
                 extra.grad = extra.grad + g
+            elif extra.grad._type != g._type:
+                raise ShapeError(
+                    f"backward: .grad is {extra.grad._type}, the gradient to be added is {g._type}; after a change of "
+                    "x.data set x.grad = None"
+                )
             else:
                 _add_in_place(extra.grad._array, g._array)
                 extra.grad._storage.version += 1
@@ -321,6 +336,8 @@ class _Backward:
             raise NotDifferentiableError(
                 f"{op.name}{_at(node)}: no gradient, {op.vjp.why}; detach() its input if none is wanted"
             )
+        if node.saved is None:  # by a backward in another thread since this one began
+            raise GraphFreedError(_freed_message(node))
         if self.bare and op.embeds:
             self._add_into_part(node, g)
             return

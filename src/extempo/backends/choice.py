@@ -23,12 +23,21 @@ from ..types import TensorType
 if TYPE_CHECKING:
     from .llvm.native import Native
 
-FALLBACKS: Counter[str] = Counter()  # runs of NumPy kernels while native ones are in use, by op
+FALLBACKS: Counter[str] = Counter()  # runs of NumPy kernels, by op
 
 ON_LOAD: list[Callable[[Native], None]] = []  # called once, when the native backend is there
 
 _lock = threading.RLock()
 _chosen: list[Native | None] = []
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):  # another thread may have been loading when the process was forked
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def native() -> Native | None:
@@ -57,7 +66,7 @@ def _load() -> Native | None:
             from .llvm.native import Native
 
             return Native()
-        except ImportError as error:
+        except ModuleNotFoundError as error:
             why = f"{error}; install it with: pip install llvmlite"
         except Exception as error:
             why = f"the native backend failed its self-test here ({type(error).__name__}: {error})"
@@ -93,5 +102,6 @@ def stats() -> dict[str, Any]:
     ['backend', 'fallbacks']
     """
     found = native()
-    report: dict[str, Any] = {"backend": "numpy" if found is None else "native", "fallbacks": dict(FALLBACKS)}
-    return report if found is None else report | found.stats()
+    if found is None:
+        return {"backend": "numpy", "fallbacks": {}}
+    return {"backend": "native", "fallbacks": dict(FALLBACKS)} | found.stats()

@@ -20,7 +20,7 @@ import extempo as ex
 from extempo.kernel import CACHES
 
 DEPENDENCIES = ("numpy", "ml_dtypes", "llvmlite", "greenlet", "safetensors", "click", "rich")
-THREAD_VARIABLES = ("EXTEMPO_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+THREAD_VARIABLES = ("EXTEMPO_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # Of the hundred flags that Linux lists, the ones that decide which kernels a CPU can run.
 VECTOR_FLAGS = ("sse4", "avx", "fma", "f16c", "bmi2", "amx", "asimd", "neon", "sve", "bf16", "i8mm")
 

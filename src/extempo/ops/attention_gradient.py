@@ -53,7 +53,7 @@ class AttentionGradient(Op):
         gradients = np.matmul(scores, key), np.matmul(turned, query), np.matmul(weights.swapaxes(-1, -2), g)
         lead = scores.shape[:-2]
         into_query, into_key, into_value = (
-            np.ascontiguousarray(np.broadcast_to(x, lead + x.shape[-2:]), result) for x in gradients
+            np.array(np.broadcast_to(x, lead + x.shape[-2:]), result, order="C") for x in gradients
         )
         return into_query, into_key, into_value
 

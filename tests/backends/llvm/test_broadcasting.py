@@ -124,7 +124,7 @@ def test_adding_in_place_leaves_the_surroundings_alone(rows, columns, gap, lead)
 
 
 @pytest.mark.parametrize("d", [float32, float64, int64])
-def test_unaligned_memory_is_left_to_numpy(d):
+def test_unaligned_memory_is_read_through_a_copy(d):
     raw = np.zeros(8 * 9 + 1, np.uint8)
     x = raw[1 : 1 + 8 * 8].view(d.numpy)[:8] if d.itemsize == 8 else raw[1 : 1 + 4 * 8].view(d.numpy)
     assert not x.flags.aligned

@@ -13,8 +13,9 @@ import extempo as ex
 from extempo.backends.llvm import gemm_plan, products
 from extempo.backends.llvm.builder import Module, f32, f64, i64, ptr, void
 from extempo.backends.llvm.gemm import FIELDS, Gemm, gemm_of
+from extempo.backends.llvm.gemm_few_rows import SWEEP_ROWS
 from extempo.backends.llvm.gemm_plan import plan
-from extempo.backends.llvm.gemm_tiles import MAX_ROWS, SWEEP_ROWS, Tiling
+from extempo.backends.llvm.gemm_tiles import MAX_ROWS, Tiling
 from extempo.backends.llvm.gemm_ways import FUNCTIONS
 from extempo.backends.llvm.routine import machine
 

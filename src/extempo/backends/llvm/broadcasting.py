@@ -1,6 +1,6 @@
 """Running an elementwise kernel on arrays of any shapes and strides that broadcast together.
 
-`extempo_elementwise(record, inputs, results, given)`: inputs are ndarrays and numbers; results are new arrays, or, if
+`elementwise_run(record, inputs, results, given, held)`: inputs are ndarrays and numbers; results are new arrays, or, if
 `given`, arrays that are there already and are written to (they may be the inputs themselves). The common case
 (contiguous arrays of one shape, and numbers) is one row. Everything else is brought to as few dimensions as possible:
 the last one becomes the kernel's columns, the one before its rows, and the rest is counted through here. Which variant
@@ -21,10 +21,10 @@ from .cpython import ALIGNED, C_CONTIGUOUS, DTYPE_NUMBER, WRITEABLE, Python
 
 MAX_INPUTS = 6
 MAX_RESULTS = 4
-MAX_NDIM = 8
+MAX_NDIM = 64  # as NumPy
 N_OPERANDS = MAX_INPUTS + MAX_RESULTS
 DONE, DECLINED, FAILED = 0, 1, 2  # DECLINED: not for native code, nothing happened; FAILED: a Python error is set
-_TO_BE_HELD = 3  # other threads may run meanwhile: come back with references to all that is used
+TO_BE_HELD = 3  # other threads may run meanwhile, or an input is not aligned: see `holding`
 
 # Elements in a chunk of work for one thread, and from how many on work is split: 20 us and more of it.
 CHUNK, SPLIT_FROM = 1 << 15, 1 << 17
@@ -32,6 +32,7 @@ _CONTEXT = ("kernel", "operands", "geometry", "record", "refused")
 
 # The record: a head, then (dtype number, item size, class) for each input, then (dtype, item size) for each result.
 _HEAD = ("n_inputs", "n_results", "table", "build", "array_type", "keeps_order")
+BUILD, ARRAY_TYPE = _HEAD.index("build"), _HEAD.index("array_type")
 _INPUTS_AT = len(_HEAD)
 _RESULTS_AT = _INPUTS_AT + 3 * MAX_INPUTS
 RECORD_SIZE = _RESULTS_AT + 2 * MAX_RESULTS
@@ -106,8 +107,8 @@ class _Run:
                 flags = python.flags(x)
                 with b.if_(python.dtype_number(x) != self.record[i * 3 + _INPUTS_AT]):
                     b.ret(DECLINED)
-                with b.if_(((flags & ALIGNED) == 0) | (python.ndim(x) > MAX_NDIM)):
-                    b.ret(DECLINED)
+                with b.if_((flags & ALIGNED) == 0):
+                    b.ret(TO_BE_HELD)
                 self.operands[i] = python.data(x)
                 self.is_array[i] = b.const(i64, 1)
                 is_first, later = b.if_else(first.value == 0)
@@ -297,7 +298,7 @@ class _Run:
         # Python builds what is missing, and threads give up the GIL when they take long.
         others_may_run = (table[self.pattern.value] == 0) | (self.n_elements.value >= SPLIT_FROM)
         with b.if_(others_may_run & (b.arg("held") == 0)):
-            b.ret(_TO_BE_HELD)
+            b.ret(TO_BE_HELD)
         with b.if_(table[self.pattern.value] == 0):
             number = b.call(b.module.declare("PyLong_FromLongLong", ptr, [i64]), self.pattern.value)
             build = b.emit(ptr, f"inttoptr i64 {self.head['build'].text} to ptr")
@@ -420,10 +421,12 @@ def _write_chunk(module: Module) -> None:
             Pointer(context["refused"], i64)[0] = status
 
 
-def _write_run(module: Module) -> None:
-    """elementwise_run: what `extempo_elementwise` does; `held` says whether references are held meanwhile."""
-    args = {"record": ptr, "inputs": ptr, "results": ptr, "given": i64, "held": i64}
-    with module.function("elementwise_run", i64, internal=True, **args) as b:
+def write_run(module: Module) -> None:
+    """elementwise_run(record, inputs, results, given, held) -> DONE, DECLINED, FAILED or, unless `held`, TO_BE_HELD."""
+    _write_chunk(module)
+    with module.function(
+        "elementwise_run", i64, internal=True, record=ptr, inputs=ptr, results=ptr, given=i64, held=i64
+    ) as b:
         run = _Run(b)
         is_given = b.arg("given") != 0
         run.refused[0] = b.const(i64, 0)
@@ -452,35 +455,3 @@ def _write_run(module: Module) -> None:
         with b.if_(run.n_elements.value > 0):
             run.run_rows(kernel)
         run.finish()
-
-
-def _write_held_run(module: Module) -> None:
-    """elementwise_held_run: with references to the kernel, the inputs and the results that are there."""
-    args = {"record": ptr, "inputs": ptr, "results": ptr, "given": i64}
-    with module.function("elementwise_held_run", i64, internal=True, **args) as b:
-        python, record = Python(b), Pointer(b.arg("record"), i64)
-        n_inputs, n_results = record[0], b.select(b.arg("given") != 0, record[1], 0)
-        held = b.array(ptr, N_OPERANDS + 1)
-        held[0] = python.incref(b.emit(ptr, f"inttoptr i64 {record[_HEAD.index('build')].text} to ptr"))
-        with b.loop(0, n_inputs) as i:
-            held[i + 1] = python.incref(Pointer(b.arg("inputs"), ptr)[i])
-        with b.loop(0, n_results) as i:
-            held[n_inputs + i + 1] = python.incref(Pointer(b.arg("results"), ptr)[i])
-        status = b.call(module.defined["elementwise_run"], *(b.arg(name) for name in args), 1)
-        with b.loop(0, n_inputs + n_results + 1) as i:
-            python.decref(held[i])
-        b.ret(status)
-
-
-def write_elementwise(module: Module) -> None:
-    """extempo_elementwise(record, inputs, results, given) -> DONE, DECLINED or FAILED."""
-    _write_chunk(module)
-    _write_run(module)
-    _write_held_run(module)
-    args = {"record": ptr, "inputs": ptr, "results": ptr, "given": i64}
-    with module.function("extempo_elementwise", i64, **args) as b:
-        values = [b.arg(name) for name in args]
-        status = b.call(module.defined["elementwise_run"], *values, 0)
-        with b.if_(status == _TO_BE_HELD):
-            b.ret(b.call(module.defined["elementwise_held_run"], *values))
-        b.ret(status)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from .builder import Callee, Module, Type, ptr, void
 from .gemm_plan import Plan, plan
-from .gemm_tiles import Tiling, write_panel
+from .gemm_tiles import Tiling, write_panel, write_stack
 from .gemm_ways import FIELDS, SHARED, Record, Ways, product_name
 from .machine import Library
 from .routine import build, machine
@@ -34,12 +34,12 @@ class Gemm:
         """The addresses for FUNCTIONS of a record with this plan."""
         if p.sweeps:  # such a product is never packed or cut into tiles
             return self._way("sweep", p.m), self._way("dots", p.m), 0, 0
-        most = self._way("blocks") if p.n_row_blocks > 1 else self._base().address[self.symbol("columns")]
-        panels = (
-            self.panel(p.tile_rows, bool(p.packed)),
-            self.panel(p.tile_rows + 1, bool(p.packed)) if p.n_taller else 0,
-        )
-        return most, self._way("dots", p.m) if p.dots else most, *panels
+        if p.packed:
+            way = self._way("blocks" if p.n_row_blocks > 1 else "packed")
+            return way, way, self.stack(p.tile_rows), self.stack(p.tile_rows + 1) if p.n_taller else 0
+        columns = self._base().address[self.symbol("columns")]
+        by_columns = self._way("dots", p.m) if p.dots else columns
+        return columns, by_columns, self.panel(p.tile_rows), self.panel(p.tile_rows + 1) if p.n_taller else 0
 
     def product(self, module: Module, threads: bool) -> Callee:
         """`void product(record)`, for use in a module. Without `threads`, plans must be made without them too."""
@@ -59,7 +59,6 @@ class Gemm:
 
         def write(ways: Ways) -> None:
             ways.write_pack_slivers()
-            ways.write_pack_rows()
             ways.write_row_of_tiles()
             ways.write_tiles()
             ways.write_columns()
@@ -72,19 +71,26 @@ class Gemm:
         name = f"{kind}_{n_rows}" if n_rows else kind
 
         def write(ways: Ways) -> None:
-            if kind == "blocks":
-                ways.write_blocks()
-            elif kind == "sweep":
+            if kind == "sweep":
                 ways.write_sweep(n_rows)
-            else:
+            elif kind == "dots":
                 ways.write_dots(n_rows)
+            else:
+                ways.write_pack_rows()
+                ways.write_stacks()
+                ways.write_blocks() if kind == "blocks" else ways.write_packed()
 
         return self._library(name, write).address[self.symbol(name)]
 
-    def panel(self, n_rows: int, packed: bool = False) -> int:
+    def panel(self, n_rows: int) -> int:
         """The address of a panel of that many rows, 1 to MAX_ROWS."""
-        name = self.symbol(f"panel_{n_rows}" + "_packed" * packed)
-        return build(name, lambda module: write_panel(module, name, self.t, n_rows, packed))
+        name = self.symbol(f"panel_{n_rows}")
+        return build(name, lambda module: write_panel(module, name, self.t, n_rows))
+
+    def stack(self, n_rows: int) -> int:
+        """The address of a stack of tiles of that many rows."""
+        name = self.symbol(f"stack_{n_rows}")
+        return build(name, lambda module: write_stack(module, name, self.t, n_rows))
 
     def _library(self, name: str, write: Callable[[Ways], None], *others: str) -> Library:
         """The library that has `name` and `others`, which are offered to those that are loaded later."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .gemm_tiles import GROUP, MAX_ROWS, SWEEP_ROWS, Tiling
+from .gemm_few_rows import SWEEP_ROWS
+from .gemm_packing import GROUP
+from .gemm_tiles import MAX_ROWS, Tiling
 
 K_BLOCK_BYTES = 1280  # a row of A in a block of k: a packed sliver and a tile of A together fit a cache of 32 KB
 ROWS_BLOCK = 120  # rows of A that are packed at once: 150 KB, a part of a second-level cache; also a share of a thread

@@ -6,7 +6,8 @@ share the chunks, which only read the record:
 
     dots       few rows, B by columns (x @ weight.T for a few x): lanes run along k
     sweep      one to three rows, B by rows: all of B goes past the result once
-    columns    slivers of B, read where they lie or packed a few at a time, each for all rows
+    columns    some rows: slivers of B, read where they lie or packed a few at a time, each for all rows
+    packed     more rows: the same with A packed, too
     blocks     many rows: B is packed for a block of k, then each block of rows packs its part of A and takes all of it
 
 Blocks of k are added up in order, so how the work is shared never changes a result.
@@ -18,26 +19,26 @@ import itertools
 from collections.abc import Callable
 
 from .builder import Callee, Function, Module, Type, Value, i64, ptr, vector, void
+from .gemm_few_rows import DOT_COLUMNS, write_dots, write_sweep
+from .gemm_packing import GROUP, PACK_ARGS, write_copy_slivers, write_pack
 from .gemm_plan import Plan
 from .gemm_tiles import (
-    DOT_COLUMNS,
-    GROUP,
     MAX_ROWS,
     PANEL_ARGS,
+    PARTIAL_ARGS,
+    STACK_ARGS,
     Tiling,
     first_lanes,
+    larger,
     null,
     offset_or_null,
     smaller,
-    write_copy_slivers,
-    write_dots,
-    write_pack,
     write_partial_tile,
-    write_sweep,
 )
 
-# Strides are in bytes. a_tile: from one packed tile of A to the next; 0 where A is not packed.
-OPERANDS = ("a", "b", "c", "bias", "scratch", "a_row", "a_step", "b_step", "b_column", "c_row", "a_tile")
+# Strides are in bytes.
+OPERANDS = ("a", "b", "c", "bias", "scratch", "a_row", "a_step", "b_step", "b_column", "c_row")
+# How to compute for each layout of B; panels, or stacks if A and B are packed, for both heights of tiles.
 FUNCTIONS = ("by_rows", "by_columns", "panel", "taller_panel")
 STATE = ("k_index", "column")  # of `blocks`: what its chunks are working on
 FIELDS = (*OPERANDS, *Plan._fields, *FUNCTIONS, *STATE)
@@ -52,15 +53,18 @@ ROW_OF_TILES_ARGS = {
     "n_columns": i64, "k": i64, "c": ptr, "c_row": i64, "bias": ptr, "accumulate": i64,
 }  # fmt: skip
 TILES_ARGS = {
-    "record": ptr, "first": i64, "last": i64, "a": ptr, "a_tile": i64, "b": ptr, "b_step": i64, "b_sliver": i64,
-    "column": i64, "n_columns": i64, "k": i64, "k_index": i64,
+    "record": ptr, "b": ptr, "b_step": i64, "b_sliver": i64, "column": i64, "n_columns": i64, "k_index": i64,
+}  # fmt: skip
+STACKS_ARGS = {
+    "record": ptr, "first": i64, "last": i64, "a": ptr, "a_tile": i64, "b": ptr, "column": i64, "n_columns": i64,
+    "k_index": i64,
 }  # fmt: skip
 PACK_ROWS_ARGS = {"record": ptr, "first": i64, "last": i64, "k_start": i64, "k": i64, "out": ptr}
 PACK_SLIVERS_ARGS = {"source": ptr, "column": i64, "step": i64, "n_columns": i64, "k": i64, "out": ptr}
 # What other modules import from the one that has it.
 SHARED: dict[str, dict[str, Type]] = {
-    "row_of_tiles": ROW_OF_TILES_ARGS, "tiles": TILES_ARGS, "pack_rows": PACK_ROWS_ARGS,
-    "pack_slivers": PACK_SLIVERS_ARGS, "columns": CHUNK_ARGS,
+    "row_of_tiles": ROW_OF_TILES_ARGS, "pack_slivers": PACK_SLIVERS_ARGS, "columns": CHUNK_ARGS,
+    "partial_tile": PARTIAL_ARGS, "pack": PACK_ARGS,
 }  # fmt: skip
 
 
@@ -100,10 +104,9 @@ class Record:
         return start, smaller(self.b, self["k"] - start, self["k_block"])
 
 
-def _call_panel(b: Function, panel: Value, *args: Value | int) -> None:
-    """Call a panel by its address; the arguments are PANEL_ARGS."""
-    values = [b.as_value(x, type_) for x, type_ in zip(args, PANEL_ARGS.values(), strict=True)]
-    b.call_address(panel, void, *values)
+def _call_by_address(b: Function, function: Value, types: dict[str, Type], *args: Value | int) -> None:
+    """Call a panel or a stack."""
+    b.call_address(function, void, *(b.as_value(x, type_) for x, type_ in zip(args, types.values(), strict=True)))
 
 
 class Ways:
@@ -185,63 +188,123 @@ class Ways:
             n, rest = b.arg("n_columns") // t.columns, b.arg("n_columns") % t.columns
             local = b.array(t.element, MAX_ROWS * t.columns).address
             with b.if_(n > 0):
-                _call_panel(b, panel, a, a_row, a_step, slivers, b_step, b_sliver, c, c_row, k, n, bias, accumulate)
+                _call_by_address(
+                    b, panel, PANEL_ARGS, a, a_row, a_step, slivers, b_step, b_sliver, c, c_row, k, n, bias, accumulate
+                )
             with b.if_(rest > 0):
                 last = b.byte_offset(slivers, n * b_sliver)
-                _call_panel(b, panel, a, a_row, a_step, last, b_step, 0, local, t.sliver_step, k, 1, null(b), 0)
+                _call_by_address(
+                    b, panel, PANEL_ARGS, a, a_row, a_step, last, b_step, 0, local, t.sliver_step, k, 1, null(b), 0
+                )
                 done = n * t.sliver_step
                 to, last_bias = b.byte_offset(c, done), offset_or_null(b, bias, done)
                 b.call(self.own("partial_tile"), local, b.arg("height"), rest, to, c_row, last_bias, accumulate)
 
     def write_tiles(self) -> None:
-        """Tiles first..last of rows, times columns whose slivers begin at b, for one block of k."""
+        """All rows of an A that is not packed, times columns whose slivers begin at b, for one block of k."""
         t = self.t
-        with self.module.function(self.symbol("tiles"), void, internal=False, **TILES_ARGS) as b:
+        with self.module.function(self.symbol("tiles"), void, internal=True, **TILES_ARGS) as b:
             r = Record(b, b.arg("record"))
-            a_row, a_step, c_row, a_tile = r["a_row"], r["a_step"], r["c_row"], b.arg("a_tile")
-            slivers, b_step, b_sliver, n, k = (b.arg(name) for name in ("b", "b_step", "b_sliver", "n_columns", "k"))
-            bias = b.select(b.arg("k_index") == r["n_k_blocks"] - 1, r["bias"], null(b))
-            bias = offset_or_null(b, bias, b.arg("column") * t.size)
-            accumulate = b.cast("zext", b.arg("k_index") > 0, i64)
-            with b.loop(b.arg("first"), b.arg("last")) as tile:
-                start, height = r.tile_start(tile), r.tile_height(tile)
+            a_row, a_step, c_row = r["a_row"], r["a_step"], r["c_row"]
+            slivers, b_step, b_sliver, n = (b.arg(name) for name in ("b", "b_step", "b_sliver", "n_columns"))
+            k_start, k = r.k_range(b.arg("k_index"))
+            bias, accumulate = self._ends(r, b.arg("k_index"), b.arg("column"))
+            with b.loop(0, r["n_tiles"]) as tile:
+                start = r.tile_start(tile)
                 panel = b.select(r.is_taller(tile), r["taller_panel"], r["panel"])
-                offset = b.select(a_tile != 0, (tile - b.arg("first")) * a_tile, start * a_row)
-                a = b.byte_offset(b.arg("a"), offset)
+                a = b.byte_offset(r["a"], start * a_row + k_start * a_step)
                 c = b.byte_offset(r["c"], start * c_row + b.arg("column") * t.size)
                 where = (a, a_row, a_step, slivers, b_step, b_sliver, n, k, c, c_row)
-                b.call(self.own("row_of_tiles"), panel, height, *where, bias, accumulate)
+                b.call(self.own("row_of_tiles"), panel, r.tile_height(tile), *where, bias, accumulate)
+
+    def _ends(self, r: Record, k_index: Value, column: Value) -> tuple[Value, Value]:
+        """What is added to the sums of a block of k: the bias to the last one's, C to all but the first one's."""
+        b = r.b
+        bias = b.select(k_index == r["n_k_blocks"] - 1, r["bias"], null(b))
+        return offset_or_null(b, bias, column * self.t.size), b.cast("zext", k_index > 0, i64)
+
+    def write_stacks(self) -> None:
+        """Packed tiles first..last, the first of them at a, times a sliver at b, of which n_columns are there."""
+        t = self.t
+        with self.module.function(self.symbol("stacks"), void, internal=False, **STACKS_ARGS) as b:
+            r = Record(b, b.arg("record"))
+            a_tile, sliver, n_columns, c_row = b.arg("a_tile"), b.arg("b"), b.arg("n_columns"), r["c_row"]
+            _, k = r.k_range(b.arg("k_index"))
+            bias, accumulate = self._ends(r, b.arg("k_index"), b.arg("column"))
+            local = b.array(t.element, MAX_ROWS * t.columns).address
+            middle = smaller(b, larger(b, r["n_taller"], b.arg("first")), b.arg("last"))
+            for first, last, panel in ((b.arg("first"), middle, "taller_panel"), (middle, b.arg("last"), "panel")):
+                a = b.byte_offset(b.arg("a"), (first - b.arg("first")) * a_tile)
+                c = b.byte_offset(r["c"], r.tile_start(first) * c_row + b.arg("column") * t.size)
+                with b.if_(first < last):
+                    whole, part = b.if_else(n_columns == t.columns)
+                    with whole:
+                        args = (a, a_tile, sliver, c, c_row, k, last - first, bias, accumulate)
+                        _call_by_address(b, r[panel], STACK_ARGS, *args)
+                    with part, b.loop(0, last - first) as i:
+                        rows, height = b.byte_offset(a, i * a_tile), r.tile_height(first)
+                        one = (rows, a_tile, sliver, local, t.sliver_step, k, 1, null(b), 0)
+                        _call_by_address(b, r[panel], STACK_ARGS, *one)
+                        to = b.byte_offset(c, i * height * c_row)
+                        b.call(self.own("partial_tile"), local, height, n_columns, to, c_row, bias, accumulate)
 
     # ---- ways
 
+    def _columns_of(self, r: Record, chunk: Value) -> tuple[Value, Value, Value]:
+        """The share of columns of a chunk, first and last, and its scratch memory."""
+        b = r.b
+        first = chunk * r["chunk_columns"]
+        last = smaller(b, first + r["chunk_columns"], r["n"])
+        return first, last, b.byte_offset(r["scratch"], r["a_scratch"] + chunk * r["b_scratch"])
+
     def write_columns(self) -> None:
-        """A share of the columns, all rows. Whole slivers of a B by rows are read where they lie if A is not packed."""
+        """A share of the columns, all rows. Whole slivers of a B by rows are read where they lie."""
         t = self.t
         with self.module.function(self.symbol("columns"), void, internal=False, **CHUNK_ARGS) as b:
             r = Record(b, b.arg("record"))
-            first = b.arg("chunk") * r["chunk_columns"]
-            last = smaller(b, first + r["chunk_columns"], r["n"])
-            packed = b.byte_offset(r["scratch"], r["a_scratch"] + b.arg("chunk") * r["b_scratch"])
-            in_place = (r["b_column"] == t.size) & (r["packed"] == 0)
-            a_tile = r["a_tile"]
-            k_bytes = b.select(a_tile != 0, b.const(i64, t.tile_step), r["a_step"])
+            first, last, packed = self._columns_of(r, b.arg("chunk"))
+            in_place = r["b_column"] == t.size
             with b.loop(0, r["n_k_blocks"]) as k_index, b.loop(first, last, r["group"] * t.columns) as column:
                 k_start, k = r.k_range(k_index)
                 n_columns = smaller(b, last - column, r["group"] * t.columns)
                 n_there = b.select(in_place, n_columns - n_columns % t.columns, 0)
-                a = b.byte_offset(r["a"], k_start * k_bytes)
-
-                def multiply(b_at: Value, b_step: Value | int, b_sliver: Value | int, at: Value, n: Value) -> None:
-                    tiles = self.own("tiles")
-                    b.call(tiles, r.address, 0, r["n_tiles"], a, a_tile, b_at, b_step, b_sliver, at, n, k, k_index)
-
+                tiles = self.own("tiles")
                 with b.if_(n_there > 0):
-                    multiply(r.columns_at(column, k_start), r["b_step"], t.sliver_step, column, n_there)
+                    there = r.columns_at(column, k_start)
+                    b.call(tiles, r.address, there, r["b_step"], t.sliver_step, column, n_there, k_index)
                 with b.if_(n_there < n_columns):
                     at, n = column + n_there, n_columns - n_there
                     columns = r.columns_at(at, k_start)
                     b.call(self.own("pack_slivers"), columns, r["b_column"], r["b_step"], n, k, packed)
-                    multiply(packed, t.sliver_step, k * t.sliver_step, at, n)
+                    b.call(tiles, r.address, packed, t.sliver_step, k * t.sliver_step, at, n, k_index)
+
+    def write_packed(self) -> None:
+        """All of the product; its chunk is 0. A is packed, then threads share the columns."""
+        t = self.t
+        with self.module.function(self.symbol("packed_chunk"), void, internal=True, **CHUNK_ARGS) as b:
+            r = Record(b, b.arg("record"))
+            first, last, packed = self._columns_of(r, b.arg("chunk"))
+            with b.loop(0, r["n_k_blocks"]) as k_index, b.loop(first, last, r["group"] * t.columns) as column:
+                k_start, k = r.k_range(k_index)
+                n_columns = smaller(b, last - column, r["group"] * t.columns)
+                columns = r.columns_at(column, k_start)
+                b.call(self.own("pack_slivers"), columns, r["b_column"], r["b_step"], n_columns, k, packed)
+                rows, a_tile = b.byte_offset(r["scratch"], k_start * t.tile_step), r["k"] * t.tile_step
+                with b.loop(0, n_columns, t.columns) as i:
+                    sliver, n = b.byte_offset(packed, i * k * t.size), smaller(b, n_columns - i, t.columns)
+                    self._call_stacks(r, b.const(i64, 0), r["n_tiles"], rows, a_tile, sliver, column + i, n, k_index)
+        with self.module.function(self.symbol("packed"), void, internal=False, **CHUNK_ARGS) as b:
+            r = Record(b, b.arg("record"))
+            b.call(self.own("pack_rows"), r.address, 0, r["n_tiles"], 0, r["k"], r["scratch"])
+            self._share(b, "packed_chunk", r["n_chunks"])
+
+    def _share(self, b: Function, part: str, n_chunks: Value) -> None:
+        """Run a function of (record, chunk) for every chunk, on the threads there are."""
+        parallel = self.module.declare("extempo_parallel", void, [ptr, ptr, i64])
+        b.call(parallel, self.module.address_of(b, self.symbol(part)), b.arg("record"), n_chunks)
+
+    def _call_stacks(self, r: Record, *args: Value) -> None:
+        r.b.call(self.own("stacks"), r.address, *args)
 
     def write_sweep(self, n_rows: int) -> None:
         """A share of the columns."""
@@ -283,7 +346,6 @@ class Ways:
         t = self.t
         self._write_pack_chunk()
         self._write_rows_chunk()
-        parallel = self.module.declare("extempo_parallel", void, [ptr, ptr, i64])
         with self.module.function(self.symbol("blocks"), void, internal=False, **CHUNK_ARGS) as b:
             r = Record(b, b.arg("record"))
             with b.loop(0, r["n"], r["columns_block"]) as column:
@@ -292,8 +354,8 @@ class Ways:
                 with b.loop(0, r["n_k_blocks"]) as k_index:
                     r["k_index"] = k_index
                     n_parts = (n_columns + (t.columns * PACK_CHUNK - 1)) // (t.columns * PACK_CHUNK)
-                    b.call(parallel, self.module.address_of(b, self.symbol("pack_chunk")), r.address, n_parts)
-                    b.call(parallel, self.module.address_of(b, self.symbol("rows_chunk")), r.address, r["n_row_blocks"])
+                    self._share(b, "pack_chunk", n_parts)
+                    self._share(b, "rows_chunk", r["n_row_blocks"])
 
     def _write_pack_chunk(self) -> None:
         t = self.t
@@ -318,26 +380,18 @@ class Ways:
             rows = b.byte_offset(r["scratch"], r["b_scratch"] + b.arg("chunk") * r["a_scratch"])
             b.call(self.own("pack_rows"), r.address, first, last, k_start, k, rows)
             n_columns = smaller(b, r["columns_block"], r["n"] - start)
-            a_tile, tiles = k * t.tile_step, self.own("tiles")
             with b.loop(0, n_columns, t.columns) as column:
                 n = smaller(b, n_columns - column, t.columns)
                 sliver = b.byte_offset(r["scratch"], column * k * t.size)
-                at = start + column
-                b.call(tiles, r.address, first, last, rows, a_tile, sliver, t.sliver_step, 0, at, n, k, k_index)
+                self._call_stacks(r, first, last, rows, k * t.tile_step, sliver, start + column, n, k_index)
 
     def write_product(self, threads: bool) -> None:
-        """`void product(record)`: pack A if the plan says so, then run all chunks."""
-        t = self.t
+        """`void product(record)`: in chunks, if the plan has several and its way does not share them out itself."""
         with self.module.function(self.symbol(product_name(threads)), void, internal=False, record=ptr) as b:
             r = Record(b, b.arg("record"))
-            way = b.select(r["b_column"] == t.size, r["by_rows"], r["by_columns"])
-            r["a_tile"] = 0
-            with b.if_((r["packed"] != 0) & (r["n_row_blocks"] == 1)):
-                b.call(self.own("pack_rows"), r.address, 0, r["n_tiles"], 0, r["k"], r["scratch"])
-                r["a"] = r["scratch"]
-                r["a_tile"] = r["k"] * t.tile_step
+            way = b.select(r["b_column"] == self.t.size, r["by_rows"], r["by_columns"])
             if threads:
-                with b.if_(r["n_chunks"] > 1):
+                with b.if_((r["n_chunks"] > 1) & (r["packed"] == 0)):
                     b.call(
                         self.module.declare("extempo_parallel", void, [ptr, ptr, i64]), way, r.address, r["n_chunks"]
                     )

@@ -17,12 +17,13 @@ from ...kernel import Cache
 from ...op import Op, Refuse, Routine, Signature
 from ...types import TensorType, dtype, float64, from_numpy_dtype, int64
 from ...types import bool_ as bool_dtype
-from .broadcasting import DECLINED, DONE, MAX_INPUTS, MAX_RESULTS, pack, write_elementwise
+from .broadcasting import DECLINED, DONE, MAX_INPUTS, MAX_RESULTS, pack
 from .builder import Module, Value, i64, ptr
 from .callables import function
 from .cpython import Python
 from .elementwise import LANES, lanes_of, supported, write_kernel
 from .emitter import Emitter, NotNative
+from .holding import write_elementwise
 from .machine import Library
 from .routine import machine
 
@@ -161,7 +162,7 @@ def of_op(
     if any(d is None for d in operands) or not isinstance(result, TensorType) or not supported(result.dtype):
         return None
     numbers = tuple(None if t is NoneType else not isinstance(t, TensorType) for t in types)
-    # Of shapes, only whether a tensor is 0-dim matters, for promotion: what is computed in and what comes out tell that.
+    # Of shapes, only whether a tensor is 0-dim matters, for promotion: the dtypes of computing and of the result tell.
     key: Any = (op, tuple(operands), numbers, tuple(sorted(attrs.items())), signature.compute, result.dtype)
     found = _KERNELS.get(key, _UNSEEN)
     if found is _UNSEEN:

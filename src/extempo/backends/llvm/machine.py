@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import os
 import threading
 import time
 from typing import Any
@@ -37,6 +38,10 @@ class Machine:
         version = ".".join(map(str, llvm.llvm_version_info))
         self._identity = (llvmlite.__version__, version, self.triple, self.cpu, features.flatten())
         self._lock = threading.RLock()
+        # A fork waits until nobody compiles: the child would find this lock, or one of LLVM's own, taken for ever.
+        os.register_at_fork(
+            before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._lock.release
+        )
         self._symbols: dict[str, int] = {}
         self._libraries: dict[str, Library] = {}  # by key: the same text is the same code, whoever asks, and stays
         self._passes: Any = None

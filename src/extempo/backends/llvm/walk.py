@@ -429,8 +429,8 @@ def _write_walk(module: Module, offsets: dict[str, int]) -> None:
                 done, declined = b.if_else(status == 1)
                 with done:
                     b.call(declare("PyDict_DelItem", i32, [ptr, ptr]), gradients, node)
-                    kept = (o.get(node, "node.saved") != o.known("none")) & (o.get(node, "node.saved") != o.known("empty"))
-                    with b.if_(kept & ~keep):
+                    now = o.get(node, "node.saved")
+                    with b.if_((now != o.known("none")) & (now != o.known("empty")) & ~keep):
                         o.replace(node, "node.saved", python.incref(o.known("none")))
                         o.replace(node, "node.inputs", python.incref(o.known("empty")))
                     left.set(left.value - 1)
