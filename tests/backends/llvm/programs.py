@@ -114,7 +114,7 @@ def _reduce(name, x, dim, keepdim):
 def _write(name, x, y, a):
     target = x * 1.0
     part = _view(("slice", "select", "transpose", "new")[a], target, a, 2)
-    kept = target.sin()
+    kept = target.sin() if a == 3 else target + 1.0  # the first reads in backward what is about to be overwritten
     if name == "copy_":
         part.copy_(y.reshape(-1)[0] if y.numel() else 0.5)
     elif name in ("zero_", "exp_"):
@@ -122,6 +122,14 @@ def _write(name, x, y, a):
     else:
         getattr(part, name)(y.reshape(-1)[0].to(part.dtype) if y.numel() else 0.5)
     return target + kept + part.sum()
+
+
+def _matmul(x, y):
+    n = x.shape[-1] if x.ndim else 1
+    if not n or y.numel() < n:
+        return x.reshape(-1, 1) @ y.reshape(1, -1)
+    right = y.reshape(-1)[: y.numel() // n * n]
+    return x @ (right.reshape(n, -1) if y.ndim % 2 else right.reshape(-1, n).T)
 
 
 def _step(step, values):
@@ -134,7 +142,7 @@ def _step(step, values):
             return _binary(rest[0], x, y)
         if kind == "cat":
             return ex.cat([x.reshape(-1), y.reshape(-1)]) if x.dtype is y.dtype else x.sum() + y.sum()
-        return x @ y.to(x.dtype)
+        return _matmul(x, y.to(x.dtype))
     if kind == "number":
         return _number(rest[0], values[rest[1] % len(values)], *rest[2:])
     if kind == "view":

@@ -14,247 +14,32 @@ the same whether it is computed alone or in the middle of a fused kernel.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-
-class Type:
-    """An LLVM type: its text, what kind it is, and how many lanes and bits per lane it has."""
-
-    __slots__ = ("bits", "kind", "lane", "lanes", "text")
-
-    def __init__(self, text: str, kind: str, bits: int, lane: Type | None = None, lanes: int = 1) -> None:
-        self.text = text
-        self.kind = kind  # "i" integer, "f" floating, "p" pointer, "v" void
-        self.bits = bits
-        self.lane = lane or self
-        self.lanes = lanes
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of one lane in memory."""
-        return max(1, self.bits // 8)
-
-    @property
-    def suffix(self) -> str:
-        """How names of intrinsics write it: `f32`, `v8f32`."""
-        lane = f"{self.kind}{self.bits}" if self.kind != "p" else "p0"
-        return lane if self.lanes == 1 else f"v{self.lanes}{lane}"
-
-    def __repr__(self) -> str:
-        return self.text
-
-
-void = Type("void", "v", 0)
-i1 = Type("i1", "i", 1)
-i8 = Type("i8", "i", 8)
-i16 = Type("i16", "i", 16)
-i32 = Type("i32", "i", 32)
-i64 = Type("i64", "i", 64)
-f16 = Type("half", "f", 16)
-f32 = Type("float", "f", 32)
-f64 = Type("double", "f", 64)
-ptr = Type("ptr", "p", 64)
-
-_vectors: dict[tuple[Type, int], Type] = {}
-
-
-def vector(lane: Type, lanes: int) -> Type:
-    """`<lanes x lane>`; one lane is the lane itself."""
-    if lanes == 1:
-        return lane
-    found = _vectors.get((lane, lanes))
-    if found is None:
-        text = f"<{lanes} x {lane.text}>"
-        found = _vectors[lane, lanes] = Type(text, lane.kind, lane.bits, lane, lanes)
-    return found
-
-
-def with_lanes(type_: Type, lanes: int) -> Type:
-    """The type of the same lane with another number of them."""
-    return vector(type_.lane, lanes)
-
-
-def literal(type_: Type, value: float | int | bool) -> str:
-    """A constant as IR writes it; the same in every lane."""
-    lane = type_.lane
-    if lane.kind == "f":
-        number = float(value)
-        if lane is f32:
-            number = _as_f32(number)
-        elif lane is f16:
-            number = struct.unpack("<e", struct.pack("<e", number))[0]
-        text = f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
-        if lane is f16:
-            text = f"0xH{struct.unpack('<H', struct.pack('<e', number))[0]:04X}"
-    elif lane.kind == "p":
-        text = "null"
-    elif lane is i1:
-        text = "true" if value else "false"
-    else:
-        text = str(int(value))
-    if type_.lanes == 1:
-        return text
-    return "<" + ", ".join([f"{lane.text} {text}"] * type_.lanes) + ">"
-
-
-def _as_f32(number: float) -> float:
-    try:
-        return float(struct.unpack("<f", struct.pack("<f", number))[0])
-    except OverflowError:
-        return float("inf") if number > 0 else float("-inf")
-
-
-class Value:
-    """Something computed: its type and the name (or literal) it has in the text. Operators emit instructions."""
-
-    __slots__ = ("b", "text", "type")
-
-    def __init__(self, b: Function, type_: Type, text: str) -> None:
-        self.b = b
-        self.type = type_
-        self.text = text
-
-    def __repr__(self) -> str:
-        return f"{self.type.text} {self.text}"
-
-    def __add__(self, other: Operand) -> Value:
-        return self.b.arithmetic("add", self, other)
-
-    def __radd__(self, other: Operand) -> Value:
-        return self.b.arithmetic("add", other, self)
-
-    def __sub__(self, other: Operand) -> Value:
-        return self.b.arithmetic("sub", self, other)
-
-    def __rsub__(self, other: Operand) -> Value:
-        return self.b.arithmetic("sub", other, self)
-
-    def __mul__(self, other: Operand) -> Value:
-        return self.b.arithmetic("mul", self, other)
-
-    def __rmul__(self, other: Operand) -> Value:
-        return self.b.arithmetic("mul", other, self)
-
-    def __truediv__(self, other: Operand) -> Value:
-        return self.b.arithmetic("div", self, other)
-
-    def __rtruediv__(self, other: Operand) -> Value:
-        return self.b.arithmetic("div", other, self)
-
-    def __floordiv__(self, other: Operand) -> Value:
-        return self.b.arithmetic("div", self, other)
-
-    def __mod__(self, other: Operand) -> Value:
-        return self.b.arithmetic("rem", self, other)
-
-    def __and__(self, other: Operand) -> Value:
-        return self.b.binary("and", self, other)
-
-    def __or__(self, other: Operand) -> Value:
-        return self.b.binary("or", self, other)
-
-    def __xor__(self, other: Operand) -> Value:
-        return self.b.binary("xor", self, other)
-
-    def __lshift__(self, other: Operand) -> Value:
-        return self.b.binary("shl", self, other)
-
-    def __rshift__(self, other: Operand) -> Value:
-        return self.b.binary("ashr", self, other)
-
-    def __neg__(self) -> Value:
-        if self.type.kind == "f":
-            return self.b.emit(self.type, f"fneg {self.type.text} {self.text}")
-        return self.b.arithmetic("sub", 0, self)
-
-    def __invert__(self) -> Value:
-        return self.b.binary("xor", self, -1 if self.type.bits > 1 else 1)
-
-    def __lt__(self, other: Operand) -> Value:
-        return self.b.compare("<", self, other)
-
-    def __le__(self, other: Operand) -> Value:
-        return self.b.compare("<=", self, other)
-
-    def __gt__(self, other: Operand) -> Value:
-        return self.b.compare(">", self, other)
-
-    def __ge__(self, other: Operand) -> Value:
-        return self.b.compare(">=", self, other)
-
-    def __eq__(self, other: Any) -> Value:  # type: ignore[override] # an instruction, not an answer
-        return self.b.compare("==", self, other)
-
-    def __ne__(self, other: Any) -> Value:  # type: ignore[override] # an instruction, not an answer
-        return self.b.compare("!=", self, other)
-
-    def __bool__(self) -> bool:
-        raise TypeError("a value has no truth while code is written; use b.if_(condition) or b.select")
-
-    __hash__ = object.__hash__
-
-
-Operand = Value | float | int | bool
+from .types import Type as Type
+from .types import f16 as f16
+from .types import f32 as f32
+from .types import f64 as f64
+from .types import i1 as i1
+from .types import i8 as i8
+from .types import i16 as i16
+from .types import i32 as i32
+from .types import i64 as i64
+from .types import literal as literal
+from .types import ptr as ptr
+from .types import vector as vector
+from .types import void as void
+from .types import with_lanes as with_lanes
+from .values import Operand as Operand
+from .values import Pointer as Pointer
+from .values import Value as Value
+from .values import Variable as Variable
 
 _COMPARE_INT = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
 _COMPARE_FLOAT = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"}
 _ARITHMETIC_INT = {"add": "add", "sub": "sub", "mul": "mul", "div": "sdiv", "rem": "srem"}
-
-
-class Variable:
-    """A local that can be set again."""
-
-    __slots__ = ("address", "b", "type")
-
-    def __init__(self, b: Function, type_: Type, address: str) -> None:
-        self.b = b
-        self.type = type_
-        self.address = address
-
-    @property
-    def value(self) -> Value:
-        return self.b.emit(self.type, f"load {self.type.text}, ptr {self.address}")
-
-    def set(self, value: Operand) -> None:
-        v = self.b.as_value(value, self.type)
-        self.b.line(f"store {v.type.text} {v.text}, ptr {self.address}")
-
-
-class Pointer:
-    """A pointer to elements of one type: `p[i]` loads, `p[i] = v` stores, `p + i` moves by elements."""
-
-    __slots__ = ("address", "element")
-
-    def __init__(self, address: Value, element: Type) -> None:
-        self.address = address
-        self.element = element
-
-    def at(self, index: Operand) -> Value:
-        """The address of element `index`."""
-        b = self.address.b
-        i = b.as_value(index, i64)
-        if i.text == "0":
-            return self.address
-        return b.emit(ptr, f"getelementptr {self.element.text}, ptr {self.address.text}, i64 {i.text}")
-
-    def __add__(self, index: Operand) -> Pointer:
-        return Pointer(self.at(index), self.element)
-
-    def __getitem__(self, index: Operand) -> Value:
-        return self.address.b.load(self.element, self.at(index))
-
-    def __setitem__(self, index: Operand, value: Operand) -> None:
-        self.address.b.store(self.address.b.as_value(value, self.element), self.at(index))
-
-    def vector(self, index: Operand, lanes: int) -> Value:
-        """`lanes` neighbouring elements from `index` on."""
-        return self.address.b.load(vector(self.element, lanes), self.at(index))
-
-    def set_vector(self, index: Operand, value: Value) -> None:
-        self.address.b.store(value, self.at(index))
 
 
 class Function:

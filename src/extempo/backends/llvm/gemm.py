@@ -78,7 +78,10 @@ class Gemm:
             else:
                 ways.write_pack_rows()
                 ways.write_stacks()
-                ways.write_blocks() if kind == "blocks" else ways.write_packed()
+                if kind == "blocks":
+                    ways.write_blocks()
+                else:
+                    ways.write_packed()
 
         return self._library(name, write).address[self.symbol(name)]
 

@@ -77,7 +77,7 @@ def _expand(x: TensorType, result: TensorType, attrs: dict[str, Any]) -> Map:
     sources, steps = [-1] * lead, [0] * lead
     for dim, size in enumerate(x.shape):
         sources.append(dim)
-        steps.append(int(size == result.shape[lead + dim]))
+        steps.append(int(size != 1))  # as NumPy has it, also where 1 stays 1
     return Map(tuple(sources), tuple(steps))
 
 
