@@ -298,10 +298,10 @@ class Function:
     def if_else(self, condition: Value) -> tuple[Any, Any]:
         """Two `with` blocks, to be entered one after the other: `then, otherwise = b.if_else(c)`."""
         yes, no, after = self.label("then"), self.label("else"), self.label("after")
-        self.branch(condition, yes, no)
 
         @contextmanager
         def then() -> Iterator[None]:
+            self.branch(condition, yes, no)
             self.start(yes)
             yield
             self.jump(after)
