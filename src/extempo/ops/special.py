@@ -211,9 +211,11 @@ def _no_gradient(op: str, what: str) -> Callable[[], NoReturn]:
     return refuse
 
 
-def _gamma_density(a: Tensor, x: Tensor) -> Tensor:
+def _gamma_density(a: Tensor | Number, x: Tensor) -> Tensor:
     """d igamma(a, x) / dx."""
-    return ops.exp((a - 1.0) * ops.log(x) - x - lgamma(a))
+    # Of a number, a number as wide: a tensor would have the default dtype, whatever x has.
+    scale = lgamma(a) if isinstance(a, Tensor) else Lgamma.numpy(a).item()
+    return ops.exp((a - 1.0) * ops.log(x) - x - scale)
 
 
 class _IncompleteGamma(Elementwise, abstract=True):
