@@ -1,14 +1,14 @@
 """Where gradients are added up in native code: into another, into a part of a whole, into a leaf's `.grad`.
 
-`add_into(sum, more)` answers 1 or 0 (not possible here), the others 1, 0 or -1 (a Python error is set). Between looking
-at a leaf's gradient and adding to it no other Python thread runs, so none is lost.
+They answer 1, 0 (not possible here) or -1 (a Python error is set). Between looking at a leaf's gradient and adding to
+it no other Python thread runs, so none is lost.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from .broadcasting import DONE
+from .broadcasting import DONE, FAILED
 from .builder import Function, Module, Pointer, i32, i64, ptr
 from .cpython import ALIGNED, C_CONTIGUOUS, TUPLE_ITEMS, WRITEABLE
 from .objects import Objects
