@@ -274,6 +274,25 @@ def test_nan_in_a_decomposition_is_named():
         linalg.svd(a)
 
 
+INFINITE = np.random.default_rng(0).normal(size=(4, 3)) * 1e38
+INFINITE[2, 0] = -math.inf  # on which LAPACK's SVD never ends
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("svd", ()), ("svdvals", ()), ("pinv", ()), ("lstsq", (np.ones((4, 1)),)), ("cond", ())]
+)
+def test_infinities_in_a_decomposition_are_named(name, arguments):
+    with pytest.raises(NumericalError, match=r"linalg\.\w+: the matrix contains infinities or NaNs"):
+        getattr(linalg, name)(ex.tensor(INFINITE), *map(ex.tensor, arguments))
+
+
+def test_the_gradient_of_a_determinant_with_infinities_is_nan_for_that_matrix_alone():
+    a = ex.stack([ex.eye(3, dtype=ex.float64), ex.tensor(INFINITE[:3])]).requires_grad_()
+    linalg.det(a).sum().backward()
+    assert_close(a.grad[0], ex.eye(3, dtype=ex.float64))
+    assert a.grad[1].isnan().all()
+
+
 @pytest.mark.parametrize("name", ["eig", "eigvals"])
 def test_complex_eigenvalues_are_refused_with_the_symmetric_way(name):
     with pytest.raises(UnsupportedError, match=r"eigh|eigvalsh"):

@@ -117,6 +117,13 @@ def test_distances_of_empty_sets_and_of_points_without_coordinates():
     assert pdist(ex.ones(1, 3)).shape == (0,)
 
 
+@pytest.mark.parametrize("mode", ["use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"])
+def test_cdist_of_nan_is_nan(mode):
+    distances = ex.cdist(ex.tensor([[1.0, math.nan], [2.0, 3.0]]), ex.tensor([[2.0, 3.0]]), compute_mode=mode)
+    assert math.isnan(distances[0, 0].item())
+    assert distances[1, 0].item() == 0.0
+
+
 def test_pdist_is_the_upper_triangle_of_cdist():
     x = draw(5, 3)
     assert_close(pdist(x, 3.0), ex.tensor(ex.cdist(x, x, 3.0).numpy()[np.triu_indices(5, 1)]))

@@ -7,7 +7,7 @@ eigenvalues give infinite or NaN gradients of the vectors, while the gradients o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from .. import ops
 from .._tensor import Tensor
 from ..backends import factorization
-from ..errors import NotDifferentiableError, NumericalError, ShapeError, UnsupportedError
+from ..errors import NotDifferentiableError, ShapeError, UnsupportedError
 from ..op import Refuse, Rng, Sample
 from ..running import apply
 from ..storage import Array
@@ -172,11 +172,16 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
 # ---- eigenvalues of symmetric matrices
 
 
-def _not_converged(op: str, fn: Any, a: Array) -> NumericalError:
-    index = factorization.first_failure(fn, a)
-    at = a if index is None else a[index]
-    why = "did not converge" if np.isfinite(at).all() else "contains infinities or NaNs"
-    return failure(op, index, f"{why}; look at where they come from" if "NaN" in why else why)
+def decomposed(op: str, fn: Callable[..., Any], a: Array, **options: Any) -> Any:
+    """`fn` of finite matrices, with an error that names the one it fails for; on an infinity LAPACK may never end."""
+    strange = ~np.isfinite(a).all((-2, -1))
+    if strange.any():
+        index = tuple(int(i) for i in np.argwhere(strange)[0])
+        raise failure(op, index, "contains infinities or NaNs; look at where they come from")
+    try:
+        return fn(a, **options)
+    except np.linalg.LinAlgError:
+        raise failure(op, factorization.first_failure(fn, a), "did not converge") from None
 
 
 class Eigh(OfMatrix):
@@ -192,10 +197,7 @@ class Eigh(OfMatrix):
 
     @staticmethod
     def numpy(a: Array) -> tuple[Array, ...]:
-        try:
-            values, vectors = np.linalg.eigh(symmetric_part(a))
-        except np.linalg.LinAlgError:
-            raise _not_converged("linalg.eigh", np.linalg.eigh, a) from None
+        values, vectors = decomposed("linalg.eigh", np.linalg.eigh, symmetric_part(a))
         return values, vectors
 
     @staticmethod
@@ -229,10 +231,7 @@ class Eigvalsh(OfMatrix):
 
     @staticmethod
     def numpy(a: Array) -> Any:
-        try:
-            return np.linalg.eigvalsh(symmetric_part(a))
-        except np.linalg.LinAlgError:
-            raise _not_converged("linalg.eigvalsh", np.linalg.eigvalsh, a) from None
+        return decomposed("linalg.eigvalsh", np.linalg.eigvalsh, symmetric_part(a))
 
     @staticmethod
     def vjp(g: Tensor, y: Any, a: Tensor) -> tuple[Any, ...]:
@@ -322,10 +321,7 @@ class SVD(OfMatrix):
 
     @staticmethod
     def numpy(a: Array, *, full_matrices: bool) -> tuple[Array, ...]:
-        try:
-            u, s, vh = np.linalg.svd(a, full_matrices=full_matrices)
-        except np.linalg.LinAlgError:
-            raise _not_converged("linalg.svd", np.linalg.svd, a) from None
+        u, s, vh = decomposed("linalg.svd", np.linalg.svd, a, full_matrices=full_matrices)
         return u, s, vh
 
     @staticmethod
@@ -375,10 +371,7 @@ class Svdvals(OfMatrix):
 
     @staticmethod
     def numpy(a: Array) -> Any:
-        try:
-            return np.linalg.svd(a, compute_uv=False)
-        except np.linalg.LinAlgError:
-            raise _not_converged("linalg.svdvals", np.linalg.svd, a) from None
+        return decomposed("linalg.svdvals", np.linalg.svd, a, compute_uv=False)
 
     @staticmethod
     def vjp(g: Tensor, y: Any, a: Tensor) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ from ..op import Refuse, Rng, Sample
 from ..running import apply
 from ..storage import Array
 from ..types import TensorType, broadcast_shapes, finfo, int64
-from .decompositions import Svdvals, eigvalsh, svdvals
+from .decompositions import Svdvals, decomposed, eigvalsh, svdvals
 from .define import Operand, deliver
 from .products import aligned, matmul
 from .systems import MatrixOp, OfMatrix, check_matrices, deliver_each, inv
@@ -80,14 +80,15 @@ class Cofactors(OfMatrix):
 
     @staticmethod
     def numpy(a: Array) -> Array:
-        u, s, vh = np.linalg.svd(a.astype(np.float64))
+        finite = np.isfinite(a).all((-2, -1), keepdims=True)
+        u, s, vh = np.linalg.svd(np.where(finite, a, 0.0).astype(np.float64))
         # The product of all other singular values, without dividing by one that may be zero.
         ones = np.ones((*s.shape[:-1], 1))
         before = np.cumprod(np.concatenate([ones, s[..., :-1]], -1), -1)
         after = np.cumprod(np.concatenate([ones, s[..., :0:-1]], -1), -1)[..., ::-1]
         others = before[..., : s.shape[-1]] * after[..., : s.shape[-1]]
         orientation = np.linalg.det(u) * np.linalg.det(vh)
-        return (u * (orientation[..., None] * others)[..., None, :]) @ vh
+        return np.where(finite, (u * (orientation[..., None] * others)[..., None, :]) @ vh, np.nan)
 
     @staticmethod
     def vjp(g: Tensor, y: Any, a: Tensor) -> tuple[Any, ...]:
@@ -288,10 +289,10 @@ class Pinv(MatrixOp):
     def numpy(a: Array, atol: Any, rtol: Any, *, hermitian: bool) -> Array:
         a = a.astype(np.float64)
         if hermitian:
-            values, vectors = np.linalg.eigh(a)
+            values, vectors = decomposed("linalg.pinv", np.linalg.eigh, a)
             u, s, vh = vectors * np.sign(values)[..., None, :], np.abs(values), np.swapaxes(vectors, -1, -2)
         else:
-            u, s, vh = np.linalg.svd(a, full_matrices=False)
+            u, s, vh = decomposed("linalg.pinv", np.linalg.svd, a, full_matrices=False)
         used = s > _cutoff(s, atol, rtol)
         inverse = np.where(used, 1.0 / np.where(used, s, 1.0), 0.0)
         return np.swapaxes(vh, -1, -2) @ (inverse[..., None] * np.swapaxes(u, -1, -2))
@@ -379,7 +380,7 @@ class Lstsq(MatrixOp):
 
     @staticmethod
     def numpy(a: Array, b: Array, rcond: float) -> tuple[Array, ...]:
-        u, s, vh = np.linalg.svd(a.astype(np.float64), full_matrices=False)
+        u, s, vh = decomposed("linalg.lstsq", np.linalg.svd, a.astype(np.float64), full_matrices=False)
         used = s > _cutoff(s, 0.0, rcond)
         inverse = np.where(used, 1.0 / np.where(used, s, 1.0), 0.0)
         x = np.swapaxes(vh, -1, -2) @ (inverse[..., None] * (np.swapaxes(u, -1, -2) @ b))

@@ -314,8 +314,8 @@ def _euclidean_by_product(x1: Tensor, x2: Tensor) -> Tensor:
     squares1 = (x1 * x1).sum(-1, keepdim=True)
     squares2 = (x2 * x2).sum(-1, keepdim=True).mT
     squared = squares1 + squares2 - 2 * matmul(x1, x2.mT)
-    apart = ops.gt(squared, 0)  # rounding may leave a negative square; the root's slope at 0 is taken as 0
-    return ops.where(apart, ops.sqrt(ops.where(apart, squared, 1.0)), 0.0)
+    same = ops.le(squared, 0)  # rounding may leave a negative square; the root's slope at 0 is taken as 0
+    return ops.where(same, 0.0, ops.sqrt(ops.where(same, 1.0, squared)))
 
 
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:

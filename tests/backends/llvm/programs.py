@@ -159,9 +159,7 @@ def forward(program, watch=None):
     """The leaves and everything that the steps made; a step that cannot run (shapes) makes nothing."""
     leaves, steps = program
     rng = np.random.default_rng(0)
-    values = [
-        ex.tensor(rng.normal(size=shape), dtype=getattr(ex, name), requires_grad=True) for name, shape in leaves
-    ]
+    values = [ex.tensor(rng.normal(size=shape), dtype=getattr(ex, name), requires_grad=True) for name, shape in leaves]
     n_leaves, refused = len(values), []
     for step in steps:
         try:
@@ -185,7 +183,7 @@ def _loss(values):
     return total
 
 
-def _bits(t):
+def bits(t):
     """The values with one NaN and one zero: which of their signs comes out is not part of the promise."""
     if t is None:
         return None
@@ -202,7 +200,7 @@ def outcome(program, way="plain"):
     around = ex.autograd.detect_anomaly(check_nan=False) if way == "anomaly" else contextlib.nullcontext()
     with around:
         leaves, values, refused = forward(program, watch)
-        made = [(_bits(v), v.stride(), v._alias is None, v.requires_grad) for v in values]
+        made = [(bits(v), v.stride(), v._alias is None, v.requires_grad) for v in values]
         loss = _loss(values)
         try:
             if way == "grad":
@@ -212,7 +210,7 @@ def outcome(program, way="plain"):
                 gradients = [x.grad for x in leaves]
         except ex.errors.ExtempoError as error:
             return made, [type(error).__name__], refused
-    return made, [_bits(g) for g in gradients], refused
+    return made, [bits(g) for g in gradients], refused
 
 
 def numbers(program):

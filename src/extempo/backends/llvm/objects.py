@@ -143,14 +143,16 @@ class Objects:
     def values_of(self, x: Value, otherwise: Callable[[], None]) -> Value:
         """The array of a tensor; `otherwise` runs if it is a view of something written since, or has no values yet."""
         b = self.b
+        array = self.get(x, "tensor._array")
+        with b.if_(array == 0):  # made by object.__new__: the slow way says what it lacks
+            otherwise()
+        with b.if_(self.python.type_of(array) != self.known("array")):
+            otherwise()
         alias = self.get(x, "tensor._alias")
         with b.if_(alias != self.known("none")):
             version = self.get(self.get(x, "tensor._storage"), "storage.version")
             with b.if_(self.get(alias, "alias.version") != version):
                 otherwise()
-        array = self.get(x, "tensor._array")
-        with b.if_(self.python.type_of(array) != self.known("array")):
-            otherwise()
         return array
 
     def is_tracked(self, x: Value) -> Value:

@@ -1,0 +1,553 @@
+"""The native core of eager mode at its edges: references, threads, forks, interrupts, odd operands, and its errors."""
+
+import gc
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+import extempo as ex
+import extempo.nn.functional as F
+from extempo.backends.choice import native
+from extempo.backends.llvm import kernels
+from extempo.graph import describe_where
+from extempo.kernel import CACHES
+from extempo.running import SIGNATURES
+
+from . import expressions
+from .apart import run_apart
+
+if native() is None:
+    pytest.skip("the native backend does not run here", allow_module_level=True)
+
+
+def in_use():
+    gc.collect()
+    return ex.backends.stats()["memory"]["bytes_in_use"]
+
+
+# ---- the same outcome as NumPy's kernels, at once and again
+
+
+def test_expressions_at_the_edges_have_the_outcome_they_have_on_numpys_kernels():
+    script = Path(expressions.__file__)
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env=dict(os.environ, EXTEMPO_BACKEND="numpy"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    for expression, expected in zip(expressions.EXPRESSIONS, json.loads(done.stdout), strict=True):
+        for _ in range(3):  # the slow way, then native calls
+            assert expressions.outcome(expression) == expected, expression
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_comparison_does_not_depend_on_the_kind_of_tensor_compared_before(first):
+    for cache in CACHES.values():
+        cache.clear()
+    zero_dim, one_dim = ex.tensor(0.1, dtype=ex.float64), ex.tensor([0.1], dtype=ex.float64)
+    single = ex.tensor([0.1])
+    answers = {}
+    for wide in ((zero_dim, one_dim), (one_dim, zero_dim))[first]:
+        answers[wide.ndim] = (wide == single).item()
+    # A 0-dim tensor takes the dtype of the other; one with dimensions makes the other wider.
+    assert answers == {0: True, 1: False}
+
+
+def test_a_reshape_that_is_a_view_stays_one_when_it_is_called_again():
+    for _ in range(3):
+        x = ex.ones(1, 3)
+        y = x.expand(4, 3).reshape(4, 3, 1)
+        x.add_(1.0)
+        assert y.sum().item() == 24.0
+        memory = np.zeros(6, np.float32)
+        read_only = memory.view()
+        read_only.flags.writeable = False
+        z = ex.as_tensor(read_only).reshape(2, 3)
+        memory += 1.0
+        assert z.sum().item() == 6.0
+
+
+def test_the_line_that_cut_a_path_is_the_last_inputs_in_every_call():
+    first = ex.ones(1, requires_grad=True).detach()
+    second = ex.ones(1, requires_grad=True).detach()
+    expected = describe_where(second._cut[1])
+    for _ in range(3):
+        for made in (first + second, ex.maximum(first, second), ex.where(first > 0, first, second)):
+            assert describe_where(made._cut[1]) == expected
+
+
+def watched(fn, *arrays):
+    """Values and gradients of fn, as bits, with and without the graph of the gradients."""
+    answers = []
+    for create_graph in (False, False, True):
+        leaves = [ex.from_numpy(a).requires_grad_() for a in arrays]
+        y = fn(*leaves)
+        y.sum().backward(create_graph=create_graph)
+        answers.append([t.detach().numpy().tobytes() for t in (y, *(x.grad for x in leaves))])
+    return answers
+
+
+@pytest.mark.parametrize("name", ["gelu", "softplus", "mish", "elu", "silu"])
+def test_gradients_on_unaligned_memory_have_the_bits_of_their_op_by_op_form(name):
+    x = np.zeros(4 * 37 + 1, np.uint8)[1:].view(np.float32)
+    x[:] = np.random.default_rng(0).normal(size=37)
+    assert not x.flags.aligned
+    once, again, op_by_op = watched(getattr(F, name), x)
+    aligned = watched(getattr(F, name), x.copy())[0]
+    assert once == again == op_by_op == aligned
+
+
+def test_gradients_in_nine_dimensions_have_the_bits_of_their_op_by_op_form():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(1, 2, 1, 2, 1, 2, 1, 2, 3)).astype(np.float32)
+    base = rng.uniform(0.5, 1.5, size=3).astype(np.float32)
+    once, again, op_by_op = watched(lambda b, x: b**x, base, x)
+    assert once == again == op_by_op
+
+
+# ---- errors
+
+
+def test_a_tensor_beyond_all_memory_is_a_memory_error_that_says_how_much():
+    text = run_apart(
+        """
+        one = ex.ones(1)
+        for power in (45, 46, 47, 50, 60):  # more bytes than there are addresses
+            for make in (lambda: one.expand(2**power) + 1.0, lambda: ex.empty(2**power)):
+                try:
+                    make()
+                except MemoryError as error:
+                    assert f"{4 * 2**power:,} bytes" in str(error), error
+                else:
+                    raise AssertionError(power)
+        x, refused = ex.ones(2**24), False
+        try:
+            x.unsqueeze(1) + x
+        except MemoryError:
+            refused = True
+        del x
+        print(refused, ex.backends.stats()["memory"]["bytes_in_use"] < 2**20)
+        """
+    )
+    assert text == "True True"
+
+
+def test_a_tensor_that_was_never_filled_is_an_error():
+    run_apart(
+        """
+        ex.ones(2) + 1.0
+        empty = object.__new__(ex.Tensor)
+        for use in (lambda: empty + 1.0, lambda: ex.exp(empty), lambda: empty.sum(), lambda: ex.ones(2) * empty):
+            try:
+                use()
+            except AttributeError:
+                continue
+            raise AssertionError
+        """
+    )
+
+
+@pytest.mark.parametrize("shape", [[1] * 65, [1] * 1000, [2**70], [-1, -1]])
+def test_shapes_that_no_array_can_have_are_refused(shape):
+    with pytest.raises(ValueError, match=r"dimension|sizes"):
+        ex.empty(*shape)
+
+
+@pytest.mark.parametrize("yes", [1, np.True_, "yes"])
+def test_flags_of_backward_may_be_anything_true(yes):
+    x = ex.tensor([1.0, 2.0], requires_grad=True)
+    y = (x * x * x).sum()
+    y.backward(retain_graph=yes)
+    y.backward(create_graph=yes)
+    assert x.grad.requires_grad
+    assert ex.autograd.grad(y, x, create_graph=yes)[0].requires_grad
+
+
+@pytest.mark.parametrize("size", [1, 2, 8, 3000])
+def test_a_gradient_is_not_added_to_one_of_another_shape(size):
+    x = ex.ones(size, requires_grad=True)
+    (x * ex.ones(size)).backward(ex.ones(size))
+    x.data = ex.ones(4)
+    before = x.grad.clone()
+    with pytest.raises(ex.errors.ShapeError, match=r"x\.grad = None"):
+        (x * ex.ones(4)).backward(ex.ones(4))
+    assert x.grad.equal(before)
+
+
+@pytest.mark.parametrize("contiguous", [True, False])
+def test_a_gradient_is_not_added_to_memory_that_is_read_only(contiguous):
+    memory = bytes(24)
+    x = ex.ones(3, requires_grad=True)
+    x.grad = ex.as_tensor(np.frombuffer(memory, np.float32)[: 3 if contiguous else 6 : 1 if contiguous else 2])
+    for _ in range(2):
+        with pytest.raises(ValueError, match="read-only"):
+            (x * ex.ones(3)).backward(ex.ones(3))
+    assert memory == bytes(24)
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def test_an_interrupt_while_a_kernel_is_built_comes_out_as_it_is(monkeypatch):
+    x, w = ex.randn(5, 3, requires_grad=True), ex.randn(5, 3)
+    for _ in range(2):
+        ex.atan2(x, w).sum().backward()
+    y = ex.atan2(x, w)
+    turned = ex.randn(3, 5).T
+    gradient = x.grad.clone()
+
+    def interrupt(*args, **kwargs):
+        raise Interrupted
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kernels, "write_kernel", interrupt)
+        with pytest.raises(Interrupted):
+            ex.atan2(x.T, w[:1].T.expand(3, 5))
+        with pytest.raises(Interrupted):
+            ex.hypot(x, turned)
+        with pytest.raises(Interrupted):
+            y.backward(turned)
+    assert x.grad.equal(gradient)
+    ex.atan2(x.T, w[:1].T.expand(3, 5))
+    ex.atan2(x, w).backward(turned)
+
+
+def test_a_backward_that_a_hooks_backward_has_overtaken_says_that_the_graph_was_freed():
+    for _ in range(3):
+        x = ex.ones(3, requires_grad=True)
+        y = x.exp()
+        other = y.sum()
+        z = y.exp()
+        z.register_hook(lambda g, other=other: other.backward())
+        with pytest.raises(ex.errors.GraphFreedError, match="exp"):
+            (z * 2.0).sum().backward()
+
+
+# ---- references
+
+
+def growth(fn, n=200):
+    """By how much references to the types of signatures grow in n calls."""
+    for _ in range(3):
+        fn()
+    signatures = [s for s in SIGNATURES.values() if s.type is not None]
+    before = [sys.getrefcount(s.type) for s in signatures]
+    for _ in range(n):
+        fn()
+    return max(sys.getrefcount(s.type) - b for s, b in zip(signatures, before, strict=True))
+
+
+def test_calls_that_go_the_slow_way_or_fail_keep_no_references():
+    half, rows, expanded = ex.ones(7, dtype=ex.float16), ex.ones(3, 2), ex.ones(1, 5).expand(3, 5)
+    outside = ex.tensor([0, 5])
+
+    def fails():
+        with pytest.raises(ex.errors.IndexRangeError):
+            F.embedding(outside, rows)
+
+    for fn in (lambda: half.sum(), lambda: expanded[1], lambda: expanded.reshape(5, 3), fails):
+        assert growth(fn) < 10
+
+
+def test_gradients_reach_leaves_a_thousand_times_without_a_trace():
+    x, w = ex.randn(4, 6, requires_grad=True), ex.randn(6, requires_grad=True)
+    held = ex.tensor(np.zeros((4, 6), np.float32))
+
+    def step():
+        h = ex.tanh(x * w + 2.0)
+        h[1:].reshape(-1)[::2].sum().backward()
+        x.grad = w.grad = None
+
+    for _ in range(5):
+        step()
+    before, references = in_use(), [sys.getrefcount(t) for t in (x, w, x._array, w._array, held)]
+    n_objects = len(gc.get_objects())
+    for _ in range(1000):
+        step()
+    assert in_use() == before
+    assert [sys.getrefcount(t) for t in (x, w, x._array, w._array, held)] == references
+    assert len(gc.get_objects()) - n_objects < 50
+
+
+def test_versions_beyond_the_small_integers_are_compared_by_value():
+    base = ex.zeros(6)
+    part = base[1:5][1:3]
+    for _ in range(300):
+        base.add_(1.0)
+    x = ex.ones(2, requires_grad=True)
+    for _ in range(300):
+        (part * x).sum().backward()
+    assert x.grad.tolist() == [90_000.0, 90_000.0]
+    assert x.grad._version == 299
+    y = (part * x).sum()
+    base.add_(1.0)
+    with pytest.raises(ex.errors.OverwrittenError, match="test_native_core"):
+        y.backward()
+
+
+def test_a_gradient_that_came_in_is_not_written_to():
+    memory = np.ones(3, np.float32)
+    x, y = ex.ones(3, requires_grad=True), ex.ones(3, requires_grad=True)
+    for _ in range(3):
+        (x + y).backward(ex.from_numpy(memory))
+        x.grad.add_(5.0)
+    assert memory.tolist() == [1.0] * 3
+    assert y.grad.tolist() == [3.0] * 3
+    assert x.grad.tolist() == [18.0] * 3
+
+
+@pytest.mark.parametrize("dtype", [ex.float32, ex.float64])
+def test_attention_of_a_tensor_with_itself_adds_its_three_gradients(dtype):
+    x = ex.randn(2, 5, 4, dtype=dtype, requires_grad=True)
+    F.scaled_dot_product_attention(x, x, x).sum().backward()
+    q, k, v = (x.detach().clone().requires_grad_() for _ in range(3))
+    F.scaled_dot_product_attention(q, k, v).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), (q.grad + k.grad + v.grad).numpy(), rtol=1e-4, atol=1e-5)
+
+
+# ---- what runs in between: other threads, finalisers, signals, forks
+
+
+def test_memory_that_another_thread_replaces_lives_until_the_kernel_is_done():
+    run_apart(
+        """
+        sys.setswitchinterval(1e-6)
+        n = 1 << 23
+        x, done = ex.ones(n), []
+
+        def replace():
+            while not done:
+                x.data = ex.full((n,), 1.0)
+
+        thread = threading.Thread(target=replace)
+        thread.start()
+        try:
+            for _ in range(15):
+                y = (x * 2.0).numpy()
+                assert y.min() == y.max() == 2.0
+                ex.exp(x)
+                ex.where(x > 0.0, x, 3.0)
+        finally:
+            done.append(True)
+            thread.join()
+        """
+    )
+
+
+def test_two_threads_that_pass_one_graph_get_an_error_and_nothing_worse():
+    found = run_apart(
+        """
+        sys.setswitchinterval(1e-6)
+        found, until = set(), time.time() + 1.0
+
+        def run(y):
+            try:
+                y.backward()
+            except Exception as error:
+                found.add(type(error).__name__)
+
+        while time.time() < until:
+            x, w = ex.randn(6, 5, requires_grad=True), ex.randn(5, 5, requires_grad=True)
+            h = x
+            for _ in range(12):
+                h = ex.softmax(h @ w, -1) * h[:, :].sum(0)
+            threads = [threading.Thread(target=run, args=((h * k).sum(),)) for k in (1.0, 2.0, 3.0)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        print(found)
+        """
+    )
+    assert found in ("{'GraphFreedError'}", "set()")
+
+
+def test_threads_agree_while_every_cache_is_emptied_under_them():
+    run_apart(
+        """
+        from extempo.kernel import CACHES
+        sys.setswitchinterval(1e-6)
+        w = ex.randn(7, 7, requires_grad=True)
+        until, wrong = time.time() + 1.2, []
+
+        def leaf(n):
+            return ex.tensor(np.random.default_rng(n).normal(size=(n, 7)).astype(np.float32), requires_grad=True)
+
+        def gradient(n, create_graph=False):
+            x = h = leaf(n)
+            for _ in range(3):
+                h = ex.tanh(h @ w) * 0.5 + h[:, :1]
+            h = ex.where(h > 0, h, h.half().float())
+            y = ex.softmax(h, -1).square().sum() + h.reshape(-1)[3:].mean() + ex.logcumsumexp(h, 1).sum() * 1e-3
+            y.backward(create_graph=create_graph)
+            return x.grad.detach().numpy().tobytes()
+
+        expected = {n: gradient(n) for n in range(1, 6)}
+
+        def work(n):
+            while time.time() < until:
+                n = n % 5 + 1
+                if gradient(n, create_graph=n == 3) != expected[n]:
+                    wrong.append(n)
+
+        def empty():
+            while time.time() < until:
+                for cache in CACHES.values():
+                    cache.clear()
+                w.data, w.grad = w.data.clone(), None
+                time.sleep(0.0005)
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(3)] + [threading.Thread(target=empty)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong, wrong
+        """
+    )
+
+
+def test_finalisers_may_run_ops_in_the_middle_of_ops():
+    run_apart(
+        """
+        from extempo.running import SIGNATURES
+        model = ex.nn.Sequential(ex.nn.Linear(6, 8), ex.nn.Tanh(), ex.nn.Linear(8, 3))
+        optimizer = ex.optim.Adam(model.parameters(), lr=1e-3)
+
+        class Finaliser:
+            count = 0
+
+            def __init__(self):
+                self.own = self  # only the collector frees it
+
+            def __del__(self):
+                Finaliser.count += 1
+                with ex.enable_grad():
+                    a = ex.ones(3, requires_grad=True)
+                    (a * 2.0).exp()[1:].sum().backward()
+                if Finaliser.count % 20 == 0:
+                    SIGNATURES.clear()
+
+        def step(i):
+            h = model(ex.ones(4, 6))
+            h.finaliser = Finaliser() if i % 3 == 0 else None
+            z = h[:, 1:].reshape(-1) * h[0, :1] + 2.0
+            loss = F.cross_entropy(h, ex.tensor([0, 1, 2, 0])) + z.square().mean() + ex.where(z > 0, z, -z).sum()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        for i in range(10):
+            step(i)
+        gc.collect()
+        before = ex.backends.stats()["memory"]["bytes_in_use"]
+        gc.set_threshold(1, 1, 1)
+        for i in range(300):
+            step(i)
+        gc.set_threshold(700, 10, 10)
+        gc.collect()
+        assert Finaliser.count > 90
+        assert ex.backends.stats()["memory"]["bytes_in_use"] == before
+        """,
+        PYTHONMALLOC="debug",
+    )
+
+
+def test_interrupts_at_any_moment_leave_results_and_memory_right():
+    run_apart(
+        """
+        class Interrupted(BaseException):
+            pass
+
+        def interrupt(*args):
+            raise Interrupted
+
+        signal.signal(signal.SIGALRM, interrupt)
+        x, w = ex.randn(5, 7, requires_grad=True), ex.randn(7, 7, requires_grad=True)
+
+        def gradients():
+            x.grad = w.grad = None
+            h = x
+            for _ in range(4):
+                h = ex.tanh(h @ w) * 0.5 + h[:, :1]
+            (ex.softmax(h, -1).square().sum() + h.reshape(-1)[3:].mean()).backward()
+            return x.grad.numpy().tobytes(), w.grad.numpy().tobytes()
+
+        def in_use():
+            x.grad = w.grad = None
+            gc.collect()
+            return ex.backends.stats()["memory"]["bytes_in_use"]
+
+        gradients()
+        expected, before = gradients(), in_use()
+        rng, n_interrupts, until = np.random.default_rng(0), 0, time.time() + 1.0
+        while time.time() < until:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-5, 1e-3))
+                while True:
+                    gradients()
+            except Interrupted:
+                n_interrupts += 1
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        assert n_interrupts > 100
+        assert gradients() == expected
+        assert in_use() <= before + 4096  # an interrupt within a native call may cost the memory of its result
+        """
+    )
+
+
+def test_a_child_forked_while_another_thread_compiles_can_compile():
+    run_apart(
+        """
+        from extempo.backends.llvm.routine import machine
+        ex.ones(3) + 1.0
+
+        def compile():
+            with machine()._lock:
+                time.sleep(0.5)
+
+        thread = threading.Thread(target=compile)
+        thread.start()
+        time.sleep(0.1)
+        child = os.fork()
+        if not child:
+            signal.alarm(20)
+            x = ex.ones(3, 2, requires_grad=True)
+            (x.T * ex.ones(2, 3)).exp().sum().backward()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        thread.join()
+        """
+    )
+
+
+def test_modes_and_lines_are_right_in_a_greenlet():
+    greenlet = pytest.importorskip("greenlet")
+    x = ex.ones(3, requires_grad=True)
+    seen = []
+
+    def body():
+        with ex.no_grad():
+            y = x * 2.0
+            greenlet.getcurrent().parent.switch()
+            seen.append((y + x).requires_grad)
+        seen.append(describe_where((x * 2.0).grad_fn.where).partition(":")[0])
+
+    other = greenlet.greenlet(body)
+    other.switch()
+    assert (x * 2.0).requires_grad
+    other.switch()
+    assert seen == [False, __file__]
+    first = greenlet.greenlet((x * 2.0).__mul__)  # no Python frame stands below it
+    assert first.switch(3.0).requires_grad
