@@ -1,7 +1,8 @@
 """The short way of elementwise ops with one and two inputs: the ops that small models spend their time in.
 
-With the native backend such an op is one native call (`backends.llvm.launch`). It hands anything out of the ordinary
-(other dtypes, a recording) to the slow way here, which runs `apply` and prepares what the next native call needs.
+With the native backend such an op is one native call (`backends.llvm.calls.launch`). It hands anything out of the
+ordinary (other dtypes, a recording) to the slow way here, which runs `apply` and prepares what the next native call
+needs.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .storage import Storage
 from .types import TensorType, float32, float64
 
 if TYPE_CHECKING:
-    from .backends.llvm.launch import Launch, Launcher
+    from .backends.llvm.calls.launch import Launch, Launcher
 
 _DTYPES = (float32, float64)
 _CASES = ((), (float, 0), (float, 1), (int, 0), (int, 1))
@@ -92,7 +93,7 @@ class Short:
     def _prepare_kernel(self, launch: Launch, place: tuple[int, int], types: tuple[Any, ...]) -> bool:
         if launch.has_kernel(*place):
             return True
-        from .backends.llvm.kernels import of_op
+        from .backends.llvm.elementwise.kernels import of_op
 
         kernel = of_op(self.op, types, NO_ATTRS)
         if kernel is None or self.op.signature(types, NO_ATTRS).compute is not None:
@@ -135,8 +136,8 @@ def _find_line() -> Any:
 
 def _load(backend: Any) -> None:
     """The native backend is there: ops and operators become native calls."""
-    from .backends.llvm.launch import Launcher
-    from .backends.llvm.objects import Classes
+    from .backends.llvm.calls.launch import Launcher
+    from .backends.llvm.calls.objects import Classes
 
     classes = Classes(Tensor, _PLAIN[0], Storage, Node, Mode, Alias, Signature)
     table = {

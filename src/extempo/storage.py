@@ -1,7 +1,7 @@
 """Storage: the memory behind tensors, and how often it was written.
 
-The native backend allocates from its pool of aligned blocks (`backends.llvm.memory`): there the base of an array is a
-block, a Python object whose reference count says when the memory is free. Everything else is NumPy's own memory.
+The native backend allocates from its pool of aligned blocks (`backends.llvm.calls.memory`): there the base of an array
+is a block, a Python object whose reference count says when the memory is free. Everything else is NumPy's own memory.
 """
 
 from __future__ import annotations

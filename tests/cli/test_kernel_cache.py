@@ -10,8 +10,8 @@ import sys
 import pytest
 from click.testing import CliRunner, Result
 
-from extempo.backends.llvm import disk
-from extempo.backends.llvm.disk import BLOCK, DiskCache, key_of
+from extempo.backends.llvm.ir import disk
+from extempo.backends.llvm.ir.disk import BLOCK, DiskCache, key_of
 from extempo.cli import kernel_cache
 from extempo.cli.main import command
 

@@ -280,7 +280,12 @@ class _Backward:
         elif node.op is Pick:
             self._add_result(node.inputs[0], node.attrs["index"], g)
         else:
-            self._differentiate(node, g)
+            try:
+                self._differentiate(node, g)
+            except Exception as error:
+                if node.saved is None:  # freed by a backward in a hook or in another thread since this one began
+                    raise GraphFreedError(_freed_message(node)) from error
+                raise
             self._free(node)
 
     def _free(self, node: Node) -> None:
@@ -336,8 +341,6 @@ class _Backward:
             raise NotDifferentiableError(
                 f"{op.name}{_at(node)}: no gradient, {op.vjp.why}; detach() its input if none is wanted"
             )
-        if node.saved is None:  # by a backward in another thread since this one began
-            raise GraphFreedError(_freed_message(node))
         if self.bare and op.embeds:
             self._add_into_part(node, g)
             return

@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from extempo.backends.llvm.disk import DiskCache, default
+from extempo.backends.llvm.ir.disk import DiskCache, default
 
 
 @dataclass(frozen=True)

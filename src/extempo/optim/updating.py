@@ -62,7 +62,7 @@ _NATIVE: Cache[tuple[Any, ...], Any] = Cache("optimizer kernels", 1000)
 
 
 def native_update(update: Update, n_moments: int, d: np.dtype[Any]) -> Any | None:
-    """The native kernel of an update (see `backends.llvm.updates`); None where there is none."""
+    """The native kernel of an update (see `backends.llvm.routines.updates`); None where there is none."""
     key = (update.kind, n_moments, d)
     found = _NATIVE.get(key)
     if found is None:
@@ -74,7 +74,7 @@ def _build(update: Update, n_moments: int, d: np.dtype[Any]) -> Any | None:
     is_named = "<" not in update.kind.formula.__qualname__  # one made inside a function may share its name with others
     if native() is None or not is_named:
         return None
-    from ..backends.llvm.updates import update_function
+    from ..backends.llvm.routines.updates import update_function
 
     name = f"{update.kind.name}_{n_moments}"
     return update_function(name, update.kind.__call__, len(update.numbers), n_moments, d)
@@ -84,7 +84,7 @@ def native_places(d: np.dtype[Any], values: Array, moments: Sequence[Array]) -> 
     """Where values and moments lie, for native kernels; None where there are none."""
     if native() is None:
         return None
-    from ..backends.llvm.updates import places
+    from ..backends.llvm.routines.updates import places
 
     return places(d, values, moments)
 

@@ -7,7 +7,8 @@ import struct
 
 import numpy as np
 
-from extempo.backends.llvm.routine import ROUTINES, machine
+from extempo.backends.llvm.ir.machine import machine
+from extempo.backends.llvm.routines.routine import ROUTINES
 from extempo.types import TensorType, from_numpy_dtype
 
 GUARD = 64  # elements (or bytes of scratch) on either side

@@ -6,9 +6,9 @@ import ctypes
 
 import numpy as np
 
-from extempo.backends.llvm.builder import Module, i1
-from extempo.backends.llvm.elementwise import write_kernel
-from extempo.backends.llvm.routine import machine
+from extempo.backends.llvm.elementwise.loops import write_kernel
+from extempo.backends.llvm.ir.builder import Module, i1
+from extempo.backends.llvm.ir.machine import machine
 from extempo.types import from_numpy_dtype
 
 GUARD = 48  # bytes on either side of a result

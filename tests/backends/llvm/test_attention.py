@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
 import extempo as ex
-from extempo.backends.llvm import attention
+from extempo.backends.llvm.routines import attention
 from extempo.nn import functional as F
 from extempo.ops.attention import ScaledDotProductAttention
 from extempo.ops.attention_gradient import AttentionGradient

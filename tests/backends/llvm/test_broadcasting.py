@@ -11,7 +11,7 @@ pytest.importorskip("llvmlite")
 
 import extempo as ex
 from extempo.backends.choice import native
-from extempo.backends.llvm import kernels
+from extempo.backends.llvm.elementwise import kernels
 from extempo.op import REGISTRY
 from extempo.types import TensorType, float32, float64, from_numpy_dtype, int64
 

@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from extempo.backends.llvm.builder import Module, f32, f64, i1, i32, i64, literal, ptr, vector, void
-from extempo.backends.llvm.routine import machine
+from extempo.backends.llvm.ir.builder import Module, f32, f64, i1, i32, i64, literal, ptr, vector, void
+from extempo.backends.llvm.ir.machine import machine
 
 C = {i64: ctypes.c_int64, i32: ctypes.c_int32, f32: ctypes.c_float, f64: ctypes.c_double, ptr: ctypes.c_void_p}
 

@@ -9,7 +9,7 @@ pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
 import extempo as ex
 from extempo.backends.choice import FALLBACKS, native
-from extempo.backends.llvm import conv_geometry, convolution, pooling  # noqa: F401 - pooling registers routines
+from extempo.backends.llvm.routines import conv_geometry, convolution, pooling  # noqa: F401 - pooling registers routines
 from extempo.op import REGISTRY
 
 from .guarded import bind, call

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from extempo.backends.llvm import disk
-from extempo.backends.llvm.disk import BLOCK, DiskCache, chosen_directory, key_of
+from extempo.backends.llvm.ir import disk
+from extempo.backends.llvm.ir.disk import BLOCK, DiskCache, chosen_directory, key_of
 
 posix = pytest.mark.skipif(os.name == "nt", reason="owners and modes are not checked on Windows")
 KEY = key_of("define void @f() { ret void }", "x86-64", "+avx2", "20.1")
@@ -60,7 +60,7 @@ def finish(process: subprocess.Popen) -> str:
 
 def test_a_key_is_64_hex_digits_and_the_same_in_every_process():
     assert len(KEY) == 64
-    code = "from extempo.backends.llvm.disk import key_of; print(key_of('ä', 'cpu'))"
+    code = "from extempo.backends.llvm.ir.disk import key_of; print(key_of('ä', 'cpu'))"
     assert finish(run(code)).strip() == key_of("ä", "cpu")
 
 
@@ -405,7 +405,7 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_file_leaves_no_part_of_it(tmp_p
     code = """
 import resource, sys, warnings
 from pathlib import Path
-from extempo.backends.llvm.disk import DiskCache, key_of
+from extempo.backends.llvm.ir.disk import DiskCache, key_of
 cache = DiskCache(Path(sys.argv[1]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
 with warnings.catch_warnings(record=True) as caught:
@@ -506,7 +506,7 @@ def test_several_processes_share_one_meter(tmp_path):
 WRITER = """
 import sys
 from pathlib import Path
-from extempo.backends.llvm.disk import DiskCache, key_of
+from extempo.backends.llvm.ir.disk import DiskCache, key_of
 first, n_blocks = int(sys.argv[2]), int(sys.argv[3])
 cache = DiskCache(Path(sys.argv[1]), n_blocks * 4096)
 sys.stdin.readline()
@@ -552,7 +552,7 @@ def test_a_killed_writer_leaves_nothing_that_is_read_and_making_room_removes_wha
     code = """
 import os, signal, sys
 from pathlib import Path
-from extempo.backends.llvm import disk
+from extempo.backends.llvm.ir import disk
 disk.os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
 disk.DiskCache(Path(sys.argv[1])).put(sys.argv[2], bytes(5000))
 """
@@ -646,7 +646,7 @@ def test_threads_that_ask_at_once_get_the_same_cache():
 
 COUNTING = """
 import os, sys
-from extempo.backends.llvm import disk
+from extempo.backends.llvm.ir import disk
 key = disk.key_of("kernel")
 if disk.default().get(key) is None:
     disk.default().put(key, b"code")

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
-from extempo.backends.llvm import draws
+from extempo.backends.llvm.routines import draws
 from extempo.op import REGISTRY
 from extempo.types import as_dtype
 

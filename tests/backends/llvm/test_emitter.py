@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from extempo.backends.choice import native
-from extempo.backends.llvm.emitter import NotNative
-from extempo.backends.llvm.kernels import of_op
+from extempo.backends.llvm.elementwise.kernels import of_op
+from extempo.backends.llvm.lanes.emitter import NotNative
 from extempo.op import REGISTRY, Elementwise, Refuse, Routine
 from extempo.types import TensorType, as_dtype, int64
 

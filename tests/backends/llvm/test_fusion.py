@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 pytest.importorskip("llvmlite")
 
 from extempo.backends.choice import native
-from extempo.backends.llvm import kernels
+from extempo.backends.llvm.elementwise import kernels
 from extempo.backends.numpy import numbers_only
 from extempo.graph import Leaf
 from extempo.op import REGISTRY

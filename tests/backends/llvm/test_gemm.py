@@ -10,14 +10,14 @@ import pytest
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
 import extempo as ex
-from extempo.backends.llvm import gemm_plan, products
-from extempo.backends.llvm.builder import Module, f32, f64, i64, ptr, void
-from extempo.backends.llvm.gemm import FIELDS, Gemm, gemm_of
-from extempo.backends.llvm.gemm_few_rows import SWEEP_ROWS
-from extempo.backends.llvm.gemm_plan import plan
-from extempo.backends.llvm.gemm_tiles import MAX_ROWS, Tiling
-from extempo.backends.llvm.gemm_ways import FUNCTIONS
-from extempo.backends.llvm.routine import machine
+from extempo.backends.llvm.ir.builder import Module, f32, f64, i64, ptr, void
+from extempo.backends.llvm.ir.machine import machine
+from extempo.backends.llvm.routines import gemm_plan, products
+from extempo.backends.llvm.routines.gemm import FIELDS, Gemm, gemm_of
+from extempo.backends.llvm.routines.gemm_few_rows import SWEEP_ROWS
+from extempo.backends.llvm.routines.gemm_plan import plan
+from extempo.backends.llvm.routines.gemm_tiles import MAX_ROWS, Tiling
+from extempo.backends.llvm.routines.gemm_ways import FUNCTIONS
 
 from .guarded import bind, call
 

@@ -116,7 +116,7 @@ def test_every_op_gives_the_same_bits_in_every_way(dtype):
         for sample in () if isinstance(op.samples, Refuse) else op.samples(np.random.default_rng(0)):
             forget()
             cold = sample_outcome(op, sample, dtype, "plain")
-            for way in ("plain", "plain", "hooks", "create_graph", "grad"):
+            for way in ("plain", "hooks", "create_graph", "grad"):
                 assert sample_outcome(op, sample, dtype, way) == cold, (op.name, sample, way)
 
 

@@ -1,10 +1,12 @@
 """The native core of eager mode at its edges: references, threads, forks, interrupts, odd operands, and its errors."""
 
+import ctypes
 import gc
 import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,9 @@ pytest.importorskip("llvmlite")
 import extempo as ex
 import extempo.nn.functional as F
 from extempo.backends.choice import native
-from extempo.backends.llvm import kernels
+from extempo.backends.llvm.calls import callables
+from extempo.backends.llvm.elementwise import kernels
+from extempo.backends.llvm.ir import types
 from extempo.graph import describe_where
 from extempo.kernel import CACHES
 from extempo.running import SIGNATURES
@@ -373,6 +377,44 @@ def test_two_threads_that_pass_one_graph_get_an_error_and_nothing_worse():
     assert found in ("{'GraphFreedError'}", "set()")
 
 
+def at_once(fn):
+    """What fn returns in two threads that are in the middle of it at the same time."""
+    answers = []
+    threads = [threading.Thread(target=lambda: answers.append(fn())) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
+
+
+def test_functions_made_by_two_threads_at_once_share_one_definition(monkeypatch):
+    meeting = threading.Barrier(2, timeout=10)
+
+    def define(*fields, plain=callables._MethodDef):
+        meeting.wait()
+        return plain(*fields)
+
+    monkeypatch.setattr(callables, "_MethodDef", define)
+    address = native().runtime.address["extempo_elementwise_call"]
+    made = at_once(lambda: callables.function("made twice", address, (bytearray(8), None)))
+    kept = ctypes.addressof(callables._definitions["made twice", address, False])
+    # struct PyCFunctionObject: the definition comes first, and is not kept alive by it.
+    assert [ctypes.c_void_p.from_address(id(fn) + object.__basicsize__).value for fn in made] == [kept, kept]
+
+
+def test_a_vector_type_asked_for_by_two_threads_at_once_is_one_object(monkeypatch):
+    meeting = threading.Barrier(2, timeout=10)
+
+    def make(*fields, plain=types.Type):
+        meeting.wait()
+        return plain(*fields)
+
+    monkeypatch.setattr(types, "Type", make)
+    first, second = at_once(lambda: types.vector(types.f64, 37))
+    assert first is second
+
+
 def test_threads_agree_while_every_cache_is_emptied_under_them():
     run_apart(
         """
@@ -510,7 +552,7 @@ def test_interrupts_at_any_moment_leave_results_and_memory_right():
 def test_a_child_forked_while_another_thread_compiles_can_compile():
     run_apart(
         """
-        from extempo.backends.llvm.routine import machine
+        from extempo.backends.llvm.ir.machine import machine
         ex.ones(3) + 1.0
 
         def compile():

@@ -8,9 +8,9 @@ import pytest
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
 import extempo as ex
-from extempo.backends.llvm import row_losses, rows, standardize
-from extempo.backends.llvm.builder import Pointer, f32, i64, ptr
-from extempo.backends.llvm.routine import build
+from extempo.backends.llvm.ir.builder import Pointer, f32, i64, ptr
+from extempo.backends.llvm.routines import row_losses, rows, standardize
+from extempo.backends.llvm.routines.routine import build
 from extempo.op import REGISTRY
 from extempo.ops import class_loss_ops, softmaxes
 

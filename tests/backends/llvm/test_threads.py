@@ -19,8 +19,8 @@ if sys.platform == "win32":
     pytest.skip("native kernels do not support Windows yet", allow_module_level=True)
 
 from extempo.backends import thread_count
-from extempo.backends.llvm import threads
-from extempo.backends.llvm.threads import Pool
+from extempo.backends.llvm.threads import pool as threads
+from extempo.backends.llvm.threads.pool import Pool
 
 from . import thread_probes as probes
 
@@ -58,7 +58,7 @@ def program(text: str) -> subprocess.Popen[str]:
     """A Python program that can use the probes."""
     head = f"import os, signal, sys, threading, time; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
     head += "import extempo as ex, thread_probes as probes\n"
-    head += "from extempo.backends.llvm import threads\n"
+    head += "from extempo.backends.llvm.threads import pool as threads\n"
     environment = os.environ | {"EXTEMPO_NUM_THREADS": "3"}
     pipe = subprocess.PIPE
     return subprocess.Popen(

@@ -18,7 +18,7 @@ pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 if native() is None:
     pytest.skip("the native backend is off", allow_module_level=True)
 
-from extempo.backends.llvm import updates
+from extempo.backends.llvm.routines import updates
 
 GUARD = 16
 SENTINEL = -12345.0

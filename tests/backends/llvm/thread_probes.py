@@ -9,11 +9,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from extempo.backends.llvm import thread_code, thread_words, threads
-from extempo.backends.llvm.builder import Function, Module, Value, i32, i64, ptr, void
-from extempo.backends.llvm.routine import machine
-from extempo.backends.llvm.thread_words import Target, call, load_atomic
-from extempo.backends.llvm.threads import Pool
+from extempo.backends.llvm.ir.builder import Function, Module, Value, i32, i64, ptr, void
+from extempo.backends.llvm.ir.machine import machine
+from extempo.backends.llvm.threads import pool as threads
+from extempo.backends.llvm.threads import thread_code, thread_words
+from extempo.backends.llvm.threads.pool import Pool
+from extempo.backends.llvm.threads.thread_words import Target, call, load_atomic
 
 N_CONTEXTS, MOST_CHUNKS = 8, 40
 DEAD = -1

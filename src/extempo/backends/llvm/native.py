@@ -14,12 +14,15 @@ import numpy as np
 from ...graph import Graph, Node
 from ...op import REGISTRY, Op, Routine, Signature
 from ...types import TensorType, float32, float64
-from . import glue, kernels, threads
-from .broadcasting import MAX_INPUTS, MAX_RESULTS
-from .memory import Memory
-from .routine import ROUTINES, machine
-from .views import record_of, view_call
-from .walk import NativeGradient, Walker
+from .calls import glue
+from .calls.memory import Memory
+from .calls.views import record_of, view_call
+from .calls.walk import NativeGradient, Walker
+from .elementwise import kernels
+from .elementwise.broadcasting import MAX_INPUTS, MAX_RESULTS
+from .ir.machine import machine
+from .routines.routine import ROUTINES
+from .threads import pool as threads
 
 
 class Native:
@@ -29,7 +32,7 @@ class Native:
         self.memory = Memory()
         threads.install()
         self.runtime = kernels.runtime()
-        from . import routines  # noqa: F401 - importing it registers the routines
+        from .routines import listed  # noqa: F401 - importing it registers the routines
 
         self._test_itself()
 

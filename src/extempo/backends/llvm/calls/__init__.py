@@ -1,0 +1,1 @@
+"""Between Python and kernels: objects, memory, and whole calls in native code."""

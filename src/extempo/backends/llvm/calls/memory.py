@@ -1,0 +1,232 @@
+"""The pool: aligned blocks of raw memory that are Python objects, so that reference counts say when one is free.
+
+A block is 64-byte aligned and belongs to a size class (four to a doubling). A new array gets a block as its base;
+when the last array, tensor or foreign view on it is gone, Python frees the block, and freeing means: put it on the
+free list of its class. Beyond a limit of free bytes, blocks go back to the system. Everything happens under the GIL.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from ....storage import BLOCK_TYPES
+from ..ir.builder import Function, Module, Value, i1, i32, i64, ptr, void
+from ..ir.machine import Library, machine
+from . import cpython
+from .callables import function
+from .cpython import ALIGNED, BLOCK_CLASS, BLOCK_DATA, BLOCK_NEXT, BLOCK_SIZE, C_CONTIGUOUS, WRITEABLE, Python
+
+N_CLASSES = 4 * 58  # every size that an int64 can have
+MAX_NDIM = 64  # as NumPy
+HELD_LIMIT = 1 << 27
+_DISALLOW_INSTANTIATION = 1 << 7
+_TP_DEALLOC = 52
+# The module's counters, in this order.
+COUNTERS = ("free_bytes", "bytes_in_use", "peak_bytes_in_use", "blocks_allocated", "blocks_reused")
+
+
+def write_memory(module: Module) -> None:
+    """extempo_empty, extempo_take, and what frees a block."""
+    module.global_("free_lists", ptr, N_CLASSES)
+    module.global_("counters", i64, len(COUNTERS))
+    module.global_("types", ptr, 3)  # the type of blocks, the type of arrays, and what raises MemoryError
+    with module.function("extempo_set_types", void, block=ptr, array=ptr, no_memory=ptr) as b:
+        types = b.pointer(module.address_of(b, "types"), ptr)
+        types[0] = b.arg("block")
+        types[1] = b.arg("array")
+        types[2] = b.arg("no_memory")
+    with module.function("extempo_counters", ptr) as b:
+        b.ret(module.address_of(b, "counters"))
+    _write_take(module)
+    _write_give_back(module)
+    _write_empty(module)
+    _write_new(module)
+
+
+class _Counters:
+    def __init__(self, b: Function) -> None:
+        self._at = b.pointer(b.module.address_of(b, "counters"), i64)
+
+    def add(self, name: str, amount: Value | int) -> Value:
+        i = COUNTERS.index(name)
+        new = self._at[i] + amount
+        self._at[i] = new
+        return new
+
+    def __getitem__(self, name: str) -> Value:
+        return self._at[COUNTERS.index(name)]
+
+    def __setitem__(self, name: str, value: Value) -> None:
+        self._at[COUNTERS.index(name)] = value
+
+
+def _size_class(b: Function, nbytes: Value) -> tuple[Value, Value]:
+    """The class of a size, and the bytes that blocks of that class have."""
+    top = b.select(nbytes > 64, nbytes - 1, 63)
+    zeros = b.call(b.module.declare("llvm.ctlz.i64", i64, [i64, i1]), top, 0)
+    power = 63 - zeros
+    shift = power - 2
+    quarter = b.binary("lshr", top, shift)  # 4 to 7
+    return (power - 5) * 4 + quarter - 7, (quarter + 1) << shift
+
+
+def _write_take(module: Module) -> None:
+    with module.function("extempo_take", ptr, nbytes=i64) as b:
+        python, counters = Python(b), _Counters(b)
+        index, size = _size_class(b, b.arg("nbytes"))
+        free = b.pointer(module.address_of(b, "free_lists"), ptr)
+        types = b.pointer(module.address_of(b, "types"), ptr)
+        block = b.var(ptr, free[index])
+        is_new, is_old = b.if_else(block.value == 0)
+        with is_new:
+            block.set(b.call(module.declare("PyObject_Malloc", ptr, [i64]), 48))
+            data = b.call(module.declare("aligned_alloc", ptr, [i64, i64]), 64, (size + 63) & -64)
+            with b.if_((data == 0) | (block.value == 0)):
+                b.call(module.declare("free", void, [ptr]), data)
+                b.call(module.declare("PyObject_Free", void, [ptr]), block.value)
+                args = b.array(ptr, 1)
+                args[0] = b.call(module.declare("PyLong_FromLongLong", ptr, [i64]), b.arg("nbytes"))
+                raised = python.vectorcall(types[2], args.address, b.const(i64, 1), b.const(ptr, 0))
+                python.decref(args[0])
+                b.ret(raised)
+            b.set_field(block.value, BLOCK_DATA, data)
+            b.set_field(block.value, BLOCK_CLASS, index)
+            b.set_field(block.value, BLOCK_SIZE, size)
+            counters.add("blocks_allocated", 1)
+        with is_old:
+            free[index] = b.field(ptr, block.value, BLOCK_NEXT)
+            counters.add("free_bytes", -size)
+            counters.add("blocks_reused", 1)
+        used = counters.add("bytes_in_use", size)
+        with b.if_(used > counters["peak_bytes_in_use"]):
+            counters["peak_bytes_in_use"] = used
+        b.ret(b.call(module.declare("PyObject_Init", ptr, [ptr, ptr]), block.value, types[0]))
+
+
+def _write_give_back(module: Module) -> None:
+    """tp_dealloc of the type of blocks."""
+    with module.function("extempo_give_back", void, block=ptr) as b:
+        python, counters, block = Python(b), _Counters(b), b.arg("block")
+        size, index = b.field(i64, block, BLOCK_SIZE), b.field(i64, block, BLOCK_CLASS)
+        python.decref(python.type_of(block))  # an instance of a heap type holds its type
+        counters.add("bytes_in_use", -size)
+        keep, drop = b.if_else(counters["free_bytes"] + size <= HELD_LIMIT)
+        with keep:
+            free = b.pointer(module.address_of(b, "free_lists"), ptr)
+            b.set_field(block, BLOCK_NEXT, free[index])
+            free[index] = block
+            counters.add("free_bytes", size)
+        with drop:
+            b.call(module.declare("free", void, [ptr]), b.field(ptr, block, BLOCK_DATA))
+            b.call(module.declare("PyObject_Free", void, [ptr]), block)
+    with module.function("extempo_release_free", void) as b:
+        counters = _Counters(b)
+        free = b.pointer(module.address_of(b, "free_lists"), ptr)
+        with b.loop(0, N_CLASSES) as i, b.while_(lambda: free[i] != 0):
+            block = free[i]
+            free[i] = b.field(ptr, block, BLOCK_NEXT)
+            counters.add("free_bytes", -b.field(i64, block, BLOCK_SIZE))
+            b.call(module.declare("free", void, [ptr]), b.field(ptr, block, BLOCK_DATA))
+            b.call(module.declare("PyObject_Free", void, [ptr]), block)
+
+
+def _write_empty(module: Module) -> None:
+    with module.function("extempo_empty", ptr, dtype=ptr, ndim=i64, shape=ptr, nbytes=i64) as b:
+        python = Python(b)
+        block = b.call(module.defined["extempo_take"], b.arg("nbytes"))
+        with b.if_(block == 0):
+            b.ret(block)
+        python.incref(b.arg("dtype"))  # the new array takes one over
+        types = b.pointer(module.address_of(b, "types"), ptr)
+        null, flags = b.const(ptr, 0), b.const(i32, C_CONTIGUOUS | ALIGNED | WRITEABLE)
+        new = module.declare("PyArray_NewFromDescr", ptr, [ptr, ptr, i32, ptr, ptr, ptr, i32, ptr])
+        ndim = b.cast("trunc", b.arg("ndim"), i32)
+        data = b.field(ptr, block, BLOCK_DATA)
+        array = b.call(new, types[1], b.arg("dtype"), ndim, b.arg("shape"), null, data, flags, null)
+        with b.if_(array == 0):
+            python.decref(block)
+            b.ret(array)
+        b.call(module.declare("PyArray_SetBaseObject", i32, [ptr, ptr]), array, block)
+        b.ret(array)
+
+
+def _write_new(module: Module) -> None:
+    """empty(dtype, shape, itemsize), to be called from Python."""
+    with module.function("extempo_new", ptr, self=ptr, args=ptr, nargs=i64) as b:
+        python = Python(b)
+        dtype, shape, itemsize = (b.pointer(b.arg("args"), ptr)[k] for k in range(3))
+        ndim = b.call(module.declare("PyTuple_Size", i64, [ptr]), shape)
+        sizes = b.array(i64, MAX_NDIM)
+        nbytes = b.var(i64, python.as_int(itemsize))
+        # NumPy refuses more dimensions, and sizes that are not taken for what they are here (an int too large is -1).
+        with b.loop(0, b.select(ndim < MAX_NDIM, ndim, MAX_NDIM)) as k:
+            sizes[k] = python.as_int(python.item(shape, k))
+            nbytes.set(nbytes.value * sizes[k])
+        b.ret(b.call(module.defined["extempo_empty"], dtype, ndim, sizes.address, nbytes.value))
+
+
+class _Slot(ctypes.Structure):
+    _fields_ = (("slot", ctypes.c_int), ("function", ctypes.c_void_p))
+
+
+class _Spec(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("basicsize", ctypes.c_int),
+        ("itemsize", ctypes.c_int),
+        ("flags", ctypes.c_uint),
+        ("slots", ctypes.POINTER(_Slot)),
+    )
+
+
+class Memory:
+    """The loaded pool."""
+
+    def __init__(self) -> None:
+        compiler = machine()
+        for name, address in cpython.numpy_functions().items():
+            compiler.offer(name, address)
+        module = Module()
+        write_memory(module)
+        self._library: Library = compiler.load(module.text(), list(module.defined), module.imports)
+        at = self._library.address
+        for name in ("extempo_empty", "extempo_take"):
+            compiler.offer(name, at[name])
+        self.block_type = self._make_type(at["extempo_give_back"])
+        BLOCK_TYPES.append(self.block_type)
+        set_types = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(at["extempo_set_types"])
+        self._raise = self._no_memory  # native code holds the address of this very object
+        set_types(id(self.block_type), id(np.ndarray), id(self._raise))
+        counters = ctypes.CFUNCTYPE(ctypes.c_void_p)(at["extempo_counters"])()
+        self._counters = (ctypes.c_int64 * len(COUNTERS)).from_address(counters)
+        self.empty = function("empty", at["extempo_new"])  # (NumPy dtype, shape, bytes of one element)
+        self._release = ctypes.PYFUNCTYPE(None)(at["extempo_release_free"])
+
+    def _make_type(self, give_back: int) -> type:
+        self._slots = (_Slot * 2)(_Slot(_TP_DEALLOC, give_back), _Slot(0, None))
+        self._name = b"extempo.Block"
+        self._spec = _Spec(self._name, 48, 0, _DISALLOW_INSTANTIATION, self._slots)
+        make = ctypes.pythonapi.PyType_FromSpec
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p]
+        made: type = make(ctypes.addressof(self._spec))
+        return made
+
+    def _no_memory(self, nbytes: int) -> None:
+        used = self.stats()["bytes_in_use"]
+        raise MemoryError(
+            f"no memory for {nbytes:,} bytes; tensors have {used:,} bytes in use: "
+            "let go of some, or compute in smaller parts"
+        )
+
+    def stats(self) -> dict[str, int]:
+        """Bytes held free and in use, and how many blocks were newly allocated and reused."""
+        return dict(zip(COUNTERS, self._counters, strict=True))
+
+    def reset_peak(self) -> None:
+        self._counters[2] = self._counters[1]
+
+    def clear(self) -> None:
+        """Give every free block back to the system."""
+        self._release()

@@ -1,0 +1,300 @@
+"""Extempo's own objects for native code: where their slots lie, what they refer to, how new ones are made.
+
+Native code knows Tensor, Storage, Node and Mode by the offsets of their slots. Everything else that it refers to
+(classes, None, small ints, the mode variable) stands in one table of the module, which Python fills once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr
+from .cpython import Python, slot_offset
+
+TABLE = (
+    "tensor",
+    "parameter",
+    "storage",
+    "node",
+    "array",
+    "float",
+    "int",
+    "bool",
+    "none_type",
+    "alias",
+    "true",
+    "false",
+    "none",
+    "zero",
+    "one",
+    "two",
+    "empty",  # ()
+    "mode_variable",  # a ContextVar
+    "no_attributes",
+    "next_number",
+    "find_line",
+    "package",  # "__package__"
+    "packages",  # which packages are Extempo's own, as far as is known
+    "own_node",  # Tensor._own_node
+    "no_grad",
+    "inference",
+    "user_globals",
+    "new",  # object.__new__ as a C function
+)
+
+
+class Classes(NamedTuple):
+    """What native code must know of Extempo's own objects."""
+
+    tensor: type
+    parameter: type
+    storage: type
+    node: type
+    mode: type
+    alias: type
+    signature: type
+
+
+def offsets_of(classes: Classes) -> dict[str, int]:
+    names = {
+        classes.tensor: ("_array", "_storage", "_type", "_node", "_alias", "_cut"),
+        classes.storage: ("array", "version", "written_at"),
+        classes.node: ("op", "inputs", "attrs", "type", "saved", "where", "derived", "number", "extra"),
+        classes.mode: ("grad", "inference", "interceptor"),
+        classes.alias: ("base", "steps", "version"),
+        classes.signature: ("embeds", "floating", "kernel", "numpy_dtype", "plans", "reason", "type", "view"),
+    }
+    kind = {cls: name for name, cls in classes._asdict().items() if cls in names and name != "parameter"}
+    return {f"{kind[cls]}.{name}": slot_offset(cls, name) for cls, slots in names.items() for name in slots}
+
+
+class Objects:
+    """Extempo's objects for code that is being written: slots by name, and what the table holds."""
+
+    def __init__(self, b: Function, offsets: dict[str, int], names: tuple[str, ...] = TABLE) -> None:
+        self.b = b
+        self.python = Python(b)
+        self._offsets = offsets
+        self._names = names
+        self._table = Pointer(b.module.address_of(b, "table"), ptr)
+
+    def known(self, name: str) -> Value:
+        return self._table[self._names.index(name)]
+
+    def remember(self, name: str, o: Value) -> None:
+        self._table[self._names.index(name)] = o
+
+    def replace(self, o: Value, slot: str, value: Value) -> None:
+        """Put an owned reference into a slot and let go of what was there."""
+        before = self.get(o, slot)
+        self.set(o, slot, value)
+        self.python.decref(before)
+
+    def get(self, o: Value, slot: str) -> Value:
+        return self.b.field(ptr, o, self._offsets[slot])
+
+    def set(self, o: Value, slot: str, value: Value) -> None:
+        """Put an owned reference into a slot of a new object."""
+        self.b.set_field(o, self._offsets[slot], value)
+
+    def set_shared(self, o: Value, slot: str, value: Value) -> None:
+        self.set(o, slot, self.python.incref(value))
+
+    def new(self, cls: str) -> Value:
+        """A new instance without values; on failure the function returns with the error."""
+        made = self.b.call_address(self.known("new"), ptr, self.known(cls), self.known("empty"), self.b.const(ptr, 0))
+        self.check(made)
+        return made
+
+    def check(self, o: Value) -> Value:
+        with self.b.if_(o == 0):
+            self.b.ret(self.b.const(ptr, 0))
+        return o
+
+    def call_no_args(self, callee: Value) -> Value:
+        return self.check(self.b.call(self.python.declare("PyObject_CallNoArgs", ptr, [ptr]), callee))
+
+    # ---- what is asked of inputs
+
+    def current_mode(self, otherwise: Callable[[], None]) -> tuple[Value, Value]:
+        """Whether gradients are recorded and whether it is inference mode; `otherwise` runs when someone intercepts."""
+        b = self.b
+        place = b.array(ptr, 1)
+        get = b.module.declare("PyContextVar_Get", i32, [ptr, ptr, ptr])
+        failed = b.call(get, self.known("mode_variable"), b.const(ptr, 0), place.address)
+        with b.if_((failed != 0) | (place[0] == 0)):
+            otherwise()
+        mode = place[0]
+        grad = self.get(mode, "mode.grad") == self.known("true")
+        inference = self.get(mode, "mode.inference") == self.known("true")
+        interceptor = self.get(mode, "mode.interceptor")
+        self.python.decref(mode)  # the context holds it
+        with b.if_(interceptor != self.known("none")):
+            otherwise()
+        return grad, inference
+
+    def is_tensor(self, type_: Value) -> Value:
+        return (type_ == self.known("tensor")) | (type_ == self.known("parameter"))
+
+    def values_of(self, x: Value, otherwise: Callable[[], None]) -> Value:
+        """The array of a tensor; `otherwise` runs if it is a view of something written since, or has no values yet."""
+        b = self.b
+        array = self.get(x, "tensor._array")
+        with b.if_(array == 0):  # made by object.__new__: the slow way says what it lacks
+            otherwise()
+        with b.if_(self.python.type_of(array) != self.known("array")):
+            otherwise()
+        alias = self.get(x, "tensor._alias")
+        with b.if_(alias != self.known("none")):
+            version = self.get(self.get(x, "tensor._storage"), "storage.version")
+            with b.if_(self.get(alias, "alias.version") != version):
+                otherwise()
+        return array
+
+    def is_tracked(self, x: Value) -> Value:
+        """Whether a tensor requires grad: a node of exactly that class says so."""
+        return self.python.type_of(self.get(x, "tensor._node")) == self.known("node")
+
+    def node_of(self, x: Value) -> Value:
+        """The node of a tensor, made if it has none; a new reference."""
+        b = self.b
+        found = b.var(ptr, self.get(x, "tensor._node"))
+        with b.if_(found.value == self.known("none")):
+            args = b.array(ptr, 1)
+            args[0] = x
+            made = self.python.vectorcall(self.known("own_node"), args.address, b.const(i64, 1), b.const(ptr, 0))
+            self.check(made)
+            self.python.decref(made)  # the tensor holds it
+            found.set(made)
+        return self.python.incref(found.value)
+
+    # ---- what is made
+
+    def new_storage(self, array: Value) -> Value:
+        storage = self.new("storage")
+        self.set_shared(storage, "storage.array", array)
+        self.set_shared(storage, "storage.version", self.known("zero"))
+        self.set_shared(storage, "storage.written_at", self.known("none"))
+        return storage
+
+    def new_tensor(self, array: Value, storage: Value, type_: Value, alias: Value) -> Value:
+        """A tensor that takes over the references to its parts; node and cut are still to be set."""
+        t = self.new("tensor")
+        self.set(t, "tensor._array", array)
+        self.set(t, "tensor._storage", storage)
+        self.set(t, "tensor._type", type_)
+        self.set(t, "tensor._alias", alias)
+        return t
+
+    def kept(self, position: Value, array: Value, storage: Value) -> Value:
+        """What a node keeps of a value: (position, array, storage, version)."""
+        made = self.check(self.python.new_tuple(4))
+        for i, part in enumerate((position, array, storage, self.get(storage, "storage.version"))):
+            self.python.set_item(made, i, self.python.incref(part))
+        return made
+
+    def set_node(self, t: Value, op: Value, inputs: Value, attrs: Value, saved: Value, derived: Value) -> None:
+        """A tracked result: its node takes over `inputs` and `saved`, and shares the others."""
+        b = self.b
+        node = self.new("node")
+        self.set_shared(node, "node.op", op)
+        self.set(node, "node.inputs", inputs)
+        self.set_shared(node, "node.attrs", attrs)
+        self.set_shared(node, "node.type", self.get(t, "tensor._type"))
+        self.set(node, "node.saved", saved)
+        self.set_shared(node, "node.derived", derived)
+        self.set_shared(node, "node.extra", self.known("none"))
+        self.set(node, "node.where", self.check(b.call(b.module.defined["extempo_line"])))
+        self.set(node, "node.number", self.call_no_args(self.known("next_number")))
+        self.set(t, "tensor._node", node)
+        self.set_shared(t, "tensor._cut", self.known("none"))
+
+    def set_cut(self, t: Value, cut_here: Value, reason: Value, carried: Value) -> None:
+        """An untracked result: why gradients end here, or what the inputs carry along."""
+        b = self.b
+        self.set_shared(t, "tensor._node", self.known("none"))
+        here, before = b.if_else(cut_here)
+        with here:
+            cut = self.check(self.python.new_tuple(2))
+            self.python.set_item(cut, 0, self.python.incref(reason))
+            self.python.set_item(cut, 1, self.check(b.call(b.module.defined["extempo_line"])))
+            self.set(t, "tensor._cut", cut)
+        with before:
+            self.set_shared(t, "tensor._cut", carried)
+
+
+def fill_table(cells: Any, classes: Classes, table: dict[str, Any]) -> dict[str, Any]:
+    """Put the address of everything into the module's table; what is returned must stay alive."""
+    known = dict(table, **classes._asdict(), array=np.ndarray, float=float, int=int, bool=bool, none_type=type(None))
+    known |= {
+        "true": True,
+        "false": False,
+        "package": "__package__",
+        "none": None,
+        "zero": 0,
+        "one": 1,
+        "two": 2,
+        "empty": (),
+        "user_globals": {},
+    }
+    for i, name in enumerate(TABLE):
+        cells[i] = object_new() if name == "new" else id(known[name])
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(known["user_globals"]))  # native code lets go of it
+    return known
+
+
+def object_new() -> int:
+    """The address of `object.__new__`."""
+    get = ctypes.pythonapi.PyType_GetSlot
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_int]
+    found: int = get(object, 65)  # Py_tp_new
+    return found
+
+
+def write_line(module: Module, offsets: dict[str, int]) -> None:
+    """extempo_line: where the user's code stands, as (code, instruction), a new reference.
+
+    The innermost frame whose module does not belong to Extempo. The module found last is looked for first; packages
+    that were never met are left to Python.
+    """
+    with module.function("extempo_line", ptr, internal=True) as b:
+        o = Objects(b, offsets)
+        python, declare = o.python, module.declare
+        frame = b.var(ptr, b.call(declare("PyEval_GetFrame", ptr, [])))
+        searching = b.var(i1, frame.value != 0)
+        with b.if_(searching.value):
+            python.incref(frame.value)
+        with b.while_(lambda: searching.value):
+            found = b.call(declare("PyFrame_GetGlobals", ptr, [ptr]), frame.value)
+            python.decref(found)  # the frame holds it
+            known = b.var(i1, found == o.known("user_globals"))
+            internal = b.var(ptr, 0)
+            with b.if_(~known.value):
+                package = b.call(declare("PyDict_GetItem", ptr, [ptr, ptr]), found, o.known("package"))
+                with b.if_(package != 0):
+                    internal.set(b.call(declare("PyDict_GetItem", ptr, [ptr, ptr]), o.known("packages"), package))
+                with b.if_(internal.value == o.known("false")):
+                    before = o.known("user_globals")
+                    o.remember("user_globals", python.incref(found))
+                    python.decref(before)
+                    known.set(1)
+            with b.if_(known.value):
+                where = o.check(python.new_tuple(2))
+                python.set_item(where, 0, b.call(declare("PyFrame_GetCode", ptr, [ptr]), frame.value))
+                instruction = b.cast("sext", b.call(declare("PyFrame_GetLasti", i32, [ptr]), frame.value), i64)
+                number = b.call(declare("PyLong_FromLongLong", ptr, [i64]), instruction)
+                python.set_item(where, 1, number)
+                python.decref(frame.value)
+                b.ret(where)
+            back = b.call(declare("PyFrame_GetBack", ptr, [ptr]), frame.value)
+            python.decref(frame.value)
+            frame.set(back)
+            unknown = internal.value != o.known("true")
+            with b.if_(unknown & (back != 0)):
+                python.decref(back)
+            searching.set(~unknown & (back != 0))
+        b.ret(o.call_no_args(o.known("find_line")))

@@ -1,0 +1,329 @@
+"""The inner loop of backward in native code, for nodes whose gradient is known as kernels.
+
+`reach(roots)` collects every node below; `walk(order, position, gradients, owned, keep)` goes down the order and hands
+gradients on, until it meets a node that needs more than that (a hook, several results), and returns its place: Python
+does that node and calls again. What it does is what `autograd.engine` does, in the same order.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..elementwise.broadcasting import DONE, FAILED, MAX_INPUTS, MAX_RESULTS
+from ..elementwise.kernels import ElementwiseKernel
+from ..ir.builder import Function, Module, Pointer, Value, Variable, i1, i32, i64, ptr
+from ..ir.machine import machine
+from .callables import function
+from .cpython import slot_offset
+from .objects import object_new
+from .sums import TABLE, objects, write_sums
+
+_PY_EQ = 2
+# The record of a gradient: a head, the positions in `inputs` of numbers, then (input, source, fresh) for each output.
+# A source is the place among the results, or PASSED for the incoming gradient itself; fresh memory may be added to.
+_HEAD = ("kernel", "n_saved", "n_numbers", "n_outputs")
+_OUTPUTS_AT = len(_HEAD) + MAX_INPUTS
+_SIZE = _OUTPUTS_AT + 3 * MAX_RESULTS
+PASSED = -1
+
+
+class NativeGradient:
+    """What native code needs to run a gradient: an elementwise kernel, or a Python function that returns a tuple."""
+
+    __slots__ = ("call", "keep", "record")
+
+    def __init__(
+        self, compute: Any, n_saved: int, numbers: Sequence[int], outputs: Sequence[tuple[int, int, bool]]
+    ) -> None:
+        """`outputs`: for each gradient the input it belongs to, its source, and whether its memory is fresh."""
+        kernel = compute if isinstance(compute, ElementwiseKernel) else None
+        self.call = compute if kernel is None else None
+        view = (ctypes.c_char * len(kernel.record)).from_buffer(kernel.record) if kernel is not None else None
+        self.keep = (kernel, view)  # a bytearray that is looked at does not move
+        address = ctypes.addressof(view) if view is not None else 0
+        fields: list[int] = [address, n_saved, len(numbers), len(outputs), *numbers]
+        fields += [0] * (_OUTPUTS_AT - len(fields))
+        for output in outputs:
+            fields += output
+        fields += [0] * (_SIZE - len(fields))
+        self.record = bytearray(struct.pack(f"<{_SIZE}q", *fields))
+
+
+def _write_reach(module: Module, offsets: dict[str, int]) -> None:
+    """reach(list of nodes): every node below, in no order; or a node that was freed."""
+    with module.function("extempo_reach", ptr, self=ptr, args=ptr, nargs=i64) as b:
+        o = objects(b, offsets)
+        python, declare = o.python, module.declare
+        size = declare("PyList_Size", i64, [ptr])
+        item = declare("PyList_GetItem", ptr, [ptr, i64])
+        append = declare("PyList_Append", i32, [ptr, ptr])
+        count = declare("PySet_Size", i64, [ptr])
+        roots = Pointer(b.arg("args"), ptr)[0]
+        found = b.call(declare("PyList_New", ptr, [i64]), 0)
+        seen = b.call(declare("PySet_New", ptr, [ptr]), b.const(ptr, 0))
+        with b.if_((found == 0) | (seen == 0)):
+            b.ret(b.const(ptr, 0))
+
+        def visit(node: Value) -> None:
+            before = b.call(count, seen)
+            b.call(declare("PySet_Add", i32, [ptr, ptr]), seen, node)
+            with b.if_(b.call(count, seen) != before):
+                b.call(append, found, node)
+
+        with b.loop(0, b.call(size, roots)) as i:
+            visit(b.call(item, roots, i))
+        done = b.var(i64, 0)  # nodes before this place have had their inputs visited
+        with b.while_(lambda: done.value < b.call(size, found)):
+            node = b.call(item, found, done.value)
+            with b.if_(o.get(node, "node.saved") == o.known("none")):
+                python.incref(node)
+                python.decref(found)
+                python.decref(seen)
+                b.ret(node)
+            inputs = o.get(node, "node.inputs")
+            with b.loop(0, b.call(declare("PyTuple_Size", i64, [ptr]), inputs)) as k:
+                source = python.item(inputs, k)
+                with b.if_(python.type_of(source) == o.known("node")):
+                    visit(source)
+            done.set(done.value + 1)
+        python.decref(seen)
+        b.ret(found)
+
+
+class _Step:
+    """Writes what is done with one node. `decline` leaves everything as it was."""
+
+    def __init__(self, b: Function, offsets: dict[str, int]) -> None:
+        self.b = b
+        self.o = objects(b, offsets)
+        self.python = self.o.python
+        self.node, self.g = b.arg("node"), b.arg("g")
+        self.arguments = b.array(ptr, MAX_INPUTS)
+        self.results = b.array(ptr, MAX_RESULTS)
+
+    def decline_if(self, condition: Value) -> None:
+        with self.b.if_(condition):
+            self.b.ret(0)
+
+    def find(self) -> None:
+        b, o = self.b, self.o
+        with b.if_(o.get(self.node, "node.op") == o.known("leaf")):
+            self.decline_if(self.python.type_of(self.g) != o.known("array"))
+            b.ret(b.call(b.module.defined["accumulate"], self.node, self.g, b.arg("owned")))
+        derived = o.get(self.node, "node.derived")
+        self.decline_if((derived == o.known("none")) | (o.get(self.node, "node.extra") != o.known("none")))
+        self.decline_if(self.python.type_of(self.g) != o.known("array"))
+        with b.if_(self.python.type_of(derived) == o.known("bytes")):
+            record = self.python.bytes_of(derived)
+            embed = b.module.defined["embed"]
+            b.ret(b.call(embed, self.node, record, self.g, b.arg("gradients"), b.arg("owned")))
+        gradient = o.get(derived, "derived.native")
+        self.decline_if(gradient == o.known("none"))
+        self.call = o.get(gradient, "gradient.call")
+        self.record = Pointer(self.python.bytes_of(o.get(gradient, "gradient.record")), i64)
+        self.head = {name: self.record[i] for i, name in enumerate(_HEAD)}
+        self.inputs = o.get(self.node, "node.inputs")
+
+    def gather(self) -> None:
+        b, python = self.b, self.python
+        saved = self.o.get(self.node, "node.saved")
+        self.decline_if(saved == self.o.known("none"))  # freed by another thread since this run began
+        self.decline_if(b.call(b.module.declare("PyTuple_Size", i64, [ptr]), saved) != self.head["n_saved"])
+        self.arguments[0] = self.g
+        with b.loop(0, self.head["n_saved"]) as i:
+            entry = python.item(saved, i)
+            version = self.o.get(python.item(entry, 2), "storage.version")
+            compare = b.module.declare("PyObject_RichCompareBool", i32, [ptr, ptr, i32])
+            with b.if_(version != python.item(entry, 3)):
+                self.decline_if(b.call(compare, version, python.item(entry, 3), _PY_EQ) != 1)
+            self.arguments[i + 1] = python.item(entry, 1)
+        with b.loop(0, self.head["n_numbers"]) as i:
+            number = python.item(self.inputs, self.record[i + len(_HEAD)])
+            self.arguments[self.head["n_saved"] + i + 1] = number
+
+    def run(self) -> None:
+        b, python = self.b, self.python
+        with b.if_(self.head["kernel"] != 0):
+            record = b.emit(ptr, f"inttoptr i64 {self.head['kernel'].text} to ptr")
+            callee = b.module.declare("extempo_elementwise", i64, [ptr, ptr, ptr, i64])
+            status = b.call(callee, record, self.arguments.address, self.results.address, 0)
+            with b.if_(status == FAILED):
+                b.ret(-1)
+            self.decline_if(status != DONE)
+        with b.if_(self.call != self.o.known("none")):
+            n_arguments = self.head["n_saved"] + self.head["n_numbers"] + 1
+            answer = python.vectorcall(self.call, self.arguments.address, n_arguments, b.const(ptr, 0))
+            with b.if_(answer == 0):
+                b.ret(-1)
+            with b.loop(0, self.head["n_outputs"]) as i:
+                self.results[i] = python.incref(python.item(answer, i))
+            python.decref(answer)
+
+    def hand_on(self) -> None:
+        """Each gradient to its input: the first stays as it is, later ones are added to it."""
+        b, python, declare = self.b, self.python, self.b.module.declare
+        gradients, owned = b.arg("gradients"), b.arg("owned")
+        with b.loop(0, self.head["n_outputs"]) as i:
+            output = self.record + (i * 3 + _OUTPUTS_AT)
+            source, place = python.item(self.inputs, output[0]), output[1]
+            fresh = b.var(i1, output[2] != 0)
+            out = b.var(ptr, self.g)
+            passed, computed = b.if_else(place == PASSED)
+            with passed:
+                python.incref(self.g)
+            with computed:
+                out.set(self.results[place])
+            self._fit(source, out, fresh)
+            before = b.call(declare("PyDict_GetItem", ptr, [ptr, ptr]), gradients, source)
+            first, later = b.if_else(before == 0)
+            with first:
+                b.call(declare("PyDict_SetItem", i32, [ptr, ptr, ptr]), gradients, source, out.value)
+                with b.if_(fresh.value):
+                    b.call(declare("PySet_Add", i32, [ptr, ptr]), owned, source)
+            with later:
+                self._add(source, before, out.value)
+            python.decref(out.value)
+
+    def _fit(self, source: Value, out: Variable, fresh: Variable) -> None:
+        """Sum a gradient over the dimensions in which its input was broadcast."""
+        b, o, python = self.b, self.o, self.python
+        own, type_ = o.get(self.node, "node.type"), o.get(source, "node.type")
+        with b.if_((type_ != own) & (self.call == o.known("none"))):
+            compare = b.module.declare("PyObject_RichCompareBool", i32, [ptr, ptr, i32])
+            with b.if_(b.call(compare, type_, own, _PY_EQ) != 1):
+                args = b.array(ptr, 2)
+                args[0] = out.value
+                args[1] = type_
+                summed = python.vectorcall(o.known("sum_to"), args.address, b.const(i64, 2), b.const(ptr, 0))
+                python.decref(out.value)
+                with b.if_(summed == 0):
+                    b.ret(-1)
+                out.set(summed)
+                fresh.set(1)
+
+    def _add(self, source: Value, before: Value, more: Value) -> None:
+        b, python, declare = self.b, self.python, self.b.module.declare
+        gradients, owned = b.arg("gradients"), b.arg("owned")
+        total = b.var(ptr, python.incref(before))
+        is_owned = b.call(declare("PySet_Contains", i32, [ptr, ptr]), owned, source)
+        with b.if_(is_owned != 1):
+            copy = python.contiguous_copy(before)
+            with b.if_(copy == 0):
+                b.ret(-1)
+            python.decref(before)
+            total.set(copy)
+            b.call(declare("PyDict_SetItem", i32, [ptr, ptr, ptr]), gradients, source, copy)
+            b.call(declare("PySet_Add", i32, [ptr, ptr]), owned, source)
+        added = b.call(b.module.defined["add_into"], total.value, more)
+        with b.if_(added < 0):
+            b.ret(-1)
+        with b.if_(added == 0):
+            answer = b.call(declare("PyNumber_InPlaceAdd", ptr, [ptr, ptr]), total.value, more)
+            with b.if_(answer == 0):
+                b.ret(-1)
+            python.decref(answer)
+        python.decref(total.value)
+
+
+def _write_step(module: Module, offsets: dict[str, int]) -> None:
+    """step(node, g, gradients, owned): 1 done, 0 declined, -1 a Python error is set."""
+    with module.function("step", i64, internal=True, node=ptr, g=ptr, gradients=ptr, owned=ptr) as b:
+        step = _Step(b, offsets)
+        step.find()
+        step.gather()
+        step.run()
+        step.hand_on()
+        b.ret(1)
+
+
+def _write_walk(module: Module, offsets: dict[str, int]) -> None:
+    """walk(order, position, gradients, owned, keep): the number of nodes left; the last of them is for Python."""
+    with module.function("extempo_walk", ptr, self=ptr, args=ptr, nargs=i64) as b:
+        o = objects(b, offsets)
+        python, declare = o.python, module.declare
+        args = Pointer(b.arg("args"), ptr)
+        order, gradients, owned = args[0], args[2], args[3]
+        keep = args[4] == o.known("true")
+        left = b.var(i64, python.as_int(args[1]))
+        stopped = b.var(i1, 0)
+        with b.while_(lambda: (left.value > 0) & ~stopped.value):
+            node = b.call(declare("PyList_GetItem", ptr, [ptr, i64]), order, left.value - 1)
+            g = b.call(declare("PyDict_GetItem", ptr, [ptr, ptr]), gradients, node)
+            has, has_not = b.if_else(g != 0)
+            with has:
+                inputs, saved = o.get(node, "node.inputs"), o.get(node, "node.saved")
+                held = (g, inputs, saved)  # a backward in another thread may free the node meanwhile
+                for each in held:
+                    python.incref(each)
+                status = b.call(module.defined["step"], node, g, gradients, owned)
+                for each in held:
+                    python.decref(each)
+                with b.if_(status < 0):
+                    b.ret(b.const(ptr, 0))
+                done, declined = b.if_else(status == 1)
+                with done:
+                    b.call(declare("PyDict_DelItem", i32, [ptr, ptr]), gradients, node)
+                    now = o.get(node, "node.saved")
+                    with b.if_((now != o.known("none")) & (now != o.known("empty")) & ~keep):
+                        o.replace(node, "node.saved", python.incref(o.known("none")))
+                        o.replace(node, "node.inputs", python.incref(o.known("empty")))
+                    left.set(left.value - 1)
+                with declined:
+                    stopped.set(1)
+            with has_not:
+                left.set(left.value - 1)
+        b.ret(b.call(declare("PyLong_FromLongLong", ptr, [i64]), left.value))
+
+
+class Walker:
+    """The loaded functions."""
+
+    def __init__(
+        self, classes: dict[str, type], leaf: type, sum_to: Callable[..., Any], add: Sequence[ElementwiseKernel]
+    ) -> None:
+        """`classes`: those of nodes, storages, ... by name; `add`: the kernels of addition in float32 and float64."""
+        slots = {
+            "node": ("saved", "inputs", "derived", "extra", "type", "op"),
+            "storage": ("array", "version", "written_at"),
+            "tensor": ("_array", "_storage", "_type", "_node", "_alias", "_cut"),
+            "extra": ("grad", "hooks", "post_hooks", "retain"),
+            "derived": ("native",),
+            "gradient": ("call", "record"),
+        }
+        every = {**classes, "gradient": NativeGradient}
+        offsets = {f"{kind}.{name}": slot_offset(every[kind], name) for kind, names in slots.items() for name in names}
+        module = Module()
+        module.global_("table", ptr, len(TABLE))
+        with module.function("extempo_table", ptr) as b:
+            b.ret(module.address_of(b, "table"))
+        _write_reach(module, offsets)
+        write_sums(module, offsets)
+        _write_step(module, offsets)
+        _write_walk(module, offsets)
+        names = ["extempo_table", "extempo_reach", "extempo_walk", "extempo_add"]
+        self._library = machine().load(module.text(), names, module.imports)
+        address = self._library.address
+        both_contiguous = "11"
+        cells = (ctypes.c_void_p * len(TABLE)).from_address(
+            ctypes.CFUNCTYPE(ctypes.c_void_p)(address["extempo_table"])()
+        )
+        known: dict[str, Any] = {"array": np.ndarray, "bytes": bytearray, "none": None, "true": True, "zero": 0}
+        known |= {"one": 1, "empty": (), "leaf": leaf, "sum_to": sum_to, **classes}
+        views = [(ctypes.c_char * len(kernel.record)).from_buffer(kernel.record) for kernel in add]
+        self._keep = (known, add, views)  # a bytearray that is looked at does not move
+        for i, name in enumerate(TABLE):
+            wide = name.endswith("64")
+            if name.startswith("add"):
+                cells[i] = add[wide].variant(both_contiguous)
+            elif name.startswith("record"):
+                cells[i] = ctypes.addressof(views[wide])
+            else:
+                cells[i] = object_new() if name == "new" else id(known[name])
+        self.reach: Callable[..., Any] = function("reach", address["extempo_reach"])
+        self.walk: Callable[..., Any] = function("walk", address["extempo_walk"])
+        self.add: Callable[..., Any] = function("add", address["extempo_add"])

@@ -1,0 +1,1 @@
+"""Kernels of elementwise ops and graphs, on arrays of any layout."""

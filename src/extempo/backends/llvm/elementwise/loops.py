@@ -1,0 +1,138 @@
+"""Kernels of elementwise functions: one loop over rows, one over columns, whatever the operands' layout.
+
+A kernel is `i64 k(ptr operands, ptr geometry)`; it returns 0, or 1 if an element was an error. `operands` holds the
+addresses of the inputs, then of the results; `geometry` holds the number of rows and of columns, then every operand's
+row stride in bytes, then every operand's column stride in bytes. How an input runs along a row is part of the kernel's
+text: "1" side by side, "0" the same value for the whole row, "s" any stride. Results lie side by side. Sizes and values
+are never part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ....types import dtype
+from ..ir.builder import Function, Module, Pointer, Type, Value, f32, f64, i1, i8, i32, i64, ptr, vector
+from ..lanes.emitter import Emitter
+
+LANES = 8
+# Body(emitter, input values) -> result values, in the dtypes of the results; bools are lanes of i1.
+Body = Callable[[Emitter, list[Value]], Sequence[Value]]
+
+MEMORY: dict[str, Type] = {"float32": f32, "float64": f64, "int64": i64, "int32": i32, "bool": i8}
+
+
+def in_memory(d: dtype) -> Type:
+    """The type of one element as it lies in memory."""
+    return MEMORY[d._name]
+
+
+def supported(d: dtype) -> bool:
+    """Whether native elementwise kernels know this dtype."""
+    return d._name in MEMORY
+
+
+class _Operand:
+    """One operand while a kernel is written: where it begins, how it moves, how its lanes are got."""
+
+    def __init__(self, b: Function, index: int, n_operands: int, element: Type, is_bool: bool, kind: str) -> None:
+        self.b = b
+        self.element = element
+        self.is_bool = is_bool
+        self.kind = kind
+        geometry = b.pointer(b.arg("geometry"), i64)
+        self.start = b.pointer(b.arg("operands"), ptr)[index]
+        self.row_stride = geometry[2 + index]
+        self.column_stride = geometry[2 + n_operands + index] if kind == "s" else None
+        self.row: Value = self.start
+        self.spread: Value | None = None
+
+    def begin_row(self, row: Value) -> None:
+        self.row = self.b.byte_offset(self.start, self.row_stride * row)
+        if self.kind == "0":
+            self.spread = self._register(self.b.splat(self.b.load(self.element, self.row), LANES))
+
+    def _register(self, x: Value) -> Value:
+        return x != 0 if self.is_bool else x
+
+    def load(self, column: Value, rest: Value | None, mask: Value | None) -> Value:
+        """LANES elements from `column` on; the first `rest` of them when there are fewer."""
+        b = self.b
+        if self.spread is not None:
+            return self.spread
+        if self.kind == "1" and rest is None:
+            return self._register(Pointer(self.row, self.element).vector(column, LANES))
+        if self.kind == "1" and self.element.nbytes >= 4:
+            assert mask is not None
+            zeros = b.const(vector(self.element, LANES), 0)
+            return b.masked_load(Pointer(self.row, self.element).at(column), mask, zeros)
+        return self._register(self._gather(column, rest))
+
+    def _gather(self, column: Value, rest: Value | None) -> Value:
+        """Lane by lane; beyond the end the last element again, which is there."""
+        b = self.b
+        stride = self.column_stride if self.column_stride is not None else b.const(i64, self.element.nbytes)
+        out = b.undefined(vector(self.element, LANES))
+        for lane in range(LANES):
+            offset = b.const(i64, lane)
+            if rest is not None:
+                offset = b.select(rest > lane, offset, rest - 1)
+            address = b.byte_offset(self.row, (column + offset) * stride)
+            out = b.insert(out, b.load(self.element, address), lane)
+        return out
+
+    def store(self, value: Value, column: Value, rest: Value | None, mask: Value | None) -> None:
+        b = self.b
+        if self.is_bool:
+            value = b.cast("zext", value, i8)
+        address = Pointer(self.row, self.element).at(column)
+        if rest is None:
+            b.store(value, address)
+        elif self.element.nbytes >= 4:
+            assert mask is not None
+            b.masked_store(value, address, mask)
+        else:
+            lanes = b.array(self.element, LANES)
+            lanes.set_vector(0, value)
+            with b.loop(0, rest) as i:
+                Pointer(address, self.element)[i] = lanes[i]
+
+
+def write_kernel(
+    module: Module, name: str, body: Body, inputs: Sequence[dtype], results: Sequence[dtype], kinds: str
+) -> None:
+    """Write the kernel `name`. `kinds`: for each input "1", "0" or "s"."""
+    with module.function(name, i64, operands=ptr, geometry=ptr) as b:
+        n = len(inputs) + len(results)
+        made = [
+            _Operand(b, i, n, in_memory(d), in_memory(d) is i8, kind)
+            for i, (d, kind) in enumerate(zip([*inputs, *results], [*kinds, *("1" * len(results))], strict=True))
+        ]
+        reads, writes = made[: len(inputs)], made[len(inputs) :]
+        geometry = b.pointer(b.arg("geometry"), i64)
+        n_rows, n_columns = geometry[0], geometry[1]
+        n_whole = n_columns - n_columns % LANES
+        refused = b.var(i1, 0)
+        emitter = Emitter(b, refused)
+
+        def step(column: Value, rest: Value | None, mask: Value | None) -> None:
+            emitter.live = mask
+            values = [x.load(column, rest, mask) for x in reads]
+            for y, value in zip(writes, body(emitter, values), strict=True):
+                y.store(value, column, rest, mask)
+
+        with b.loop(0, n_rows) as row:
+            for operand in made:
+                operand.begin_row(row)
+            with b.loop(0, n_whole, LANES) as column:
+                step(column, None, None)
+            with b.if_(n_whole < n_columns):
+                rest = n_columns - n_whole
+                order = b.lanes(vector(i64, LANES), range(LANES))
+                step(n_whole, rest, b.splat(rest, LANES) > order)
+        b.ret(b.cast("zext", refused.value, i64))
+
+
+def lanes_of(d: dtype) -> Type:
+    """The type of an operand's lanes in registers."""
+    return vector(i1 if in_memory(d) is i8 else in_memory(d), LANES)

@@ -1,0 +1,1 @@
+"""IR as text, and from text to addresses."""

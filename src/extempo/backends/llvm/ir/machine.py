@@ -1,0 +1,128 @@
+"""The one importer of llvmlite: IR text in, addresses of native functions out.
+
+Text -> SROA -> object code -> the process. Object code is kept on disk, keyed by the text, the CPU and LLVM's version,
+so a second process only loads it. Nothing is optimised but register allocation of locals: the text has explicit
+vectors already, and passes would take longer than they save.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import threading
+import time
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from . import disk
+
+_numbers = itertools.count(1)
+
+
+class Machine:
+    """The host's CPU as a compiler target, and everything that was loaded for it."""
+
+    def __init__(self) -> None:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self.cpu: str = llvm.get_host_cpu_name()
+        features = llvm.get_host_cpu_features()
+        self.features: dict[str, bool] = dict(features)
+        target = llvm.Target.from_default_triple()
+        self.triple: str = target.triple
+        self._target = target.create_target_machine(cpu=self.cpu, features=features.flatten(), opt=2, jit=True)
+        self._jit = llvm.create_lljit_compiler(self._target)
+        version = ".".join(map(str, llvm.llvm_version_info))
+        self._identity = (llvmlite.__version__, version, self.triple, self.cpu, features.flatten())
+        self._lock = threading.RLock()
+        # A fork waits until nobody compiles: the child would find this lock, or one of LLVM's own, taken for ever.
+        os.register_at_fork(
+            before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._lock.release
+        )
+        self._symbols: dict[str, int] = {}
+        self._libraries: dict[str, Library] = {}  # by key: the same text is the same code, whoever asks, and stays
+        self._passes: Any = None
+        self.compiled = 0
+        self.compile_seconds = 0.0
+        self.loaded = 0
+
+    def offer(self, name: str, address: int) -> None:
+        """Make an address known to code that declares a function of that name."""
+        self._symbols[name] = address
+
+    def load(self, text: str, names: list[str], imports: list[str]) -> Library:
+        """Compile the text, or take it from the disk, and load it. `names`: the functions to be found in it."""
+        with self._lock:
+            key = disk.key_of(*self._identity, text)
+            found = self._libraries.get(key)
+            if found is not None:
+                return found
+            cache = disk.default()
+            image = cache.get(key)
+            if image is None:
+                image = self._compile(text)
+                cache.put(key, image)
+            self.loaded += 1
+            found = self._libraries[key] = Library(self._link(image, names, imports), names)
+            return found
+
+    def _compile(self, text: str) -> bytes:
+        begin = time.perf_counter()
+        module = llvm.parse_assembly(text)
+        if self._passes is None:
+            builder = llvm.create_pass_builder(self._target, llvm.create_pipeline_tuning_options(0))
+            manager = llvm.create_new_module_pass_manager()
+            manager.add_sroa_pass()
+            self._passes = (manager, builder)
+        self._passes[0].run(module, self._passes[1])
+        image: bytes = self._target.emit_object(module)
+        self.compiled += 1
+        self.compile_seconds += time.perf_counter() - begin
+        return image
+
+    def _link(self, image: bytes, names: list[str], imports: list[str]) -> Any:
+        library = llvm.JITLibraryBuilder().add_object_img(image)
+        for name in names:
+            library.export_symbol(name)
+        for name in imports:
+            library.import_symbol(name, self._address_of(name))
+        return library.link(self._jit, f"library {next(_numbers)}")
+
+    def _address_of(self, name: str) -> int:
+        found = self._symbols.get(name)
+        if found is None:
+            found = self._symbols[name] = _process_symbol(name)
+        return found
+
+
+class Library:
+    """Loaded code: the addresses of its functions."""
+
+    def __init__(self, tracker: Any, names: list[str]) -> None:
+        self._tracker = tracker
+        self.address: dict[str, int] = {name: tracker[name] for name in names}
+
+
+_machine: list[Machine] = []
+
+
+def machine() -> Machine:
+    """The one compiler of this process."""
+    if not _machine:
+        _machine.append(Machine())
+    return _machine[0]
+
+
+def _process_symbol(name: str) -> int:
+    """A function of Python's C interface or of the C library."""
+    for library in (ctypes.pythonapi, ctypes.CDLL(None)):
+        try:
+            address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+        except AttributeError:
+            continue
+        if address:
+            return address
+    raise LookupError(f"native code needs {name}, which this process does not have")

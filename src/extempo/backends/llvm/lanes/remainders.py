@@ -1,0 +1,46 @@
+"""Division with a remainder, as NumPy does it: floats by fmod, integers without the two divisions that trap.
+
+Values of two operands of one type in, a value of that type out. Integers wrap around. A divisor of 0 gives anything:
+who asks for it reports an error.
+"""
+
+from __future__ import annotations
+
+from ..ir.builder import Function, Value
+from . import vector_math
+
+
+def with_sign_of(b: Function, rest: Value, divisor: Value) -> Value:
+    """A remainder of truncating division made into one of flooring division."""
+    return b.select((rest != 0) & ((rest < 0) ^ (divisor < 0)), rest + divisor, rest)
+
+
+def floor_quotient(b: Function, x: Value, y: Value) -> Value:
+    """floor(x / y), from the exact remainder: the quotient itself may round up to the next whole number."""
+    rest = vector_math.library(b, "fmod", x, y)
+    quotient = (x - rest) / y
+    quotient = b.select((rest != 0.0) & ((rest < 0.0) ^ (y < 0.0)), quotient - 1.0, quotient)
+    whole = b.intrinsic("floor", quotient)
+    whole = b.select(quotient - whole > 0.5, whole + 1.0, whole)
+    plain = x / y
+    signed_zero = b.intrinsic("copysign", b.const(x.type, 0.0), plain)
+    return b.select(y == 0.0, plain, b.select(quotient == 0.0, signed_zero, whole))
+
+
+def _safe(b: Function, divisor: Value) -> Value:
+    """The divisor, or 1 where the processor would trap: at 0, and at -1 with the least integer above it."""
+    return b.select((divisor == 0) | (divisor == -1), 1, divisor)
+
+
+def integer_remainder(b: Function, x: Value, y: Value) -> Value:
+    """What truncating division leaves; 0 for a divisor of -1."""
+    return x % _safe(b, y)
+
+
+def integer_floor_quotient(b: Function, x: Value, y: Value) -> Value:
+    safe = _safe(b, y)
+    quotient = x // safe
+    rest = x - quotient * safe
+    below = (rest != 0) & ((rest < 0) ^ (safe < 0))
+    quotient = b.select(below, quotient - 1, quotient)
+    return b.select(y == -1, -x, quotient)

@@ -1,0 +1,385 @@
+"""Elementary functions on float32 lanes, and the C library lane by lane for everything else.
+
+Values of float32 lanes in, values of the same type out. Polynomials are evaluated with fused multiply-add; a lane's
+result depends on that lane alone. Infinities, NaN, signed zeros and denormals are right everywhere, and no step is
+undefined for any bits that come in, because unused lanes hold anything.
+
+Tables hold coefficients from the lowest power up: minimax fits of the function in the comment beside them, found with
+40 digits and rounded to float32.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+
+from ..ir.builder import Function, Operand, Type, Value, f32, f64, i32, with_lanes
+
+
+def split(number: float) -> tuple[float, float]:
+    """A constant as float32, and what that lacks."""
+    high = float(struct.unpack("<f", struct.pack("<f", number))[0])
+    return high, number - high
+
+
+_LOG2_E = 1.0 / math.log(2.0)
+_LOG10_E = 1.0 / math.log(10.0)
+_LN2_HIGH, _LN2_LOW = split(math.log(2.0))
+_LOG2_E_HIGH, _LOG2_E_LOW = split(_LOG2_E)
+_LOG10_E_HIGH, _LOG10_E_LOW = split(_LOG10_E)
+_LOG10_2_HIGH, _LOG10_2_LOW = split(math.log10(2.0))
+_ROUNDER = 12582912.0  # 1.5 * 2**23: adding it to a small number leaves its nearest integer in the low bits
+_ROUNDER_BITS = 0x4B400000
+_GELU_INNER = 2.0 * math.sqrt(2.0 / math.pi)
+_GELU_CUBIC = _GELU_INNER * 0.044715
+_SMALLEST_NORMAL = 2.0**-126
+
+# (exp(r) - 1 - r) / r**2 for |r| <= ln(2) / 2
+_EXP = (
+    0.5, 0.16666515171527863, 0.04166637733578682, 0.008369393646717072, 0.0013942922232672572,
+)  # fmt: skip
+# (log(1 + f) - f + f**2 / 2) / f**3 for 1 + f from sqrt(1/2) to sqrt(2)
+_LOG = (
+    0.3333331346511841, -0.25000008940696716, 0.2000207155942917, -0.16667990386486053, 0.14220362901687622,
+    -0.12406209856271744, 0.11883474141359329, -0.1167016550898552, 0.06749501079320908,
+)  # fmt: skip
+# (tanh(x) - x) / x**3 as a function of x**2, for |x| <= 0.625
+_TANH = (
+    -0.3333328366279602, 0.133314847946167, -0.05374300479888916, 0.020649103447794914, -0.0057154991663992405,
+)  # fmt: skip
+
+
+# erf(x) / x - 1 as a function of x**2, for |x| <= 0.85
+_ERF_NEAR = (
+    0.12837916612625122, -0.3761262893676758, 0.11283621937036514, -0.02685518004000187, 0.005189991090446711,
+    -0.0008008683216758072, 7.757194543955848e-05,
+)  # fmt: skip
+# log(erfc(x)) for x from 0.85 to 4
+_ERF_FAR = (
+    0.0001562955294502899, -1.1294249296188354, -0.6335318088531494, -0.10807354748249054, 0.024984044954180717,
+    -0.004119022749364376, 0.00042360610677860677, -2.014723031606991e-05,
+)  # fmt: skip
+# The two tables of tails begin with the logarithm of a factor near 1 that makes their next number one of float32.
+# (x + 3) * exp(x**2 / 2) * P(normal variable > x) for x from 0 to 15, as a function of 6 / (x + 3) - 1
+_NORMAL_TAIL = (
+    -3.6338251157259616e-08,
+    0.7290837168693542, 0.509332001209259, 0.23001770675182343, 0.047262854874134064, -0.010462531819939613,
+    -0.006970261223614216, 0.0010250649647787213, 0.0010347377974539995, -0.00024586365907453,
+    -0.0001330558879999444, 5.5686461564619094e-05,
+)  # fmt: skip
+# (x + 2.125) * exp(x**2) * erfc(x) for x from 0 to 10.6, as a function of 4.25 / (x + 2.125) - 1
+_ERFC = (
+    -1.2655826147098744e-08,
+    1.0313490629196167, 0.7212574481964111, 0.32665082812309265, 0.06779657304286957, -0.014532980509102345,
+    -0.009938317351043224, 0.0013918704353272915, 0.0014787520049139857, -0.00033978227293118834,
+    -0.00019374940893612802, 8.032503683352843e-05,
+)  # fmt: skip
+
+
+def polynomial(b: Function, coefficients: Sequence[float], x: Value) -> Value:
+    """The polynomial with these coefficients, lowest power first.
+
+    Neighbouring terms are paired until one is left (Estrin's scheme): twice as fast as Horner's, because the processor
+    waits for results here, not for instructions.
+    """
+    terms: list[Value | float] = list(coefficients)
+    while len(terms) > 1:
+        pairs: list[Value | float] = [b.fma(x, terms[i + 1], terms[i]) for i in range(0, len(terms) - 1, 2)]
+        terms = pairs + terms[len(pairs) * 2 :]
+        if len(terms) > 1:
+            x = x * x
+    (total,) = terms
+    assert isinstance(total, Value)
+    return total
+
+
+def library(b: Function, name: str, *xs: Value) -> Value:
+    """A function of the C library, called for one lane after the other; `name` is that of its float64 form."""
+    type_ = xs[0].type
+    callee = b.module.declare(name + "f" * (type_.lane is f32), type_.lane, [type_.lane] * len(xs))
+    if type_.lanes == 1:
+        return b.call(callee, *xs)
+    out = b.undefined(type_)
+    for lane in range(type_.lanes):
+        out = b.insert(out, b.call(callee, *(b.extract(x, lane) for x in xs)), lane)
+    return out
+
+
+def any_lane(b: Function, condition: Value) -> Value:
+    """One bit: whether the condition holds in some lane."""
+    if condition.type.lanes == 1:
+        return condition
+    whole = Type(f"i{condition.type.lanes}", "i", condition.type.lanes)
+    return b.bitcast(condition, whole) != 0
+
+
+def magnitude(b: Function, x: Value) -> Value:
+    return b.intrinsic("fabs", x)
+
+
+def at_most(b: Function, x: Value, high: float) -> Value:
+    """The smaller of both; NaN stays."""
+    return b.select(x > high, high, x)
+
+
+def at_least(b: Function, x: Value, low: float) -> Value:
+    """The larger of both; NaN stays."""
+    return b.select(x < low, low, x)
+
+
+# ---- exponentials
+
+
+def _exp_terms(b: Function, x: Value, more: Operand = 0.0) -> tuple[Value, Value, Value]:
+    """(high, rest, n) with exp(x + more) = (1 + high + rest) * 2**n, for |x| below a million and tiny `more`.
+
+    `high` is exact.
+    """
+    shifted = b.fma(x, _LOG2_E, _ROUNDER)
+    n = shifted - _ROUNDER
+    high = b.fma(n, -_LN2_HIGH, x)
+    low = b.fma(n, -_LN2_LOW, more)
+    r = high + low
+    rest = b.fma(r * r, polynomial(b, _EXP, r), low)
+    return high, rest, b.bitcast(shifted, with_lanes(i32, x.type.lanes)) - _ROUNDER_BITS
+
+
+def exp_parts(b: Function, x: Value) -> tuple[Value, Value]:
+    """(m, n) with exp(x) = m * 2**n and m from sqrt(1/2) to sqrt(2), for |x| below a million."""
+    high, rest, n = _exp_terms(b, x)
+    return _one_plus(high, rest), n
+
+
+def _one_plus(high: Value, rest: Value) -> Value:
+    """1 + high + rest for |high| < 1 and small `rest`, rounded about once."""
+    m = high + 1.0
+    lost = high - (m - 1.0)
+    return m + (lost + rest)
+
+
+def power_of_two(b: Function, n: Value) -> Value:
+    """2**n as float32, for n from -126 to 127."""
+    return b.bitcast((n + 127) << 23, with_lanes(f32, n.type.lanes))
+
+
+def scale(b: Function, x: Value, n: Value) -> Value:
+    """x * 2**n, rounded once, for |n| <= 252: in two steps, because 2**n itself may be out of range."""
+    half = n >> 1
+    return x * power_of_two(b, half) * power_of_two(b, n - half)
+
+
+def exp(b: Function, x: Value) -> Value:
+    return scale(b, *exp_parts(b, at_most(b, at_least(b, x, -104.0), 89.0)))
+
+
+def decay(b: Function, x: Value) -> Value:
+    """exp(-|x|)."""
+    return scale(b, *exp_parts(b, -at_most(b, magnitude(b, x), 104.0)))
+
+
+def exp2(b: Function, x: Value) -> Value:
+    x = at_most(b, at_least(b, x, -151.0), 129.0)
+    shifted = x + _ROUNDER
+    r = x - (shifted - _ROUNDER)
+    high = r * _LN2_HIGH
+    low = b.fma(r, _LN2_LOW, b.fma(r, _LN2_HIGH, -high))
+    rest = b.fma(high * high, polynomial(b, _EXP, high), low)
+    return scale(b, _one_plus(high, rest), b.bitcast(shifted, with_lanes(i32, x.type.lanes)) - _ROUNDER_BITS)
+
+
+def expm1(b: Function, x: Value) -> Value:
+    high, rest, n = _exp_terms(b, at_most(b, at_least(b, x, -20.0), 89.0))
+    half = power_of_two(b, n - 1)  # 2**n would overflow where the result does not yet
+    y = b.fma(half, high + rest, half - 0.5)
+    return b.select(magnitude(b, x) < 2.0**-26, x, y + y)
+
+
+def logistic_quotient(b: Function, numerator: Value, e: Value) -> Value:
+    """numerator / (1 + e) for e from 0 to 1."""
+    whole = e + 1.0
+    lost = e - (whole - 1.0)  # what rounding took from 1 + e; most of it comes back in the last step
+    y = numerator / whole
+    return b.fma(-y, lost, y)
+
+
+def sigmoid(b: Function, x: Value) -> Value:
+    e = decay(b, x)
+    return logistic_quotient(b, b.select(x < 0.0, e, b.const(x.type, 1.0)), e)
+
+
+def relu_minus(b: Function, x: Value, y: Value) -> Value:
+    """max(x, 0) - y, and NaN at minus infinity: the gated units are x times a number that has become 0 there."""
+    y = b.select(x == -math.inf, math.nan, y)
+    return at_least(b, x, -0.0) - y  # -0.0 - 0.0 is -0.0
+
+
+def silu(b: Function, x: Value) -> Value:
+    size = at_most(b, magnitude(b, x), 120.0)
+    return relu_minus(b, x, _gated(b, size, *_exp_terms(b, -size)))
+
+
+def gelu_tanh(b: Function, x: Value) -> Value:
+    """x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 * x**3)), the same as with (1 + tanh(.)) / 2."""
+    size = at_most(b, magnitude(b, x), 11.5)
+    wide = b.cast("fpext", size, f64)
+    # float32 would lose a part of the exponent that is hundreds of ulp of the result.
+    inner = b.fma(wide * wide * wide, -_GELU_CUBIC, wide * -_GELU_INNER)
+    high = b.cast("fptrunc", inner, f32)
+    low = b.cast("fptrunc", inner - b.cast("fpext", high, f64), f32)
+    return relu_minus(b, x, _gated(b, size, *_exp_terms(b, high, low)))
+
+
+def _gated(b: Function, size: Value, high: Value, rest: Value, n: Value) -> Value:
+    """size * e / (1 + e) for e = (1 + high + rest) * 2**n; scaled last: e may be denormal where this is not."""
+    m = _one_plus(high, rest)
+    e = scale(b, m, n)
+    whole = e + 1.0
+    v = 1.0 / whole
+    lost = b.fma(-v, whole, 1.0) - v * (e - (whole - 1.0))  # what rounding took from v, relative to it
+    u = size * v
+    u_more = b.fma(size, v, -u)
+    return scale(b, u + b.fma(u, b.fma(lost, m, high + rest), u_more), n)
+
+
+def mish(b: Function, x: Value) -> Value:
+    """x * tanh(log(1 + exp(x))), as a quotient of polynomials in exp(-|x|)."""
+    negative = x < 0.0
+    bounded = at_least(b, x, -120.0)
+    m, n = exp_parts(b, -at_most(b, magnitude(b, x), 120.0))
+    e = scale(b, m, n)
+    top = b.select(negative, e + 2.0, b.fma(e, 2.0, 1.0))
+    under = b.select(negative, b.fma(e, e + 2.0, 2.0), b.fma(e * e, 2.0, top))
+    # Scaled last: exp(x) may be denormal where the product is not.
+    y = bounded * b.select(negative, m, 1.0) * (top / under)
+    y = scale(b, y, b.select(negative, n, 0))
+    return b.select(x == -math.inf, math.nan, y)
+
+
+def softplus(b: Function, x: Value) -> Value:
+    """log(1 + exp(x))."""
+    e = decay(b, x)
+    whole = e + 1.0
+    lost = e - (whole - 1.0)
+    lost = lost * b.fma(e, b.fma(e, 0.5, -1.0), 1.0)  # about lost / whole, and exactly that where whole is 1
+    large = whole > math.sqrt(2.0)
+    f = b.select(large, whole * 0.5, whole) - 1.0
+    n = b.select(large, 1.0, b.const(x.type, 0.0))
+    y = f + (b.fma(n, _LN2_LOW, log_tail(b, f)) + lost)
+    return at_least(b, x, 0.0) + b.fma(n, _LN2_HIGH, y)
+
+
+def tanh(b: Function, x: Value) -> Value:
+    size = magnitude(b, x)
+    square = size * size
+    near = b.fma(square * size, polynomial(b, _TANH, square), size)
+    m, n = exp_parts(b, at_most(b, size + size, 20.0))
+    far = 1.0 - 2.0 / b.fma(m, power_of_two(b, n), 1.0)
+    return b.intrinsic("copysign", b.select(size < 0.625, near, far), x)
+
+
+# ---- logarithms
+
+
+def log_parts(b: Function, x: Value) -> tuple[Value, Value]:
+    """(f, n) with x = (1 + f) * 2**n and 1 + f from sqrt(1/2) to sqrt(2), for positive finite x."""
+    integer = with_lanes(i32, x.type.lanes)
+    tiny = x < _SMALLEST_NORMAL
+    bits = b.bitcast(b.select(tiny, x * 2.0**23, x), integer)
+    n = (bits - 0x3F3504F3) >> 23
+    f = b.bitcast(bits - (n << 23), x.type) - 1.0
+    n = n - b.select(tiny, b.const(integer, 23), b.const(integer, 0))
+    return f, b.cast("sitofp", n, f32)
+
+
+def log_tail(b: Function, f: Value) -> Value:
+    """log(1 + f) - f."""
+    square = f * f
+    return b.fma(-0.5, square, square * f * polynomial(b, _LOG, f))
+
+
+def at_edges(b: Function, x: Value, y: Value) -> Value:
+    """y, the logarithm of x, with what it is at 0, infinity and NaN and below 0."""
+    edge = b.select(x < 0.0, math.nan, b.select(x == 0.0, -math.inf, x))
+    return b.select((x > 0.0) & (x < math.inf), y, edge)
+
+
+def log(b: Function, x: Value) -> Value:
+    f, n = log_parts(b, x)
+    tail = b.fma(n, _LN2_LOW, log_tail(b, f))
+    return at_edges(b, x, b.fma(n, _LN2_HIGH, f + tail))
+
+
+def log2(b: Function, x: Value) -> Value:
+    f, n = log_parts(b, x)
+    high = f * _LOG2_E_HIGH
+    low = b.fma(log_tail(b, f), _LOG2_E, b.fma(f, _LOG2_E_LOW, b.fma(f, _LOG2_E_HIGH, -high)))
+    return at_edges(b, x, n + (high + low))
+
+
+def log10(b: Function, x: Value) -> Value:
+    f, n = log_parts(b, x)
+    high = f * _LOG10_E_HIGH
+    low = b.fma(log_tail(b, f), _LOG10_E, b.fma(f, _LOG10_E_LOW, b.fma(f, _LOG10_E_HIGH, -high)))
+    return at_edges(b, x, b.fma(n, _LOG10_2_HIGH, high + b.fma(n, _LOG10_2_LOW, low)))
+
+
+def log1p(b: Function, x: Value) -> Value:
+    whole = x + 1.0
+    f, n = log_parts(b, whole)
+    lost = x - (whole - 1.0)  # what rounding took from 1 + x
+    tail = b.fma(n, _LN2_LOW, log_tail(b, f)) + lost / whole
+    y = at_edges(b, whole, b.fma(n, _LN2_HIGH, f + tail))
+    return b.select(magnitude(b, x) < 2.0**-25, x, y)
+
+
+# ---- error functions
+
+
+def erf(b: Function, x: Value) -> Value:
+    size = at_most(b, magnitude(b, x), 4.0)
+    square = size * size
+    near = b.fma(size, polynomial(b, _ERF_NEAR, square), size)
+    m, n = exp_parts(b, polynomial(b, _ERF_FAR, size))
+    far = b.fma(-m, power_of_two(b, n), 1.0)
+    return b.intrinsic("copysign", b.select(size < 0.85, near, far), x)
+
+
+def _tail(
+    b: Function, size: Value, factor: Value | None, square_factor: float, offset: float, table: Sequence[float]
+) -> Value:
+    """factor * exp(square_factor * size**2) * (what `table` describes) / (size + offset), to about one ulp.
+
+    Five roundings would add up to more, so what the largest of them take is carried along.
+    """
+    whole = size + offset
+    w = 1.0 / whole
+    t = b.fma(w, 2.0 * offset, -1.0)
+    lost = b.fma(-w, whole, 1.0) - w * (size - (whole - offset))  # what rounding took from w, relative to it,
+    lost = b.fma(lost, b.fma(t, 0.768, 1.692), table[0])  # and what the result loses by it
+    square = size * size
+    more = b.fma(b.fma(size, size, -square), square_factor, lost)
+    high, rest, n = _exp_terms(b, square * square_factor, more)
+    slope = b.fma(t, polynomial(b, table[3:], t), table[2])
+    p = b.fma(t, slope, table[1])
+    p_more = b.fma(t, slope, table[1] - p)
+    q = b.fma(p, high + rest, p_more)
+    y = p + q
+    y_more = p - y + q
+    if factor is None:
+        return scale(b, b.fma(y, w, y_more * w), n)
+    u = w * factor
+    u_more = b.fma(w, factor, -u)
+    return scale(b, b.fma(y, u, b.fma(y_more, u, y * u_more)), n)
+
+
+def erfc(b: Function, x: Value) -> Value:
+    size = at_most(b, magnitude(b, x), 10.5)
+    y = _tail(b, size, None, -1.0, 2.125, _ERFC)
+    return b.select(x < 0.0, 2.0 - y, y)
+
+
+def gelu(b: Function, x: Value) -> Value:
+    """x times the probability that a normal variable stays below x."""
+    size = at_most(b, magnitude(b, x), 15.0)
+    return relu_minus(b, x, _tail(b, size, size, -0.5, 3.0, _NORMAL_TAIL))

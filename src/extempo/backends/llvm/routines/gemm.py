@@ -1,0 +1,120 @@
+"""Matrix products: C = A B or C = A B + bias, for any size, A and B by rows or by columns.
+
+`Gemm` builds the code for one dtype and hands out addresses. Who wants a product calls `plan`, puts plan and
+`functions(plan)` into a record (`gemm_ways.FIELDS`) and lets native code call `product`, which may be declared in any
+module. Only what a plan needs is compiled: panels one by one, ways of computing one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..ir.builder import Callee, Module, Type, ptr, void
+from ..ir.machine import Library, machine
+from .gemm_plan import Plan, plan
+from .gemm_tiles import Tiling, write_panel, write_stack
+from .gemm_ways import FIELDS, SHARED, Record, Ways, product_name
+from .routine import build
+
+__all__ = ["FIELDS", "Gemm", "Plan", "Record", "gemm_of", "plan"]
+
+
+class Gemm:
+    """The native code for products of one dtype. Functions are built when first asked for."""
+
+    def __init__(self, t: Tiling) -> None:
+        self.t = t
+        self._libraries: dict[str, Library] = {}
+
+    def symbol(self, name: str) -> str:
+        """The name of a function of this dtype, the same in every module."""
+        return f"extempo_gemm_{self.t.name}_{name}"
+
+    def functions(self, p: Plan) -> tuple[int, ...]:
+        """The addresses for FUNCTIONS of a record with this plan."""
+        if p.sweeps:  # such a product is never packed or cut into tiles
+            return self._way("sweep", p.m), self._way("dots", p.m), 0, 0
+        if p.packed:
+            way = self._way("blocks" if p.n_row_blocks > 1 else "packed")
+            return way, way, self.stack(p.tile_rows), self.stack(p.tile_rows + 1) if p.n_taller else 0
+        columns = self._base().address[self.symbol("columns")]
+        by_columns = self._way("dots", p.m) if p.dots else columns
+        return columns, by_columns, self.panel(p.tile_rows), self.panel(p.tile_rows + 1) if p.n_taller else 0
+
+    def product(self, module: Module, threads: bool) -> Callee:
+        """`void product(record)`, for use in a module. Without `threads`, plans must be made without them too."""
+        self._base()
+        name = product_name(threads)
+        if threads:
+            self._library(name, lambda ways: ways.write_product(True))
+        return module.declare(self.symbol(name), void, [ptr])
+
+    def shared(self, module: Module, name: str) -> Callee:
+        """One of the functions in SHARED, for use in a module."""
+        self._base()
+        return module.declare(self.symbol(name), void, list(SHARED[name].values()))
+
+    def _base(self) -> Library:
+        """What nearly every product needs."""
+
+        def write(ways: Ways) -> None:
+            ways.write_pack_slivers()
+            ways.write_row_of_tiles()
+            ways.write_tiles()
+            ways.write_columns()
+            ways.write_product(False)
+
+        return self._library("product", write, *SHARED)
+
+    def _way(self, kind: str, n_rows: int = 0) -> int:
+        self._base()
+        name = f"{kind}_{n_rows}" if n_rows else kind
+
+        def write(ways: Ways) -> None:
+            if kind == "sweep":
+                ways.write_sweep(n_rows)
+            elif kind == "dots":
+                ways.write_dots(n_rows)
+            else:
+                ways.write_pack_rows()
+                ways.write_stacks()
+                if kind == "blocks":
+                    ways.write_blocks()
+                else:
+                    ways.write_packed()
+
+        return self._library(name, write).address[self.symbol(name)]
+
+    def panel(self, n_rows: int) -> int:
+        """The address of a panel of that many rows, 1 to MAX_ROWS."""
+        name = self.symbol(f"panel_{n_rows}")
+        return build(name, lambda module: write_panel(module, name, self.t, n_rows))
+
+    def stack(self, n_rows: int) -> int:
+        """The address of a stack of tiles of that many rows."""
+        name = self.symbol(f"stack_{n_rows}")
+        return build(name, lambda module: write_stack(module, name, self.t, n_rows))
+
+    def _library(self, name: str, write: Callable[[Ways], None], *others: str) -> Library:
+        """The library that has `name` and `others`, which are offered to those that are loaded later."""
+        found = self._libraries.get(name)
+        if found is None:
+            module = Module()
+            write(Ways(module, self.t, self.symbol))
+            names = [self.symbol(n) for n in (name, *others)]
+            found = self._libraries[name] = machine().load(module.text(), names, module.imports)
+            for symbol in names:
+                machine().offer(symbol, found.address[symbol])
+        return found
+
+
+_GEMMS: dict[Type, Gemm] = {}
+
+
+def gemm_of(element: Type) -> Gemm:
+    """Products of that element type on this CPU: as many lanes as its registers hold."""
+    found = _GEMMS.get(element)
+    if found is None:
+        width = 64 if machine().features.get("avx512f") else 32
+        found = _GEMMS[element] = Gemm(Tiling(element, width // element.nbytes))
+    return found

@@ -1,0 +1,68 @@
+"""Hand-written native routines: what an op's `lower = Routine("name")` refers to.
+
+A routine is code for an op, generic in sizes, and a rule that binds it to the sizes of one call:
+
+    @routine("softmax")
+    def bind(types, attrs):
+        rows, columns = ...
+        return Bound(build("softmax_f32", write_softmax), reads="c", writes=(types[0],), meta=(rows, columns))
+
+The code is a function `i64 f(ptr buffers, ptr meta)`. `buffers` holds the address of every input (null for None and for
+numbers), then of every result, then of the scratch memory. `meta` holds the bound numbers, then for each input in
+order its strides in elements ("m", "s") or its value (a double for "f", an int64 for "i"). It returns 0, or anything
+else to say that the op's NumPy kernel has to run instead, which raises the error that teaches.
+
+`bind` returns None where NumPy is to run: another dtype, a case not worth native code. It must decide by types and
+attributes alone, so that a result never depends on history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ....types import InputType, TensorType
+from ..ir.builder import Module
+from ..ir.machine import Library, machine
+
+ROUTINES: dict[str, Callable[[tuple[InputType, ...], dict[str, Any]], Bound | None]] = {}
+_BUILT: dict[str, tuple[Library, int]] = {}
+
+
+class Bound(NamedTuple):
+    """A routine with everything but the arrays."""
+
+    address: int
+    # For each input: c contiguous, m a matrix with one of its last two strides 1, s strided, f i numbers, - None.
+    reads: str
+    writes: tuple[TensorType, ...]
+    meta: tuple[int, ...] = ()
+    scratch: int = 0  # bytes
+    zeroed: bool = False  # results start as zeros
+    keep: Any = None  # what must stay alive as long as this does
+
+
+def routine(name: str) -> Callable[[Any], Any]:
+    """Register the rule that binds the routine of that name."""
+
+    def register(bind: Any) -> Any:
+        if name in ROUTINES:
+            raise TypeError(f"routine {name} is defined twice")
+        ROUTINES[name] = bind
+        return bind
+
+    return register
+
+
+def build(name: str, write: Callable[[Module], None]) -> int:
+    """The address of the function `name`, which `write` writes into a module when it is not there yet.
+
+    The name says everything that the code depends on, apart from the CPU: `softmax_f32`, `gemm_f32_6x16`.
+    """
+    found = _BUILT.get(name)
+    if found is None:
+        module = Module()
+        write(module)
+        library = machine().load(module.text(), [name], module.imports)
+        found = _BUILT[name] = (library, library.address[name])
+    return found[1]
