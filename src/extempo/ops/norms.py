@@ -6,6 +6,7 @@ kink, its gradient is PyTorch's choice: 0 at the zero vector, shared equally amo
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -119,9 +120,18 @@ def vector_norm(
             f"linalg.vector_norm: ord must be a number, got {ord!r}; 'fro' and 'nuc' are norms of matrices"
         )
     x = x if dtype is None else x.to(as_dtype(dtype))
-    dims = tuple(range(x.ndim)) if dim is None else normalize_dims(dim, x.ndim, "linalg.vector_norm")
-    result = apply(VectorNorm, (x,), {"ord": float(ord), "dim": dims, "keepdim": keepdim})
+    if dim is None:
+        attrs = _norm_of_all(ord, x.ndim, keepdim)
+    else:
+        attrs = {"ord": float(ord), "dim": normalize_dims(dim, x.ndim, "linalg.vector_norm"), "keepdim": keepdim}
+    result = apply(VectorNorm, (x,), attrs)
     return result if out is None else deliver(result, out)
+
+
+@functools.lru_cache(256)
+def _norm_of_all(ord: Number, ndim: int, keepdim: bool) -> dict[str, Any]:
+    """The attributes of a norm of all elements: loops that look at one in every turn ask for the same again."""
+    return {"ord": float(ord), "dim": tuple(range(ndim)), "keepdim": keepdim}
 
 
 def matrix_norm(
