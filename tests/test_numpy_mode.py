@@ -58,7 +58,8 @@ for length in range(3, 23):  # a new length every step
 
 def python(*arguments: str, backend: str = "numpy") -> str:
     """What a fresh interpreter prints with these kernels."""
-    environment = os.environ | {"EXTEMPO_BACKEND": backend}
+    # Options of this run, such as -n, are for plugins that a pytest started from here does not load.
+    environment = os.environ | {"EXTEMPO_BACKEND": backend, "PYTEST_ADDOPTS": ""}
     ran = subprocess.run(
         [sys.executable, *arguments], capture_output=True, text=True, env=environment, timeout=120, check=False
     )
