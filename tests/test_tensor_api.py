@@ -569,3 +569,10 @@ def test_every_refused_name_is_one_of_pytorchs():
     torch = pytest.importorskip("torch", reason="compares the names with PyTorch's: pip install -e '.[conformance]'")
     assert [n for n in NAMES if not hasattr(torch, n)] == []
     assert [n for n in METHODS if n not in dir(torch.Tensor)] == []
+
+
+def test_data_takes_tensors_only():
+    x = ex.ones(2)
+    with pytest.raises(ex.errors.DtypeError, match=r"data: expected a tensor, got ndarray; make one with ex.tensor"):
+        x.data = np.ones(2)
+    assert x.tolist() == [1.0, 1.0]

@@ -129,6 +129,8 @@ class Tensor(TensorMethods):
 
     @data.setter
     def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise DtypeError(f"data: expected a tensor, got {type(value).__name__}; make one with ex.tensor(...)")
         self._array, self._type = value._values(), value._type
         self._storage = Storage(self._array)
         self._alias = None

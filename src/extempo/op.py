@@ -189,6 +189,7 @@ class Elementwise(Op, abstract=True):
     domain: ClassVar[str] = "bif"
     to_float: ClassVar[bool] = False
     returns_bool: ClassVar[bool] = False
+    takes_none: ClassVar[bool] = False  # an input may be left out
     wide_numbers: ClassVar[bool] = False  # float16 with a number (or another dtype) computes in float32: loss scaling
     saves: ClassVar[Any] = None  # derived
     batch: ClassVar[Any] = "align"  # put batch dimensions in front and let broadcasting do the rest
@@ -204,6 +205,8 @@ class Elementwise(Op, abstract=True):
 
     @classmethod
     def _rule(cls, types: tuple[InputType, ...]) -> tuple[TensorType, Any]:
+        if type(None) in types and not cls.takes_none:
+            raise DtypeError(f"{cls.name}: expected tensors or numbers, got None")
         try:
             compute = result_dtype(types)
             shape = broadcast_shapes(*[t.shape for t in types if isinstance(t, TensorType)])

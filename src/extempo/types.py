@@ -291,7 +291,7 @@ def normalize_dims(dim: int | Sequence[int] | None, ndim: int, op: str) -> tuple
     """Every reduced dim as sorted, distinct numbers; None and () mean all of them."""
     if dim is None:
         return tuple(range(ndim))
-    if isinstance(dim, int):
+    if isinstance(dim, int) or not isinstance(dim, Iterable):  # NumPy's integers are none of Python's
         return (normalize_dim(dim, ndim, op),) if ndim else ()
     dims = sorted(normalize_dim(d, ndim, op) for d in dim)
     if len(set(dims)) != len(dims):

@@ -263,3 +263,23 @@ def test_in_place_forms_write_where_they_stand():
     address = x.data_ptr()
     assert values(x.sqrt_().lerp_(ex.tensor([3.0, 3.0]), 0.5).addcmul_(x, x, value=2).neg_()) == [-10.0, -15.0]
     assert x.data_ptr() == address
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("add", lambda x: x.__iadd__(None)),
+        ("mul", lambda x: x.__imul__(None)),
+        ("where", lambda x: ex.where(x > 0, x, None)),
+        ("lerp", lambda x: ex.lerp(x, x, None)),
+        ("leaky_relu", lambda x: ex.nn.functional.leaky_relu(x, None)),
+    ],
+)
+def test_none_is_no_operand(name, call):
+    with pytest.raises(DtypeError, match=f"^{name}: expected tensors or numbers, got None"):
+        call(ex.ones(3))
+
+
+def test_a_choice_among_other_things_than_numbers_is_refused_by_name():
+    with pytest.raises(DtypeError, match=r"^where: expected a tensor or a number, got str"):
+        ex.where(ex.ones(2) > 0, ex.ones(2), "a")

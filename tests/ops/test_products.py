@@ -205,3 +205,11 @@ def test_bilinear_agrees_with_einsum_and_finite_differences():
 def test_bilinear_says_what_the_weight_expects():
     with pytest.raises(ShapeError, match="expects 2 and 3 features, the inputs have 2 and 4"):
         bilinear(ex.ones(4, 2), ex.ones(4, 4), ex.ones(5, 2, 3))
+
+
+@pytest.mark.parametrize("number", [3, 2.5, True])
+def test_a_number_is_no_matrix(number):
+    x = draw(2, 2)
+    for product in (lambda: x @ number, lambda: ex.matmul(number, x), lambda: linear(number, x)):
+        with pytest.raises(DtypeError, match=f"expected tensors, got {type(number).__name__}; use \\* for numbers"):
+            product()

@@ -271,3 +271,9 @@ def test_differences_derivatives_and_integrals_agree_with_numpy():
         ex.gradient(ex.zeros(1))
     with pytest.raises(ex.errors.ShapeError, match="diff"):
         ex.diff(ex.tensor(1.0))
+
+
+def test_dim_may_be_an_integer_of_numpy():
+    assert ex.ones(2, 3).sum(np.int64(1)).tolist() == [3.0, 3.0]
+    with pytest.raises(ex.errors.DtypeError, match="sum: dim must be an int, got float"):
+        ex.ones(2, 3).sum(1.0)

@@ -343,3 +343,18 @@ def test_random_programs_of_views_and_writes_agree_with_numpy(seed):
         nudge[place] = step
         numeric = (run(values + nudge) - run(values - nudge)) / (2 * step)
         assert (0.0 if g is None else g.numpy()[place]) == pytest.approx(numeric, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x.expand(10**30),
+        lambda x: x.repeat(10**30),
+        lambda x: ex.rand(2**33, 2**33),
+        lambda x: ex.cat([x.expand(2**62)] * 5),
+        lambda x: x.expand(2**32, 2**32) + 1,
+    ],
+)
+def test_sizes_that_no_memory_has_are_refused_and_nothing_is_written(make):
+    with pytest.raises(ValueError, match=r"exceeded|too big|too large"):
+        make(ex.ones(1))

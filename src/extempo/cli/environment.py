@@ -50,7 +50,7 @@ def collect() -> Facts:
             "default dtype": str(ex.get_default_dtype()),
         },
         "caches": {
-            "memory pool": ex.backends.stats().get("memory", {}),
+            "memory pool": ex.backends.stats().get("memory", "none, NumPy allocates"),
             **{
                 name: {"entries": len(cache), "limit": cache.limit, "evicted": cache.evicted}
                 for name, cache in CACHES.items()

@@ -126,6 +126,7 @@ class Clamp(Elementwise):
 
     domain = "bif"
     quiet = True
+    takes_none = True
 
     @staticmethod
     def numpy(x: Any, low: Any, high: Any) -> Any:
@@ -183,11 +184,13 @@ class Where(Elementwise):
         )
         if not is_truth:
             raise DtypeError(f"where: expected a bool condition, got {condition}; compare first, e.g. x > 0")
+        if type(None) in choices:
+            raise DtypeError("where: expected tensors or numbers, got None")
         try:
             shape = broadcast_shapes(*[t.shape for t in types if isinstance(t, TensorType)])
-        except ShapeError as error:
-            raise ShapeError(f"where: {error}") from None
-        compute = result_dtype(choices)
+            compute = result_dtype(choices)
+        except (DtypeError, ShapeError) as error:
+            raise type(error)(f"where: {error}") from None
         return TensorType(shape, compute), compute
 
     @classmethod

@@ -27,6 +27,9 @@ def aligned(*tensors: Tensor) -> list[Tensor]:
 
 
 def _check_dtypes(op: str, a: TensorType, b: TensorType) -> None:
+    for x in (a, b):
+        if not isinstance(x, TensorType):
+            raise DtypeError(f"{op}: expected tensors, got {x.__name__}; use * for numbers")
     if a.dtype is not b.dtype:
         raise DtypeError(f"{op}: expected both of one dtype, got {a.dtype} and {b.dtype}; convert one with .to(...)")
     if a.dtype is bool_:

@@ -22,6 +22,7 @@ ARRAY_DATA, ARRAY_NDIM, ARRAY_SHAPE, ARRAY_STRIDES = 16, 24, 32, 40
 ARRAY_DTYPE, ARRAY_FLAGS = 56, 64
 DTYPE_NUMBER = 28
 C_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
+LARGEST = (1 << 63) - 1  # a size in elements or bytes; NumPy refuses larger ones, and says so
 # A block of the pool (memory.py)
 BLOCK_DATA, BLOCK_CLASS, BLOCK_NEXT, BLOCK_SIZE = 16, 24, 32, 40
 

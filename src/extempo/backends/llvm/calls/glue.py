@@ -16,7 +16,7 @@ from ..ir.builder import Function, Module, Pointer, Value, i64, ptr, void
 from ..ir.machine import Library, machine
 from ..routines.routine import Bound
 from .callables import function
-from .cpython import ALIGNED, BLOCK_DATA, C_CONTIGUOUS, Python
+from .cpython import ALIGNED, BLOCK_DATA, C_CONTIGUOUS, LARGEST, Python
 
 MAX_BUFFERS = 32
 MAX_META = 128
@@ -211,7 +211,7 @@ def _address() -> int:
 def callable_of(
     name: str, bound: Bound, inputs: tuple[Any, ...], fallback: Callable[..., Any]
 ) -> Callable[..., Any] | None:
-    """`bound` as a kernel. `fallback(*arrays)` runs where the routine declines. None: too many operands."""
+    """`bound` as a kernel. `fallback(*arrays)` runs where the routine declines. None: too many or too large ones."""
     import numpy as np
 
     n_meta = len(bound.meta) + sum(
@@ -236,5 +236,8 @@ def callable_of(
     for w in bound.writes:
         sizes = [*w.shape, *[0] * (MAX_NDIM - len(w.shape))]
         record += [id(w.dtype.numpy), len(w.shape), count(w.shape) * w.dtype.itemsize, *sizes]
-    packed = bytearray(struct.pack(f"<{len(record) + len(bound.meta)}q", *record, *bound.meta))
+    record += bound.meta
+    if max(record) > LARGEST:
+        return None
+    packed = bytearray(struct.pack(f"<{len(record)}q", *record))
     return function(name, _address(), (packed, fallback, bound))

@@ -15,7 +15,7 @@ from ....types import TensorType, count
 from ..ir.builder import Function, Module, Pointer, Value, i32, i64, ptr, void
 from ..ir.machine import Library, machine
 from .callables import function
-from .cpython import ARRAY_DTYPE, WRITEABLE, Python
+from .cpython import ARRAY_DTYPE, LARGEST, WRITEABLE, Python
 
 MAX_NDIM = 8
 _HEAD = ("ndim", "contiguous", "n_starts", "source_ndim", "itemsize", "source_nbytes", "repeats")
@@ -114,6 +114,8 @@ def record_of(name: str, types: tuple[Any, ...], result: TensorType, attrs: dict
     for i, (dim, reach) in enumerate(made.starts):
         fields += [i + 1, dim, reach]
     fields += [0] * (_SIZE - len(fields))
+    if max(fields) > LARGEST:
+        return None
     return bytearray(struct.pack(f"<{_SIZE}q", *fields))
 
 
