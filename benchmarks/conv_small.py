@@ -7,7 +7,7 @@ from typing import Any
 
 import jax_peer
 import numpy as np
-from workload import LEARNING_RATE, Library, Peers, Step, Workload, extempo, run_this, torch, trainer
+from workload import LEARNING_RATE, Library, Peers, Step, Workload, Wrap, as_it_is, own_peers, run_this, torch, trainer
 
 BATCH, N_BATCHES = 32, 4
 
@@ -22,7 +22,9 @@ def data() -> tuple[list[Any], Any, Any]:
     return [w.astype("f4") for w in weights], x, rng.randint(0, 10, (N_BATCHES, BATCH))
 
 
-def eager(library: Library, channels_last: bool = False, compiled: bool = False, **options: Any) -> Step:
+def program(
+    library: Library, channels_last: bool = False, compiled: bool = False, wrap: Wrap = as_it_is, **options: Any
+) -> Step:
     lib = library()
     F = lib.nn.functional
     arrays, x, y = data()
@@ -39,7 +41,7 @@ def eager(library: Library, channels_last: bool = False, compiled: bool = False,
         return F.cross_entropy(F.linear(x.flatten(1), w3, b3), y)
 
     optimizer = lib.optim.Adam(weights, lr=LEARNING_RATE, **options)
-    return trainer(lib.compile(loss_of) if compiled else loss_of, optimizer, batches)
+    return trainer(lib, lib.compile(loss_of) if compiled else loss_of, optimizer, batches, wrap)
 
 
 def with_jax() -> Step:
@@ -59,14 +61,14 @@ def with_jax() -> Step:
 
 
 PEERS: Peers = {
-    "extempo": partial(eager, extempo),
-    "torch": partial(eager, torch),
-    "torch fused Adam": partial(eager, torch, fused=True),
-    "torch channels_last": partial(eager, torch, channels_last=True, fused=True),
-    "torch.compile": partial(eager, torch, compiled=True, fused=True),
+    **own_peers(program),
+    "torch": partial(program, torch),
+    "torch fused Adam": partial(program, torch, fused=True),
+    "torch channels_last": partial(program, torch, channels_last=True, fused=True),
+    "torch.compile": partial(program, torch, compiled=True, fused=True),
     "jax.jit": with_jax,
 }
-WORKLOADS = [Workload("conv_small", __doc__, 4, PEERS, floor=1.00)]
+WORKLOADS = [Workload("conv_small", __doc__, 4, PEERS, floor=1.00, compiled_floor=1.00)]
 
 if __name__ == "__main__":
     run_this(__file__)

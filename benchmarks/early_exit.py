@@ -8,7 +8,7 @@ from typing import Any
 import dynet_peer
 import jax_peer
 import numpy as np
-from workload import Library, Peers, Step, Workload, extempo, run_this, torch, trainer
+from workload import Library, Peers, Step, Workload, Wrap, as_it_is, own_peers, run_this, torch, trainer
 
 BATCH, WIDTH, THRESHOLD, MOST_TURNS = 16, 64, 4.0, 20
 SCALES = np.linspace(0.2, 3.0, 16)  # inputs that need from 1 to 20 turns
@@ -28,7 +28,7 @@ def data() -> tuple[list[Any], list[Any]]:
     return [np.ascontiguousarray(w, "f4") for w in weights], x
 
 
-def eager(library: Library, compiled: bool = False) -> Step:
+def program(library: Library, compiled: bool = False, wrap: Wrap = as_it_is) -> Step:
     lib = library()
     weights, x = data()
     weights = [lib.from_numpy(w).requires_grad_() for w in weights]
@@ -47,7 +47,7 @@ def eager(library: Library, compiled: bool = False) -> Step:
             turns += 1
         return (x * x).mean()
 
-    return trainer(loss_of, lib.optim.SGD(weights, lr=LEARNING_RATE), [(lib.from_numpy(a),) for a in x])
+    return trainer(lib, loss_of, lib.optim.SGD(weights, lr=LEARNING_RATE), [(lib.from_numpy(a),) for a in x], wrap)
 
 
 def with_jax() -> Step:
@@ -105,13 +105,13 @@ def with_dynet() -> Step:
 
 
 PEERS: Peers = {
-    "extempo": partial(eager, extempo),
-    "torch": partial(eager, torch),
-    "torch.compile layer": partial(eager, torch, compiled=True),
+    **own_peers(program, fixed=False),
+    "torch": partial(program, torch),
+    "torch.compile layer": partial(program, torch, compiled=True),
     "jax.jit layer": with_jax,
     "dynet": with_dynet,
 }
-WORKLOADS = [Workload("early_exit", __doc__, BLOCK, PEERS, floor=0.30)]
+WORKLOADS = [Workload("early_exit", __doc__, BLOCK, PEERS, floor=0.30, compiled_floor=0.28)]
 
 if __name__ == "__main__":
     run_this(__file__)

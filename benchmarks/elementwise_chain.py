@@ -7,7 +7,7 @@ from typing import Any
 
 import jax_peer
 import numpy as np
-from workload import Library, Peers, Step, Workload, extempo, run_this, torch
+from workload import Library, Peers, Step, Workload, Wrap, as_it_is, own_peers, run_this, torch
 
 ROWS, WIDTH = 256, 1024
 
@@ -19,7 +19,7 @@ def data() -> tuple[list[Any], Any]:
     return [a.astype("f4") for a in operands], rng.randn(ROWS, WIDTH).astype("f4")
 
 
-def eager(library: Library, compiled: bool = False) -> Step:
+def program(library: Library, compiled: bool = False, wrap: Wrap = as_it_is) -> Step:
     lib = library()
     F = lib.nn.functional
     arrays, mix = data()
@@ -33,12 +33,17 @@ def eager(library: Library, compiled: bool = False) -> Step:
     if compiled:
         loss_of = lib.compile(loss_of)
 
+    def forward_and_backward(*operands: Any) -> Any:
+        loss = loss_of(*operands)
+        loss.backward()
+        return loss
+
+    run = wrap(lib, forward_and_backward)
+
     def step(i: int) -> float:
         for operand in operands:
             operand.grad = None
-        loss = loss_of(*operands)
-        loss.backward()
-        return float(loss.item())
+        return float(run(*operands).item())
 
     return step
 
@@ -57,12 +62,12 @@ def with_jax() -> Step:
 
 
 PEERS: Peers = {
-    "extempo": partial(eager, extempo),
-    "torch": partial(eager, torch),
-    "torch.compile": partial(eager, torch, compiled=True),
+    **own_peers(program),
+    "torch": partial(program, torch),
+    "torch.compile": partial(program, torch, compiled=True),
     "jax.jit": with_jax,
 }
-WORKLOADS = [Workload("elementwise_chain", __doc__, 10, PEERS, floor=0.80)]
+WORKLOADS = [Workload("elementwise_chain", __doc__, 10, PEERS, floor=0.80, compiled_floor=0.42)]
 
 if __name__ == "__main__":
     run_this(__file__)

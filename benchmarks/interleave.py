@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ from worker import library_of
 from workload import Workload
 
 ANSWER_WITHIN_S = 300
+COMPILED = "extempo compiled"  # the peer whose recorded ops are counted
 TOLERANCE = 2e-3  # of losses, relative to the larger of 1 and the loss: float32 and some steps of training
 
 ONE_THREAD = {
@@ -43,6 +45,7 @@ class Result:
     losses: list[float] = field(default_factory=list)
     backend: str = ""  # Extempo's: "native" or "numpy"
     fallbacks: dict[str, float] = field(default_factory=dict)  # NumPy kernels that a native backend ran per step, by op
+    n_recorded: int = 0  # ops that ex.compile recorded per step; 0 where that was not asked for
     error: str = ""
 
     @property
@@ -70,9 +73,12 @@ def environment(cache: str) -> dict[str, str]:
 
 
 class PeerProcess:
-    """A worker and the pipe to it. After an error it answers nothing but that error."""
+    """A worker and the pipe to it. After an error it answers nothing but that error.
 
-    def __init__(self, module: str, peer: str) -> None:
+    Compilers keep their files in `cache`; without one they begin with nothing.
+    """
+
+    def __init__(self, module: str, peer: str, cache: str | None = None) -> None:
         self.peer = peer
         self.error = ""
         self._process: subprocess.Popen[str] | None = None
@@ -80,10 +86,12 @@ class PeerProcess:
         self._messages = Path(self._folder.name, "messages")
         command = [interpreter_of(peer), str(Path(__file__).with_name("worker.py")), module, peer]
         pipe = subprocess.PIPE
+        variables = environment(cache or self._folder.name)
+        self.began = time.monotonic()
         try:
             with self._messages.open("w") as messages:
                 self._process = subprocess.Popen(
-                    command, env=environment(self._folder.name), stdin=pipe, stdout=pipe, stderr=messages, text=True
+                    command, env=variables, stdin=pipe, stdout=pipe, stderr=messages, text=True
                 )
         except OSError:
             self.error = f"not installed: there is no {interpreter_of(peer)}"
@@ -125,9 +133,9 @@ class PeerProcess:
 
 
 @contextlib.contextmanager
-def started(module: str, peers: list[str]) -> Iterator[list[PeerProcess]]:
+def started(module: str, peers: list[str], cache: str | None = None) -> Iterator[list[PeerProcess]]:
     """Processes for the peers, ended on the way out."""
-    processes = [PeerProcess(module, peer) for peer in peers]
+    processes = [PeerProcess(module, peer, cache) for peer in peers]
     try:
         yield processes
     finally:
@@ -152,6 +160,8 @@ def measure(workload: Workload, processes: list[PeerProcess], rounds: int) -> li
         result, after = results[process.peer], process.ask(kernels=True)
         _count_kernels(result, before[process.peer], after, rounds * (workload.block + 1))
         result.error = process.error
+        if process.peer == COMPILED and not process.error:
+            result.n_recorded = process.ask(recorded=True).get("ops", 0)
     return list(results.values())
 
 

@@ -66,7 +66,7 @@ def milliseconds(programs: list[Callable[[], Any]], rounds: int) -> list[list[fl
 
 
 def section(wanted: str | None, rounds: int) -> str:
-    chain = op_overhead.eager(extempo, backward=True)
+    chain = op_overhead.program(extempo, backward=True)
     programs: dict[str, Callable[[], Any]] = {
         "200 tiny ops": lambda: chain(0),
         "training step over 1 ms": training_step(),

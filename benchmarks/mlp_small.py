@@ -9,7 +9,20 @@ from typing import Any
 import dynet_peer
 import jax_peer
 import numpy as np
-from workload import LEARNING_RATE, Library, Peers, Step, Workload, extempo, run_this, torch, trainer
+from workload import (
+    LEARNING_RATE,
+    Library,
+    Peers,
+    Step,
+    Workload,
+    Wrap,
+    as_it_is,
+    extempo,
+    own_peers,
+    run_this,
+    torch,
+    trainer,
+)
 
 N_BATCHES = 8
 
@@ -22,7 +35,14 @@ def data(sizes: tuple[int, ...], batch: int) -> tuple[list[Any], Any, Any]:
     return weights, x, rng.randint(0, sizes[-1], (N_BATCHES, batch))
 
 
-def eager(library: Library, sizes: tuple[int, ...], batch: int, compiled: bool = False, **options: Any) -> Step:
+def program(
+    library: Library,
+    sizes: tuple[int, ...],
+    batch: int,
+    compiled: bool = False,
+    wrap: Wrap = as_it_is,
+    **options: Any,
+) -> Step:
     lib = library()
     F = lib.nn.functional
     weights, x, y = data(sizes, batch)
@@ -41,7 +61,7 @@ def eager(library: Library, sizes: tuple[int, ...], batch: int, compiled: bool =
         return F.cross_entropy(forward(x), y)
 
     batches = [(lib.from_numpy(a), lib.from_numpy(b)) for a, b in zip(x, y, strict=True)]
-    return trainer(loss_of, optimizer, batches)
+    return trainer(lib, loss_of, optimizer, batches, wrap)
 
 
 def with_jax(sizes: tuple[int, ...], batch: int) -> Step:
@@ -75,19 +95,20 @@ def with_dynet(sizes: tuple[int, ...], batch: int) -> Step:
     return dynet_peer.trainer(loss_of, dy.AdamTrainer(weights, LEARNING_RATE), weights)
 
 
-def workload(name: str, about: str | None, sizes: tuple[int, ...], batch: int, block: int, floor: float) -> Workload:
+def workload(name: str, about: str | None, sizes: tuple[int, ...], batch: int, block: int, **floors: float) -> Workload:
     peers: Peers = {
-        "extempo": partial(eager, extempo, sizes, batch),
-        "torch": partial(eager, torch, sizes, batch),
-        "torch fused Adam": partial(eager, torch, sizes, batch, fused=True),
-        "torch.compile": partial(eager, torch, sizes, batch, compiled=True, fused=True),
+        **own_peers(partial(program, sizes=sizes, batch=batch)),
+        "extempo compiled module": partial(program, extempo, sizes, batch, compiled=True),
+        "torch": partial(program, torch, sizes, batch),
+        "torch fused Adam": partial(program, torch, sizes, batch, fused=True),
+        "torch.compile": partial(program, torch, sizes, batch, compiled=True, fused=True),
         "jax.jit": partial(with_jax, sizes, batch),
         "dynet": partial(with_dynet, sizes, batch),
     }
-    return Workload(name, about, block, peers, floor)
+    return Workload(name, about, block, peers, **floors)
 
 
-WORKLOADS = [workload("mlp_small", __doc__, (32, 64, 64, 10), batch=32, block=80, floor=0.40)]
+WORKLOADS = [workload("mlp_small", __doc__, (32, 64, 64, 10), batch=32, block=80, floor=0.40, compiled_floor=0.10)]
 
 if __name__ == "__main__":
     run_this(__file__)

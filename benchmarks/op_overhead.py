@@ -9,7 +9,7 @@ from typing import Any
 import dynet_peer
 import jax_peer
 import numpy as np
-from workload import Library, Peers, Step, Workload, extempo, run_this, torch
+from workload import Library, Peers, Step, Workload, Wrap, as_it_is, extempo, own_peers, run_this, torch
 
 N_TURNS, SIZE, BLOCK = 100, 8, 50
 
@@ -25,7 +25,9 @@ def chain(tanh: Callable[[Any], Any], y: Any, b: Any) -> Any:
     return y
 
 
-def eager(library: Library, backward: bool, no_grad: bool = False, compiled: bool = False) -> Step:
+def program(
+    library: Library, backward: bool, no_grad: bool = False, compiled: bool = False, wrap: Wrap = as_it_is
+) -> Step:
     lib = library()
     x, b = (lib.from_numpy(a).requires_grad_() for a in data())
 
@@ -35,20 +37,22 @@ def eager(library: Library, backward: bool, no_grad: bool = False, compiled: boo
     if compiled:
         loss_of = lib.compile(loss_of)
 
-    def forward(i: int) -> float:
-        return float(loss_of(x, b).item())
-
-    def forward_without_grad(i: int) -> float:
-        with lib.no_grad():
-            return float(loss_of(x, b).item())
-
-    def forward_and_backward(i: int) -> float:
-        x.grad = b.grad = None
+    def forward_and_backward(x: Any, b: Any) -> Any:
         loss = loss_of(x, b)
         loss.backward()
-        return float(loss.item())
+        return loss
 
-    return forward_and_backward if backward else forward_without_grad if no_grad else forward
+    run = wrap(lib, forward_and_backward if backward else loss_of)
+
+    def step(i: int) -> float:
+        x.grad = b.grad = None
+        return float(run(x, b).item())
+
+    def step_without_grad(i: int) -> float:
+        with lib.no_grad():
+            return step(i)
+
+    return step_without_grad if no_grad else step
 
 
 def with_jax(backward: bool) -> Step:
@@ -85,17 +89,17 @@ def plain_numpy() -> Step:
 
 def peers(backward: bool) -> Peers:
     return {
-        "extempo": partial(eager, extempo, backward),
-        "torch": partial(eager, torch, backward),
-        "torch.compile": partial(eager, torch, backward, compiled=True),
+        **own_peers(partial(program, backward=backward)),
+        "torch": partial(program, torch, backward),
+        "torch.compile": partial(program, torch, backward, compiled=True),
         "jax.jit": partial(with_jax, backward),
         "dynet": partial(with_dynet, backward),
     }
 
 
 WITHOUT_GRAPH: Peers = {
-    "extempo no_grad": partial(eager, extempo, False, no_grad=True),
-    "torch no_grad": partial(eager, torch, False, no_grad=True),
+    "extempo no_grad": partial(program, extempo, False, no_grad=True),
+    "torch no_grad": partial(program, torch, False, no_grad=True),
     "numpy": plain_numpy,
 }
 WORKLOADS = [Workload("op_overhead", __doc__, BLOCK, {**peers(backward=False), **WITHOUT_GRAPH})]

@@ -10,12 +10,34 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from interleave import Result
+from interleave import COMPILED, Result
 from worker import library_of
 from workload import Workload
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 BASELINE, OURS = "torch", "extempo"
+STATIC, MODULE = "extempo static", "extempo compiled module"
+OWN = (OURS, COMPILED, STATIC, MODULE)
+
+# What a compiled step may take, relative to others of Extempo's own ways to run it.
+COMPILED_TO_EAGER, MODULE_TO_WHOLE, DYNAMIC_TO_STATIC = 1.05, 1.5, 1.05
+LONG_STEP_MS, MICROSECONDS_PER_OP = 5.0, 1.0  # a shorter step may take static's time and so much per recorded op
+
+SUMMARY_HEADER = (
+    "workload",
+    "torch ms",
+    "eager ms",
+    "compiled ms",
+    "eager ratio",
+    "floor",
+    "compiled ratio",
+    "floor",
+    "module ratio",
+    "floor",
+    "compiled to eager",
+    "to static",
+    "note",
+)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -75,43 +97,84 @@ HEADER = (
 )
 
 
-def _row(result: Result, base: Result | None, workload: Workload) -> list[str]:
+def _named(results: Sequence[Result], peer: str) -> Result | None:
+    return next((r for r in results if r.peer == peer and not r.error and r.times), None)
+
+
+def _ratio(results: Sequence[Result], peer: str, to: str) -> float | None:
+    """Of minima; None unless both were measured."""
+    one, other = _named(results, peer), _named(results, to)
+    return one.minimum / other.minimum if one and other else None
+
+
+def _floor(peer: str, workload: Workload, results: Sequence[Result]) -> float | None:
+    """What a peer may take, relative to PyTorch eager."""
+    whole_step = _ratio(results, COMPILED, BASELINE)
+    if peer == MODULE:
+        return MODULE_TO_WHOLE * whole_step if whole_step else None
+    return {OURS: workload.floor, COMPILED: workload.compiled_floor}.get(peer)
+
+
+def _row(result: Result, workload: Workload, results: Sequence[Result]) -> list[str]:
     if result.error:
         return [result.peer, *[""] * 7, result.error]
     warm_up = max(0.0, result.first_block - result.median * workload.block) / 1e3
     row = [result.peer, f"{result.minimum:.3f}", f"{result.median:.3f}", "-", "-", "", f"{warm_up:.1f}", "", ""]
+    base = _named(results, BASELINE)
     if base:
-        ratio = result.minimum / base.minimum
+        ratio, floor = result.minimum / base.minimum, _floor(result.peer, workload, results)
         row[3:5] = f"{ratio:.2f}", f"{result.median / base.median:.2f}"
-        if result.peer == OURS and workload.floor is not None:
-            row[5] = verdict(ratio, workload.floor)
+        if floor is not None:
+            row[5] = verdict(ratio, floor)
         if not result.agrees_with(base):
             row[8] = "LOSS DIFFERS"
-    if result.peer == OURS:
+    if result.peer in OWN:
         row[7] = _numpy_kernels(result)
     return row
 
 
-def _base(results: Sequence[Result]) -> Result | None:
-    return next((r for r in results if r.peer == BASELINE and not r.error), None)
+def _against_eager(results: Sequence[Result]) -> str:
+    ratio = _ratio(results, COMPILED, OURS)
+    return "" if ratio is None else f"{ratio:.2f} ({verdict(ratio, COMPILED_TO_EAGER)})"
+
+
+def _against_static(results: Sequence[Result]) -> str:
+    """A ratio where a step is long, otherwise microseconds beyond static per recorded op."""
+    dynamic, fixed = _named(results, COMPILED), _named(results, STATIC)
+    if not dynamic or not fixed:
+        return ""
+    if fixed.minimum > LONG_STEP_MS:
+        ratio = dynamic.minimum / fixed.minimum
+        return f"{ratio:.2f} ({verdict(ratio, DYNAMIC_TO_STATIC)})"
+    if not dynamic.n_recorded:
+        return f"{1e3 * (dynamic.minimum - fixed.minimum):+.1f} us, recorded ops not counted"
+    beyond = 1e3 * (dynamic.minimum - fixed.minimum) / dynamic.n_recorded
+    return f"{beyond:+.2f} us/op ({verdict(beyond, MICROSECONDS_PER_OP)})"
 
 
 def section(workload: Workload, results: Sequence[Result], rounds: int) -> str:
-    """The workload's title, what it is, its table, and where that comes from."""
-    rows = [_row(result, _base(results), workload) for result in results]
-    where = source(results, f"{rounds} rounds of {workload.block} steps")
-    return f"### {workload.name}\n\n{workload.about}\n\n{table(HEADER, rows)}\n\n{where}"
+    """The workload's title, what it is, its table, compiled beside eager and static, and where that comes from."""
+    rows = [_row(result, workload, results) for result in results]
+    own = {"eager": _against_eager(results), "static": _against_static(results)}
+    compared = "; ".join(f"relative to {name}: {found}" for name, found in own.items() if found)
+    paragraphs = [f"### {workload.name}", workload.about or "", table(HEADER, rows)]
+    if compared:
+        paragraphs.append(f"Compiled {compared}.")
+    paragraphs.append(source(results, f"{rounds} rounds of {workload.block} steps"))
+    return "\n\n".join(paragraphs)
 
 
 def summary(timed: Sequence[tuple[Workload, Sequence[Result]]]) -> str:
-    """One row per workload: Extempo eager beside PyTorch eager, from the rows of the workloads' own tables."""
+    """One row per workload: Extempo's ways to run it beside PyTorch eager, from the workloads' own tables."""
     rows = []
     for workload, results in timed:
-        by_peer = {result.peer: _row(result, _base(results), workload) for result in results}
-        ours, theirs = by_peer[OURS], by_peer[BASELINE]
-        rows.append([workload.name, ours[1], theirs[1], *ours[3:6], *ours[7:]])
-    header = ["workload", "extempo ms", "torch ms", *HEADER[3:6], *HEADER[7:]]
-    return f"### summary\n\n{table(header, rows)}\n\n{machine()}"
+        found = {result.peer: _row(result, workload, results) for result in results}
+        cells = [cell for peer in (OURS, COMPILED, MODULE) for cell in found.get(peer, [""] * len(HEADER))[3:6:2]]
+        notes = {found[peer][8] for peer in OWN if peer in found and found[peer][8]}
+        times = [found[peer][1] for peer in (BASELINE, OURS, COMPILED) if peer in found]
+        own = [_against_eager(results), _against_static(results)]
+        rows.append([workload.name, *times, *cells, *own, ", ".join(sorted(notes))])
+    return f"### summary\n\n{table(SUMMARY_HEADER, rows)}\n\n{machine()}"
 
 
 def write(name: str, text: str, page: Path = PAGE) -> None:

@@ -28,14 +28,22 @@ TIMED = [
     "elementwise_chain",
     "conv_small",
 ]
-OWN_TABLES = {"gemm": "gemm", "memory": "memory", "import": "start_up", "lines": "lines"}  # name: module
+OWN_TABLES = {  # name: module
+    "lengths": "lengths",
+    "cold": "cold",
+    "adversary": "adversary",
+    "gemm": "gemm",
+    "memory": "memory",
+    "import": "start_up",
+    "lines": "lines",
+}
 
 
 def choose(peers: list[str], wanted: str | None) -> list[str]:
-    """Extempo, PyTorch eager, every peer that is named, and all that begin with a name that no peer has."""
+    """Extempo's ways to run a step, PyTorch eager, peers that are named or begin with a name that no peer has."""
     if wanted is None:
         return peers
-    chosen = {report.OURS, report.BASELINE}
+    chosen = {*report.OWN, report.BASELINE}
     for word in wanted.split(","):
         chosen.update([word] if word in peers else [peer for peer in peers if peer.startswith(word)])
     return [peer for peer in peers if peer in chosen]

@@ -5,6 +5,10 @@
 Requests and answers are lines of JSON on standard input and output; whatever a library prints goes to standard error.
 {"build": name} -> {"version"}; {"run": [first, count]} -> {"ms", "losses"};
 {"kernels": true} -> {"backend", "fallbacks"} of Extempo, {} of others;
+{"call": i} -> {"ms", "llvm", "planning"}, of one step, and seconds in Extempo's compilers so far;
+{"clock": count} -> {"at"}, when each of the first `count` steps was done, by time.monotonic();
+{"caches": true} -> {"caches"} of Extempo by name: [size, limit, evicted];
+{"recorded": true} -> {"ops"}, how many ex.compile recorded in one step of the workload, built anew;
 {"memory": count} -> {"built", "peak", "drift"} in MiB; a failure -> {"error"}.
 """
 
@@ -17,6 +21,7 @@ import os
 import re
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from workload import Step, Workload
@@ -47,6 +52,15 @@ def kernels() -> dict[str, Any]:
     return {"backend": found["backend"], "fallbacks": dict(found["fallbacks"])}
 
 
+def recorded_ops(factory: Callable[[], Step]) -> dict[str, int]:
+    """Of the first step of a new function, since what is recorded again may not count as recorded."""
+    stats = importlib.import_module("extempo").compile.stats
+    step = factory()
+    before = stats()["steps_recorded"]
+    step(0)
+    return {"ops": stats()["steps_recorded"] - before}
+
+
 def cpu_seconds() -> float:
     """CPU time of this process and of the compilers that it waited for."""
     times = os.times()
@@ -63,6 +77,23 @@ def time_block(step: Step, first: int, count: int) -> dict[str, Any]:
         losses.append(step(i))
     cpu, wall = cpu_seconds() - cpu, time.perf_counter() - wall
     return {"ms": min(wall, cpu) / count * 1e3, "losses": losses}
+
+
+def time_call(step: Step, i: int) -> dict[str, float]:
+    """A single step, and what Extempo's compilers have taken so far. Time that another process had does not count."""
+    wall, cpu = time.perf_counter(), cpu_seconds()
+    step(i)
+    cpu, wall = cpu_seconds() - cpu, time.perf_counter() - wall
+    stats = importlib.import_module("extempo").compile.stats()
+    return {"ms": min(wall, cpu) * 1e3, "llvm": stats["compile_seconds"], "planning": stats["planning_seconds"]}
+
+
+def clock(step: Step, count: int) -> dict[str, list[float]]:
+    at = []
+    for i in range(count):
+        step(i)
+        at.append(time.monotonic())
+    return {"at": at}
 
 
 def resident(field: str) -> float:
@@ -91,15 +122,25 @@ def peak_memory(step: Step, count: int) -> dict[str, float]:
 def answers(workloads: dict[str, Workload], peer: str) -> Any:
     """A function from request to answer."""
     steps: list[Step] = []
+    factories: list[Callable[[], Step]] = []
 
     def answer(request: dict[str, Any]) -> dict[str, Any]:
         if "run" in request:
             return time_block(steps[-1], *request["run"])
+        if "call" in request:
+            return time_call(steps[-1], request["call"])
+        if "clock" in request:
+            return clock(steps[-1], request["clock"])
+        if "caches" in request:
+            return {"caches": importlib.import_module("extempo").compile.stats()["caches"]}
         if "kernels" in request:
             return kernels()
         if "memory" in request:
             return peak_memory(steps[-1], request["memory"])
-        steps[:] = [workloads[request["build"]].peers[peer]()]
+        if "recorded" in request:
+            return recorded_ops(factories[-1])
+        factories[:] = [workloads[request["build"]].peers[peer]]
+        steps[:] = [factories[-1]()]
         return {"version": version_of(library_of(peer))}
 
     return answer
@@ -115,11 +156,13 @@ def main() -> None:
         try:
             reply = answer(json.loads(line))
         except ModuleNotFoundError as error:
-            missing = (error.name or "").partition(".")[0] == library_of(peer)
+            missing = error.name == library_of(peer)
             reply = {"error": "not installed" if missing else str(error)}
         except Exception as error:  # whatever a peer raises becomes its row in the table, and the others go on
             text = str(error).strip().splitlines() or [""]
-            reply = {"error": f"failed: {type(error).__name__}: {text[0][:100]}"}
+            kind = type(error).__name__
+            what = "not there yet" if kind == "UnsupportedError" else f"failed: {kind}"
+            reply = {"error": f"{what}: {text[0][:100]}"}
         replies.write(json.dumps(reply) + "\n")
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -20,6 +21,7 @@ LEARNING_RATE = 1e-3
 Step = Callable[[int], float]
 Library = Callable[[], Any]
 Peers = Mapping[str, Callable[[], Step]]
+Wrap = Callable[[Any, Callable[..., Any]], Callable[..., Any]]  # (library, function) -> function
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Workload:
     block: int
     peers: Peers
     floor: float | None = None  # the most that eager Extempo may take, relative to PyTorch eager
+    compiled_floor: float | None = None  # the same for a step under ex.compile
 
 
 def extempo() -> Any:
@@ -45,17 +48,45 @@ def torch() -> Any:
     return library
 
 
-def trainer(loss_of: Callable[..., Any], optimizer: Any, batches: Sequence[tuple[Any, ...]]) -> Step:
-    """A training step for Extempo and PyTorch."""
+def as_it_is(lib: Any, fn: Callable[..., Any]) -> Callable[..., Any]:
+    return fn
 
-    def step(i: int) -> float:
-        optimizer.zero_grad()
-        loss = loss_of(*batches[i % len(batches)])
+
+def whole(lib: Any, fn: Callable[..., Any]) -> Callable[..., Any]:
+    return lib.compile(fn)
+
+
+def static(lib: Any, fn: Callable[..., Any]) -> Callable[..., Any]:
+    return lib.compile(fn, static=True)
+
+
+def own_peers(program: Callable[..., Step], fixed: bool = True) -> dict[str, Callable[[], Step]]:
+    """Extempo eager, with its whole step compiled, and where structure and sizes are fixed as a static graph.
+
+    program(library, wrap=...) hands `wrap` the function that is a training step, from forward to the optimizer.
+    """
+    peers = {"extempo": partial(program, extempo), "extempo compiled": partial(program, extempo, wrap=whole)}
+    return {**peers, "extempo static": partial(program, extempo, wrap=static)} if fixed else peers
+
+
+def trainer(
+    lib: Any,
+    loss_of: Callable[..., Any],
+    optimizer: Any,
+    batches: Sequence[tuple[Any, ...]],
+    wrap: Wrap = as_it_is,
+) -> Step:
+    """A training step for Extempo and PyTorch. Only reading the loss is outside of what is wrapped."""
+
+    def train(*batch: Any) -> Any:
+        loss = loss_of(*batch)
         loss.backward()
         optimizer.step()
-        return float(loss.item())
+        optimizer.zero_grad()
+        return loss
 
-    return step
+    run = wrap(lib, train)
+    return lambda i: float(run(*batches[i % len(batches)]).item())
 
 
 def run_this(file: str) -> None:

@@ -59,6 +59,19 @@ def test_a_step_runs_and_its_loss_is_that_of_pytorch(name):
     np.testing.assert_allclose(losses, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", TIMED)
+def test_every_compiled_way_to_run_a_step_gives_the_losses_of_eager_mode(name):
+    (workload,) = workloads(name)
+    n_steps = 2 if name in ("mlp_large", "transformer_small", "conv_small") else 4
+    losses = {}
+    for peer in ("extempo", "extempo compiled", "extempo compiled module"):
+        if peer in workload.peers:
+            step = workload.peers[peer]()
+            losses[peer] = [step(i % 2) for i in range(n_steps)]  # seen again, a step runs as a plan
+    expected = losses["extempo"]
+    assert losses == dict.fromkeys(losses, expected)
+
+
 @pytest.mark.parametrize("number", range(7))
 def test_products_of_matrices_are_those_of_numpy(number):
     workload = workloads("gemm")[number]
@@ -80,8 +93,17 @@ def test_all_blocks_of_early_exit_hold_inputs_of_the_same_norms():
     np.testing.assert_allclose(np.sort(norms, 1), np.sort(norms, 1)[:1].repeat(early.N_BLOCKS, 0), rtol=1e-5)
 
 
-def section(*results, floor=0.5):
-    workload = load("workload").Workload("some", "About it.", 4, {}, floor)
+def test_the_timed_steps_of_varying_workloads_see_other_data_than_the_warm_up():
+    for name, batches in (("rnn_python_loop", 1), ("early_exit", 1)):
+        module = load(name)
+        inputs = [x.tobytes() for x in module.data()[batches]]
+        n_rounds = 20  # what run.py does unless told otherwise
+        assert len(inputs) >= (n_rounds + 2) * module.BLOCK
+        assert len(set(inputs)) == len(inputs)
+
+
+def section(*results, floor=0.5, compiled_floor=None):
+    workload = load("workload").Workload("some", "About it.", 4, {}, floor, compiled_floor)
     return load("report").section(workload, results, rounds=2)
 
 
@@ -91,6 +113,38 @@ def test_a_table_judges_the_floor_by_the_ratio_of_minima():
     assert "0.50 pass" in section(fast, base)
     assert "0.50 FAIL" in section(slow, base)
     assert "pass" not in section(fast)  # nothing to compare with
+
+
+def test_a_table_judges_compiled_steps_by_their_own_floor_and_modules_by_the_compiled_step():
+    base, compiled = result("torch", [4.0]), result("extempo compiled", [1.0])
+    assert "0.30 pass" in section(compiled, base, compiled_floor=0.3)
+    assert "0.20 FAIL" in section(compiled, base, compiled_floor=0.2)
+    assert "0.38 pass" in section(compiled, result("extempo compiled module", [1.4]), base)
+    assert "0.38 FAIL" in section(compiled, result("extempo compiled module", [1.6]), base)
+
+
+def test_a_table_compares_compiled_steps_with_eager_and_static_ones():
+    eager, compiled = result("extempo", [1.0]), result("extempo compiled", [1.04], n_recorded=100)
+    assert "relative to eager: 1.04 (1.05 pass)" in section(eager, compiled)
+    assert "relative to eager: 2.00 (1.05 FAIL)" in section(eager, result("extempo compiled", [2.0]))
+    assert "relative to static: +0.40 us/op (1.00 pass)" in section(compiled, result("extempo static", [1.0]))
+    assert "relative to static: +1.40 us/op (1.00 FAIL)" in section(compiled, result("extempo static", [0.9]))
+    long = result("extempo compiled", [10.8])
+    assert "relative to static: 1.08 (1.05 FAIL)" in section(long, result("extempo static", [10.0]))
+    assert "Compiled relative" not in section(eager)
+
+
+def test_the_summary_has_a_row_per_workload_whatever_peers_it_has():
+    make = load("workload").Workload
+    results = [result("extempo", [1.0]), result("extempo compiled", [0.5]), result("torch", [2.0])]
+    text = load("report").summary([(make("some", "", 4, {}, 0.6, 0.3), results)])
+    header, _, row = ([cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()[2:5])
+    found = dict(zip(header, row, strict=True))
+    assert (found["eager ratio"], found["compiled ratio"], found["compiled to eager"]) == (
+        "0.50",
+        "0.25",
+        "0.50 (1.05 pass)",
+    )
 
 
 @pytest.mark.parametrize("loss", [1.1, math.nan])
@@ -114,6 +168,8 @@ def test_peers_are_chosen_by_name_or_by_how_they_begin():
     peers = ["extempo", "torch", "torch fused Adam", "jax.jit scan", "jax.jit padded", "dynet"]
     assert choose(peers, None) == peers
     assert choose(peers, "torch") == ["extempo", "torch"]
+    own = ["extempo", "extempo compiled", "extempo compiled module", "extempo static"]
+    assert choose([*own, "torch", "dynet"], "torch") == [*own, "torch"]
     assert choose(peers, "dynet,jax") == ["extempo", "torch", "jax.jit scan", "jax.jit padded", "dynet"]
 
 
@@ -131,6 +187,73 @@ def test_writing_replaces_what_stands_between_the_markers_and_nothing_else(tmp_p
 def test_the_page_has_a_place_for_every_table():
     names = re.findall(r"^<!-- (?!end of)(\w+) -->$", (ROOT / "docs" / "performance.md").read_text(), re.M)
     assert names == ["summary", *TIMED, *load("run").OWN_TABLES]
+
+
+def test_the_first_step_from_which_we_are_ahead_to_the_end():
+    ahead_from = load("cold").ahead_from
+    assert ahead_from([1.0, 2.0], [2.0, 3.0]) == "1"
+    assert ahead_from([3.0, 3.5, 4.0, 4.5], [1.0, 4.0, 3.0, 5.0]) == "4"
+    assert ahead_from([3.0, 4.0], [1.0, 2.0]) == "not within 2"
+
+
+def test_the_worst_call_and_the_steady_state_are_those_of_the_calls_compared():
+    lengths = load("lengths")
+    n = lengths.N_PASSES
+    compiled = np.ones(2 * n)
+    compiled[3], compiled[-2:] = 8.0, 0.25
+    phase = lengths.Phase([5, 6] * n, np.full(2 * n, 0.5), compiled, 0.1, 0.2, 0.3, {"plans": [3, 4, 0]})
+    assert phase.worst == (16.0, 2, 6)
+    assert phase.steady == 0.5
+    quieter = phase.least(lengths.Phase(phase.lengths, phase.eager, np.full(2 * n, 0.5), 0.1, 0.2, 0.3, {}))
+    assert quieter.worst[0] == 1.0
+    assert lengths.cache_row("plans", [phase, phase]) == ["plans", "3", "3", "4", "0", "pass"]
+
+
+def test_a_random_program_is_the_same_whenever_it_is_drawn():
+    draw = load("random_programs").draw
+    assert draw(3, 4) == draw(3, 4)
+    assert draw(3, 4).text != draw(3, 5).text
+    features = {feature for number in range(60) for feature in draw(0, number).features}
+    assert features >= {"gradients", "loops", "changing loops", "never repeats", "reads", "writes", "many sizes"}
+
+
+def run_random_program(lib, program, compiled=False):
+    """What every call returned and read, and the weights after them."""
+    state, function = program.state(lib), program.compiled_text()
+    if compiled:
+        function = lib.compile(function)
+    found = []
+    for k in (0, 1, 0, 1, 2, 0):  # some come again, so that they run as plans
+        x, index = map(lib.from_numpy, program.inputs(k))
+        lib.manual_seed(k)
+        found += [*(t.detach().numpy() for t in function(lib, state, x, index, k)), state.seen]
+    return [*found, *(w.detach().numpy() for w in state.weights)]
+
+
+@pytest.mark.parametrize("number", range(24))
+def test_a_random_program_computes_the_same_compiled_as_eager(number):
+    program = load("random_programs").draw(7, number)
+    eager = run_random_program(ex, program)
+    compiled = run_random_program(ex, program, compiled=True)
+    for ours, expected in zip(compiled, eager, strict=True):
+        np.testing.assert_array_equal(ours, expected, err_msg=program.text)
+
+
+def test_random_programs_run_on_pytorch_too():
+    torch = pytest.importorskip("torch", reason="runs on PyTorch")
+    for number in range(12):
+        program = load("random_programs").draw(7, number)
+        assert [np.shape(a) for a in run_random_program(torch, program)] == [
+            np.shape(a) for a in run_random_program(ex, program)
+        ]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # other tests' threads are no concern of the child
+def test_a_program_that_ends_its_process_or_raises_is_told_from_one_that_answers():
+    forked = load("adversary").forked
+    assert forked(lambda: {"ratio": 1.0}) == {"ratio": 1.0}
+    assert forked(lambda: 1 / 0)["error"].startswith("ZeroDivisionError: division by zero")
+    assert forked(lambda: os._exit(3))["error"] == "the process ended with status 3"
 
 
 PEERS_IN_TROUBLE = """

@@ -14,6 +14,7 @@ from . import autograd, backends, errors, legacy, ops, random, settings
 from ._format import set_printoptions
 from ._tensor import Tensor
 from ._version import __version__
+from .compiling import compile, eager
 from .graph import Graph
 from .legacy import *
 from .modes import (
@@ -128,6 +129,7 @@ __all__ = [
     "backends",
     "bfloat16",
     "bool",
+    "compile",
     "cpu",
     "cuda",
     "data",
@@ -136,6 +138,7 @@ __all__ = [
     "double",
     "dtype",
     "e",
+    "eager",
     "enable_grad",
     "errors",
     "finfo",

@@ -12,11 +12,45 @@ import numpy as np
 from . import dlpack
 from ._methods import TensorMethods
 from .errors import AutogradError, DtypeError, ShapeError
-from .graph import Leaf, Node, leaf
+from .graph import Leaf, Node, Taped, leaf
 from .lines import remember_value_read, user_line
 from .op import Op
 from .storage import Array, Storage
 from .types import Number, Size, TensorType, dtype, from_numpy_dtype
+
+
+class OnTape:
+    """The base of recordings, as far as tensors know them: who fills a tensor in, and who links its node."""
+
+    __slots__ = ()
+
+    def settle(self, t: Tensor) -> None:
+        """Run what was recorded, so that `t` has values."""
+        raise NotImplementedError
+
+    def link(self, t: Tensor) -> None:
+        """Give `t` a node of its own."""
+        raise NotImplementedError
+
+    def read(self, t: Tensor) -> Array:
+        """The values of `t`, which someone looks at."""
+        raise NotImplementedError
+
+    def backward(self, root: Tensor, gradient: Array) -> list[tuple[Node, Array]] | None:
+        """The gradients of leaves; None if the engine has to find them."""
+        raise NotImplementedError
+
+    def close(self, why: str) -> None:
+        """Run everything and end the tape."""
+        raise NotImplementedError
+
+    def strides_of(self, t: Tensor) -> tuple[int, ...] | None:
+        """In bytes, of a tensor without values yet; None if its elements will lie in order."""
+        raise NotImplementedError
+
+    def is_view(self, t: Tensor) -> bool:
+        """Whether a tensor without values yet will share the memory of another."""
+        raise NotImplementedError
 
 
 class Alias:
@@ -42,15 +76,28 @@ class Tensor(TensorMethods):
     tensor([2., 4.])
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_alias", "_array", "_cut", "_node", "_pending", "_storage", "_type")
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "_alias",
+        "_cut",
+        "_history",
+        "_memory",
+        "_pending",
+        "_place",
+        "_raw",
+        "_type",
+    )
 
-    _array: Any  # the values; None while they are only pending
-    _storage: Any  # the memory they lie in
+    # What is there now. A recording fills them in when they are asked for by their other names, below.
+    _raw: Any  # the values; None while they are only pending
+    _memory: Any  # the storage they lie in
+    _history: Any  # the node that recorded it; None for a constant not used in a graph
     _type: TensorType
-    _node: Any  # what recorded it; None for a constant not used in a graph
     _alias: Any  # how it is a view of another tensor; None if it is not
     _cut: Any  # (what, where) cut the path of gradients; None if nothing did
-    _pending: Any  # who knows the values when _array is None
+    _pending: Any  # who knows the values when _raw is None; the recording on whose tape it is; a recording's leaf mark
+    _place: int  # on that tape
 
     # ndarray + tensor is left to the tensor.
     __array_priority__ = 1000
@@ -64,6 +111,42 @@ class Tensor(TensorMethods):
         if requires_grad:
             self.requires_grad_()
         return self
+
+    # ---- its parts; asking a tensor on a recording's tape for one of them makes the recording run
+
+    @property
+    def _array(self) -> Any:
+        if self._raw is None and isinstance(self._pending, OnTape):
+            self._pending.settle(self)
+        return self._raw
+
+    @_array.setter
+    def _array(self, array: Any) -> None:
+        if isinstance(self._pending, OnTape):
+            self._pending.close("a tensor got other memory")
+        self._raw = array
+
+    @property
+    def _storage(self) -> Any:
+        if self._memory is None and isinstance(self._pending, OnTape):
+            self._pending.settle(self)
+        return self._memory
+
+    @_storage.setter
+    def _storage(self, storage: Any) -> None:
+        self._memory = storage
+
+    @property
+    def _node(self) -> Any:
+        if self._history is not None and self._history.op is Taped:
+            self._pending.link(self)
+        return self._history
+
+    @_node.setter
+    def _node(self, node: Any) -> None:
+        if isinstance(self._pending, OnTape):
+            self._pending.close("a tensor got another history")
+        self._history = node
 
     # ---- what it is
 
@@ -83,7 +166,7 @@ class Tensor(TensorMethods):
     def requires_grad(self) -> bool:
         if self._alias is not None:
             self._catch_up()
-        return type(self._node) is Node
+        return type(self._history) is Node
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -104,14 +187,14 @@ class Tensor(TensorMethods):
     @property
     def grad(self) -> Tensor | None:
         """The accumulated gradient of a leaf (or of a tensor after `retain_grad()`)."""
-        node = self._node
+        node = self._history
         return None if node is None or node.extra is None else node.extra.grad
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is None:
-            if self._node is not None and self._node.extra is not None:
-                self._node.extra.grad = None
+            if self._history is not None and self._history.extra is not None:
+                self._history.extra.grad = None
             return
         if not isinstance(value, Tensor) or value._type != self._type:
             got = value._type if isinstance(value, Tensor) else type(value).__name__
@@ -161,7 +244,7 @@ class Tensor(TensorMethods):
 
     def detach(self) -> Tensor:
         """The same memory outside the graph; writes through it are noticed by backward."""
-        if self._array is None:
+        if self._raw is None:
             from .ops.view import Detach
             from .running import apply
 
@@ -190,18 +273,18 @@ class Tensor(TensorMethods):
 
     def _values(self) -> Array:
         """The array, for reading."""
-        if self._array is None:
+        if self._raw is None:
             return self._pending.read(self)
-        return self._array
+        return self._raw
 
     def item(self) -> Number:
         """The value of a tensor with one element, as a Python number."""
-        array = self._array
+        array = self._raw
         if array is None:
             array = self._values()
         if array.size != 1:
             raise ShapeError(f"item: expected a tensor with one element, got shape {tuple(self.shape)}; use tolist()")
-        if self._node is not None and self._node.requires_grad:
+        if type(self._history) is Node:
             remember_value_read()
         return array.item()
 
@@ -240,7 +323,7 @@ class Tensor(TensorMethods):
         return (1, 0)
 
     def __bool__(self) -> bool:
-        if self._array is not None and self._array.size == 1:
+        if self._raw is not None and self._raw.size == 1:
             return bool(self.item())
         if self._type.numel() != 1:
             raise ShapeError(
@@ -374,22 +457,30 @@ new = object.__new__
 def wrap(array: Array, type_: TensorType, cls: type[Tensor] = Tensor) -> Tensor:
     """A tensor on an array, outside any graph."""
     t = new(cls)
-    t._array = array
-    t._storage = Storage(array)
+    t._raw = array
+    t._memory = Storage(array)
     t._type = type_
-    t._node = None
+    t._history = None
     t._alias = None
     t._cut = None
+    t._pending = None
     return t
+
+
+def layout_of(t: Tensor) -> tuple[int, ...] | None:
+    """The strides of a tensor in bytes; None if its elements lie in order. No value is asked for."""
+    if t._raw is None:
+        return t._pending.strides_of(t) if isinstance(t._pending, OnTape) else None
+    return None if t._raw.flags.c_contiguous else t._raw.strides
 
 
 def symbol(type_: Any, node: Node | None, pending: Any) -> Tensor:
     """A tensor without values yet: `pending.read(t)` says what asking for them means."""
     t = new(Tensor)
-    t._array = None
-    t._storage = None
+    t._raw = None
+    t._memory = None
     t._type = type_
-    t._node = node
+    t._history = node
     t._alias = None
     t._cut = None
     t._pending = pending

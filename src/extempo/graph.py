@@ -47,6 +47,19 @@ class Pick(Op):
     samples = Refuse("picking is done by whoever runs the node")
 
 
+class Taped(Op):
+    """Stands in the node of tensors on a recording's tape until someone asks for the node itself."""
+
+    infer = Refuse("it stands for ops that were recorded")
+    numpy = Refuse("it stands for ops that were recorded")
+    vjp = Refuse("it stands for ops that were recorded")
+    saves = ()
+    lower = Refuse("it stands for ops that were recorded")
+    batch = Refuse("it stands for ops that were recorded")
+    onnx = Refuse("it stands for ops that were recorded")
+    samples = Refuse("it stands for ops that were recorded")
+
+
 class Extra:
     """What few nodes have: a gradient (leaves, retain_grad), hooks, the tensor of a leaf."""
 
@@ -93,7 +106,7 @@ class Node:
         self.saved = saved  # ((position in (y, *inputs), array, storage, version), ...); None once freed
         self.where = where
         self.derived = derived  # the gradient as one kernel, where it is known at once (DerivedVjp)
-        self.number = next_number()
+        self.number: float = next_number()  # an int, but for nodes of a tape that was recorded before others
         self.extra: Extra | None = None
 
     def name(self) -> str:

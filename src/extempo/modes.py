@@ -23,15 +23,29 @@ class Interceptor(Protocol):
 
 
 class Mode:
-    """grad: record for backward. inference: results are never tracked later. quiet: NumPy's warnings are off."""
+    """grad: track for backward. inference: results are never tracked later. quiet: NumPy's warnings are off.
 
-    __slots__ = ("grad", "inference", "interceptor", "quiet")
+    `interceptor` is shown every op first; `recording` takes what would run now, so that it runs later;
+    `stepped_aside` keeps functions from recording.
+    """
 
-    def __init__(self, grad: bool, inference: bool, interceptor: Interceptor | None, quiet: bool) -> None:
+    __slots__ = ("grad", "inference", "interceptor", "quiet", "recording", "stepped_aside")
+
+    def __init__(
+        self,
+        grad: bool,
+        inference: bool,
+        interceptor: Interceptor | None,
+        quiet: bool,
+        recording: Any = None,
+        stepped_aside: bool = False,
+    ) -> None:
         self.grad = grad
         self.inference = inference
         self.interceptor = interceptor
         self.quiet = quiet
+        self.recording = recording
+        self.stepped_aside = stepped_aside
 
     def but(self, **changes: Any) -> Mode:
         """This mode with some fields changed."""
@@ -40,6 +54,12 @@ class Mode:
 
 
 MODE: ContextVar[Mode] = ContextVar("extempo_mode", default=Mode(True, False, None, False))  # noqa: B039 - immutable
+
+
+def end_tape(mode: Mode) -> None:
+    """An interceptor is about to come: it sees ops as they run, so nothing is recorded meanwhile."""
+    if mode.recording is not None:
+        mode.recording.close("something looks at every op: vmap, checkpoint, saved_tensors_hooks, anomaly mode")
 
 
 class switch:

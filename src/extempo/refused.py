@@ -41,6 +41,7 @@ _SCRIPT = "Extempo runs your Python as it is; leave the script or trace call out
 _STORAGE = "typed storages are not part of Extempo; use x.numpy() for the memory of a tensor"
 _NESTED = "nested tensors are not part of Extempo; use a list of tensors, or pad them and keep a mask"
 _SHARED = "tensors cannot be moved into shared memory; give ex.from_numpy an array on multiprocessing.shared_memory"
+_COMPILER = "ex.compile has nothing to tune and no graph breaks; `with ex.eager():` switches it off"
 _NOT_YET = "not part of this version; the script runs without it"
 _ELSEWHERE = "not part of Extempo; Python's own modules (cProfile, multiprocessing) work on its code"
 _MKLDNN = "there is one memory layout; leave the conversion out"
@@ -74,7 +75,8 @@ NAMES: Mapping[str, str] = _table(
     _STORAGE="Storage TypedStorage UntypedStorage FloatStorage DoubleStorage HalfStorage BFloat16Storage LongStorage "
     "IntStorage ShortStorage CharStorage ByteStorage BoolStorage ComplexFloatStorage ComplexDoubleStorage",
     _NESTED="nested jagged",
-    _NOT_YET="compile compiler distributed export onnx",
+    _COMPILER="compiler",
+    _NOT_YET="distributed export onnx",
     _ELSEWHERE="profiler multiprocessing hub accelerator",
 )
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ._tensor import Alias, Tensor, from_array, new, wrap
+from ._tensor import Alias, OnTape, Tensor, from_array, new, wrap
 from .backends.choice import FALLBACKS, native
 from .backends.numpy import convert
 from .errors import DtypeError, ExtempoError, UnsupportedError
@@ -102,6 +102,13 @@ def _run_or_intercept(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, An
     mode = MODE.get()
     if mode.interceptor is not None:
         return mode.interceptor.apply(op, inputs, attrs)
+    recording = mode.recording
+    if recording is None:
+        for x in inputs:
+            if isinstance(x, Tensor) and isinstance(x._pending, OnTape):
+                recording = x._pending
+    if recording is not None:
+        return recording.apply(op, inputs, attrs, mode)
     return run(op, inputs, attrs, mode)
 
 
@@ -126,14 +133,13 @@ def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode
         if isinstance(x, Tensor):
             if x._alias is not None:
                 x._catch_up()
-            array = x._array
+            array = x._raw
             if array is None:
                 array = x._values()
             arrays.append(array)
             kinds.append(x._type)
             present |= bit
-            node = x._node
-            if type(node) is Node:
+            if type(x._history) is Node:
                 needs |= bit
             elif x._cut is not None:
                 cut = x._cut
@@ -142,13 +148,7 @@ def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode
             kinds.append(type(x))
         bit <<= 1
     types = tuple(kinds)
-    key: Any = (op, types, *chain.from_iterable(attrs.items())) if attrs else (op, types)
-    try:
-        signature = SIGNATURES.get(key)
-    except TypeError:  # an attribute that cannot be hashed
-        key = signature = None
-    if signature is None:
-        signature = _signature(op, inputs, types, attrs, key)
+    signature = signature_of(op, inputs, types, attrs)
     if signature is _RETRY:
         return run(op, _converted(op, inputs), attrs, mode)
     if signature.kernel is not None and not op.aliases_input:
@@ -160,31 +160,37 @@ def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode
     if type(out) is not np.ndarray or out.dtype is not signature.numpy_dtype:
         out = np.asarray(out, signature.numpy_dtype)
     t = new(Tensor)
-    t._array = out
+    t._raw = out
     t._type = signature.type
     t._cut = None
-    if op.aliases_input and _same_memory(out, arrays[0]):
+    t._pending = None
+    if op.aliases_input and same_memory(out, arrays[0]):
         source = inputs[0]
-        t._storage = source._storage
-        alias = source._alias
-        step = ((op, inputs[1:], attrs),)
-        if alias is None:
-            t._alias = Alias(source, step, source._storage.version)
-        else:
-            t._alias = Alias(alias.base, alias.steps + step, source._storage.version)
+        t._memory = source._storage
+        t._alias = alias_of(source, op, inputs[1:], attrs)
     else:
-        t._storage = Storage(out)
+        t._memory = Storage(out)
         t._alias = None
     if needs and mode.grad and signature.type.dtype.is_floating_point:
-        t._node = link(op, inputs, attrs, types, signature.type, t, (needs, present))
+        t._history = link(op, inputs, attrs, types, signature.type, t, (needs, present))
         signature.plans.setdefault(needs, (op._save_plans[needs, present], None))
     else:
-        t._node = None
+        t._history = None
         if needs:
             t._cut = cut_reason(op, mode), user_line()
         elif cut is not None:
             t._cut = cut
     return t
+
+
+def signature_of(op: type[Op], inputs: tuple[Any, ...], types: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """What the shape rule says of these types, as it was remembered. _RETRY: an input must be converted first."""
+    key: Any = (op, types, *chain.from_iterable(attrs.items())) if attrs else (op, types)
+    try:
+        signature = SIGNATURES.get(key)
+    except TypeError:  # an attribute that cannot be hashed
+        key = signature = None
+    return _signature(op, inputs, types, attrs, key) if signature is None else signature
 
 
 def link(
@@ -267,7 +273,16 @@ def not_floating(op: type[Op]) -> str:
     return f"{op.name}, whose result is not floating"
 
 
-def _same_memory(out: Array, source: Array) -> bool:
+def alias_of(source: Tensor, op: type[Op], numbers: tuple[Any, ...], attrs: dict[str, Any]) -> Alias:
+    """How a view of `source` is seen from its base."""
+    alias = source._alias
+    step = ((op, numbers, attrs),)
+    if alias is None:
+        return Alias(source, step, source._storage.version)
+    return Alias(alias.base, alias.steps + step, source._storage.version)
+
+
+def same_memory(out: Array, source: Array) -> bool:
     """Whether a view op really returned a view: reshape copies where strides do not allow one."""
     owner = source if source.base is None else source.base
     return out is source or out.base is owner or out.base is source

@@ -60,7 +60,7 @@ class Short:
             if not is_operand(x):
                 return NotImplemented if self.arity == 2 else apply(self.op, inputs)
         out = apply(self.op, inputs)
-        if self.launch is not None and MODE.get().interceptor is None:
+        if self.launch is not None and out._raw is not None:
             self._prepare(self.launch, inputs, out)
         return out
 
@@ -138,8 +138,9 @@ def _load(backend: Any) -> None:
     """The native backend is there: ops and operators become native calls."""
     from .backends.llvm.calls.launch import Launcher
     from .backends.llvm.calls.objects import Classes
+    from .recording import Recording
 
-    classes = Classes(Tensor, _PLAIN[0], Storage, Node, Mode, Alias, Signature)
+    classes = Classes(Tensor, _PLAIN[0], Storage, Node, Mode, Alias, Signature, Recording)
     table = {
         "mode_variable": MODE,
         "no_attributes": NO_ATTRS,

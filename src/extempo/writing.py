@@ -14,6 +14,7 @@ from .modes import MODE
 from .op import Op
 from .running import NO_ATTRS, apply
 from .storage import Storage
+from .tape import before_write
 from .types import dtype
 
 
@@ -25,6 +26,7 @@ def write(target: Tensor, value: Tensor, op_name: str, since: int | None = None)
     mode = MODE.get()
     if mode.interceptor is not None:
         return mode.interceptor.write(target, value, op_name)  # type: ignore[attr-defined]
+    before_write((target._storage,))
     node = target._current_node()
     if value._type.shape != target._type.shape:
         raise ShapeError(

@@ -21,7 +21,7 @@ from .._tensor import Tensor
 from ..errors import AutogradError, CheckpointError, OverwrittenError
 from ..graph import Node, Where, describe_where, type_text
 from ..lines import user_line
-from ..modes import MODE, Mode
+from ..modes import MODE, Mode, end_tape
 from ..op import Op
 from ..random import get_rng_state, set_rng_state
 from .interception import Observer, Refill, drop_refill, leave_refill, refill_of, take_away
@@ -103,6 +103,7 @@ class _Within:
 
     def __init__(self, mode: Mode, observer: Observer) -> None:
         observer.outer = mode
+        end_tape(mode)
         self._mode = Mode(mode.grad, mode.inference, observer, mode.quiet)
 
     def __enter__(self) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, new, symbol, wrap
+from .._tensor import OnTape, Tensor, new, symbol, wrap
 from ..backends.choice import native
 from ..errors import (
     AutogradError,
@@ -35,7 +35,8 @@ from ..modes import MODE
 from ..op import REGISTRY, Refuse
 from ..running import apply, quietly
 from ..storage import Array, Storage
-from ..types import TensorType, bool_
+from ..tape import before_write
+from ..types import TensorType, bool_, float32, float64
 from .derive import DerivedVjp, Gradient, derived_vjp
 from .plans import GradientPlan, kernel_call, plan_of
 
@@ -66,7 +67,12 @@ def backward(
     >>> x.grad
     tensor(16.)
     """
+    if (heard := getattr(MODE.get().interceptor, "heard", None)) is not None:  # a static function is being recorded
+        heard(backward, tensors, grad_tensors, retain_graph, create_graph, inputs)
+        return
     outputs = _as_list(tensors, "tensors")
+    if not create_graph and not retain_graph and inputs is None and _by_plan(outputs, grad_tensors):
+        return
     roots = _roots(outputs, grad_tensors, "backward", create_graph)
     wanted = None
     if inputs is not None:
@@ -81,6 +87,39 @@ def backward(
         wanted = {x._own_node() for x in given}
     keep = create_graph if retain_graph is None else retain_graph
     quietly(_Backward(bool(keep), bool(create_graph), wanted, accumulate=True).run, roots)
+
+
+def _by_plan(outputs: list[Tensor], gradients: Any) -> bool:
+    """Backward from a tensor on a recording's tape, forward and all in one plan, if the recording has one for it."""
+    root = outputs[0] if len(outputs) == 1 else None
+    if root is None or not isinstance(root._pending, OnTape) or type(root._history) is not Node:
+        return False
+    given = gradients[0] if isinstance(gradients, list | tuple) and len(gradients) == 1 else gradients
+    if MODE.get().interceptor is not None or not _Backward.natively or not (given is None or isinstance(given, Tensor)):
+        return False
+    gradient = _SEEDS.get(root._type) if given is None else None
+    if gradient is None:
+        gradient = np.ascontiguousarray(_incoming(root, given, "backward")._array)
+    found = root._pending.backward(root, gradient)
+    if found is None:
+        return False
+    if all(node.op is Leaf for node, _ in found):
+        rest = []
+        for node, g in found:
+            extra = node.extra
+            if extra is not None and extra.grad is None and not extra.post_hooks:
+                extra.grad = wrap(g, node.type)
+            else:
+                rest.append((node, g))
+        if rest:
+            quietly(_Backward(False, False, None, accumulate=True).accumulate_all, rest)
+    else:
+        job = _Backward(keep=False, create_graph=False, wanted=None, accumulate=True)
+        quietly(job.run, [(node, wrap(g, node.type)) for node, g in found])
+    return True
+
+
+_SEEDS = {TensorType((), d): np.ones((), d.numpy) for d in (float32, float64)}
 
 
 def grad(
@@ -100,6 +139,9 @@ def grad(
     >>> ex.autograd.grad(x * x, x)
     (tensor(6.),)
     """
+    if (heard := getattr(MODE.get().interceptor, "heard", None)) is not None:  # a static function is being recorded
+        options = (retain_graph, create_graph, only_inputs, allow_unused, is_grads_batched, materialize_grads)
+        return tuple(heard(grad, outputs, inputs, grad_outputs, *options))
     if is_grads_batched:
         from ..func import vmap
 
@@ -155,23 +197,29 @@ def _roots(outputs: list[Tensor], gradients: Any, name: str, create_graph: bool)
         )
     roots = []
     for y, g in zip(outputs, gradients, strict=True):
-        if not y.requires_grad:
-            raise NoGradientPathError(_no_path_message(y, name))
-        if g is None:
-            if y._type.numel() != 1:
-                raise ShapeError(
-                    f"{name}: the tensor has shape {tuple(y.shape)}, so its gradient is not unique; reduce it first "
-                    "(loss.sum() or loss.mean()), or pass gradient= of that shape"
-                )
-            g = y.new_ones(y.shape) if y._array is None else wrap(np.ones(y._type.shape, y._type.dtype.numpy), y._type)
-        elif g._type.shape != y._type.shape:
-            raise ShapeError(
-                f"{name}: the gradient has shape {tuple(g.shape)}, the tensor {tuple(y.shape)}; they must be equal"
-            )
-        elif g._type.dtype is not y._type.dtype:
-            g = g.to(y._type.dtype)
+        g = _incoming(y, g, name)
         roots.append((y._own_node(), g if create_graph else g.detach()))
     return roots
+
+
+def _incoming(y: Tensor, g: Tensor | None, name: str) -> Tensor:
+    """The gradient that comes in at `y`: the given one, or 1 for a tensor with one element."""
+    if not y.requires_grad:
+        raise NoGradientPathError(_no_path_message(y, name))
+    if g is None:
+        if y._type.numel() != 1:
+            raise ShapeError(
+                f"{name}: the tensor has shape {tuple(y.shape)}, so its gradient is not unique; reduce it first "
+                "(loss.sum() or loss.mean()), or pass gradient= of that shape"
+            )
+        if y._raw is None and not isinstance(y._pending, OnTape):
+            return y.new_ones(y.shape)
+        return wrap(np.ones(y._type.shape, y._type.dtype.numpy), y._type)
+    if g._type.shape != y._type.shape:
+        raise ShapeError(
+            f"{name}: the gradient has shape {tuple(g.shape)}, the tensor {tuple(y.shape)}; they must be equal"
+        )
+    return g if g._type.dtype is y._type.dtype else g.to(y._type.dtype)
 
 
 def _no_path_message(y: Tensor, name: str) -> str:
@@ -211,8 +259,10 @@ class _Backward:
 
     def run(self, roots: list[tuple[Node, Tensor]]) -> dict[Node, Tensor]:
         order = self._reach([node for node, _ in roots])
-        MODE.set(MODE.get().but(grad=self.create_graph))
-        self.bare = not self.create_graph and MODE.get().interceptor is None
+        mode = MODE.get()
+        # A backward that is itself differentiated is recorded like everything else; any other runs now.
+        MODE.set(mode.but(grad=self.create_graph, recording=mode.recording if self.create_graph else None))
+        self.bare = not self.create_graph and mode.interceptor is None
         if self.wanted is not None:
             self._restrict(order)
         for node, g in roots:
@@ -231,6 +281,12 @@ class _Backward:
             if g is not None:
                 self._visit(order[left], g)
         return self.found
+
+    def accumulate_all(self, gradients: list[tuple[Node, Array]]) -> None:
+        """The gradients of leaves, in memory that nobody else sees."""
+        for node, g in gradients:
+            self.owned.add(node)
+            self._accumulate(node, wrap(g, node.type))
 
     def _reach(self, roots: list[Node]) -> list[Node]:
         """Every node that a gradient will reach, by number. Nothing has been changed yet when a freed one is met."""
@@ -326,6 +382,7 @@ class _Backward:
                     "x.data set x.grad = None"
                 )
             else:
+                before_write((extra.grad._storage,))
                 _add_in_place(extra.grad._array, g._array)
                 extra.grad._storage.version += 1
         tensor = extra.tensor() if extra.post_hooks and extra.tensor is not None else None
@@ -457,8 +514,8 @@ class _Backward:
         if storage.version != version:
             raise OverwrittenError(_overwritten_message(node, position, storage))
         t = new(Tensor)
-        t._array, t._storage, t._type, t._alias, t._cut = array, storage, type_, None, None
-        t._node = source if self.create_graph else None
+        t._raw, t._memory, t._type, t._alias, t._cut, t._pending = array, storage, type_, None, None, None
+        t._history = source if self.create_graph else None
         return t
 
     # ---- adding up
@@ -474,7 +531,7 @@ class _Backward:
         elif node in self.owned:
             np.add(before, g, out=before)
         else:
-            self.gradients[node] = np.add(before, g, out=np.empty_like(before))
+            self.gradients[node] = np.add(before, g, out=np.empty(before.shape, before.dtype))
             self.owned.add(node)
 
     def _add_into_part(self, node: Node, g: Array) -> None:
@@ -496,7 +553,7 @@ class _Backward:
         parts = self.gradients.get(node) or (None,) * len(node.type)
         before = parts[index]
         if before is not None:
-            g = np.add(before, g, out=np.empty_like(before)) if self.bare else before + g
+            g = np.add(before, g, out=np.empty(before.shape, before.dtype)) if self.bare else before + g
         self.gradients[node] = (*parts[:index], g, *parts[index + 1 :])
 
 

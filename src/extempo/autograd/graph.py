@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from .._tensor import Tensor, new
 from ..errors import DtypeError
 from ..graph import Node
-from ..modes import MODE, Mode
+from ..modes import MODE, Mode, end_tape
 from ..op import Op
 from ..running import entry
 from ..types import TensorType, from_numpy_dtype
@@ -71,6 +71,7 @@ class saved_tensors_hooks:
     def __enter__(self) -> None:
         mode = MODE.get()
         self._before.append(mode)
+        end_tape(mode)
         MODE.set(Mode(mode.grad, mode.inference, _Packing(self.pack, self.unpack), mode.quiet))
 
     def __exit__(self, *exception: object) -> None:
@@ -104,7 +105,8 @@ class _Packing(Observer):
             return entry
         t = new(Tensor)
         type_ = TensorType(array.shape, from_numpy_dtype(array.dtype))
-        t._array, t._storage, t._type, t._alias, t._cut, t._node = array, storage, type_, None, None, None
+        t._raw, t._memory, t._type, t._alias, t._cut, t._history = array, storage, type_, None, None, None
+        t._pending = None
         return _Packed(position, type_, self.pack(t))
 
     def refill(self, node: Node) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from .. import ops
 from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
-from ..modes import MODE, Mode
+from ..modes import MODE, Mode, end_tape
 from ..random import get_rng_state, set_rng_state
 from .levels import Level, Swap
 from .tree import is_leaf, leaves, rebuild, spread
@@ -116,6 +116,7 @@ def _run(
     inputs = [x if d is None else level.wrap(_first(x, d)) for x, d in zip(flat, dims, strict=True)]
     mode = MODE.get()
     try:
+        end_tape(mode)
         with Swap(Mode(mode.grad, mode.inference, level, mode.quiet)):
             result = func(*rebuild(args, iter(inputs)), **kwargs)
         results = leaves(result)

@@ -14,7 +14,7 @@ from .. import ops
 from .._tensor import Tensor
 from ..autograd.custom import Context, Function, _forward
 from ..errors import UnsupportedError
-from ..modes import MODE, Mode
+from ..modes import MODE, Mode, end_tape
 
 if TYPE_CHECKING:
     from .levels import Level
@@ -82,6 +82,7 @@ class _Physical(Function):
     def forward(outer: Context, call: _Call, *physical: Tensor) -> tuple[Tensor, ...]:
         level, ctx = call.level, call.ctx
         now = MODE.get()
+        end_tape(now)
         before = MODE.set(Mode(False, now.inference, level, now.quiet))
         try:
             result = _forward(call.function, ctx, call.args, call.separate)
@@ -128,6 +129,7 @@ class _Physical(Function):
             g = next(incoming) if is_tensor else None
             per_sample.append(None if g is None else level.wrap(g))
         now = MODE.get()
+        end_tape(now)
         before = MODE.set(Mode(now.grad, now.inference, level, now.quiet))
         try:
             returned = call.function.backward(ctx, *per_sample)

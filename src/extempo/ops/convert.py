@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._methods import TensorMethods, method
-from .._tensor import Tensor, from_array, wrap
+from .._tensor import Tensor, from_array, layout_of, wrap
 from ..errors import AutogradError, DtypeError, IndexRangeError, ShapeError, UnsupportedError
 from ..placement import (
     CPU,
@@ -121,6 +121,8 @@ def _to_names(args: tuple[Any, ...]) -> tuple[str, ...]:
 
 def _lies_in(x: Tensor, order: tuple[int, ...]) -> bool:
     """Whether the elements lie in memory without gaps, in this order of dimensions."""
+    if layout_of(x) is None and order == tuple(range(x.ndim)):
+        return True
     return x._array is None or bool(x._array.transpose(order).flags.c_contiguous)
 
 
@@ -203,8 +205,7 @@ def is_pinned(input: Tensor, device: Any = None) -> bool:
 @method
 def contiguous(input: Tensor, memory_format: Any = contiguous_format) -> Tensor:
     """The tensor with its elements in row-major order (or in `memory_format`); a copy only where needed."""
-    array = input._array
-    if memory_format is contiguous_format and (array is None or array.flags.c_contiguous):
+    if memory_format is contiguous_format and layout_of(input) is None:
         return input
     order = memory_order(memory_format, input.ndim, "contiguous")
     if order is None:
@@ -227,10 +228,9 @@ def is_contiguous(input: Tensor, memory_format: Any = contiguous_format) -> bool
 @method
 def stride(input: Tensor, dim: int | None = None) -> Any:
     """How many elements lie between neighbours along each dimension."""
-    array = input._values()
     # NumPy's own strides of empty and single dimensions are arbitrary.
-    regular = array.flags.c_contiguous
-    strides = row_major(array.shape) if regular else tuple(s // array.itemsize for s in array.strides)
+    found, shape, itemsize = layout_of(input), input._type.shape, input._type.dtype.itemsize
+    strides = row_major(shape) if found is None else tuple(s // itemsize for s in found)
     return strides if dim is None else strides[_existing(dim, input, "stride")]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import dlpack
 from .._methods import method
-from .._tensor import Tensor, from_array, wrap
+from .._tensor import Tensor, from_array, layout_of, wrap
 from ..backends.choice import empty as empty_array
 from ..errors import DtypeError, ShapeError, UnsupportedError
 from ..op import Elementwise, Rng, Routine, Sample, Signature, samples_unary
@@ -223,9 +223,9 @@ def filled(shape: tuple[int, ...], value: Any, d: dtype, order: tuple[int, ...] 
 def order_like(input: Tensor, memory_format: Any, op: str) -> tuple[int, ...] | None:
     """The order of dimensions in memory that a `_like` factory follows; None is row-major."""
     wanted = memory_order(memory_format, input.ndim, op)
-    array = input._array
-    if wanted is not None or array is None or array.flags.c_contiguous or not array.size:
+    if wanted is not None or layout_of(input) is None:
         return wanted
+    array = input._array
     return tuple(sorted(range(array.ndim), key=lambda d: -abs(array.strides[d])))
 
 

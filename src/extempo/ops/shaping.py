@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import ops
 from .._methods import TensorMethods, method
-from .._tensor import Tensor, new, wrap
+from .._tensor import OnTape, Tensor, new, wrap
 from ..errors import IndexRangeError, LeafWriteError, ShapeError
 from ..modes import MODE
 from ..running import apply
@@ -110,7 +110,11 @@ def _view(self: Tensor, *sizes: Any, size: Any = None, dtype: Any = None) -> Ten
         return _view_dtype(self, as_dtype(dtype or sizes[0]))
     wanted = as_shape(sizes if size is None else (size,), "view")
     result: Tensor = apply(Reshape, (self,), {"shape": _fill_in(wanted, self._type, "view")})
-    if self._array is not None and result._storage is not self._storage and self._type.numel():
+    if result._raw is None:
+        copied = isinstance(result._pending, OnTape) and not result._pending.is_view(result)
+    else:
+        copied = result._storage is not self._storage and self._type.numel() > 0
+    if copied:
         raise ShapeError(
             f"view: a tensor of shape {self._type.shape} with strides {self.stride()} cannot be seen as "
             f"{result._type.shape} without copying; use reshape(...), or contiguous() first"
@@ -530,6 +534,9 @@ def _elements_of_memory(x: Tensor) -> int:
 # ---- in place: the tensor becomes a view of what it was
 
 
+_PARTS = ("_array", "_storage", "_node", "_type", "_alias", "_cut")  # getting the node also ends a tape
+
+
 def _becomes(x: Tensor, view: Callable[..., Tensor], name: str, args: Any, kwargs: Any) -> Tensor:
     node = x._current_node()
     if MODE.get().grad and x.requires_grad and node is not None and not node.inputs:
@@ -537,10 +544,11 @@ def _becomes(x: Tensor, view: Callable[..., Tensor], name: str, args: Any, kwarg
     source = x
     if x._alias is None:  # views of x look into what it was, so that stays
         source = new(Tensor)
-        for slot in ("_array", "_storage", "_type", "_node", "_alias", "_cut"):
+        source._pending = None
+        for slot in _PARTS:
             setattr(source, slot, getattr(x, slot))
     seen = view(source, *args, **kwargs)
-    for slot in ("_array", "_storage", "_type", "_node", "_alias", "_cut"):
+    for slot in _PARTS:
         setattr(x, slot, getattr(seen, slot))
     return x
 

@@ -19,6 +19,7 @@ from ..errors import ShapeError
 from ..lines import user_line
 from ..running import quietly
 from ..storage import ALIGNMENT, Array, Storage
+from ..tape import before_write
 from ..types import TensorType, dtype, from_numpy_dtype, get_default_dtype
 from .moving import BUFFERS, buffer, unseen
 from .updating import Update, native_places, native_update, numpy_update
@@ -26,7 +27,7 @@ from .updating import Update, native_places, native_update, numpy_update
 # Elements that NumPy handles at a time: what a formula makes of one stretch stays in the second-level cache.
 STRETCH = 1 << 14
 _MOST_KEPT_STRETCHES = 256
-_array_of = operator.attrgetter("_array")
+_array_of = operator.attrgetter("_raw")
 
 # rule(first step of these parameters?, their scalars) -> their new scalars, and the update of their elements.
 Rule = Callable[[bool, tuple[float, ...]], tuple[tuple[float, ...], Update]]
@@ -362,6 +363,7 @@ class Layout:
         unchanged: bool = False,
     ) -> None:
         """Update every parameter that has a gradient. `unchanged`: parameters and state are those of the last step."""
+        before_write()
         self._refresh(parameters, names, states, unchanged)
         where = user_line()
         if self._repeats:

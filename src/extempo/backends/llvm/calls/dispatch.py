@@ -1,7 +1,8 @@
 """apply() in native code: look the signature up, run its kernel (or make the view), make the tensor and its node.
 
-What `running.run` does, for inputs that are tensors with values, numbers and None, outside recordings, once the slow
-way has filled the signature. Whatever is out of the ordinary goes the slow way, with the same arguments.
+What `running.run` does, for inputs that are tensors with values, numbers and None, once the slow way has filled the
+signature. In a recording the op is put on the tape instead (`record`), unless it is one of those that run at once.
+Whatever is out of the ordinary goes the slow way, with the same arguments.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr, void
 from .cpython import TUPLE_ITEMS, WRITEABLE
 from .objects import Objects
+from .record import NOT_NOW, NOW_IF_VIEW, Modes, put_on_tape
 from .views import write_view
 
 MAX_INPUTS = 16
@@ -31,6 +33,7 @@ class _Apply:
         # cache of signatures or replace a plan.
         self.types, self.signature, self.plan = b.var(ptr, 0), b.var(ptr, 0), b.var(ptr, 0)
         self.needs = b.var(i64, 0)
+        self.only_view = b.var(i1, 0)
         self.cut = b.var(ptr, self.o.known("none"))
 
     def _size(self, made: Value) -> Value:
@@ -48,6 +51,18 @@ class _Apply:
     def slow_if(self, condition: Value) -> None:
         with self.b.if_(condition):
             self.slow()
+
+    def record_it(self, recording: Value, mode: Modes) -> None:
+        """In a recording: return what is on the tape now, or go on with an op that runs at once."""
+        b, o = self.b, self.o
+        with b.if_(recording != o.known("none")):
+            inputs = b.byte_offset(self.inputs, TUPLE_ITEMS)
+            made = put_on_tape(o, recording, (self.op, inputs, self.n_inputs, self.attrs), mode)
+            with b.if_(made != o.known("none")):
+                b.ret(made)
+            runs = b.call(b.module.defined["extempo_at_once"], inputs, self.n_inputs, mode[0])
+            self.slow_if(runs == NOT_NOW)
+            self.only_view.set(runs == NOW_IF_VIEW)
 
     def look_at_inputs(self) -> None:
         b, o = self.b, self.o
@@ -154,7 +169,7 @@ class _Apply:
         made = o.new("alias")
         o.set_shared(made, "alias.base", base.value)
         o.set(made, "alias.steps", steps.value)
-        o.set_shared(made, "alias.version", o.get(o.get(source, "tensor._storage"), "storage.version"))
+        o.set_shared(made, "alias.version", o.get(o.get(source, "tensor._memory"), "storage.version"))
         return made
 
     def track(self, t: Value, plan: Value, embeds: Value) -> None:
@@ -180,7 +195,7 @@ class _Apply:
             with b.if_(number > 0):
                 of.set(python.item(self.inputs, number - 1))
             x = of.value
-            kept = o.kept(position, o.get(x, "tensor._array"), o.get(x, "tensor._storage"))
+            kept = o.kept(position, o.get(x, "tensor._raw"), o.get(x, "tensor._memory"))
             python.set_item(saved, i, kept)
         o.set_node(t, self.op, nodes, self.attrs, saved, gradient)
 
@@ -191,9 +206,11 @@ def write_apply(module: Module, offsets: dict[str, int]) -> None:
     with module.function("extempo_apply", ptr, self=ptr, args=ptr, nargs=i64) as b:
         run = _Apply(b, offsets)
         o, python = run.o, run.python
-        grad, inference = o.current_mode(run.slow)
+        grad, inference, recording = o.current_mode(run.slow)
+        run.record_it(recording, (grad, inference))
         run.look_at_inputs()
         signature = run.find_signature()
+        run.slow_if(run.only_view.value & (o.get(signature, "signature.view") == o.known("none")))
         run.slow_if(o.get(signature, "signature.numpy_dtype") == o.known("none"))  # several results
         floating = o.get(signature, "signature.floating") == o.known("true")
         is_tracked = (run.needs.value != 0) & grad & floating
@@ -203,7 +220,7 @@ def write_apply(module: Module, offsets: dict[str, int]) -> None:
         storage, alias = b.var(ptr, 0), b.var(ptr, 0)
         shared, own = b.if_else(is_view)
         with shared:
-            storage.set(python.incref(o.get(python.item(run.inputs, 0), "tensor._storage")))
+            storage.set(python.incref(o.get(python.item(run.inputs, 0), "tensor._memory")))
             alias.set(run.alias())
         with own:
             storage.set(o.new_storage(array))

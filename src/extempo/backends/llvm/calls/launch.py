@@ -1,8 +1,8 @@
 """One native call for an elementwise op on tensors: look at them, run the kernel, make the tensor and its node.
 
-What `running.run` does, for ops of one or two inputs of one floating dtype (or a number), outside recordings. Anything
-else is handed to the op's slow way with the same arguments, which also prepares what was missing here: so native code
-never decides anything by itself, and both ways give the same tensors.
+What `running.run` does, for ops of one or two inputs of one floating dtype (or a number); in a recording the op is put
+on the tape instead (`record`). Anything else is handed to the op's slow way with the same arguments, which also
+prepares what was missing here: so native code never decides anything by itself, and both ways give the same tensors.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from .callables import function
 from .cpython import Python
 from .dispatch import write_apply
 from .objects import TABLE, Classes, Objects, fill_table, offsets_of, write_line
+from .record import Modes, put_on_tape, write_record
 
 # How numbers stand among the inputs: none, first a float, second a float, first an int, second an int.
 CASES = ((), (float, 0), (float, 1), (int, 0), (int, 1))
@@ -63,6 +64,15 @@ class _Launch:
     def slow_if(self, condition: Value) -> None:
         with self.b.if_(condition):
             self.slow()
+
+    def record_it(self, recording: Value, mode: Modes) -> None:
+        """In a recording: return what is on the tape now."""
+        b, o = self.b, self.o
+        with b.if_(recording != o.known("none")):
+            call = (self.op, b.arg("args"), self.arity, o.known("no_attributes"))
+            made = put_on_tape(o, recording, call, mode)
+            self.slow_if(made == o.known("none"))
+            b.ret(made)
 
     def look_at(self, k: int) -> None:
         """An input: its array, its dtype, whether it needs a gradient; or a number."""
@@ -167,7 +177,7 @@ class _Launch:
         for k, position in enumerate(("zero", "one", "two")[: self.arity + 1]):
             with b.if_((flags & (1 << k)) != 0):
                 x = t if k == 0 else self.args[k - 1]
-                kept = o.kept(o.known(position), o.get(x, "tensor._array"), o.get(x, "tensor._storage"))
+                kept = o.kept(o.known(position), o.get(x, "tensor._raw"), o.get(x, "tensor._memory"))
                 self.python.set_item(saved, place.value, kept)
                 place.set(place.value + 1)
         return saved
@@ -191,7 +201,8 @@ def _write_launch(module: Module, offsets: dict[str, int], arity: int) -> None:
             slow_way = Python(b).item(packed, 1)
             b.ret(Python(b).vectorcall(slow_way, b.arg("args"), b.arg("nargs"), b.arg("kwnames")))
         launch = _Launch(b, offsets, arity)
-        grad, inference = launch.o.current_mode(launch.slow)
+        grad, inference, recording = launch.o.current_mode(launch.slow)
+        launch.record_it(recording, (grad, inference))
         for k in range(arity):
             launch.look_at(k)
         launch.slow_if(launch.dtype.value < 0)
@@ -243,6 +254,7 @@ class Launcher:
         with module.function("extempo_table", ptr) as b:
             b.ret(module.address_of(b, "table"))
         write_line(module, offsets)
+        write_record(module, offsets)
         for arity in (1, 2):
             _write_launch(module, offsets, arity)
         write_apply(module, offsets)

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ....tape import State, Step
+from ....types import dtype
 from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr
 from .cpython import Python, slot_offset
 
@@ -26,6 +28,7 @@ TABLE = (
     "bool",
     "none_type",
     "alias",
+    "recording",
     "true",
     "false",
     "none",
@@ -57,18 +60,30 @@ class Classes(NamedTuple):
     mode: type
     alias: type
     signature: type
+    recording: type
 
 
 def offsets_of(classes: Classes) -> dict[str, int]:
     names = {
-        classes.tensor: ("_array", "_storage", "_type", "_node", "_alias", "_cut"),
+        classes.tensor: ("_raw", "_memory", "_type", "_history", "_alias", "_cut", "_pending", "_place"),
         classes.storage: ("array", "version", "written_at"),
         classes.node: ("op", "inputs", "attrs", "type", "saved", "where", "derived", "number", "extra"),
-        classes.mode: ("grad", "inference", "interceptor"),
+        classes.mode: ("grad", "inference", "interceptor", "recording"),
         classes.alias: ("base", "steps", "version"),
         classes.signature: ("embeds", "floating", "kernel", "numpy_dtype", "plans", "reason", "type", "view"),
+        classes.recording: (
+            *("arrays", "cursor", "inside", "leaves", "makers", "memories"),
+            *("nodes", "numbers", "proxy", "results", "token", "versions"),
+        ),
+        State: ("step",),
+        Step: (
+            *("attrs", "baked", "cut", "following", "grad", "kinds", "new_leaves"),
+            *("op", "packed", "place", "refs", "tracked", "type"),
+        ),
+        dtype: ("is_floating_point", "itemsize", "numpy"),
     }
-    kind = {cls: name for name, cls in classes._asdict().items() if cls in names and name != "parameter"}
+    kind: dict[type, str] = {State: "state", Step: "step", dtype: "dtype"}
+    kind |= {cls: name for name, cls in classes._asdict().items() if cls in names and name != "parameter"}
     return {f"{kind[cls]}.{name}": slot_offset(cls, name) for cls, slots in names.items() for name in slots}
 
 
@@ -120,8 +135,11 @@ class Objects:
 
     # ---- what is asked of inputs
 
-    def current_mode(self, otherwise: Callable[[], None]) -> tuple[Value, Value]:
-        """Whether gradients are recorded and whether it is inference mode; `otherwise` runs when someone intercepts."""
+    def current_mode(self, otherwise: Callable[[], None]) -> tuple[Value, Value, Value]:
+        """Whether gradients are tracked, whether it is inference mode, and the recording (or None), borrowed.
+
+        `otherwise` runs when someone intercepts.
+        """
         b = self.b
         place = b.array(ptr, 1)
         get = b.module.declare("PyContextVar_Get", i32, [ptr, ptr, ptr])
@@ -133,9 +151,10 @@ class Objects:
         inference = self.get(mode, "mode.inference") == self.known("true")
         interceptor = self.get(mode, "mode.interceptor")
         self.python.decref(mode)  # the context holds it
+        recording = self.get(mode, "mode.recording")
         with b.if_(interceptor != self.known("none")):
             otherwise()
-        return grad, inference
+        return grad, inference, recording
 
     def is_tensor(self, type_: Value) -> Value:
         return (type_ == self.known("tensor")) | (type_ == self.known("parameter"))
@@ -143,26 +162,28 @@ class Objects:
     def values_of(self, x: Value, otherwise: Callable[[], None]) -> Value:
         """The array of a tensor; `otherwise` runs if it is a view of something written since, or has no values yet."""
         b = self.b
-        array = self.get(x, "tensor._array")
+        array = self.get(x, "tensor._raw")
         with b.if_(array == 0):  # made by object.__new__: the slow way says what it lacks
             otherwise()
         with b.if_(self.python.type_of(array) != self.known("array")):
             otherwise()
+        with b.if_(self.python.type_of(self.get(x, "tensor._pending")) == self.known("recording")):
+            otherwise()  # on a tape
         alias = self.get(x, "tensor._alias")
         with b.if_(alias != self.known("none")):
-            version = self.get(self.get(x, "tensor._storage"), "storage.version")
+            version = self.get(self.get(x, "tensor._memory"), "storage.version")
             with b.if_(self.get(alias, "alias.version") != version):
                 otherwise()
         return array
 
     def is_tracked(self, x: Value) -> Value:
         """Whether a tensor requires grad: a node of exactly that class says so."""
-        return self.python.type_of(self.get(x, "tensor._node")) == self.known("node")
+        return self.python.type_of(self.get(x, "tensor._history")) == self.known("node")
 
     def node_of(self, x: Value) -> Value:
         """The node of a tensor, made if it has none; a new reference."""
         b = self.b
-        found = b.var(ptr, self.get(x, "tensor._node"))
+        found = b.var(ptr, self.get(x, "tensor._history"))
         with b.if_(found.value == self.known("none")):
             args = b.array(ptr, 1)
             args[0] = x
@@ -184,10 +205,11 @@ class Objects:
     def new_tensor(self, array: Value, storage: Value, type_: Value, alias: Value) -> Value:
         """A tensor that takes over the references to its parts; node and cut are still to be set."""
         t = self.new("tensor")
-        self.set(t, "tensor._array", array)
-        self.set(t, "tensor._storage", storage)
+        self.set(t, "tensor._raw", array)
+        self.set(t, "tensor._memory", storage)
         self.set(t, "tensor._type", type_)
         self.set(t, "tensor._alias", alias)
+        self.set_shared(t, "tensor._pending", self.known("none"))
         return t
 
     def kept(self, position: Value, array: Value, storage: Value) -> Value:
@@ -210,13 +232,13 @@ class Objects:
         self.set_shared(node, "node.extra", self.known("none"))
         self.set(node, "node.where", self.check(b.call(b.module.defined["extempo_line"])))
         self.set(node, "node.number", self.call_no_args(self.known("next_number")))
-        self.set(t, "tensor._node", node)
+        self.set(t, "tensor._history", node)
         self.set_shared(t, "tensor._cut", self.known("none"))
 
     def set_cut(self, t: Value, cut_here: Value, reason: Value, carried: Value) -> None:
         """An untracked result: why gradients end here, or what the inputs carry along."""
         b = self.b
-        self.set_shared(t, "tensor._node", self.known("none"))
+        self.set_shared(t, "tensor._history", self.known("none"))
         here, before = b.if_else(cut_here)
         with here:
             cut = self.check(self.python.new_tuple(2))

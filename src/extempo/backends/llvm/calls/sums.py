@@ -163,15 +163,15 @@ def _write_accumulate(module: Module, offsets: dict[str, int]) -> None:
             python.decref(made.value)
         with b.if_(python.type_of(before) != o.known("tensor")):
             b.ret(0)
-        with b.if_(o.get(before, "tensor._node") != none):
+        with b.if_(o.get(before, "tensor._history") != none):
             b.ret(0)
-        total = o.get(before, "tensor._array")
+        total = o.get(before, "tensor._raw")
         with b.if_(python.type_of(total) != o.known("array")):
             b.ret(0)
         python.incref(before)  # a large addition lets other threads run, too
         added = b.call(module.defined["add_into"], total, b.arg("g"))
         with b.if_(added == 1):
-            storage = o.get(before, "tensor._storage")
+            storage = o.get(before, "tensor._memory")
             add = declare("PyNumber_Add", ptr, [ptr, ptr])
             o.replace(storage, "storage.version", b.call(add, o.get(storage, "storage.version"), o.known("one")))
         python.decref(before)
@@ -184,7 +184,7 @@ def _write_grad_tensor(module: Module, offsets: dict[str, int]) -> None:
         o = objects(b, offsets)
         array, none = b.arg("array"), o.known("none")
         t = o.new_tensor(array, o.new_storage(array), o.python.incref(b.arg("type")), o.python.incref(none))
-        o.set_shared(t, "tensor._node", none)
+        o.set_shared(t, "tensor._history", none)
         o.set_shared(t, "tensor._cut", none)
         b.ret(t)
 

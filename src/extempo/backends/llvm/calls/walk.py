@@ -290,7 +290,7 @@ class Walker:
         slots = {
             "node": ("saved", "inputs", "derived", "extra", "type", "op"),
             "storage": ("array", "version", "written_at"),
-            "tensor": ("_array", "_storage", "_type", "_node", "_alias", "_cut"),
+            "tensor": ("_raw", "_memory", "_type", "_history", "_alias", "_cut", "_pending"),
             "extra": ("grad", "hooks", "post_hooks", "retain"),
             "derived": ("native",),
             "gradient": ("call", "record"),

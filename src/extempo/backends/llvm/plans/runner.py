@@ -1,0 +1,184 @@
+"""PlanCode: a list of native instructions in, one Python callable out.
+
+An instruction is a function `i64 f(ptr buffers, ptr meta)`, as routines and elementwise kernels are. Its operands are
+places (base, offset in bytes). Bases are, in this order: the inputs, the arena, the numbers, null (for an operand that
+is not there), then outputs and derived bases as they were asked for.
+
+`run(arrays, numbers)` returns new arrays, one for each output; or an int: the `step` of the instruction that returned
+non-zero, or -1 where something is not what the plan was built for (a number too large, an array that is none). Nothing
+outside the plan has changed then. It raises MemoryError when memory runs out.
+
+A plan's record is never written to. What depends on a run (addresses, numbers, the arena) lies in one block of the
+pool, so any number of threads can be within one plan. The run owns references to all it reads: a long instruction may
+hand over the GIL.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ....types import TensorType, count
+from ..calls.callables import function
+from ..calls.cpython import Python
+from ..ir.builder import Module, i64, ptr
+from ..routines.routine import build
+from .running import HEAD, INSTRUCTION, OPERAND_WORDS, SECTIONS, write_run
+
+Place = tuple[int, int]  # (base, offset in bytes)
+Number = tuple[int, int] | tuple[int, int, str]  # (position in meta, number), see `call`
+Run = Callable[[list[Any], list[Any]], list[Any] | int]
+
+_NUMBER_CODES = {float: 0, int: 1, bool: 2}
+_CACHE_LINE = 64
+
+
+class PlanCode:
+    """Collects instructions, then becomes one callable."""
+
+    def __init__(self, n_inputs: int, number_kinds: tuple[type, ...]) -> None:
+        self.n_inputs = n_inputs
+        self.arena = n_inputs
+        self.numbers = n_inputs + 1
+        self.null = n_inputs + 2
+        self._n_bases = n_inputs + 3
+        self._kinds = number_kinds
+        self._outputs: list[int] = []
+        self._shapes: list[int] = []
+        self._derived: list[int] = []
+        self._n_derived = 0
+        self._operands: list[int] = []
+        self._instructions: list[int] = []
+        self._meta: list[int] = []  # of instructions that know no number of a run
+        self._meta_places: dict[tuple[int, ...], int] = {}  # equal ones are there once: they are only read
+        self._patched: list[int] = []  # of those that do: every run has its copy
+        self._patches: list[int] = []
+
+    def output(self, type_: TensorType) -> int:
+        """A new base: an array of that type, C-contiguous, allocated for each run."""
+        nbytes = count(type_.shape) * type_.dtype.itemsize
+        self._outputs += (self._n_bases, id(type_.dtype.numpy), len(type_.shape), nbytes, len(self._shapes))
+        self._shapes += type_.shape
+        return self._new_base()
+
+    def derived(self, base: int, offset: int, starts: tuple[tuple[int, int, int], ...], step: int = -1) -> int:
+        """A new base: `offset` bytes beyond another one, plus number * stride for each (number, stride, largest).
+
+        A number that is not in [0, largest] ends the run with `step`.
+        """
+        self._derived += (self._n_bases, base, offset, step, len(starts))
+        for number, stride, largest in starts:
+            if self._kinds[number] is float:
+                raise ValueError(f"number {number} is a float, expected an int: it counts elements")
+            self._derived += (number, stride, largest)
+        self._n_derived += 1
+        return self._new_base()
+
+    def _new_base(self) -> int:
+        self._n_bases += 1
+        return self._n_bases - 1
+
+    def call(
+        self,
+        address: int,
+        operands: list[Place],
+        meta: tuple[int, ...],
+        numbers: tuple[Number, ...] = (),
+        step: int = -1,
+    ) -> None:
+        """One instruction. `numbers`: (position in meta, number), as a double for a float and an int64 for others.
+
+        A third item says what is wanted: "f" makes a double of an int, too; "i" is for ints and bools only.
+        """
+        places = self._operands
+        first_operand = len(places) // OPERAND_WORDS
+        for place in operands:
+            places += place
+        if numbers:
+            first_meta = self._patched_meta(meta, numbers)
+            self._instructions += (address, first_operand, first_meta, 1, step)
+            return
+        first_shared = self._meta_places.get(meta)
+        if first_shared is None:
+            first_shared = self._meta_places[meta] = len(self._meta)
+            self._meta += meta
+        self._instructions += (address, first_operand, first_shared, 0, step)
+
+    def _patched_meta(self, meta: tuple[int, ...], numbers: tuple[Number, ...]) -> int:
+        first = len(self._patched)
+        self._patched += meta
+        for entry in numbers:
+            number = entry[1]
+            is_float = self._kinds[number] is float
+            wanted = entry[2] if len(entry) == 3 else "f" if is_float else "i"
+            if is_float and wanted == "i":
+                raise ValueError(f"number {number} is a float, expected an int")
+            self._patches += (first + entry[0], number, int(wanted == "f" and not is_float))
+        return first
+
+    def zero(self, operand: Place, nbytes: int) -> None:
+        """Fill with zero bytes."""
+        self.call(build("plan_zero", _write_zero), [operand], (nbytes,))
+
+    def copy(self, destination: Place, source: Place, nbytes: int) -> None:
+        """Copy bytes; both must not overlap."""
+        self.call(build("plan_copy", _write_copy), [destination, source], (nbytes,))
+
+    def finish(self, arena_bytes: int, keep: list[object]) -> Run:
+        """The callable. `keep`: what must live as long as it does. struct.error: a size does not fit an int64."""
+        sections: dict[str, list[int]] = {
+            "kinds": [_NUMBER_CODES[kind] for kind in self._kinds],
+            "outputs": self._outputs,
+            "shapes": self._shapes,
+            "derived": self._derived,
+            "operands": self._operands,
+            "instructions": self._instructions,
+            "meta": self._meta,
+            "patched": self._patched,
+            "patches": self._patches,
+        }
+        n_operands, n_outputs = len(self._operands) // OPERAND_WORDS, len(self._outputs) // 5
+        head = {
+            "n_inputs": self.n_inputs,
+            "n_numbers": len(self._kinds),
+            "n_outputs": n_outputs,
+            "n_derived": self._n_derived,
+            "n_operands": n_operands,
+            "n_instructions": len(self._instructions) // len(INSTRUCTION),
+            "n_patched": len(self._patched),
+            "n_patches": len(self._patches) // 3,
+            "array_type": id(np.ndarray),
+        }
+        place = len(HEAD)
+        for name, words in sections.items():
+            head[f"{name}_at"] = place
+            place += len(words)
+        place = 0
+        sizes = (self._n_bases, n_operands, len(self._patched), len(self._kinds), self.n_inputs, n_outputs)
+        for name, size in zip(SECTIONS, sizes, strict=True):
+            head[f"own_{name}_at"] = place
+            place += size
+        tables = -(-8 * place // _CACHE_LINE) * _CACHE_LINE
+        head |= {"arena_at": tables, "block_bytes": tables + arena_bytes}
+        record = [head[name] for name in HEAD]
+        for words in sections.values():
+            record += words
+        packed = bytearray(struct.pack(f"<{len(record)}q", *record))  # never resized, so it stays where it is
+        run: Run = function("plan", build("extempo_plan_run", write_run), (packed, keep))
+        return run
+
+
+def _write_zero(module: Module) -> None:
+    with module.function("plan_zero", i64, buffers=ptr, meta=ptr) as b:
+        Python(b).zero(b.pointer(b.arg("buffers"), ptr)[0], b.pointer(b.arg("meta"), i64)[0])
+        b.ret(0)
+
+
+def _write_copy(module: Module) -> None:
+    with module.function("plan_copy", i64, buffers=ptr, meta=ptr) as b:
+        buffers = b.pointer(b.arg("buffers"), ptr)
+        b.call(module.declare("memcpy", ptr, [ptr, ptr, i64]), buffers[0], buffers[1], b.pointer(b.arg("meta"), i64)[0])
+        b.ret(0)

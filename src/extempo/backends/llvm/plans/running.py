@@ -1,0 +1,217 @@
+"""extempo_plan_run: the native code of a plan's callable; see runner.py for what it promises.
+
+The record, int64 throughout: a head, then sections of
+- kinds: for each number 0 float, 1 int, 2 bool;
+- outputs: (base, NumPy dtype, number of dimensions, bytes, where its sizes are in `shapes`);
+- derived: (base, base it starts from, offset, step, number of starts), then (number, stride, largest) for each start;
+- operands: (base, offset), of all instructions in a row;
+- instructions: see `INSTRUCTION`;
+- meta: of instructions, where no number of a run is in it; patched: where one is, copied for every run;
+- patches: (place in patched, number, whether it is an int that becomes a double).
+
+A run's own block: one of `SECTIONS` after the other, 8 bytes an entry, then the arena.
+"""
+
+from __future__ import annotations
+
+from ..calls.cpython import BLOCK_DATA, Python
+from ..ir.builder import Function, Module, Pointer, Value, f64, i32, i64, ptr, void
+
+# What a run holds of its own.
+SECTIONS = ("bases", "operands", "meta", "numbers", "inputs", "outputs")
+INSTRUCTION = ("address", "first_operand", "first_meta", "owns_meta", "step")
+OPERAND_WORDS, _OUTPUT_WORDS, _DERIVED_WORDS, _START_WORDS, _PATCH_WORDS = 2, 5, 5, 3, 3
+_RECORDED = ("kinds", "outputs", "shapes", "derived", "operands", "instructions", "meta", "patched", "patches")
+HEAD = (
+    *("n_inputs", "n_numbers", "n_outputs", "n_derived", "n_operands", "n_instructions", "n_patched", "n_patches"),
+    *("array_type", "block_bytes", "arena_at"),
+    *(f"{name}_at" for name in _RECORDED),
+    *(f"own_{name}_at" for name in SECTIONS),
+)
+_REPLAY = -1  # the answer where an argument is not what the plan was built for
+
+
+class _Run:
+    """Writes the function. Whatever goes wrong ends in `leave`, which lets go of all that was taken."""
+
+    def __init__(self, b: Function) -> None:
+        self.b = b
+        self.python = Python(b)
+        self.record = Pointer(self.python.bytes_of(self.python.item(b.arg("self"), 0)), i64)
+        self.n_held = b.var(i64, 0)
+        self.n_made = b.var(i64, 0)
+        self.block = b.var(ptr, 0)
+
+    def head(self, name: str) -> Value:
+        return self.record[HEAD.index(name)]
+
+    def recorded(self, name: str) -> Pointer:
+        return self.record + self.head(f"{name}_at")
+
+    def own(self, name: str) -> Pointer:
+        """A section of the run's block."""
+        words = Pointer(self.data, i64) + self.head(f"own_{name}_at")
+        return words if name in ("meta", "numbers") else Pointer(words.address, ptr)
+
+    def begin(self) -> None:
+        """Check the arguments, take the block and hold the inputs."""
+        b, python = self.b, self.python
+        size = b.module.declare("PyList_Size", i64, [ptr])
+        self.arrays, self.numbers = (b.pointer(b.arg("args"), ptr)[i] for i in range(2))
+        with b.if_(b.arg("nargs") != 2):
+            b.ret(self._number(_REPLAY))
+        for given, expected in ((self.arrays, "n_inputs"), (self.numbers, "n_numbers")):
+            n = b.call(size, given)
+            with b.if_(n < 0):
+                b.ret(b.const(ptr, 0))
+            with b.if_(n != self.head(expected)):
+                b.ret(self._number(_REPLAY))
+        self.block.set(python.take(self.head("block_bytes")))
+        with b.if_(self.block.value == 0):
+            b.ret(b.const(ptr, 0))
+        self.data = b.field(ptr, self.block.value, BLOCK_DATA)
+        python.incref(b.arg("self"))
+        item = b.module.declare("PyList_GetItem", ptr, [ptr, i64])
+        held, bases = self.own("inputs"), self.own("bases")
+        with b.loop(0, self.head("n_inputs")) as i:
+            array = b.call(item, self.arrays, i)
+            type_ = b.emit(i64, f"ptrtoint ptr {python.type_of(array).text} to i64")
+            with b.if_(type_ != self.head("array_type")):
+                self.leave(self._number(_REPLAY))
+            held[i] = python.incref(array)
+            self.n_held.set(i + 1)
+            bases[i] = python.data(array)
+
+    def leave(self, answer: Value) -> None:
+        """Return the answer; arrays that were made are let go."""
+        python = self.python
+        made = self.own("outputs")
+        with self.b.loop(0, self.n_made.value) as i:
+            python.decref(made[i])
+        self._let_go()
+        self.b.ret(answer)
+
+    def _let_go(self) -> None:
+        python, held = self.python, self.own("inputs")
+        with self.b.loop(0, self.n_held.value) as i:
+            python.decref(held[i])
+        python.decref(self.block.value)
+        python.decref(self.b.arg("self"))
+
+    def _number(self, value: int | Value) -> Value:
+        return self.b.call(self.b.module.declare("PyLong_FromLongLong", ptr, [i64]), value)
+
+    def read_numbers(self) -> None:
+        """Python's numbers as doubles, int64 and bytes, each in a place of 8."""
+        b, python = self.b, self.python
+        kinds, own = self.recorded("kinds"), self.own("numbers")
+        item = b.module.declare("PyList_GetItem", ptr, [ptr, i64])
+        with b.loop(0, self.head("n_numbers")) as i:
+            number, kind = b.call(item, self.numbers, i), kinds[i]
+            python.incref(number)  # a conversion may run Python code, which may even make the list shorter
+            there = number != 0
+            with b.if_(there & (kind == 0)):
+                own[i] = b.bitcast(python.as_double(number), i64)
+            with b.if_(there & (kind == 1)):
+                own[i] = python.as_int(number)
+            with b.if_(there & (kind == 2)):
+                truth = b.call(b.module.declare("PyObject_IsTrue", i32, [ptr]), number)
+                own[i] = b.cast("sext", truth, i64)
+            python.decref(number)
+            with b.if_(b.call(b.module.declare("PyErr_Occurred", ptr, [])) != 0):
+                b.call(b.module.declare("PyErr_Clear", void, []))
+                self.leave(self._number(_REPLAY))
+
+    def make_outputs(self) -> None:
+        b, python = self.b, self.python
+        entries, shapes, made, bases = (
+            self.recorded("outputs"),
+            self.recorded("shapes"),
+            self.own("outputs"),
+            self.own("bases"),
+        )
+        with b.loop(0, self.head("n_outputs")) as i:
+            base, dtype, ndim, nbytes, sizes = (entries[i * _OUTPUT_WORDS + k] for k in range(_OUTPUT_WORDS))
+            descriptor = b.emit(ptr, f"inttoptr i64 {dtype.text} to ptr")
+            array = python.empty(descriptor, ndim, shapes.at(sizes), nbytes)
+            with b.if_(array == 0):
+                self.leave(array)
+            made[i] = array
+            self.n_made.set(i + 1)
+            bases[base] = python.data(array)
+
+    def set_bases(self) -> None:
+        """Those that are not arrays: the arena, the numbers, null, and the derived ones."""
+        b = self.b
+        bases, numbers, n_inputs = self.own("bases"), self.own("numbers"), self.head("n_inputs")
+        bases[n_inputs] = b.byte_offset(self.data, self.head("arena_at"))
+        bases[n_inputs + 1] = numbers.address
+        bases[n_inputs + 2] = b.const(ptr, 0)
+        place = b.var(i64, self.head("derived_at"))
+        with b.loop(0, self.head("n_derived")):
+            entry = self.record + place.value
+            base, source, offset, step, n_starts = (entry[k] for k in range(_DERIVED_WORDS))
+            address = b.var(ptr, b.byte_offset(bases[source], offset))
+            starts = entry + _DERIVED_WORDS
+            with b.loop(0, n_starts) as i:
+                number, stride, largest = (starts[i * _START_WORDS + k] for k in range(_START_WORDS))
+                value = numbers[number]
+                with b.if_((value < 0) | (value > largest)):
+                    self.leave(self._number(step))
+                address.set(b.byte_offset(address.value, value * stride))
+            bases[base] = address.value
+            place.set(place.value + _DERIVED_WORDS + n_starts * _START_WORDS)
+
+    def relocate(self) -> None:
+        """The addresses of all operands, and the run's copy of the meta that holds numbers."""
+        b = self.b
+        entries, bases, operands = self.recorded("operands"), self.own("bases"), self.own("operands")
+        with b.loop(0, self.head("n_operands")) as i:
+            entry = entries + i * OPERAND_WORDS
+            operands[i] = b.byte_offset(bases[entry[0]], entry[1])
+        shared, own, numbers = self.recorded("patched"), self.own("meta"), self.own("numbers")
+        with b.loop(0, self.head("n_patched")) as i:
+            own[i] = shared[i]
+        patches = self.recorded("patches")
+        with b.loop(0, self.head("n_patches")) as i:
+            place, number, widens = (patches[i * _PATCH_WORDS + k] for k in range(_PATCH_WORDS))
+            value = numbers[number]
+            own[place] = b.select(widens != 0, b.bitcast(b.cast("sitofp", value, f64), i64), value)
+
+    def walk(self) -> None:
+        """Every instruction in order, until one fails."""
+        b = self.b
+        instructions, operands = self.recorded("instructions"), self.own("operands")
+        shared, own = self.recorded("meta"), self.own("meta")
+        with b.loop(0, self.head("n_instructions")) as i:
+            entry = instructions + i * len(INSTRUCTION)
+            field = {name: entry[k] for k, name in enumerate(INSTRUCTION)}
+            code = b.emit(ptr, f"inttoptr i64 {field['address'].text} to ptr")
+            meta = Pointer(b.select(field["owns_meta"] != 0, own.address, shared.address), i64)
+            status = b.call_address(code, i64, operands.at(field["first_operand"]), meta.at(field["first_meta"]))
+            with b.if_(status != 0):
+                self.leave(self._number(field["step"]))
+
+    def give_outputs(self) -> None:
+        b = self.b
+        n, made = self.head("n_outputs"), self.own("outputs")
+        listed = b.call(b.module.declare("PyList_New", ptr, [i64]), n)
+        with b.if_(listed == 0):
+            self.leave(listed)
+        put = b.module.declare("PyList_SetItem", i32, [ptr, i64, ptr])
+        with b.loop(0, n) as i:
+            b.call(put, listed, i, made[i])
+        self._let_go()
+        b.ret(listed)
+
+
+def write_run(module: Module) -> None:
+    with module.function("extempo_plan_run", ptr, self=ptr, args=ptr, nargs=i64) as b:
+        run = _Run(b)
+        run.begin()
+        run.read_numbers()
+        run.make_outputs()
+        run.set_bases()
+        run.relocate()
+        run.walk()
+        run.give_outputs()

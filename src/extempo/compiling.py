@@ -1,0 +1,281 @@
+"""ex.compile: the Python always runs, what it does is recorded, and what was recorded before runs as a plan.
+
+    call -> record (recording.py, along the trie of tape.py) -> flush -> plan (planning/) -> run
+
+This page holds what a user touches: the function itself, compiled modules, statistics, and the rules for when
+recording is worth it.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from .backends.choice import native
+from .errors import DtypeError
+from .kernel import CACHES
+from .modes import MODE, Mode, switch
+from .recording import PLANS, Counters, Flush, Recording
+from .tape import ACTIVE, State
+from .types import DEFAULT_DTYPE_LISTENERS
+
+MOST_STEPS = 200_000  # in the trie of one function; then it begins anew
+_STRANGE = 3  # calls in a row with mostly new steps, after which a function runs eagerly for a while
+_FIRST_ASIDE, _LONGEST_ASIDE = 8, 512  # calls
+
+_EAGER = os.environ.get("EXTEMPO_EAGER", "") not in ("", "0")
+_LOG = "compile" in os.environ.get("EXTEMPO_LOG", "").replace(" ", "").split(",")
+_functions: weakref.WeakSet[Compiled] = weakref.WeakSet()
+
+
+def log(text: str) -> None:
+    """Tell whoever asked by EXTEMPO_LOG=compile."""
+    if _LOG:
+        print(f"extempo compile: {text}", file=sys.stderr)
+
+
+class eager(switch):
+    """Inside, `ex.compile` steps aside: every op runs when its line does, for print, pdb and comparisons.
+
+    A context manager and a decorator. `EXTEMPO_EAGER=1` does the same for a whole process.
+
+    >>> @ex.compile
+    ... def double(x):
+    ...     return x + x
+    >>> with ex.eager():
+    ...     double(ex.tensor(2.0))
+    tensor(4.)
+    """
+
+    def __init__(self, fn: Callable[..., Any] | None = None) -> None:
+        super().__init__(recording=None, stepped_aside=True)
+
+    def __new__(cls, fn: Callable[..., Any] | None = None) -> Any:
+        made = object.__new__(cls)
+        if fn is None:
+            return made
+        eager.__init__(made)  # used as a decorator without parentheses
+        return made(fn)
+
+    def __enter__(self) -> Any:
+        recording = MODE.get().recording
+        if recording is not None:
+            recording.close("ex.eager() was entered")
+        return super().__enter__()
+
+    def again(self) -> switch:
+        return eager()
+
+
+class Compiled:
+    """A compiled function: what was recorded of it, and whether recording is worth it."""
+
+    def __init__(self, fn: Callable[..., Any], name: str) -> None:
+        self.fn = fn
+        self.name = name
+        self.root = State()
+        self.counters = Counters(name, log)
+        self.calls = 0
+        self.eager_calls = 0
+        self.forgotten = 0  # how often the trie grew too large
+        self._strange = 0
+        self._aside = 0  # calls that are still to run eagerly
+        self._next_aside = _FIRST_ASIDE
+        _functions.add(self)
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function and record it, unless someone else does already or it is to run eagerly."""
+        mode = MODE.get()
+        if mode.recording is not None or mode.interceptor is not None or mode.stepped_aside or _EAGER:
+            return self.fn(*args, **kwargs)
+        self.calls += 1
+        if self._aside or native() is None:
+            self._aside = max(self._aside - 1, 0)
+            self.eager_calls += 1
+            return self.fn(*args, **kwargs)
+        counters = self.counters
+        steps, new_steps = counters.steps, counters.new_steps
+        recording = Recording(self.root, counters, _seen_before)
+        ACTIVE.recordings.append(recording)
+        MODE.set(Mode(mode.grad, mode.inference, None, mode.quiet, recording))
+        try:
+            result = self.fn(*args, **kwargs)
+        finally:
+            ACTIVE.recordings.remove(recording)
+            now = MODE.get()  # the function may have called set_grad_enabled()
+            MODE.set(mode if now.grad is mode.grad and now.inference is mode.inference else now.but(recording=None))
+            recording.leave()
+        if counters.new_steps != new_steps:
+            self._judge(counters.steps - steps, counters.new_steps - new_steps)
+        else:
+            self._strange, self._next_aside = 0, _FIRST_ASIDE
+        return result
+
+    def _judge(self, n_steps: int, n_new: int) -> None:
+        """A function that hardly repeats what it did before runs eagerly for a while, and is tried again."""
+        if self.counters.new_steps - self.forgotten > MOST_STEPS:
+            self.forget()
+        if n_new * 2 <= n_steps:
+            self._strange, self._next_aside = 0, _FIRST_ASIDE
+            return
+        self._strange += 1
+        if self._strange >= _STRANGE:
+            self._aside, self._next_aside = self._next_aside, min(self._next_aside * 2, _LONGEST_ASIDE)
+            self._strange = _STRANGE - 1  # one call is enough to see whether that has changed
+            log(
+                f"{self.name}: {_STRANGE} calls in a row did mostly new things; it runs eagerly for {self._aside} calls"
+            )
+
+    def forget(self) -> None:
+        """Begin with an empty trie."""
+        self.root = State()
+        self.forgotten = self.counters.new_steps
+
+    def stats(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "calls": self.calls,
+            "eager_calls": self.eager_calls,
+            "aside": self._aside > 0,
+            "why": "its calls hardly repeat: mostly new structures or sizes" if self._aside else None,
+            **self.counters.stats(),
+        }
+
+
+def _seen_before(flush: Flush) -> bool:
+    flush.seen += 1
+    return flush.seen > 1
+
+
+class Stats(dict[str, Any]):
+    """Statistics that print as a text."""
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self['runs']:,} runs of {self['plans']:,} plans, {self['replays']:,} replays op by op; "
+            f"{self['steps_recorded']:,} steps recorded, {self['new_steps']:,} of them new; "
+            f"planning took {self['planning_seconds']:.2f} s, LLVM {self['compile_seconds']:.2f} s"
+        ]
+        for f in self["functions"]:
+            lines.append(
+                f"  {f['name']}: {f['calls']:,} calls ({f['eager_calls']:,} eager), {f['runs']:,} runs of "
+                f"{f['plans']:,} plans, {f['replays']:,} replays"
+                + (f"; runs eagerly now: {f['why']}" if f["aside"] else "")
+            )
+            lines += [f"    tape ended {n:,} times: {why}" for why, n in f["closed"].items()]
+            lines += [f"    no plan {n:,} times: {why}" for why, n in f["unplannable"].items()]
+        for name, (size, limit, evicted) in self["caches"].items():
+            lines.append(f"  {name}: {size:,} of at most {limit:,}, {evicted:,} evicted")
+        return "\n".join(lines)
+
+
+class Compile:
+    """Make a function or module run as plans: the same results, bit for bit, in less time.
+
+    The Python body always runs, so loops, ifs, printing and changing lengths work as ever; ops are recorded and run
+    together, at the end or when a value is asked for. What is recorded for the first time runs op by op; seen again, it
+    runs as a plan: fused kernels, one piece of memory, one native call. A whole training step may be inside (forward,
+    `loss.backward()`, clipping, `optimizer.step()`), or only the model: `ex.compile(model)` is a module with the same
+    parameters and state, and a loss and `backward()` outside are planned, too.
+
+    `static=True` fixes the structure at the first call and does not run the body again; a call that does not fit is an
+    error. PyTorch's `fullgraph`, `dynamic`, `backend`, `mode` and `options` are accepted and needless: there are no
+    graph breaks, every size is dynamic, and there is nothing to tune. `disable=True` returns the function as it is.
+
+    `ex.compile.stats()` says what was recorded and planned, `ex.compile.clear()` forgets it, and `EXTEMPO_LOG=compile`
+    tells as it happens. `ex.eager()` and `EXTEMPO_EAGER=1` switch compiling off.
+
+    >>> @ex.compile
+    ... def scale(x, factor):
+    ...     return (x * factor).relu()
+    >>> scale(ex.tensor([-1.0, 2.0]), 3)
+    tensor([0., 6.])
+    """
+
+    __name__ = __qualname__ = "compile"
+
+    def __call__(
+        self,
+        model: Any = None,
+        *,
+        fullgraph: bool = False,
+        dynamic: bool | None = None,
+        backend: Any = None,
+        mode: str | None = None,
+        options: Any = None,
+        disable: bool = False,
+        static: bool = False,
+    ) -> Any:
+        if model is None:
+            return functools.partial(self, disable=disable, static=static)
+        if not callable(model):
+            raise DtypeError(f"compile: expected a function or a module, got {type(model).__name__}")
+        if disable:
+            return model
+        from .nn import Module
+
+        if isinstance(model, Module):
+            return _compiled_module(model, static)
+        run = _runner(model, getattr(model, "__qualname__", type(model).__name__), static)
+
+        @functools.wraps(model)
+        def compiled(*args: Any, **kwargs: Any) -> Any:
+            return run(*args, **kwargs)
+
+        return compiled
+
+    def stats(self) -> Stats:
+        """What was recorded, planned and run, in all and for each function; `print` it for words."""
+        functions = [f.stats() for f in sorted(list(_functions), key=lambda f: f.name)]
+        backend = native()
+        names = ("plans", "runs", "replays", "steps_recorded", "new_steps", "planning_seconds")
+        totals = {name: sum(f[name] for f in functions) for name in names}
+        caches = {name: (len(c), c.limit, c.evicted) for name, c in list(CACHES.items())}
+        caches["plans"] = (len(PLANS), PLANS.limit, PLANS.evicted)
+        seconds = 0.0 if backend is None else backend.stats()["compile_seconds"]
+        return Stats(totals, compile_seconds=seconds, functions=functions, caches=caches)
+
+    def clear(self) -> None:
+        """Forget everything recorded and planned. Results do not depend on it."""
+        for f in list(_functions):
+            f.forget()
+        PLANS.clear()
+
+
+compile = Compile()
+DEFAULT_DTYPE_LISTENERS.append(compile.clear)
+
+
+def _runner(fn: Callable[..., Any], name: str, static: bool) -> Callable[..., Any]:
+    if static:
+        from .static import make
+
+        return make(fn, name)
+    return Compiled(fn, name).run
+
+
+def _compiled_module(module: Any, static: bool) -> Any:
+    """A module of the same class that shares everything with `module`, and whose calls are compiled."""
+    original = type(module)
+    run = _runner(functools.partial(original.__call__, module), original.__name__, static)
+
+    class CompiledModule(original):  # type: ignore[valid-type, misc] # the class is known when it runs
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            return run(*args, **kwargs)
+
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            return _compiled_module, (module, static)
+
+        def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+            return _compiled_module(copy.deepcopy(module, memo), static)
+
+    CompiledModule.__name__, CompiledModule.__qualname__ = original.__name__, original.__qualname__
+    CompiledModule.__module__, CompiledModule.__doc__ = original.__module__, original.__doc__
+    made = object.__new__(CompiledModule)
+    made.__dict__ = module.__dict__
+    return made

@@ -1,0 +1,124 @@
+"""From the tape of a recording to the nodes that eager mode would have linked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .graph import Node, Pick, leaf
+from .planning.reading import read_positions
+from .storage import Storage
+from .tape import NONE, NUMBER, Step
+from .types import TensorType
+
+if TYPE_CHECKING:
+    from .recording import Recording
+
+
+class _Linker:
+    """Makes each node once."""
+
+    def __init__(self, recording: Recording, freed: bool) -> None:
+        self.recording = recording
+        self.freed = freed
+        self.numbers = recording.node_numbers()
+        self.nodes: dict[int, Node] = {}  # by place
+
+    def link(self, step: Step) -> None:
+        """The node of a step, after those of the steps it depends on."""
+        positions = read_positions(step)
+        if self.freed and positions:
+            node = Node(step.op, (), step.attrs, step.type, None, step.where)
+        else:
+            inputs = self._inputs(step)
+            saved = tuple([self._entry(step, position) for position in positions])
+            node = Node(step.op, inputs, step.attrs, step.type, saved, step.where)
+        node.number = self.numbers[step.place]
+        if type(step.type) is not tuple:
+            self.nodes[step.place] = node
+            return
+        for i, t in enumerate(step.type):
+            if t.dtype.is_floating_point:
+                pick = self.nodes[step.place + i] = Node(Pick, (node,), {"index": i}, t, (), step.where)
+                pick.number = self.numbers[step.place + i] + 2.0**-31
+
+    def _inputs(self, step: Step) -> tuple[Any, ...]:
+        r = self.recording
+        found: list[Any] = []
+        baked = iter(step.baked or ())
+        for ref, kind in zip(step.refs, step.kinds, strict=True):
+            if not isinstance(kind, TensorType):
+                found.append(r.numbers[ref - NUMBER] if ref != NONE else next(baked) if kind in (int, float) else None)
+            elif ref >= 0:
+                found.append(self.nodes.get(ref) or leaf(kind))
+            else:
+                node = r.nodes[-1 - ref]
+                found.append(leaf(kind) if node is None else node)
+        return tuple(found)
+
+    def _entry(self, step: Step, position: int) -> tuple[int, Any, Any, int]:
+        if position < 0:
+            return self._of_place(position, step.place - 1 - position)
+        if position == 0:
+            if type(step.type) is not tuple:
+                return self._of_place(0, step.place)
+            return (0, tuple(self._of_place(0, step.place + i) for i in range(step.n_results)), None, 0)
+        ref = step.refs[position - 1]
+        if ref >= 0:
+            return self._of_place(position, ref)
+        r, k = self.recording, -1 - ref
+        return (position, r.arrays[k], r.memories[k], r.versions[k])
+
+    def _of_place(self, position: int, place: int) -> tuple[int, Any, Any, int]:
+        r = self.recording
+        array, base = r.array_at(place, r.values), r.base(place)
+        if base < 0:
+            return (position, array, r.memories[-1 - base], r.versions[-1 - base])
+        storage = r.given.get(base)
+        if storage is None:
+            storage = r.given[base] = Storage(r.values[base])
+        return (position, array, storage, storage.version)
+
+
+def link_tape(recording: Recording) -> None:
+    """Every tensor that is held and tracked gets its node."""
+    places = [p for p in recording.alive if recording.held(p) is not None and recording.is_floating(p)]
+    _link(recording, places, recording.reached(places), freed=False)
+
+
+def link_freed(recording: Recording) -> None:
+    """The same after a backward: nodes that had saved values say that they were freed."""
+    others = []
+    for place in recording.alive:
+        t, step = recording.held(place), recording.makers[place]
+        if t is None or t._history is not recording.proxy:
+            continue
+        if type(step.type) is not tuple and read_positions(step):
+            t._history = Node(step.op, (), step.attrs, step.type, None, step.where)
+        else:
+            others.append(place)
+    _link(recording, others, _until_freed(recording, others), freed=True)
+
+
+def _link(recording: Recording, places: list[int], steps: list[Step], freed: bool) -> None:
+    if not places:
+        return
+    linker = _Linker(recording, freed)
+    for step in sorted(steps, key=lambda s: s.place):
+        linker.link(step)
+    for place in places:
+        t = recording.held(place)
+        if t is not None and t._history is recording.proxy:
+            t._history = linker.nodes[place]
+
+
+def _until_freed(recording: Recording, places: list[int]) -> list[Step]:
+    """The steps that these places depend on, up to those that lost their inputs when they were freed."""
+    found: dict[int, Step] = {}
+    stack = list(places)
+    while stack:
+        step = recording.makers[stack.pop()]
+        if step.place not in found and step.tracked:
+            found[step.place] = step
+            if not read_positions(step):
+                stack += [ref for ref in step.refs if 0 <= ref < NUMBER]
+    return list(found.values())

@@ -1,0 +1,162 @@
+"""Program: values and nodes in order, as flat lists; what is fused, laid out in memory and emitted later.
+
+A value is a type and a place: its root, the value whose memory it lies in (itself, unless it is a view), and how it
+lies there. Values are written once, except buffers: gradients that are put together from parts.
+
+A node is a tuple (kind, payload, inputs, results, step, may fail): the payload is an Expression or a Bound, the step is
+the one that is named when it fails. Inputs are codes: a value from 0 on, NUMBER + a number of the recording, CONSTANT +
+a number that is known now, or NONE.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from ..backends.llvm.plans.expressions import Expression
+from ..tape import NONE, NUMBER
+from ..types import TensorType
+from .building import Unplannable
+from .forms import Form
+from .layout import Starts, in_order, is_matrix, is_row_major, row_major
+
+CONSTANT = NUMBER << 1
+# Kinds of nodes. UPDATE: an elementwise node whose result is written over its first input, a part of a buffer.
+ELEMENTWISE, UPDATE, ROUTINE, ZERO, COPY = range(5)
+
+Node = tuple[int, Any, tuple[int, ...], tuple[int, ...], int, bool]
+Place = tuple[tuple[int, ...], int, Starts]  # strides, offset in the root, starts: in bytes
+
+
+class Program:
+    """Grows by `elementwise`, `apply`, ...: each returns the values that it makes."""
+
+    def __init__(self) -> None:
+        self.types: list[TensorType] = []
+        self.roots: list[int] = []
+        self.places: dict[int, Place] = {}  # of values that do not simply fill their root in order
+        self.nodes: list[Node] = []
+        self.inputs: dict[int, int] = {}  # the value of each ref that comes from outside
+        self.buffers: set[int] = set()
+        self.zeroed: set[int] = set()  # buffers that start as zeros
+        self.reordered: dict[int, int] = {}  # what a copy into another shape was made of
+        self.constants: dict[tuple[bytes, str], int] = {}
+        self.start_steps: dict[Starts, int] = {}  # the step that a start out of range is blamed on
+
+    # ---- values
+
+    def new(self, t: TensorType) -> int:
+        """A value of its own, whose elements lie in order."""
+        value = len(self.types)
+        self.types.append(t)
+        self.roots.append(value)
+        return value
+
+    def input(self, ref: int, t: TensorType, strides: tuple[int, ...] | None) -> int:
+        """A value from outside."""
+        value = self.inputs.get(ref)
+        if value is None:
+            value = self.inputs[ref] = self.new(t)
+            if strides is not None:
+                self.places[value] = (strides, 0, ())
+        return value
+
+    def buffer(self, t: TensorType) -> int:
+        value = self.new(t)
+        self.buffers.add(value)
+        return value
+
+    def view(self, source: int, t: TensorType, strides: tuple[int, ...], offset: int = 0, starts: Starts = ()) -> int:
+        """The memory of `source` seen otherwise."""
+        if not offset and not starts and t == self.types[source] and strides == self.strides(source):
+            return source
+        value = len(self.types)
+        self.types.append(t)
+        self.roots.append(self.roots[source])
+        place = self.places.get(source)
+        if place is not None:
+            offset, starts = offset + place[1], place[2] + starts
+        self.places[value] = (strides, offset, starts)
+        return value
+
+    def become_root(self, view: int) -> None:
+        """What was a view is computed by itself."""
+        self.roots[view] = view
+        del self.places[view]
+
+    def strides(self, value: int) -> tuple[int, ...]:
+        place = self.places.get(value)
+        return row_major(self.types[value]) if place is None else place[0]
+
+    def in_order(self, value: int) -> bool:
+        place = self.places.get(value)
+        return place is None or in_order(self.types[value], place[0])
+
+    def constant(self, number: Any) -> int:
+        """The code of a number that is known now."""
+        kind = type(number)
+        packed = struct.pack("<d" if kind is float else "<q", number)
+        return CONSTANT + self.constants.setdefault((packed, kind.__name__), len(self.constants))
+
+    # ---- nodes
+
+    def elementwise(self, expression: Expression, inputs: tuple[int, ...], t: TensorType, step: int = -1) -> int:
+        result = len(self.types)
+        self.types.append(t)
+        self.roots.append(result)
+        self.nodes.append((ELEMENTWISE, expression, inputs, (result,), step, False))
+        return result
+
+    def write(self, kind: int, expression: Expression, inputs: tuple[int, ...], region: int) -> None:
+        """Compute a part of a buffer."""
+        self.nodes.append((kind, expression, inputs, (region,), -1, False))
+
+    def apply(self, form: Form, inputs: tuple[int, ...], step: int) -> tuple[int, ...]:
+        """Run an op: one value for each result."""
+        name, expression, _, results, may_fail, keeps_order = form
+        if expression is None:
+            return self._routine(form, inputs, step)
+        if NONE in inputs:  # a place that nobody reads
+            nothing = self.constant(False)
+            inputs = tuple([nothing if code == NONE else code for code in inputs])
+        if keeps_order and not is_row_major(self.types[inputs[0]], self.strides(inputs[0])):
+            raise Unplannable(f"{name} of a tensor whose elements do not lie in order keeps their order")
+        result = len(self.types)
+        self.types.append(results[0])
+        self.roots.append(result)
+        self.nodes.append((ELEMENTWISE, expression, inputs, (result,), step, may_fail))
+        return (result,)
+
+    def _routine(self, form: Form, inputs: tuple[int, ...], step: int) -> tuple[int, ...]:
+        bound = form.bound
+        assert bound is not None
+        for code in inputs:
+            if code in self.places:
+                inputs = tuple([self._readable(c, kind) for c, kind in zip(inputs, bound.reads, strict=True)])
+                break
+        results = tuple([self.new(t) for t in form.results])
+        if bound.zeroed:
+            for result in results:
+                self.nodes.append((ZERO, None, (), (result,), -1, False))
+        self.nodes.append((ROUTINE, bound, inputs, results, step, form.may_fail))
+        if form.name == "reshape":
+            self.reordered[results[0]] = inputs[0]
+        return results
+
+    def _readable(self, code: int, kind: str) -> int:
+        """An input as a routine can read it: itself or a copy in order, as in eager mode."""
+        if code not in self.places or kind not in "cm":
+            return code
+        t, strides = self.types[code], self.places[code][0]
+        return code if in_order(t, strides) or (kind == "m" and is_matrix(t, strides)) else self.copy(code)
+
+    def zeros(self, t: TensorType) -> int:
+        result = self.new(t)
+        self.nodes.append((ZERO, None, (), (result,), -1, False))
+        return result
+
+    def copy(self, source: int) -> int:
+        """A copy whose elements lie in order."""
+        result = self.new(self.types[source])
+        self.nodes.append((COPY, None, (source,), (result,), -1, False))
+        return result

@@ -1,0 +1,874 @@
+"""A recording: ops become steps on a tape and run later, as a plan where the same tape was met before.
+
+Recorded tensors have a type and no values. Asking for values flushes: a tape that is met for the first time is replayed
+op by op with the kernels that eager mode uses; met again, it runs as one plan. The tape is also what backward goes
+through, so no nodes are made: a flush keeps, besides what the user still holds, what the gradients of tracked steps
+read. Whoever needs real nodes (a hook, `grad_fn`, an op that only eager mode knows, a write into memory that a gradient
+reads) closes the tape: it is run, its nodes are linked as eager mode would have linked them, and a new one begins.
+A plan never writes to memory from outside, so one that fails has changed nothing, and the replay raises the error.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from time import perf_counter
+from types import NoneType
+from typing import Any
+
+import numpy as np
+
+from ._tensor import OnTape, Tensor, new
+from .graph import Leaf, Node, Taped, describe_where, next_number
+from .lines import user_line
+from .linking import link_freed, link_tape
+from .modes import MODE, Mode
+from .op import Op
+from .planning.building import Backward, Plan, Request, Unplannable, plan, reads
+from .running import alias_of, as_input, cut_reason, numpy_kernel, run, signature_of
+from .storage import Array, Storage
+from .tape import LEFT, NONE, NUMBER, LeafKind, State, Step
+from .types import TensorType
+from .viewing import exact_strides, is_row_major, view_of
+
+_HELD = 3  # references to a result that nobody else holds: the list, the loop's variable, getrefcount's argument
+_trie_lock = threading.RLock()
+_left_lock = threading.RLock()
+_NOBODY_ELSE = nullcontext()
+_GATE = State()
+
+
+class Flush:
+    """What is done at one place of the trie, given what is still held: how it runs, and where the tape goes on."""
+
+    __slots__ = (
+        "backward",
+        "following",
+        "freed",
+        "frees_all",
+        "held",
+        "last_uses",
+        "plan",
+        "reason",
+        "seen",
+        "tracked",
+        "wanted",
+    )
+
+    def __init__(
+        self,
+        wanted: tuple[int, ...],
+        tracked: list[int],
+        held: list[int],
+        following: State,
+        backward: Backward | None,
+        freed: frozenset[int],
+    ) -> None:
+        self.wanted = wanted  # places whose values stay, in order
+        self.tracked = tracked  # places of tensors that are held and tracked
+        self.held = held
+        self.following = following
+        self.backward = backward
+        self.freed = freed  # with a backward: the steps that it passes, by their places
+        self.frees_all = all(place in freed for place in tracked)
+        self.plan: Plan | None = None
+        self.reason: str | None = None  # why there is no plan
+        self.seen = 0  # how often a plan was wished for
+        self.last_uses: list[list[int]] | None = None  # for the replay: after each step, the places that are done with
+
+    def forget(self) -> None:
+        """As if it had not been planned yet."""
+        self.plan, self.seen = None, 0
+
+
+class Plans(dict[int, Flush]):
+    """Every flush that has a plan, oldest first: when there are too many, the oldest quarter lose theirs."""
+
+    limit = 4_000
+    evicted = 0
+
+    def add(self, flush: Flush) -> None:
+        if len(self) >= self.limit:
+            for number in list(self)[: self.limit // 4]:
+                found = self.pop(number, None)
+                if found is not None:
+                    found.forget()
+                    self.evicted += 1
+        self[id(flush)] = flush
+
+    def clear(self) -> None:
+        while self:  # other threads may add some meanwhile
+            self.popitem()[1].forget()
+
+
+PLANS = Plans()
+
+
+class Counters:
+    """What the recordings of one function did."""
+
+    def __init__(self, name: str, log: Callable[[str], None]) -> None:
+        self.name = name
+        self.log = log
+        self.steps = 0
+        self.new_steps = 0
+        self.replays = 0
+        self.plans = 0
+        self.runs = 0
+        self.failed = 0
+        self.planning_seconds = 0.0
+        self.closed: dict[str, int] = {}
+        self.unplannable: dict[str, int] = {}
+
+    def close(self, why: str) -> None:
+        """The tape ended before its time."""
+        self.closed[why] = self.closed.get(why, 0) + 1
+        if self.closed[why] == 1:
+            self.log(f"{self.name}: the tape ended early: {why}")
+
+    def no_plan(self, why: str) -> None:
+        self.unplannable[why] = self.unplannable.get(why, 0) + 1
+        if self.unplannable[why] == 1:
+            self.log(f"{self.name}: no plan, it is replayed op by op: {why}")
+
+    def planned(self, plan: Plan, n_steps: int, seconds: float) -> None:
+        self.plans += 1
+        self.log(
+            f"{self.name}: {n_steps} steps became a plan of {plan.n_instructions} instructions, {plan.n_fused} ops "
+            f"fused away, {plan.arena_bytes:,} bytes of working memory, in {1e3 * seconds:.1f} ms"
+        )
+
+    def stats(self) -> dict[str, Any]:
+        return {
+            "steps_recorded": self.steps,
+            "new_steps": self.new_steps,
+            "plans": self.plans,
+            "runs": self.runs,
+            "replays": self.replays,
+            "failed_runs": self.failed,
+            "planning_seconds": self.planning_seconds,
+            "closed": dict(self.closed),
+            "unplannable": dict(self.unplannable),
+        }
+
+
+class Recording(OnTape):
+    """One run of a compiled function, as far as it is on the tape."""
+
+    __slots__ = (
+        "__weakref__",
+        "alive",
+        "arrays",
+        "behind",
+        "clocks",
+        "counters",
+        "cursor",
+        "decide",
+        "given",
+        "inside",
+        "leaves",
+        "makers",
+        "memories",
+        "nodes",
+        "numbers",
+        "proxy",
+        "results",
+        "sweep_at",
+        "token",
+        "values",
+        "versions",
+    )
+
+    def __init__(self, root: State, counters: Counters, decide: Callable[[Flush], bool]) -> None:
+        self.counters = counters
+        self.decide = decide  # whether a flush that has no plan gets one now
+        self.inside = True  # the compiled function is still running
+        self.makers: list[Step] = []  # for each place its step
+        self._begin(root)
+
+    def _begin(self, state: State) -> None:
+        self.counters.steps += len(self.makers)
+        self.cursor = state
+        self.behind: State | None = None
+        self.results: list[Any] = []  # for each place its tensor; once the function has returned a weak reference
+        self.makers = []
+        self.leaves: list[Tensor] = []
+        self.arrays: list[Array] = []  # of the leaves
+        self.nodes: list[Any] = []  # of the leaves, where they are tracked
+        self.memories: list[Storage] = []  # of the leaves, with the versions that they had
+        self.versions: list[int] = []
+        self.numbers: list[Any] = []
+        self.values: dict[int, Array] = {}  # what was computed and stays, by place
+        self.given: dict[int, Storage] = {}  # the memory of values that someone was given
+        self.alive: list[int] = []  # places of tracked tensors that have run and were held then
+        self.sweep_at = 1_000
+        self.token = object()  # marks leaves; holds nothing
+        self.clocks = [(0, next_number())]  # from which place on nodes would have which numbers
+        self.proxy = Node(Taped, (), {}, None, (), None)
+
+    # ---- recording
+
+    def apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode) -> Any:
+        """Put the op on the tape, or run it if that is not possible."""
+        with self._alone():
+            return self._apply(op, inputs, attrs, mode)
+
+    def _alone(self) -> Any:
+        """A tape that was left may be reached by other threads, too."""
+        return _NOBODY_ELSE if self.inside else _left_lock
+
+    def _apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode) -> Any:
+        if self.behind is not None:
+            self.cursor, self.behind = self.behind, None
+            self.clocks = [(0, next_number())]
+        step, state = None, self.cursor
+        given = self._inputs(inputs)
+        if given is not None:
+            step = self._known(given, op, attrs, mode) or self._new_step(given, op, attrs, mode)
+        if step is None or given is None:
+            return self._eagerly(op, inputs, attrs, mode)
+        made = self._results(step)  # first: a finalizer that runs here may record, too
+        if self.cursor is not state:
+            return self._apply(op, inputs, attrs, mode)
+        for x in given.fresh:
+            self._add_leaf(x)
+        if step.baked is None:
+            self.numbers += given.numbers
+        for place, t in enumerate(made, step.place):
+            self._put(step, place, t)
+        self.cursor = step.following
+        return tuple(made) if type(step.type) is tuple else made[0]
+
+    def _inputs(self, inputs: tuple[Any, ...]) -> _Given | None:
+        """Where the inputs come from; None if one of them cannot be on a tape."""
+        given = _Given()
+        n_numbers = len(self.numbers)
+        for i, x in enumerate(inputs):
+            if isinstance(x, Tensor):
+                ref = self._ref_of(x, given)
+                if ref is None:
+                    return None
+                given.refs.append(ref)
+                given.kinds.append(x._type)
+                given.needs |= (type(x._history) is Node) << i
+                given.cut = given.cut or x._cut
+            elif x is None:
+                given.refs.append(NONE)
+                given.kinds.append(NoneType)
+            elif type(x) in (float, int, bool):
+                given.refs.append(NUMBER + n_numbers + len(given.numbers))
+                given.kinds.append(type(x))
+                given.numbers.append(x)
+            else:
+                return self._inputs(tuple(map(as_input, inputs)))
+        given.inputs = inputs
+        return given
+
+    def _ref_of(self, x: Tensor, given: _Given) -> int | None:
+        if x._pending is self:
+            return x._place
+        if isinstance(x._pending, OnTape):
+            x._pending.close("its result went on in another recording")
+        if x._alias is not None:
+            x._catch_up()
+        if x._pending is self.token:
+            place = x._place  # another thread may mark the same tensor at this moment
+            k = -1 - place
+            if 0 <= k < len(self.arrays) and self.arrays[k] is x._raw and self.nodes[k] is x._history:
+                return place
+        for k, fresh in enumerate(given.fresh):
+            if fresh is x:
+                return -1 - len(self.leaves) - k
+        array = x._raw
+        if type(array) is not np.ndarray or not array.flags.aligned or array.dtype is not x._type.dtype.numpy:
+            return None
+        given.fresh.append(x)
+        given.new_leaves.append(LeafKind(x._type, exact_strides(array), type(x._history) is Node))
+        return -len(self.leaves) - len(given.fresh)
+
+    def _known(self, given: _Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> Step | None:
+        """The way from here that is the same op on the same inputs."""
+        refs, kinds, new_leaves = tuple(given.refs), tuple(given.kinds), tuple(given.new_leaves)
+        for step in self.cursor.ways():
+            if step.op is not op or step.grad is not _grad(mode) or step.kinds != kinds or step.attrs != attrs:
+                continue
+            if step.new_leaves != new_leaves or step.needs != given.needs:
+                continue
+            if step.baked is None:
+                fits = step.refs == refs
+            else:
+                fits = step.baked == tuple(given.numbers) and step.refs == given.baked_refs()
+            if fits:
+                with _trie_lock:
+                    self.cursor.take(step)
+                return step
+        return None
+
+    def _new_step(self, given: _Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> Step | None:
+        inputs, kinds = given.inputs, tuple(given.kinds)
+        if not any(isinstance(k, TensorType) for k in kinds):
+            return None
+        signature = signature_of(op, inputs, kinds, attrs)
+        if signature is None:
+            return None
+        view, baked, refs = None, None, tuple(given.refs)
+        if op.aliases_input:
+            if refs[0] < 0 and not (given.needs & 1 and mode.grad):
+                return None  # a view of what is there already is made at once
+            if not (signature.view is not None or op.name in ("detach", "alias")):
+                return None
+            varies = bool(given.numbers) and self._has_other_starts(given, op, attrs, mode)
+            first = len(self.numbers) if varies else None
+            view = view_of(op, attrs, kinds[0], self._strides(refs[0], given), given.numbers, first)
+            if view is None and signature.kernel is None:
+                return None
+            if given.numbers and (view is None or not view.starts):
+                baked, refs = tuple(given.numbers), given.baked_refs()
+        elif signature.kernel is None or (op.keeps_order and not self._in_order(given)):
+            return None
+        cut = given.cut
+        where = user_line()
+        if given.needs and op.name == "detach":
+            cut = ("detach()", where)
+        elif given.needs and not (mode.grad and signature.floating):
+            cut = (cut_reason(op, mode), where)
+        elif given.needs:
+            cut = None
+        step = Step(
+            op,
+            dict(attrs),
+            refs,
+            kinds,
+            signature,
+            self.cursor.n_places,
+            given.needs,
+            _grad(mode),
+            tuple(given.new_leaves),
+            view,
+            baked,
+            where,
+            cut,
+        )
+        self.counters.new_steps += 1
+        with _trie_lock:
+            return self.cursor.add(step)
+
+    def _has_other_starts(self, given: _Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> bool:
+        """Whether the same slice with another start was recorded here before."""
+        refs, kinds = given.baked_refs(), tuple(given.kinds)
+        return any(
+            s.op is op and s.refs == refs and s.kinds == kinds and s.attrs == attrs and s.grad is _grad(mode)
+            for s in self.cursor.ways()
+        )
+
+    def _strides(self, ref: int, given: _Given) -> tuple[int, ...] | None:
+        """In bytes; None if the elements lie in order."""
+        if ref >= 0:
+            return self._strides_at(ref)
+        k, known = -1 - ref, len(self.arrays)
+        array = self.arrays[k] if k < known else given.fresh[k - known]._raw
+        return exact_strides(array)
+
+    def _strides_at(self, place: int) -> tuple[int, ...] | None:
+        view = self.makers[place].view
+        return None if view is None else view.strides
+
+    def strides_of(self, t: Tensor) -> tuple[int, ...] | None:
+        found = self._strides_at(t._place)
+        return None if found is None or is_row_major(t._type, found) else found
+
+    def is_view(self, t: Tensor) -> bool:
+        return self.makers[t._place].view is not None
+
+    def _in_order(self, given: _Given) -> bool:
+        tensors = [r for r, k in zip(given.refs, given.kinds, strict=True) if isinstance(k, TensorType)]
+        for ref in tensors:
+            strides = self._strides(ref, given)
+            if strides is not None and not is_row_major(given.kinds[given.refs.index(ref)], strides):
+                return False
+        return True
+
+    def _add_leaf(self, x: Tensor) -> None:
+        self.leaves.append(x)
+        self.arrays.append(x._raw)
+        self.nodes.append(x._history)
+        self.memories.append(x._memory)
+        self.versions.append(x._memory.version)
+        x._place = -len(self.leaves)
+        x._pending = self.token
+
+    def _results(self, step: Step) -> list[Tensor]:
+        types = step.type if type(step.type) is tuple else (step.type,)
+        return [self._result(step, t, step.place + i) for i, t in enumerate(types)]
+
+    def _result(self, step: Step, type_: TensorType, place: int) -> Tensor:
+        t = new(Tensor)
+        t._raw = t._memory = t._alias = None
+        t._type = type_
+        t._history = self.proxy if step.tracked and type_.dtype.is_floating_point else None
+        t._cut = step.cut
+        t._pending = self
+        t._place = place
+        return t
+
+    def _put(self, step: Step, place: int, t: Tensor) -> None:
+        if self.inside:
+            self.results.append(t)
+        else:  # nodes that were linked since then come before
+            self.results.append(weakref.ref(t))
+            self.clocks.append((place, next_number()))
+        self.makers.append(step)
+
+    def _eagerly(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode) -> Any:
+        """Run the op now. A node that it links must come after those of everything on the tape."""
+        inputs = tuple(map(as_input, inputs))
+        if mode.grad and any(isinstance(x, Tensor) and type(x._history) is Node for x in inputs):
+            self.close(f"{op.name} runs eagerly")
+            self._wait_for_first_step()
+        return run(op, inputs, attrs, mode.but(recording=None))
+
+    # ---- running
+
+    def settle(self, t: Tensor) -> None:
+        self.flush()
+
+    def read(self, t: Tensor) -> Array:
+        self.flush()
+        return t._raw
+
+    def held(self, place: int) -> Tensor | None:
+        """The tensor at that place, if someone else has it."""
+        t = self.results[place]
+        if not self.inside:
+            return None if t is None else t()
+        return t if t is not None and sys.getrefcount(t) > _HELD else None
+
+    def _live(self, first: int) -> bytes:
+        """For each place from `first` on, whether someone holds its tensor."""
+        if self.inside:
+            count = sys.getrefcount
+            return bytes([count(t) > _HELD + 1 for t in self.results[first:]])  # the slice holds them, too
+        return bytes([t is not None and t() is not None for t in self.results[first:]])
+
+    def flush(self) -> None:
+        """Run everything that has not run yet."""
+        with self._alone():
+            self._flush()
+
+    def _flush(self) -> None:
+        state = self.cursor
+        first = state.n_run
+        if first == state.n_places:
+            return
+        live = self._live(first)
+        found = state.events.get(live)
+        if found is None:
+            found = state.remember(live, self._first_flush(first, live, state.after_flush(), None))
+        values = self._run(found, state, first)
+        self.values.update(zip(found.wanted, values, strict=True))
+        self.cursor = found.following
+        self._fill(found.held)
+        self._let_go(first, live)
+        self.alive += found.tracked
+        if len(self.makers) > self.sweep_at:
+            self._sweep()
+
+    def _first_flush(self, first: int, live: bytes, following: State, backward: Backward | None) -> Flush:
+        held = [first + i for i, alive in enumerate(live) if alive]
+        tracked = [p for p in held if self.makers[p].tracked]
+        stay = {self.base(p) for p in held}
+        freed = frozenset() if backward is None else frozenset(s.place for s in self.reached([backward.root]))
+        if backward is None:
+            for step in self.reached(tracked, first):
+                stay.update(self.base(ref) for ref in reads(step) if 0 <= ref < NUMBER)
+        return Flush(tuple(sorted(p for p in stay if p >= first)), tracked, held, following, backward, freed)
+
+    def _sweep(self) -> None:
+        """In a long run without an end, let go of what only backwards that nobody can ask for any more would read."""
+        self.alive = [p for p in self.alive if self.held(p) is not None]
+        stay = {self.base(p) for p in self.alive}
+        for step in self.reached(self.alive):
+            stay.update(self.base(ref) for ref in reads(step))
+        self.values = {p: array for p, array in self.values.items() if p in stay}
+        self.sweep_at = 2 * len(self.makers)
+
+    def base(self, ref: int) -> int:
+        """The place (or leaf) whose memory a value lies in."""
+        while ref >= 0 and self.makers[ref].view is not None:
+            ref = self.makers[ref].refs[0]
+        return ref
+
+    def reached(self, places: Iterable[int], first: int = 0) -> list[Step]:
+        """The tracked steps from place `first` on that these places depend on."""
+        seen: set[int] = set()
+        found: list[Step] = []
+        stack = list(places)
+        while stack:
+            place = stack.pop()
+            step = self.makers[place]
+            if step.place in seen or place < first or not step.tracked:
+                continue
+            seen.add(step.place)
+            found.append(step)
+            for i, ref in enumerate(step.refs):
+                if 0 <= ref < NUMBER and step.needs >> i & 1:
+                    stack.append(ref)
+        return found
+
+    def _run(self, found: Flush, state: State, first: int) -> list[Any]:
+        """The values of `found.wanted`, and with a backward the gradients after them."""
+        if found.plan is None and found.reason is None and self.decide(found):
+            self._make_plan(found, state, first)
+        if found.plan is not None:
+            leaves, values = self.arrays, self.values
+            arrays = [values[ref] if ref >= 0 else leaves[-1 - ref] for ref in found.plan.inputs]
+            out = found.plan.run(arrays, self.numbers)
+            if type(out) is list:
+                self.counters.runs += 1
+                return out
+            self.counters.failed += 1
+        self.counters.replays += 1
+        return self._replay(found, state, first)
+
+    def _make_plan(self, found: Flush, state: State, first: int) -> None:
+        began = perf_counter()
+        steps = state.steps()
+        start = next((i for i, s in enumerate(steps) if s.place >= first), len(steps))
+        leaves = [kind for s in steps for kind in s.new_leaves]
+        if found.backward is not None:
+            leaves.append(LeafKind(self._type_of(found.backward.root), None, False))
+        request = Request(steps, start, leaves, frozenset(self.values), found.wanted, found.backward)
+        made = plan(request)
+        seconds = perf_counter() - began
+        self.counters.planning_seconds += seconds
+        if isinstance(made, Unplannable):
+            found.reason = made.reason
+            self.counters.no_plan(made.reason)
+        else:
+            found.plan = made
+            PLANS.add(found)
+            self.counters.planned(made, len(steps) - start, seconds)
+
+    def node_numbers(self) -> list[float]:
+        """For each place the number of its node: after all nodes that were there when it was recorded."""
+        found: list[float] = []
+        clocks = iter([*self.clocks, (len(self.makers), 0)])
+        now, (following, number) = 0.0, next(clocks)
+        for place, step in enumerate(self.makers):
+            while place >= following:
+                now = max(now, number)
+                following, number = next(clocks)
+            for ref in step.refs:
+                if NONE < ref < 0 and type(self.nodes[-1 - ref]) is Node:
+                    now = max(now, self.nodes[-1 - ref].number)
+            found.append(now + (place + 1) * 2.0**-30)
+        return found
+
+    def is_floating(self, place: int) -> bool:
+        return self._type_of(place).dtype.is_floating_point
+
+    def _type_of(self, place: int) -> TensorType:
+        step = self.makers[place]
+        return step.type[place - step.place] if type(step.type) is tuple else step.type
+
+    def _replay(self, found: Flush, state: State, first: int) -> list[Any]:
+        """Op by op with eager mode's kernels, dropping what is not needed any more."""
+        values = dict(self.values)
+        places = range(first, len(self.makers))
+        steps = [self.makers[p] for p in places if self.makers[p].place == p]
+        if found.last_uses is None:
+            found.last_uses = self._last_uses(steps, set(found.wanted))
+        for step, done in zip(steps, found.last_uses, strict=True):
+            try:
+                self._run_step(step, values)
+            except Exception as error:
+                self._fail(step, values, first, error)
+                raise
+            for place in done:
+                values.pop(place, None)
+        return [values[p] for p in found.wanted]
+
+    def _last_uses(self, steps: list[Step], wanted: set[int]) -> list[list[int]]:
+        """For each step the values that may go after it. A view is an array of its own on its base's memory."""
+        last: dict[int, int] = {}
+        for i, step in enumerate(steps):
+            for ref in step.refs:
+                if 0 <= ref < NUMBER:
+                    last[ref] = i
+            for result in range(step.n_results):
+                last[step.place + result] = i
+        done: list[list[int]] = [[] for _ in steps]
+        for place, i in last.items():
+            if place not in wanted and place >= steps[0].place:
+                done[i].append(place)
+        return done
+
+    def _run_step(self, step: Step, values: dict[int, Any]) -> None:
+        arguments = self._arguments(step, values)
+        if step.view is not None or step.signature.kernel is None:
+            out = numpy_kernel(step.op, arguments, step.attrs, step.signature, MODE.get())
+        else:
+            out = step.signature.kernel(*arguments)
+        if type(step.type) is tuple:
+            for i, (array, t) in enumerate(zip(out, step.type, strict=True)):
+                values[step.place + i] = np.asarray(array, t.dtype.numpy)
+        else:
+            values[step.place] = np.asarray(out, step.type.dtype.numpy)
+
+    def _arguments(self, step: Step, values: dict[int, Any]) -> list[Any]:
+        arguments: list[Any] = []
+        baked = iter(step.baked or ())
+        for ref, kind in zip(step.refs, step.kinds, strict=True):
+            if ref >= NUMBER:
+                arguments.append(self.numbers[ref - NUMBER])
+            elif ref >= 0:
+                arguments.append(self.array_at(ref, values))
+            elif ref > NONE:
+                arguments.append(self.arrays[-1 - ref])
+            else:
+                arguments.append(None if kind is NoneType else next(baked))
+        return arguments
+
+    def array_at(self, place: int, values: dict[int, Any]) -> Any:
+        """The array of a place; views are looked at through their base."""
+        array = values.get(place)
+        if array is None:
+            step = self.makers[place]
+            array = step.op.numpy(*self._arguments(step, values), **step.attrs)
+        return array
+
+    def _fail(self, step: Step, values: dict[int, Any], first: int, error: Exception) -> None:
+        """What was recorded before the step stands; it and what came after have no values."""
+        if step.where is not None:
+            error.add_note(f"{step.op.name} was recorded at {describe_where(step.where)}")
+        failed = Failed(error)
+        for place in range(step.place, len(self.results)):
+            t = self.held(place)
+            if t is not None and t._raw is None:
+                t._pending, t._history = failed, None
+        del self.results[step.place :], self.makers[step.place :]
+        self.values = values
+        live = self._live(first)
+        places = [p for p, alive in enumerate(live, first) if alive]
+        self._fill(places)
+        self._let_go(first, live)
+        self.alive += [p for p in places if self.makers[p].tracked]
+        link_tape(self)
+        self._over(State())
+
+    def _fill(self, places: list[int]) -> None:
+        """Give tensors that are held their values."""
+        for place in places:
+            t = self.results[place] if self.inside else self.results[place]()
+            if t is not None and t._raw is None:
+                self._give(t, place)
+
+    def _let_go(self, first: int, live: bytes) -> None:
+        """From place `first` on, keep only tensors that are held and tracked."""
+        waiting, makers = self.results[first:], self.makers
+        kept: list[Any] = [None] * len(waiting)
+        for i, t in enumerate(waiting):
+            if not makers[first + i].tracked:
+                continue
+            if live[i]:
+                kept[i] = t
+            elif self.inside and t._raw is not None:  # the base of a view that is held
+                kept[i] = t
+                self.alive.append(first + i)
+        self.results[first:] = kept
+
+    def _give(self, t: Tensor, place: int) -> None:
+        step = self.makers[place]
+        if step.view is None:
+            t._raw = self.values[place]
+            t._memory = self.given[place] = Storage(t._raw)
+        else:
+            source = self._tensor_at(step.refs[0])
+            numbers = tuple(self._arguments(step, self.values)[1:])
+            t._raw = step.op.numpy(source._raw, *numbers, **step.attrs)
+            t._memory = source._memory
+            if step.op.name != "detach":
+                t._alias = alias_of(source, step.op, numbers, step.attrs)
+        if not step.tracked:
+            t._pending = None
+
+    def _tensor_at(self, ref: int) -> Tensor:
+        """The tensor at a place, made anew if it is gone, or a leaf."""
+        if ref < 0:
+            return self.leaves[-1 - ref]
+        t = self.results[ref] if self.inside else self.held(ref)
+        if t is None:
+            t = self._unheld(ref)
+        if t._raw is None:
+            self._give(t, ref)
+        return t
+
+    def _unheld(self, place: int) -> Tensor:
+        step = self.makers[place]
+        t = new(Tensor)
+        t._raw = t._memory = t._alias = t._pending = t._cut = None
+        t._type = self._type_of(place)
+        t._history = None
+        if step.tracked:
+            t._history, t._pending, t._place = self.proxy, self, place
+            self.results[place] = t if self.inside else weakref.ref(t)
+            self.alive.append(place)
+        return t
+
+    # ---- backward
+
+    def backward(self, root: Tensor, gradient: Array) -> list[tuple[Node, Array]] | None:
+        """The gradients of the leaves that `root` depends on, by one plan; None: the engine has to do it.
+
+        After it the tape is over: what is still held has its values and freed nodes, as after any backward.
+        """
+        with self._alone():
+            return self._backward(root, gradient)
+
+    def _backward(self, root: Tensor, gradient: Array) -> list[tuple[Node, Array]] | None:
+        state, place = self.cursor, root._place
+        began, n_first = self.clocks[0][1], len(self.makers[0].new_leaves)
+        for k, node in enumerate(self.nodes):
+            if type(node) is Node:
+                if node.extra is not None and (node.extra.hooks or node.extra.retain):
+                    return None
+                if k >= n_first and node.number > began and node.op is not Leaf:
+                    return None  # linked while this was recorded: its gradients may come before some of the tape's
+        first = state.n_run
+        live = self._live(first)
+        key = (place, live)
+        found = state.events.get(key)
+        if found is None:
+            seed = -1 - len(self.leaves)
+            made = self._first_flush(first, live, State(), Backward(place, seed))
+            found = state.remember(key, made)
+        if found.plan is None:
+            if found.reason is not None or not self.decide(found):
+                return None
+            self._make_plan(found, state, first)
+            if found.plan is None:
+                return None
+        held = [p for p in self.alive if self.held(p) is not None]
+        if not found.frees_all or any(self.makers[p].place not in found.freed for p in held):
+            return None  # something else that is held would lose its tape
+        leaves, values = [*self.arrays, gradient], self.values
+        arrays = [values[ref] if ref >= 0 else leaves[-1 - ref] for ref in found.plan.inputs]
+        out = found.plan.run(arrays, self.numbers)
+        if type(out) is not list:
+            self.counters.failed += 1
+            return None
+        self.counters.runs += 1
+        self.values.update(zip(found.wanted, out, strict=False))
+        self._fill(found.held)
+        gradients = [(self.nodes[k], g) for k, g in zip(found.plan.gradients, out[len(found.wanted) :], strict=True)]
+        self.alive = [*held, *found.tracked]
+        link_freed(self)
+        self._over(found.following)
+        return gradients
+
+    # ---- the end of a tape
+
+    def link(self, t: Tensor) -> None:
+        self.close("a node was asked for")
+
+    def close(self, why: str) -> None:
+        """Run everything, give every tensor that is held its node, and begin a new tape."""
+        with self._alone():
+            self._close(why)
+
+    def _close(self, why: str) -> None:
+        self._flush()
+        state = self.cursor
+        if state.n_places == 0 and state.parent is None:
+            return
+        self.counters.close(why)
+        link_tape(self)
+        following = state.events.get("closed")
+        if following is None:
+            following = state.events["closed"] = State()
+        self._over(following)
+
+    def _over(self, following: State) -> None:
+        """The tape is not needed any more; every tensor that is held has what it needs."""
+        for place in self.alive:
+            t = self.results[place]
+            if not self.inside and t is not None:
+                t = t()
+            if t is not None and t._pending is self:
+                t._pending = None
+        self._begin(following)
+        self._wait_for_first_step()
+
+    def _wait_for_first_step(self) -> None:
+        """The first step must be noticed, to know which nodes were there before: no known way leads on from here."""
+        if not self.makers and self.behind is None:
+            self.cursor, self.behind = _GATE, self.cursor
+
+    def leave(self) -> None:
+        """The function returned. What is tracked and not run yet may wait: a loss and a backward may follow."""
+        if not self.makers:
+            return
+        first = self.cursor.n_run
+        live = self._live(first)
+        waits = any(alive and self.makers[p].tracked for p, alive in enumerate(live, first))
+        if not waits:
+            self.flush()
+            if not any(self.held(p) is not None for p in self.alive):
+                self._over(State())
+                return
+        self.results = [None if self.held(p) is None else weakref.ref(t) for p, t in enumerate(self.results)]
+        self.inside = False
+        number = id(self)
+        LEFT[number] = weakref.ref(self, lambda _: LEFT.pop(number, None))
+
+    def forget_leaves(self, storages: Iterable[Storage] | None) -> None:
+        """Leaves on memory that is about to change are others afterwards."""
+        for x, memory in zip(self.leaves, self.memories, strict=True):
+            if x._pending is self.token and (storages is None or any(memory is s for s in storages)):
+                x._pending = None
+
+    def reads_memory(self, storage: Storage) -> bool:
+        """Whether the tape would notice a write into that memory."""
+        for step in self.makers:
+            if step.tracked:
+                for base in map(self.base, reads(step)):
+                    if (self.memories[-1 - base] if base < 0 else self.given.get(base)) is storage:
+                        return True
+        return any((t := self.held(p)) is not None and t._memory is storage for p in self.alive)
+
+
+def _grad(mode: Mode) -> bool | None:
+    """Whether gradients are recorded; None if they are not in inference mode, which results remember."""
+    return mode.grad or (None if mode.inference else False)
+
+
+class _Given:
+    """The inputs of an op as they are on the tape, before it is known whether the op will be."""
+
+    def __init__(self) -> None:
+        self.inputs: tuple[Any, ...] = ()
+        self.refs: list[int] = []
+        self.kinds: list[Any] = []
+        self.numbers: list[Any] = []
+        self.fresh: list[Tensor] = []  # leaves that are new
+        self.new_leaves: list[LeafKind] = []
+        self.needs = 0
+        self.cut: Any = None
+
+    def baked_refs(self) -> tuple[int, ...]:
+        """The same with numbers as part of the key."""
+        return tuple([NONE if ref >= NUMBER else ref for ref in self.refs])
+
+
+class Failed:
+    """What stands behind a tensor whose op failed when it ran."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = copy.copy(error)  # without the traceback, whose frames hold tensors
+
+    def read(self, t: Tensor) -> Array:
+        raise copy.copy(self.error)

@@ -1,0 +1,203 @@
+"""The tape: what a recording has seen, as a trie of steps, so that a structure seen before is known again at once.
+
+A Step is one recorded op; a State is a place in the trie, after some steps. Following known steps compares each with
+what stands in the trie (op, attributes, where the inputs come from, the types of new leaves), which is the full key of
+a plan, compared while it is made. Numbers are not part of it: they go into the recording's list of numbers, except the
+starts of slices of recorded values, which are part of it until they are seen to change.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from .graph import Where
+from .op import Op, Signature
+from .types import TensorType
+
+# How a step names its inputs: a place (a value on the tape) from 0 on, a leaf as -1 - index, and these.
+NUMBER = 1 << 40  # NUMBER + index in the recording's list of numbers
+NONE = -(1 << 40)
+
+MOST_WAYS, MOST_EVENTS = 100, 64  # that one state remembers
+
+
+class _Active(threading.local):
+    def __init__(self) -> None:
+        self.recordings: list[Any] = []
+
+
+# Recordings of compiled functions that run now in this thread, and those whose tape is still needed after their function
+# returned. (A thread that writes what another one reads at the same time is on its own, as ever.)
+ACTIVE = _Active()
+LEFT: dict[int, weakref.ref[Any]] = {}
+
+
+def before_write(storages: Iterable[Any] | None = None) -> None:
+    """Memory is about to be written: whoever has recorded reading it reads it now. None: any memory."""
+    if not ACTIVE.recordings and not LEFT:
+        return
+    left = [r for ref in list(LEFT.values()) if (r := ref()) is not None]
+    for recording in [*ACTIVE.recordings, *left]:
+        recording.flush()
+        recording.forget_leaves(storages)
+        if recording.makers and (storages is None or any(map(recording.reads_memory, storages))):
+            recording.close("memory that it reads was written")
+
+
+class View(NamedTuple):
+    """How a result lies in the memory of input 0; in bytes."""
+
+    strides: tuple[int, ...]
+    offset: int
+    # Starts that may change: (number, stride, largest value it may have); each moves the view by number * stride.
+    starts: tuple[tuple[int, int, int], ...] = ()
+
+
+class LeafKind(NamedTuple):
+    """What a plan depends on of a tensor from outside."""
+
+    type: TensorType
+    strides: tuple[int, ...] | None  # in bytes; None: the elements lie in order
+    tracked: bool
+
+
+class Step:
+    """One recorded op, and the state that it leads to. Nothing of it changes once it stands in the trie."""
+
+    __slots__ = (
+        "attrs",
+        "baked",
+        "cut",
+        "following",
+        "grad",
+        "kinds",
+        "n_numbers",
+        "needs",
+        "new_leaves",
+        "op",
+        "packed",
+        "place",
+        "refs",
+        "signature",
+        "tracked",
+        "type",
+        "view",
+        "where",
+    )
+
+    def __init__(
+        self,
+        op: type[Op],
+        attrs: dict[str, Any],
+        refs: tuple[int, ...],
+        kinds: tuple[Any, ...],
+        signature: Signature,
+        place: int,
+        needs: int,
+        grad: bool | None,
+        new_leaves: tuple[LeafKind, ...],
+        view: View | None,
+        baked: tuple[Any, ...] | None,
+        where: Where | None,
+        cut: Any,
+    ) -> None:
+        self.op = op
+        self.attrs = attrs
+        self.refs = refs
+        self.kinds = kinds  # for each input a TensorType, float, int, bool or NoneType
+        self.signature = signature
+        self.type: Any = signature.type
+        self.place = place  # of its first result
+        self.needs = needs  # bit i: input i is tracked
+        self.grad = grad  # whether gradients were recorded; None: in inference mode
+        self.tracked = bool(needs) and bool(grad) and op.name != "detach" and _any_floating(self.type)
+        self.new_leaves = new_leaves  # leaves that are met here for the first time, in the order of the inputs
+        self.view = view
+        self.baked = baked  # the numbers among the inputs, where they are part of the key
+        self.where = where
+        self.cut = cut  # why gradients end here; None if they do not
+        self.n_numbers = 0 if baked is not None else sum(ref >= NUMBER for ref in refs)
+        # For native code: each input's ref, and whether it is tracked.
+        self.packed = b"".join([struct.pack("<2q", ref, needs >> i & 1) for i, ref in enumerate(refs)])
+        self.following: State  # set by State.add
+
+    @property
+    def n_results(self) -> int:
+        return len(self.type) if type(self.type) is tuple else 1
+
+    def __repr__(self) -> str:
+        return f"<step {self.place}: {self.op.name}{self.refs}>"
+
+
+def _any_floating(type_: Any) -> bool:
+    types = type_ if type(type_) is tuple else (type_,)
+    return any(t.dtype.is_floating_point for t in types)
+
+
+class State:
+    """A place in the trie: what has been recorded so far. `step` is the way that was taken last."""
+
+    __slots__ = ("events", "n_leaves", "n_numbers", "n_places", "n_run", "others", "parent", "step", "via")
+
+    def __init__(self, parent: State | None = None, via: Step | None = None) -> None:
+        self.parent = parent
+        self.via = via
+        self.step: Step | None = None
+        self.others: list[Step] = []  # every other way that was ever taken from here
+        self.events: dict[Any, Any] = {}  # flushes from here, by what was live
+        if parent is None or via is None:
+            self.n_places = self.n_leaves = self.n_numbers = 0
+            self.n_run = 0  # places that have been run
+        else:
+            self.n_places = via.place + via.n_results
+            self.n_leaves = parent.n_leaves + len(via.new_leaves)
+            self.n_numbers = parent.n_numbers + via.n_numbers
+            self.n_run = parent.n_run
+
+    def remember(self, key: Any, event: Any) -> Any:
+        """What happens here when a key is met; the oldest is forgotten when there are too many."""
+        if len(self.events) >= MOST_EVENTS:
+            del self.events[next(iter(self.events))]
+        self.events[key] = event
+        return event
+
+    def after_flush(self) -> State:
+        """The same tape, with everything run."""
+        made = State(self)
+        made.n_places, made.n_leaves, made.n_numbers = self.n_places, self.n_leaves, self.n_numbers
+        made.n_run = self.n_places
+        return made
+
+    def add(self, step: Step) -> Step:
+        step.following = State(self, step)
+        self.take(step)
+        return step
+
+    def take(self, step: Step) -> None:
+        """Look for this way first from now on."""
+        if self.step is not step:
+            if self.step is not None:
+                self.others.append(self.step)
+            if step in self.others:
+                self.others.remove(step)
+            elif len(self.others) >= MOST_WAYS:
+                del self.others[0]
+            self.step = step
+
+    def ways(self) -> Sequence[Step]:
+        return self.others if self.step is None else [self.step, *self.others]
+
+    def steps(self) -> list[Step]:
+        """The whole tape up to here."""
+        found = []
+        state: State | None = self
+        while state is not None:
+            if state.via is not None:
+                found.append(state.via)
+            state = state.parent
+        found.reverse()
+        return found
