@@ -9,8 +9,8 @@ from __future__ import annotations
 import importlib
 import tempfile
 
-from interleave import Result, started
-from report import BASELINE, COMPILED, source, table
+from interleave import COMPILED, Result, started
+from report import BASELINE, source, table
 from workload import run_this
 
 MARKS = {"mlp_small": (10, 100, 1000), "rnn_python_loop": (10, 100, 1000), "transformer_small": (10, 100)}

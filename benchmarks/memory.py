@@ -10,8 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from interleave import Result, started
-from report import BASELINE, COMPILED, OURS, STATIC, source, table
+from interleave import COMPILED, Result, started
+from report import BASELINE, OURS, STATIC, source, table
 from workload import Workload, run_this
 
 N_STEPS = 20

@@ -65,8 +65,13 @@ def own_peers(program: Callable[..., Step], fixed: bool = True) -> dict[str, Cal
 
     program(library, wrap=...) hands `wrap` the function that is a training step, from forward to the optimizer.
     """
-    peers = {"extempo": partial(program, extempo), "extempo compiled": partial(program, extempo, wrap=whole)}
-    return {**peers, "extempo static": partial(program, extempo, wrap=static)} if fixed else peers
+    peers: dict[str, Callable[[], Step]] = {
+        "extempo": partial(program, extempo),
+        "extempo compiled": partial(program, extempo, wrap=whole),
+    }
+    if fixed:
+        peers["extempo static"] = partial(program, extempo, wrap=static)
+    return peers
 
 
 def trainer(

@@ -64,7 +64,7 @@ def test_every_compiled_way_to_run_a_step_gives_the_losses_of_eager_mode(name):
     (workload,) = workloads(name)
     n_steps = 2 if name in ("mlp_large", "transformer_small", "conv_small") else 4
     losses = {}
-    for peer in ("extempo", "extempo compiled", "extempo compiled module"):
+    for peer in ("extempo", "extempo compiled", "extempo compiled module", "extempo static"):
         if peer in workload.peers:
             step = workload.peers[peer]()
             losses[peer] = [step(i % 2) for i in range(n_steps)]  # seen again, a step runs as a plan
@@ -200,7 +200,7 @@ def test_the_worst_call_and_the_steady_state_are_those_of_the_calls_compared():
     lengths = load("lengths")
     n = lengths.N_PASSES
     compiled = np.ones(2 * n)
-    compiled[3], compiled[-2:] = 8.0, 0.25
+    compiled[3], compiled[-2 * lengths.N_STEADY :] = 8.0, 0.25
     phase = lengths.Phase([5, 6] * n, np.full(2 * n, 0.5), compiled, 0.1, 0.2, 0.3, {"plans": [3, 4, 0]})
     assert phase.worst == (16.0, 2, 6)
     assert phase.steady == 0.5

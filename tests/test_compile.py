@@ -14,6 +14,7 @@ import pytest
 
 import extempo as ex
 from extempo import nn, optim
+from extempo.accounting import Account
 from extempo.nn import functional as F
 
 
@@ -212,17 +213,8 @@ def test_a_compiled_function_is_copied_with_the_step_it_belongs_to():
     assert copy.deepcopy(run)(ex.ones(1)).item() == 2
 
 
-def test_module_compile_in_place():
-    net = Net().eval()
-    if not hasattr(net, "compile"):
-        pytest.skip("modules have no compile()")
-    expected = net(draw(0, 3, 4)).tolist()
-    net.compile()
-    for _ in range(4):
-        assert net(draw(0, 3, 4)).tolist() == expected
-
-
-def test_statistics():
+def test_statistics(monkeypatch):
+    monkeypatch.setattr(Account, "eager_next", lambda self: False)
     ex.compile.clear()
 
     @ex.compile
@@ -262,16 +254,16 @@ def test_a_function_that_does_not_repeat_itself_runs_eagerly_and_says_so():
 
 
 def test_a_function_that_settles_down_is_planned_again():
-    lengths = [*range(1, 15), *[5] * 600]
+    lengths = [*range(1, 60, 4), *[50] * 2000]
 
     @ex.compile
     def settling(x, n):
         for _ in range(n):
-            x = x.sin() * 2
+            x = (x * 0.5 + 1).sigmoid() * x
         return x
 
     for n in lengths:
-        settling(ex.ones(3), n)
+        settling(ex.ones(64, 64), n)
     (mine,) = [f for f in ex.compile.stats()["functions"] if f["name"].endswith("settling")]
     assert mine["runs"] > 50
 

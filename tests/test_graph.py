@@ -8,7 +8,7 @@ import pytest
 import extempo as ex
 from extempo.errors import GraphError
 from extempo.graph import Graph
-from extempo.plan import Plan
+from extempo.interpreter import Interpreter
 from extempo.recorder import record
 from extempo.types import TensorType, float32
 
@@ -70,7 +70,7 @@ def test_a_recording_computes_nothing_and_replays_to_the_same_values():
     graph.verify()
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=t.shape).astype("f4") for t in types]
-    (replayed,) = Plan(graph).run(dict(zip(graph.inputs, arrays, strict=True)))
+    (replayed,) = Interpreter(graph).run(dict(zip(graph.inputs, arrays, strict=True)))
     eager = program(*map(ex.tensor, arrays)).numpy()
     # A plan runs NumPy's kernels; native ones may round the product and tanh differently, by 1 ulp each.
     np.testing.assert_allclose(replayed, eager, rtol=0.0 if ex.backends.stats()["backend"] == "numpy" else 5e-7)
@@ -97,7 +97,7 @@ def test_next_functions_walk_the_graph_as_in_pytorch():
 
 def test_a_plan_drops_values_after_their_last_use_and_runs_again():
     graph, _, _ = record(lambda x: (x.exp() * x).tanh() + x, [TensorType((3,), float32)])
-    plan = Plan(graph)
+    plan = Interpreter(graph)
     dropped = [slot for i in plan.instructions for slot in i.drops]
     assert len(dropped) == len(set(dropped)) == plan.n_slots - 1
     x = np.array([0.1, 0.2, 0.3], "f4")
@@ -108,4 +108,4 @@ def test_a_plan_drops_values_after_their_last_use_and_runs_again():
 def test_a_plan_runs_ops_with_several_results():
     graph, _, _ = record(lambda x: ex.max(x, 1)[0] * 2.0, [TensorType((2, 3), float32)])
     x = np.array([[1, 5, 2], [7, 0, 3]], "f4")
-    np.testing.assert_array_equal(Plan(graph).run({graph.inputs[0]: x})[0], [10, 14])
+    np.testing.assert_array_equal(Interpreter(graph).run({graph.inputs[0]: x})[0], [10, 14])

@@ -14,8 +14,10 @@ import os
 import sys
 import weakref
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
+from .accounting import Account
 from .backends.choice import native
 from .errors import DtypeError
 from .kernel import CACHES
@@ -25,8 +27,6 @@ from .tape import ACTIVE, State
 from .types import DEFAULT_DTYPE_LISTENERS
 
 MOST_STEPS = 200_000  # in the trie of one function; then it begins anew
-_STRANGE = 3  # calls in a row with mostly new steps, after which a function runs eagerly for a while
-_FIRST_ASIDE, _LONGEST_ASIDE = 8, 512  # calls
 
 _EAGER = os.environ.get("EXTEMPO_EAGER", "") not in ("", "0")
 _LOG = "compile" in os.environ.get("EXTEMPO_LOG", "").replace(" ", "").split(",")
@@ -73,19 +73,16 @@ class eager(switch):
 
 
 class Compiled:
-    """A compiled function: what was recorded of it, and whether recording is worth it."""
+    """A compiled function: what was recorded of it, and whether recording pays."""
 
     def __init__(self, fn: Callable[..., Any], name: str) -> None:
         self.fn = fn
         self.name = name
         self.root = State()
         self.counters = Counters(name, log)
-        self.calls = 0
+        self.account = Account()
         self.eager_calls = 0
-        self.forgotten = 0  # how often the trie grew too large
-        self._strange = 0
-        self._aside = 0  # calls that are still to run eagerly
-        self._next_aside = _FIRST_ASIDE
+        self.forgotten = 0  # steps that were known when the trie had grown too large
         _functions.add(self)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
@@ -93,14 +90,16 @@ class Compiled:
         mode = MODE.get()
         if mode.recording is not None or mode.interceptor is not None or mode.stepped_aside or _EAGER:
             return self.fn(*args, **kwargs)
-        self.calls += 1
-        if self._aside or native() is None:
-            self._aside = max(self._aside - 1, 0)
+        account = self.account
+        if account.eager_next() or native() is None:
             self.eager_calls += 1
-            return self.fn(*args, **kwargs)
-        counters = self.counters
-        steps, new_steps = counters.steps, counters.new_steps
-        recording = Recording(self.root, counters, _seen_before)
+            began = perf_counter()
+            result = self.fn(*args, **kwargs)
+            account.eager_call(perf_counter() - began)
+            return result
+        began = perf_counter()
+        n_new, planning = self.counters.new_steps, self.counters.invested
+        recording = Recording(self.root, self.counters, self._may_plan, account.new_steps_allowed())
         ACTIVE.recordings.append(recording)
         MODE.set(Mode(mode.grad, mode.inference, None, mode.quiet, recording))
         try:
@@ -110,26 +109,24 @@ class Compiled:
             now = MODE.get()  # the function may have called set_grad_enabled()
             MODE.set(mode if now.grad is mode.grad and now.inference is mode.inference else now.but(recording=None))
             recording.leave()
-        if counters.new_steps != new_steps:
-            self._judge(counters.steps - steps, counters.new_steps - new_steps)
-        else:
-            self._strange, self._next_aside = 0, _FIRST_ASIDE
-        return result
-
-    def _judge(self, n_steps: int, n_new: int) -> None:
-        """A function that hardly repeats what it did before runs eagerly for a while, and is tried again."""
+        planning = self.counters.invested - planning
+        account.recorded_call(perf_counter() - began, self.counters.new_steps - n_new, planning)
+        if account.aside:
+            log(f"{self.name}: {self._why()}; it runs eagerly until that has been paid for")
         if self.counters.new_steps - self.forgotten > MOST_STEPS:
             self.forget()
-        if n_new * 2 <= n_steps:
-            self._strange, self._next_aside = 0, _FIRST_ASIDE
-            return
-        self._strange += 1
-        if self._strange >= _STRANGE:
-            self._aside, self._next_aside = self._next_aside, min(self._next_aside * 2, _LONGEST_ASIDE)
-            self._strange = _STRANGE - 1  # one call is enough to see whether that has changed
-            log(
-                f"{self.name}: {_STRANGE} calls in a row did mostly new things; it runs eagerly for {self._aside} calls"
-            )
+        return result
+
+    def _may_plan(self, flush: Flush, n_steps: int) -> bool:
+        """What is met for the first time is never planned; what is met again is, if it can be afforded."""
+        flush.seen += 1
+        return flush.seen > 1 and self.account.allows_plan(n_steps)
+
+    def _why(self) -> str:
+        counters = self.counters
+        if counters.new_steps * 2 > counters.steps:
+            return "its calls hardly repeat, most structures or sizes are new"
+        return "recording it has taken longer than it saved"
 
     def forget(self) -> None:
         """Begin with an empty trie."""
@@ -137,19 +134,15 @@ class Compiled:
         self.forgotten = self.counters.new_steps
 
     def stats(self) -> dict[str, Any]:
+        aside = self.account.aside
         return {
             "name": self.name,
-            "calls": self.calls,
+            "calls": self.account.calls,
             "eager_calls": self.eager_calls,
-            "aside": self._aside > 0,
-            "why": "its calls hardly repeat: mostly new structures or sizes" if self._aside else None,
+            "aside": aside,
+            "why": self._why() if aside else None,
             **self.counters.stats(),
         }
-
-
-def _seen_before(flush: Flush) -> bool:
-    flush.seen += 1
-    return flush.seen > 1
 
 
 class Stats(dict[str, Any]):
@@ -231,7 +224,7 @@ class Compile:
 
     def stats(self) -> Stats:
         """What was recorded, planned and run, in all and for each function; `print` it for words."""
-        functions = [f.stats() for f in sorted(list(_functions), key=lambda f: f.name)]
+        functions = [f.stats() for f in sorted(_functions, key=lambda f: f.name)]
         backend = native()
         names = ("plans", "runs", "replays", "steps_recorded", "new_steps", "planning_seconds")
         totals = {name: sum(f[name] for f in functions) for name in names}

@@ -23,13 +23,17 @@ from typing import Any
 import numpy as np
 
 from ._tensor import OnTape, Tensor, new
+from .accounting import Planning
+from .backends.choice import give_back_memory
+from .backends.llvm.calls.filling import Filling
+from .filling import filling
 from .graph import Leaf, Node, Taped, describe_where, next_number
 from .lines import user_line
 from .linking import link_freed, link_tape
 from .modes import MODE, Mode
 from .op import Op
 from .planning.building import Backward, Plan, Request, Unplannable, plan, reads
-from .running import alias_of, as_input, cut_reason, numpy_kernel, run, signature_of
+from .running import NO_ATTRS, alias_of, as_input, cut_reason, numpy_kernel, run, signature_of
 from .storage import Array, Storage
 from .tape import LEFT, NONE, NUMBER, LeafKind, State, Step
 from .types import TensorType
@@ -40,6 +44,7 @@ _trie_lock = threading.RLock()
 _left_lock = threading.RLock()
 _NOBODY_ELSE = nullcontext()
 _GATE = State()
+_LARGE = 1 << 20
 
 
 class Flush:
@@ -47,6 +52,7 @@ class Flush:
 
     __slots__ = (
         "backward",
+        "filling",
         "following",
         "freed",
         "frees_all",
@@ -76,6 +82,7 @@ class Flush:
         self.freed = freed  # with a backward: the steps that it passes, by their places
         self.frees_all = all(place in freed for place in tracked)
         self.plan: Plan | None = None
+        self.filling: Filling | tuple[()] | None = None  # how native code ends it, once it has run as a plan
         self.reason: str | None = None  # why there is no plan
         self.seen = 0  # how often a plan was wished for
         self.last_uses: list[list[int]] | None = None  # for the replay: after each step, the places that are done with
@@ -108,8 +115,26 @@ class Plans(dict[int, Flush]):
 PLANS = Plans()
 
 
+def _flush_known(recording: Recording) -> bool:
+    """Whether native code has run what is on the tape."""
+    return False
+
+
+def _backward_known(recording: Recording, place: int, gradient: Array) -> list[tuple[Node, Array]] | None:
+    """What native code leaves to do of a backward; None: all."""
+    return None
+
+
+def flush_natively(flush: Callable[..., bool], backward: Callable[..., Any]) -> None:
+    """From now on what was met before is run by these functions, which leave to Python what they do not do."""
+    global _flush_known, _backward_known
+    _flush_known, _backward_known = flush, backward
+
+
 class Counters:
     """What the recordings of one function did."""
+
+    __slots__ = ("__dict__", "runs")  # native code counts runs
 
     def __init__(self, name: str, log: Callable[[str], None]) -> None:
         self.name = name
@@ -121,6 +146,7 @@ class Counters:
         self.runs = 0
         self.failed = 0
         self.planning_seconds = 0.0
+        self.invested = 0.0  # of these, what counts against the function: not LLVM's share
         self.closed: dict[str, int] = {}
         self.unplannable: dict[str, int] = {}
 
@@ -162,6 +188,7 @@ class Recording(OnTape):
     __slots__ = (
         "__weakref__",
         "alive",
+        "allowed",
         "arrays",
         "behind",
         "clocks",
@@ -183,9 +210,12 @@ class Recording(OnTape):
         "versions",
     )
 
-    def __init__(self, root: State, counters: Counters, decide: Callable[[Flush], bool]) -> None:
+    def __init__(
+        self, root: State, counters: Counters, decide: Callable[[Flush, int], bool], new_steps_allowed: int = 1_000_000
+    ) -> None:
         self.counters = counters
-        self.decide = decide  # whether a flush that has no plan gets one now
+        self.decide = decide  # whether a flush of so many steps that has no plan gets one now
+        self.allowed = new_steps_allowed  # that are still allowed, before this gives up
         self.inside = True  # the compiled function is still running
         self.makers: list[Step] = []  # for each place its step
         self._begin(root)
@@ -228,8 +258,12 @@ class Recording(OnTape):
         step, state = None, self.cursor
         given = self._inputs(inputs)
         if given is not None:
-            step = self._known(given, op, attrs, mode) or self._new_step(given, op, attrs, mode)
+            step = self._known(given, op, attrs, mode)
+            if step is None and self.allowed > 0:
+                step = self._new_step(given, op, attrs, mode)
         if step is None or given is None:
+            if self.allowed <= 0:
+                self._give_up()
             return self._eagerly(op, inputs, attrs, mode)
         made = self._results(step)  # first: a finalizer that runs here may record, too
         if self.cursor is not state:
@@ -340,7 +374,7 @@ class Recording(OnTape):
             cut = None
         step = Step(
             op,
-            dict(attrs),
+            dict(attrs) if attrs else NO_ATTRS,
             refs,
             kinds,
             signature,
@@ -354,6 +388,7 @@ class Recording(OnTape):
             cut,
         )
         self.counters.new_steps += 1
+        self.allowed -= 1
         with _trie_lock:
             return self.cursor.add(step)
 
@@ -423,6 +458,13 @@ class Recording(OnTape):
             self.clocks.append((place, next_number()))
         self.makers.append(step)
 
+    def _give_up(self) -> None:
+        """Too much is new to be worth recording: the rest of the function runs eagerly."""
+        self.close("too much was new")
+        mode = MODE.get()
+        if mode.recording is self:
+            MODE.set(mode.but(recording=None))
+
     def _eagerly(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode) -> Any:
         """Run the op now. A node that it links must come after those of everything on the tape."""
         inputs = tuple(map(as_input, inputs))
@@ -434,10 +476,12 @@ class Recording(OnTape):
     # ---- running
 
     def settle(self, t: Tensor) -> None:
-        self.flush()
+        if not _flush_known(self):
+            self.flush()
 
     def read(self, t: Tensor) -> Array:
-        self.flush()
+        if not _flush_known(self):
+            self.flush()
         return t._raw
 
     def held(self, place: int) -> Tensor | None:
@@ -460,6 +504,8 @@ class Recording(OnTape):
             self._flush()
 
     def _flush(self) -> None:
+        if _flush_known(self):
+            return
         state = self.cursor
         first = state.n_run
         if first == state.n_places:
@@ -469,6 +515,11 @@ class Recording(OnTape):
         if found is None:
             found = state.remember(live, self._first_flush(first, live, state.after_flush(), None))
         values = self._run(found, state, first)
+        if self.cursor is not state:  # a finalizer that ran meanwhile has recorded or flushed
+            self._flush()
+            return
+        if found.plan is not None and found.filling is None:
+            found.filling = filling(found, self.makers, first)
         self.values.update(zip(found.wanted, values, strict=True))
         self.cursor = found.following
         self._fill(found.held)
@@ -521,7 +572,7 @@ class Recording(OnTape):
 
     def _run(self, found: Flush, state: State, first: int) -> list[Any]:
         """The values of `found.wanted`, and with a backward the gradients after them."""
-        if found.plan is None and found.reason is None and self.decide(found):
+        if found.plan is None and found.reason is None and self.decide(found, len(self.makers) - first):
             self._make_plan(found, state, first)
         if found.plan is not None:
             leaves, values = self.arrays, self.values
@@ -551,7 +602,10 @@ class Recording(OnTape):
         else:
             found.plan = made
             PLANS.add(found)
+            if made.arena_bytes > _LARGE:  # the free blocks that op by op needed do not fit it
+                give_back_memory()
             self.counters.planned(made, len(steps) - start, seconds)
+            self.counters.invested += Planning.learn(len(steps) if found.backward else len(steps) - start, seconds)
 
     def node_numbers(self) -> list[float]:
         """For each place the number of its node: after all nodes that were there when it was recorded."""
@@ -669,7 +723,8 @@ class Recording(OnTape):
 
     def _let_go(self, first: int, live: bytes) -> None:
         """From place `first` on, keep only tensors that are held and tracked."""
-        waiting, makers = self.results[first:], self.makers
+        stop, makers = first + len(live), self.makers  # a finalizer may have recorded more meanwhile
+        waiting = self.results[first:stop]
         kept: list[Any] = [None] * len(waiting)
         for i, t in enumerate(waiting):
             if not makers[first + i].tracked:
@@ -679,7 +734,7 @@ class Recording(OnTape):
             elif self.inside and t._raw is not None:  # the base of a view that is held
                 kept[i] = t
                 self.alive.append(first + i)
-        self.results[first:] = kept
+        self.results[first:stop] = kept
 
     def _give(self, t: Tensor, place: int) -> None:
         step = self.makers[place]
@@ -726,11 +781,19 @@ class Recording(OnTape):
 
         After it the tape is over: what is still held has its values and freed nodes, as after any backward.
         """
-        with self._alone():
+        if self.inside:
+            return self._backward(root, gradient)
+        with _left_lock:
             return self._backward(root, gradient)
 
     def _backward(self, root: Tensor, gradient: Array) -> list[tuple[Node, Array]] | None:
         state, place = self.cursor, root._place
+        rest = _backward_known(self, place, gradient)
+        if rest is not None:
+            if self.alive:
+                link_freed(self)
+            self._over(self.cursor)
+            return rest
         began, n_first = self.clocks[0][1], len(self.makers[0].new_leaves)
         for k, node in enumerate(self.nodes):
             if type(node) is Node:
@@ -747,7 +810,7 @@ class Recording(OnTape):
             made = self._first_flush(first, live, State(), Backward(place, seed))
             found = state.remember(key, made)
         if found.plan is None:
-            if found.reason is not None or not self.decide(found):
+            if found.reason is not None or not self.decide(found, len(self.makers) - first):
                 return None
             self._make_plan(found, state, first)
             if found.plan is None:
@@ -762,10 +825,14 @@ class Recording(OnTape):
             self.counters.failed += 1
             return None
         self.counters.runs += 1
+        if found.filling is None:
+            found.filling = filling(found, self.makers, first)
         self.values.update(zip(found.wanted, out, strict=False))
+        self.alive = held
         self._fill(found.held)
         gradients = [(self.nodes[k], g) for k, g in zip(found.plan.gradients, out[len(found.wanted) :], strict=True)]
-        self.alive = [*held, *found.tracked]
+        self._let_go(first, live)
+        self.alive += found.tracked
         link_freed(self)
         self._over(found.following)
         return gradients
@@ -789,7 +856,7 @@ class Recording(OnTape):
         link_tape(self)
         following = state.events.get("closed")
         if following is None:
-            following = state.events["closed"] = State()
+            following = state.remember("closed", State())
         self._over(following)
 
     def _over(self, following: State) -> None:

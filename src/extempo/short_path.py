@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ._methods import TensorMethods
 from ._tensor import Alias, Tensor, is_operand
 from .backends.choice import ON_LOAD
-from .graph import Node, next_number
+from .graph import Extra, Leaf, Node, next_number
 from .lines import PACKAGES, user_line
 from .modes import MODE, Mode
 from .op import REGISTRY, Op, Refuse, Signature
@@ -138,13 +138,18 @@ def _load(backend: Any) -> None:
     """The native backend is there: ops and operators become native calls."""
     from .backends.llvm.calls.launch import Launcher
     from .backends.llvm.calls.objects import Classes
-    from .recording import Recording
+    from .planning.building import Plan
+    from .recording import Counters, Flush, Recording, flush_natively
 
-    classes = Classes(Tensor, _PLAIN[0], Storage, Node, Mode, Alias, Signature, Recording)
+    classes = Classes(
+        *(Tensor, _PLAIN[0], Storage, Node, Mode, Alias, Signature),
+        *(Recording, Counters, Flush, Plan, Extra),
+    )
     table = {
         "mode_variable": MODE,
         "no_attributes": NO_ATTRS,
         "next_number": next_number,
+        "leaf": Leaf,
         "find_line": _find_line,
         "packages": PACKAGES,
         "own_node": Tensor._own_node,
@@ -153,6 +158,8 @@ def _load(backend: Any) -> None:
     }
     launcher = Launcher(classes, table, SIGNATURES, slow_way)
     install(launcher.apply)
+    if launcher.flush is not None:
+        flush_natively(launcher.flush, launcher.backward)
     _launcher.append(launcher)
     bind = ctypes.pythonapi.PyInstanceMethod_New
     bind.restype, bind.argtypes = ctypes.py_object, [ctypes.py_object]

@@ -30,8 +30,8 @@ class _Active(threading.local):
         self.recordings: list[Any] = []
 
 
-# Recordings of compiled functions that run now in this thread, and those whose tape is still needed after their function
-# returned. (A thread that writes what another one reads at the same time is on its own, as ever.)
+# Recordings of compiled functions that run now in this thread, and those whose tape is still needed after their
+# function returned. (A thread that writes what another one reads at the same time is on its own, as ever.)
 ACTIVE = _Active()
 LEFT: dict[int, weakref.ref[Any]] = {}
 
@@ -138,6 +138,9 @@ def _any_floating(type_: Any) -> bool:
     return any(t.dtype.is_floating_point for t in types)
 
 
+NO_EVENTS: dict[Any, Any] = {}
+
+
 class State:
     """A place in the trie: what has been recorded so far. `step` is the way that was taken last."""
 
@@ -147,8 +150,9 @@ class State:
         self.parent = parent
         self.via = via
         self.step: Step | None = None
-        self.others: list[Step] = []  # every other way that was ever taken from here
-        self.events: dict[Any, Any] = {}  # flushes from here, by what was live
+        # Few states have more than one way, or a flush: the garbage collector has to look at every list and dict.
+        self.others: Sequence[Step] = ()  # every other way that was ever taken from here
+        self.events: Any = NO_EVENTS  # flushes from here, by what was live
         if parent is None or via is None:
             self.n_places = self.n_leaves = self.n_numbers = 0
             self.n_run = 0  # places that have been run
@@ -160,9 +164,12 @@ class State:
 
     def remember(self, key: Any, event: Any) -> Any:
         """What happens here when a key is met; the oldest is forgotten when there are too many."""
-        if len(self.events) >= MOST_EVENTS:
-            del self.events[next(iter(self.events))]
-        self.events[key] = event
+        events = self.events
+        if events is NO_EVENTS:
+            events = self.events = {}
+        if len(events) >= MOST_EVENTS:
+            del events[next(iter(events))]
+        events[key] = event
         return event
 
     def after_flush(self) -> State:
@@ -180,12 +187,10 @@ class State:
     def take(self, step: Step) -> None:
         """Look for this way first from now on."""
         if self.step is not step:
+            others = [s for s in self.others if s is not step]
             if self.step is not None:
-                self.others.append(self.step)
-            if step in self.others:
-                self.others.remove(step)
-            elif len(self.others) >= MOST_WAYS:
-                del self.others[0]
+                others.append(self.step)
+            self.others = tuple(others[-MOST_WAYS:])
             self.step = step
 
     def ways(self) -> Sequence[Step]:

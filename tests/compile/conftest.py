@@ -1,10 +1,12 @@
-"""Functions here are compiled however often they do new things: that is what is tested."""
+"""Functions here are recorded in every call and planned at the second sighting, however little that pays."""
 
 import pytest
 
-from extempo import compiling
+from extempo.accounting import Account
 
 
 @pytest.fixture(autouse=True)
-def never_aside(monkeypatch):
-    monkeypatch.setattr(compiling, "_STRANGE", 1 << 30)
+def always_recorded(monkeypatch):
+    monkeypatch.setattr(Account, "eager_next", lambda self: False)
+    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps: True)
+    monkeypatch.setattr(Account, "new_steps_allowed", lambda self: 1_000_000)

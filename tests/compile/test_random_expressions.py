@@ -13,7 +13,7 @@ from extempo.nn import functional as F
 
 from .agreement import CALLS, agree, draw
 
-N_EXPRESSIONS = 120
+N_EXPRESSIONS = 80
 FULL = [(3, 5), (7, 33), (2, 3, 5), (1, 8), (17,), (4, 64), (2, 1, 9), (5, 1), (130, 3), (3, 1100), (0, 4), (2, 40, 24)]
 
 UNARY: list[Callable[[Any], Any]] = [

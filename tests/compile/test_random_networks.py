@@ -12,7 +12,7 @@ from extempo.nn import functional as F
 
 from .agreement import agree, draw, whole
 
-N_NETWORKS = 40
+N_NETWORKS = 30
 WIDTH = 6
 
 

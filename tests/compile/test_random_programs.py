@@ -18,7 +18,7 @@ from extempo.nn import functional as F
 
 from .agreement import agree, draw
 
-N_PROGRAMS = 160
+N_PROGRAMS = 150
 N_SLOTS = 5
 VARIANTS = (0, 0, 0, 1, 1, 0, 1)  # of sizes and control flow, call by call
 COLUMNS = 4

@@ -108,6 +108,11 @@ def test_gelu_names_its_approximations():
         F.gelu(x, "sigmoid")
 
 
+def test_the_gradient_of_the_tanh_form_of_gelu_stays_finite_for_numbers_of_any_size():
+    slopes = gradient(lambda x: F.gelu(x, approximate="tanh"), [-3e38, -1e15, -20.0, 20.0, 1e15, 3e38])
+    assert slopes == pytest.approx([0.0, 0.0, 0.0, 1.0, 1.0, 1.0], abs=1e-12)
+
+
 def test_logsigmoid_keeps_its_tail():
     assert values(F.logsigmoid(ex.tensor([-200.0, 30.0], dtype=ex.float64))) == pytest.approx(
         [-200.0, -math.exp(-30.0)], rel=1e-12

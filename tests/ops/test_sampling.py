@@ -10,7 +10,7 @@ import pytest
 import extempo as ex
 from extempo.errors import DtypeError, NumericalError, ShapeError
 from extempo.ops.sampling import RandomNormal
-from extempo.plan import Plan
+from extempo.interpreter import Interpreter
 from extempo.recorder import record
 from extempo.running import apply
 
@@ -294,5 +294,5 @@ def test_a_recording_replays_with_other_draw_numbers():
     graph, _, _ = record(draw, (int, int))
     leaves = graph.inputs
     for seed, number in [(1, 2), (1, 3), (7, 2)]:
-        (replayed,) = Plan(graph).run({leaves[0]: seed, leaves[1]: number})
+        (replayed,) = Interpreter(graph).run({leaves[0]: seed, leaves[1]: number})
         np.testing.assert_array_equal(replayed, draw(seed, number).numpy())

@@ -95,6 +95,13 @@ def empty(type_: TensorType) -> Array:
     return backend.memory.empty(type_.dtype.numpy, type_.shape, type_.dtype.itemsize)
 
 
+def give_back_memory() -> None:
+    """Let the system have the memory that is kept for later arrays."""
+    backend = native()
+    if backend is not None:
+        backend.memory.clear()
+
+
 def stats() -> dict[str, Any]:
     """Which backend runs, how often an op had no native kernel, what was compiled, and how memory is used.
 

@@ -182,6 +182,7 @@ class Gelu(Elementwise):
 # gelu's approximation (Hendrycks and Gimpel 2016): tanh(_INNER * (x + _CUBIC * x**3)).
 _INNER = math.sqrt(2.0 / math.pi)
 _CUBIC = 0.044715
+_FLAT = 12.0  # from there on the slope is 0 or 1 in every dtype
 
 
 class GeluTanh(Elementwise):
@@ -195,10 +196,7 @@ class GeluTanh(Elementwise):
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        square = x * x
-        t = ops.tanh((square * _CUBIC + 1.0) * x * _INNER)
-        slope = (1.0 - t * t) * (square * (3.0 * _CUBIC) + 1.0) * _INNER
-        return (g * ((t + 1.0) * 0.5 + x * slope * 0.5),)
+        return (g * apply(GeluTanhSlope, (x,)),)
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -207,6 +205,35 @@ class GeluTanh(Elementwise):
     @staticmethod
     def lower(e: Any, x: Any) -> Any:
         return e.gelu_tanh(x)
+
+
+class GeluTanhSlope(Elementwise):
+    """The derivative of gelu_tanh: 0 far below 0, 1 far above."""
+
+    domain = "f"
+
+    @staticmethod
+    def numpy(x: Any) -> Any:
+        x = np.clip(x, -_FLAT, _FLAT)
+        square = x * x
+        t = np.tanh((square * _CUBIC + 1) * x * _INNER)
+        return (t + 1) * 0.5 + (1 - t * t) * (square * (3 * _CUBIC) + 1) * x * (_INNER * 0.5)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
+        x = ops.clamp(x, -_FLAT, _FLAT)
+        square = x * x
+        t = ops.tanh((square * _CUBIC + 1.0) * x * _INNER)
+        growth = (square * (3.0 * _CUBIC) + 1.0) * _INNER  # of the argument of tanh
+        return (g * ((1.0 - t * t) * (growth + x * (x * (3.0 * _CUBIC * _INNER) - t * growth * growth))),)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield from Gelu.samples(rng)
+
+    @staticmethod
+    def lower(e: Any, x: Any) -> Any:
+        return e.gelu_tanh_slope(x)
 
 
 class Silu(Elementwise):

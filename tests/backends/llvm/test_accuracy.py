@@ -123,9 +123,21 @@ def test_denormal_numbers_come_back_unchanged(name):
         np.testing.assert_array_equal(of_method(name)(x), x)
 
 
-@pytest.mark.parametrize("name", ["exp", "erfc", "gelu", "silu", "sigmoid"])
+def test_the_slope_of_gelu_tanh_is_right_to_3e_7_everywhere():
+    """In ulp there is no bound: it passes through 0."""
+    for x in (whole_range(997), usual_range(400_000)):
+        x = x[~np.isnan(x)]
+        wide = np.clip(x.astype(np.float64), -12.0, 12.0)
+        inner = math.sqrt(8.0 / math.pi) * (wide + 0.044715 * wide**3)
+        growth = math.sqrt(8.0 / math.pi) * (1.0 + 3.0 * 0.044715 * wide**2)
+        expected = sigmoid(inner) * (1.0 + wide * growth * sigmoid(-inner))
+        np.testing.assert_allclose(of_method("gelu_tanh_slope")(x), expected, rtol=0.0, atol=3e-7)
+
+
+@pytest.mark.parametrize("name", ["exp", "exp2", "erfc", "gelu", "gelu_tanh", "silu", "sigmoid"])
 def test_results_become_denormal_before_they_become_zero(name):
-    low, high = {"erfc": (9.2, 10.0), "gelu": (-14.0, -13.1), "silu": (-107.0, -92.0)}.get(name, (-103.0, -87.5))
+    bounds = {"exp2": (-149.0, -127.0), "erfc": (9.2, 10.0), "gelu": (-14.0, -13.1), "gelu_tanh": (-10.74, -10.11)}
+    low, high = (bounds | {"silu": (-107.0, -92.0)}).get(name, (-103.0, -87.5))
     y = np.abs(of_method(name)(np.linspace(low, high, 1000, dtype=np.float32)))
     assert (y > 0.0).all()
     assert (y < np.finfo(np.float32).tiny).mean() > 0.5

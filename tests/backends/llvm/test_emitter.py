@@ -23,8 +23,8 @@ from .lanes import Kernel, ulps
 _LOWERED = """
     abs acos acosh add asin asinh atan atan2 atanh binary_cross_entropy bitwise_and bitwise_left_shift
     bitwise_not bitwise_or bitwise_right_shift bitwise_xor cast ceil clamp clone copy copysign cos cosh div elu
-    eq erf erfc exp exp2 expm1 floor floor_divide fmax fmin fmod ge gelu gelu_tanh gt hardswish hardtanh hypot
-    isfinite isinf isnan le leaky_relu lerp lgamma log log10 log1p log2 logaddexp logaddexp2 logical_and
+    eq erf erfc exp exp2 expm1 floor floor_divide fmax fmin fmod ge gelu gelu_tanh gelu_tanh_slope gt hardswish
+    hardtanh hypot isfinite isinf isnan le leaky_relu lerp lgamma log log10 log1p log2 logaddexp logaddexp2 logical_and
     logical_not logical_or logical_xor logit lt maximum minimum mish mul ne neg nextafter pow reciprocal relu
     remainder round_half_even rsqrt sigmoid sign signbit silu sin sinh softplus special_entr special_xlog1py
     sqrt sub tan tanh trunc where xlogy zero
@@ -34,8 +34,9 @@ LOWERED = re.findall(r"\w+", _LOWERED)
 # Functions that are more than one correctly rounded step; all others must give NumPy's bits, the sign of 0 included.
 # The number: how many ulp they may be away from the NumPy kernel's float64 result (for float64: from its result).
 _FOUR_ULP = """
-    acos acosh asin asinh atan atan2 atanh cos cosh elu erf erfc exp exp2 expm1 gelu gelu_tanh hypot log log10 log1p
-    log2 logaddexp logaddexp2 logit mish pow sigmoid silu sin sinh softplus special_entr special_xlog1py tan tanh xlogy
+    acos acosh asin asinh atan atan2 atanh cos cosh elu erf erfc exp exp2 expm1 gelu gelu_tanh gelu_tanh_slope hypot
+    log log10 log1p log2 logaddexp logaddexp2 logit mish pow sigmoid silu sin sinh softplus special_entr
+    special_xlog1py tan tanh xlogy
 """
 ROUNDED = dict.fromkeys(re.findall(r"\w+", _FOUR_ULP), 4.0) | {
     "binary_cross_entropy": 8.0,  # a sum of two logarithms
@@ -43,9 +44,9 @@ ROUNDED = dict.fromkeys(re.findall(r"\w+", _FOUR_ULP), 4.0) | {
     "rsqrt": 2.0,
 }
 # What else is allowed, absolutely, in units of the dtype's eps: these pass through 0 by subtracting numbers of size 1.
-CANCELS = {"logit": 2.0, "logaddexp": 2.0, "logaddexp2": 2.0, "binary_cross_entropy": 2.0}
+CANCELS = {"logit": 2.0, "logaddexp": 2.0, "logaddexp2": 2.0, "binary_cross_entropy": 2.0, "gelu_tanh_slope": 2.0}
 # and in float64 everywhere, because NumPy's formula cancels: 1 + tanh() far below 0, a table near its roots.
-ORACLE_CANCELS = {"gelu_tanh": 1e-14, "lgamma": 1e-14}
+ORACLE_CANCELS = {"gelu_tanh": 1e-14, "gelu_tanh_slope": 1e-14, "lgamma": 1e-14}
 # Parameters that are not data; with these the argument of the exponential is exact.
 PARAMETERS = {"elu": ([1.0, 1.75], [1.0, 1.0625], [1.0, 0.5]), "softplus": ([1.0, 0.5], [20.0, math.inf])}
 REFUSING = {"binary_cross_entropy", "floor_divide", "fmod", "remainder"}  # elements may be an error

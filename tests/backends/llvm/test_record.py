@@ -13,6 +13,7 @@ pytest.importorskip("llvmlite")
 
 import extempo as ex
 import extempo.nn.functional as F
+from extempo.accounting import Account
 from extempo.backends.choice import native
 from extempo.modes import MODE
 from extempo.op import REGISTRY
@@ -24,6 +25,13 @@ if native() is None:
 
 LISTS = ("leaves", "arrays", "nodes", "memories", "versions", "numbers", "results", "makers")
 SLOTS = ("_raw", "_memory", "_alias", "_type", "_history", "_cut", "_pending", "_place")
+
+
+@pytest.fixture(autouse=True)
+def always_recorded(monkeypatch):
+    monkeypatch.setattr(Account, "eager_next", lambda self: False)
+    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps: True)
+    monkeypatch.setattr(Account, "new_steps_allowed", lambda self: 1_000_000)
 
 
 def draw(*shape, seed=0, grad=False, dtype=ex.float32):

@@ -18,10 +18,13 @@ from ..elementwise.broadcasting import DONE, FAILED
 from ..elementwise.kernels import ElementwiseKernel
 from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr
 from ..ir.machine import machine
+from .backward import write_backward
 from .callables import function
 from .cpython import Python
 from .dispatch import write_apply
+from .flush import counts_references, write_flush
 from .objects import TABLE, Classes, Objects, fill_table, offsets_of, write_line
+from .parts import write_parts
 from .record import Modes, put_on_tape, write_record
 
 # How numbers stand among the inputs: none, first a float, second a float, first an int, second an int.
@@ -259,13 +262,22 @@ class Launcher:
             _write_launch(module, offsets, arity)
         write_apply(module, offsets)
         _write_operator(module, offsets)
+        write_parts(module, offsets)
+        write_flush(module, offsets)
+        write_backward(module, offsets)
         names = ["extempo_table", "extempo_launch1", "extempo_launch2", "extempo_apply", "extempo_operator"]
+        names += ["extempo_flush", "extempo_backward"]
         self._library = machine().load(module.text(), names, module.imports)
         address = ctypes.CFUNCTYPE(ctypes.c_void_p)(self._library.address["extempo_table"])()
         self._cells = (ctypes.c_void_p * len(TABLE)).from_address(address)
         self._known = fill_table(self._cells, classes, table)
         self._for_apply = (signatures, slow)
         self.apply = function("apply", self._library.address["extempo_apply"], self._for_apply)
+        self.flush: Any = None
+        self.backward: Any = None
+        if counts_references():
+            self.flush = function("flush", self._library.address["extempo_flush"])
+            self.backward = function("backward", self._library.address["extempo_backward"])
 
     def set_parameter(self, cls: type) -> None:
         """The subclass of Tensor whose instances are treated like tensors."""

@@ -26,6 +26,7 @@ TABLE = (
     "float",
     "int",
     "bool",
+    "bytearray",
     "none_type",
     "alias",
     "recording",
@@ -39,6 +40,7 @@ TABLE = (
     "mode_variable",  # a ContextVar
     "no_attributes",
     "next_number",
+    "leaf",  # the op of leaves
     "find_line",
     "package",  # "__package__"
     "packages",  # which packages are Extempo's own, as far as is known
@@ -61,6 +63,10 @@ class Classes(NamedTuple):
     alias: type
     signature: type
     recording: type
+    counters: type
+    flush: type
+    plan: type
+    extra: type
 
 
 def offsets_of(classes: Classes) -> dict[str, int]:
@@ -72,13 +78,17 @@ def offsets_of(classes: Classes) -> dict[str, int]:
         classes.alias: ("base", "steps", "version"),
         classes.signature: ("embeds", "floating", "kernel", "numpy_dtype", "plans", "reason", "type", "view"),
         classes.recording: (
-            *("arrays", "cursor", "inside", "leaves", "makers", "memories"),
-            *("nodes", "numbers", "proxy", "results", "token", "versions"),
+            *("alive", "arrays", "counters", "cursor", "given", "inside", "leaves", "makers", "memories"),
+            *("nodes", "numbers", "proxy", "results", "sweep_at", "token", "values", "versions"),
         ),
-        State: ("step",),
+        classes.counters: ("runs",),
+        classes.flush: ("filling", "following", "freed", "frees_all", "plan", "wanted"),
+        classes.plan: ("gradients", "inputs", "run"),
+        classes.extra: ("grad", "hooks", "post_hooks", "retain"),
+        State: ("events", "n_places", "n_run", "step"),
         Step: (
             *("attrs", "baked", "cut", "following", "grad", "kinds", "new_leaves"),
-            *("op", "packed", "place", "refs", "tracked", "type"),
+            *("op", "packed", "place", "refs", "tracked", "type", "where"),
         ),
         dtype: ("is_floating_point", "itemsize", "numpy"),
     }
@@ -251,8 +261,9 @@ class Objects:
 
 def fill_table(cells: Any, classes: Classes, table: dict[str, Any]) -> dict[str, Any]:
     """Put the address of everything into the module's table; what is returned must stay alive."""
-    known = dict(table, **classes._asdict(), array=np.ndarray, float=float, int=int, bool=bool, none_type=type(None))
+    known = dict(table, **classes._asdict(), array=np.ndarray, float=float, int=int, bool=bool, bytearray=bytearray)
     known |= {
+        "none_type": type(None),
         "true": True,
         "false": False,
         "package": "__package__",

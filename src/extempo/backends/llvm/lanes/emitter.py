@@ -359,6 +359,7 @@ class Emitter:
     silu = _function(vector_math.silu, library_math.silu)
     gelu = _function(vector_math.gelu, library_math.gelu)
     gelu_tanh = _function(vector_math.gelu_tanh, library_math.gelu_tanh)
+    gelu_tanh_slope = _function(vector_math.gelu_tanh_slope, library_math.gelu_tanh_slope)
     mish = _function(vector_math.mish, library_math.mish)
 
     erf = _function(vector_math.erf, called("erf"))

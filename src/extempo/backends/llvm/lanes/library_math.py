@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 
 from ..ir.builder import Function, Value, f32, f64
-from .vector_math import at_least, library, magnitude
+from .vector_math import at_least, at_most, library, magnitude
 
 
 def called(name: str) -> Callable[[Function, Value], Value]:
@@ -43,6 +43,16 @@ def gelu(b: Function, x: Value) -> Value:
 def gelu_tanh(b: Function, x: Value) -> Value:
     """gelu with the probability approximated by a tanh; (1 + tanh(u)) / 2 is the sigmoid of 2 u."""
     return x * sigmoid(b, (x * x * 0.044715 + 1.0) * x * math.sqrt(8.0 / math.pi))
+
+
+def gelu_tanh_slope(b: Function, x: Value) -> Value:
+    """The derivative of gelu_tanh."""
+    x = at_most(b, at_least(b, x, -12.0), 12.0)  # there it is 0 and 1; far below, exp() would overflow
+    square = x * x
+    e = exp(b, (square * 0.044715 + 1.0) * x * -math.sqrt(8.0 / math.pi))
+    s = 1.0 / (e + 1.0)
+    growth = (square * (3.0 * 0.044715) + 1.0) * x * math.sqrt(8.0 / math.pi)
+    return s * (growth * (e * s) + 1.0)
 
 
 def mish(b: Function, x: Value) -> Value:

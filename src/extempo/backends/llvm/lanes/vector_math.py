@@ -14,7 +14,7 @@ import math
 import struct
 from collections.abc import Sequence
 
-from ..ir.builder import Function, Operand, Type, Value, f32, f64, i32, with_lanes
+from ..ir.builder import Function, Operand, Type, Value, f32, i32, with_lanes
 
 
 def split(number: float) -> tuple[float, float]:
@@ -29,15 +29,22 @@ _LN2_HIGH, _LN2_LOW = split(math.log(2.0))
 _LOG2_E_HIGH, _LOG2_E_LOW = split(_LOG2_E)
 _LOG10_E_HIGH, _LOG10_E_LOW = split(_LOG10_E)
 _LOG10_2_HIGH, _LOG10_2_LOW = split(math.log10(2.0))
-_ROUNDER = 12582912.0  # 1.5 * 2**23: adding it to a small number leaves its nearest integer in the low bits
-_ROUNDER_BITS = 0x4B400000
-_GELU_INNER = 2.0 * math.sqrt(2.0 / math.pi)
-_GELU_CUBIC = _GELU_INNER * 0.044715
+_ROUNDER = 1.5 * 2**23 + 127  # added to a small number, it leaves the exponent of 2**(the nearest integer) lowest
+_ROUNDER_BITS = 0x4B400000 + 127
+# log2(exp(-z)) / x and its part in x**2, for gelu_tanh(x) = x * sigmoid(z). A sum with 20 bits of the first is exact.
+_GELU_LINEAR = -2.0 * math.sqrt(2.0 / math.pi) * _LOG2_E
+_GELU_LINEAR_HIGH = round(_GELU_LINEAR * 2.0**18) * 2.0**-18
+_GELU_LINEAR_LOW = _GELU_LINEAR - _GELU_LINEAR_HIGH
+_GELU_CUBIC_HIGH, _GELU_CUBIC_LOW = split(_GELU_LINEAR * 0.044715)
 _SMALLEST_NORMAL = 2.0**-126
 
 # (exp(r) - 1 - r) / r**2 for |r| <= ln(2) / 2
 _EXP = (
     0.5, 0.16666515171527863, 0.04166637733578682, 0.008369393646717072, 0.0013942922232672572,
+)  # fmt: skip
+# (2**r - 1 - r * log(2)) / r**2 for |r| <= 1 / 2
+_EXP2 = (
+    0.24022647738456726, 0.05550359934568405, 0.009618505835533142, 0.0013390806270763278, 0.0001532646274426952,
 )  # fmt: skip
 # (log(1 + f) - f + f**2 / 2) / f**3 for 1 + f from sqrt(1/2) to sqrt(2)
 _LOG = (
@@ -142,20 +149,25 @@ def _exp_terms(b: Function, x: Value, more: Operand = 0.0) -> tuple[Value, Value
     low = b.fma(n, -_LN2_LOW, more)
     r = high + low
     rest = b.fma(r * r, polynomial(b, _EXP, r), low)
-    return high, rest, b.bitcast(shifted, with_lanes(i32, x.type.lanes)) - _ROUNDER_BITS
+    return high, rest, _integer(b, shifted)
+
+
+def _integer(b: Function, shifted: Value) -> Value:
+    """The number that was added to _ROUNDER."""
+    return b.bitcast(shifted, with_lanes(i32, shifted.type.lanes)) - _ROUNDER_BITS
 
 
 def exp_parts(b: Function, x: Value) -> tuple[Value, Value]:
     """(m, n) with exp(x) = m * 2**n and m from sqrt(1/2) to sqrt(2), for |x| below a million."""
     high, rest, n = _exp_terms(b, x)
-    return _one_plus(high, rest), n
-
-
-def _one_plus(high: Value, rest: Value) -> Value:
-    """1 + high + rest for |high| < 1 and small `rest`, rounded about once."""
     m = high + 1.0
     lost = high - (m - 1.0)
-    return m + (lost + rest)
+    return m + (lost + rest), n
+
+
+def _exp2_less_one(b: Function, r: Value) -> Value:
+    """2**r - 1 for |r| <= 1 / 2, about 2**-26 off."""
+    return b.fma(r, math.log(2.0), r * r * polynomial(b, _EXP2, r))
 
 
 def power_of_two(b: Function, n: Value) -> Value:
@@ -169,23 +181,31 @@ def scale(b: Function, x: Value, n: Value) -> Value:
     return x * power_of_two(b, half) * power_of_two(b, n - half)
 
 
+def _scale_one_plus(b: Function, t: Value, n: Value) -> Value:
+    """(1 + t) * 2**n for |t| < 1 / 2, rounded once, for |n| <= 252."""
+    half = n >> 1
+    power = power_of_two(b, half)
+    return b.fma(power, t, power) * power_of_two(b, n - half)
+
+
+def _exp_in_range(b: Function, x: Value) -> Value:
+    high, rest, n = _exp_terms(b, x)
+    return _scale_one_plus(b, high + rest, n)
+
+
 def exp(b: Function, x: Value) -> Value:
-    return scale(b, *exp_parts(b, at_most(b, at_least(b, x, -104.0), 89.0)))
+    return _exp_in_range(b, at_most(b, at_least(b, x, -104.0), 89.0))
 
 
 def decay(b: Function, x: Value) -> Value:
     """exp(-|x|)."""
-    return scale(b, *exp_parts(b, -at_most(b, magnitude(b, x), 104.0)))
+    return _exp_in_range(b, -at_most(b, magnitude(b, x), 104.0))
 
 
 def exp2(b: Function, x: Value) -> Value:
     x = at_most(b, at_least(b, x, -151.0), 129.0)
     shifted = x + _ROUNDER
-    r = x - (shifted - _ROUNDER)
-    high = r * _LN2_HIGH
-    low = b.fma(r, _LN2_LOW, b.fma(r, _LN2_HIGH, -high))
-    rest = b.fma(high * high, polynomial(b, _EXP, high), low)
-    return scale(b, _one_plus(high, rest), b.bitcast(shifted, with_lanes(i32, x.type.lanes)) - _ROUNDER_BITS)
+    return _scale_one_plus(b, _exp2_less_one(b, x - (shifted - _ROUNDER)), _integer(b, shifted))
 
 
 def expm1(b: Function, x: Value) -> Value:
@@ -195,51 +215,70 @@ def expm1(b: Function, x: Value) -> Value:
     return b.select(magnitude(b, x) < 2.0**-26, x, y + y)
 
 
-def logistic_quotient(b: Function, numerator: Value, e: Value) -> Value:
-    """numerator / (1 + e) for e from 0 to 1."""
-    whole = e + 1.0
-    lost = e - (whole - 1.0)  # what rounding took from 1 + e; most of it comes back in the last step
-    y = numerator / whole
-    return b.fma(-y, lost, y)
+def _logistic(b: Function, x: Value, t: Value, shifted: Value, limit: int) -> Value:
+    """x / (1 + (1 + t) * 2**n) where `shifted` is n + _ROUNDER, for |t| < 1 / 2; it is x * 0 for n = limit + 127.
+
+    n is above -127 and at most that, and `limit` from 25 to 100.
+    """
+    integer = with_lanes(i32, t.type.lanes)
+    bounded = at_most(b, shifted, _ROUNDER + limit)
+    power = b.bitcast(b.bitcast(bounded, integer) << 23, t.type)
+    whole = power + 1.0
+    lost = 1.0 - (whole - power)  # 1 where the power is too large to tell
+    y = x / (b.fma(power, t, lost) + whole)
+    # The rest of the power comes last: the result may be denormal, and 1 / 2**n is.
+    return y * power_of_two(b, b.bitcast(bounded, integer) - b.bitcast(shifted, integer))
+
+
+def _times_sigmoid(b: Function, x: Value, z: Value, limit: int) -> Value:
+    shifted = b.fma(z, -_LOG2_E, _ROUNDER)
+    n = shifted - _ROUNDER
+    r = b.fma(n, -_LN2_LOW, b.fma(n, -_LN2_HIGH, -z))
+    return _logistic(b, x, b.fma(r * r, polynomial(b, _EXP, r), r), shifted, limit)
 
 
 def sigmoid(b: Function, x: Value) -> Value:
-    e = decay(b, x)
-    return logistic_quotient(b, b.select(x < 0.0, e, b.const(x.type, 1.0)), e)
+    return _times_sigmoid(b, b.const(x.type, 1.0), at_most(b, at_least(b, x, -105.0), 20.0), 100)
+
+
+def silu(b: Function, x: Value) -> Value:
+    # From -120 on down n is 173, so that finite numbers give 0 and minus infinity NaN.
+    return _times_sigmoid(b, x, at_most(b, at_least(b, x, -120.0), 20.0), 173 - 127)
+
+
+def gelu_tanh(b: Function, x: Value) -> Value:
+    """x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 * x**3)), the same as with (1 + tanh(.)) / 2."""
+    z = at_most(b, at_least(b, x, -11.5), 6.0)
+    # One float32 would lose a part of the exponent that is hundreds of ulp of the result.
+    square = z * z
+    square_low = b.fma(z, z, -square)
+    p = b.fma(square, _GELU_CUBIC_HIGH, _GELU_LINEAR_HIGH)
+    p_low = b.fma(square_low, _GELU_CUBIC_HIGH, b.fma(square, _GELU_CUBIC_LOW, _GELU_LINEAR_LOW))
+    p_low = b.fma(square, _GELU_CUBIC_HIGH, _GELU_LINEAR_HIGH - p) + p_low
+    shifted = b.fma(z, p, _ROUNDER)
+    r = b.fma(z, p_low, b.fma(z, p, _ROUNDER - shifted))
+    # From -11.5 on down n is 183, so that finite numbers give 0 and minus infinity NaN.
+    return _logistic(b, x, _exp2_less_one(b, r), shifted, 183 - 127)
+
+
+def gelu_tanh_slope(b: Function, x: Value) -> Value:
+    """The derivative of gelu_tanh, to 3e-7."""
+    z = at_most(b, at_least(b, x, -9.5), 6.0)  # there it is 0 and 1 but for 1e-9
+    square = z * z
+    p = b.fma(square, _GELU_CUBIC_HIGH, _GELU_LINEAR)
+    shifted = b.fma(z, p, _ROUNDER)
+    t = _exp2_less_one(b, b.fma(z, p, _ROUNDER - shifted))
+    power = b.bitcast(b.bitcast(shifted, with_lanes(i32, x.type.lanes)) << 23, x.type)
+    e = b.fma(power, t, power)
+    s = 1.0 / (e + 1.0)
+    growth = z * b.fma(square, -3.0 * _GELU_CUBIC_HIGH / _LOG2_E, -_GELU_LINEAR / _LOG2_E)
+    return s * b.fma(growth, e * s, 1.0)  # e * s is 1 - s, which would cancel
 
 
 def relu_minus(b: Function, x: Value, y: Value) -> Value:
     """max(x, 0) - y, and NaN at minus infinity: the gated units are x times a number that has become 0 there."""
     y = b.select(x == -math.inf, math.nan, y)
     return at_least(b, x, -0.0) - y  # -0.0 - 0.0 is -0.0
-
-
-def silu(b: Function, x: Value) -> Value:
-    size = at_most(b, magnitude(b, x), 120.0)
-    return relu_minus(b, x, _gated(b, size, *_exp_terms(b, -size)))
-
-
-def gelu_tanh(b: Function, x: Value) -> Value:
-    """x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 * x**3)), the same as with (1 + tanh(.)) / 2."""
-    size = at_most(b, magnitude(b, x), 11.5)
-    wide = b.cast("fpext", size, f64)
-    # float32 would lose a part of the exponent that is hundreds of ulp of the result.
-    inner = b.fma(wide * wide * wide, -_GELU_CUBIC, wide * -_GELU_INNER)
-    high = b.cast("fptrunc", inner, f32)
-    low = b.cast("fptrunc", inner - b.cast("fpext", high, f64), f32)
-    return relu_minus(b, x, _gated(b, size, *_exp_terms(b, high, low)))
-
-
-def _gated(b: Function, size: Value, high: Value, rest: Value, n: Value) -> Value:
-    """size * e / (1 + e) for e = (1 + high + rest) * 2**n; scaled last: e may be denormal where this is not."""
-    m = _one_plus(high, rest)
-    e = scale(b, m, n)
-    whole = e + 1.0
-    v = 1.0 / whole
-    lost = b.fma(-v, whole, 1.0) - v * (e - (whole - 1.0))  # what rounding took from v, relative to it
-    u = size * v
-    u_more = b.fma(size, v, -u)
-    return scale(b, u + b.fma(u, b.fma(lost, m, high + rest), u_more), n)
 
 
 def mish(b: Function, x: Value) -> Value:

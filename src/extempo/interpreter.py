@@ -1,7 +1,7 @@
-"""Plan: a Graph put in order, with every value dropped after its last use.
+"""The NumPy interpreter of a Graph: the oracle that every other way to run one is tested against.
 
-Graph -> Plan is done once; a Plan holds slots and kernels, no tensors and no addresses, so it can be run again and from
-several threads at once.
+A Graph is put in order once, with every value dropped after its last use; what results holds slots and kernels, no
+tensors, so it can be run again and from several threads at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Instruction(NamedTuple):
     drops: tuple[int, ...]
 
 
-class Plan:
+class Interpreter:
     """Instructions over numbered slots."""
 
     def __init__(self, graph: Graph) -> None:

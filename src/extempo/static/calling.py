@@ -1,0 +1,231 @@
+"""ex.compile(fn, static=True): the structure is fixed at the first call, and the body does not run again.
+
+    first call   the body runs and is recorded (recording, told by watching)
+                 -> script: actions on slots, with their plans (finishing, script)
+    later calls  arguments into slots (arguments), the actions in order, results out of slots
+
+There is a script for each train/eval setting of the modules called and each grad mode. Read anew at each call: the
+arguments, every tensor from outside, `.grad`, what optimizers and schedules keep, random draws. Anything else that
+Python computed (numbers from outside, attributes of modules, the way that control flow took) is what it was.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .._tensor import Tensor
+from ..backends.choice import native
+from ..errors import GraphError
+from ..modes import MODE, Mode
+from ..recording import Counters, Flush, Recording
+from ..tape import ACTIVE, State
+from ..types import Size
+from .arguments import Arguments, is_named_tuple, rebuilt
+from .finishing import Finisher
+from .modules import Modules
+from .numbers import FOLLOWED, plain
+from .recording import Recorder
+from .script import Call, filler
+from .watching import watching
+
+MOST_SCRIPTS = 32  # settings of one function; the oldest is forgotten then
+_PLAIN = (str, bytes, bool, int, float, complex, type(None), range, slice, Size)
+
+
+class Script:
+    """All that later calls in one setting do."""
+
+    def __init__(
+        self, function: StaticFunction, arguments: Arguments, recorder: Recorder, result: Any, mode: Mode
+    ) -> None:
+        self.grad, self.inference = mode.grad, mode.inference
+        self._function = function
+        self._arguments = arguments
+        found: list[int] = []
+
+        def slot_of(x: Any) -> int:
+            found.append(recorder.slot_of(x))
+            return found[-1]
+
+        _check_result(result, f"{function.name} (static)")
+        self._make_result = filler(result, slot_of, anew=True)
+        self._result = result if self._make_result is None else None
+        self.modules = Modules(recorder.modules.values(), recorder.outside)
+        finisher = Finisher(recorder, function.counters, found, mode)
+        self.actions = finisher.actions
+        self._slots = recorder.slots
+        arguments.outside = frozenset(map(id, recorder.outside.values()))
+        self._root = State()
+
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any], mode: Mode) -> Any:
+        slots = self._slots.copy()
+        function = self._function
+        self._arguments.take(args, kwargs, slots)
+        self.modules.bind(slots, function.name)
+        recording = Recording(self._root, function.counters, _seen_before)
+        call = Call(slots, recording, mode)
+        ACTIVE.recordings.append(recording)
+        try:
+            for action in self.actions:
+                action.run(call)
+                for slot in action.drops:
+                    slots[slot] = None
+        finally:
+            ACTIVE.recordings.remove(recording)
+            if call.mode is not mode:
+                MODE.set(mode)
+        return self._result if self._make_result is None else self._make_result(slots)
+
+
+def _seen_before(flush: Flush, n_steps: int) -> bool:
+    flush.seen += 1
+    return flush.seen > 1
+
+
+class StaticFunction:
+    """A static function and its scripts."""
+
+    def __init__(self, fn: Callable[..., Any], name: str, log: Callable[[str], None], steps_aside: bool) -> None:
+        self.fn = fn
+        self.name = name
+        self.counters = Counters(name, log)
+        self.calls = 0
+        self._steps_aside = steps_aside
+        self._scripts: list[Script] = []
+        self._lock = threading.RLock()
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        mode = MODE.get()
+        if mode.recording is not None or mode.interceptor is not None or mode.stepped_aside or self._steps_aside:
+            return self.fn(*args, **kwargs)
+        script = self._script(mode)
+        if script is None:
+            if native() is None:
+                return self.fn(*args, **kwargs)
+            with self._lock:
+                script = self._script(mode)  # another thread may have recorded it meanwhile
+                if script is None:
+                    return self._record(args, kwargs, mode)
+        self.calls += 1
+        return script.run(args, kwargs, mode)
+
+    def _script(self, mode: Mode) -> Script | None:
+        for script in self._scripts:
+            if script.grad is mode.grad and script.inference is mode.inference and script.modules.are_set():
+                return script
+        return None
+
+    def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any], mode: Mode) -> Any:
+        """The first call in a setting."""
+        self.calls += 1
+        recorder = Recorder(self.name, self.counters)
+        for x in _bound_to(self.fn):
+            recorder.modules[id(x)] = x
+        arguments = Arguments(self.fn, self.name)
+        given, named = recorder.begin(arguments, args, kwargs)
+        recording = recorder.recording
+        ACTIVE.recordings.append(recording)
+        MODE.set(Mode(mode.grad, mode.inference, recorder, False))
+        try:
+            with watching():
+                result = self.fn(*given, **named)
+            self._check_mode(mode)
+            recorder.catch_up()
+            MODE.set(mode)
+            script = Script(self, arguments, recorder, result, mode)
+        finally:
+            ACTIVE.recordings.remove(recording)
+            MODE.set(mode)
+            recording.leave()
+        del given, named
+        self._check_kept(recorder, result)
+        self._scripts = [*self._scripts[1 - MOST_SCRIPTS :], script]
+        return _as_returned(result)
+
+    def _check_mode(self, mode: Mode) -> None:
+        now = MODE.get()
+        if now.grad is not mode.grad or now.inference is not mode.inference:
+            raise GraphError(
+                f"{self.name} (static): the body leaves another grad mode than it found, which later calls would not "
+                "do; write `with ex.set_grad_enabled(...):`"
+            )
+
+    def _check_kept(self, recorder: Recorder, result: Any) -> None:
+        line = recorder.keeps(list(_tensors_in(result)))
+        if line is not None:
+            raise GraphError(
+                f"{self.name} (static): a tensor made at {line} is kept after the call (in an attribute, a list, a "
+                "variable outside), where later calls would not put theirs; return it, or write it into a buffer with "
+                "copy_()"
+            )
+
+    def forget(self) -> None:
+        """Record anew at the next call."""
+        self._scripts = []
+
+    def stats(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "calls": self.calls,
+            "eager_calls": 0,
+            "aside": False,
+            "why": None,
+            **self.counters.stats(),
+        }
+
+
+def _bound_to(fn: Any) -> list[Any]:
+    """The modules that a callable carries along: of a method, of a partial, itself."""
+    from ..nn.module import Module
+
+    parts = [fn, getattr(fn, "__self__", None), *getattr(fn, "args", ())]
+    return [x for x in parts if isinstance(x, Module)]
+
+
+def _check_result(value: Any, name: str) -> None:
+    """Raise where a result is something that cannot be made again."""
+    if isinstance(value, (Tensor, *_PLAIN)) or type(value) in FOLLOWED:
+        return
+    if type(value) in (list, tuple) or is_named_tuple(value):
+        for x in value:
+            _check_result(x, name)
+    elif type(value) is dict:
+        for x in value.values():
+            _check_result(x, name)
+    else:
+        raise GraphError(
+            f"{name}: the result holds a {type(value).__name__}, which later calls could not make anew; return "
+            "tensors, numbers, strings, None, and lists, tuples and dicts of them"
+        )
+
+
+def _tensors_in(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list | tuple | dict):
+        for x in value.values() if isinstance(value, dict) else value:
+            yield from _tensors_in(x)
+
+
+def _as_returned(value: Any) -> Any:
+    """The result of the recorded call, with followed numbers as they are."""
+    if type(value) in FOLLOWED:
+        return plain(value)
+    if type(value) in (list, tuple) or is_named_tuple(value):
+        items = [_as_returned(x) for x in value]
+        return value if all(x is y for x, y in zip(items, value, strict=True)) else rebuilt(type(value), items)
+    if type(value) is dict:
+        made = {k: _as_returned(x) for k, x in value.items()}
+        return value if all(made[k] is x for k, x in value.items()) else made
+    return value
+
+
+def make(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A static function of `fn`."""
+    from ..compiling import _EAGER, _functions, log
+
+    made = StaticFunction(fn, name, log, _EAGER)
+    _functions.add(made)  # type: ignore[arg-type] # it counts and forgets like a Compiled
+    return made.run

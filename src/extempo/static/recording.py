@@ -1,0 +1,393 @@
+"""The first call of a static function: its body runs, and everything that it does becomes an action of a script.
+
+The recorder stands in the mode as interceptor, so every op and every in-place write is shown to it; `watching`
+tells it of what is no op. Ops go to an ordinary Recording, whose tape is then known. What a tensor is, is decided when
+something reads it: an argument, a result, one that was there before the call (read anew at each call, as it is then),
+or one that the body makes from nothing.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._tensor import Tensor
+from ..autograd.engine import backward
+from ..errors import DtypeError, GraphError, UnsupportedError
+from ..graph import Node, Where, describe_where
+from ..lines import user_line
+from ..modes import MODE, Mode
+from ..op import Op
+from ..recording import Counters, Flush, Recording
+from ..running import apply, as_input
+from ..tape import State, Step
+from ..writing import write
+from .arguments import Arguments
+from .numbers import FOLLOWED, asked, follow, plain
+from .script import Action, Draw, Effect, Renew, signed
+from .tape import Close, Extend, FlushNow, LeafOf, PlannedBackward, Tape, must_be_eager
+
+_OPAQUE = "leave static=True out, where Python runs at every call"
+
+
+def op_by_op(flush: Flush, n_steps: int) -> bool:
+    """Whether a flush gets a plan: not while the future is unknown."""
+    return False
+
+
+class Known:
+    """What a tensor of the recorded call is."""
+
+    __slots__ = ("constant", "place", "ref", "slot", "tape", "where")
+
+    def __init__(self, x: Tensor, slot: int, where: Where | None = None) -> None:
+        self.ref = weakref.ref(x)
+        self.slot = slot
+        self.where = where  # the line that made it, if it must not be kept after the call
+        self.constant = False  # made from nothing, and not changed so far
+        self.tape: Tape | None = None  # a handle gets its slot once something reads it
+        self.place = -1
+
+
+class _Asked(NamedTuple):
+    """A gradient that was asked for: when, of which tensor, and what it was."""
+
+    n_effects: int
+    of: Tensor
+    gradient: Any
+
+    def holds(self, n_effects: int, of: Tensor, gradient: Any) -> bool:
+        return self.n_effects == n_effects and self.of is of and self.gradient is gradient
+
+
+class Recorder:
+    """The interceptor of a recorded call."""
+
+    def __init__(self, name: str, counters: Counters) -> None:
+        self.name = name
+        self.recording = Recording(State(), counters, op_by_op)
+        self.actions: list[Action] = []
+        self.renewals: list[Action] = []  # what every call begins with
+        self.slots: list[Any] = []  # as every call finds them: tensors from outside and constants, else None
+        self.outside: dict[int, Tensor] = {}  # by slot
+        self.modules: dict[int, Any] = {}  # that were called
+        self.tape = Tape()
+        self._at = self.recording.cursor
+        self._token = self.recording.token
+        self._stretch: Extend | None = None
+        self._arguments: set[int] = set()  # their slots
+        self._known: dict[int, Known] = {}
+        self._before = {id(x): weakref.ref(x) for x in gc.get_objects() if isinstance(x, Tensor)}
+        self._n_effects = 0
+        self._asked: dict[int, _Asked] = {}  # gradients, by tensor
+
+    def new_slot(self) -> int:
+        self.slots.append(None)
+        return len(self.slots) - 1
+
+    def begin(self, arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """What the body is called with."""
+        given, named, tensors = arguments.record(args, kwargs, self.new_slot)
+        for x, slot in tensors:
+            self._known[id(x)] = Known(x, slot)
+            self._arguments.add(slot)
+        return given, named
+
+    # ---- what a tensor is
+
+    def slot_of(self, x: Any, may_change: bool = True) -> int:
+        """The slot that a tensor or followed number is read from. `may_change`: it may be written to or kept."""
+        if type(x) in FOLLOWED:
+            return int(x.slot)
+        known = self._what_is(x)
+        if known.tape is not None:
+            return known.tape.handle(known.place, self.new_slot).slot
+        if known.constant and may_change:
+            known.constant = False
+            self.renewals.append(Renew(known.slot, x))
+        return known.slot
+
+    def _what_is(self, x: Tensor) -> Known:
+        found = self._find(x)
+        if found is not None:
+            return found
+        slot = self.new_slot()
+        found = self._known[id(x)] = Known(x, slot)
+        self.slots[slot] = x
+        if self._was_there(x):
+            self.outside[slot] = x
+        else:
+            self._refuse_unseen_view(x)
+            found.constant = True
+        return found
+
+    def _find(self, x: Tensor) -> Known | None:
+        found = self._known.get(id(x))
+        return found if found is not None and found.ref() is x else None
+
+    def _was_there(self, x: Tensor) -> bool:
+        there = self._before.get(id(x))
+        return there is not None and there() is x
+
+    def _refuse_unseen_view(self, x: Tensor) -> None:
+        """A tensor from nothing must not lie in the memory of one that is another at each call."""
+        if x._raw is None:
+            raise self.refusal("a tensor that only a transform (vmap, grad) knows the values of cannot be recorded")
+        for known in self._known.values():
+            other = known.ref()
+            if other is None or other is x or known.constant or type(other._raw) is not np.ndarray:
+                continue
+            if x._raw.size and np.may_share_memory(x._raw, other._raw):
+                raise self.refusal("a tensor is made on the memory of another one in a way that cannot be recorded")
+
+    def is_constant(self, x: Tensor) -> bool:
+        """Whether the values of x are the same in every call."""
+        return x._raw is not None and self._what_is(x).constant
+
+    def refusal(self, what: str, advice: str = _OPAQUE) -> GraphError:
+        return GraphError(f"{self.name} (static): {what}, at {describe_where(user_line())}; {advice}")
+
+    # ---- ops and writes, as interceptor
+
+    def apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        now, r = MODE.get(), self.recording
+        inner = _inner(now)
+        try:
+            inputs = tuple([x if type(x) in FOLLOWED else as_input(x) for x in inputs])
+        except (DtypeError, UnsupportedError) as error:
+            raise type(error)(f"{op.name}: {error}") from None
+        self.catch_up()
+        before = self._at
+        MODE.set(inner)
+        try:
+            out = r.apply(op, tuple(map(plain, inputs)), attrs, inner)
+        finally:
+            MODE.set(now)
+        step = r.cursor.via
+        if step is not None and r.cursor.parent is before:
+            self._take(step, inputs, out)
+        else:
+            self.catch_up()
+            action = Effect(apply, (op, inputs, attrs), {}, inner)
+            self._log_effect(action, out, may_change=op.aliases_input)
+        return out
+
+    def write(self, target: Tensor, value: Tensor, op_name: str) -> Tensor:
+        return self.effect(write, (target, value, op_name))
+
+    def run_function(self, cls: Any, *rest: Any) -> Any:
+        raise self.refusal(f"{cls.__name__} is an autograd.Function, whose Python would not run again")
+
+    def _take(self, step: Step, inputs: tuple[Any, ...], out: Any) -> None:
+        """The op is on the tape."""
+        r, tape = self.recording, self.tape
+        stretch = self._stretch
+        if stretch is None:
+            stretch = self._stretch = Extend(self._at)
+            tape.stretches.append(stretch)
+            self.actions.append(stretch)
+        n_new = len(step.new_leaves)
+        for x, kind in zip(r.leaves[len(r.leaves) - n_new :], step.new_leaves, strict=True):
+            slot = self.slot_of(x, may_change=False)
+            checked, stays = slot in self._arguments, self.slots[slot] is x
+            stretch.leaves.append(LeafOf(slot, kind, step.where, checked, stays))
+        for x in inputs:
+            if x is None or isinstance(x, Tensor):
+                continue
+            if step.baked is not None:
+                asked(x)
+                continue
+            if type(x) in FOLLOWED:
+                stretch.fed.append((len(stretch.numbers), x.slot))
+            stretch.numbers.append(plain(x))
+        results = out if type(out) is tuple else (out,)
+        stretch.makers += [step] * len(results)
+        tape.makers += [step] * len(results)
+        tape.n_leaves += n_new
+        for i, t in enumerate(results):
+            known = self._known[id(t)] = Known(t, -1, step.where)
+            known.tape, known.place = tape, step.place + i
+        self._at = stretch.end = r.cursor
+
+    def catch_up(self) -> None:
+        """What the recording did because someone asked for values or nodes becomes actions, too."""
+        r = self.recording
+        while self._at is not _position(r):
+            flushes = [e for e in self._at.events.values() if isinstance(e, Flush) and e.backward is None]
+            if flushes:
+                self._log(FlushNow(self.tape, self._at))
+                self._at = flushes[0].following
+            elif "closed" in self._at.events:
+                self._log(Close())
+                self._at = self._at.events["closed"]
+                self.tape = Tape()
+            else:
+                raise self.refusal("the tape ended in a way that cannot be recorded")
+        self._token = r.token
+
+    def flush(self) -> None:
+        now = MODE.get()
+        MODE.set(_inner(now))
+        try:
+            self.recording.flush()
+        finally:
+            MODE.set(now)
+        self.catch_up()
+
+    # ---- effects
+
+    def heard(self, fn: Callable[..., Any], *args: Any) -> Any:
+        """A backward: the engine calls this."""
+        if fn is backward:
+            return self._backward(*args)
+        return self.effect(fn, args)
+
+    def effect(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, flushes: bool = True
+    ) -> Any:
+        """Call a function, and again at every later call. `flushes`: it may read or write what is on the tape."""
+        args = tuple([list(x) if isinstance(x, Iterator) else x for x in args])  # it could be used once only
+        self.catch_up()
+        if flushes:
+            self.flush()
+        self._n_effects += fn is not write
+        action = Effect(fn, args, kwargs or {}, _inner(MODE.get()))
+        action.fill_from(self.slot_of)
+        out = self._run(fn, args, kwargs or {}, action.mode)
+        self._log_effect(action, out, filled=True)
+        return out
+
+    def _run(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], inner: Mode) -> Any:
+        now = MODE.get()
+        MODE.set(inner)
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            MODE.set(now)
+            self._at = _position(self.recording)  # what it did on the tape, it will do again
+            if self._token is not self.recording.token:
+                self._token, self.tape = self.recording.token, Tape()
+
+    def _log(self, action: Action) -> None:
+        self.actions.append(action)
+        self._stretch = None
+
+    def _log_effect(self, action: Effect, out: Any, may_change: bool = True, filled: bool = False) -> None:
+        if not filled:
+            action.fill_from(lambda x: self.slot_of(x, may_change))
+        action.where = user_line()
+        action.gives_none = out is None
+        parts = enumerate(out) if isinstance(out, list | tuple) else [(None, out)]
+        for index, t in parts:
+            if isinstance(t, Tensor) and self._find(t) is None:
+                if self._was_there(t):
+                    continue  # handed on
+                known = self._known[id(t)] = Known(t, self.new_slot(), action.where)
+                action.results.append((index, known.slot, t._type))
+        self._log(action)
+
+    def draw(self, take: Callable[[], tuple[int, int]]) -> tuple[Any, Any]:
+        """A draw number of a generator: another one at each call."""
+        seed, draw = take()
+        action = Draw(take, self.new_slot(), self.new_slot())
+        self._log(action)
+        source = _Drawn(self)
+        return follow(signed(seed), action.seed, source, True), follow(draw, action.draw, source, True)
+
+    def gradient(self, get: Callable[[Tensor], Any], x: Tensor) -> Any:
+        """`x.grad`: whatever it is at this point of each call."""
+        out = get(x)
+        before = self._asked.get(id(x))
+        if before is not None and before.holds(self._n_effects, x, out):
+            return out
+        self.catch_up()
+        action = Effect(get, (x,), {}, _inner(MODE.get()))
+        action.fill_from(self.slot_of)
+        action.where, action.gives_none = user_line(), out is None
+        action.advice = "call zero_grad() at the same place of every call, or leave static=True out"
+        if out is not None:
+            known = self._known[id(out)] = Known(out, self.new_slot())
+            action.results.append((None, known.slot, out._type))
+        self._log(action)
+        self._asked[id(x)] = _Asked(self._n_effects, x, out)
+        return out
+
+    def may_stay(self, x: Any) -> None:
+        """It is given to something that every call gives it to."""
+        known = self._find(x) if isinstance(x, Tensor) else None
+        if known is not None:
+            known.where = None
+
+    def _backward(self, tensors: Any, grad_tensors: Any, retain_graph: Any, create_graph: Any, inputs: Any) -> None:
+        self.catch_up()
+        r = self.recording
+        tensors = roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+        given = grad_tensors[0] if isinstance(grad_tensors, list | tuple) and len(grad_tensors) == 1 else grad_tensors
+        by_plan = (
+            len(roots) == 1
+            and isinstance(roots[0], Tensor)
+            and roots[0]._pending is r
+            and type(roots[0]._history) is Node
+            and not (create_graph or retain_graph or inputs is not None)
+            and (
+                given is None
+                or (isinstance(given, Tensor) and given._type == roots[0]._type and given._raw is not None)
+            )
+            and not must_be_eager(r)
+        )
+        if not by_plan:
+            self.effect(backward, (tensors, grad_tensors, retain_graph, create_graph, inputs))
+            return
+        self._n_effects += 1
+        root = roots[0]
+        slots = self.slot_of(root), None if given is None else self.slot_of(given)
+        action = PlannedBackward(self.tape, r.cursor, root._place, *slots)
+        self._run(backward, (root, given), {}, _inner(MODE.get()))
+        self._log(action)
+
+    # ---- the end
+
+    def position(self) -> State:
+        """Where the tape ended."""
+        return self._at
+
+    def keeps(self, outputs: list[Tensor]) -> str | None:
+        """Where a tensor was made that is still held by something other than the results; None if there is none."""
+        self._asked.clear()
+        allowed = set()
+        for x in (*outputs, *self.recording.leaves):  # what is returned may hold on to its tape
+            allowed.add(id(x))
+            if x._alias is not None:
+                allowed.add(id(x._alias.base))
+        for collect in (False, True):
+            if collect:
+                gc.collect()
+            kept = [k for k in self._known.values() if k.where is not None and k.ref() is not None]
+            kept = [k for k in kept if id(k.ref()) not in allowed]
+            if not kept:
+                return None
+        return describe_where(kept[0].where)
+
+
+class _Drawn:
+    """The source of draw numbers."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def consumed(self) -> None:
+        raise self._recorder.refusal("a draw number is used by Python, so it would be the same at every call")
+
+
+def _position(r: Recording) -> State:
+    """Where the next step will be."""
+    return r.cursor if r.behind is None else r.behind
+
+
+def _inner(mode: Mode) -> Mode:
+    """The mode in which things are done rather than recorded."""
+    return Mode(mode.grad, mode.inference, None, False)

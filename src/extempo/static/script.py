@@ -1,0 +1,180 @@
+"""The script of a static function: what one call of it does, as a list of actions on slots.
+
+A slot holds what an action reads: an argument, a tensor from outside, the result of an earlier action. Between the
+actions stands a Recording like any other, but nobody records: `tape` has the actions that put steps on its tape
+and run them. Whatever is no step (writes, optimizer steps, `.grad`, ops that only eager mode has) is an `Effect`: the
+same function called again.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from .._tensor import Tensor, wrap
+from ..errors import ShapeError
+from ..graph import Where, describe_where
+from ..modes import MODE, Mode
+from ..recording import Recording
+from ..types import TensorType
+from .arguments import Slots, is_named_tuple, rebuilt
+from .numbers import FOLLOWED
+
+Filler = Callable[[Slots], Any]
+
+
+class Call:
+    """One call: its slots, its recording, the mode that the last effect ran in."""
+
+    __slots__ = ("mode", "recording", "slots")
+
+    def __init__(self, slots: Slots, recording: Recording, mode: Mode) -> None:
+        self.slots = slots
+        self.recording = recording
+        self.mode = mode
+
+
+def filler(value: Any, slot_of: Callable[[Any], int], anew: bool = False) -> Filler | None:
+    """What makes a value again from slots; None if there is no tensor or followed number in it.
+
+    `anew`: lists and dicts are made again in any case.
+    """
+    if isinstance(value, Tensor) or type(value) in FOLLOWED:
+        return operator.itemgetter(slot_of(value))
+    if type(value) in (list, tuple) or is_named_tuple(value):
+        kind, parts = type(value), [_part(x, slot_of, anew) for x in value]
+        if any(make is not None for make, _ in parts) or (anew and kind is list):
+            return lambda slots: rebuilt(kind, [x if make is None else make(slots) for make, x in parts])
+    elif type(value) is dict:
+        entries = {k: _part(x, slot_of, anew) for k, x in value.items()}
+        if any(make is not None for make, _ in entries.values()) or anew:
+            return lambda slots: {k: x if make is None else make(slots) for k, (make, x) in entries.items()}
+    return None
+
+
+def _part(value: Any, slot_of: Callable[[Any], int], anew: bool) -> tuple[Filler | None, Any]:
+    make = filler(value, slot_of, anew)
+    return make, value if make is None else None
+
+
+class Action:
+    """One thing that a call does."""
+
+    drops: tuple[int, ...] = ()  # slots that nobody reads after it
+
+    def run(self, call: Call) -> None:
+        raise NotImplementedError
+
+    def uses(self) -> list[int]:
+        """The slots that it reads."""
+        return []
+
+
+class Effect(Action):
+    """A function called again, in the mode that it was called in."""
+
+    def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], mode: Mode) -> None:
+        self.fn = fn
+        self.args = list(args)
+        self.kwargs = kwargs
+        self.mode = mode
+        self.positional: list[tuple[int, Filler]] = []
+        self.named: list[tuple[str, Filler]] = []
+        self.read: list[int] = []  # slots
+        self.results: list[tuple[int | None, int, TensorType]] = []  # (which of several, slot, type)
+        self.gives_none = False
+        self.where: Where | None = None
+        self.advice = "sizes and structure are fixed, leave static=True out where they depend on values"
+
+    @classmethod
+    def on_slots(cls, fn: Callable[..., Any], slots: list[int | None], mode: Mode) -> Effect:
+        """A function of what stands in these slots, that returns nothing."""
+        made = cls(fn, (None,) * len(slots), {}, mode)
+        made.read = [slot for slot in slots if slot is not None]
+        made.positional = [(i, operator.itemgetter(slot)) for i, slot in enumerate(slots) if slot is not None]
+        made.gives_none = True
+        return made
+
+    def fill_from(self, slot_of: Callable[[Any], int]) -> None:
+        """Find out which arguments are read from slots."""
+
+        def noted(x: Any) -> int:
+            self.read.append(slot_of(x))
+            return self.read[-1]
+
+        found = [(i, filler(x, noted)) for i, x in enumerate(self.args)]
+        self.positional = [(i, make) for i, make in found if make is not None]
+        named = [(k, filler(x, noted)) for k, x in self.kwargs.items()]
+        self.named = [(k, make) for k, make in named if make is not None]
+        for i, _ in self.positional:
+            self.args[i] = None
+        self.kwargs = {k: None if any(k == name for name, _ in self.named) else x for k, x in self.kwargs.items()}
+
+    def uses(self) -> list[int]:
+        return self.read
+
+    def run(self, call: Call) -> None:
+        slots = call.slots
+        args = self.args.copy()
+        for i, make in self.positional:
+            args[i] = make(slots)
+        if call.mode is not self.mode:
+            call.mode = self.mode
+            MODE.set(self.mode)
+        try:
+            if self.kwargs:
+                out = self.fn(*args, **self.kwargs | {k: make(slots) for k, make in self.named})
+            else:
+                out = self.fn(*args)
+        except Exception as error:
+            error.add_note(f"{self._name()} was recorded at {describe_where(self.where)}")
+            raise
+        if (out is None) is not self.gives_none:
+            raise self._misfit("None" if out is None else "not None", "None" if self.gives_none else "not None")
+        for index, slot, type_ in self.results:
+            t = out if index is None else out[index]
+            if t is None or t._type != type_:
+                raise self._misfit("None" if t is None else str(t._type), str(type_))
+            slots[slot] = t
+
+    def _name(self) -> str:
+        named = getattr(self.args[0], "name", "") if self.args and isinstance(self.args[0], type) else ""
+        return named or getattr(self.fn, "__name__", "a function")
+
+    def _misfit(self, got: str, expected: str) -> Exception:
+        return ShapeError(
+            f"static: the result of {self._name()} at {describe_where(self.where)} is {got}, when the function was "
+            f"recorded it was {expected}; {self.advice}"
+        )
+
+
+class Draw(Action):
+    """A draw number of a generator."""
+
+    def __init__(self, take: Callable[[], tuple[int, int]], seed: int, draw: int) -> None:
+        self.take = take
+        self.seed = seed  # slots
+        self.draw = draw
+
+    def run(self, call: Call) -> None:
+        seed, draw = self.take()
+        call.slots[self.seed], call.slots[self.draw] = signed(seed), draw
+
+
+def signed(number: int) -> int:
+    """A seed in the range of int64, in which native code takes whole numbers; it means the same modulo 2**64."""
+    return number if number < 2**63 else number - 2**64
+
+
+class Renew(Action):
+    """A tensor that the body makes from nothing, and that something may change or keep: each call has its own."""
+
+    def __init__(self, slot: int, source: Tensor) -> None:
+        self.slot = slot
+        self.array = source._raw.copy(order="K")
+        self.type = source._type
+        self.cls = type(source)
+
+    def run(self, call: Call) -> None:
+        call.slots[self.slot] = wrap(self.array.copy(order="K"), self.type, self.cls)

@@ -1,0 +1,281 @@
+"""Actions on the tape of a static function's call: steps that come onto it together, flushes, backwards.
+
+`Extend` puts all steps of a stretch on the tape at once. Flushes and backwards are known beforehand, with their plans.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .._tensor import Tensor, new, wrap
+from ..autograd.engine import _Backward, backward
+from ..errors import GraphError, ShapeError
+from ..graph import Leaf, Node, Where, describe_where, next_number
+from ..linking import link_freed
+from ..recording import Flush, Recording
+from ..running import quietly
+from ..storage import Array
+from ..tape import LEFT, LeafKind, State, Step
+from ..types import TensorType
+from .arguments import Slots, lies_as
+from .script import Action, Call
+
+
+class LeafOf:
+    """A leaf that a stretch of steps brings along."""
+
+    __slots__ = ("array", "checked", "kind", "node", "slot", "stays", "where")
+
+    def __init__(self, slot: int, kind: LeafKind, where: Where | None, checked: bool, stays: bool) -> None:
+        self.slot = slot
+        self.kind = kind
+        self.where = where
+        self.checked = checked  # before: an argument
+        self.stays = stays  # from call to call it is the same tensor
+        self.array: Any = None  # what fitted last
+        self.node: Any = None
+
+    def check(self, x: Tensor) -> None:
+        type_, strides, tracked = self.kind
+        array = x._raw
+        if x._type != type_ or (type(x._history) is Node) is not tracked:
+            words = "requires grad" if type(x._history) is Node else "does not require grad"
+            expected = "required grad" if tracked else "did not require grad"
+            raise (ShapeError if x._type != type_ else GraphError)(
+                f"static: a tensor that is used at {describe_where(self.where)} is {x._type} and {words}, when the "
+                f"function was recorded it was {type_} and {expected}; sizes and structure are fixed, compile it anew"
+            )
+        if not lies_as(x, strides):
+            raise GraphError(
+                f"static: a tensor that is used at {describe_where(self.where)} lies in memory with strides "
+                f"{array.strides}, when the function was recorded it did not; use x.contiguous(), or compile it anew"
+            )
+        if self.stays:
+            self.array, self.node = array, x._history
+
+
+class Handle:
+    """A recorded tensor that something other than a step of its own tape reads."""
+
+    __slots__ = ("cut", "place", "slot", "tracked", "type")
+
+    def __init__(self, place: int, slot: int, step: Step) -> None:
+        self.place = place
+        self.slot = slot
+        self.type: TensorType = step.type[place - step.place] if type(step.type) is tuple else step.type
+        self.tracked = step.tracked and self.type.dtype.is_floating_point
+        self.cut = step.cut
+
+
+class Extend(Action):
+    """Steps that come onto the tape together."""
+
+    def __init__(self, begin: State) -> None:
+        self.begin = self.end = begin
+        self.leaves: list[LeafOf] = []
+        self.numbers: list[Any] = []
+        self.fed: list[tuple[int, int]] = []  # (which number, the slot that it is read from)
+        self.makers: list[Step] = []
+        self.handles: list[Handle] = []
+        self.first_place = begin.n_places
+
+    def uses(self) -> list[int]:
+        return [leaf.slot for leaf in self.leaves] + [slot for _, slot in self.fed]
+
+    def run(self, call: Call) -> None:
+        r, slots = call.recording, call.slots
+        if r.cursor is not self.begin:
+            self._join(r)
+        if self.leaves:
+            self._add_leaves(r, slots)
+        if self.numbers:
+            at = len(r.numbers)
+            r.numbers += self.numbers
+            for i, slot in self.fed:
+                r.numbers[at + i] = slots[slot]
+        r.makers += self.makers
+        r.results += [None] * len(self.makers)
+        for handle in self.handles:
+            t = new(Tensor)
+            t._raw = t._memory = t._alias = None
+            t._type, t._cut = handle.type, handle.cut
+            t._history = r.proxy if handle.tracked else None
+            t._pending, t._place = r, handle.place
+            r.results[handle.place] = slots[handle.slot] = t
+        r.cursor = self.end
+
+    def _add_leaves(self, r: Recording, slots: Slots) -> None:
+        leaves, arrays, nodes, memories, versions = r.leaves, r.arrays, r.nodes, r.memories, r.versions
+        for leaf in self.leaves:
+            x = slots[leaf.slot]
+            if x._alias is not None:
+                x._catch_up()
+            array, node, memory = x._raw, x._history, x._memory
+            if (array is not leaf.array or node is not leaf.node) and not leaf.checked:
+                leaf.check(x)
+            leaves.append(x)
+            arrays.append(array)
+            nodes.append(node)
+            memories.append(memory)
+            versions.append(memory.version)
+
+    def _join(self, r: Recording) -> None:
+        if r.makers or self.begin.parent is not None:
+            raise GraphError(
+                "static: memory is shared, or gradients are needed, in another way than when the function was "
+                "recorded; compile it anew, or leave static=True out"
+            )
+        r.cursor, r.behind = self.begin, None  # one empty tape is like another
+        r.clocks = [(0, next_number())]
+
+
+class Tape:
+    """Everything that was recorded from one end of a tape to the next."""
+
+    def __init__(self) -> None:
+        self.makers: list[Step] = []  # for each place its step
+        self.n_leaves = 0
+        self.handles: dict[int, Handle] = {}  # by place
+        self.stretches: list[Extend] = []
+
+    def handle(self, place: int, new_slot: Callable[[], int]) -> Handle:
+        """The handle of a place, made when it is first asked for."""
+        found = self.handles.get(place)
+        if found is None:
+            found = self.handles[place] = Handle(place, new_slot(), self.makers[place])
+            next(s for s in reversed(self.stretches) if s.first_place <= place).handles.append(found)
+        return found
+
+
+class FlushNow(Action):
+    """Run what is on the tape."""
+
+    def __init__(self, tape: Tape, state: State) -> None:
+        self.tape = tape
+        self.state = state
+        self.first = state.n_run
+        self.found: Flush
+        self.handles: list[Handle] = []  # those that get their values
+
+    def run(self, call: Call) -> None:
+        r, found = call.recording, self.found
+        values = r._run(found, self.state, self.first)
+        r.values.update(zip(found.wanted, values, strict=True))
+        r.cursor = found.following
+        _give(r, self.handles)
+
+
+def _give(r: Recording, handles: list[Handle]) -> None:
+    """Give tensors their values; views need their bases, so nothing is let go before all have theirs."""
+    for handle in handles:
+        t = r.results[handle.place]
+        if t._raw is None:
+            r._give(t, handle.place)
+    for handle in handles:
+        if r.makers[handle.place].tracked:
+            r.alive.append(handle.place)
+        else:
+            r.results[handle.place] = None
+
+
+class Close(Action):
+    """End the tape: whatever is held and tracked gets its node."""
+
+    def run(self, call: Call) -> None:
+        call.recording.close("a node was asked for")
+
+
+class PlannedBackward(Action):
+    """A backward from the tape, by one plan with what has not run yet of the forward."""
+
+    def __init__(self, tape: Tape, state: State, place: int, root: int, gradient: int | None) -> None:
+        self.tape = tape
+        self.state = state
+        self.place = place  # of the root
+        self.first = state.n_run
+        self.root = root  # slots
+        self.gradient = gradient
+        self.found: Flush
+        self.handles: list[Handle] = []  # those that get their values
+        self.alive: list[int] = []  # tracked places that ran before and are needed after it
+        self.one: Array
+
+    def uses(self) -> list[int]:
+        return [self.root] if self.gradient is None else [self.root, self.gradient]
+
+    def run(self, call: Call) -> None:
+        r, found = call.recording, self.found
+        gradients = None if must_be_eager(r) else self._gradients(call)
+        if gradients is None:
+            backward(call.slots[self.root], None if self.gradient is None else call.slots[self.gradient])
+            return
+        r.alive = self.alive.copy()
+        _give(r, self.handles)
+        link_freed(r)
+        r._over(found.following)
+        _accumulate(gradients)
+
+    def _gradients(self, call: Call) -> list[tuple[Node, Array]] | None:
+        r, found = call.recording, self.found
+        if found.plan is None:
+            r._make_plan(found, self.state, self.first)
+            if found.plan is None:
+                return None
+        incoming = self.one if self.gradient is None else np.ascontiguousarray(call.slots[self.gradient]._array)
+        leaves, values = [*r.arrays, incoming], r.values
+        arrays = [values[ref] if ref >= 0 else leaves[-1 - ref] for ref in found.plan.inputs]
+        out = found.plan.run(arrays, r.numbers)
+        if type(out) is not list:
+            r.counters.failed += 1
+            return None
+        r.counters.runs += 1
+        values.update(zip(found.wanted, out, strict=False))
+        nodes = r.nodes
+        return [(nodes[k], g) for k, g in zip(found.plan.gradients, out[len(found.wanted) :], strict=True)]
+
+
+def must_be_eager(r: Recording) -> bool:
+    """Whether a backward from this tape is one that a plan cannot do; see `Recording.backward`."""
+    n_first = len(r.makers[0].new_leaves)
+    for k, node in enumerate(r.nodes):
+        if type(node) is Node:
+            extra = node.extra
+            if extra is not None and (extra.hooks or extra.retain):
+                return True
+            if node.op is not Leaf and k >= n_first and node.number > r.clocks[0][1]:
+                return True
+    return False
+
+
+def _accumulate(gradients: list[tuple[Node, Array]]) -> None:
+    """Add gradients to `.grad`, as the engine does after a plan."""
+    left = []
+    for node, g in gradients:
+        extra = node.extra
+        if extra is not None and extra.grad is None and node.op is Leaf and not extra.post_hooks:
+            extra.grad = wrap(g, node.type)
+        else:
+            left.append((node, g))
+    if left:
+        job = _Backward(keep=False, create_graph=False, wanted=None, accumulate=True)
+        if all(node.op is Leaf for node, _ in left):
+            quietly(job.accumulate_all, left)
+        else:
+            quietly(job.run, [(node, wrap(g, node.type)) for node, g in left])
+
+
+class Leave(Action):
+    """The function returns tracked tensors: its tape stays, and a backward outside goes on with it."""
+
+    def run(self, call: Call) -> None:
+        r = call.recording
+        r.results = [None if t is None else weakref.ref(t) for t in r.results]
+        r.inside = False
+        for k, x in enumerate(r.leaves):
+            x._pending, x._place = r.token, -1 - k
+        number = id(r)
+        LEFT[number] = weakref.ref(r, lambda _: LEFT.pop(number, None))

@@ -1,0 +1,177 @@
+"""What a body does besides ops, told to the recorder of a static function.
+
+Reading values, `.grad`, optimizers, schedules, generators and calls of modules go through a handful of methods. While
+some static function makes its first call they stand in wrappers, which ask the mode whether it is theirs; at any other
+time nothing of this is there, and costs nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .._methods import TensorMethods
+from .._tensor import Tensor
+from ..autograd.interception import Observer
+from ..modes import MODE
+from ..ops import creation
+from ..random import Generator
+from .numbers import asked
+from .recording import Recorder
+
+Wrapper = Callable[..., Any]
+_RESHAPING = ("squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_")  # a tensor becomes its own view
+_lock = threading.RLock()
+_n_watching = 0
+_originals: list[tuple[Any, str, Any]] = []
+
+
+def _told(tell: Callable[..., Any]) -> Callable[[Callable[..., Any]], Wrapper]:
+    """Wrappers that call `tell(recorder, method, *args)` while a static function is recorded here."""
+
+    def wrapping(method: Callable[..., Any]) -> Wrapper:
+        @functools.wraps(method)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            recorder = MODE.get().interceptor
+            if type(recorder) is not Recorder:
+                return method(*args, **kwargs)
+            return tell(recorder, method, *args, **kwargs)
+
+        return wrapped
+
+    return wrapping
+
+
+def _read(recorder: Recorder, method: Any, x: Tensor, *args: Any, **kwargs: Any) -> Any:
+    if recorder.is_constant(x):
+        return method(x, *args, **kwargs)
+    raise recorder.refusal(
+        "a value is read",
+        "the body does not run again, so it would be that value for ever: keep it a tensor (ex.where), return it and "
+        "read it outside, or leave static=True out",
+    )
+
+
+def _effect(recorder: Recorder, method: Any, *args: Any, **kwargs: Any) -> Any:
+    return recorder.effect(method, args, kwargs)
+
+
+def _quiet_effect(recorder: Recorder, method: Any, *args: Any, **kwargs: Any) -> Any:
+    return recorder.effect(method, args, kwargs, flushes=False)
+
+
+def _view(recorder: Recorder, method: Any, x: Tensor) -> Any:
+    """`detach()` of a tensor that has values, which is no op."""
+    return method(x) if x._raw is None else recorder.effect(method, (x,), flushes=False)
+
+
+def _set_grad(recorder: Recorder, method: Any, x: Tensor, value: Any) -> None:
+    recorder.effect(method, (x, value), flushes=value is not None)
+    recorder.may_stay(value)
+
+
+def _step(recorder: Recorder, method: Any, optimizer: Any, closure: Any = None, **kwargs: Any) -> Any:
+    if closure is not None:
+        raise recorder.refusal("optimizer.step(closure) runs Python as often as it likes")
+    return recorder.effect(method, (optimizer,), kwargs)
+
+
+def _zero_grad(recorder: Recorder, method: Any, optimizer: Any, set_to_none: bool = True) -> None:
+    recorder.effect(method, (optimizer, set_to_none), flushes=not set_to_none)
+
+
+def _schedule(recorder: Recorder, method: Any, *args: Any, **kwargs: Any) -> None:
+    reads = any(isinstance(x, Tensor) for x in (*args, *kwargs.values()))  # a metric
+    recorder.effect(method, args, kwargs, flushes=reads)
+
+
+def _call_module(recorder: Recorder, method: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
+    recorder.modules[id(module)] = module
+    return method(module, *args, **kwargs)
+
+
+def _take_draw(recorder: Recorder, method: Any, generator: Generator) -> Any:
+    return recorder.draw(functools.partial(method, generator))
+
+
+def _observe(recorder: Recorder, method: Any, *args: Any, **kwargs: Any) -> Any:
+    raise recorder.refusal("checkpoints, saved_tensors_hooks and anomaly mode look at every op as it runs")
+
+
+def _array_of(recorder: Recorder, method: Any, data: Any, *args: Any) -> Any:
+    return method(_asked_all(data), *args)
+
+
+def _asked_all(data: Any) -> Any:
+    return type(data)(map(_asked_all, data)) if type(data) in (list, tuple) else asked(data)
+
+
+def _classes(cls: Any) -> Iterator[type]:
+    yield cls
+    for child in cls.__subclasses__():
+        yield from _classes(child)
+
+
+def _watched() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
+    """(owner, name, who is told) of every method; of properties, of their getters and setters."""
+    from ..nn.module import Module
+    from ..optim.lr_scheduler import LRScheduler
+    from ..optim.optimizer import Optimizer
+
+    for name in ("item", "_values"):
+        yield Tensor, name, _read
+    for name in ("requires_grad_", "detach_"):
+        yield Tensor, name, _effect
+    for name in ("retain_grad", "register_hook", "register_post_accumulate_grad_hook", *_RESHAPING):
+        yield TensorMethods, name, _effect
+    yield Tensor, "detach", _view
+    yield Generator, "take", _take_draw
+    for name in ("manual_seed", "get_state", "set_state"):
+        yield Generator, name, _quiet_effect
+    yield Observer, "__init__", _observe
+    yield creation, "as_array", _array_of
+    for base, name, tell in (
+        (Module, "__call__", _call_module),
+        (Optimizer, "step", _step),
+        (Optimizer, "zero_grad", _zero_grad),
+        (LRScheduler, "step", _schedule),
+    ):
+        for cls in _classes(base):
+            if name in vars(cls):
+                yield cls, name, tell
+
+
+def _replace(owner: Any, name: str, made: Any) -> None:
+    _originals.append((owner, name, vars(owner)[name]))
+    setattr(owner, name, made)
+
+
+def _install() -> None:
+    for owner, name, tell in _watched():
+        _replace(owner, name, _told(tell)(vars(owner)[name]))
+    grad, data = vars(Tensor)["grad"], vars(Tensor)["data"]
+    get_grad = _told(lambda recorder, get, x: recorder.gradient(get, x))(grad.fget)
+    _replace(Tensor, "grad", property(get_grad, _told(_set_grad)(grad.fset), grad.fdel, grad.__doc__))
+    _replace(Tensor, "data", property(_told(_effect)(data.fget), _told(_effect)(data.fset), None, data.__doc__))
+
+
+@contextmanager
+def watching() -> Iterator[None]:
+    """Inside, recorders are told of what is no op."""
+    global _n_watching
+    with _lock:
+        if not _n_watching:
+            _install()
+        _n_watching += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _n_watching -= 1
+            if not _n_watching:
+                while _originals:
+                    owner, name, original = _originals.pop()
+                    setattr(owner, name, original)
