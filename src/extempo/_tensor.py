@@ -412,9 +412,11 @@ class Tensor(TensorMethods):
         inputs: Any = None,
     ) -> None:
         """Add the gradient of this tensor to the `.grad` of every leaf it depends on, and free the graph."""
-        from .autograd.engine import backward
+        if not _ENGINE:
+            from .autograd.engine import backward
 
-        backward(self, gradient, retain_graph, create_graph, inputs)
+            _ENGINE.append(backward)
+        _ENGINE[0](self, gradient, retain_graph, create_graph, inputs)
 
     def _current_node(self) -> Node | None:
         if self._alias is not None:
@@ -451,6 +453,7 @@ class Tensor(TensorMethods):
         return base
 
 
+_ENGINE: list[Any] = []  # its backward(), once it is loaded: an import statement takes longer than finding it here
 new = object.__new__
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .recording import Flush
 
 
-def filling(found: Flush, makers: Sequence[Step], first: int) -> Filling | tuple[()]:
-    """For a flush of the places from `first` on; empty if a view is one that native code does not make."""
+def filling(found: Flush, makers: Sequence[Step], first: int, stop: int) -> Filling | tuple[()]:
+    """For a flush of the places from `first` to `stop`; empty if a view is one that native code does not make."""
     given = set(found.held)
     for place in found.held:
         while makers[place].view is not None and (place := makers[place].refs[0]) >= first:
@@ -47,7 +47,7 @@ def filling(found: Flush, makers: Sequence[Step], first: int) -> Filling | tuple
         alive = [p for p in tracked if type(makers[p].type) is tuple or not read_positions(makers[p])]
     steps = tuple([makers[p] for p in places])
     stays = struct.pack(f"<{len(tracked)}q", *[p - first for p in tracked])
-    return Filling(entries, places, steps, tuple(looks), tuple(ways), [None] * (len(makers) - first), stays, alive)
+    return Filling(entries, places, steps, tuple(looks), tuple(ways), [None] * (stop - first), stays, alive)
 
 
 def _source(ref: int, places: tuple[int, ...], first: int) -> tuple[int, int]:

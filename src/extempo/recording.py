@@ -258,9 +258,9 @@ class Recording(OnTape):
         step, state = None, self.cursor
         given = self._inputs(inputs)
         if given is not None:
-            step = self._known(given, op, attrs, mode)
+            step = self._known(state, given, op, attrs, mode)
             if step is None and self.allowed > 0:
-                step = self._new_step(given, op, attrs, mode)
+                step = self._new_step(state, given, op, attrs, mode)
         if step is None or given is None:
             if self.allowed <= 0:
                 self._give_up()
@@ -324,10 +324,10 @@ class Recording(OnTape):
         given.new_leaves.append(LeafKind(x._type, exact_strides(array), type(x._history) is Node))
         return -len(self.leaves) - len(given.fresh)
 
-    def _known(self, given: _Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> Step | None:
+    def _known(self, state: State, given: _Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> Step | None:
         """The way from here that is the same op on the same inputs."""
         refs, kinds, new_leaves = tuple(given.refs), tuple(given.kinds), tuple(given.new_leaves)
-        for step in self.cursor.ways():
+        for step in state.ways():
             if step.op is not op or step.grad is not _grad(mode) or step.kinds != kinds or step.attrs != attrs:
                 continue
             if step.new_leaves != new_leaves or step.needs != given.needs:
@@ -338,11 +338,11 @@ class Recording(OnTape):
                 fits = step.baked == tuple(given.numbers) and step.refs == given.baked_refs()
             if fits:
                 with _trie_lock:
-                    self.cursor.take(step)
+                    state.take(step)
                 return step
         return None
 
-    def _new_step(self, given: _Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> Step | None:
+    def _new_step(self, state: State, given: _Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> Step | None:
         inputs, kinds = given.inputs, tuple(given.kinds)
         if not any(isinstance(k, TensorType) for k in kinds):
             return None
@@ -355,7 +355,7 @@ class Recording(OnTape):
                 return None  # a view of what is there already is made at once
             if not (signature.view is not None or op.name in ("detach", "alias")):
                 return None
-            varies = bool(given.numbers) and self._has_other_starts(given, op, attrs, mode)
+            varies = bool(given.numbers) and self._has_other_starts(state, given, op, attrs, mode)
             first = len(self.numbers) if varies else None
             view = view_of(op, attrs, kinds[0], self._strides(refs[0], given), given.numbers, first)
             if view is None and signature.kernel is None:
@@ -378,7 +378,7 @@ class Recording(OnTape):
             refs,
             kinds,
             signature,
-            self.cursor.n_places,
+            state.n_places,
             given.needs,
             _grad(mode),
             tuple(given.new_leaves),
@@ -390,14 +390,14 @@ class Recording(OnTape):
         self.counters.new_steps += 1
         self.allowed -= 1
         with _trie_lock:
-            return self.cursor.add(step)
+            return state.add(step)
 
-    def _has_other_starts(self, given: _Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> bool:
+    def _has_other_starts(self, state: State, given: _Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> bool:
         """Whether the same slice with another start was recorded here before."""
         refs, kinds = given.baked_refs(), tuple(given.kinds)
         return any(
             s.op is op and s.refs == refs and s.kinds == kinds and s.attrs == attrs and s.grad is _grad(mode)
-            for s in self.cursor.ways()
+            for s in state.ways()
         )
 
     def _strides(self, ref: int, given: _Given) -> tuple[int, ...] | None:
@@ -510,17 +510,17 @@ class Recording(OnTape):
         first = state.n_run
         if first == state.n_places:
             return
-        live = self._live(first)
+        live = self._live(first)[: state.n_places - first]
         found = state.events.get(live)
         if found is None:
             found = state.remember(live, self._first_flush(first, live, state.after_flush(), None))
-        values = self._run(found, state, first)
+        values = dict(zip(found.wanted, self._run(found, state, first), strict=True))
+        if found.plan is not None and found.filling is None:
+            found.filling = filling(found, self.makers, first, state.n_places)
         if self.cursor is not state:  # a finalizer that ran meanwhile has recorded or flushed
             self._flush()
             return
-        if found.plan is not None and found.filling is None:
-            found.filling = filling(found, self.makers, first)
-        self.values.update(zip(found.wanted, values, strict=True))
+        self.values.update(values)
         self.cursor = found.following
         self._fill(found.held)
         self._let_go(first, live)
@@ -632,7 +632,7 @@ class Recording(OnTape):
     def _replay(self, found: Flush, state: State, first: int) -> list[Any]:
         """Op by op with eager mode's kernels, dropping what is not needed any more."""
         values = dict(self.values)
-        places = range(first, len(self.makers))
+        places = range(first, state.n_places)
         steps = [self.makers[p] for p in places if self.makers[p].place == p]
         if found.last_uses is None:
             found.last_uses = self._last_uses(steps, set(found.wanted))
@@ -802,11 +802,11 @@ class Recording(OnTape):
                 if k >= n_first and node.number > began and node.op is not Leaf:
                     return None  # linked while this was recorded: its gradients may come before some of the tape's
         first = state.n_run
-        live = self._live(first)
+        live = self._live(first)[: state.n_places - first]
         key = (place, live)
         found = state.events.get(key)
         if found is None:
-            seed = -1 - len(self.leaves)
+            seed = -1 - state.n_leaves
             made = self._first_flush(first, live, State(), Backward(place, seed))
             found = state.remember(key, made)
         if found.plan is None:
@@ -818,7 +818,7 @@ class Recording(OnTape):
         held = [p for p in self.alive if self.held(p) is not None]
         if not found.frees_all or any(self.makers[p].place not in found.freed for p in held):
             return None  # something else that is held would lose its tape
-        leaves, values = [*self.arrays, gradient], self.values
+        leaves, values = [*self.arrays[: state.n_leaves], gradient], self.values
         arrays = [values[ref] if ref >= 0 else leaves[-1 - ref] for ref in found.plan.inputs]
         out = found.plan.run(arrays, self.numbers)
         if type(out) is not list:
@@ -826,7 +826,9 @@ class Recording(OnTape):
             return None
         self.counters.runs += 1
         if found.filling is None:
-            found.filling = filling(found, self.makers, first)
+            found.filling = filling(found, self.makers, first, state.n_places)
+        if self.cursor is not state:  # a finalizer that ran meanwhile has recorded or flushed
+            return None
         self.values.update(zip(found.wanted, out, strict=False))
         self.alive = held
         self._fill(found.held)

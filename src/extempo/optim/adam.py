@@ -10,7 +10,7 @@ from typing import Any
 
 from .._tensor import Tensor
 from ..errors import ShapeError
-from .elementwise import ElementwiseOptimizer, average_square, lerp, lerp_weight, update_of
+from .elementwise import ElementwiseOptimizer, average_square, kind_of, lerp, lerp_weight, update_of
 from .flat import Names, Rule
 from .optimizer import ParamsT, number
 from .updating import Update
@@ -84,13 +84,15 @@ class Adam(ElementwiseOptimizer):
         lr, eps = number(group["lr"]), group["eps"]
         beta1, beta2 = map(number, group["betas"])
         weight, near = lerp_weight(1.0 - beta1)
+        rest = 1.0 - beta2
+        kind, more = kind_of(_adam, group, lr, near)
 
         def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Update]:
             step = scalars[0] + 1.0
             correction = (1.0 - beta2**step) ** 0.5
             # lr * m / (sqrt(v) / correction + eps), with the correction taken out of the elementwise part.
             size, offset = lr / (1.0 - beta1**step) * correction, eps * correction
-            return (step,), update_of(_adam, (weight, beta2, 1.0 - beta2, offset, size), group, lr, near)
+            return (step,), Update(kind, (weight, beta2, rest, offset, size, *more))
 
         return rule
 

@@ -6,15 +6,16 @@ single elements (see `updating`). Where values and state lie, which parameters t
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from .._tensor import Tensor
 from ..errors import NumericalError, ShapeError, UnsupportedError
+from ..lines import user_line
 from ..modes import enable_grad
 from .flat import Layout, Names, Rule, Workspaces
 from .optimizer import Optimizer, number
+from .seen import SAME_CONTENTS, SAME_OPTIONS, Seen, contents_of, options_of, unknown
 from .updating import Formula, Kind, Update
 
 
@@ -52,7 +53,8 @@ class ElementwiseOptimizer(Optimizer):
 
     def _forget_layout(self) -> None:
         self._layouts: list[Layout] = []
-        self._seen: list[Any] | None = None
+        self._seen = Seen()
+        self._rules: list[tuple[Names, Rule]] = []
         self._workspaces = Workspaces()
 
     def _names(self, group: dict[str, Any]) -> Names:
@@ -80,17 +82,25 @@ class ElementwiseOptimizer(Optimizer):
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        groups, state = self.param_groups, self.state
+        groups, state, seen = self.param_groups, self.state, self._seen
+        same = seen.same(groups, state)
+        unchanged = bool(same & SAME_CONTENTS)
         if len(self._layouts) != len(groups):
             self._layouts = [Layout() for _ in groups]
-        unchanged = self._seen is not None and _same(self._seen, _contents(groups, state))
         if not unchanged:
-            self._seen = None
-        for group, layout in zip(groups, self._layouts, strict=True):
-            names, rule = self._names(group), self._rule(group)
-            layout.step(group["params"], names, rule, state, self._workspaces, unchanged)
+            seen.contents = unknown()
+        if not same & SAME_OPTIONS:
+            self._rules = []
+            seen.options = options_of(groups)
+        where = user_line()
+        rules = self._rules
+        for i, group in enumerate(groups):
+            if i == len(rules):
+                rules.append((self._names(group), self._rule(group)))
+            names, rule = rules[i]
+            self._layouts[i].step(group["params"], names, rule, state, self._workspaces, where, unchanged)
         if not unchanged:
-            self._seen = _contents(groups, state)
+            seen.contents = contents_of(groups, state)
         return loss
 
     def _initial_state(self, key: str, group: dict[str, Any]) -> float:
@@ -106,25 +116,6 @@ class ElementwiseOptimizer(Optimizer):
             raise ShapeError(
                 f"load_state_dict: shapes differ: {'; '.join(wrong)}; were the parameters given in the same order?"
             )
-
-
-def _contents(groups: list[dict[str, Any]], state: Mapping[Any, Any]) -> list[Any] | None:
-    """Every object that a layout refers to; None for a state of an unknown form."""
-    found: list[Any] = []
-    for group in groups:
-        found += group["params"]
-    try:
-        for entry in state.values():
-            found.append(entry)
-            found += entry.values()
-    except AttributeError:
-        return None
-    return found
-
-
-def _same(before: list[Any], now: list[Any] | None) -> bool:
-    """Whether both hold the very same objects: in most steps, where nothing was moved."""
-    return now is not None and len(before) == len(now) and all(map(operator.is_, before, now))
 
 
 # ---- pieces of formulas
@@ -145,11 +136,20 @@ def average_square(average: Any, g: Any, decay: Any, rest: Any) -> Any:
     return average * decay + g * g * rest
 
 
-def update_of(formula: Formula, numbers: tuple[float, ...], group: dict[str, Any], lr: float, *choices: bool) -> Update:
-    """The update, after what `maximize` and `weight_decay` ask for has been done to the gradient or the values."""
+def kind_of(formula: Formula, group: dict[str, Any], lr: float, *choices: bool) -> tuple[Kind, tuple[float, ...]]:
+    """The kind of update, after what `maximize` and `weight_decay` ask for has been done to the gradient or the values.
+
+    Beside it the numbers that follow the formula's own.
+    """
     decay, maximize = number(group.get("weight_decay", 0.0)), bool(group["maximize"])
     if decay == 0:
-        return Update(Kind(formula, choices, maximize), numbers)
+        return Kind(formula, choices, maximize), ()
     if group.get("decoupled_weight_decay", False):
-        return Update(Kind(formula, choices, maximize, "decoupled"), (*numbers, 1.0 - lr * decay))
-    return Update(Kind(formula, choices, maximize, "added"), (*numbers, decay))
+        return Kind(formula, choices, maximize, "decoupled"), (1.0 - lr * decay,)
+    return Kind(formula, choices, maximize, "added"), (decay,)
+
+
+def update_of(formula: Formula, numbers: tuple[float, ...], group: dict[str, Any], lr: float, *choices: bool) -> Update:
+    """The update of a rule that chooses anew in each step."""
+    kind, more = kind_of(formula, group, lr, *choices)
+    return Update(kind, numbers + more)

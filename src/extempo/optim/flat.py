@@ -16,13 +16,12 @@ import numpy as np
 
 from .._tensor import Tensor, wrap
 from ..errors import ShapeError
-from ..lines import user_line
 from ..running import quietly
 from ..storage import ALIGNMENT, Array, Storage
 from ..tape import before_write
 from ..types import TensorType, dtype, from_numpy_dtype, get_default_dtype
 from .moving import BUFFERS, buffer, unseen
-from .updating import Update, native_places, native_update, numpy_update
+from .updating import Update, native_places, native_stepping, native_update, numpy_update
 
 # Elements that NumPy handles at a time: what a formula makes of one stretch stays in the second-level cache.
 STRETCH = 1 << 14
@@ -99,6 +98,8 @@ class Block:
                 self._take_over(i, states[p])
         self._stretches: dict[tuple[int, int], list[Stretch]] = {}
         self._places = native_places(d, self.values, self.moments)
+        self._stepping = native_stepping()
+        self._complete = False  # after a step of all members together: their state lies here and has begun
 
     def _moved_values(self, d: np.dtype[Any]) -> Array:
         """One array with all values in it; the members' memory is there from now on."""
@@ -193,35 +194,38 @@ class Block:
     # ---- updating
 
     def step_together(self, rule: Rule, where: Any) -> bool:
-        """The usual step, where all members have gradients and equal scalars, natively; False: it is not that."""
-        n_members, started = len(self.members), self.started[0]
-        if self.copied or self.started.count(started) != n_members or (self.storages and None in self.entries):
+        """The usual step, natively: all members are in place, have gradients and equal scalars. False: it is not that.
+
+        Then nothing was written.
+        """
+        stepping, members, arrays, old = self._stepping, self.members, self.arrays, []
+        if stepping is None or not (self._complete or self._is_uniform()):
             return False
-        old = []
         for flat in self.scalars:
             column = flat.tolist()
-            if column.count(column[0]) != n_members:
+            if column.count(column[0]) != len(column):
                 return False
             old.append(column[0])
-        try:
-            gradients = [p._node.extra.grad._array for p in self.members]
-        except AttributeError:  # one of them is None
+        gradients = stepping.gradients(members, arrays)
+        if gradients is None:
             return False
-        new, update = rule(not started, tuple(old))
+        new, update = rule(not self.started[0], tuple(old))
         native = native_update(update, len(self.moments), self.values.dtype)
-        if native is None or not native(self._places, update.numbers, self.arrays, gradients):
+        if native is None or not native(self._places, update.numbers, arrays, gradients):
             return False
-        for p in self.members:
-            storage = p._storage
-            storage.version += 1
-            storage.written_at = where
-        for storage in self.storages:
-            storage.version += 1
-        for flat, value in zip(self.scalars, new, strict=True):
-            flat.fill(value)
-        if not started:
-            self.started = [True] * n_members
+        stepping.written(members, self.storages, where)
+        for i, flat in enumerate(self.scalars):
+            flat.fill(new[i])
+        if not self._complete:
+            self.started = [True] * len(members)
+            self._complete = True
         return True
+
+    def _is_uniform(self) -> bool:
+        """Whether all members are at their first step, or none, and their state lies here."""
+        if self.copied or (self.storages and None in self.entries):
+            return False
+        return self.started.count(self.started[0]) == len(self.members)
 
     def step(self, rule: Rule, states: States, gradients: list[Any], where: Any, workspaces: Workspaces) -> None:
         """Update the members that have a gradient."""
@@ -350,6 +354,7 @@ class Layout:
         self._idle: list[Tensor] = []  # in no block, because they never had a gradient
         self._names: Names | None = None
         self._repeats = False  # a parameter stands in the group more than once
+        self._is_one_block = False  # with every parameter in it once
         self._until_attempt = 0
         self._patience = 1
 
@@ -360,12 +365,15 @@ class Layout:
         rule: Rule,
         states: States,
         workspaces: Workspaces,
+        where: Any,
         unchanged: bool = False,
     ) -> None:
         """Update every parameter that has a gradient. `unchanged`: parameters and state are those of the last step."""
         before_write()
+        if unchanged and self._is_one_block and names is self._names and self.blocks[0].step_together(rule, where):
+            return
         self._refresh(parameters, names, states, unchanged)
-        where = user_line()
+        self._is_one_block = len(self.blocks) == 1 and not self._idle and not self._repeats
         if self._repeats:
             self._step_repeated(parameters, rule, states, where, workspaces)
         elif len(self.blocks) != 1 or not self.blocks[0].step_together(rule, where):

@@ -95,11 +95,13 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
             return step(self, *args, **kwargs)
         self._stepping = True
         try:
-            args, kwargs = self._before_step(args, kwargs)
+            if _before_every_step or self._optimizer_step_pre_hooks:
+                args, kwargs = self._before_step(args, kwargs)
             result = step(self, *args, **kwargs)
             self._opt_called = True
-            for hook in (*self._optimizer_step_post_hooks.values(), *_after_every_step.values()):
-                hook(self, (self, *args), kwargs)
+            if _after_every_step or self._optimizer_step_post_hooks:
+                for hook in (*self._optimizer_step_post_hooks.values(), *_after_every_step.values()):
+                    hook(self, (self, *args), kwargs)
             return result
         finally:
             self._stepping = False
@@ -260,11 +262,13 @@ class Optimizer(Follower):
         >>> w.grad is None
         True
         """
-        for p in self._parameters():
-            if set_to_none:
-                p.grad = None
-            elif p.grad is not None:
-                p.grad = p.grad.detach().zero_()
+        for group in self.param_groups:
+            for p in group["params"]:
+                if not set_to_none:
+                    if p.grad is not None:
+                        p.grad = p.grad.detach().zero_()
+                elif (node := p._history) is not None and (extra := node.extra) is not None:
+                    extra.grad = None  # what p.grad = None does, without the call
 
     # ---- checkpoints
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from .._tensor import Tensor
 from ..errors import NumericalError
-from .elementwise import ElementwiseOptimizer, update_of
+from .elementwise import ElementwiseOptimizer, kind_of, update_of
 from .flat import Names, Rule
 from .optimizer import ParamsT, number
 from .updating import Update
@@ -78,10 +78,14 @@ class SGD(ElementwiseOptimizer):
 
     def _rule(self, group: dict[str, Any]) -> Rule:
         lr, momentum = number(group["lr"]), group["momentum"]
-        numbers = (lr, momentum, 1.0 - group["dampening"])
+        nesterov = bool(group["nesterov"])
+        kind, more = kind_of(_descend, group, lr, False, nesterov)
+        update = Update(kind, (lr, momentum, 1.0 - group["dampening"], *more))
 
         def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Update]:
-            return scalars, update_of(_descend, numbers, group, lr, first and momentum != 0, bool(group["nesterov"]))
+            if first and momentum != 0:
+                return scalars, Update(kind._replace(choices=(True, nesterov)), update.numbers)
+            return scalars, update
 
         return rule
 

@@ -11,15 +11,19 @@ It uses operators, the functions of `m` (NumPy's sqrt, absolute, maximum, minimu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .._tensor import Tensor
 from ..backends.choice import native
 from ..kernel import Cache
 from ..storage import Array
 
-__all__ = ["Kind", "Update", "native_places", "native_update", "numpy_update"]
+if TYPE_CHECKING:
+    from ..backends.llvm.routines.stepping import Stepping
+
+__all__ = ["Kind", "Update", "native_places", "native_stepping", "native_update", "numpy_update"]
 
 Formula = Callable[..., tuple[Any, ...]]
 
@@ -87,6 +91,21 @@ def native_places(d: np.dtype[Any], values: Array, moments: Sequence[Array]) -> 
     from ..backends.llvm.routines.updates import places
 
     return places(d, values, moments)
+
+
+_STEPPING: list[Stepping | None] = []
+
+
+def native_stepping() -> Stepping | None:
+    """What is done natively around updates (see `backends.llvm.routines.stepping`); None where nothing is."""
+    if not _STEPPING:
+        made = None
+        if native() is not None:
+            from ..backends.llvm.routines.stepping import Stepping
+
+            made = Stepping(Tensor)
+        _STEPPING.append(made)
+    return _STEPPING[0]
 
 
 # ---- by NumPy

@@ -81,7 +81,7 @@ class Recorder:
         self._stretch: Extend | None = None
         self._arguments: set[int] = set()  # their slots
         self._known: dict[int, Known] = {}
-        self._before = {id(x): weakref.ref(x) for x in gc.get_objects() if isinstance(x, Tensor)}
+        self._before = {id(x): weakref.ref(x) for x in gc.get_objects() if issubclass(type(x), Tensor)}
         self._n_effects = 0
         self._asked: dict[int, _Asked] = {}  # gradients, by tensor
 

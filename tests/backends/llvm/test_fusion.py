@@ -12,7 +12,7 @@ from extempo.backends.llvm.elementwise import kernels
 from extempo.backends.numpy import numbers_only
 from extempo.graph import Leaf
 from extempo.op import REGISTRY
-from extempo.plan import Plan
+from extempo.interpreter import Interpreter
 from extempo.recorder import record
 from extempo.types import TensorType, float32, float64
 
@@ -69,5 +69,5 @@ def test_fused_op_by_op_and_numpy_agree(steps, d, n, seed):
     one_by_one = run(steps, [ex.tensor(a) for a in arrays]).numpy()
     # The fused kernel computes at the shape of all arguments; the ops at the shape of those that they use.
     np.testing.assert_array_equal(together, np.broadcast_to(one_by_one, together.shape))
-    (oracle,) = Plan(graph).run(dict(zip(arguments, arrays, strict=True)))
+    (oracle,) = Interpreter(graph).run(dict(zip(arguments, arrays, strict=True)))
     np.testing.assert_allclose(one_by_one, oracle, rtol=2e-4 if d is float32 else 1e-9, atol=1e-5)

@@ -126,7 +126,10 @@ class FlushCode:
         self.unless(self.python.type_of(self.recording) == o.known("recording"))
         self.unless(self.own("inside") == o.known("true"))
         state = self.share("state", self.own("cursor"))
-        self.first, self.stop = (self.python.as_int(o.get(state, f"state.{name}")) for name in ("n_run", "n_places"))
+        self.share("token", self.own("token"))
+        self.first, self.stop, self.n_leaves = (
+            self.python.as_int(o.get(state, f"state.{name}")) for name in ("n_run", "n_places", "n_leaves")
+        )
 
     def mark_live(self) -> None:
         """Which tensors someone holds, as `Recording._live` says it."""
@@ -152,7 +155,6 @@ class FlushCode:
         self.unless((plan != o.known("none")) & (filling != o.known("none")))
         self.unless(self.length(filling) == len(Filling._fields))
         self.n_given = self.length(self.of_filling("places"))
-        self.share("token", self.own("token"))
         self._compare_tensors()
 
     def _compare_tensors(self) -> None:
@@ -193,13 +195,14 @@ class FlushCode:
                 if gradient is None:
                     array.set(self.at(leaves, -1 - number))
                 else:
-                    incoming, leaf = b.if_else(self.size(leaves) == -1 - number)
+                    incoming, leaf = b.if_else(self.n_leaves == -1 - number)
                     with incoming:
                         array.set(gradient)
                     with leaf:
                         array.set(self.at(leaves, -1 - number))
             self.unless(array.value != 0)
             b.call(b.module.declare("PyList_SetItem", i32, [ptr, i64, ptr]), arrays, i, python.incref(array.value))
+        self.unchanged()  # otherwise these are no inputs of the plan
         args = b.array(ptr, 2)
         args[0] = arrays
         args[1] = self.share("numbers", self.own("numbers"))
@@ -248,7 +251,9 @@ class FlushCode:
         made = b.call(b.module.defined["extempo_fill_view"], args.address, step, place)
         with b.if_(made < 0):
             self.leave(b.const(ptr, 0))
-        self.unless(made == 1)
+        with b.if_(made == 0):  # it would be no other the next time: Python does it from now on
+            o.replace(self.owned["found"].value, "flush.filling", python.incref(o.known("empty")))
+            self.not_here()
 
     def count(self) -> None:
         number = self.python.as_int(self.o.get(self.own("counters"), "counters.runs")) + 1

@@ -1,7 +1,7 @@
 """Extempo's own objects for native code: where their slots lie, what they refer to, how new ones are made.
 
-Native code knows Tensor, Storage, Node and Mode by the offsets of their slots. Everything else that it refers to
-(classes, None, small ints, the mode variable) stands in one table of the module, which Python fills once.
+Native code knows Tensor, Storage, Node, Mode, Recording and others by the offsets of their slots. Everything else that
+it refers to (classes, None, small ints, the mode variable) stands in one table of the module, which Python fills once.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def offsets_of(classes: Classes) -> dict[str, int]:
         classes.flush: ("filling", "following", "freed", "frees_all", "plan", "wanted"),
         classes.plan: ("gradients", "inputs", "run"),
         classes.extra: ("grad", "hooks", "post_hooks", "retain"),
-        State: ("events", "n_places", "n_run", "step"),
+        State: ("events", "n_leaves", "n_places", "n_run", "step"),
         Step: (
             *("attrs", "baked", "cut", "following", "grad", "kinds", "new_leaves"),
             *("op", "packed", "place", "refs", "tracked", "type", "where"),

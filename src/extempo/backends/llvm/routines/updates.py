@@ -26,7 +26,7 @@ from .routine import build
 
 LANES = 8
 CHUNK = 1 << 17  # elements that one thread takes at a time, about 50 us
-LIST_ITEMS = 24  # PyListObject.ob_item
+LIST_SIZE, LIST_ITEMS = 16, 24  # PyListObject: ob_size, ob_item
 _N_FIXED_PLACES = 3
 _ELEMENTS: dict[np.dtype[Any], Type] = {np.dtype(np.float32): f32, np.dtype(np.float64): f64}
 
@@ -89,10 +89,10 @@ def _write(module: Module, name: str, formula: Formula, n_numbers: int, n_moment
         args = b.pointer(b.arg("args"), ptr)
         words = b.pointer(b.field(ptr, args[0], ARRAY_DATA), i64)
         values, gradients = (_items(b, args[i]) for i in (2, 3))
-        n_members = b.field(i64, args[2], 16)
+        n_members = b.field(i64, args[2], LIST_SIZE)
         answer = b.module.declare("PyBool_FromLong", ptr, [i64])
         total = b.var(i64, 0)
-        with b.if_(b.field(i64, args[3], 16) != n_members):
+        with b.if_(b.field(i64, args[3], LIST_SIZE) != n_members):
             b.ret(b.call(answer, 0))
         with b.loop(0, n_members) as i:
             with b.if_(~_same_form(b, values[i], gradients[i], words)):
