@@ -144,7 +144,7 @@ def started(module: str, peers: list[str], cache: str | None = None) -> Iterator
 
 
 def measure(workload: Workload, processes: list[PeerProcess], rounds: int) -> list[Result]:
-    """Warm every peer up with two blocks, then time one block of each per round."""
+    """Warm every peer up with some blocks, then time one block of each per round, on other data."""
     results = {process.peer: Result(process.peer) for process in processes}
     for process in processes:
         _warm_up(workload, process, results[process.peer])
@@ -153,7 +153,7 @@ def measure(workload: Workload, processes: list[PeerProcess], rounds: int) -> li
         # Whoever runs after a peer that fills the caches is slower, so everyone takes every place in turn.
         turn = number % len(processes)
         for process in processes[turn:] + processes[:turn]:
-            answer = process.ask(run=[(number + 2) * workload.block, workload.block])
+            answer = process.ask(run=[(number + workload.warm_up) * workload.block, workload.block])
             if "error" not in answer:
                 results[process.peer].times.append(answer["ms"])
     for process in processes:
@@ -168,7 +168,7 @@ def measure(workload: Workload, processes: list[PeerProcess], rounds: int) -> li
 def _warm_up(workload: Workload, process: PeerProcess, result: Result) -> None:
     result.version = process.ask(build=workload.name).get("version", "")
     first = process.ask(run=[0, workload.block])
-    process.ask(run=[workload.block, workload.block])
+    process.ask(run=[workload.block, (workload.warm_up - 1) * workload.block])
     if "error" not in first:
         result.first_block = first["ms"] * workload.block
         result.losses = first["losses"]

@@ -162,7 +162,7 @@ PEERS: Peers = {
     "jax.jit padded": partial(with_jax, padded=True),
     "dynet": with_dynet,
 }
-WORKLOADS = [Workload("rnn_python_loop", __doc__, BLOCK, PEERS, floor=0.45, compiled_floor=0.30)]
+WORKLOADS = [Workload("rnn_python_loop", __doc__, BLOCK, PEERS, floor=0.45, compiled_floor=0.30, warm_up=36)]
 
 if __name__ == "__main__":
     run_this(__file__)

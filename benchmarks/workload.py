@@ -34,6 +34,7 @@ class Workload:
     peers: Peers
     floor: float | None = None  # the most that eager Extempo may take, relative to PyTorch eager
     compiled_floor: float | None = None  # the same for a step under ex.compile
+    warm_up: int = 4  # blocks that are run before anything is timed
 
 
 def extempo() -> Any:

@@ -1,17 +1,19 @@
 """Whether recording a function pays: what it costs against plain eager calls of the same function, as measured.
 
-Recording must not cost more than it saves. An account holds how far a function is ahead: every recorded call is charged
-with its time and credited with what an eager call takes on average (some calls are run eagerly to know that), and every
-call earns a small allowance. Planning is an investment that needs credit; a function in debt runs eagerly until its
-allowance has paid for the next attempt. So whatever a program does, compiling it costs at most a tenth in the long run.
+Recording must not cost more than it saves. Some calls are run eagerly to know what that takes. A recorded call that ran
+by plans alone is charged with its time and credited with that of an eager one; a function that is slower by plans runs
+eagerly, but for an attempt now and then. A call that met something new, and planning, are investments: at the beginning
+a few calls' worth of them is free, later they are paid for by what plans have saved and by an allowance, a tenth of the
+time of all calls; half of it once a function has been called often and hardly ever does what it never did before.
 """
 
 from __future__ import annotations
 
-CAPITAL = 5e-3  # seconds that may be spent before anything was saved
-LONG_CALL = 5e-3  # from here on recording is lost in the work itself, and no eager calls are needed to know that
-ALLOWANCE = 0.1  # of the time of every call
+CAPITAL = 5e-3  # seconds that may be lost before an eager call has been timed
+ALLOWANCE, LARGER_ALLOWANCE, OFTEN = 0.1, 0.5, 100  # of the time of all calls; the larger one from so many calls on
+FREE_CALLS = 8  # this many calls' worth of investments is free
 NEW_STEP = 10e-6  # seconds to record a step that was not known
+LONG_CALL = 5e-3  # from here on recording is lost in the work itself: one eager call is enough to know
 _EAGER_SAMPLES = frozenset({4, 7, 12, 20, 32})  # calls that are run eagerly to know what that takes; later one in 64
 
 
@@ -32,10 +34,12 @@ class Account:
     """Of one function."""
 
     __slots__ = (
-        "_capital",
-        "_earned",
-        "_n_recorded",
-        "_recorded_seconds",
+        "_invested",
+        "_n_by_plan",
+        "_n_new",
+        "_n_steps",
+        "_seconds_by_plan",
+        "_total_seconds",
         "_wanted",
         "aside",
         "calls",
@@ -47,69 +51,82 @@ class Account:
         self.calls = 0
         self.eager_mean = 0.0
         self.n_eager = 0
-        self.aside = False  # calls run eagerly until there is as much credit as is wanted
-        self._wanted = 0.0  # for a plan that could not be afforded
-        self._capital = CAPITAL
-        self._earned = 0.0
-        self._n_recorded = 0
-        self._recorded_seconds = 0.0
+        self.aside = False  # calls run eagerly until it can be afforded to try again
+        self._n_by_plan = 0  # calls that ran by plans alone
+        self._seconds_by_plan = 0.0
+        self._invested = 0.0  # seconds: planning, and calls that met something new
+        self._total_seconds = 0.0
+        self._n_steps = self._n_new = 0
+        self._wanted = 0.0  # seconds of planning that could not be afforded
 
     @property
-    def credit(self) -> float:
-        """Seconds that the function is ahead, by what eager calls are known to take now."""
-        return self._capital + self._earned + self._n_recorded * self.eager_mean - self._recorded_seconds
+    def saved(self) -> float:
+        """Seconds that calls by plans took less than eager ones would have, by what these are known to take now."""
+        return self._n_by_plan * self.eager_mean - self._seconds_by_plan
+
+    @property
+    def lost(self) -> float:
+        """Seconds that calls by plans took too long, beyond what trying again from time to time may cost."""
+        return -self.saved - 4 * self.eager_mean - ALLOWANCE * self._total_seconds
+
+    @property
+    def to_invest(self) -> float:
+        """Seconds that may be invested now."""
+        if not self.n_eager:
+            return CAPITAL - self._invested
+        repeats = self.calls > OFTEN and self._n_new * 10 < self._n_steps
+        allowance = (LARGER_ALLOWANCE if repeats else ALLOWANCE) * self._total_seconds
+        return FREE_CALLS * self.eager_mean + allowance + max(self.saved, 0.0) - self._invested
 
     def eager_next(self) -> bool:
         """Whether the next call is to run eagerly; counts it."""
         self.calls += 1
-        if self.aside and self.credit < self._wanted:
+        if self.aside and not self._can_go_on():
             return True
         self.aside = False
         if self.eager_mean > LONG_CALL:
             return False
         return self.calls in _EAGER_SAMPLES or self.calls % 64 == 0
 
+    def _can_go_on(self) -> bool:
+        return self.lost <= 0 and self.to_invest >= self._wanted
+
     def eager_call(self, seconds: float) -> None:
         """A call that ran eagerly."""
         self.n_eager += 1
         if self.n_eager == 1:
             self.eager_mean = seconds
-            self._capital = min(self._capital, 6 * seconds)
         else:  # an outlier is the machine's, not the function's
             usual = min(seconds, 4 * self.eager_mean)
             self.eager_mean += (usual - self.eager_mean) * max(1 / self.n_eager, 0.05)
-        self._earn(seconds)
+        self._total_seconds += seconds
 
-    def recorded_call(self, seconds: float, n_new: int, planning: float) -> None:
-        """A call that was recorded, with `n_new` steps that were not known and some seconds of planning."""
-        invested = 2 * n_new * NEW_STEP + planning
+    def recorded_call(self, seconds: float, n_steps: int, n_new: int, planning: float, learnt: bool) -> None:
+        """A call that was recorded. `planning`: its share of the seconds. `learnt`: it did not run by plans alone."""
+        self._n_steps += n_steps
+        self._n_new += n_new
+        seconds -= planning
         if not self.n_eager:
-            self._capital -= invested
-            if self.calls > 1 and seconds - invested > LONG_CALL:
-                self.eager_call(seconds - invested)  # op by op, as good as eager
+            self._invested += planning + n_new * NEW_STEP
             return
-        self._n_recorded += 1
         # What is far beyond that is the machine's (or the garbage collector's), not the recording's.
-        self._recorded_seconds += min(seconds, 4 * self.eager_mean + invested)
-        self._earn(min(seconds, self.eager_mean))
-        self.aside = self.credit < self._wanted
-
-    def _earn(self, seconds: float) -> None:
-        self._earned += ALLOWANCE * seconds
-        too_much = self.credit - max(4 * CAPITAL, 20 * self.eager_mean, 2 * self._wanted)
-        if too_much > 0:  # riches of long ago do not pay for what a function does now
-            self._earned -= too_much
+        seconds = min(seconds, 4 * self.eager_mean + 2 * n_new * NEW_STEP)
+        self._total_seconds += min(seconds, self.eager_mean)
+        if learnt:
+            self._invested += planning + max(seconds - self.eager_mean, 0.0)
+        else:
+            self._invested += planning
+            self._n_by_plan += 1
+            self._seconds_by_plan += seconds
+        self.aside = not self._can_go_on()
 
     def allows_plan(self, n_steps: int) -> bool:
-        """Whether planning so many steps can be afforded; if not, credit is saved up for it.
-
-        What costs less than a call can always be afforded.
-        """
+        """Whether planning so many steps can be afforded; if not, it is saved up for."""
         cost = n_steps * Planning.seconds_per_step
-        affordable = cost <= max(self.credit, self.eager_mean)
+        affordable = cost <= self.to_invest
         self._wanted = 0.0 if affordable else cost
         return affordable
 
     def new_steps_allowed(self) -> int:
         """How many unknown steps the next call may record before it gives up."""
-        return int((self.credit + 2 * self.eager_mean) / NEW_STEP) if self.n_eager else 1_000_000
+        return int((self.to_invest + 2 * self.eager_mean) / NEW_STEP) if self.n_eager else 1_000_000

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-from .accounting import Account
-from .backends.choice import native
+from .accounting import LONG_CALL, Account
+from .backends.choice import give_back_memory, native
 from .errors import DtypeError
 from .kernel import CACHES
 from .modes import MODE, Mode, switch
@@ -96,9 +96,13 @@ class Compiled:
             began = perf_counter()
             result = self.fn(*args, **kwargs)
             account.eager_call(perf_counter() - began)
+            if account.eager_mean > LONG_CALL:
+                give_back_memory()  # what was taken op by op is of no use to plans
             return result
         began = perf_counter()
-        n_new, planning = self.counters.new_steps, self.counters.invested
+        counters = self.counters
+        before = self._counts()
+        n_learnt = counters.replays + counters.n_closed
         recording = Recording(self.root, self.counters, self._may_plan, account.new_steps_allowed())
         ACTIVE.recordings.append(recording)
         MODE.set(Mode(mode.grad, mode.inference, None, mode.quiet, recording))
@@ -109,13 +113,17 @@ class Compiled:
             now = MODE.get()  # the function may have called set_grad_enabled()
             MODE.set(mode if now.grad is mode.grad and now.inference is mode.inference else now.but(recording=None))
             recording.leave()
-        planning = self.counters.invested - planning
-        account.recorded_call(perf_counter() - began, self.counters.new_steps - n_new, planning)
+        n_steps, n_new, planning = (now - then for now, then in zip(self._counts(), before, strict=True))
+        learnt = counters.replays + counters.n_closed != n_learnt
+        account.recorded_call(perf_counter() - began, n_steps, n_new, planning, learnt)
         if account.aside:
             log(f"{self.name}: {self._why()}; it runs eagerly until that has been paid for")
         if self.counters.new_steps - self.forgotten > MOST_STEPS:
             self.forget()
         return result
+
+    def _counts(self) -> tuple[Any, ...]:
+        return self.counters.steps, self.counters.new_steps, self.counters.invested
 
     def _may_plan(self, flush: Flush, n_steps: int) -> bool:
         """What is met for the first time is never planned; what is met again is, if it can be afforded."""

@@ -62,6 +62,7 @@ class Flush:
         "reason",
         "seen",
         "tracked",
+        "waiting",
         "wanted",
     )
 
@@ -83,13 +84,15 @@ class Flush:
         self.frees_all = all(place in freed for place in tracked)
         self.plan: Plan | None = None
         self.filling: Filling | tuple[()] | None = None  # how native code ends it, once it has run as a plan
+        self.waiting: Plan | None = None  # a plan whose kernels are being compiled
         self.reason: str | None = None  # why there is no plan
         self.seen = 0  # how often a plan was wished for
         self.last_uses: list[list[int]] | None = None  # for the replay: after each step, the places that are done with
 
     def forget(self) -> None:
         """As if it had not been planned yet."""
-        self.plan, self.seen = None, 0
+        self.plan = self.waiting = None
+        self.seen = 0
 
 
 class Plans(dict[int, Flush]):
@@ -141,6 +144,7 @@ class Counters:
         self.log = log
         self.steps = 0
         self.new_steps = 0
+        self.n_closed = 0
         self.replays = 0
         self.plans = 0
         self.runs = 0
@@ -152,6 +156,7 @@ class Counters:
 
     def close(self, why: str) -> None:
         """The tape ended before its time."""
+        self.n_closed += 1
         self.closed[why] = self.closed.get(why, 0) + 1
         if self.closed[why] == 1:
             self.log(f"{self.name}: the tape ended early: {why}")
@@ -572,8 +577,8 @@ class Recording(OnTape):
 
     def _run(self, found: Flush, state: State, first: int) -> list[Any]:
         """The values of `found.wanted`, and with a backward the gradients after them."""
-        if found.plan is None and found.reason is None and self.decide(found, len(self.makers) - first):
-            self._make_plan(found, state, first)
+        if found.plan is None and self._plans_now(found, first):
+            self._make_plan(found, state, first, wait=False)
         if found.plan is not None:
             leaves, values = self.arrays, self.values
             arrays = [values[ref] if ref >= 0 else leaves[-1 - ref] for ref in found.plan.inputs]
@@ -585,27 +590,42 @@ class Recording(OnTape):
         self.counters.replays += 1
         return self._replay(found, state, first)
 
-    def _make_plan(self, found: Flush, state: State, first: int) -> None:
-        began = perf_counter()
-        steps = state.steps()
-        start = next((i for i, s in enumerate(steps) if s.place >= first), len(steps))
-        leaves = [kind for s in steps for kind in s.new_leaves]
-        if found.backward is not None:
-            leaves.append(LeafKind(self._type_of(found.backward.root), None, False))
-        request = Request(steps, start, leaves, frozenset(self.values), found.wanted, found.backward)
-        made = plan(request)
+    def _plans_now(self, found: Flush, first: int) -> bool:
+        """Whether a flush that has no plan gets one now."""
+        if found.waiting is not None:
+            return True
+        return found.reason is None and self.decide(found, len(self.makers) - first)
+
+    def _make_plan(self, found: Flush, state: State, first: int, wait: bool = True) -> None:
+        """Plan a flush. Unless it may wait for LLVM, there may be no plan before a later time that it is wished for."""
+        began, waiting = perf_counter(), found.waiting
+        made = self._planned(found, state, first, wait) if waiting is None else waiting.completed(wait)
         seconds = perf_counter() - began
+        n_steps = len(self.makers) if found.backward else len(self.makers) - first
         self.counters.planning_seconds += seconds
+        if waiting is None and not isinstance(made, Unplannable):
+            self.counters.invested += Planning.learn(n_steps, seconds)
+        found.waiting = None
         if isinstance(made, Unplannable):
             found.reason = made.reason
             self.counters.no_plan(made.reason)
+        elif not made.is_complete:
+            found.waiting = made
+            PLANS.add(found)
         else:
             found.plan = made
             PLANS.add(found)
             if made.arena_bytes > _LARGE:  # the free blocks that op by op needed do not fit it
                 give_back_memory()
-            self.counters.planned(made, len(steps) - start, seconds)
-            self.counters.invested += Planning.learn(len(steps) if found.backward else len(steps) - start, seconds)
+            self.counters.planned(made, n_steps, seconds)
+
+    def _planned(self, found: Flush, state: State, first: int, wait: bool) -> Plan | Unplannable:
+        steps = state.steps()
+        start = next((i for i, s in enumerate(steps) if s.place >= first), len(steps))
+        leaves = [kind for s in steps for kind in s.new_leaves]
+        if found.backward is not None:
+            leaves.append(LeafKind(self._type_of(found.backward.root), None, False))
+        return plan(Request(steps, start, leaves, frozenset(self.values), found.wanted, found.backward), wait)
 
     def node_numbers(self) -> list[float]:
         """For each place the number of its node: after all nodes that were there when it was recorded."""
@@ -810,9 +830,9 @@ class Recording(OnTape):
             made = self._first_flush(first, live, State(), Backward(place, seed))
             found = state.remember(key, made)
         if found.plan is None:
-            if found.reason is not None or not self.decide(found, len(self.makers) - first):
+            if not self._plans_now(found, first):
                 return None
-            self._make_plan(found, state, first)
+            self._make_plan(found, state, first, wait=False)
             if found.plan is None:
                 return None
         held = [p for p in self.alive if self.held(p) is not None]

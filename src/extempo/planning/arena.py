@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Sequence
 
 from ..kernel import Cache
-from ..tape import NUMBER
 from ..types import TensorType, count
 from .program import ROUTINE, Program
 from .units import MAX_OUTPUTS, Cluster, Units
@@ -53,15 +53,26 @@ class _Classes:
 
 
 class _BestFit:
-    """Large slices: the smallest gap that is large enough; gaps side by side become one."""
+    """Large slices: the smallest gap that is large enough; gaps side by side become one.
+
+    What was given back waits for someone who wants just that size, and becomes a gap when another size is wanted.
+    """
 
     def __init__(self) -> None:
         self.nbytes = 0
         self._gaps: list[tuple[int, int]] = []  # (size, offset), sorted
         self._starts: dict[int, int] = {}  # sizes of gaps, by where they begin
         self._ends: dict[int, int] = {}  # the same, by where they end
+        self._given_back: dict[int, list[int]] = {}  # offsets by size
 
     def take(self, size: int) -> int:
+        waiting = self._given_back.get(size)
+        if waiting:
+            return waiting.pop()
+        for other, offsets in self._given_back.items():
+            for offset in offsets:
+                self._add_joined(offset, other)
+        self._given_back.clear()
         at = bisect_left(self._gaps, (size, 0))
         if at < len(self._gaps):
             found, offset = self._gaps[at]
@@ -77,6 +88,9 @@ class _BestFit:
         return offset
 
     def give_back(self, offset: int, size: int) -> None:
+        self._given_back.setdefault(size, []).append(offset)
+
+    def _add_joined(self, offset: int, size: int) -> None:
         after = self._starts.get(offset + size)
         if after is not None:
             self._remove(offset + size, after)
@@ -109,45 +123,52 @@ class Places:
         self._assign(units.program, outside)
         self.nbytes = self._large.nbytes + self._small.nbytes
 
-    def _take(self, size: int) -> int:
-        """An offset; below 0: -1 - the offset among small ones, which lie behind the large ones."""
-        return -1 - self._small.take(size) if size < LARGE else self._large.take(size)
-
-    def _give_back(self, offset: int, size: int) -> None:
-        if offset < 0:
-            self._small.give_back(-1 - offset, size)
-        else:
-            self._large.give_back(offset, size)
-
     def _assign(self, program: Program, outside: set[int]) -> None:
-        units, types, offsets = self._units, program.types, self.offsets
-        first, last, stored = units.first, units.last, units.stored
-        dying: list[list[int]] = [[] for _ in units.units]
-        sizes: dict[int, int] = {}
-        for position, unit in enumerate(units.units):
-            fused = type(unit) is Cluster
-            taken_over: list[int] = []
-            for result in unit.results if fused else unit[3]:  # type: ignore[union-attr, index] # as seen
-                root = program.roots[result]
-                if not stored[root] or first[root] != position or root in offsets or root in outside:
+        """Offsets; below 0 at first: -1 - the offset among small slices, which lie behind the large ones."""
+        take_small, give_small = self._small.take, self._small.give_back
+        types, roots, offsets, last = program.types, program.roots, self.offsets, self._units.last
+        dying: dict[int, list[int]] = {}  # by the position after which they are not needed
+        sizes = dict.fromkeys(outside, 0)  # of what has been met
+        size_of: dict[int, int] = {}  # by the id of a type
+        for position, unit in enumerate(self._units.units):
+            heirs: Sequence[int] = ()
+            if type(unit) is Cluster:
+                results: Sequence[int] = [unit.results[i] for i in unit.stored]
+                if position in dying:
+                    heirs = _heirs(unit, dying[position])
+            else:
+                results = unit[3]  # type: ignore[index] # not a cluster
+            for result in results:
+                root = roots[result]
+                if root in sizes:
                     continue
-                dying[last[root]].append(root)
-                size = sizes[root] = _size_of(types[root])
-                heir = None
-                if fused and dying[position]:
-                    heir = _heir_of(program, root, unit, dying[position], offsets, taken_over)  # type: ignore[arg-type]
+                t = types[root]
+                size = sizes[root] = size_of.get(id(t)) or size_of.setdefault(id(t), _size_of(t))
+                heir = _heir_of(heirs, t, types) if heirs and root not in program.buffers else None
                 if heir is None:
-                    offsets[root] = self._take(size)
+                    offsets[root] = -1 - take_small(size) if size < LARGE else self._large.take(size)
                 else:
-                    taken_over.append(heir)
+                    heirs = [value for value in heirs if value != heir]
+                    dying[position].remove(heir)
                     offsets[root] = offsets[heir]
-            if not fused and unit[0] == ROUTINE and unit[1].scratch:  # type: ignore[index] # not a cluster
-                size = _rounded(unit[1].scratch)  # type: ignore[index]
-                self.scratch[position] = self._take(size)
-                self._give_back(self.scratch[position], size)
-            for root in dying[position]:
-                if root not in taken_over:
-                    self._give_back(offsets[root], sizes[root])
+                end = last[root]
+                if end in dying:
+                    dying[end].append(root)
+                else:
+                    dying[end] = [root]
+            if type(unit) is tuple and unit[0] == ROUTINE and unit[1].scratch:
+                size = _rounded(unit[1].scratch)
+                pool = self._small if size < LARGE else self._large
+                offset = pool.take(size)
+                self.scratch[position] = -1 - offset if size < LARGE else offset
+                pool.give_back(offset, size)
+            if position in dying:
+                for root in dying.pop(position):
+                    offset = offsets[root]
+                    if offset < 0:
+                        give_small(-1 - offset, sizes[root])
+                    else:
+                        self._large.give_back(offset, sizes[root])
         n_large = self._large.nbytes
         for placed in (offsets, self.scratch):
             for key, offset in placed.items():
@@ -155,22 +176,21 @@ class Places:
                     placed[key] = n_large - 1 - offset
 
 
-def _heir_of(
-    program: Program, root: int, cluster: Cluster, dying: list[int], offsets: dict[int, int], taken_over: list[int]
-) -> int | None:
-    """An input that is read for the last time, element by element where `root` is written: its memory is free.
+def _heirs(cluster: Cluster, dying: list[int]) -> list[int]:
+    """Inputs that are read for the last time, and in no other way than element by element, whose memory is then free.
 
-    Only if it is read in no other way there, and its elements have the same size.
+    A cluster of too many results becomes several kernels, each of which reads its inputs.
     """
-    if root in program.buffers or len(cluster.results) > MAX_OUTPUTS:
-        return None
-    t = program.types[root]
-    for value in dying:
-        if value not in cluster.codes or value in taken_over or value == root or value not in offsets:
-            continue
-        own = program.types[value]
-        if own is not t and (own.shape != t.shape or own.dtype.itemsize != t.dtype.itemsize):
-            continue
-        if sum([code < NUMBER and program.roots[code] == value for code in cluster.codes]) == 1:
+    if len(cluster.stored) > MAX_OUTPUTS:
+        return []
+    refs, seen = cluster.refs, cluster.seen
+    return [value for value in dying if value in refs and refs[value] >= 0 and value not in seen]
+
+
+def _heir_of(heirs: Sequence[int], t: TensorType, types: list[TensorType]) -> int | None:
+    """The first heir whose elements lie where those of a result of type `t` will."""
+    for value in heirs:
+        own = types[value]
+        if own is t or (own.shape == t.shape and own.dtype.itemsize == t.dtype.itemsize):
             return value
     return None

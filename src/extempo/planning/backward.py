@@ -7,7 +7,7 @@ taken as it is, later ones are added to it. The gradient of a slice is added int
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..kernel import Cache
@@ -16,8 +16,8 @@ from ..tape import NUMBER, Step
 from ..types import TensorType
 from .building import Unplannable
 from .forms import Form, additions, form_of
-from .gradients import Constant, Derived, Template, TemplateNode, gradient_of
-from .layout import Region, reshaped_strides, row_major, slice_region, view_layout
+from .gradients import GRADIENTS, Constant, Derived, Template, TemplateNode, gradient_of
+from .layout import Layout, Region, reshaped_strides, row_major, slice_region, view_layout
 from .program import ELEMENTWISE, UPDATE, Program
 
 _FITS: Cache[Any, Form | None] = Cache("sums in plans", 4_000)
@@ -37,39 +37,53 @@ class Parts:
 
     def is_new(self, region: Region) -> bool:
         """Whether a part is sure not to overlap those before it; it is then one of them."""
-        if not self.apart or region.dim < 0 or (self.firsts and region.dim != self.dim):
+        if not self.apart or region.dim < 0 or self.dim not in (-1, region.dim):
             return False
-        at = bisect_left(self.firsts, region.first)
-        if (at and self.ends[at - 1] > region.first) or (at < len(self.firsts) and self.firsts[at] < region.end):
+        _, _, _, _, self.dim, first, end = region
+        firsts, ends = self.firsts, self.ends
+        at = bisect_left(firsts, first)
+        if (at and ends[at - 1] > first) or (at < len(firsts) and firsts[at] < end):
             return False
-        self.dim = region.dim
-        self.firsts.insert(at, region.first)
-        self.ends.insert(at, region.end)
-        self.covered += region.end - region.first
+        firsts.insert(at, first)
+        ends.insert(at, end)
+        self.covered += end - first
         return True
 
 
 class Backward:
     """Adds the nodes of one backward to a program."""
 
-    def __init__(self, program: Program, steps: Sequence[Step], value_of: Callable[[int], int]) -> None:
+    def __init__(self, program: Program, steps: Sequence[Step], values: dict[int, int]) -> None:
         self.program = program
         self.steps = steps
-        self.value_of = value_of
+        self.values = values  # of refs
         self.gradients: dict[int, int | Parts] = {}
         self.parts: list[Parts] = []
+        self._zero: int | None = None  # the code of 0.0, once it is needed
+        self._layouts: dict[Any, tuple[TemplateNode, Layout | None]] = {}  # of templates' views, and whose they are
 
     def run(self, root: int, seed: int, root_step: int) -> dict[int, int]:
         """The gradients of leaves, by ref."""
         self.gradients[root] = seed
-        take = self.gradients.pop
+        steps, take = self.steps, self.gradients.pop
         for index in range(root_step, -1, -1):
-            step = self.steps[index]
+            step = steps[index]
             g = take(step.place, None)
             if type(step.type) is tuple:
                 self._visit_several(index, step, [g, *[take(step.place + i, None) for i in range(1, len(step.type))]])
-            elif g is not None and step.tracked:
-                self._visit(index, step, g if type(g) is int else g.buffer)  # type: ignore[union-attr] # Parts
+                continue
+            if g is None or not step.tracked:
+                continue
+            if type(g) is Parts:
+                g = g.buffer
+            if step.op.embeds:
+                self._add_part(index, step, g)  # type: ignore[arg-type] # a value
+                continue
+            gradient = GRADIENTS.get((step.signature, step.needs)) or gradient_of(step)
+            if type(gradient) is Template:
+                self._by_template(index, step, gradient, [g])  # type: ignore[list-item] # a value
+            else:
+                self._by_expressions(index, step, gradient, g)  # type: ignore[arg-type] # the other of the two
         found = {ref: self._whole(g) for ref, g in self.gradients.items()}
         for parts in self.parts:
             if not parts.apart or parts.covered < self.program.types[parts.buffer].shape[parts.dim]:
@@ -78,16 +92,6 @@ class Backward:
 
     def _whole(self, g: int | Parts) -> int:
         return g.buffer if isinstance(g, Parts) else g
-
-    def _visit(self, index: int, step: Step, g: int) -> None:
-        if step.op.embeds:
-            self._add_part(index, step, g)
-            return
-        gradient = gradient_of(step)
-        if type(gradient) is Template:
-            self._by_template(index, step, gradient, [g])
-        else:
-            self._by_expressions(index, step, gradient, g)  # type: ignore[arg-type] # the other of the two
 
     def _visit_several(self, index: int, step: Step, found: list[int | Parts | None]) -> None:
         given = tuple([g is not None for g in found])
@@ -99,16 +103,18 @@ class Backward:
     # ---- one step
 
     def _by_expressions(self, index: int, step: Step, gradient: tuple[Derived, ...], g: int) -> None:
-        program, refs, value_of, gradients = self.program, step.refs, self.value_of, self.gradients
-        for i, expression, passed, reads, numbers, fit in gradient:
+        program, refs, values, gradients = self.program, step.refs, self.values, self.gradients
+        types, roots, nodes = program.types, program.roots, program.nodes
+        for i, expression, passed, reads, fit in gradient:
             value = g
             if not passed:
                 codes = [g]
                 for position in reads:
-                    codes.append(value_of(refs[position - 1] if position else step.place))
-                for number in numbers:
-                    codes.append(refs[number])
-                value = program.elementwise(expression, tuple(codes), step.type, index)
+                    codes.append(values[refs[position - 1] if position else step.place])
+                value = len(types)
+                types.append(step.type)
+                roots.append(value)
+                nodes.append((ELEMENTWISE, expression, tuple(codes), (value,), index, False))
             if fit is not None:
                 value = self._sum_to(value, fit, index)
             ref = refs[i]
@@ -137,22 +143,25 @@ class Backward:
         return program.view(made, t, row_major(t))
 
     def _by_template(self, index: int, step: Step, template: Template, given: list[int | None]) -> None:
-        program, refs = self.program, step.refs
-        values: list[int] = [given[i] for i in template.cotangents]  # type: ignore[misc] # these have come
-        values += [program.zeros(step.type[i]) for i in template.zeros]
-        for p in template.reads:
-            ref = refs[p - 1] if p > 0 else step.place - 1 - p if p < 0 else step.place
-            values.append(self.value_of(ref))
-        values += [refs[i] for i in template.numbers]
-        for node in template.nodes:
-            if node.form is None:
-                values.append(
-                    self._view(node, values[node.inputs[0]], index) if node.inputs else program.zeros(node.type)
-                )
-                continue
-            codes = tuple([values[i] if type(i) is int else self._constant(i) for i in node.inputs])
-            values += program.apply(node.form, codes, index)
-        for i, place in template.outputs:
+        program, refs, known = self.program, step.refs, self.values
+        cotangents, zeros, reads, numbers, nodes, outputs = template
+        values: list[int] = [given[i] for i in cotangents]  # type: ignore[misc] # these have come
+        if zeros:
+            values += [program.zeros(step.type[i]) for i in zeros]
+        for p in reads:
+            values.append(known[refs[p - 1] if p > 0 else step.place - 1 - p if p < 0 else step.place])
+        for i in numbers:
+            values.append(refs[i])
+        for node in nodes:
+            form, inputs = node.form, node.inputs
+            if form is None:
+                values.append(self._view(node, values[inputs[0]], index) if inputs else program.zeros(node.type))
+            elif node.constant:
+                codes = tuple([values[i] if type(i) is int else self._constant(i) for i in inputs])
+                values += program.apply(form, codes, index)
+            else:
+                values += program.apply(form, tuple(map(values.__getitem__, inputs)), index)
+        for i, place in outputs:
             self._add(refs[i], values[place])
 
     def _constant(self, constant: Constant) -> int:
@@ -162,9 +171,14 @@ class Backward:
 
     def _view(self, node: TemplateNode, source: int, index: int) -> int:
         program = self.program
-        own = program.types[source]
-        starts = [start.value for start in node.inputs[1:]]
-        layout = view_layout(node.op, own, program.strides(source), node.attrs, node.type, starts)
+        own, lies = program.types[source], program.strides(source)
+        key = (id(node), lies)  # a node always looks at one type
+        if key in self._layouts:
+            _, layout = self._layouts[key]
+        else:
+            starts = [start.value for start in node.inputs[1:]]
+            layout = view_layout(node.op, own, lies, node.attrs, node.type, starts)
+            self._layouts[key] = (node, layout)
         if layout is not None:
             return program.view(source, node.type, layout.strides, layout.offset)
         (made,) = program.apply(form_of(REGISTRY[node.op], (own,), node.attrs), (source,), index)
@@ -173,44 +187,51 @@ class Backward:
     # ---- adding up
 
     def _add(self, ref: int, value: int) -> None:
-        before = self.gradients.get(ref)
-        if before is not None:
-            whole = self._whole(before)
-            t = self.program.types[whole]
-            value = self.program.elementwise(additions(t.dtype)[0], (whole, value), t)
-        self.gradients[ref] = value
+        gradients = self.gradients
+        if ref in gradients:
+            before = gradients[ref]
+            whole = before.buffer if type(before) is Parts else before
+            t = self.program.types[whole]  # type: ignore[index] # a value
+            value = self.program.elementwise(additions(t.dtype)[0], (whole, value), t)  # type: ignore[arg-type] # so
+        gradients[ref] = value
+
+    def _parts(self, ref: int, whole: TensorType) -> Parts:
+        """A buffer for the gradient of `ref`, with what has come so far."""
+        program, before = self.program, self.gradients.get(ref)
+        if before is None:
+            parts = Parts(program.buffer(whole), apart=True)
+            self.parts.append(parts)
+        else:
+            copied = program.copy(before)  # type: ignore[arg-type] # a value
+            program.buffers.add(copied)
+            parts = Parts(copied, apart=False)
+        self.gradients[ref] = parts
+        return parts
 
     def _add_part(self, index: int, step: Step, g: int) -> None:
         """Add into a part of the whole's gradient: to zeros, to what is there, or, the first time, without reading."""
-        program, ref = self.program, step.refs[0]
-        whole = step.kinds[0]
-        region = _region_of(step)
-        if 0 in whole.shape:
-            if ref not in self.gradients:
-                self.gradients[ref] = program.new(whole)
-            return
-        parts = self.gradients.get(ref)
+        program, whole = self.program, step.kinds[0]
+        parts: Any = self.gradients.get(step.refs[0])
         if type(parts) is not Parts:
-            if parts is None:
-                parts = Parts(program.buffer(whole), apart=True)
-                self.parts.append(parts)
-            else:
-                copied = program.copy(parts)  # type: ignore[arg-type] # a value
-                program.buffers.add(copied)
-                parts = Parts(copied, apart=False)
-            self.gradients[ref] = parts
-        if region.starts:
-            program.start_steps.setdefault(region.starts, index)
-        t, strides = region.type, region.strides
-        source = program.reordered.get(g)
-        if source is not None:  # written from where it lies, the copy is not needed
+            if 0 in whole.shape:
+                self.gradients.setdefault(step.refs[0], parts if parts is not None else program.new(whole))
+                return
+            parts = self._parts(step.refs[0], whole)
+        region = _REGIONS.get((step.signature, step.baked)) or _region_of(step)
+        t, strides, offset, starts = region[:4]
+        if starts:
+            program.start_steps.setdefault(starts, index)
+        if g in program.reordered:  # written from where it lies, the copy is not needed
+            source = program.reordered[g]
             lies = reshaped_strides(t, strides, program.types[source])
             if lies is not None:
                 g, t, strides = source, program.types[source], lies
-        part = program.view(parts.buffer, t, strides, region.offset, region.starts)
+        part = program.view(parts.buffer, t, strides, offset, starts)
         both, with_number = additions(whole.dtype)
         if parts.is_new(region):
-            program.write(ELEMENTWISE, with_number, (g, program.constant(0.0)), part)
+            if self._zero is None:
+                self._zero = program.constant(0.0)
+            program.write(ELEMENTWISE, with_number, (g, self._zero), part)
         else:
             parts.apart = False
             program.write(UPDATE, both, (part, g), part)
@@ -219,10 +240,7 @@ class Backward:
 def _region_of(step: Step) -> Region:
     if step.op.name != "slice":
         raise Unplannable(f"the gradient of {step.op.name} is not planned")
-    fixed = step.baked
-    numbers = () if fixed is not None else tuple([ref - NUMBER for ref in step.refs[1:]])
-    key = (step.signature, fixed, numbers)
-    found = _REGIONS.get(key)
-    if found is None:
-        found = _REGIONS.put(key, slice_region(step.kinds[0], step.attrs["spec"], step.type, fixed, numbers))
-    return found
+    whole, spec = step.kinds[0], step.attrs["spec"]
+    if step.baked is None:
+        return slice_region(whole, spec, step.type, None, tuple([ref - NUMBER for ref in step.refs[1:]]))
+    return _REGIONS.put((step.signature, step.baked), slice_region(whole, spec, step.type, step.baked, ()))

@@ -6,14 +6,26 @@ is loaded with the first of them, because it needs the native backend.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ..storage import Array
 from ..tape import LeafKind, Step
 from .reading import reads
 
-__all__ = ["Backward", "Plan", "Request", "Unplannable", "plan", "reads"]
+__all__ = ["Backward", "Plan", "Request", "Unplannable", "plan", "prepare", "reads"]
+
+LOADED_AT = time.time()
+Run = Callable[[list[Array], list[Any]], list[Array] | int]
+
+
+class Job(Protocol):
+    """Kernels that are being compiled."""
+
+    error: str | None  # why that failed
+
+    def ready(self) -> bool: ...
 
 
 class Unplannable(Exception):
@@ -48,37 +60,75 @@ class Plan:
     It returns an int instead where it could not be finished: the step that is to blame, or -1.
     """
 
-    __slots__ = ("_said", "_steps", "arena_bytes", "gradients", "inputs", "n_fused", "n_instructions", "run")
+    __slots__ = (
+        "_finish",
+        "_job",
+        "_request",
+        "arena_bytes",
+        "gradients",
+        "inputs",
+        "n_fused",
+        "n_instructions",
+        "run",
+    )
 
     def __init__(
         self,
         inputs: tuple[int, ...],
         gradients: tuple[int, ...],
-        run: Callable[[list[Array], list[Any]], list[Array] | int],
-        said: Sequence[Any],
-        steps: Sequence[Step],
+        finish: Callable[[], Run],
+        job: Job | None,
+        request: Request,
+        n_instructions: int,
         n_fused: int,
         arena_bytes: int,
     ) -> None:
         self.inputs = inputs  # refs: leaves and kept places
         self.gradients = gradients  # indices of leaves
-        self.run = run
-        self.n_instructions = len(said)
+        self.run: Run  # once it is complete
+        self.n_instructions = n_instructions
         self.n_fused = n_fused  # elementwise nodes that run within another's kernel
         self.arena_bytes = arena_bytes
-        self._said = said
-        self._steps = steps
+        self._finish: Callable[[], Run] | None = finish
+        self._job = job  # what compiles the kernels that are not there yet
+        self._request = request
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it can be run: all its kernels are there."""
+        return self._finish is None
+
+    def completed(self, wait: bool = True) -> Plan | Unplannable:
+        """The plan, complete if its kernels are there by now (or waited for); or why they never will be."""
+        if self._finish is not None and (self._job is None or wait or self._job.ready()):
+            if self._job is not None and self._job.error is not None:
+                return Unplannable(self._job.error)
+            self.run = self._finish()  # which compiles what is still missing
+            self._finish = self._job = None
+        return self
 
     def describe(self) -> str:
         """One line for each instruction."""
-        return "\n".join(said.text(self._steps) for said in self._said)
+        from .planner import described
+
+        return described(self._request)
 
 
-def plan(request: Request) -> Plan | Unplannable:
-    """The plan of a request, or why there is none."""
+def plan(request: Request, wait: bool = True) -> Plan | Unplannable:
+    """The plan of a request, or why there is none.
+
+    Unless it is to wait for what LLVM has to compile, the plan may have to be `completed` at a later time.
+    """
     from .planner import made
 
     try:
-        return made(request)
+        return made(request, wait).completed(wait)
     except Unplannable as error:
         return error.with_traceback(None)  # which would keep alive all that was built
+
+
+def prepare() -> None:
+    """Load what makes plans, and begin to compile what all of them share, so that the first plan takes less time."""
+    from .planner import begin
+
+    begin()

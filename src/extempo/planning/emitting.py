@@ -1,60 +1,78 @@
-"""From units to native instructions: every operand gets its place, every cluster its kernel."""
+"""From units to native instructions: every operand gets its place, every cluster its kernel.
+
+Kernels that are not there yet can be asked for and filled in later, when they are.
+"""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.llvm.plans.clusters import Nodes, cluster_kernel
-from ..backends.llvm.plans.expressions import Expression
+from ..backends.llvm.plans.background import Wish
+from ..backends.llvm.plans.clusters import Kernel, Nodes, cluster_kernel, known_kernel
 from ..backends.llvm.plans.geometry import elementwise_call, row_kinds
+from ..backends.llvm.plans.runner import Place as Operand
 from ..backends.llvm.plans.runner import PlanCode
+from ..backends.llvm.plans.runtime import is_there
 from ..backends.llvm.routines.routine import Bound
 from ..kernel import Cache
 from ..storage import Array
-from ..tape import NUMBER, Step
-from ..types import TensorType, count
+from ..tape import NUMBER
+from ..types import count
 from .arena import Places
 from .building import Unplannable
 from .forms import copy_bound
-from .layout import Starts, broadcast, row_major
+from .layout import Starts, broadcast
 from .program import CONSTANT, COPY, ZERO, Node
+from .said import Said
 from .units import MAX_OUTPUTS, Cluster, Units
 
 _IN_META = frozenset("msfi")  # reads of routines that put something into meta
-_CALLS: Cache[Any, tuple[int, tuple[int, ...]]] = Cache("clusters of plans", 4_000)
 
 
-class Said(NamedTuple):
-    """What an instruction is, for people."""
+class _Fitted(NamedTuple):
+    """A cluster for operands that lie in some way: its kernel, and what `elementwise_call` is to be told."""
 
-    kind: str
-    types: list[TensorType]  # of all values
-    results: Sequence[int]
-    step: int = -1
-    nodes: Nodes = ()
+    kernel: Kernel
+    shape: tuple[int, ...]
+    itemsizes: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+    n_inputs: int
 
-    def text(self, steps: Sequence[Step]) -> str:
-        what = ", ".join(str(self.types[value]) for value in self.results)
-        if self.nodes:
-            return f"{self.kind}: {', '.join(_name(expression) for expression, _ in self.nodes)} -> {what}"
-        name = f" {steps[self.step].op.name}" if self.step >= 0 else ""
-        return f"{self.kind}{name} -> {what}"
+    def call(self, address: int) -> tuple[int, tuple[int, ...]]:
+        return elementwise_call(address, *self[1:])
 
 
-def _name(expression: Expression) -> str:
-    """`mul`, or `gradient` of something."""
-    return repr(expression).removeprefix("<Expression ").partition("(")[0]
+_FITTED: Cache[Any, _Fitted] = Cache("clusters of plans", 4_000)
+
+
+class _Bases(dict[int, Operand]):
+    """(base, offset) of every code that has been asked for."""
+
+    def __init__(self, find: Callable[[int], Operand]) -> None:
+        self._find = find
+
+    def __missing__(self, code: int) -> Operand:
+        found = self[code] = self._find(code)
+        return found
 
 
 class Emitter:
-    """Turns the units of a program into a callable."""
+    """Turns the units of a program into a callable: first `run`, then `finish`.
+
+    After `run`, LLVM still has to compile what is `missing`; `finish` waits for what is not there then.
+    """
 
     def __init__(
-        self, units: Units, outputs: Sequence[int], inputs: Sequence[int], number_kinds: tuple[type, ...]
+        self,
+        units: Units,
+        outputs: Sequence[int],
+        inputs: Sequence[int],
+        number_kinds: tuple[type, ...],
+        said: list[Said] | None = None,
     ) -> None:
         self.units = units
         self.program = program = units.program
@@ -62,9 +80,11 @@ class Emitter:
         self.n_inputs = len(inputs)
         self.code = PlanCode(len(inputs) + bool(program.constants), number_kinds)
         self.n_fused = 0  # elementwise nodes that run within another's kernel
-        self.said: list[Said] = []
+        self.missing: list[Wish] = [] if is_there() else [None]
+        self._unfilled: list[tuple[_Fitted, list[int]]] = []  # instructions whose kernels are filled in later
+        self._said = said
         self._keep: list[object] = []
-        self._bases: dict[int, tuple[int, int]] = {}  # of roots, and of every operand that has been asked for
+        self._bases = _Bases(self._place_of)
         for i, value in enumerate(inputs):
             self._bases[value] = (i, 0)
         for value in outputs:
@@ -73,20 +93,36 @@ class Emitter:
         for root, offset in self.places.offsets.items():
             self._bases[root] = (arena, offset)
         self._derived: dict[tuple[int, Starts], int] = {}
+        # What instructions have in common, by ids: all objects that are meant live as long as this does.
+        self._calls: dict[Any, tuple[int, int, list[int] | None]] = {}
+        self._metas: dict[Any, int] = {}
         self._zero_at: dict[int, list[int]] = {}
         for root in program.zeroed:
             if units.first[root] >= 0:
                 self._zero_at.setdefault(units.first[root], []).append(root)
 
-    def run(self) -> Any:
-        """The callable `run(arrays, numbers)`."""
+    def run(self) -> None:
+        """All instructions."""
+        zero_at = self._zero_at
         for position, unit in enumerate(self.units.units):
-            for root in self._zero_at.get(position, ()):
-                self._zero(root)
+            if position in zero_at:
+                for root in zero_at[position]:
+                    self._zero(root)
             if type(unit) is Cluster:
-                self._cluster(unit)
+                if len(unit.stored) <= MAX_OUTPUTS:
+                    self._cluster(unit)
+                else:  # too many results for one kernel: each takes some of them, and computes again what it needs
+                    for first in range(0, len(unit.stored), MAX_OUTPUTS):
+                        self._cluster(_reduced(unit, unit.stored[first : first + MAX_OUTPUTS]))
             else:
                 self._node(unit, position)  # type: ignore[arg-type] # not a cluster
+
+    def finish(self) -> Any:
+        """The callable `run(arrays, numbers)`."""
+        for fitted, instructions in self._unfilled:
+            address, meta = fitted.call(cluster_kernel(fitted.kernel))
+            for instruction in instructions:
+                self.code.fill(instruction, address, meta)
         run = self.code.finish(self.places.nbytes, self._keep)
         if not self.program.constants:
             return run
@@ -104,14 +140,7 @@ class Emitter:
 
     # ---- operands
 
-    def _place(self, code: int) -> tuple[int, int]:
-        """(base, offset) of an operand."""
-        found = self._bases.get(code)
-        if found is None:
-            found = self._bases[code] = self._place_of(code)
-        return found
-
-    def _place_of(self, code: int) -> tuple[int, int]:
+    def _place_of(self, code: int) -> Operand:
         if code >= CONSTANT:
             return self.n_inputs, 8 * (code - CONSTANT)
         if code >= NUMBER:
@@ -131,38 +160,58 @@ class Emitter:
 
     # ---- instructions
 
+    def _say(self, kind: str, results: Sequence[int], step: int = -1, nodes: Nodes = ()) -> None:
+        if self._said is not None:
+            self._said.append(Said(kind, [self.program.types[value] for value in results], step, nodes))
+
     def _zero(self, value: int) -> None:
         t = self.program.types[value]
         nbytes = count(t.shape) * t.dtype.itemsize
         if nbytes:
-            self.code.zero(self._place(value), nbytes)
-            self.said.append(Said("zero", self.program.types, (value,)))
+            self.code.zero(self._bases[value], nbytes)
+            self._say("zero", (value,))
 
     def _copy(self, source: int, result: int) -> None:
         program = self.program
         t = program.types[result]
         if not count(t.shape):
             return
-        self.said.append(Said("copy", program.types, (result,)))
+        self._say("copy", (result,))
         if program.in_order(source):
-            self.code.copy(self._place(result), self._place(source), count(t.shape) * t.dtype.itemsize)
+            self.code.copy(self._bases[result], self._bases[source], count(t.shape) * t.dtype.itemsize)
             return
         bound = copy_bound(t)
         itemsize = t.dtype.itemsize
         meta = (*bound.meta, *[stride // itemsize for stride in program.strides(source)])
-        self.code.call(bound.address, [self._place(source), self._place(result)], meta)
+        self.code.call(bound.address, [self._bases[source], self._bases[result]], meta)
 
     def _routine(self, node: Node, position: int) -> None:
         _, bound, inputs, results, step, _ = node
-        meta, given = self._meta(bound, inputs)
-        nothing = (self.code.null, 0)  # for None, and for numbers, which are in meta
-        operands = [self._place(code) if 0 <= code < NUMBER else nothing for code in inputs]
-        operands += [self._bases[value] for value in results]
+        bases, code, places = self._bases, self.code, self.program.places
+        operands = []
+        key: Any = id(bound)  # its types, and so the strides of what lies in order, are always the same
+        for value in inputs:
+            if 0 <= value < NUMBER:
+                operands.append(bases[value])
+                if value in places:
+                    key = (key, len(operands), places[value][0])
+            else:
+                operands.append((code.null, 0))  # for None, and for numbers, which are in meta
+        for value in results:
+            operands.append(bases[value])
         if bound.scratch:
-            operands.append((self.code.arena, self.places.scratch[position]))
-        self.code.call(bound.address, operands, meta, given, step)
-        self._keep.append(bound)
-        self.said.append(Said("run", self.program.types, results, step))
+            operands.append((code.arena, self.places.scratch[position]))
+        numbered = "f" in bound.reads or "i" in bound.reads
+        first_meta = None if numbered else self._metas.get(key)
+        if first_meta is None:
+            meta, given = self._meta(bound, inputs)
+            code.call(bound.address, operands, meta, given, step)
+            self._keep.append(bound)
+            if not numbered:
+                self._metas[key] = code.shared(meta)
+        else:
+            code.append(bound.address, operands, first_meta, step)
+        self._say("run", results, step)
 
     def _meta(self, bound: Bound, inputs: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[tuple[int, int, str], ...]]:
         """A routine's own numbers, then strides and values of inputs; and which of them come with each run."""
@@ -187,62 +236,80 @@ class Emitter:
         return 0
 
     def _cluster(self, cluster: Cluster) -> None:
-        stored = self.units.stored_results(cluster)
-        if len(stored) <= MAX_OUTPUTS:
-            self._kernel(cluster, list(cluster.codes), tuple(cluster.nodes), stored)
-            return
-        # Too many results for one kernel: each takes some of them, and computes again what it needs.
-        for first in range(0, len(stored), MAX_OUTPUTS):
-            self._kernel(cluster, *_reduced(cluster, stored[first : first + MAX_OUTPUTS]))
+        """One kernel."""
+        types, places, results = self.program.types, self.program.places, cluster.results
+        written = [results[i] for i in cluster.stored]
+        codes = cluster.operands + written
+        key = [*cluster.flat, *cluster.stored, cluster.shape]
+        for code in codes:
+            if code < NUMBER:
+                key.append(id(types[code]))
+                if code in places:
+                    key.append(places[code][0])
+            else:
+                key.append(0)
+        hashable = tuple(key)
+        call = self._calls.get(hashable)
+        if call is None:
+            call = self._calls[hashable] = self._call(cluster, codes)
+        address, first_meta, waiting = call
+        if waiting is not None:
+            waiting.append(self.code.n_instructions)
+        self.code.append(address, map(self._bases.__getitem__, codes), first_meta, cluster.step)
+        self.n_fused += len(results) - 1
+        if self._said is not None:
+            self._say("fused", written, cluster.step, tuple(cluster.nodes()))
 
-    def _kernel(self, cluster: Cluster, codes: list[int], nodes: Nodes, stored: list[int], results: Any = None) -> None:
-        """One instruction. `stored`: the nodes whose results are written, `results`: which values those are."""
-        program, shape, place = self.program, cluster.shape, self._place
-        types, places, lying = program.types, program.places, program.strides
-        written = results or [cluster.results[i] for i in stored]
-        bases, nowhere = self._bases, (0,) * len(shape)
-        operands = [bases[code] if code in bases else place(code) for code in codes]
+    def _call(self, cluster: Cluster, codes: list[int]) -> tuple[int, int, list[int] | None]:
+        """The address and the place of the meta of a cluster's instruction; or the list of those that wait for it."""
+        program, shape = self.program, cluster.shape
         strides: list[tuple[int, ...]] = []
         for code in codes:
             if code >= NUMBER:
-                strides.append(nowhere)
+                strides.append((0,) * len(shape))
                 continue
-            own = types[code]
-            lies = places[code][0] if code in places else row_major(own)
-            strides.append(lies if own.shape == shape else broadcast(shape, own.shape, lies))
-        for value in written:
-            operands.append(place(value))
-            strides.append(lying(value))
-        key = (nodes, tuple(stored), shape, tuple(strides))
-        call = _CALLS.get(key)
-        if call is None:
-            call = _CALLS.put(key, _cluster_call(*key))
-        self.code.call(call[0], operands, call[1], (), cluster.step)
-        self.n_fused += len(nodes) - 1
-        self.said.append(Said("fused", types, written, cluster.step, nodes))
+            own, lies = program.types[code].shape, program.strides(code)
+            strides.append(lies if own == shape else broadcast(shape, own, lies))
+        key = (tuple(cluster.nodes()), tuple(cluster.stored), shape, tuple(strides))
+        fitted = _FITTED.get(key)
+        if fitted is None:
+            fitted = _FITTED.put(key, _fit(*key))
+        known = known_kernel(fitted.kernel)
+        if known is None:
+            self.missing.append(fitted.kernel)
+        if known is None or self.missing[:1] == [None]:
+            waiting: list[int] = []
+            self._unfilled.append((fitted, waiting))
+            return 0, 0, waiting
+        address, meta = fitted.call(known)
+        return address, self.code.shared(meta), None
 
 
-def _reduced(cluster: Cluster, stored: list[int]) -> tuple[list[int], Nodes, list[int], list[int]]:
-    """What is left of a cluster for some of its results: operands, nodes, and where the results are among them."""
+def _reduced(cluster: Cluster, stored: list[int]) -> Cluster:
+    """What is left of a cluster for some of its results."""
+    nodes = list(cluster.nodes())
     needed = set(stored)
-    for i in range(len(cluster.nodes) - 1, -1, -1):
+    for i in range(len(nodes) - 1, -1, -1):
         if i in needed:
-            needed |= {-1 - ref for ref in cluster.nodes[i][1] if ref < 0}
+            needed |= {-1 - ref for ref in nodes[i][1] if ref < 0}
     members = sorted(needed)
     at = {member: i for i, member in enumerate(members)}
+    made = Cluster(cluster.position, cluster.shape, cluster.step)
     codes: dict[int, int] = {}
-    given = list(cluster.codes)
-    nodes = []
     for member in members:
-        expression, refs = cluster.nodes[member]
-        own = [-1 - at[-1 - ref] if ref < 0 else codes.setdefault(given[ref], len(codes)) for ref in refs]
-        nodes.append((expression, tuple(own)))
-    return list(codes), tuple(nodes), [at[i] for i in stored], [cluster.results[i] for i in stored]
+        expression, refs = nodes[member]
+        made.flat.append(expression)
+        for ref in refs:
+            made.flat.append(-1 - at[-1 - ref] if ref < 0 else codes.setdefault(cluster.operands[ref], len(codes)))
+        made.results.append(cluster.results[member])
+    made.operands = list(codes)
+    made.stored = [at[i] for i in stored]
+    return made
 
 
-def _cluster_call(
-    nodes: tuple[Any, ...], stored: tuple[int, ...], shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...]
-) -> tuple[int, tuple[int, ...]]:
+def _fit(
+    nodes: Nodes, stored: tuple[int, ...], shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...]
+) -> _Fitted:
     n_inputs = len(strides) - len(stored)
     dtypes: list[Any] = [None] * n_inputs
     for expression, refs in nodes:
@@ -255,8 +322,7 @@ def _cluster_call(
     except ValueError:  # results that do not lie side by side: rows of one element each
         shape, strides = (*shape, 1), tuple([(*s, 0) for s in strides])
         kinds = row_kinds(shape, itemsizes, strides, n_inputs)
-    address = cluster_kernel(nodes, tuple(dtypes), stored, kinds)
-    return elementwise_call(address, shape, itemsizes, strides, n_inputs)
+    return _Fitted(Kernel(nodes, tuple(dtypes), stored, kinds), shape, itemsizes, strides, n_inputs)
 
 
 def _packed(constants: list[tuple[bytes, str]]) -> Array:

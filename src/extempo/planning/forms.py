@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import Any, NamedTuple
 
 from ..backends.choice import native
@@ -11,6 +12,7 @@ from ..backends.llvm.plans.expressions import Expression
 from ..backends.llvm.routines.routine import ROUTINES, Bound
 from ..kernel import Cache
 from ..op import REGISTRY, Op, Routine, Signature
+from ..tape import Step
 from ..types import TensorType, dtype
 from .building import Unplannable
 
@@ -27,17 +29,18 @@ class Form(NamedTuple):
     results: tuple[TensorType, ...]
     may_fail: bool  # on some values; it must run even if nobody reads its result
     keeps_order: bool  # the result lies in the order of its input, which a plan's values never do
+    plain: bool  # an expression that takes any inputs as they are
 
 
 _FORMS: Cache[Any, Form] = Cache("forms of ops in plans", 8_000)
 _OF_SIGNATURES: Cache[Signature, Form] = Cache("forms of recorded steps", 8_000)
 
 
-def of_signature(signature: Signature, op: type[Op], kinds: tuple[Any, ...], attrs: dict[str, Any]) -> Form:
+def of_step(step: Step) -> Form:
     """The form of a recorded op. Signatures are kept and shared, so most are found without hashing types."""
-    found = _OF_SIGNATURES.get(signature)
+    found = _OF_SIGNATURES.get(step.signature)
     if found is None:
-        found = _OF_SIGNATURES.put(signature, _made(op, kinds, attrs, signature.type))
+        found = _OF_SIGNATURES.put(step.signature, _made(step.op, step.kinds, step.attrs, step.type))
     return found
 
 
@@ -59,11 +62,12 @@ def _made(op: type[Op], kinds: tuple[Any, ...], attrs: dict[str, Any], type_: An
     if isinstance(op.lower, Routine):
         bound = _bound(op, kinds, attrs)
         may_fail = any(isinstance(t, TensorType) and not t.dtype.is_floating_point for t in kinds)
-        return Form(op.name, None, bound, results, may_fail, False)
+        return Form(op.name, None, bound, results, may_fail, False, False)
     expression = expressions.of_op(op, kinds, attrs)
     if expression is None:
         raise Unplannable(f"{op.name} has no native code for {', '.join(map(_kind_text, kinds))}")
-    return Form(op.name, expression, None, results, op.name in _REFUSING, op.keeps_order)
+    plain = not op.keeps_order and NoneType not in kinds
+    return Form(op.name, expression, None, results, op.name in _REFUSING, op.keeps_order, plain)
 
 
 def _bound(op: type[Op], kinds: tuple[Any, ...], attrs: dict[str, Any]) -> Bound:

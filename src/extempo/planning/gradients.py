@@ -29,13 +29,12 @@ from .reading import read_positions
 
 
 class Derived(NamedTuple):
-    """The gradient of one input: `expression(g, *read values, *numbers)`, summed to the input's type."""
+    """The gradient of one input: `expression(g, *read values and numbers)`, summed to the input's type."""
 
     input: int
     expression: Expression
     passed: bool  # the gradient is the incoming one
     reads: tuple[int, ...]  # positions in (y, *inputs)
-    numbers: tuple[int, ...]  # positions in inputs
     fit: TensorType | None  # the type to be summed to, where it was broadcast
 
 
@@ -45,6 +44,7 @@ class TemplateNode(NamedTuple):
     attrs: dict[str, Any]
     inputs: tuple[Any, ...]  # places in the template's list of values, or Constants
     type: TensorType  # of the (first) result
+    constant: bool  # whether there are Constants among the inputs
 
 
 class Constant(NamedTuple):
@@ -63,18 +63,23 @@ class Template(NamedTuple):
 
 
 Gradient = tuple[Derived, ...] | Template
-_GRADIENTS: Cache[Any, Gradient | str] = Cache("gradients in plans", 8_000)
+# Of tracked steps by (signature, needs), and where there are several results by those that have received one, too.
+GRADIENTS: Cache[Any, Gradient] = Cache("gradients in plans", 8_000)
+_REFUSED: Cache[Any, str] = Cache("gradients that no plan has", 1_000)
 _VIEWS = frozenset({"permute", "reshape", "expand", "slice", "alias", "detach"})
 
 
-def gradient_of(step: Step, given: tuple[bool, ...] = (True,)) -> Gradient:
-    """The gradient of a tracked step, when the results marked in `given` have received one."""
-    key = (step.signature, step.needs, given)
-    found = _GRADIENTS.get(key)
+def gradient_of(step: Step, given: tuple[bool, ...] = ()) -> Gradient:
+    """The gradient of a tracked step; of one with several results when those marked in `given` have received one."""
+    key = (step.signature, step.needs, *given)
+    found = GRADIENTS.get(key)
     if found is None:
-        found = _GRADIENTS.put(key, _made(step, given))
-    if isinstance(found, str):
-        raise Unplannable(found)
+        if key not in _REFUSED:
+            made = _made(step, given or (True,))
+            if not isinstance(made, str):
+                return GRADIENTS.put(key, made)
+            _REFUSED.put(key, made)
+        raise Unplannable(_REFUSED[key])
     return found
 
 
@@ -111,7 +116,8 @@ def _derived(step: Step) -> tuple[Derived, ...]:
         if expression is None:
             raise Unplannable(f"the gradient of {step.op.name} has no native code")
         fits = None if step.kinds[i].shape == step.type.shape else step.kinds[i]
-        made.append(Derived(i, expression, expression.passes == 0, derived.reads, derived.numbers, fits))
+        reads = (*derived.reads, *[number + 1 for number in derived.numbers])
+        made.append(Derived(i, expression, expression.passes == 0, reads, fits))
     return tuple(made)
 
 
@@ -199,7 +205,7 @@ class _Builder:
             raise Unplannable("a gradient that makes tensors of its own")
         self._places[node] = self._n_values
         self._n_values += 1
-        self.nodes.append(TemplateNode(None, "zeros", {}, (), node.type))
+        self.nodes.append(TemplateNode(None, "zeros", {}, (), node.type, False))
 
     def _add(self, node: Node, weak: set[Node]) -> None:
         if node.op is Pick:
@@ -217,7 +223,9 @@ class _Builder:
         form = None if name in _VIEWS else form_of(node.op, kinds, node.attrs)
         if form is None and not all(isinstance(i, Constant) for i in inputs[1:]):
             raise Unplannable(f"a gradient with a {name} that begins where a number says")
-        self.nodes.append(TemplateNode(form, name, node.attrs, inputs, type_[0] if type(type_) is tuple else type_))
+        constant = any(isinstance(i, Constant) for i in inputs)
+        first = type_[0] if type(type_) is tuple else type_
+        self.nodes.append(TemplateNode(form, name, node.attrs, inputs, first, constant))
 
     def _input(self, source: Any) -> Any:
         if not isinstance(source, Node):

@@ -10,23 +10,53 @@ emitting   native instructions
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..tape import NUMBER, Step
+from ..backends.llvm.plans import stamp
+from ..backends.llvm.plans.background import WAITS, Job
+from ..backends.llvm.plans.runtime import is_there
+from ..tape import NONE, NUMBER, Step
 from .backward import Backward as BackwardNodes
-from .building import Plan, Request, Unplannable
+from .building import LOADED_AT, Plan, Request, Unplannable
 from .emitting import Emitter
-from .forms import of_signature
-from .program import Program
+from .forms import of_step
+from .program import ELEMENTWISE, Program
+from .said import Said
 from .units import Units
 
+stamp.loaded_at(LOADED_AT)
 
-def made(request: Request) -> Plan:
-    """The plan; raises Unplannable where there is none."""
+
+def made(request: Request, wait: bool) -> Plan:
+    """The plan, yet to be completed; raises Unplannable where there is none. Unless it waits, LLVM begins its work."""
     planner = _Planner(request)
-    gradients = planner.nodes()
-    return planner.emitted(gradients)
+    return planner.emitted(planner.nodes(), wait or WAITS)
+
+
+def begin() -> None:
+    """Have what all plans share compiled, if it is not there."""
+    if not is_there() and not WAITS:
+        Job([None])
+
+
+def described(request: Request) -> str:
+    """The instructions of the plan in words. Plans do not keep them: they can be made again."""
+    planner = _Planner(request)
+    said: list[Said] = []
+    planner.emitted(planner.nodes(), True, said)
+    return "\n".join(one.text(request.steps) for one in said)
+
+
+class _Values(dict[int, int]):
+    """The value of each ref; made when first asked for, where it is not computed here."""
+
+    def __init__(self, make: Callable[[int], int]) -> None:
+        self._make = make
+
+    def __missing__(self, ref: int) -> int:
+        value = self[ref] = self._make(ref)
+        return value
 
 
 class _Planner:
@@ -35,32 +65,29 @@ class _Planner:
         self._steps = request.steps
         self._places = [step.place for step in request.steps]
         self._program = Program()
-        self._values: dict[int, int] = {}
+        self._values = _Values(self._given)
 
     def nodes(self) -> dict[int, int]:
         """Everything that is to be computed; the gradients of leaves by ref."""
         self._forward()
         return self._backward()
 
-    def emitted(self, gradients: dict[int, int]) -> Plan:
+    def emitted(self, gradients: dict[int, int], wait: bool, said: list[Said] | None = None) -> Plan:
         request, program = self._request, self._program
-        outputs = self._outputs([self.value_of(place) for place in request.wanted] + list(gradients.values()))
+        outputs = self._outputs([self._values[place] for place in request.wanted] + list(gradients.values()))
         units = Units(program, outputs)
         used = {root: ref for ref, root in program.inputs.items() if units.last[root] >= 0}
-        emitter = Emitter(units, outputs, list(used), _number_kinds(request.steps))
-        run = emitter.run()
+        emitter = Emitter(units, outputs, list(used), _number_kinds(request.steps), said)
+        emitter.run()
+        job = Job(emitter.missing) if emitter.missing and not wait else None
         leaves = tuple([-1 - ref for ref in gradients])
-        steps, nbytes = request.steps, emitter.places.nbytes
-        return Plan(tuple(used.values()), leaves, run, emitter.said, steps, emitter.n_fused, nbytes)
-
-    def value_of(self, ref: int) -> int:
-        """The value of a place or leaf; made when first asked for, where it is not computed here."""
-        value = self._values.get(ref)
-        if value is None:
-            value = self._values[ref] = self._given(ref)
-        return value
+        n_instructions, n_fused, nbytes = emitter.code.n_instructions, emitter.n_fused, emitter.places.nbytes
+        return Plan(tuple(used.values()), leaves, emitter.finish, job, request, n_instructions, n_fused, nbytes)
 
     def _given(self, ref: int) -> int:
+        """The value of a place or leaf that is not computed here; numbers and None stand for themselves."""
+        if not NONE < ref < NUMBER:
+            return ref
         if ref < 0:
             kind = self._request.leaves[-1 - ref]
             return self._program.input(ref, kind.type, kind.strides)
@@ -77,20 +104,27 @@ class _Planner:
 
     def _view(self, step: Step) -> int:
         strides, offset, starts = step.view  # type: ignore[misc] # the caller has seen that it is one
-        return self._program.view(self.value_of(step.refs[0]), step.type, strides, offset, starts)
+        return self._program.view(self._values[step.refs[0]], step.type, strides, offset, starts)
 
     def _forward(self) -> None:
-        program, values, value_of = self._program, self._values, self.value_of
-        for index in range(self._request.start, len(self._steps)):
-            step = self._steps[index]
-            if step.view is not None:
-                values[step.place] = self._view(step)
-                if step.view.starts:
-                    program.start_steps.setdefault(program.places[values[step.place]][2], index)
-                continue
-            form = of_signature(step.signature, step.op, step.kinds, step.attrs)
-            codes = tuple([ref if not -NUMBER < ref < NUMBER else value_of(ref) for ref in step.refs])
+        program, values, steps = self._program, self._values, self._steps
+        types, roots, nodes, value_of = program.types, program.roots, program.nodes, values.__getitem__
+        for index in range(self._request.start, len(steps)):
+            step = steps[index]
             place = step.place
+            if step.view is not None:
+                values[place] = self._view(step)
+                if step.view.starts:
+                    program.start_steps.setdefault(program.places[values[place]][2], index)
+                continue
+            form = of_step(step)
+            codes = tuple(map(value_of, step.refs))
+            if form.plain:  # as `program.apply` does it; most steps come this way
+                result = values[place] = len(types)
+                types.append(step.type)
+                roots.append(result)
+                nodes.append((ELEMENTWISE, form.expression, codes, (result,), index, form.may_fail))
+                continue
             for value in program.apply(form, codes, index):
                 values[place] = value
                 place += 1
@@ -100,8 +134,8 @@ class _Planner:
         asked = self._request.backward
         if asked is None:
             return {}
-        nodes = BackwardNodes(self._program, self._steps, self.value_of)
-        return nodes.run(asked.root, self.value_of(asked.seed), self._step_of(asked.root))
+        nodes = BackwardNodes(self._program, self._steps, self._values)
+        return nodes.run(asked.root, self._values[asked.seed], self._step_of(asked.root))
 
     def _outputs(self, values: list[int]) -> list[int]:
         """Values that can be handed out: computed here, in memory of their own, each once."""

@@ -14,6 +14,8 @@ import struct
 from typing import Any
 
 from ..backends.llvm.plans.expressions import Expression
+from ..backends.llvm.routines.routine import Bound
+from ..kernel import Cache
 from ..tape import NONE, NUMBER
 from ..types import TensorType
 from .building import Unplannable
@@ -23,6 +25,8 @@ from .layout import Starts, in_order, is_matrix, is_row_major, row_major
 CONSTANT = NUMBER << 1
 # Kinds of nodes. UPDATE: an elementwise node whose result is written over its first input, a part of a buffer.
 ELEMENTWISE, UPDATE, ROUTINE, ZERO, COPY = range(5)
+
+_READABLE: Cache[tuple[TensorType, tuple[int, ...], str], bool] = Cache("layouts that routines read", 8_000)
 
 Node = tuple[int, Any, tuple[int, ...], tuple[int, ...], int, bool]
 Place = tuple[tuple[int, ...], int, Starts]  # strides, offset in the root, starts: in bytes
@@ -68,14 +72,14 @@ class Program:
 
     def view(self, source: int, t: TensorType, strides: tuple[int, ...], offset: int = 0, starts: Starts = ()) -> int:
         """The memory of `source` seen otherwise."""
-        if not offset and not starts and t == self.types[source] and strides == self.strides(source):
+        if not offset and not starts and t.shape == self.types[source].shape and strides == self.strides(source):
             return source
         value = len(self.types)
         self.types.append(t)
         self.roots.append(self.roots[source])
-        place = self.places.get(source)
-        if place is not None:
-            offset, starts = offset + place[1], place[2] + starts
+        if source in self.places:
+            _, before, starts_before = self.places[source]
+            offset, starts = offset + before, starts_before + starts
         self.places[value] = (strides, offset, starts)
         return value
 
@@ -113,7 +117,7 @@ class Program:
 
     def apply(self, form: Form, inputs: tuple[int, ...], step: int) -> tuple[int, ...]:
         """Run an op: one value for each result."""
-        name, expression, _, results, may_fail, keeps_order = form
+        name, expression, _, results, may_fail, keeps_order, _ = form
         if expression is None:
             return self._routine(form, inputs, step)
         if NONE in inputs:  # a place that nobody reads
@@ -128,13 +132,16 @@ class Program:
         return (result,)
 
     def _routine(self, form: Form, inputs: tuple[int, ...], step: int) -> tuple[int, ...]:
-        bound = form.bound
-        assert bound is not None
-        for code in inputs:
-            if code in self.places:
-                inputs = tuple([self._readable(c, kind) for c, kind in zip(inputs, bound.reads, strict=True)])
-                break
-        results = tuple([self.new(t) for t in form.results])
+        bound: Bound = form.bound  # type: ignore[assignment] # as it has no expression
+        if not self.places.keys().isdisjoint(inputs):
+            inputs = tuple(map(self._readable, inputs, bound.reads))
+        if len(form.results) == 1:
+            result = len(self.types)
+            self.types.append(form.results[0])
+            self.roots.append(result)
+            results: tuple[int, ...] = (result,)
+        else:
+            results = tuple(map(self.new, form.results))
         if bound.zeroed:
             for result in results:
                 self.nodes.append((ZERO, None, (), (result,), -1, False))
@@ -147,8 +154,11 @@ class Program:
         """An input as a routine can read it: itself or a copy in order, as in eager mode."""
         if code not in self.places or kind not in "cm":
             return code
-        t, strides = self.types[code], self.places[code][0]
-        return code if in_order(t, strides) or (kind == "m" and is_matrix(t, strides)) else self.copy(code)
+        key = (self.types[code], self.places[code][0], kind)
+        fits = _READABLE.get(key)
+        if fits is None:
+            fits = _READABLE.put(key, in_order(*key[:2]) or (kind == "m" and is_matrix(*key[:2])))
+        return code if fits else self.copy(code)
 
     def zeros(self, t: TensorType) -> int:
         result = self.new(t)

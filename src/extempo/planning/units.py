@@ -7,29 +7,43 @@ So the same few clusters come up whatever the number of steps, and few kernels a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from operator import eq
+from typing import Any
 
 from ..backends.llvm.plans.expressions import Expression
 from ..tape import NUMBER
 from .needing import needed_nodes
 from .program import UPDATE, Node, Program
 
-MAX_NODES, MAX_INPUTS, MAX_OUTPUTS = 50, 20, 20
+MAX_INPUTS, MAX_OUTPUTS = 20, 20
+MAX_COST = 50  # of the nodes of a cluster: a kernel takes LLVM about as many milliseconds at most
 
 
 class Cluster:
     """Elementwise nodes that run as one kernel."""
 
-    __slots__ = ("codes", "local", "nodes", "position", "results", "shape", "step")
+    __slots__ = ("cost", "flat", "operands", "position", "refs", "results", "seen", "shape", "step", "stored")
 
     def __init__(self, position: int, shape: tuple[int, ...], step: int) -> None:
         self.position = position
         self.shape = shape
         self.step = step
-        self.codes: dict[int, int] = {}  # the operands that are read from memory, in order
-        self.local: dict[int, int] = {}  # values made here, by node
-        self.nodes: list[tuple[Expression, tuple[int, ...]]] = []  # inputs: operands, or -1 - a node before
-        self.results: list[int] = []
+        self.cost = 0.0
+        self.operands: list[int] = []  # codes of what is read from memory
+        self.refs: dict[int, int] = {}  # how nodes name a code: as an operand, or as -1 - the node that made it
+        self.seen: list[int] = []  # roots that operands are views of
+        self.flat: list[Any] = []  # one node after another: an expression, then the refs of its inputs
+        self.results: list[int] = []  # of each node
+        self.stored: list[int] = []  # the nodes whose results are written to memory
+
+    def nodes(self) -> Iterator[tuple[Expression, tuple[int, ...]]]:
+        flat, at = self.flat, 0
+        while at < len(flat):
+            expression = flat[at]
+            end = at + 1 + len(expression.inputs)
+            yield expression, tuple(flat[at + 1 : end])
+            at = end
 
 
 class Units:
@@ -44,74 +58,82 @@ class Units:
         self.first = [-1] * n_values  # the first one
         self.last = [-1] * n_values  # the last one that reads or writes it
         self.stored = bytearray(n_values)  # whether someone reads it from memory
-        self._home: dict[int, Cluster] = {}  # by root: the last cluster that makes it, or reads it in its own shape
         for value in outputs:
             self.stored[value] = 1
-        for node in needed:
-            if node[0] <= UPDATE:
-                self._place(node)
-            else:
-                self._append(node)
+        self._group(needed)
+        stored, roots = self.stored, program.roots
+        for unit in self.units:
+            if type(unit) is Cluster:
+                unit.stored = [i for i, value in enumerate(unit.results) if stored[roots[value]]]
 
-    def _place(self, node: Node) -> None:
-        """Put an elementwise node into a cluster."""
-        program, written, home = self.program, self.written, self._home
-        roots, types, buffers = program.roots, program.types, program.buffers
-        _, expression, inputs, (result,), step, may_fail = node
-        shape = types[result].shape
-        earliest = 0
-        cluster: Cluster | None = None
-        for code in inputs:
-            if code < NUMBER:
-                root = roots[code]
-                ready = written[root]
-                if root != code or root in buffers:  # only through memory, so only when it has been written
-                    ready += 1
-                if ready > earliest:
-                    earliest = ready
-                found = home.get(root)
-                if (
-                    found is not None
-                    and (cluster is None or found.position > cluster.position)
-                    and found.shape == shape
-                ):
-                    cluster = found
-        if (
-            cluster is None
-            or cluster.position < earliest
-            or len(cluster.results) >= MAX_NODES
-            or len(cluster.codes) + len(inputs) > MAX_INPUTS
-        ):
-            cluster = Cluster(len(self.units), shape, step)
-            self.units.append(cluster)
-        position, local, codes = cluster.position, cluster.local, cluster.codes
-        refs = []
-        for code in inputs:
-            if code in local:
-                refs.append(-1 - local[code])
+    def _group(self, nodes: Sequence[Node]) -> None:
+        """Put every node into a unit. (One loop, without calls: it runs for every node of every plan.)"""
+        program, units, written, first, last = self.program, self.units, self.written, self.first, self.last
+        roots, types, buffers, stored = program.roots, program.types, program.buffers, self.stored
+        home = [-1] * len(types)  # by root: the last cluster that makes it, or reads it in its own shape
+        simple = bytearray(map(eq, roots, range(len(roots))))  # no view, no buffer: it may stay in registers
+        for root in buffers:
+            simple[root] = 0
+        for node in nodes:
+            kind, expression, inputs, results, step, may_fail = node
+            if kind > UPDATE:
+                self._append(node)
                 continue
-            if code not in codes:
-                codes[code] = len(codes)
+            result = results[0]
+            shape = types[result].shape
+            earliest = 0
+            position = -1
+            for code in inputs:
                 if code < NUMBER:
-                    root = roots[code]
-                    self.stored[root] = 1
-                    if self.last[root] < position:
-                        self.last[root] = position
-                    # Slices of a leaf may be many: who reads them does not belong together for that.
-                    if (root == code or written[root] >= 0) and types[code].shape == shape:
-                        home[root] = cluster
-            refs.append(codes[code])
-        local[result] = len(cluster.results)
-        cluster.results.append(result)
-        cluster.nodes.append((expression, tuple(refs)))
-        if may_fail:
-            cluster.step = step
-        root = roots[result]
-        home[root] = cluster
-        if root == result and root not in buffers:
-            written[root] = self.first[root] = self.last[root] = position
-        else:
-            self._write(result, position)
+                    if simple[code]:
+                        ready, found = written[code], home[code]
+                    else:  # only through memory, so only when it has been written
+                        root = roots[code]
+                        ready, found = written[root] + 1, home[root]
+                    if ready > earliest:
+                        earliest = ready
+                    if found > position and units[found].shape == shape:  # type: ignore[union-attr] # a cluster
+                        position = found
+            cluster: Any = units[position] if position >= earliest else None
+            if (
+                cluster is None
+                or cluster.cost + expression.cost > MAX_COST
+                or len(cluster.operands) + len(inputs) > MAX_INPUTS
+            ):
+                position = len(units)
+                cluster = Cluster(position, shape, step)
+                units.append(cluster)
+            refs, flat = cluster.refs, cluster.flat
+            flat.append(expression)
+            for code in inputs:
+                ref = refs.get(code)
+                if ref is None:
+                    ref = refs[code] = len(cluster.operands)
+                    cluster.operands.append(code)
+                    if code < NUMBER:
+                        root = roots[code]
+                        stored[root] = 1
+                        if last[root] < position:
+                            last[root] = position
+                        if root != code:
+                            cluster.seen.append(root)
+                            # Slices of a leaf may be many: who reads them does not belong together for that.
+                            if written[root] < 0:
+                                flat.append(ref)
+                                continue
+                        if types[code].shape == shape:
+                            home[root] = position
+                flat.append(ref)
+            refs[result] = -1 - len(cluster.results)
+            cluster.results.append(result)
+            cluster.cost += expression.cost
+            if may_fail:
+                cluster.step = step
+            if simple[result]:
+                home[result] = written[result] = first[result] = last[result] = position
+            else:
+                home[roots[result]] = position
+                self._write(result, position)
 
     def _append(self, node: Node) -> None:
         roots, position = self.program.roots, len(self.units)
@@ -136,8 +158,3 @@ class Units:
             self.first[root] = position
         if self.last[root] < position:
             self.last[root] = position
-
-    def stored_results(self, cluster: Cluster) -> list[int]:
-        """The nodes of a cluster whose results are written to memory."""
-        stored, roots = self.stored, self.program.roots
-        return [i for i, value in enumerate(cluster.results) if stored[roots[value]]]

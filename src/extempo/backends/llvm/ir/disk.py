@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 VARIABLE = "EXTEMPO_CACHE_DIR"
-FORMAT = 1  # of keys and entries: a new number makes every older entry unknown
+FORMAT = 2  # of keys and entries: a new number makes every older entry unknown
 LIMIT_BYTES = 256 * 2**20
 BLOCK = 4096  # what file systems hand out: ten files of 100 bytes take ten of these
 KEPT = 3 / 4  # of the limit, after making room: so that room is made rarely

@@ -12,12 +12,14 @@ import itertools
 import os
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
 
 from . import disk
+from .builder import Module
 
 _numbers = itertools.count(1)
 
@@ -55,19 +57,51 @@ class Machine:
 
     def load(self, text: str, names: list[str], imports: list[str]) -> Library:
         """Compile the text, or take it from the disk, and load it. `names`: the functions to be found in it."""
+        key = disk.key_of(*self._identity, text)
         with self._lock:
-            key = disk.key_of(*self._identity, text)
-            found = self._libraries.get(key)
-            if found is not None:
-                return found
-            cache = disk.default()
-            image = cache.get(key)
-            if image is None:
-                image = self._compile(text)
-                cache.put(key, image)
-            self.loaded += 1
-            found = self._libraries[key] = Library(self._link(image, names, imports), names)
-            return found
+            return self._known(key, names) or self._compiled(key, text, names, imports)
+
+    def load_as(self, identity: str, names: list[str], write: Callable[[], Module]) -> Library:
+        """Like `load`, for a text that follows from `identity`: it is only written when it has to be compiled."""
+        key = disk.key_of(*self._identity, "made from", identity)
+        with self._lock:
+            found = self._known(key, names)
+        if found is None:
+            module = write()
+            text = module.text()
+            with self._lock:  # another thread may have been faster
+                found = self._libraries.get(key) or self._compiled(key, text, names, module.imports)
+        return found
+
+    def find(self, names: list[str], text: str = "", identity: str = "") -> Library | None:
+        """What `load` or `load_as` would load at once: it has not to be compiled, and no other thread compiles now."""
+        key = disk.key_of(*self._identity, *(("made from", identity) if identity else (text,)))
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            return self._known(key, names)
+        finally:
+            self._lock.release()
+
+    def _known(self, key: str, names: list[str]) -> Library | None:
+        """What is in memory or on disk."""
+        found = self._libraries.get(key)
+        if found is None:
+            entry = disk.default().get(key)
+            if entry is not None:
+                imports, _, image = entry.partition(b"\n")
+                found = self._add(key, image, names, imports.decode().split())
+        return found
+
+    def _compiled(self, key: str, text: str, names: list[str], imports: list[str]) -> Library:
+        image = self._compile(text)
+        disk.default().put(key, " ".join(imports).encode() + b"\n" + image)
+        return self._add(key, image, names, imports)
+
+    def _add(self, key: str, image: bytes, names: list[str], imports: list[str]) -> Library:
+        self.loaded += 1
+        found = self._libraries[key] = Library(self._link(image, names, imports), names)
+        return found
 
     def _compile(self, text: str) -> bytes:
         begin = time.perf_counter()

@@ -7,6 +7,9 @@ it went through memory.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from ....kernel import Cache
 from ....types import dtype
 from ..elementwise.loops import write_kernel
@@ -14,32 +17,63 @@ from ..ir.builder import Module, Value
 from ..ir.machine import machine
 from ..lanes.emitter import Emitter
 from .expressions import Expression
+from .stamp import writers
 
 Nodes = tuple[tuple[Expression, tuple[int, ...]], ...]
 
 MAX_INPUTS, MAX_OUTPUTS, MAX_NODES = 24, 24, 64
-_CLUSTERS: Cache[tuple[Nodes, tuple[dtype, ...], tuple[int, ...], str], int] = Cache("native clusters", 4_000)
 
 
-def cluster_kernel(nodes: Nodes, inputs: tuple[dtype, ...], outputs: tuple[int, ...], kinds: str) -> int:
-    """The address of the kernel of these nodes, in order.
+class Kernel(NamedTuple):
+    """All that the code of a cluster depends on."""
 
-    A node's input r >= 0 is input r of the cluster, r < 0 is node -1 - r. `outputs`: the nodes that are stored.
-    `kinds`: how each input runs along a row, "1" side by side, "0" the same value, "s" any stride.
-    """
-    key = (nodes, inputs, outputs, kinds)
-    found = _CLUSTERS.get(key)
+    nodes: Nodes  # in order, each with its inputs: r >= 0 is input r of the cluster, r < 0 is node -1 - r
+    inputs: tuple[dtype, ...]
+    outputs: tuple[int, ...]  # the nodes that are stored
+    kinds: str  # how each input runs along a row: "1" side by side, "0" the same value, "s" any stride
+
+
+_CLUSTERS: Cache[Kernel, int] = Cache("native clusters", 4_000)
+_writers: list[str | None] = []  # which code writes kernels, once it is known
+
+
+def cluster_kernel(kernel: Kernel, between: Callable[[], None] | None = None) -> int:
+    """The address of the kernel, which is compiled if need be. `between`: called now and then while it is written."""
+    found = _CLUSTERS.get(kernel)
     if found is None:
-        found = _CLUSTERS.put(key, _build(nodes, inputs, outputs, kinds))
+        identity = _identity(kernel)
+        if identity is None:
+            module = _written(kernel, between)
+            library = machine().load(module.text(), ["kernel"], module.imports)
+        else:
+            library = machine().load_as(identity, ["kernel"], lambda: _written(kernel, between))
+        found = _CLUSTERS.put(kernel, library.address["kernel"])
     return found
 
 
-def has_cluster(nodes: Nodes, inputs: tuple[dtype, ...], outputs: tuple[int, ...], kinds: str) -> bool:
-    """Whether that kernel is there, and asking for it costs nothing."""
-    return (nodes, inputs, outputs, kinds) in _CLUSTERS
+def known_kernel(kernel: Kernel) -> int | None:
+    """The address of the kernel if it is in memory or on disk; None if that could take a wait for LLVM."""
+    found = _CLUSTERS.get(kernel)
+    if found is None:
+        identity = _identity(kernel)
+        library = None if identity is None else machine().find(["kernel"], identity=identity)
+        if library is not None:
+            found = _CLUSTERS.put(kernel, library.address["kernel"])
+    return found
 
 
-def _build(nodes: Nodes, inputs: tuple[dtype, ...], outputs: tuple[int, ...], kinds: str) -> int:
+def _identity(kernel: Kernel) -> str | None:
+    """All of a kernel as text, shorter than its code; None where that is not to be had."""
+    if not _writers:
+        _writers.append(writers())
+    parts = [*_writers, repr(kernel.inputs), repr(kernel.outputs), kernel.kinds]
+    for expression, refs in kernel.nodes:
+        parts += (expression.identity, repr(refs))
+    return None if None in parts else "\n".join(parts)  # type: ignore[arg-type] # no None
+
+
+def _written(kernel: Kernel, between: Callable[[], None] | None) -> Module:
+    nodes, inputs, outputs, kinds = kernel
     if len(inputs) > MAX_INPUTS or len(outputs) > MAX_OUTPUTS or len(nodes) > MAX_NODES:
         raise ValueError(
             f"a cluster of {len(inputs)} inputs, {len(nodes)} nodes and {len(outputs)} outputs, "
@@ -50,8 +84,10 @@ def _build(nodes: Nodes, inputs: tuple[dtype, ...], outputs: tuple[int, ...], ki
         made: list[Value] = []
         for expression, refs in nodes:
             made.append(expression.emit(e, [values[r] if r >= 0 else made[-1 - r] for r in refs]))
+            if between is not None:
+                between()
         return [made[i] for i in outputs]
 
     module = Module()
     write_kernel(module, "kernel", body, inputs, [nodes[i][0].result for i in outputs], kinds)
-    return machine().load(module.text(), ["kernel"], module.imports).address["kernel"]
+    return module

@@ -17,6 +17,8 @@ from ..elementwise import kernels
 from ..elementwise.kernels import ElementwiseKernel
 from ..ir.builder import Value
 from ..lanes.emitter import Emitter
+from .costs import cost_of
+from .stamp import identity_of, text_is_value
 
 _UNSEEN: Any = object()
 
@@ -32,10 +34,19 @@ class Derived(Protocol):
 class Expression:
     """One elementwise function of some inputs, for given dtypes. Made by `of_op` and `of_derived` only."""
 
-    __slots__ = ("_kernel", "inputs", "passes", "reads", "result")
+    __slots__ = ("_kernel", "cost", "identity", "inputs", "passes", "reads", "result")
 
-    def __init__(self, kernel: ElementwiseKernel, reads: tuple[bool, ...], passes: int | None = None) -> None:
+    def __init__(
+        self,
+        kernel: ElementwiseKernel,
+        reads: tuple[bool, ...],
+        cost: float,
+        identity: str | None,
+        passes: int | None = None,
+    ) -> None:
         self._kernel = kernel
+        self.cost = cost  # what it adds to the time of compiling
+        self.identity = identity  # all that its code depends on, as text; None where that cannot be written down
         self.inputs: tuple[dtype, ...] = kernel.inputs
         self.result: dtype = kernel.results[0]
         self.reads = reads  # which inputs the result depends on
@@ -62,17 +73,23 @@ def of_op(op: type[Op], kinds: tuple[InputType, ...], attrs: dict[str, Any]) -> 
     key = (op, kinds, tuple(attrs.items()), get_default_dtype())  # the default has a say in promotion
     found = _OF_OPS.get(key, _UNSEEN)
     if found is _UNSEEN:
-        found = _OF_OPS.put(key, _of_kernel(kernels.of_op(op, kinds, attrs), kinds))
+        found = _OF_OPS.put(key, _of_kernel(kernels.of_op(op, kinds, attrs), op, kinds, attrs))
     return found
 
 
-def _of_kernel(kernel: ElementwiseKernel | None, kinds: tuple[InputType, ...]) -> Expression | None:
+def _of_kernel(
+    kernel: ElementwiseKernel | None, op: type[Op], kinds: tuple[InputType, ...], attrs: dict[str, Any]
+) -> Expression | None:
     if kernel is None:
         return None
     found = _OF_KERNELS.get(kernel)
     if found is None:
         reads = tuple(kind is not type(None) for kind in kinds)
-        found = _OF_KERNELS.put(kernel, Expression(kernel, reads))
+        # As kernels are told apart: see kernels.of_op.
+        numbers = tuple("tensor" if isinstance(kind, TensorType) else kind.__name__ for kind in kinds)
+        compute = op.signature(kinds, attrs).compute
+        identity = _text("op", _with_op(op, attrs), numbers, kernel.inputs, kernel.results, str(compute))
+        found = _OF_KERNELS.put(kernel, Expression(kernel, reads, cost_of(op), identity))
     return found
 
 
@@ -93,7 +110,11 @@ def _of_output(derived: Derived, output: Node) -> Expression | None:
         used = set(graph.nodes)
         reads = tuple(a in used for a in arguments)
         passes = arguments.index(output) if output in arguments else None
-        found = _OF_GRAPHS.put(key, None if kernel is None else Expression(kernel, reads, passes))
+        cost = sum(cost_of(node.op) for node in graph if node.op is not Leaf)
+        identity = _text(
+            "graph", key[0], tuple((_with_op(op, dict(attrs)), *rest) for op, attrs, *rest in key[1]), key[2]
+        )
+        found = _OF_GRAPHS.put(key, None if kernel is None else Expression(kernel, reads, cost, identity, passes))
     return found
 
 
@@ -106,9 +127,22 @@ def _structure(graph: Graph, arguments: list[Node], weak: set[Node]) -> tuple[An
             continue
         # Python's 1, 1.0 and True are equal, as are 0.0 and -0.0: their text is not.
         refs = tuple(places[i] if isinstance(i, Node) else repr(i) for i in node.inputs)
-        nodes.append((node.op, refs, tuple(sorted(node.attrs.items())), _dtype(node), node in weak))
+        nodes.append((node.op, tuple(sorted(node.attrs.items())), refs, _dtype(node), node in weak))
         places[node] = len(places)
     return (tuple(_dtype(a) for a in arguments), tuple(nodes), tuple(places[o] for o in graph.outputs))
+
+
+def _with_op(op: type[Op], attrs: dict[str, Any]) -> Any:
+    """What is known of an op as values whose text tells everything; `...` where that is not to be had."""
+    identity = identity_of(op)
+    known = tuple(sorted(attrs.items()))
+    return (identity, known) if identity is not None and text_is_value(known) else ...
+
+
+def _text(*values: Any) -> str | None:
+    """The text of values, unless something in it does not tell everything."""
+    text = repr(values)
+    return None if "Ellipsis" in text else text
 
 
 def _dtype(node: Node) -> Any:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from ....kernel import Cache
 from ....types import count
 from ..elementwise.broadcasting import SPLIT_FROM
-from ..routines.routine import build
-from .rows import MAX_OPERANDS, write_rows
+from .rows import MAX_OPERANDS
+from .runtime import runtime
 
 Strides = tuple[tuple[int, ...], ...]
 
@@ -45,7 +45,7 @@ def elementwise_call(
     layout = _layout(shape, itemsizes, strides, n_inputs)
     if layout.outer is None:
         return kernel_address, layout.geometry
-    return build("plan_rows", write_rows), (kernel_address, *layout.outer)
+    return runtime()["plan_rows"], (kernel_address, *layout.outer)
 
 
 def _layout(shape: tuple[int, ...], itemsizes: tuple[int, ...], strides: Strides, n_inputs: int) -> _Layout:

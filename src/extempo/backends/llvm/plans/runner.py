@@ -16,17 +16,16 @@ hand over the GIL.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from ....types import TensorType, count
 from ..calls.callables import function
-from ..calls.cpython import Python
-from ..ir.builder import Module, i64, ptr
-from ..routines.routine import build
-from .running import HEAD, INSTRUCTION, OPERAND_WORDS, SECTIONS, write_run
+from .running import HEAD, INSTRUCTION, OPERAND_WORDS, SECTIONS
+from .runtime import runtime
 
 Place = tuple[int, int]  # (base, offset in bytes)
 Number = tuple[int, int] | tuple[int, int, str]  # (position in meta, number), see `call`
@@ -34,6 +33,7 @@ Run = Callable[[list[Any], list[Any]], list[Any] | int]
 
 _NUMBER_CODES = {float: 0, int: 1, bool: 2}
 _CACHE_LINE = 64
+_ADDRESS, _FIRST_META = INSTRUCTION.index("address"), INSTRUCTION.index("first_meta")
 
 
 class PlanCode:
@@ -52,6 +52,7 @@ class PlanCode:
         self._n_derived = 0
         self._operands: list[int] = []
         self._instructions: list[int] = []
+        self._shared_code: dict[int, str] = {}  # instructions that are no kernels, by position
         self._meta: list[int] = []  # of instructions that know no number of a run
         self._meta_places: dict[tuple[int, ...], int] = {}  # equal ones are there once: they are only read
         self._patched: list[int] = []  # of those that do: every run has its copy
@@ -93,19 +94,37 @@ class PlanCode:
 
         A third item says what is wanted: "f" makes a double of an int, too; "i" is for ints and bools only.
         """
+        if numbers:
+            first_operand = len(self._operands) // OPERAND_WORDS
+            self._operands += chain.from_iterable(operands)
+            self._instructions += (address, first_operand, self._patched_meta(meta, numbers), 1, step)
+        else:
+            self.append(address, operands, self.shared(meta), step)
+
+    def shared(self, meta: tuple[int, ...]) -> int:
+        """Where a meta lies that knows no number of a run: equal ones are there once."""
+        found = self._meta_places.get(meta)
+        if found is None:
+            found = self._meta_places[meta] = len(self._meta)
+            self._meta += meta
+        return found
+
+    def append(self, address: int, operands: Iterable[Place], first_meta: int, step: int = -1) -> None:
+        """One instruction whose meta lies there already."""
         places = self._operands
         first_operand = len(places) // OPERAND_WORDS
-        for place in operands:
-            places += place
-        if numbers:
-            first_meta = self._patched_meta(meta, numbers)
-            self._instructions += (address, first_operand, first_meta, 1, step)
-            return
-        first_shared = self._meta_places.get(meta)
-        if first_shared is None:
-            first_shared = self._meta_places[meta] = len(self._meta)
-            self._meta += meta
-        self._instructions += (address, first_operand, first_shared, 0, step)
+        places += chain.from_iterable(operands)
+        self._instructions += (address, first_operand, first_meta, 0, step)
+
+    def fill(self, instruction: int, address: int, meta: tuple[int, ...]) -> None:
+        """Say what an instruction does that was appended before that was known."""
+        entry = instruction * len(INSTRUCTION)
+        self._instructions[entry + _ADDRESS] = address
+        self._instructions[entry + _FIRST_META] = self.shared(meta)
+
+    @property
+    def n_instructions(self) -> int:
+        return len(self._instructions) // len(INSTRUCTION)
 
     def _patched_meta(self, meta: tuple[int, ...], numbers: tuple[Number, ...]) -> int:
         first = len(self._patched)
@@ -121,14 +140,18 @@ class PlanCode:
 
     def zero(self, operand: Place, nbytes: int) -> None:
         """Fill with zero bytes."""
-        self.call(build("plan_zero", _write_zero), [operand], (nbytes,))
+        self._shared_code[self.n_instructions] = "plan_zero"
+        self.call(0, [operand], (nbytes,))
 
     def copy(self, destination: Place, source: Place, nbytes: int) -> None:
         """Copy bytes; both must not overlap."""
-        self.call(build("plan_copy", _write_copy), [destination, source], (nbytes,))
+        self._shared_code[self.n_instructions] = "plan_copy"
+        self.call(0, [destination, source], (nbytes,))
 
     def finish(self, arena_bytes: int, keep: list[object]) -> Run:
         """The callable. `keep`: what must live as long as it does. struct.error: a size does not fit an int64."""
+        for instruction, name in self._shared_code.items():
+            self._instructions[instruction * len(INSTRUCTION) + _ADDRESS] = runtime()[name]
         sections: dict[str, list[int]] = {
             "kinds": [_NUMBER_CODES[kind] for kind in self._kinds],
             "outputs": self._outputs,
@@ -147,7 +170,7 @@ class PlanCode:
             "n_outputs": n_outputs,
             "n_derived": self._n_derived,
             "n_operands": n_operands,
-            "n_instructions": len(self._instructions) // len(INSTRUCTION),
+            "n_instructions": self.n_instructions,
             "n_patched": len(self._patched),
             "n_patches": len(self._patches) // 3,
             "array_type": id(np.ndarray),
@@ -167,18 +190,5 @@ class PlanCode:
         for words in sections.values():
             record += words
         packed = bytearray(struct.pack(f"<{len(record)}q", *record))  # never resized, so it stays where it is
-        run: Run = function("plan", build("extempo_plan_run", write_run), (packed, keep))
+        run: Run = function("plan", runtime()["extempo_plan_run"], (packed, keep))
         return run
-
-
-def _write_zero(module: Module) -> None:
-    with module.function("plan_zero", i64, buffers=ptr, meta=ptr) as b:
-        Python(b).zero(b.pointer(b.arg("buffers"), ptr)[0], b.pointer(b.arg("meta"), i64)[0])
-        b.ret(0)
-
-
-def _write_copy(module: Module) -> None:
-    with module.function("plan_copy", i64, buffers=ptr, meta=ptr) as b:
-        buffers = b.pointer(b.arg("buffers"), ptr)
-        b.call(module.declare("memcpy", ptr, [ptr, ptr, i64]), buffers[0], buffers[1], b.pointer(b.arg("meta"), i64)[0])
-        b.ret(0)

@@ -1,0 +1,167 @@
+"""Kernels that LLVM has to compile are compiled by one thread, while whoever wants them goes on without.
+
+    job = Job(kernels)
+    ...
+    if job.ready():  # job.error says why there are none; otherwise `cluster_kernel` finds them at once
+
+The thread is started by the first job, gives way to other threads while it writes a kernel's text, and is without the
+GIL while LLVM runs. It ends at exit, before LLVM is taken down. A forked child has no thread and an empty queue: a job
+that was not done is begun anew when it is next looked at. EXTEMPO_COMPILE_WAIT=1 switches it off: kernels are then
+compiled when they are wanted.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+
+from .clusters import Kernel, cluster_kernel
+from .runtime import runtime
+
+WAITS = os.environ.get("EXTEMPO_COMPILE_WAIT", "") not in ("", "0")
+
+
+Wish = Kernel | None  # None: what all plans share, see runtime.py
+
+
+class Job:
+    """Kernels that were asked for together, and are compiled from now on."""
+
+    __slots__ = ("_compiler", "_n_left", "error", "wishes")
+
+    def __init__(self, wishes: Sequence[Wish]) -> None:
+        self.wishes = wishes
+        self.error: str | None = None  # what LLVM, or the code that writes for it, had against one of them
+        self._submit()
+
+    def _submit(self) -> None:
+        self._n_left = len(self.wishes)
+        self._compiler = _current()
+        self._compiler.submit(self)
+
+    def ready(self) -> bool:
+        """Whether all is done that will be."""
+        if self._n_left and self._compiler is not _current():
+            self._submit()
+        return self._n_left == 0
+
+    def end_one(self, error: str | None) -> None:
+        """One of the kernels is there, or will never be."""
+        self.error = self.error or error
+        self._n_left -= 1
+
+
+class _Compiler:
+    """The queue, and the thread that works on it."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self._queue: deque[Wish] = deque()
+        self._jobs: dict[Wish, list[Job]] = {}  # who waits for what is not done
+        self._thread: threading.Thread | None = None
+        self._ending = False
+
+    def submit(self, job: Job) -> None:
+        with self.changed:
+            for wish in job.wishes:
+                if wish not in self._jobs:
+                    self._jobs[wish] = []
+                    self._queue.append(wish)
+                self._jobs[wish].append(job)
+            self.changed.notify_all()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="extempo compiler", daemon=True)
+                try:
+                    self._thread.start()
+                except RuntimeError:  # no more threads, or the interpreter is ending
+                    self._thread = None
+        if self._thread is None:
+            self._work(until_empty=True)
+
+    def _work(self, until_empty: bool = False) -> None:
+        while True:
+            with self.changed:
+                while not self._queue and not self._ending and not until_empty:
+                    self.changed.wait()
+                if self._ending or not self._queue:
+                    return
+                wish = self._queue.popleft()
+            error = None
+            try:
+                if wish is None:
+                    runtime()
+                else:
+                    cluster_kernel(wish, _give_way)
+            except Exception as failure:
+                error = f"a kernel could not be compiled: {failure}"
+            with self.changed:
+                for job in self._jobs.pop(wish):
+                    job.end_one(error)
+                self.changed.notify_all()
+
+    def settle(self) -> None:
+        """Wait until nothing is left to do."""
+        with self.changed:
+            self.changed.wait_for(lambda: not self._jobs or self._ending)
+
+    def end(self) -> None:
+        """Finish the kernel at hand, and no other."""
+        with self.changed:
+            self._ending = True
+            self.changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+
+def _give_way() -> None:
+    """Let a thread that waits for the GIL have it: it would wait 5 ms otherwise."""
+    time.sleep(0)
+
+
+_compilers: list[_Compiler] = []  # that of this process, once there is one
+_making = threading.Lock()
+
+
+def _current() -> _Compiler:
+    with _making:
+        if not _compilers:
+            _compilers.append(_Compiler())
+            atexit.register(_end)
+        return _compilers[0]
+
+
+def settle() -> None:
+    """Wait until every kernel that was asked for is compiled."""
+    if _compilers:
+        _current().settle()
+
+
+def _end() -> None:
+    for compiler in _compilers:
+        compiler.end()
+
+
+def _before_fork() -> None:
+    """Nobody is in the middle of a change while the process is copied; LLVM is waited for by the machine's lock."""
+    _making.acquire()
+    for compiler in _compilers:
+        compiler.changed.acquire()
+
+
+def _after_fork() -> None:
+    for compiler in _compilers:
+        compiler.changed.release()
+    _making.release()
+
+
+def _in_child() -> None:
+    """The thread is not there: with its queue it is forgotten."""
+    _compilers.clear()
+    _making.release()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)

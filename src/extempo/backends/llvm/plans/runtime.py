@@ -1,0 +1,54 @@
+"""The native code that all plans share, as one library: what runs a plan, and the instructions that are not kernels."""
+
+from __future__ import annotations
+
+from ..calls.cpython import Python
+from ..ir.builder import Module, i64, ptr
+from ..ir.machine import Library, machine
+from .rows import write_rows
+from .running import write_run
+
+_NAMES = ["extempo_plan_run", "plan_rows", "plan_zero", "plan_copy"]
+_texts: list[tuple[str, list[str], list[str]]] = []
+_libraries: list[Library] = []
+
+
+def runtime() -> dict[str, int]:
+    """The address of each function, by its name; compiled if need be."""
+    if not _libraries:
+        _libraries.append(machine().load(*_text()))
+    return _libraries[0].address
+
+
+def is_there() -> bool:
+    """Whether it is there, or on disk, so that nobody has to wait for LLVM."""
+    if not _libraries:
+        text, names, _ = _text()
+        found = machine().find(names, text=text)
+        if found is not None:
+            _libraries.append(found)
+    return bool(_libraries)
+
+
+def _text() -> tuple[str, list[str], list[str]]:
+    if not _texts:
+        module = Module()
+        write_run(module)
+        write_rows(module)
+        _write_zero(module)
+        _write_copy(module)
+        _texts.append((module.text(), _NAMES, module.imports))
+    return _texts[0]
+
+
+def _write_zero(module: Module) -> None:
+    with module.function("plan_zero", i64, buffers=ptr, meta=ptr) as b:
+        Python(b).zero(b.pointer(b.arg("buffers"), ptr)[0], b.pointer(b.arg("meta"), i64)[0])
+        b.ret(0)
+
+
+def _write_copy(module: Module) -> None:
+    with module.function("plan_copy", i64, buffers=ptr, meta=ptr) as b:
+        buffers = b.pointer(b.arg("buffers"), ptr)
+        b.call(module.declare("memcpy", ptr, [ptr, ptr, i64]), buffers[0], buffers[1], b.pointer(b.arg("meta"), i64)[0])
+        b.ret(0)
