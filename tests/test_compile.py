@@ -215,6 +215,7 @@ def test_a_compiled_function_is_copied_with_the_step_it_belongs_to():
 
 def test_statistics(monkeypatch):
     monkeypatch.setattr(Account, "eager_next", lambda self: False)
+    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps: True)
     ex.compile.clear()
 
     @ex.compile

@@ -28,7 +28,7 @@ LAYERS = [
     {"ops"},
     {"settings", "legacy", "refused"},
     {"autograd"},
-    {"planning", "viewing", "linking", "filling"},
+    {"planning", "viewing", "flushes", "filling", "offering", "replaying", "linking"},
     {"accounting"},
     {"recording"},
     {"static"},

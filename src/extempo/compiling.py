@@ -20,9 +20,10 @@ from typing import Any
 from .accounting import LONG_CALL, Account
 from .backends.choice import give_back_memory, native
 from .errors import DtypeError
+from .flushes import PLANS, Counters, Flush
 from .kernel import CACHES
 from .modes import MODE, Mode, switch
-from .recording import PLANS, Counters, Flush, Recording
+from .recording import Recording
 from .tape import ACTIVE, State
 from .types import DEFAULT_DTYPE_LISTENERS
 

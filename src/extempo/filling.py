@@ -14,7 +14,7 @@ from .planning.reading import read_positions
 from .tape import NUMBER, Step
 
 if TYPE_CHECKING:
-    from .recording import Flush
+    from .flushes import Flush
 
 
 def filling(found: Flush, makers: Sequence[Step], first: int, stop: int) -> Filling | tuple[()]:

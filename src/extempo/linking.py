@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .graph import Node, Pick, leaf
 from .planning.reading import read_positions
+from .replaying import array_at
 from .storage import Storage
 from .tape import NONE, NUMBER, Step
 from .types import TensorType
@@ -70,7 +71,7 @@ class _Linker:
 
     def _of_place(self, position: int, place: int) -> tuple[int, Any, Any, int]:
         r = self.recording
-        array, base = r.array_at(place, r.values), r.base(place)
+        array, base = array_at(r, place, r.values), r.base(place)
         if base < 0:
             return (position, array, r.memories[-1 - base], r.versions[-1 - base])
         storage = r.given.get(base)

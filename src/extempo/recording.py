@@ -10,7 +10,6 @@ A plan never writes to memory from outside, so one that fails has changed nothin
 
 from __future__ import annotations
 
-import copy
 import sys
 import threading
 import weakref
@@ -25,15 +24,17 @@ import numpy as np
 from ._tensor import OnTape, Tensor, new
 from .accounting import Planning
 from .backends.choice import give_back_memory
-from .backends.llvm.calls.filling import Filling
 from .filling import filling
+from .flushes import PLANS, Counters, Flush
 from .graph import Leaf, Node, Taped, describe_where, next_number
 from .lines import user_line
 from .linking import link_freed, link_tape
 from .modes import MODE, Mode
+from .offering import Given, grad_key
 from .op import Op
 from .planning.building import Backward, Plan, Request, Unplannable, plan, reads
-from .running import NO_ATTRS, alias_of, as_input, cut_reason, numpy_kernel, run, signature_of
+from .replaying import Failed, arguments_of, replay
+from .running import NO_ATTRS, alias_of, as_input, cut_reason, run, signature_of
 from .storage import Array, Storage
 from .tape import LEFT, NONE, NUMBER, LeafKind, State, Step
 from .types import TensorType
@@ -45,77 +46,6 @@ _left_lock = threading.RLock()
 _NOBODY_ELSE = nullcontext()
 _GATE = State()
 _LARGE = 1 << 20
-
-
-class Flush:
-    """What is done at one place of the trie, given what is still held: how it runs, and where the tape goes on."""
-
-    __slots__ = (
-        "backward",
-        "filling",
-        "following",
-        "freed",
-        "frees_all",
-        "held",
-        "last_uses",
-        "plan",
-        "reason",
-        "seen",
-        "tracked",
-        "waiting",
-        "wanted",
-    )
-
-    def __init__(
-        self,
-        wanted: tuple[int, ...],
-        tracked: list[int],
-        held: list[int],
-        following: State,
-        backward: Backward | None,
-        freed: frozenset[int],
-    ) -> None:
-        self.wanted = wanted  # places whose values stay, in order
-        self.tracked = tracked  # places of tensors that are held and tracked
-        self.held = held
-        self.following = following
-        self.backward = backward
-        self.freed = freed  # with a backward: the steps that it passes, by their places
-        self.frees_all = all(place in freed for place in tracked)
-        self.plan: Plan | None = None
-        self.filling: Filling | tuple[()] | None = None  # how native code ends it, once it has run as a plan
-        self.waiting: Plan | None = None  # a plan whose kernels are being compiled
-        self.reason: str | None = None  # why there is no plan
-        self.seen = 0  # how often a plan was wished for
-        self.last_uses: list[list[int]] | None = None  # for the replay: after each step, the places that are done with
-
-    def forget(self) -> None:
-        """As if it had not been planned yet."""
-        self.plan = self.waiting = None
-        self.seen = 0
-
-
-class Plans(dict[int, Flush]):
-    """Every flush that has a plan, oldest first: when there are too many, the oldest quarter lose theirs."""
-
-    limit = 4_000
-    evicted = 0
-
-    def add(self, flush: Flush) -> None:
-        if len(self) >= self.limit:
-            for number in list(self)[: self.limit // 4]:
-                found = self.pop(number, None)
-                if found is not None:
-                    found.forget()
-                    self.evicted += 1
-        self[id(flush)] = flush
-
-    def clear(self) -> None:
-        while self:  # other threads may add some meanwhile
-            self.popitem()[1].forget()
-
-
-PLANS = Plans()
 
 
 def _flush_known(recording: Recording) -> bool:
@@ -132,59 +62,6 @@ def flush_natively(flush: Callable[..., bool], backward: Callable[..., Any]) -> 
     """From now on what was met before is run by these functions, which leave to Python what they do not do."""
     global _flush_known, _backward_known
     _flush_known, _backward_known = flush, backward
-
-
-class Counters:
-    """What the recordings of one function did."""
-
-    __slots__ = ("__dict__", "runs")  # native code counts runs
-
-    def __init__(self, name: str, log: Callable[[str], None]) -> None:
-        self.name = name
-        self.log = log
-        self.steps = 0
-        self.new_steps = 0
-        self.n_closed = 0
-        self.replays = 0
-        self.plans = 0
-        self.runs = 0
-        self.failed = 0
-        self.planning_seconds = 0.0
-        self.invested = 0.0  # of these, what counts against the function: not LLVM's share
-        self.closed: dict[str, int] = {}
-        self.unplannable: dict[str, int] = {}
-
-    def close(self, why: str) -> None:
-        """The tape ended before its time."""
-        self.n_closed += 1
-        self.closed[why] = self.closed.get(why, 0) + 1
-        if self.closed[why] == 1:
-            self.log(f"{self.name}: the tape ended early: {why}")
-
-    def no_plan(self, why: str) -> None:
-        self.unplannable[why] = self.unplannable.get(why, 0) + 1
-        if self.unplannable[why] == 1:
-            self.log(f"{self.name}: no plan, it is replayed op by op: {why}")
-
-    def planned(self, plan: Plan, n_steps: int, seconds: float) -> None:
-        self.plans += 1
-        self.log(
-            f"{self.name}: {n_steps} steps became a plan of {plan.n_instructions} instructions, {plan.n_fused} ops "
-            f"fused away, {plan.arena_bytes:,} bytes of working memory, in {1e3 * seconds:.1f} ms"
-        )
-
-    def stats(self) -> dict[str, Any]:
-        return {
-            "steps_recorded": self.steps,
-            "new_steps": self.new_steps,
-            "plans": self.plans,
-            "runs": self.runs,
-            "replays": self.replays,
-            "failed_runs": self.failed,
-            "planning_seconds": self.planning_seconds,
-            "closed": dict(self.closed),
-            "unplannable": dict(self.unplannable),
-        }
 
 
 class Recording(OnTape):
@@ -282,9 +159,9 @@ class Recording(OnTape):
         self.cursor = step.following
         return tuple(made) if type(step.type) is tuple else made[0]
 
-    def _inputs(self, inputs: tuple[Any, ...]) -> _Given | None:
+    def _inputs(self, inputs: tuple[Any, ...]) -> Given | None:
         """Where the inputs come from; None if one of them cannot be on a tape."""
-        given = _Given()
+        given = Given()
         n_numbers = len(self.numbers)
         for i, x in enumerate(inputs):
             if isinstance(x, Tensor):
@@ -307,7 +184,7 @@ class Recording(OnTape):
         given.inputs = inputs
         return given
 
-    def _ref_of(self, x: Tensor, given: _Given) -> int | None:
+    def _ref_of(self, x: Tensor, given: Given) -> int | None:
         if x._pending is self:
             return x._place
         if isinstance(x._pending, OnTape):
@@ -329,11 +206,11 @@ class Recording(OnTape):
         given.new_leaves.append(LeafKind(x._type, exact_strides(array), type(x._history) is Node))
         return -len(self.leaves) - len(given.fresh)
 
-    def _known(self, state: State, given: _Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> Step | None:
+    def _known(self, state: State, given: Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> Step | None:
         """The way from here that is the same op on the same inputs."""
         refs, kinds, new_leaves = tuple(given.refs), tuple(given.kinds), tuple(given.new_leaves)
         for step in state.ways():
-            if step.op is not op or step.grad is not _grad(mode) or step.kinds != kinds or step.attrs != attrs:
+            if step.op is not op or step.grad is not grad_key(mode) or step.kinds != kinds or step.attrs != attrs:
                 continue
             if step.new_leaves != new_leaves or step.needs != given.needs:
                 continue
@@ -347,7 +224,7 @@ class Recording(OnTape):
                 return step
         return None
 
-    def _new_step(self, state: State, given: _Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> Step | None:
+    def _new_step(self, state: State, given: Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> Step | None:
         inputs, kinds = given.inputs, tuple(given.kinds)
         if not any(isinstance(k, TensorType) for k in kinds):
             return None
@@ -385,7 +262,7 @@ class Recording(OnTape):
             signature,
             state.n_places,
             given.needs,
-            _grad(mode),
+            grad_key(mode),
             tuple(given.new_leaves),
             view,
             baked,
@@ -397,15 +274,15 @@ class Recording(OnTape):
         with _trie_lock:
             return state.add(step)
 
-    def _has_other_starts(self, state: State, given: _Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> bool:
+    def _has_other_starts(self, state: State, given: Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> bool:
         """Whether the same slice with another start was recorded here before."""
         refs, kinds = given.baked_refs(), tuple(given.kinds)
         return any(
-            s.op is op and s.refs == refs and s.kinds == kinds and s.attrs == attrs and s.grad is _grad(mode)
+            s.op is op and s.refs == refs and s.kinds == kinds and s.attrs == attrs and s.grad is grad_key(mode)
             for s in state.ways()
         )
 
-    def _strides(self, ref: int, given: _Given) -> tuple[int, ...] | None:
+    def _strides(self, ref: int, given: Given) -> tuple[int, ...] | None:
         """In bytes; None if the elements lie in order."""
         if ref >= 0:
             return self._strides_at(ref)
@@ -424,7 +301,7 @@ class Recording(OnTape):
     def is_view(self, t: Tensor) -> bool:
         return self.makers[t._place].view is not None
 
-    def _in_order(self, given: _Given) -> bool:
+    def _in_order(self, given: Given) -> bool:
         tensors = [r for r, k in zip(given.refs, given.kinds, strict=True) if isinstance(k, TensorType)]
         for ref in tensors:
             strides = self._strides(ref, given)
@@ -588,7 +465,7 @@ class Recording(OnTape):
                 return out
             self.counters.failed += 1
         self.counters.replays += 1
-        return self._replay(found, state, first)
+        return replay(self, found, state, first)
 
     def _plans_now(self, found: Flush, first: int) -> bool:
         """Whether a flush that has no plan gets one now."""
@@ -649,72 +526,6 @@ class Recording(OnTape):
         step = self.makers[place]
         return step.type[place - step.place] if type(step.type) is tuple else step.type
 
-    def _replay(self, found: Flush, state: State, first: int) -> list[Any]:
-        """Op by op with eager mode's kernels, dropping what is not needed any more."""
-        values = dict(self.values)
-        places = range(first, state.n_places)
-        steps = [self.makers[p] for p in places if self.makers[p].place == p]
-        if found.last_uses is None:
-            found.last_uses = self._last_uses(steps, set(found.wanted))
-        for step, done in zip(steps, found.last_uses, strict=True):
-            try:
-                self._run_step(step, values)
-            except Exception as error:
-                self._fail(step, values, first, error)
-                raise
-            for place in done:
-                values.pop(place, None)
-        return [values[p] for p in found.wanted]
-
-    def _last_uses(self, steps: list[Step], wanted: set[int]) -> list[list[int]]:
-        """For each step the values that may go after it. A view is an array of its own on its base's memory."""
-        last: dict[int, int] = {}
-        for i, step in enumerate(steps):
-            for ref in step.refs:
-                if 0 <= ref < NUMBER:
-                    last[ref] = i
-            for result in range(step.n_results):
-                last[step.place + result] = i
-        done: list[list[int]] = [[] for _ in steps]
-        for place, i in last.items():
-            if place not in wanted and place >= steps[0].place:
-                done[i].append(place)
-        return done
-
-    def _run_step(self, step: Step, values: dict[int, Any]) -> None:
-        arguments = self._arguments(step, values)
-        if step.view is not None or step.signature.kernel is None:
-            out = numpy_kernel(step.op, arguments, step.attrs, step.signature, MODE.get())
-        else:
-            out = step.signature.kernel(*arguments)
-        if type(step.type) is tuple:
-            for i, (array, t) in enumerate(zip(out, step.type, strict=True)):
-                values[step.place + i] = np.asarray(array, t.dtype.numpy)
-        else:
-            values[step.place] = np.asarray(out, step.type.dtype.numpy)
-
-    def _arguments(self, step: Step, values: dict[int, Any]) -> list[Any]:
-        arguments: list[Any] = []
-        baked = iter(step.baked or ())
-        for ref, kind in zip(step.refs, step.kinds, strict=True):
-            if ref >= NUMBER:
-                arguments.append(self.numbers[ref - NUMBER])
-            elif ref >= 0:
-                arguments.append(self.array_at(ref, values))
-            elif ref > NONE:
-                arguments.append(self.arrays[-1 - ref])
-            else:
-                arguments.append(None if kind is NoneType else next(baked))
-        return arguments
-
-    def array_at(self, place: int, values: dict[int, Any]) -> Any:
-        """The array of a place; views are looked at through their base."""
-        array = values.get(place)
-        if array is None:
-            step = self.makers[place]
-            array = step.op.numpy(*self._arguments(step, values), **step.attrs)
-        return array
-
     def _fail(self, step: Step, values: dict[int, Any], first: int, error: Exception) -> None:
         """What was recorded before the step stands; it and what came after have no values."""
         if step.where is not None:
@@ -763,7 +574,7 @@ class Recording(OnTape):
             t._memory = self.given[place] = Storage(t._raw)
         else:
             source = self._tensor_at(step.refs[0])
-            numbers = tuple(self._arguments(step, self.values)[1:])
+            numbers = tuple(arguments_of(self, step, self.values)[1:])
             t._raw = step.op.numpy(source._raw, *numbers, **step.attrs)
             t._memory = source._memory
             if step.op.name != "detach":
@@ -928,36 +739,3 @@ class Recording(OnTape):
                     if (self.memories[-1 - base] if base < 0 else self.given.get(base)) is storage:
                         return True
         return any((t := self.held(p)) is not None and t._memory is storage for p in self.alive)
-
-
-def _grad(mode: Mode) -> bool | None:
-    """Whether gradients are recorded; None if they are not in inference mode, which results remember."""
-    return mode.grad or (None if mode.inference else False)
-
-
-class _Given:
-    """The inputs of an op as they are on the tape, before it is known whether the op will be."""
-
-    def __init__(self) -> None:
-        self.inputs: tuple[Any, ...] = ()
-        self.refs: list[int] = []
-        self.kinds: list[Any] = []
-        self.numbers: list[Any] = []
-        self.fresh: list[Tensor] = []  # leaves that are new
-        self.new_leaves: list[LeafKind] = []
-        self.needs = 0
-        self.cut: Any = None
-
-    def baked_refs(self) -> tuple[int, ...]:
-        """The same with numbers as part of the key."""
-        return tuple([NONE if ref >= NUMBER else ref for ref in self.refs])
-
-
-class Failed:
-    """What stands behind a tensor whose op failed when it ran."""
-
-    def __init__(self, error: Exception) -> None:
-        self.error = copy.copy(error)  # without the traceback, whose frames hold tensors
-
-    def read(self, t: Tensor) -> Array:
-        raise copy.copy(self.error)

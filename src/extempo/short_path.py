@@ -138,8 +138,9 @@ def _load(backend: Any) -> None:
     """The native backend is there: ops and operators become native calls."""
     from .backends.llvm.calls.launch import Launcher
     from .backends.llvm.calls.objects import Classes
+    from .flushes import Counters, Flush
     from .planning.building import Plan
-    from .recording import Counters, Flush, Recording, flush_natively
+    from .recording import Recording, flush_natively
 
     classes = Classes(
         *(Tensor, _PLAIN[0], Storage, Node, Mode, Alias, Signature),

@@ -18,8 +18,9 @@ from typing import Any
 from .._tensor import Tensor
 from ..backends.choice import native
 from ..errors import GraphError
+from ..flushes import Counters, Flush
 from ..modes import MODE, Mode
-from ..recording import Counters, Flush, Recording
+from ..recording import Recording
 from ..tape import ACTIVE, State
 from ..types import Size
 from .arguments import Arguments, is_named_tuple, rebuilt

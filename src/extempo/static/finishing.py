@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..autograd.engine import backward
+from ..flushes import Counters, Flush
 from ..modes import Mode
 from ..planning.building import Backward
-from ..recording import Counters, Flush, Recording
+from ..recording import Recording
 from ..tape import State
 from .recording import Recorder, op_by_op
 from .script import Action, Effect

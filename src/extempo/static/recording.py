@@ -18,11 +18,12 @@ import numpy as np
 from .._tensor import Tensor
 from ..autograd.engine import backward
 from ..errors import DtypeError, GraphError, UnsupportedError
+from ..flushes import Counters, Flush
 from ..graph import Node, Where, describe_where
 from ..lines import user_line
 from ..modes import MODE, Mode
 from ..op import Op
-from ..recording import Counters, Flush, Recording
+from ..recording import Recording
 from ..running import apply, as_input
 from ..tape import State, Step
 from ..writing import write

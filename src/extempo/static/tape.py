@@ -14,9 +14,10 @@ import numpy as np
 from .._tensor import Tensor, new, wrap
 from ..autograd.engine import _Backward, backward
 from ..errors import GraphError, ShapeError
+from ..flushes import Flush
 from ..graph import Leaf, Node, Where, describe_where, next_number
 from ..linking import link_freed
-from ..recording import Flush, Recording
+from ..recording import Recording
 from ..running import quietly
 from ..storage import Array
 from ..tape import LEFT, LeafKind, State, Step

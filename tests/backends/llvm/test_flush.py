@@ -14,8 +14,9 @@ import extempo as ex
 from extempo import recording
 from extempo.accounting import Account
 from extempo.backends.choice import native
+from extempo.flushes import PLANS
 from extempo.modes import MODE
-from extempo.recording import PLANS, Recording
+from extempo.recording import Recording
 
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)

@@ -1,0 +1,134 @@
+"""What is done where a tape is flushed, everything that has a plan, and what the recordings of a function did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .backends.llvm.calls.filling import Filling
+from .planning.building import Backward, Plan
+from .tape import State
+
+
+class Flush:
+    """What is done at one place of the trie, given what is still held: how it runs, and where the tape goes on."""
+
+    __slots__ = (
+        "backward",
+        "filling",
+        "following",
+        "freed",
+        "frees_all",
+        "held",
+        "last_uses",
+        "plan",
+        "reason",
+        "seen",
+        "tracked",
+        "waiting",
+        "wanted",
+    )
+
+    def __init__(
+        self,
+        wanted: tuple[int, ...],
+        tracked: list[int],
+        held: list[int],
+        following: State,
+        backward: Backward | None,
+        freed: frozenset[int],
+    ) -> None:
+        self.wanted = wanted  # places whose values stay, in order
+        self.tracked = tracked  # places of tensors that are held and tracked
+        self.held = held
+        self.following = following
+        self.backward = backward
+        self.freed = freed  # with a backward: the steps that it passes, by their places
+        self.frees_all = all(place in freed for place in tracked)
+        self.plan: Plan | None = None
+        self.filling: Filling | tuple[()] | None = None  # how native code ends it, once it has run as a plan
+        self.waiting: Plan | None = None  # a plan whose kernels are being compiled
+        self.reason: str | None = None  # why there is no plan
+        self.seen = 0  # how often a plan was wished for
+        self.last_uses: list[list[int]] | None = None  # for the replay: after each step, the places that are done with
+
+    def forget(self) -> None:
+        """As if it had not been planned yet."""
+        self.plan = self.waiting = None
+        self.seen = 0
+
+
+class Plans(dict[int, Flush]):
+    """Every flush that has a plan, oldest first: when there are too many, the oldest quarter lose theirs."""
+
+    limit = 4_000
+    evicted = 0
+
+    def add(self, flush: Flush) -> None:
+        if len(self) >= self.limit:
+            for number in list(self)[: self.limit // 4]:
+                found = self.pop(number, None)
+                if found is not None:
+                    found.forget()
+                    self.evicted += 1
+        self[id(flush)] = flush
+
+    def clear(self) -> None:
+        while self:  # other threads may add some meanwhile
+            self.popitem()[1].forget()
+
+
+PLANS = Plans()
+
+
+class Counters:
+    """What the recordings of one function did."""
+
+    __slots__ = ("__dict__", "runs")  # native code counts runs
+
+    def __init__(self, name: str, log: Callable[[str], None]) -> None:
+        self.name = name
+        self.log = log
+        self.steps = 0
+        self.new_steps = 0
+        self.n_closed = 0
+        self.replays = 0
+        self.plans = 0
+        self.runs = 0
+        self.failed = 0
+        self.planning_seconds = 0.0
+        self.invested = 0.0  # of these, what counts against the function: not LLVM's share
+        self.closed: dict[str, int] = {}
+        self.unplannable: dict[str, int] = {}
+
+    def close(self, why: str) -> None:
+        """The tape ended before its time."""
+        self.n_closed += 1
+        self.closed[why] = self.closed.get(why, 0) + 1
+        if self.closed[why] == 1:
+            self.log(f"{self.name}: the tape ended early: {why}")
+
+    def no_plan(self, why: str) -> None:
+        self.unplannable[why] = self.unplannable.get(why, 0) + 1
+        if self.unplannable[why] == 1:
+            self.log(f"{self.name}: no plan, it is replayed op by op: {why}")
+
+    def planned(self, plan: Plan, n_steps: int, seconds: float) -> None:
+        self.plans += 1
+        self.log(
+            f"{self.name}: {n_steps} steps became a plan of {plan.n_instructions} instructions, {plan.n_fused} ops "
+            f"fused away, {plan.arena_bytes:,} bytes of working memory, in {1e3 * seconds:.1f} ms"
+        )
+
+    def stats(self) -> dict[str, Any]:
+        return {
+            "steps_recorded": self.steps,
+            "new_steps": self.new_steps,
+            "plans": self.plans,
+            "runs": self.runs,
+            "replays": self.replays,
+            "failed_runs": self.failed,
+            "planning_seconds": self.planning_seconds,
+            "closed": dict(self.closed),
+            "unplannable": dict(self.unplannable),
+        }
