@@ -9,8 +9,8 @@ import pytest
 
 import extempo as ex
 from extempo.errors import DtypeError, NumericalError, ShapeError
-from extempo.ops.sampling import RandomNormal
 from extempo.interpreter import Interpreter
+from extempo.ops.sampling import RandomNormal
 from extempo.recorder import record
 from extempo.running import apply
 

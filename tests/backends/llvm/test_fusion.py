@@ -11,8 +11,8 @@ from extempo.backends.choice import native
 from extempo.backends.llvm.elementwise import kernels
 from extempo.backends.numpy import numbers_only
 from extempo.graph import Leaf
-from extempo.op import REGISTRY
 from extempo.interpreter import Interpreter
+from extempo.op import REGISTRY
 from extempo.recorder import record
 from extempo.types import TensorType, float32, float64
 
