@@ -614,8 +614,16 @@ class Recording(OnTape):
         """
         if self.inside:
             return self._backward(root, gradient)
-        with _left_lock:
-            return self._backward(root, gradient)
+        with _left_lock:  # as if the function were still running
+            self.results = [None if ref is None else ref() for ref in self.results]
+            for place in range(self.cursor.n_run, len(self.results)):
+                if self.results[place] is None:
+                    self.results[place] = self._result(self.makers[place], self._type_of(place), place)
+            self.inside = True
+            found = self._backward(root, gradient)
+            if found is None:
+                self._wait()
+            return found
 
     def _backward(self, root: Tensor, gradient: Array) -> list[tuple[Node, Array]] | None:
         state, place = self.cursor, root._place
@@ -720,10 +728,14 @@ class Recording(OnTape):
             if not any(self.held(p) is not None for p in self.alive):
                 self._over(State())
                 return
-        self.results = [None if self.held(p) is None else weakref.ref(t) for p, t in enumerate(self.results)]
-        self.inside = False
+        self._wait()
         number = id(self)
         LEFT[number] = weakref.ref(self, lambda _: LEFT.pop(number, None))
+
+    def _wait(self) -> None:
+        """Hold tensors weakly from now on: whoever forgets them all forgets the tape."""
+        self.results = [None if self.held(p) is None else weakref.ref(t) for p, t in enumerate(self.results)]
+        self.inside = False
 
     def forget_leaves(self, storages: Iterable[Storage] | None) -> None:
         """Leaves on memory that is about to change are others afterwards."""

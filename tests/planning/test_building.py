@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -234,3 +236,21 @@ def test_reads_are_what_gradients_need():
     assert set(reads(matmul)) == {0, -2}
     assert base_of(tape, matmul.refs[0]) == 0
     assert set(reads(norm)) == {matmul.place, norm.place + 1, norm.place + 2}
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_planning_leaves_nothing_to_the_garbage_collector_and_its_switch_as_it_was(collects):
+    tape, (result,) = record(lambda x: (F.softmax(x @ x.T, -1) * 2).sum(), [draw(4, 4)])
+    request = Request(tape.steps, 0, tape.leaves, frozenset(), (tape.place(result),))
+    plan(request)
+    was = gc.isenabled()
+    try:
+        gc.collect()
+        (gc.enable if collects else gc.disable)()
+        made = plan(request)
+        assert gc.isenabled() is collects
+        gc.disable()
+        del made
+        assert gc.collect() == 0
+    finally:
+        (gc.enable if was else gc.disable)()

@@ -133,7 +133,7 @@ class Places:
         for position, unit in enumerate(self._units.units):
             heirs: Sequence[int] = ()
             if type(unit) is Cluster:
-                results: Sequence[int] = [unit.results[i] for i in unit.stored]
+                results: Sequence[int] = unit.writes
                 if position in dying:
                     heirs = _heirs(unit, dying[position])
             else:

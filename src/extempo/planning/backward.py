@@ -20,7 +20,7 @@ from .gradients import GRADIENTS, Constant, Derived, Template, TemplateNode, gra
 from .layout import Layout, Region, reshaped_strides, row_major, slice_region, view_layout
 from .program import ELEMENTWISE, UPDATE, Program
 
-_FITS: Cache[Any, Form | None] = Cache("sums in plans", 4_000)
+_FITS: Cache[Any, Form] = Cache("sums in plans", 4_000)
 _REGIONS: Cache[Any, Region] = Cache("slices in plans", 8_000)
 
 
@@ -125,20 +125,18 @@ class Backward:
 
     def _sum_to(self, value: int, t: TensorType, index: int) -> int:
         """Undo broadcasting, by the sum that eager mode takes."""
-        from ..autograd.engine import _broadcast_dims, _is_smaller
-
         program = self.program
         own = program.types[value]
-        if _is_smaller(own.shape, t.shape):
-            layout = view_layout("expand", own, program.strides(value), {}, t)
-            assert layout is not None
-            return program.view(value, t, layout.strides)
-        key = (own, t)
-        form = _FITS.get(key)
+        form = _FITS.get((own, t))
         if form is None:
+            from ..autograd.engine import _broadcast_dims, _is_smaller
+
+            if _is_smaller(own.shape, t.shape):
+                layout = view_layout("expand", own, program.strides(value), {}, t)
+                assert layout is not None
+                return program.view(value, t, layout.strides)
             attrs = {"dim": _broadcast_dims(own.shape, t.shape), "keepdim": False}
-            form = _FITS.put(key, form_of(REGISTRY["sum"], (own,), attrs))
-            assert form is not None
+            form = _FITS.put((own, t), form_of(REGISTRY["sum"], (own,), attrs))
         (made,) = program.apply(form, (value,), index)
         return program.view(made, t, row_major(t))
 

@@ -6,6 +6,7 @@ is loaded with the first of them, because it needs the native backend.
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -121,10 +122,17 @@ def plan(request: Request, wait: bool = True) -> Plan | Unplannable:
     """
     from .planner import made
 
+    # Nearly all that planning makes is gone when it ends, without the collector, which would go through it, and through
+    # all tapes, several times.
+    collects = gc.isenabled()
+    gc.disable()
     try:
         return made(request, wait).completed(wait)
     except Unplannable as error:
         return error.with_traceback(None)  # which would keep alive all that was built
+    finally:
+        if collects:
+            gc.enable()
 
 
 def prepare() -> None:

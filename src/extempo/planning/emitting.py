@@ -6,7 +6,7 @@ Kernels that are not there yet can be asked for and filled in later, when they a
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from .arena import Places
 from .building import Unplannable
 from .forms import copy_bound
 from .layout import Starts, broadcast
-from .program import CONSTANT, COPY, ZERO, Node
+from .program import CONSTANT, COPY, ZERO, Node, Program
 from .said import Said
 from .units import MAX_OUTPUTS, Cluster, Units
 
@@ -50,21 +50,60 @@ _FITTED: Cache[Any, _Fitted] = Cache("clusters of plans", 4_000)
 
 
 class _Bases(dict[int, Operand]):
-    """(base, offset) of every code that has been asked for."""
+    """(base, offset) of every code; found when first asked for, where it is not that of a root."""
 
-    def __init__(self, find: Callable[[int], Operand]) -> None:
-        self._find = find
+    def __init__(self, program: Program, code: PlanCode, n_inputs: int) -> None:
+        self._program = program
+        self._code = code
+        self._n_inputs = n_inputs
+        self._derived: dict[tuple[int, Starts], int] = {}
 
     def __missing__(self, code: int) -> Operand:
-        found = self[code] = self._find(code)
+        found = self[code] = self._found(code)
+        return found
+
+    def _found(self, code: int) -> Operand:
+        if code >= CONSTANT:
+            return self._n_inputs, 8 * (code - CONSTANT)
+        if code >= NUMBER:
+            return self._code.numbers, 8 * (code - NUMBER)
+        base, start = self[self._program.roots[code]]
+        _, offset, starts = self._program.places[code]
+        return self._moved(base, starts) if starts else base, start + offset
+
+    def _moved(self, base: int, starts: Starts) -> int:
+        """The base from which a view lies that begins where numbers of the run say."""
+        key = (base, starts)
+        found = self._derived.get(key)
+        if found is None:
+            step = self._program.start_steps.get(starts, -1)
+            found = self._derived[key] = self._code.derived(base, 0, starts, step)
         return found
 
 
-class Emitter:
-    """Turns the units of a program into a callable: first `run`, then `finish`.
+class Unfinished(NamedTuple):
+    """All instructions; `finish`, when what was missing is there, makes `run(arrays, numbers)` of them."""
 
-    After `run`, LLVM still has to compile what is `missing`; `finish` waits for what is not there then.
-    """
+    code: PlanCode
+    unfilled: list[tuple[_Fitted, list[int]]]  # instructions whose kernels were missing
+    constants: list[tuple[bytes, str]]
+    nbytes: int  # of the arena
+    keep: list[object]
+
+    def finish(self) -> Any:
+        for fitted, instructions in self.unfilled:
+            address, meta = fitted.call(cluster_kernel(fitted.kernel))
+            for instruction in instructions:
+                self.code.fill(instruction, address, meta)
+        run = self.code.finish(self.nbytes, self.keep)
+        if not self.constants:
+            return run
+        constants = _packed(self.constants)
+        return lambda arrays, numbers: run([*arrays, constants], numbers)
+
+
+class Emitter:
+    """Turns the units of a program into instructions. LLVM still has to compile what is `missing` after that."""
 
     def __init__(
         self,
@@ -77,14 +116,13 @@ class Emitter:
         self.units = units
         self.program = program = units.program
         self.places = Places(units, {*outputs})
-        self.n_inputs = len(inputs)
         self.code = PlanCode(len(inputs) + bool(program.constants), number_kinds)
         self.n_fused = 0  # elementwise nodes that run within another's kernel
         self.missing: list[Wish] = [] if is_there() else [None]
         self._unfilled: list[tuple[_Fitted, list[int]]] = []  # instructions whose kernels are filled in later
         self._said = said
         self._keep: list[object] = []
-        self._bases = _Bases(self._place_of)
+        self._bases = _Bases(program, self.code, len(inputs))
         for i, value in enumerate(inputs):
             self._bases[value] = (i, 0)
         for value in outputs:
@@ -92,17 +130,15 @@ class Emitter:
         arena = self.code.arena
         for root, offset in self.places.offsets.items():
             self._bases[root] = (arena, offset)
-        self._derived: dict[tuple[int, Starts], int] = {}
         # What instructions have in common, by ids: all objects that are meant live as long as this does.
         self._calls: dict[Any, tuple[int, int, list[int] | None]] = {}
         self._metas: dict[Any, int] = {}
         self._zero_at: dict[int, list[int]] = {}
         for root in program.zeroed:
-            if units.first[root] >= 0:
+            if root in units.first:
                 self._zero_at.setdefault(units.first[root], []).append(root)
 
-    def run(self) -> None:
-        """All instructions."""
+    def run(self) -> Unfinished:
         zero_at = self._zero_at
         for position, unit in enumerate(self.units.units):
             if position in zero_at:
@@ -116,18 +152,7 @@ class Emitter:
                         self._cluster(_reduced(unit, unit.stored[first : first + MAX_OUTPUTS]))
             else:
                 self._node(unit, position)  # type: ignore[arg-type] # not a cluster
-
-    def finish(self) -> Any:
-        """The callable `run(arrays, numbers)`."""
-        for fitted, instructions in self._unfilled:
-            address, meta = fitted.call(cluster_kernel(fitted.kernel))
-            for instruction in instructions:
-                self.code.fill(instruction, address, meta)
-        run = self.code.finish(self.places.nbytes, self._keep)
-        if not self.program.constants:
-            return run
-        constants = _packed(list(self.program.constants))
-        return lambda arrays, numbers: run([*arrays, constants], numbers)
+        return Unfinished(self.code, self._unfilled, list(self.program.constants), self.places.nbytes, self._keep)
 
     def _node(self, node: Node, position: int) -> None:
         kind, _, inputs, results, _, _ = node
@@ -137,26 +162,6 @@ class Emitter:
             self._copy(inputs[0], results[0])
         else:
             self._routine(node, position)
-
-    # ---- operands
-
-    def _place_of(self, code: int) -> Operand:
-        if code >= CONSTANT:
-            return self.n_inputs, 8 * (code - CONSTANT)
-        if code >= NUMBER:
-            return self.code.numbers, 8 * (code - NUMBER)
-        base, start = self._bases[self.program.roots[code]]
-        _, offset, starts = self.program.places[code]
-        return self._moved(base, starts) if starts else base, start + offset
-
-    def _moved(self, base: int, starts: Starts) -> int:
-        """The base from which a view lies that begins where numbers of the run say."""
-        key = (base, starts)
-        found = self._derived.get(key)
-        if found is None:
-            step = self.program.start_steps.get(starts, -1)
-            found = self._derived[key] = self.code.derived(base, 0, starts, step)
-        return found
 
     # ---- instructions
 
@@ -211,7 +216,8 @@ class Emitter:
                 self._metas[key] = code.shared(meta)
         else:
             code.append(bound.address, operands, first_meta, step)
-        self._say("run", results, step)
+        if self._said is not None:
+            self._say("run", results, step)
 
     def _meta(self, bound: Bound, inputs: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[tuple[int, int, str], ...]]:
         """A routine's own numbers, then strides and values of inputs; and which of them come with each run."""
@@ -237,9 +243,8 @@ class Emitter:
 
     def _cluster(self, cluster: Cluster) -> None:
         """One kernel."""
-        types, places, results = self.program.types, self.program.places, cluster.results
-        written = [results[i] for i in cluster.stored]
-        codes = cluster.operands + written
+        types, places = self.program.types, self.program.places
+        codes = cluster.operands + cluster.writes
         key = [*cluster.flat, *cluster.stored, cluster.shape]
         for code in codes:
             if code < NUMBER:
@@ -256,9 +261,9 @@ class Emitter:
         if waiting is not None:
             waiting.append(self.code.n_instructions)
         self.code.append(address, map(self._bases.__getitem__, codes), first_meta, cluster.step)
-        self.n_fused += len(results) - 1
+        self.n_fused += len(cluster.results) - 1
         if self._said is not None:
-            self._say("fused", written, cluster.step, tuple(cluster.nodes()))
+            self._say("fused", cluster.writes, cluster.step, tuple(cluster.nodes()))
 
     def _call(self, cluster: Cluster, codes: list[int]) -> tuple[int, int, list[int] | None]:
         """The address and the place of the meta of a cluster's instruction; or the list of those that wait for it."""
@@ -304,6 +309,7 @@ def _reduced(cluster: Cluster, stored: list[int]) -> Cluster:
         made.results.append(cluster.results[member])
     made.operands = list(codes)
     made.stored = [at[i] for i in stored]
+    made.writes = [cluster.results[i] for i in stored]
     return made
 
 

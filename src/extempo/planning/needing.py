@@ -25,28 +25,32 @@ def needed_nodes(program: Program, outputs: Sequence[int]) -> list[Node]:
         needed[value] = whole[value] = 1
     kept: list[Node] = []
     for node in reversed(program.nodes):
-        kind, _, _, results, _, may_fail = node
+        kind, _, inputs, results, _, may_fail = node
         if not may_fail:
             for result in results:
                 if needed[roots[result]]:
                     break
             else:
                 continue
-        nodes: Sequence[Node] = (node,)
         if kind == ELEMENTWISE and results[0] in seen and not whole[results[0]]:
-            nodes = _as_views(program, node, list(seen[results[0]])) or nodes
-        for each in nodes:
-            kept.append(each)
-            for code in each[2]:
-                if 0 <= code < NUMBER:
-                    root = roots[code]
-                    needed[root] = 1
-                    if root == code or kind > UPDATE:
-                        whole[root] = 1
-                    elif root in seen:
-                        seen[root][code] = None
-                    else:
-                        seen[root] = {code: None}
+            parts = _as_views(program, node, list(seen[results[0]]))
+            if parts is not None:
+                kept += parts
+                inputs = tuple([code for part in parts for code in part[2]])
+            else:
+                kept.append(node)
+        else:
+            kept.append(node)
+        for code in inputs:
+            if 0 <= code < NUMBER:
+                root = roots[code]
+                needed[root] = 1
+                if root == code or kind > UPDATE:
+                    whole[root] = 1
+                elif root in seen:
+                    seen[root][code] = None
+                else:
+                    seen[root] = {code: None}
     kept.reverse()
     return kept
 

@@ -10,7 +10,7 @@ emitting   native instructions
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..backends.llvm.plans import stamp
@@ -51,21 +51,44 @@ def described(request: Request) -> str:
 class _Values(dict[int, int]):
     """The value of each ref; made when first asked for, where it is not computed here."""
 
-    def __init__(self, make: Callable[[int], int]) -> None:
-        self._make = make
+    def __init__(self, request: Request, program: Program) -> None:
+        self._request = request
+        self._program = program
+        self._places = [step.place for step in request.steps]
 
     def __missing__(self, ref: int) -> int:
-        value = self[ref] = self._make(ref)
+        value = self[ref] = self._given(ref)
         return value
+
+    def _given(self, ref: int) -> int:
+        """The value of a place or leaf that is not computed here; numbers and None stand for themselves."""
+        if not NONE < ref < NUMBER:
+            return ref
+        if ref < 0:
+            kind = self._request.leaves[-1 - ref]
+            return self._program.input(ref, kind.type, kind.strides)
+        step = self._request.steps[self.step_of(ref)]
+        if step.view is not None:
+            return self.view(step)
+        if ref not in self._request.kept:
+            raise Unplannable(f"the result of {step.op.name} was not kept")
+        t = step.type[ref - step.place] if type(step.type) is tuple else step.type
+        return self._program.input(ref, t, None)
+
+    def step_of(self, place: int) -> int:
+        return bisect_right(self._places, place) - 1
+
+    def view(self, step: Step) -> int:
+        strides, offset, starts = step.view  # type: ignore[misc] # the caller has seen that it is one
+        return self._program.view(self[step.refs[0]], step.type, strides, offset, starts)
 
 
 class _Planner:
     def __init__(self, request: Request) -> None:
         self._request = request
         self._steps = request.steps
-        self._places = [step.place for step in request.steps]
         self._program = Program()
-        self._values = _Values(self._given)
+        self._values = _Values(request, self._program)
 
     def nodes(self) -> dict[int, int]:
         """Everything that is to be computed; the gradients of leaves by ref."""
@@ -78,33 +101,11 @@ class _Planner:
         units = Units(program, outputs)
         used = {root: ref for ref, root in program.inputs.items() if units.last[root] >= 0}
         emitter = Emitter(units, outputs, list(used), _number_kinds(request.steps), said)
-        emitter.run()
+        unfinished = emitter.run()
         job = Job(emitter.missing) if emitter.missing and not wait else None
         leaves = tuple([-1 - ref for ref in gradients])
         n_instructions, n_fused, nbytes = emitter.code.n_instructions, emitter.n_fused, emitter.places.nbytes
-        return Plan(tuple(used.values()), leaves, emitter.finish, job, request, n_instructions, n_fused, nbytes)
-
-    def _given(self, ref: int) -> int:
-        """The value of a place or leaf that is not computed here; numbers and None stand for themselves."""
-        if not NONE < ref < NUMBER:
-            return ref
-        if ref < 0:
-            kind = self._request.leaves[-1 - ref]
-            return self._program.input(ref, kind.type, kind.strides)
-        step = self._steps[self._step_of(ref)]
-        if step.view is not None:
-            return self._view(step)
-        if ref not in self._request.kept:
-            raise Unplannable(f"the result of {step.op.name} was not kept")
-        t = step.type[ref - step.place] if type(step.type) is tuple else step.type
-        return self._program.input(ref, t, None)
-
-    def _step_of(self, place: int) -> int:
-        return bisect_right(self._places, place) - 1
-
-    def _view(self, step: Step) -> int:
-        strides, offset, starts = step.view  # type: ignore[misc] # the caller has seen that it is one
-        return self._program.view(self._values[step.refs[0]], step.type, strides, offset, starts)
+        return Plan(tuple(used.values()), leaves, unfinished.finish, job, request, n_instructions, n_fused, nbytes)
 
     def _forward(self) -> None:
         program, values, steps = self._program, self._values, self._steps
@@ -113,7 +114,7 @@ class _Planner:
             step = steps[index]
             place = step.place
             if step.view is not None:
-                values[place] = self._view(step)
+                values[place] = values.view(step)
                 if step.view.starts:
                     program.start_steps.setdefault(program.places[values[place]][2], index)
                 continue
@@ -135,7 +136,7 @@ class _Planner:
         if asked is None:
             return {}
         nodes = BackwardNodes(self._program, self._steps, self._values)
-        return nodes.run(asked.root, self._values[asked.seed], self._step_of(asked.root))
+        return nodes.run(asked.root, self._values[asked.seed], self._values.step_of(asked.root))
 
     def _outputs(self, values: list[int]) -> list[int]:
         """Values that can be handed out: computed here, in memory of their own, each once."""

@@ -23,7 +23,7 @@ MAX_COST = 50  # of the nodes of a cluster: a kernel takes LLVM about as many mi
 class Cluster:
     """Elementwise nodes that run as one kernel."""
 
-    __slots__ = ("cost", "flat", "operands", "position", "refs", "results", "seen", "shape", "step", "stored")
+    __slots__ = ("cost", "flat", "operands", "position", "refs", "results", "seen", "shape", "step", "stored", "writes")
 
     def __init__(self, position: int, shape: tuple[int, ...], step: int) -> None:
         self.position = position
@@ -35,7 +35,9 @@ class Cluster:
         self.seen: list[int] = []  # roots that operands are views of
         self.flat: list[Any] = []  # one node after another: an expression, then the refs of its inputs
         self.results: list[int] = []  # of each node
-        self.stored: list[int] = []  # the nodes whose results are written to memory
+        # Known when all units are:
+        self.stored: list[int]  # the nodes whose results are written to memory
+        self.writes: list[int]  # these results
 
     def nodes(self) -> Iterator[tuple[Expression, tuple[int, ...]]]:
         flat, at = self.flat, 0
@@ -55,7 +57,7 @@ class Units:
         needed = needed_nodes(program, outputs)
         n_values = len(program.types)
         self.written = [-1] * n_values  # the last unit that writes it; -1: from outside
-        self.first = [-1] * n_values  # the first one
+        self.first: dict[int, int] = {}  # for buffers: the first one
         self.last = [-1] * n_values  # the last one that reads or writes it
         self.stored = bytearray(n_values)  # whether someone reads it from memory
         for value in outputs:
@@ -64,11 +66,13 @@ class Units:
         stored, roots = self.stored, program.roots
         for unit in self.units:
             if type(unit) is Cluster:
-                unit.stored = [i for i, value in enumerate(unit.results) if stored[roots[value]]]
+                results = unit.results
+                unit.stored = [i for i, value in enumerate(results) if stored[roots[value]]]
+                unit.writes = [results[i] for i in unit.stored]
 
     def _group(self, nodes: Sequence[Node]) -> None:
         """Put every node into a unit. (One loop, without calls: it runs for every node of every plan.)"""
-        program, units, written, first, last = self.program, self.units, self.written, self.first, self.last
+        program, units, written, last = self.program, self.units, self.written, self.last
         roots, types, buffers, stored = program.roots, program.types, program.buffers, self.stored
         home = [-1] * len(types)  # by root: the last cluster that makes it, or reads it in its own shape
         simple = bytearray(map(eq, roots, range(len(roots))))  # no view, no buffer: it may stay in registers
@@ -77,7 +81,15 @@ class Units:
         for node in nodes:
             kind, expression, inputs, results, step, may_fail = node
             if kind > UPDATE:
-                self._append(node)
+                position = len(units)
+                units.append(node)
+                for code in inputs:
+                    if 0 <= code < NUMBER:
+                        root = roots[code]
+                        stored[root] = 1
+                        last[root] = position
+                for result in results:
+                    self._write(result, position)
                 continue
             result = results[0]
             shape = types[result].shape
@@ -130,31 +142,18 @@ class Units:
             if may_fail:
                 cluster.step = step
             if simple[result]:
-                home[result] = written[result] = first[result] = last[result] = position
+                home[result] = written[result] = last[result] = position
             else:
                 home[roots[result]] = position
                 self._write(result, position)
 
-    def _append(self, node: Node) -> None:
-        roots, position = self.program.roots, len(self.units)
-        self.units.append(node)
-        for code in node[2]:
-            if 0 <= code < NUMBER:
-                root = roots[code]
-                self.stored[root] = 1
-                if self.last[root] < position:
-                    self.last[root] = position
-        for result in node[3]:
-            self.stored[result] = 1
-            self._write(result, position)
-
     def _write(self, result: int, position: int) -> None:
+        """Note that a unit writes a value that is seen through memory."""
         root = self.program.roots[result]
-        if root != result:
-            self.stored[root] = 1
+        self.stored[root] = 1
+        if root in self.program.buffers and self.first.get(root, position) >= position:
+            self.first[root] = position
         if self.written[root] < position:
             self.written[root] = position
-        if self.first[root] < 0 or position < self.first[root]:
-            self.first[root] = position
         if self.last[root] < position:
             self.last[root] = position
