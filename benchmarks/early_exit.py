@@ -111,7 +111,7 @@ PEERS: Peers = {
     "jax.jit layer": with_jax,
     "dynet": with_dynet,
 }
-WORKLOADS = [Workload("early_exit", __doc__, BLOCK, PEERS, floor=0.30, compiled_floor=0.28, warm_up=12)]
+WORKLOADS = [Workload("early_exit", __doc__, BLOCK, PEERS, floor=0.30, compiled_floor=0.28, warm_up=20)]
 
 if __name__ == "__main__":
     run_this(__file__)

@@ -10,7 +10,7 @@ time of all calls; half of it once a function has been called often and hardly e
 from __future__ import annotations
 
 CAPITAL = 5e-3  # seconds that may be lost before an eager call has been timed
-ALLOWANCE, LARGER_ALLOWANCE, OFTEN = 0.1, 0.5, 100  # of the time of all calls; the larger one from so many calls on
+ALLOWANCE, LARGER_ALLOWANCE, OFTEN = 0.1, 0.5, 64  # of the time of all calls; the larger one from so many calls on
 FREE_CALLS = 8  # this many calls' worth of investments is free
 NEW_STEP = 10e-6  # seconds to record a step that was not known
 LONG_CALL = 5e-3  # from here on recording is lost in the work itself: one eager call is enough to know
@@ -34,10 +34,9 @@ class Account:
     """Of one function."""
 
     __slots__ = (
+        "_familiar",
         "_invested",
         "_n_by_plan",
-        "_n_new",
-        "_n_steps",
         "_seconds_by_plan",
         "_total_seconds",
         "_wanted",
@@ -56,7 +55,7 @@ class Account:
         self._seconds_by_plan = 0.0
         self._invested = 0.0  # seconds: planning, and calls that met something new
         self._total_seconds = 0.0
-        self._n_steps = self._n_new = 0
+        self._familiar = 0.0  # which part of recorded calls, lately, did hardly anything that was new
         self._wanted = 0.0  # seconds of planning that could not be afforded
 
     @property
@@ -74,8 +73,8 @@ class Account:
         """Seconds that may be invested now."""
         if not self.n_eager:
             return CAPITAL - self._invested
-        repeats = self.calls > OFTEN and self._n_new * 10 < self._n_steps
-        allowance = (LARGER_ALLOWANCE if repeats else ALLOWANCE) * self._total_seconds
+        grown = self.calls > OFTEN and self._familiar > 0.4
+        allowance = (LARGER_ALLOWANCE if grown else ALLOWANCE) * self._total_seconds
         return FREE_CALLS * self.eager_mean + allowance + max(self.saved, 0.0) - self._invested
 
     def eager_next(self) -> bool:
@@ -103,8 +102,7 @@ class Account:
 
     def recorded_call(self, seconds: float, n_steps: int, n_new: int, planning: float, learnt: bool) -> None:
         """A call that was recorded. `planning`: its share of the seconds. `learnt`: it did not run by plans alone."""
-        self._n_steps += n_steps
-        self._n_new += n_new
+        self._familiar += 0.2 * ((n_new * 10 <= n_steps) - self._familiar)
         seconds -= planning
         if not self.n_eager:
             self._invested += planning + n_new * NEW_STEP
