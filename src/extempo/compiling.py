@@ -17,7 +17,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-from .accounting import LONG_CALL, Account
+from .accounting import Account
 from .backends.choice import give_back_memory, native
 from .errors import DtypeError
 from .flushes import PLANS, Counters, Flush
@@ -94,11 +94,13 @@ class Compiled:
         account = self.account
         if account.eager_next() or native() is None:
             self.eager_calls += 1
+            if not account.aside:  # between plans: neither has a use for the memory that the other took
+                give_back_memory()
             began = perf_counter()
             result = self.fn(*args, **kwargs)
             account.eager_call(perf_counter() - began)
-            if account.eager_mean > LONG_CALL:
-                give_back_memory()  # what was taken op by op is of no use to plans
+            if not account.aside:
+                give_back_memory()
             return result
         began = perf_counter()
         counters = self.counters

@@ -95,10 +95,13 @@ def empty(type_: TensorType) -> Array:
     return backend.memory.empty(type_.dtype.numpy, type_.shape, type_.dtype.itemsize)
 
 
+MUCH_MEMORY = 4 << 20
+
+
 def give_back_memory() -> None:
-    """Let the system have the memory that is kept for later arrays."""
+    """Let the system have the memory that is kept for later arrays, if that is much."""
     backend = native()
-    if backend is not None:
+    if backend is not None and backend.memory.stats()["free_bytes"] > MUCH_MEMORY:
         backend.memory.clear()
 
 

@@ -203,6 +203,7 @@ class Memory:
         self._counters = (ctypes.c_int64 * len(COUNTERS)).from_address(counters)
         self.empty = function("empty", at["extempo_new"])  # (NumPy dtype, shape, bytes of one element)
         self._release = ctypes.PYFUNCTYPE(None)(at["extempo_release_free"])
+        self._trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc keeps what was freed, unless it is asked
 
     def _make_type(self, give_back: int) -> type:
         self._slots = (_Slot * 2)(_Slot(_TP_DEALLOC, give_back), _Slot(0, None))
@@ -230,3 +231,5 @@ class Memory:
     def clear(self) -> None:
         """Give every free block back to the system."""
         self._release()
+        if self._trim is not None:
+            self._trim(0)
