@@ -9,7 +9,7 @@ import numpy as np
 import extempo as ex
 from extempo._tensor import Tensor, symbol
 from extempo.modes import switch
-from extempo.op import Op
+from extempo.op import Op, Signature
 from extempo.planning.building import Backward, Plan, Request, plan, reads
 from extempo.planning.layout import row_major
 from extempo.running import as_input
@@ -52,7 +52,7 @@ class Tape:
     def apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         inputs = tuple(map(as_input, inputs))
         kinds = tuple(x._type if isinstance(x, Tensor) else type(x) for x in inputs)
-        signature = op.signature(kinds, attrs)
+        signature = _signature(op, kinds, attrs)
         numbers = [x for x in inputs if isinstance(x, int | float)]
         baked = tuple(numbers) if op.name == "slice" and self.fixed_starts else None
         refs: list[int] = []
@@ -69,7 +69,7 @@ class Tape:
                 ref = NUMBER + len(self.numbers) + len(new_numbers)
                 new_numbers.append(x)
             else:
-                ref = NUMBER
+                ref = NONE
             refs.append(ref)
         self.numbers += new_numbers
         several = type(signature.type) is tuple
@@ -118,6 +118,17 @@ class Tape:
 
     def read(self, value: Tensor) -> Any:
         raise AssertionError("a value was read while recording")
+
+
+_SIGNATURES: dict[Any, Signature] = {}
+
+
+def _signature(op: type[Op], kinds: tuple[Any, ...], attrs: dict[str, Any]) -> Signature:
+    """Equal ones are the same object, as they are in recordings."""
+    key = (op, kinds, *[(name, repr(value)) for name, value in attrs.items()])
+    if key not in _SIGNATURES:
+        _SIGNATURES[key] = op.signature(kinds, attrs)
+    return _SIGNATURES[key]
 
 
 def record(fn: Any, arguments: list[Tensor], fixed_starts: bool = True) -> tuple[Tape, list[Tensor]]:

@@ -22,7 +22,7 @@ def _rounded(nbytes: int) -> int:
     return max(-(-nbytes // step) * step, ALIGNMENT)
 
 
-def _size_of(t: TensorType) -> int:
+def size_of(t: TensorType) -> int:
     found = _SIZES.get(t)
     if found is None:
         found = _SIZES.put(t, _rounded(count(t.shape) * t.dtype.itemsize))
@@ -129,7 +129,7 @@ class Places:
         types, roots, offsets, last = program.types, program.roots, self.offsets, self._units.last
         dying: dict[int, list[int]] = {}  # by the position after which they are not needed
         sizes = dict.fromkeys(outside, 0)  # of what has been met
-        size_of: dict[int, int] = {}  # by the id of a type
+        by_type: dict[int, int] = {}  # sizes, by the id of a type
         for position, unit in enumerate(self._units.units):
             heirs: Sequence[int] = ()
             if type(unit) is Cluster:
@@ -143,7 +143,7 @@ class Places:
                 if root in sizes:
                     continue
                 t = types[root]
-                size = sizes[root] = size_of.get(id(t)) or size_of.setdefault(id(t), _size_of(t))
+                size = sizes[root] = by_type.get(id(t)) or by_type.setdefault(id(t), size_of(t))
                 heir = _heir_of(heirs, t, types) if heirs and root not in program.buffers else None
                 if heir is None:
                     offsets[root] = -1 - take_small(size) if size < LARGE else self._large.take(size)

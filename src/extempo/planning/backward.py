@@ -62,11 +62,10 @@ class Backward:
         self._zero: int | None = None  # the code of 0.0, once it is needed
         self._layouts: dict[Any, tuple[TemplateNode, Layout | None]] = {}  # of templates' views, and whose they are
 
-    def run(self, root: int, seed: int, root_step: int) -> dict[int, int]:
-        """The gradients of leaves, by ref."""
-        self.gradients[root] = seed
+    def visit(self, first: int, end: int) -> None:
+        """Steps from `end` - 1 down to `first`."""
         steps, take = self.steps, self.gradients.pop
-        for index in range(root_step, -1, -1):
+        for index in range(end - 1, first - 1, -1):
             step = steps[index]
             g = take(step.place, None)
             if type(step.type) is tuple:
@@ -84,6 +83,9 @@ class Backward:
                 self._by_template(index, step, gradient, [g])  # type: ignore[list-item] # a value
             else:
                 self._by_expressions(index, step, gradient, g)  # type: ignore[arg-type] # the other of the two
+
+    def finish(self) -> dict[int, int]:
+        """The gradients of leaves, by ref."""
         found = {ref: self._whole(g) for ref, g in self.gradients.items()}
         for parts in self.parts:
             if not parts.apart or parts.covered < self.program.types[parts.buffer].shape[parts.dim]:

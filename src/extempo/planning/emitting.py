@@ -20,13 +20,15 @@ from ..backends.llvm.plans.runtime import is_there
 from ..backends.llvm.routines.routine import Bound
 from ..kernel import Cache
 from ..storage import Array
-from ..tape import NUMBER
+from ..tape import NONE, NUMBER
 from ..types import count
 from .arena import Places
 from .building import Unplannable
 from .forms import copy_bound
 from .layout import Starts, broadcast
+from .loops import Loop
 from .program import CONSTANT, COPY, ZERO, Node, Program
+from .rolling import Blocks, Copies, Emitted
 from .said import Said
 from .units import MAX_OUTPUTS, Cluster, Units
 
@@ -52,10 +54,11 @@ _FITTED: Cache[Any, _Fitted] = Cache("clusters of plans", 4_000)
 class _Bases(dict[int, Operand]):
     """(base, offset) of every code; found when first asked for, where it is not that of a root."""
 
-    def __init__(self, program: Program, code: PlanCode, n_inputs: int) -> None:
+    def __init__(self, program: Program, code: PlanCode, n_inputs: int, loop: Loop | None) -> None:
         self._program = program
         self._code = code
         self._n_inputs = n_inputs
+        self._loop = loop
         self._derived: dict[tuple[int, Starts], int] = {}
 
     def __missing__(self, code: int) -> Operand:
@@ -66,7 +69,7 @@ class _Bases(dict[int, Operand]):
         if code >= CONSTANT:
             return self._n_inputs, 8 * (code - CONSTANT)
         if code >= NUMBER:
-            return self._code.numbers, 8 * (code - NUMBER)
+            return self._code.numbers, 8 * _number(code, self._loop)
         base, start = self[self._program.roots[code]]
         _, offset, starts = self._program.places[code]
         return self._moved(base, starts) if starts else base, start + offset
@@ -81,6 +84,11 @@ class _Bases(dict[int, Operand]):
         return found
 
 
+def _number(code: int, loop: Loop | None) -> int:
+    """Which number of the recording a code means."""
+    return code - NUMBER if loop is None else loop.number(code - NUMBER)
+
+
 class Unfinished(NamedTuple):
     """All instructions; `finish`, when what was missing is there, makes `run(arrays, numbers)` of them."""
 
@@ -89,13 +97,15 @@ class Unfinished(NamedTuple):
     constants: list[tuple[bytes, str]]
     nbytes: int  # of the arena
     keep: list[object]
+    copies: Copies | None
 
     def finish(self) -> Any:
         for fitted, instructions in self.unfilled:
             address, meta = fitted.call(cluster_kernel(fitted.kernel))
             for instruction in instructions:
                 self.code.fill(instruction, address, meta)
-        run = self.code.finish(self.nbytes, self.keep)
+        insert = None if self.copies is None else self.copies.insert
+        run = self.code.finish(self.nbytes, self.keep, insert)
         if not self.constants:
             return run
         constants = _packed(self.constants)
@@ -112,17 +122,23 @@ class Emitter:
         inputs: Sequence[int],
         number_kinds: tuple[type, ...],
         said: list[Said] | None = None,
+        blocks: Blocks | None = None,
     ) -> None:
         self.units = units
         self.program = program = units.program
         self.places = Places(units, {*outputs})
-        self.code = PlanCode(len(inputs) + bool(program.constants), number_kinds)
+        self.nbytes = self.places.nbytes
+        self._blocks = blocks
+        self._loop = loop = None if blocks is None else blocks.loop
+        self._n_own_inputs = len(inputs)
+        n_inputs = len(inputs) if blocks is None else len(inputs) + len(blocks.leaves())
+        self.code = PlanCode(n_inputs + bool(program.constants), number_kinds)
         self.n_fused = 0  # elementwise nodes that run within another's kernel
         self.missing: list[Wish] = [] if is_there() else [None]
         self._unfilled: list[tuple[_Fitted, list[int]]] = []  # instructions whose kernels are filled in later
         self._said = said
         self._keep: list[object] = []
-        self._bases = _Bases(program, self.code, len(inputs))
+        self._bases = _Bases(program, self.code, n_inputs, loop)
         for i, value in enumerate(inputs):
             self._bases[value] = (i, 0)
         for value in outputs:
@@ -130,6 +146,10 @@ class Emitter:
         arena = self.code.arena
         for root, offset in self.places.offsets.items():
             self._bases[root] = (arena, offset)
+        self._bases[NONE] = (self.code.null, 0)
+        for position, offset in self.places.scratch.items():
+            self._bases[-1 - position] = (arena, offset)
+        self._emitted = Emitted(self._bases, self.places.offsets)
         # What instructions have in common, by ids: all objects that are meant live as long as this does.
         self._calls: dict[Any, tuple[int, int, list[int] | None]] = {}
         self._metas: dict[Any, int] = {}
@@ -139,8 +159,10 @@ class Emitter:
                 self._zero_at.setdefault(units.first[root], []).append(root)
 
     def run(self) -> Unfinished:
-        zero_at = self._zero_at
+        zero_at, starts = self._zero_at, self._emitted.starts
         for position, unit in enumerate(self.units.units):
+            if self._blocks is not None:
+                starts.append((self.code.n_instructions, len(self._emitted.codes)))
             if position in zero_at:
                 for root in zero_at[position]:
                     self._zero(root)
@@ -152,7 +174,16 @@ class Emitter:
                         self._cluster(_reduced(unit, unit.stored[first : first + MAX_OUTPUTS]))
             else:
                 self._node(unit, position)  # type: ignore[arg-type] # not a cluster
-        return Unfinished(self.code, self._unfilled, list(self.program.constants), self.places.nbytes, self._keep)
+        copies = None
+        if self._blocks is not None:
+            starts.append((self.code.n_instructions, len(self._emitted.codes)))
+            copies = Copies(self._blocks, self._emitted, self.code.arena, self.nbytes, self._n_own_inputs)
+            self.nbytes, self.n_instructions = copies.nbytes, self.code.n_instructions + copies.n_instructions
+            self.n_fused += copies.n_fused
+        else:
+            self.n_instructions = self.code.n_instructions
+        constants = list(self.program.constants)
+        return Unfinished(self.code, self._unfilled, constants, self.nbytes, self._keep, copies)
 
     def _node(self, node: Node, position: int) -> None:
         kind, _, inputs, results, _, _ = node
@@ -174,6 +205,7 @@ class Emitter:
         nbytes = count(t.shape) * t.dtype.itemsize
         if nbytes:
             self.code.zero(self._bases[value], nbytes)
+            self._emitted.codes.append(value)
             self._say("zero", (value,))
 
     def _copy(self, source: int, result: int) -> None:
@@ -184,33 +216,36 @@ class Emitter:
         self._say("copy", (result,))
         if program.in_order(source):
             self.code.copy(self._bases[result], self._bases[source], count(t.shape) * t.dtype.itemsize)
+            self._emitted.codes += (result, source)
             return
         bound = copy_bound(t)
         itemsize = t.dtype.itemsize
         meta = (*bound.meta, *[stride // itemsize for stride in program.strides(source)])
         self.code.call(bound.address, [self._bases[source], self._bases[result]], meta)
+        self._emitted.codes += (source, result)
 
     def _routine(self, node: Node, position: int) -> None:
         _, bound, inputs, results, step, _ = node
-        bases, code, places = self._bases, self.code, self.program.places
-        operands = []
+        code, places = self.code, self.program.places
+        codes = []
         key: Any = id(bound)  # its types, and so the strides of what lies in order, are always the same
         for value in inputs:
             if 0 <= value < NUMBER:
-                operands.append(bases[value])
+                codes.append(value)
                 if value in places:
-                    key = (key, len(operands), places[value][0])
+                    key = (key, len(codes), places[value][0])
             else:
-                operands.append((code.null, 0))  # for None, and for numbers, which are in meta
-        for value in results:
-            operands.append(bases[value])
+                codes.append(NONE)  # for numbers, too: these are in meta
+        codes += results
         if bound.scratch:
-            operands.append((code.arena, self.places.scratch[position]))
+            codes.append(-1 - position)
+        self._emitted.codes += codes
+        operands = map(self._bases.__getitem__, codes)
         numbered = "f" in bound.reads or "i" in bound.reads
         first_meta = None if numbered else self._metas.get(key)
         if first_meta is None:
             meta, given = self._meta(bound, inputs)
-            code.call(bound.address, operands, meta, given, step)
+            code.call(bound.address, list(operands), meta, given, step)
             self._keep.append(bound)
             if not numbered:
                 self._metas[key] = code.shared(meta)
@@ -238,7 +273,7 @@ class Emitter:
             return _bits(list(self.program.constants)[code - CONSTANT], kind)
         if code < NUMBER:
             raise Unplannable("a routine that takes a number which the plan computes")
-        given.append((position, code - NUMBER, kind))
+        given.append((position, _number(code, self._loop), kind))
         return 0
 
     def _cluster(self, cluster: Cluster) -> None:
@@ -261,6 +296,7 @@ class Emitter:
         if waiting is not None:
             waiting.append(self.code.n_instructions)
         self.code.append(address, map(self._bases.__getitem__, codes), first_meta, cluster.step)
+        self._emitted.codes += codes
         self.n_fused += len(cluster.results) - 1
         if self._said is not None:
             self._say("fused", cluster.writes, cluster.step, tuple(cluster.nodes()))

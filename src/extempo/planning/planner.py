@@ -21,7 +21,10 @@ from .backward import Backward as BackwardNodes
 from .building import LOADED_AT, Plan, Request, Unplannable
 from .emitting import Emitter
 from .forms import of_step
+from .loops import HEAD, TAIL, find_loop, shortened
+from .needing import needed_nodes
 from .program import ELEMENTWISE, Program
+from .rolling import BACKWARD, FORWARD, Blocks, Uneven, Windows
 from .said import Said
 from .units import Units
 
@@ -30,8 +33,25 @@ stamp.loaded_at(LOADED_AT)
 
 def made(request: Request, wait: bool) -> Plan:
     """The plan, yet to be completed; raises Unplannable where there is none. Unless it waits, LLVM begins its work."""
+    rolled = _rolled(request, wait or WAITS)
+    if rolled is not None:
+        return rolled
     planner = _Planner(request)
     return planner.emitted(planner.nodes(), wait or WAITS)
+
+
+def _rolled(request: Request, wait: bool) -> Plan | None:
+    """The plan by way of a shorter loop; None where there is no long one, or its windows are not alike."""
+    loop = find_loop(request)
+    short = None if loop is None else shortened(request, loop)
+    if loop is None or short is None:
+        return None
+    planner = _Planner(short)
+    windows = Windows(loop, planner.program)
+    try:
+        return planner.emitted(planner.nodes(windows), wait, windows=windows, request=request)
+    except Uneven:
+        return None
 
 
 def begin() -> None:
@@ -87,30 +107,85 @@ class _Planner:
     def __init__(self, request: Request) -> None:
         self._request = request
         self._steps = request.steps
-        self._program = Program()
-        self._values = _Values(request, self._program)
+        self.program = Program()
+        self._values = _Values(request, self.program)
 
-    def nodes(self) -> dict[int, int]:
-        """Everything that is to be computed; the gradients of leaves by ref."""
-        self._forward()
-        return self._backward()
+    def nodes(self, windows: Windows | None = None) -> dict[int, int]:
+        """Everything that is to be computed; the gradients of leaves by ref. `windows` are noted as they come."""
+        request, steps, values = self._request, self._steps, self._values
+        if windows is None:
+            self._forward(request.start, len(steps))
+        else:
+            self._through(windows)
+        asked = request.backward
+        if asked is None:
+            return {}
+        backward = BackwardNodes(self.program, steps, values)
+        backward.gradients[asked.root] = values[asked.seed]
+        end = values.step_of(asked.root) + 1
+        if windows is None:
+            backward.visit(0, end)
+        else:
+            self._back_through(windows, backward, end)
+        return backward.finish()
 
-    def emitted(self, gradients: dict[int, int], wait: bool, said: list[Said] | None = None) -> Plan:
-        request, program = self._request, self._program
-        outputs = self._outputs([self._values[place] for place in request.wanted] + list(gradients.values()))
-        units = Units(program, outputs)
+    def _through(self, windows: Windows) -> None:
+        loop = windows.loop
+        self._forward(self._request.start, loop.begin)
+        for window in range(HEAD + TAIL):
+            windows.begin()
+            first = loop.begin + window * loop.period
+            self._forward(first, first + loop.period)
+            windows.end(FORWARD, window)
+        self._forward(loop.begin + (HEAD + TAIL) * loop.period, len(self._steps))
+
+    def _back_through(self, windows: Windows, backward: BackwardNodes, end: int) -> None:
+        loop = windows.loop
+        first = loop.begin + (HEAD + TAIL) * loop.period
+        backward.visit(first, max(end, first))
+        for window in range(HEAD + TAIL - 1, -1, -1):
+            windows.begin()
+            first = loop.begin + window * loop.period
+            backward.visit(first, min(end, first + loop.period))
+            windows.end(BACKWARD, window, backward.gradients)
+        backward.visit(0, min(end, loop.begin))
+
+    def emitted(
+        self,
+        gradients: dict[int, int],
+        wait: bool,
+        said: list[Said] | None = None,
+        windows: Windows | None = None,
+        request: Request | None = None,
+    ) -> Plan:
+        """The plan. With `windows`, that of the longer loop in another request."""
+        program, request = self.program, request or self._request
+        outputs = self._outputs([self._values[place] for place in self._request.wanted] + list(gradients.values()))
+        nodes = needed_nodes(program, outputs)
+        units = Units(program, nodes, outputs)
+        blocks = None
+        if windows is not None:
+            blocks = Blocks(windows, units, nodes, outputs)
+            units = blocks.units
         used = {root: ref for ref, root in program.inputs.items() if units.last[root] >= 0}
-        emitter = Emitter(units, outputs, list(used), _number_kinds(request.steps), said)
+        refs, leaves = list(used.values()), [-1 - ref for ref in gradients]
+        if blocks is not None:
+            blocks.keep_to_the_end()
+            loop = blocks.loop
+            program.start_steps = {starts: loop.step(step) for starts, step in program.start_steps.items()}
+            refs = [ref if ref >= 0 else -1 - loop.leaf(-1 - ref) for ref in refs]
+            refs += [-1 - leaf for leaf in blocks.leaves()]
+            leaves = [loop.leaf(leaf) for leaf in leaves]
+        emitter = Emitter(units, outputs, list(used), _number_kinds(request.steps), said, blocks)
         unfinished = emitter.run()
         job = Job(emitter.missing) if emitter.missing and not wait else None
-        leaves = tuple([-1 - ref for ref in gradients])
-        n_instructions, n_fused, nbytes = emitter.code.n_instructions, emitter.n_fused, emitter.places.nbytes
-        return Plan(tuple(used.values()), leaves, unfinished.finish, job, request, n_instructions, n_fused, nbytes)
+        size = (emitter.n_instructions, emitter.n_fused, emitter.nbytes)
+        return Plan(tuple(refs), tuple(leaves), unfinished.finish, job, request, *size)
 
-    def _forward(self) -> None:
-        program, values, steps = self._program, self._values, self._steps
+    def _forward(self, first: int, end: int) -> None:
+        program, values, steps = self.program, self._values, self._steps
         types, roots, nodes, value_of = program.types, program.roots, program.nodes, values.__getitem__
-        for index in range(self._request.start, len(steps)):
+        for index in range(first, end):
             step = steps[index]
             place = step.place
             if step.view is not None:
@@ -130,17 +205,9 @@ class _Planner:
                 values[place] = value
                 place += 1
 
-    def _backward(self) -> dict[int, int]:
-        """The gradients of leaves, by ref."""
-        asked = self._request.backward
-        if asked is None:
-            return {}
-        nodes = BackwardNodes(self._program, self._steps, self._values)
-        return nodes.run(asked.root, self._values[asked.seed], self._values.step_of(asked.root))
-
     def _outputs(self, values: list[int]) -> list[int]:
         """Values that can be handed out: computed here, in memory of their own, each once."""
-        program = self._program
+        program = self.program
         outside = set(program.inputs.values())
         made: dict[int, None] = {}
         for value in values:

@@ -7,13 +7,12 @@ So the same few clusters come up whatever the number of steps, and few kernels a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import eq
 from typing import Any
 
 from ..backends.llvm.plans.expressions import Expression
 from ..tape import NUMBER
-from .needing import needed_nodes
 from .program import UPDATE, Node, Program
 
 MAX_INPUTS, MAX_OUTPUTS = 20, 20
@@ -23,13 +22,17 @@ MAX_COST = 50  # of the nodes of a cluster: a kernel takes LLVM about as many mi
 class Cluster:
     """Elementwise nodes that run as one kernel."""
 
-    __slots__ = ("cost", "flat", "operands", "position", "refs", "results", "seen", "shape", "step", "stored", "writes")
+    __slots__ = (
+        *("cost", "flat", "operands", "position", "refs", "results"),
+        *("seen", "shape", "step", "stored", "writes", "zone"),
+    )
 
     def __init__(self, position: int, shape: tuple[int, ...], step: int) -> None:
         self.position = position
         self.shape = shape
         self.step = step
         self.cost = 0.0
+        self.zone: Any = None  # to which part of the program its first node belongs
         self.operands: list[int] = []  # codes of what is read from memory
         self.refs: dict[int, int] = {}  # how nodes name a code: as an operand, or as -1 - the node that made it
         self.seen: list[int] = []  # roots that operands are views of
@@ -51,10 +54,14 @@ class Cluster:
 class Units:
     """The units of a program, and for every root when it is written and read."""
 
-    def __init__(self, program: Program, outputs: Sequence[int]) -> None:
+    def __init__(
+        self, program: Program, nodes: Sequence[Node], outputs: Sequence[int], zones: Mapping[int, Any] | None = None
+    ) -> None:
+        """`nodes`: those that are needed. `zones`: to which part of the program each value belongs, if nodes of
+        different parts are not to be fused."""
         self.program = program
+        self._zones = zones
         self.units: list[Cluster | Node] = []
-        needed = needed_nodes(program, outputs)
         n_values = len(program.types)
         self.written = [-1] * n_values  # the last unit that writes it; -1: from outside
         self.first: dict[int, int] = {}  # for buffers: the first one
@@ -62,7 +69,7 @@ class Units:
         self.stored = bytearray(n_values)  # whether someone reads it from memory
         for value in outputs:
             self.stored[value] = 1
-        self._group(needed)
+        self._group(nodes)
         stored, roots = self.stored, program.roots
         for unit in self.units:
             if type(unit) is Cluster:
@@ -74,6 +81,7 @@ class Units:
         """Put every node into a unit. (One loop, without calls: it runs for every node of every plan.)"""
         program, units, written, last = self.program, self.units, self.written, self.last
         roots, types, buffers, stored = program.roots, program.types, program.buffers, self.stored
+        zones = self._zones
         home = [-1] * len(types)  # by root: the last cluster that makes it, or reads it in its own shape
         simple = bytearray(map(eq, roots, range(len(roots))))  # no view, no buffer: it may stay in registers
         for root in buffers:
@@ -104,7 +112,11 @@ class Units:
                         ready, found = written[root] + 1, home[root]
                     if ready > earliest:
                         earliest = ready
-                    if found > position and units[found].shape == shape:  # type: ignore[union-attr] # a cluster
+                    if (
+                        found > position
+                        and units[found].shape == shape  # type: ignore[union-attr] # a cluster
+                        and (zones is None or zones.get(result) == units[found].zone)  # type: ignore[union-attr] # so
+                    ):
                         position = found
             cluster: Any = units[position] if position >= earliest else None
             if (
@@ -114,6 +126,8 @@ class Units:
             ):
                 position = len(units)
                 cluster = Cluster(position, shape, step)
+                if zones is not None:
+                    cluster.zone = zones.get(result)
                 units.append(cluster)
             refs, flat = cluster.refs, cluster.flat
             flat.append(expression)

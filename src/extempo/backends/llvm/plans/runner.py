@@ -50,13 +50,15 @@ class PlanCode:
         self._shapes: list[int] = []
         self._derived: list[int] = []
         self._n_derived = 0
-        self._operands: list[int] = []
-        self._instructions: list[int] = []
+        # Flat lists, as running.py describes them.
+        self.operands: list[int] = []
+        self.instructions: list[int] = []
         self._shared_code: dict[int, str] = {}  # instructions that are no kernels, by position
         self._meta: list[int] = []  # of instructions that know no number of a run
         self._meta_places: dict[tuple[int, ...], int] = {}  # equal ones are there once: they are only read
         self._patched: list[int] = []  # of those that do: every run has its copy
         self._patches: list[int] = []
+        self._numbered: dict[int, tuple[tuple[int, ...], tuple[Any, ...]]] = {}  # what they were made of
 
     def output(self, type_: TensorType) -> int:
         """A new base: an array of that type, C-contiguous, allocated for each run."""
@@ -95,9 +97,9 @@ class PlanCode:
         A third item says what is wanted: "f" makes a double of an int, too; "i" is for ints and bools only.
         """
         if numbers:
-            first_operand = len(self._operands) // OPERAND_WORDS
-            self._operands += chain.from_iterable(operands)
-            self._instructions += (address, first_operand, self._patched_meta(meta, numbers), 1, step)
+            first_operand = len(self.operands) // OPERAND_WORDS
+            self.operands += chain.from_iterable(operands)
+            self.instructions += (address, first_operand, self._patched_meta(meta, numbers), 1, step)
         else:
             self.append(address, operands, self.shared(meta), step)
 
@@ -111,23 +113,29 @@ class PlanCode:
 
     def append(self, address: int, operands: Iterable[Place], first_meta: int, step: int = -1) -> None:
         """One instruction whose meta lies there already."""
-        places = self._operands
+        places = self.operands
         first_operand = len(places) // OPERAND_WORDS
         places += chain.from_iterable(operands)
-        self._instructions += (address, first_operand, first_meta, 0, step)
+        self.instructions += (address, first_operand, first_meta, 0, step)
 
     def fill(self, instruction: int, address: int, meta: tuple[int, ...]) -> None:
         """Say what an instruction does that was appended before that was known."""
         entry = instruction * len(INSTRUCTION)
-        self._instructions[entry + _ADDRESS] = address
-        self._instructions[entry + _FIRST_META] = self.shared(meta)
+        self.instructions[entry + _ADDRESS] = address
+        self.instructions[entry + _FIRST_META] = self.shared(meta)
 
     @property
     def n_instructions(self) -> int:
-        return len(self._instructions) // len(INSTRUCTION)
+        return len(self.instructions) // len(INSTRUCTION)
 
-    def _patched_meta(self, meta: tuple[int, ...], numbers: tuple[Number, ...]) -> int:
+    def again(self, first_meta: int, further: int) -> int:
+        """Where a meta lies like one that knows numbers of a run, but these are so many further on."""
+        meta, numbers = self._numbered[first_meta]
+        return self._patched_meta(meta, tuple([(entry[0], entry[1] + further, *entry[2:]) for entry in numbers]))
+
+    def _patched_meta(self, meta: tuple[int, ...], numbers: tuple[Any, ...]) -> int:
         first = len(self._patched)
+        self._numbered[first] = (meta, numbers)
         self._patched += meta
         for entry in numbers:
             number = entry[1]
@@ -148,22 +156,27 @@ class PlanCode:
         self._shared_code[self.n_instructions] = "plan_copy"
         self.call(0, [destination, source], (nbytes,))
 
-    def finish(self, arena_bytes: int, keep: list[object]) -> Run:
-        """The callable. `keep`: what must live as long as it does. struct.error: a size does not fit an int64."""
+    def finish(self, arena_bytes: int, keep: list[object], last: Callable[[PlanCode], None] | None = None) -> Run:
+        """The callable. `keep`: what must live as long as it does. struct.error: a size does not fit an int64.
+
+        `last` may change the lists of instructions and operands before they are taken.
+        """
         for instruction, name in self._shared_code.items():
-            self._instructions[instruction * len(INSTRUCTION) + _ADDRESS] = runtime()[name]
+            self.instructions[instruction * len(INSTRUCTION) + _ADDRESS] = runtime()[name]
+        if last is not None:
+            last(self)
         sections: dict[str, list[int]] = {
             "kinds": [_NUMBER_CODES[kind] for kind in self._kinds],
             "outputs": self._outputs,
             "shapes": self._shapes,
             "derived": self._derived,
-            "operands": self._operands,
-            "instructions": self._instructions,
+            "operands": self.operands,
+            "instructions": self.instructions,
             "meta": self._meta,
             "patched": self._patched,
             "patches": self._patches,
         }
-        n_operands, n_outputs = len(self._operands) // OPERAND_WORDS, len(self._outputs) // 5
+        n_operands, n_outputs = len(self.operands) // OPERAND_WORDS, len(self._outputs) // 5
         head = {
             "n_inputs": self.n_inputs,
             "n_numbers": len(self._kinds),
