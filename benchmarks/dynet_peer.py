@@ -8,9 +8,9 @@ from typing import Any
 from workload import Step
 
 
-def dynet(memory_mb: int = 512) -> Any:
-    """The library, given its memory, which must be settled before it is imported."""
-    import_module("dynet_config").set(mem=memory_mb, random_seed=1)
+def dynet(memory_mb: int = 512, autobatch: bool = False) -> Any:
+    """The library, given its memory and whether it batches by itself, which must be settled before it is imported."""
+    import_module("dynet_config").set(mem=memory_mb, random_seed=1, autobatch=int(autobatch))
     return import_module("dynet")
 
 

@@ -41,6 +41,7 @@ class Result:
     peer: str
     version: str = ""
     times: list[float] = field(default_factory=list)
+    apart: list[float] = field(default_factory=list)  # what is not in these times: a simulator, for instance
     first_block: float = 0.0
     losses: list[float] = field(default_factory=list)
     backend: str = ""  # Extempo's: "native" or "numpy"
@@ -156,6 +157,7 @@ def measure(workload: Workload, processes: list[PeerProcess], rounds: int) -> li
             answer = process.ask(run=[(number + workload.warm_up) * workload.block, workload.block])
             if "error" not in answer:
                 results[process.peer].times.append(answer["ms"])
+                results[process.peer].apart.append(answer["apart"])
     for process in processes:
         result, after = results[process.peer], process.ask(kernels=True)
         _count_kernels(result, before[process.peer], after, rounds * (workload.block + 1))

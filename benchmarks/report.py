@@ -17,7 +17,8 @@ from workload import Workload
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 BASELINE, OURS = "torch", "extempo"
 STATIC, MODULE = "extempo static", "extempo compiled module"
-OWN = (OURS, COMPILED, STATIC, MODULE)
+BATCH, BATCH_COMPILED = "extempo batch", "extempo batch compiled"
+OWN = (OURS, COMPILED, STATIC, MODULE, BATCH, BATCH_COMPILED)
 
 # What a compiled step may take, relative to others of Extempo's own ways to run it.
 COMPILED_TO_EAGER, MODULE_TO_WHOLE, DYNAMIC_TO_STATIC = 1.05, 1.5, 1.05
@@ -38,6 +39,20 @@ SUMMARY_HEADER = (
     "to static",
     "note",
 )
+BATCH_SUMMARY_HEADER = (
+    "workload, per sample",
+    "torch ms",
+    "loop ms",
+    "batch ms",
+    "compiled ms",
+    "loop ratio",
+    "batch ratio",
+    "floor",
+    "compiled ratio",
+    "floor",
+    "note",
+)
+DIFFERS = "LOSS DIFFERS"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -71,8 +86,12 @@ def source(results: Sequence[Result], how: str) -> str:
     return f"{machine()}; {', '.join(f'{name} {version}' for name, version in found.items())}; {how}"
 
 
+def shown(ratio: float) -> str:
+    return f"{ratio:.2f}" if ratio >= 0.095 else f"{ratio:.3f}"
+
+
 def verdict(ratio: float, floor: float) -> str:
-    return f"{floor:.2f} {'pass' if ratio <= floor else 'FAIL'}"
+    return f"{shown(floor)} {'pass' if ratio <= floor else 'FAIL'}"
 
 
 def _numpy_kernels(result: Result) -> str:
@@ -112,7 +131,8 @@ def _floor(peer: str, workload: Workload, results: Sequence[Result]) -> float | 
     whole_step = _ratio(results, COMPILED, BASELINE)
     if peer == MODULE:
         return MODULE_TO_WHOLE * whole_step if whole_step else None
-    return {OURS: workload.floor, COMPILED: workload.compiled_floor}.get(peer)
+    batch = dict.fromkeys((BATCH, BATCH_COMPILED), workload.batch_floor)
+    return {OURS: workload.floor, COMPILED: workload.compiled_floor, **batch}.get(peer)
 
 
 def _row(result: Result, workload: Workload, results: Sequence[Result]) -> list[str]:
@@ -120,14 +140,16 @@ def _row(result: Result, workload: Workload, results: Sequence[Result]) -> list[
         return [result.peer, *[""] * 7, result.error]
     warm_up = max(0.0, result.first_block - result.median * workload.block) / 1e3
     row = [result.peer, f"{result.minimum:.3f}", f"{result.median:.3f}", "-", "-", "", f"{warm_up:.1f}", "", ""]
+    if any(result.apart):
+        row[8] = f"apart: {min(result.apart):.3f} ms"
     base = _named(results, BASELINE)
     if base:
         ratio, floor = result.minimum / base.minimum, _floor(result.peer, workload, results)
-        row[3:5] = f"{ratio:.2f}", f"{result.median / base.median:.2f}"
+        row[3:5] = shown(ratio), shown(result.median / base.median)
         if floor is not None:
             row[5] = verdict(ratio, floor)
         if not result.agrees_with(base):
-            row[8] = "LOSS DIFFERS"
+            row[8] = ", ".join(filter(None, [row[8], DIFFERS]))
     if result.peer in OWN:
         row[7] = _numpy_kernels(result)
     return row
@@ -166,15 +188,41 @@ def section(workload: Workload, results: Sequence[Result], rounds: int) -> str:
 
 def summary(timed: Sequence[tuple[Workload, Sequence[Result]]]) -> str:
     """One row per workload: Extempo's ways to run it beside PyTorch eager, from the workloads' own tables."""
+    per_sample = [one for one in timed if one[0].batch_floor is not None]
+    others = [one for one in timed if one[0].batch_floor is None]
+    tables = [
+        table(header, rows_of(chosen))
+        for header, rows_of, chosen in (
+            (SUMMARY_HEADER, _summary_rows, others),
+            (BATCH_SUMMARY_HEADER, _batch_summary_rows, per_sample),
+        )
+        if chosen
+    ]
+    return "\n\n".join(["### summary", *tables, machine()])
+
+
+def _summary_rows(timed: Sequence[tuple[Workload, Sequence[Result]]]) -> list[list[str]]:
     rows = []
     for workload, results in timed:
         found = {result.peer: _row(result, workload, results) for result in results}
         cells = [cell for peer in (OURS, COMPILED, MODULE) for cell in found.get(peer, [""] * len(HEADER))[3:6:2]]
         notes = {found[peer][8] for peer in OWN if peer in found and found[peer][8]}
-        times = [found[peer][1] for peer in (BASELINE, OURS, COMPILED) if peer in found]
+        times = [found[peer][1] if peer in found else "" for peer in (BASELINE, OURS, COMPILED)]
         own = [_against_eager(results), _against_static(results)]
         rows.append([workload.name, *times, *cells, *own, ", ".join(sorted(notes))])
-    return f"### summary\n\n{table(SUMMARY_HEADER, rows)}\n\n{machine()}"
+    return rows
+
+
+def _batch_summary_rows(timed: Sequence[tuple[Workload, Sequence[Result]]]) -> list[list[str]]:
+    rows = []
+    for workload, results in timed:
+        found = {result.peer: _row(result, workload, results) for result in results}
+        absent = [""] * len(HEADER)
+        times = [found.get(peer, absent)[1] for peer in (BASELINE, OURS, BATCH, BATCH_COMPILED)]
+        cells = [cell for peer in (BATCH, BATCH_COMPILED) for cell in found.get(peer, absent)[3:6:2]]
+        notes = {row[8] for peer, row in found.items() if peer in OWN and (not row[1] or DIFFERS in row[8])}
+        rows.append([workload.name, *times, found.get(OURS, absent)[3], *cells, "; ".join(sorted(notes))])
+    return rows
 
 
 def write(name: str, text: str, page: Path = PAGE) -> None:

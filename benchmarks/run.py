@@ -27,11 +27,16 @@ TIMED = [
     "transformer_small",
     "elementwise_chain",
     "conv_small",
+    "tree_lstm",
+    "ragged_batch",
+    "spinn",
+    "reinforce",
 ]
 OWN_TABLES = {  # name: module
     "lengths": "lengths",
     "cold": "cold",
     "adversary": "adversary",
+    "branching": "branching",
     "gemm": "gemm",
     "memory": "memory",
     "import": "start_up",

@@ -3,7 +3,7 @@
     python benchmarks/worker.py MODULE PEER
 
 Requests and answers are lines of JSON on standard input and output; whatever a library prints goes to standard error.
-{"build": name} -> {"version"}; {"run": [first, count]} -> {"ms", "losses"};
+{"build": name} -> {"version"}; {"run": [first, count]} -> {"ms", "apart", "losses"};
 {"kernels": true} -> {"backend", "fallbacks"} of Extempo, {} of others;
 {"call": i} -> {"ms", "llvm", "planning"}, of one step, and seconds in Extempo's compilers so far;
 {"clock": count} -> {"at"}, when each of the first `count` steps was done, by time.monotonic();
@@ -68,15 +68,20 @@ def cpu_seconds() -> float:
 
 
 def time_block(step: Step, first: int, count: int) -> dict[str, Any]:
-    """Milliseconds per step. Time in which another process had the core does not count."""
+    """Milliseconds per step, and those that a step wants to have counted apart, which are not in them.
+
+    Time in which another process had the core does not count.
+    """
     if first:
         step(first - 1)  # not timed: another peer has just used the caches
     losses = []
-    wall, cpu = time.perf_counter(), cpu_seconds()
+    seconds_apart = getattr(step, "seconds_apart", lambda: 0.0)
+    wall, cpu, apart = time.perf_counter(), cpu_seconds(), seconds_apart()
     for i in range(first, first + count):
         losses.append(step(i))
-    cpu, wall = cpu_seconds() - cpu, time.perf_counter() - wall
-    return {"ms": min(wall, cpu) / count * 1e3, "losses": losses}
+    cpu, wall, apart = cpu_seconds() - cpu, time.perf_counter() - wall, seconds_apart() - apart
+    ms = min(wall, cpu) / count * 1e3
+    return {"ms": ms * (1 - apart / wall), "apart": ms * apart / wall, "losses": losses}
 
 
 def time_call(step: Step, i: int) -> dict[str, float]:

@@ -22,6 +22,21 @@ Step = Callable[[int], float]
 Library = Callable[[], Any]
 Peers = Mapping[str, Callable[[], Step]]
 Wrap = Callable[[Any, Callable[..., Any]], Callable[..., Any]]  # (library, function) -> function
+Each = Callable[[Any, Callable[..., Any]], Callable[..., list[Any]]]  # (library, function of a sample) -> of samples
+
+
+@dataclass
+class TimedApart:
+    """A step of which a part is counted apart: whoever runs that part adds its seconds."""
+
+    run: Step
+    clock: list[float]  # seconds so far, one number
+
+    def __call__(self, i: int) -> float:
+        return self.run(i)
+
+    def seconds_apart(self) -> float:
+        return self.clock[0]
 
 
 @dataclass(frozen=True)
@@ -34,6 +49,7 @@ class Workload:
     peers: Peers
     floor: float | None = None  # the most that eager Extempo may take, relative to PyTorch eager
     compiled_floor: float | None = None  # the same for a step under ex.compile
+    batch_floor: float | None = None  # the same where ex.batch runs code that is written for one sample
     warm_up: int = 4  # blocks that are run before anything is timed
 
 
@@ -61,6 +77,21 @@ def static(lib: Any, fn: Callable[..., Any]) -> Callable[..., Any]:
     return lib.compile(fn, static=True)
 
 
+def one_by_one(lib: Any, fn: Callable[..., Any]) -> Callable[..., list[Any]]:
+    """A plain loop over the samples, whose parts come in as many sequences."""
+    return lambda *parts: [fn(*sample) for sample in zip(*parts, strict=True)]
+
+
+def batched(lib: Any, fn: Callable[..., Any]) -> Callable[..., list[Any]]:
+    found: Callable[..., list[Any]] = lib.batch(fn)
+    return found
+
+
+def cell(lib: Any, fn: Any) -> Any:
+    """A function or a module as a cell, where the library has cells."""
+    return lib.cell(fn) if hasattr(lib, "cell") else fn
+
+
 def own_peers(program: Callable[..., Step], fixed: bool = True) -> dict[str, Callable[[], Step]]:
     """Extempo eager, with its whole step compiled, and where structure and sizes are fixed as a static graph.
 
@@ -73,6 +104,34 @@ def own_peers(program: Callable[..., Step], fixed: bool = True) -> dict[str, Cal
     if fixed:
         peers["extempo static"] = partial(program, extempo, wrap=static)
     return peers
+
+
+def batch_peers(program: Callable[..., Step]) -> dict[str, Callable[[], Step]]:
+    """Extempo's ways to run code that is written for one sample: in a loop, batched, batched in a compiled step.
+
+    program(library, each=..., wrap=...) hands `each` the function of one sample, and `wrap` the training step.
+    """
+    return {
+        "extempo": partial(program, extempo),
+        "extempo batch": partial(program, extempo, each=batched),
+        "extempo batch compiled": partial(program, extempo, each=batched, wrap=whole),
+    }
+
+
+def mirrored(rng: Any, shortest: int, longest: int, count: int) -> list[int]:
+    """`count` sizes, an even number, each with its mirror image: whatever is drawn, their sum is the same."""
+    half = rng.randint(shortest, longest + 1, count // 2)
+    sizes: list[int] = rng.permutation([*half, *(shortest + longest - half)]).tolist()
+    return sizes
+
+
+def fill(lib: Any, parameters: Any, arrays: Any) -> list[Any]:
+    """The parameters as a list, with these values."""
+    found = list(parameters)
+    with lib.no_grad():
+        for parameter, array in zip(found, arrays, strict=True):
+            parameter.copy_(lib.from_numpy(array.copy()))
+    return found
 
 
 def trainer(

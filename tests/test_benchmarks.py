@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ import extempo as ex
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
 TIMED = re.findall(r'^    "(\w+)",$', (BENCHMARKS / "run.py").read_text(), re.M)
+PER_SAMPLE = ["tree_lstm", "ragged_batch", "spinn", "reinforce"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -59,7 +61,7 @@ def test_a_step_runs_and_its_loss_is_that_of_pytorch(name):
     np.testing.assert_allclose(losses, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", TIMED)
+@pytest.mark.parametrize("name", [name for name in TIMED if name not in PER_SAMPLE])
 def test_every_compiled_way_to_run_a_step_gives_the_losses_of_eager_mode(name):
     (workload,) = workloads(name)
     n_steps = 2 if name in ("mlp_large", "transformer_small", "conv_small") else 4
@@ -70,6 +72,108 @@ def test_every_compiled_way_to_run_a_step_gives_the_losses_of_eager_mode(name):
             losses[peer] = [step(i % 2) for i in range(n_steps)]  # seen again, a step runs as a plan
     expected = losses["extempo"]
     assert losses == dict.fromkeys(losses, expected)
+
+
+@pytest.mark.parametrize("name", PER_SAMPLE)
+@pytest.mark.parametrize("peer", ["extempo batch", "extempo batch compiled"])
+def test_code_written_for_one_sample_gives_batched_the_losses_of_a_loop(name, peer):
+    (workload,) = workloads(name)
+    loop, batched = workload.peers["extempo"](), workload.peers[peer]()
+    np.testing.assert_allclose([batched(i) for i in (0, 1, 0)], [loop(i) for i in (0, 1, 0)], rtol=1e-4, atol=1e-5)
+
+
+def test_hand_batched_peers_compute_what_a_loop_computes():
+    pytest.importorskip("torch", reason="compares peers in PyTorch")
+    by_hand = {"tree_lstm": ["hand-batched"], "ragged_batch": ["nn.LSTMCell", "nn.LSTM", "packed", "padded"]}
+    for name, peers in by_hand.items():
+        (workload,) = workloads(name)
+        expected = workload.peers["torch"]()(0)
+        for peer in peers:
+            assert workload.peers[f"torch {peer}"]()(0) == pytest.approx(expected, rel=1e-4)
+
+
+def test_all_blocks_of_code_written_for_one_sample_hold_the_same_work_and_no_step_comes_twice():
+    sizes = {
+        "tree_lstm": lambda data: [[len(load("tree_lstm").words_of(tree)) for tree in trees] for trees in data[1]],
+        "ragged_batch": lambda data: [[len(sequence) for sequence in step] for step in data[1]],
+        "spinn": lambda data: [[len(words) for words in step] for step in data[1]],
+        "reinforce": lambda data: [[len(noise) for noise in step] for step in data[2]],
+    }
+    for name in PER_SAMPLE:
+        (workload,) = workloads(name)
+        module = load(name)
+        found = np.array(sizes[name](module.data()))
+        blocks = found.reshape(module.N_BLOCKS, -1)
+        assert len(set(blocks.sum(1))) == 1
+        assert len({step.tobytes() for step in found}) == len(found) >= (workload.warm_up + 20) * workload.block
+
+
+def test_actions_of_a_tree_are_legal_and_leave_one_node():
+    spinn = load("spinn")
+    for n_words in range(2, 20):
+        actions = spinn.draw_actions(np.random.RandomState(n_words), n_words)
+        left, on_stack = n_words, 0
+        for action in actions:
+            assert spinn.legal(action, left, on_stack) == action
+            left, on_stack = (left, on_stack - 1) if action == spinn.REDUCE else (left - 1, on_stack + 1)
+        assert (left, on_stack, len(actions)) == (0, 1, 2 * n_words - 1)
+
+
+def test_what_is_counted_apart_is_not_in_the_time_of_a_step():
+    clock = [0.0]
+
+    def run(i):
+        began = time.perf_counter()
+        while time.perf_counter() - began < 0.02:
+            pass
+        clock[0] += time.perf_counter() - began
+        return 1.0
+
+    answer = load("worker").time_block(load("workload").TimedApart(run, clock), 0, 2)
+    assert answer["apart"] > answer["ms"] >= 0
+    text = section(result("extempo", [answer["ms"]], apart=[answer["apart"]]))
+    assert re.search(r"apart: \d+\.\d+ ms", text)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # other tests' threads are no concern of the child
+def test_branching_measures_rows_whose_gradients_agree():
+    row = load("branching").row
+    path, reads, samples, *_, ratio, mean_batch, differ = row(5, 8, own_path=False, rounds=1)
+    assert (path, reads, samples) == ("common", "5", "8")
+    assert float(ratio) > 0
+    assert float(mean_batch) > 2
+    assert float(differ) < 1e-4
+    *_, ratio, mean_batch, differ = row(1, 2, own_path=True, rounds=1)
+    assert "(1.10 " in ratio
+    assert float(differ) < 1e-4
+
+
+def test_a_treebank_is_read_as_it_is_written(tmp_path):
+    sst = load("sst")
+    (tmp_path / "train.txt").write_text("(3 (2 a) (4 (1 a) (2 b\u00a0c)))\n(2 (2 b\u00a0c) (0 d))\n")
+    (tmp_path / "dev.txt").write_text("(1 (2 d) (0 a))\n")
+    data = sst.read(tmp_path)
+    first, second = data.train
+    assert data.n_words == 3
+    assert [node.label for node in first.nodes] == [3, 2, 4, 1, 2]
+    assert [node.word for node in first.nodes if not node.children] == [1, 1, 2]
+    assert [node.word for node in data.dev[0].nodes if not node.children] == [sst.UNKNOWN, 1]
+    levels = sst.levels_of([first, second])
+    assert levels == ([1, 1, 2, 2, 0], [([1, 3], [2, 4]), ([0], [5])], [2, 1, 2, 2, 0, 4, 2, 3], [7, 6])
+
+
+def test_a_recursive_model_learns_what_the_same_model_in_pytorch_learns():
+    sst = load("sst")
+    data = sst.generated(n_train=60, n_dev=20, n_words=50)
+    train, predict, weights = sst.with_extempo(data.n_words, seed=0)
+    ours = sst.learn(train, predict, data, epochs=2, seed=0)
+    assert sst.report({"extempo": [ours]}, "")[1]
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    n_threads = torch.get_num_threads()
+    expected = sst.learn(*sst.with_torch(data.n_words, weights), data, epochs=2, seed=0)
+    torch.set_num_threads(n_threads)
+    np.testing.assert_allclose(ours.losses, expected.losses, rtol=1e-4)
+    assert abs(ours.accuracy - expected.accuracy) <= 5
 
 
 @pytest.mark.parametrize("number", range(7))
@@ -132,6 +236,17 @@ def test_a_table_compares_compiled_steps_with_eager_and_static_ones():
     long = result("extempo compiled", [10.8])
     assert "relative to static: 1.08 (1.05 FAIL)" in section(long, result("extempo static", [10.0]))
     assert "Compiled relative" not in section(eager)
+
+
+def test_the_summary_tells_code_written_for_one_sample_from_the_rest():
+    make = load("workload").Workload
+    results = [result("extempo", [1.0]), result("extempo batch", [0.2]), result("extempo batch compiled", [0.08])]
+    per_sample = make("trees", "", 4, {}, batch_floor=0.045), [*results, result("torch", [2.0])]
+    text = load("report").summary([per_sample])
+    header, _, row = ([cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()[2:5])
+    assert dict(zip(header, row, strict=True))["batch ratio"] == "0.10"
+    assert row[-5:-1] == ["0.10", "0.045 FAIL", "0.040", "0.045 pass"]
+    assert load("report").summary([per_sample, (make("some", "", 4, {}), [results[0]])]).count("| workload") == 2
 
 
 def test_the_summary_has_a_row_per_workload_whatever_peers_it_has():

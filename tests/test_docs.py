@@ -30,6 +30,13 @@ def test_the_first_example_of_the_readme_runs_as_pasted_and_learns():
     assert "graph(" in out
 
 
+def test_the_page_on_batching_runs_as_pasted():
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "batching.md").read_text(), re.S)
+    out = run("-c", "\n".join(blocks))
+    assert float(re.search(r"loss ([0-9.]+)", out)[1]) < 0.2
+    assert "5 samples" in out
+
+
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 

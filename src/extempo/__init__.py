@@ -113,6 +113,8 @@ if TYPE_CHECKING:  # loaded on first use, by `__getattr__` below
         xpu,
     )
     from .amp import autocast, get_autocast_dtype, is_autocast_enabled
+    from .batching.calling import batch
+    from .batching.cells import cell
     from .func import vmap
     from .serialization import load, save
 
@@ -127,8 +129,10 @@ __all__ = [
     "autocast",
     "autograd",
     "backends",
+    "batch",
     "bfloat16",
     "bool",
+    "cell",
     "compile",
     "cpu",
     "cuda",
@@ -196,6 +200,8 @@ __all__ += settings.__all__
 # The functions here that come from a module that is loaded on first use, with that module.
 _HOMES = {
     "autocast": "amp",
+    "batch": "batching.calling",
+    "cell": "batching.cells",
     "get_autocast_dtype": "amp",
     "is_autocast_enabled": "amp",
     "load": "serialization",

@@ -44,6 +44,10 @@ class OnTape:
         """Run everything and end the tape."""
         raise NotImplementedError
 
+    def release(self, t: Tensor, why: str) -> None:
+        """From now on `t` has nothing to do with the tape: it has its values and its node."""
+        self.close(why)
+
     def strides_of(self, t: Tensor) -> tuple[int, ...] | None:
         """In bytes, of a tensor without values yet; None if its elements will lie in order."""
         raise NotImplementedError
@@ -123,7 +127,7 @@ class Tensor(TensorMethods):
     @_array.setter
     def _array(self, array: Any) -> None:
         if isinstance(self._pending, OnTape):
-            self._pending.close("a tensor got other memory")
+            self._pending.release(self, "a tensor got other memory")
         self._raw = array
 
     @property
@@ -145,7 +149,7 @@ class Tensor(TensorMethods):
     @_node.setter
     def _node(self, node: Any) -> None:
         if isinstance(self._pending, OnTape):
-            self._pending.close("a tensor got another history")
+            self._pending.release(self, "a tensor got another history")
         self._history = node
 
     # ---- what it is

@@ -4,16 +4,29 @@ Recording must not cost more than it saves. Some calls are run eagerly to know w
 by plans alone is charged with its time and credited with that of an eager one; a function that is slower by plans runs
 eagerly, but for an attempt now and then. A call that met something new, and planning, are investments: at the beginning
 a few calls' worth of them is free, later they are paid for by what plans have saved and by an allowance, a tenth of the
-time of all calls; half of it once a function has been called often and hardly ever does what it never did before.
+time of all calls; half of it once a function has been called often and hardly ever does what it never did before. Where
+nothing can be invested, a function runs eagerly, unless plans that it has run nearly all of its calls. Whenever it has
+tried again in vain it waits longer before the next attempt.
 """
 
 from __future__ import annotations
 
+from math import inf
+from time import perf_counter
+
+clock = perf_counter  # what calls and planning are timed by
+
 CAPITAL = 5e-3  # seconds that may be lost before an eager call has been timed
 ALLOWANCE, LARGER_ALLOWANCE, OFTEN = 0.1, 0.5, 64  # of the time of all calls; the larger one from so many calls on
-FREE_CALLS = 8  # this many calls' worth of investments is free
-NEW_STEP = 10e-6  # seconds to record a step that was not known
-LONG_CALL = 5e-3  # from here on recording is lost in the work itself: one eager call is enough to know
+FREE_CALLS, FIRST_CALLS = 8, 12  # this many calls' worth of investments is free; from when on only to those that repeat
+FREE_TO_ALL = 2  # what is free to functions that do not
+PLANNING_CALLS = 2  # this many calls' worth of planning a call may do
+MOST_PER_STEP = 60e-6  # seconds of planning a step; beyond that it was LLVM, or another process
+SMALLEST_PLAN = 0.2e-3  # seconds that planning takes besides what it takes for each step
+MOST_PATIENCE = 32  # calls' worth of the allowance that an attempt in vain costs at most
+MOST_RESTS = 16  # calls in a row that are not even timed
+LONG_CALL = 5e-3  # from here on recording is lost in the work itself: two eager calls are enough to know
+_WARM_UP = 3  # this call is run eagerly and not timed: the first takes what it takes to make eager mode's kernels
 _EAGER_SAMPLES = frozenset({4, 7, 12, 20, 32})  # calls that are run eagerly to know what that takes; later one in 64
 
 
@@ -25,25 +38,51 @@ class Planning:
     @classmethod
     def learn(cls, n_steps: int, seconds: float) -> float:
         """A plan was made; what it cost. Beyond some limit that was LLVM, once and for all programs."""
-        measured = min(seconds / max(n_steps, 1), 60e-6)
+        measured = min(max(seconds - SMALLEST_PLAN, 0.0) / max(n_steps, 1), MOST_PER_STEP)
         cls.seconds_per_step += 0.1 * (measured - cls.seconds_per_step)
-        return measured * n_steps
+        return min(seconds, SMALLEST_PLAN + measured * n_steps)
+
+    @staticmethod
+    def cost_of_part(n_steps: int, seconds: float) -> float:
+        """What counts of the time that a part of planning so many steps took."""
+        return min(seconds, SMALLEST_PLAN + MOST_PER_STEP * n_steps)
+
+    @classmethod
+    def expected(cls, n_steps: int) -> float:
+        return SMALLEST_PLAN + n_steps * cls.seconds_per_step
+
+
+class Learning:
+    """What recording and replaying a step takes that was not known, learnt from every call that met some."""
+
+    seconds_per_step = 30e-6
+
+    @classmethod
+    def learn(cls, n_new: int, seconds: float) -> None:
+        measured = min(max(seconds / n_new, 5e-6), 150e-6)
+        cls.seconds_per_step += 0.05 * (measured - cls.seconds_per_step)
 
 
 class Account:
     """Of one function."""
 
     __slots__ = (
+        "_by_plan",
         "_familiar",
         "_invested",
+        "_mean_steps",
         "_n_by_plan",
+        "_patience",
         "_seconds_by_plan",
         "_total_seconds",
+        "_tries_again",
         "_wanted",
+        "again",
         "aside",
         "calls",
         "eager_mean",
         "n_eager",
+        "rests",
     )
 
     def __init__(self) -> None:
@@ -51,11 +90,17 @@ class Account:
         self.eager_mean = 0.0
         self.n_eager = 0
         self.aside = False  # calls run eagerly until it can be afforded to try again
+        self.again = False  # the next call is to run eagerly, too
+        self.rests = 0  # calls that are to come before that is looked at again
+        self._tries_again = False
+        self._patience = 1  # calls' worth of the allowance that it costs to have tried again in vain
         self._n_by_plan = 0  # calls that ran by plans alone
         self._seconds_by_plan = 0.0
         self._invested = 0.0  # seconds: planning, and calls that met something new
         self._total_seconds = 0.0
+        self._mean_steps = 0.0  # that a call records
         self._familiar = 0.0  # which part of recorded calls, lately, did hardly anything that was new
+        self._by_plan = 0.0  # which part of the last few ran by plans alone
         self._wanted = 0.0  # seconds of planning that could not be afforded
 
     @property
@@ -66,7 +111,7 @@ class Account:
     @property
     def lost(self) -> float:
         """Seconds that calls by plans took too long, beyond what trying again from time to time may cost."""
-        return -self.saved - 4 * self.eager_mean - ALLOWANCE * self._total_seconds
+        return -self.saved - FREE_TO_ALL * self.eager_mean - ALLOWANCE / 2 * self._total_seconds
 
     @property
     def to_invest(self) -> float:
@@ -75,23 +120,34 @@ class Account:
             return CAPITAL - self._invested
         grown = self.calls > OFTEN and self._familiar > 0.4
         allowance = (LARGER_ALLOWANCE if grown else ALLOWANCE) * self._total_seconds
-        return FREE_CALLS * self.eager_mean + allowance + max(self.saved, 0.0) - self._invested
+        free = FREE_CALLS if self.calls <= FIRST_CALLS or self._familiar > 0.1 else FREE_TO_ALL
+        return free * self.eager_mean + allowance + max(self.saved, 0.0) - self._invested
 
     def eager_next(self) -> bool:
         """Whether the next call is to run eagerly; counts it."""
         self.calls += 1
-        if self.aside and not self._can_go_on():
+        if self.aside:
+            missing = max(self._wanted - self.to_invest, self.lost)
+            if missing > 0:
+                n_calls = min(int(missing / (ALLOWANCE * self.eager_mean)), MOST_RESTS) if self.eager_mean else 0
+                self.rests = n_calls
+                self._total_seconds += n_calls * self.eager_mean
+                return True
+            self.aside, self._tries_again = False, True
+        if self.again:
+            self.again = False
             return True
-        self.aside = False
-        if self.eager_mean > LONG_CALL:
+        if self.eager_mean > LONG_CALL and self.n_eager > 1:
             return False
-        return self.calls in _EAGER_SAMPLES or self.calls % 64 == 0
+        return self.calls == _WARM_UP or self.calls in _EAGER_SAMPLES or self.calls % 64 == 0
 
     def _can_go_on(self) -> bool:
-        return self.lost <= 0 and self.to_invest >= self._wanted
+        return self.lost <= 0 and (self.runs_by_plans or self.to_invest >= self._wanted)
 
     def eager_call(self, seconds: float) -> None:
         """A call that ran eagerly."""
+        if self.calls == _WARM_UP:
+            return
         self.n_eager += 1
         if self.n_eager == 1:
             self.eager_mean = seconds
@@ -101,14 +157,21 @@ class Account:
         self._total_seconds += seconds
 
     def recorded_call(self, seconds: float, n_steps: int, n_new: int, planning: float, learnt: bool) -> None:
-        """A call that was recorded. `planning`: its share of the seconds. `learnt`: it did not run by plans alone."""
+        """A call that was recorded. `learnt`: it did not run by plans alone.
+
+        `seconds` are without planning; `planning`: those that count of it.
+        """
+        if n_steps:
+            self._mean_steps += (n_steps - self._mean_steps) * (0.1 if self._mean_steps else 1.0)
         self._familiar += 0.2 * ((n_new * 10 <= n_steps) - self._familiar)
-        seconds -= planning
+        self._by_plan += 0.5 * ((not learnt) - self._by_plan)
         if not self.n_eager:
-            self._invested += planning + n_new * NEW_STEP
+            self._invested += planning + n_new * Learning.seconds_per_step
             return
+        if n_new:
+            Learning.learn(n_new, seconds - self.eager_mean)
         # What is far beyond that is the machine's (or the garbage collector's), not the recording's.
-        seconds = min(seconds, 4 * self.eager_mean + 2 * n_new * NEW_STEP)
+        seconds = min(seconds, 4 * self.eager_mean + 2 * n_new * Learning.seconds_per_step)
         self._total_seconds += min(seconds, self.eager_mean)
         if learnt:
             self._invested += planning + max(seconds - self.eager_mean, 0.0)
@@ -117,14 +180,31 @@ class Account:
             self._n_by_plan += 1
             self._seconds_by_plan += seconds
         self.aside = not self._can_go_on()
+        if not self.aside and not learnt:
+            self._patience = 1
+        elif self.aside and self._tries_again:
+            self._invested += self._patience * self.eager_mean
+            self._patience = min(2 * self._patience, MOST_PATIENCE)
+        self._tries_again = self._tries_again and not self.aside and learnt
 
     def allows_plan(self, n_steps: int) -> bool:
         """Whether planning so many steps can be afforded; if not, it is saved up for."""
-        cost = n_steps * Planning.seconds_per_step
+        cost = Planning.expected(n_steps)
         affordable = cost <= self.to_invest
         self._wanted = 0.0 if affordable else cost
         return affordable
 
+    @property
+    def runs_by_plans(self) -> bool:
+        """Whether nearly all of the last calls did."""
+        return self._by_plan > 0.7
+
+    def planning_per_step(self) -> float:
+        """Seconds that a call may plan for each step that it records; what it does not do then is for later calls."""
+        seconds = PLANNING_CALLS * self.eager_mean if self.n_eager else CAPITAL
+        return seconds / self._mean_steps if self._mean_steps else inf
+
     def new_steps_allowed(self) -> int:
         """How many unknown steps the next call may record before it gives up."""
-        return int((self.to_invest + 2 * self.eager_mean) / NEW_STEP) if self.n_eager else 1_000_000
+        spare = self.to_invest + 2 * self.eager_mean
+        return int(spare / Learning.seconds_per_step) if self.n_eager else 1_000_000

@@ -14,9 +14,9 @@ import os
 import sys
 import weakref
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any
 
+from . import accounting
 from .accounting import Account
 from .backends.choice import give_back_memory, native
 from .errors import DtypeError
@@ -32,6 +32,11 @@ MOST_STEPS = 200_000  # in the trie of one function; then it begins anew
 _EAGER = os.environ.get("EXTEMPO_EAGER", "") not in ("", "0")
 _LOG = "compile" in os.environ.get("EXTEMPO_LOG", "").replace(" ", "").split(",")
 _functions: weakref.WeakSet[Compiled] = weakref.WeakSet()
+
+
+def steps_aside(mode: Mode) -> bool:
+    """Whether functions run as they are written here, for debuggers."""
+    return _EAGER or mode.stepped_aside
 
 
 def log(text: str) -> None:
@@ -83,29 +88,31 @@ class Compiled:
         self.counters = Counters(name, log)
         self.account = Account()
         self.eager_calls = 0
+        self._runs_before = 0  # runs of plans before the last call that was run eagerly
         self.forgotten = 0  # steps that were known when the trie had grown too large
         _functions.add(self)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function and record it, unless someone else does already or it is to run eagerly."""
-        mode = MODE.get()
-        if mode.recording is not None or mode.interceptor is not None or mode.stepped_aside or _EAGER:
-            return self.fn(*args, **kwargs)
         account = self.account
-        if account.eager_next() or native() is None:
+        if account.rests:
+            account.rests -= 1
+            account.calls += 1
             self.eager_calls += 1
-            if not account.aside:  # between plans: neither has a use for the memory that the other took
-                give_back_memory()
-            began = perf_counter()
-            result = self.fn(*args, **kwargs)
-            account.eager_call(perf_counter() - began)
-            if not account.aside:
-                give_back_memory()
-            return result
-        began = perf_counter()
+            return self.fn(*args, **kwargs)
+        mode = MODE.get()
+        if mode.recording is not None or mode.interceptor is not None or steps_aside(mode):
+            return self.fn(*args, **kwargs)
+        if account.eager_next() or native() is None:
+            return self._eagerly(*args, **kwargs)
+        if self.counters.waits_for_kernels() and not account.runs_by_plans:
+            self.eager_calls += 1
+            return self.fn(*args, **kwargs)  # not timed: the compiler may be using the same core
+        began = accounting.clock()
         counters = self.counters
         before = self._counts()
-        n_learnt = counters.replays + counters.n_closed
+        n_learnt = counters.n_learnt
+        counters.begin_call(account.planning_per_step())
         recording = Recording(self.root, self.counters, self._may_plan, account.new_steps_allowed())
         ACTIVE.recordings.append(recording)
         MODE.set(Mode(mode.grad, mode.inference, None, mode.quiet, recording))
@@ -116,17 +123,33 @@ class Compiled:
             now = MODE.get()  # the function may have called set_grad_enabled()
             MODE.set(mode if now.grad is mode.grad and now.inference is mode.inference else now.but(recording=None))
             recording.leave()
-        n_steps, n_new, planning = (now - then for now, then in zip(self._counts(), before, strict=True))
-        learnt = counters.replays + counters.n_closed != n_learnt
-        account.recorded_call(perf_counter() - began, n_steps, n_new, planning, learnt)
+        n_steps, n_new, planning, spent = (now - then for now, then in zip(self._counts(), before, strict=True))
+        learnt = counters.n_learnt != n_learnt
+        del recording  # takes its time, too
+        account.recorded_call(accounting.clock() - began - spent, n_steps, n_new, planning, learnt)
         if account.aside:
             log(f"{self.name}: {self._why()}; it runs eagerly until that has been paid for")
         if self.counters.new_steps - self.forgotten > MOST_STEPS:
             self.forget()
         return result
 
+    def _eagerly(self, *args: Any, **kwargs: Any) -> Any:
+        account, n_runs = self.account, self.counters.runs
+        self.eager_calls += 1
+        after_plans, self._runs_before = n_runs != self._runs_before, n_runs
+        if after_plans and give_back_memory():  # neither has a use for the memory that the other took
+            account.again = True  # this call is not timed: it has to get other memory first
+            return self.fn(*args, **kwargs)
+        began = accounting.clock()
+        result = self.fn(*args, **kwargs)
+        account.eager_call(accounting.clock() - began)
+        if n_runs and not account.aside:
+            give_back_memory()
+        return result
+
     def _counts(self) -> tuple[Any, ...]:
-        return self.counters.steps, self.counters.new_steps, self.counters.invested
+        counters = self.counters
+        return counters.steps, counters.new_steps, counters.invested, counters.planning_seconds
 
     def _may_plan(self, flush: Flush, n_steps: int) -> bool:
         """What is met for the first time is never planned; what is met again is, if it can be afforded."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from .backends.llvm.calls.filling import Filling
-from .planning.building import Backward, Plan
+from .planning.building import Backward, Plan, Prospect, forget
 from .tape import State
 
 
@@ -47,7 +48,7 @@ class Flush:
         self.frees_all = all(place in freed for place in tracked)
         self.plan: Plan | None = None
         self.filling: Filling | tuple[()] | None = None  # how native code ends it, once it has run as a plan
-        self.waiting: Plan | None = None  # a plan whose kernels are being compiled
+        self.waiting: Plan | Prospect | None = None  # a plan whose kernels are being compiled, or one that is begun
         self.reason: str | None = None  # why there is no plan
         self.seen = 0  # how often a plan was wished for
         self.last_uses: list[list[int]] | None = None  # for the replay: after each step, the places that are done with
@@ -76,6 +77,7 @@ class Plans(dict[int, Flush]):
     def clear(self) -> None:
         while self:  # other threads may add some meanwhile
             self.popitem()[1].forget()
+        forget()
 
 
 PLANS = Plans()
@@ -91,19 +93,45 @@ class Counters:
         self.log = log
         self.steps = 0
         self.new_steps = 0
-        self.n_closed = 0
+        self.given_up = 0  # calls of which the rest ran eagerly, because too much was new
         self.replays = 0
         self.plans = 0
         self.runs = 0
         self.failed = 0
         self.planning_seconds = 0.0
         self.invested = 0.0  # of these, what counts against the function: not LLVM's share
+        self.waiting: Plan | None = None  # the last plan that was made and has no kernels yet
+        self._seconds_per_step = inf  # that the call at hand may plan, for each step that it records
+        self._seconds_spent = 0.0
         self.closed: dict[str, int] = {}
         self.unplannable: dict[str, int] = {}
 
+    @property
+    def n_learnt(self) -> int:
+        """How often something was done that a call which is repeated does not do."""
+        return self.replays + self.new_steps + self.plans + self.given_up
+
+    def begin_call(self, seconds_per_step: float) -> None:
+        """From now on so many seconds may be spent with planning, for each step that is recorded."""
+        self._seconds_per_step, self._seconds_spent = seconds_per_step, 0.0
+
+    def patience(self, n_steps: int) -> float:
+        """Seconds that are left for planning, after so many steps."""
+        return self._seconds_per_step * n_steps - self._seconds_spent
+
+    def spent(self, seconds: float) -> None:
+        """Planning took some time."""
+        self.planning_seconds += seconds
+        self._seconds_spent += seconds
+
+    def waits_for_kernels(self) -> bool:
+        """Whether a plan was made that cannot run yet: LLVM is at work, and until then recording gains nothing."""
+        if self.waiting is not None and self.waiting.is_compiled:
+            self.waiting = None
+        return self.waiting is not None
+
     def close(self, why: str) -> None:
         """The tape ended before its time."""
-        self.n_closed += 1
         self.closed[why] = self.closed.get(why, 0) + 1
         if self.closed[why] == 1:
             self.log(f"{self.name}: the tape ended early: {why}")

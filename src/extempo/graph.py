@@ -61,9 +61,9 @@ class Taped(Op):
 
 
 class Extra:
-    """What few nodes have: a gradient (leaves, retain_grad), hooks, the tensor of a leaf."""
+    """What few nodes have: a gradient (leaves, retain_grad), hooks, the tensor of a leaf, calls that have it as weight."""
 
-    __slots__ = ("grad", "hooks", "post_hooks", "retain", "tensor")
+    __slots__ = ("grad", "hooks", "kinds", "post_hooks", "retain", "tensor")
 
     def __init__(self) -> None:
         self.grad: Any = None
@@ -71,6 +71,7 @@ class Extra:
         self.hooks: dict[int, Callable[..., Any]] | None = None
         self.post_hooks: dict[int, Callable[..., Any]] | None = None
         self.tensor: Any = None  # weak reference to the leaf's tensor
+        self.kinds: dict[Any, Any] | None = None  # of ops in ex.batch that read this leaf
 
 
 class Node:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .autograd.derive import derived_vjp
 from .graph import Node, Pick, leaf
 from .planning.reading import read_positions
 from .replaying import array_at
 from .storage import Storage
 from .tape import NONE, NUMBER, Step
-from .types import TensorType
+from .types import TensorType, float32, float64
 
 if TYPE_CHECKING:
     from .recording import Recording
@@ -18,21 +19,25 @@ if TYPE_CHECKING:
 class _Linker:
     """Makes each node once."""
 
-    def __init__(self, recording: Recording, freed: bool) -> None:
+    def __init__(self, recording: Recording, freed: frozenset[int]) -> None:
         self.recording = recording
-        self.freed = freed
+        self.freed = freed  # steps that a backward has passed, by their places
         self.numbers = recording.node_numbers()
         self.nodes: dict[int, Node] = {}  # by place
+        self._gradients: dict[tuple[Any, int], tuple[tuple[int, ...], Any]] = {}  # by signature and tracked inputs
 
     def link(self, step: Step) -> None:
         """The node of a step, after those of the steps it depends on."""
-        positions = read_positions(step)
-        if self.freed and positions:
+        key = (step.signature, step.needs)
+        if key not in self._gradients:
+            self._gradients[key] = (read_positions(step), _gradient(step))
+        positions, gradient = self._gradients[key]
+        if positions and step.place in self.freed:
             node = Node(step.op, (), step.attrs, step.type, None, step.where)
         else:
             inputs = self._inputs(step)
             saved = tuple([self._entry(step, position) for position in positions])
-            node = Node(step.op, inputs, step.attrs, step.type, saved, step.where)
+            node = Node(step.op, inputs, step.attrs, step.type, saved, step.where, gradient)
         node.number = self.numbers[step.place]
         if type(step.type) is not tuple:
             self.nodes[step.place] = node
@@ -80,27 +85,41 @@ class _Linker:
         return (position, array, storage, storage.version)
 
 
+def _gradient(step: Step) -> Any:
+    """The gradient as native code knows it, where eager mode would have noted it on the node."""
+    signature, type_ = step.signature, step.type
+    if signature.embeds is not None or type(type_) is tuple:
+        return signature.embeds
+    if step.op.saves is not None:
+        return signature.plans.get(step.needs, (None, None))[1]
+    dtypes = {kind.dtype for kind in step.kinds if isinstance(kind, TensorType)}
+    if not step.op.simple or dtypes != {type_.dtype} or type_.dtype not in (float32, float64):
+        return None
+    derived = derived_vjp(step.op, step.needs, step.kinds)
+    return derived if derived.kernel else None
+
+
 def link_tape(recording: Recording) -> None:
     """Every tensor that is held and tracked gets its node."""
     places = [p for p in recording.alive if recording.held(p) is not None and recording.is_floating(p)]
-    _link(recording, places, recording.reached(places), freed=False)
+    _link(recording, places, recording.reached(places), frozenset())
 
 
-def link_freed(recording: Recording) -> None:
-    """The same after a backward: nodes that had saved values say that they were freed."""
+def link_freed(recording: Recording, freed: frozenset[int]) -> None:
+    """The same after a backward: nodes of the steps that it passed, by their places, say that they were freed."""
     others = []
     for place in recording.alive:
         t, step = recording.held(place), recording.makers[place]
         if t is None or t._history is not recording.proxy:
             continue
-        if type(step.type) is not tuple and read_positions(step):
+        if type(step.type) is not tuple and step.place in freed and read_positions(step):
             t._history = Node(step.op, (), step.attrs, step.type, None, step.where)
         else:
             others.append(place)
-    _link(recording, others, _until_freed(recording, others), freed=True)
+    _link(recording, others, _until_freed(recording, others, freed), freed)
 
 
-def _link(recording: Recording, places: list[int], steps: list[Step], freed: bool) -> None:
+def _link(recording: Recording, places: list[int], steps: list[Step], freed: frozenset[int]) -> None:
     if not places:
         return
     linker = _Linker(recording, freed)
@@ -112,7 +131,7 @@ def _link(recording: Recording, places: list[int], steps: list[Step], freed: boo
             t._history = linker.nodes[place]
 
 
-def _until_freed(recording: Recording, places: list[int]) -> list[Step]:
+def _until_freed(recording: Recording, places: list[int], freed: frozenset[int]) -> list[Step]:
     """The steps that these places depend on, up to those that lost their inputs when they were freed."""
     found: dict[int, Step] = {}
     stack = list(places)
@@ -120,6 +139,6 @@ def _until_freed(recording: Recording, places: list[int]) -> list[Step]:
         step = recording.makers[stack.pop()]
         if step.place not in found and step.tracked:
             found[step.place] = step
-            if not read_positions(step):
+            if step.place not in freed or not read_positions(step):
                 stack += [ref for ref in step.refs if 0 <= ref < NUMBER]
     return list(found.values())

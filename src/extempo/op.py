@@ -102,6 +102,8 @@ class Op:
     keeps_order: ClassVar[bool] = False  # the result lies in memory in the order of its input
     embeds: ClassVar[bool] = False  # a view of a part: the engine adds its gradient into that part of the base's
     materialize: ClassVar[bool] = True  # outputs without a cotangent get zeros; False: vjp sees None
+    freed: ClassVar[Any] = None  # called with a node that a backward has passed for the last time
+    traceable: ClassVar[bool] = True  # vjp may be run on symbols, once for many backwards; False: it is the user's code
 
     infer: ClassVar[Any]
     numpy: ClassVar[Any]

@@ -2,16 +2,20 @@
 
 A random op is a pure function of (seed, draw number) and its other inputs. A `Generator` is a seed and the number of
 the next draw: every random call takes exactly one, whatever its size, so that eager, recorded, batched and recomputed
-runs draw the same. `current_generator` is the one place that decides which generator a call without `generator=` uses.
+runs draw the same. `current_generator` is the one place that decides which generator a call without `generator=` uses:
+it belongs to the context (thread, greenlet, task), since every sample of `ex.batch` has a generator of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import struct
 import threading
 from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -21,7 +25,8 @@ from .errors import DtypeError
 from .placement import CPU, device, require_cpu
 
 _DEFAULT_SEED = 67280421310721  # PyTorch's, for what a new Generator answers to initial_seed()
-_STATE = struct.Struct("<8sQQ")  # a mark, the seed, the number of the next draw
+_STATE = struct.Struct("<8sQQQ")  # a mark, the seed, the number of the next draw, the number of the next ex.batch call
+_SIZE_WITHOUT_CALLS = 24  # of states that were written before there was ex.batch
 _MARK = b"philox10"
 
 
@@ -39,6 +44,7 @@ class Generator:
         self._lock = threading.Lock()
         self._seed = _DEFAULT_SEED
         self._next_draw = 0
+        self._next_batch = 0
 
     @property
     def device(self) -> device:
@@ -52,6 +58,13 @@ class Generator:
             self._next_draw = draw + 1
             return self._seed, draw
 
+    def next_batch(self) -> int:
+        """How many calls of `ex.batch` there were since the seed was set; this number belongs to the caller."""
+        with self._lock:
+            call = self._next_batch
+            self._next_batch = call + 1
+            return call
+
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of `seed`, from -2**63 to 2**64 - 1; negative ones count from 2**64 down."""
         try:
@@ -61,7 +74,7 @@ class Generator:
         if not -(2**63) <= number < 2**64:
             raise DtypeError(f"manual_seed: the seed must fit into 64 bits, got {number}")
         with self._lock:
-            self._seed, self._next_draw = number % 2**64, 0
+            self._seed, self._next_draw, self._next_batch = number % 2**64, 0, 0
         return self
 
     def seed(self) -> int:
@@ -75,19 +88,20 @@ class Generator:
     def get_state(self) -> Tensor:
         """Where the stream is now, as a uint8 tensor."""
         with self._lock:
-            return from_array(np.frombuffer(bytearray(_STATE.pack(_MARK, self._seed, self._next_draw)), np.uint8))
+            state = _STATE.pack(_MARK, self._seed, self._next_draw, self._next_batch)
+        return from_array(np.frombuffer(bytearray(state), np.uint8))
 
     def set_state(self, new_state: Tensor) -> None:
         """Continue from where `get_state` was called."""
         raw = new_state.numpy().tobytes() if isinstance(new_state, Tensor) else b""
-        if len(raw) != _STATE.size or not raw.startswith(_MARK):
+        if len(raw) not in (_SIZE_WITHOUT_CALLS, _STATE.size) or not raw.startswith(_MARK):
             raise DtypeError(
                 "set_state: expected the uint8 tensor that get_state() returned; "
                 "states of other libraries' generators mean nothing here, use manual_seed"
             )
-        _, seed, draw = _STATE.unpack(raw)
+        _, seed, draw, call = _STATE.unpack(raw.ljust(_STATE.size, b"\0"))
         with self._lock:
-            self._seed, self._next_draw = seed, draw
+            self._seed, self._next_draw, self._next_batch = seed, draw, call
 
     def clone_state(self) -> Generator:
         """A new generator that continues from the same place."""
@@ -119,6 +133,7 @@ def _renew_lock() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_lock)
 default_generator.seed()
+_current: ContextVar[Generator] = ContextVar("extempo_generator", default=default_generator)
 
 
 def current_generator() -> Generator:
@@ -127,7 +142,73 @@ def current_generator() -> Generator:
     >>> ex.random.current_generator() is ex.default_generator
     True
     """
-    return default_generator
+    return _current.get()
+
+
+class use_generator:
+    """Random calls inside that name no generator use this one, in this context alone.
+
+    >>> generator = ex.Generator().manual_seed(7)
+    >>> with ex.random.use_generator(generator):
+    ...     x = ex.rand(2)
+    >>> ex.equal(x, ex.rand(2, generator=generator.manual_seed(7)))
+    True
+    """
+
+    def __init__(self, generator: Generator) -> None:
+        self._generator = generator
+        self._before: list[Generator] = []
+
+    def __enter__(self) -> Generator:
+        self._before.append(_current.get())
+        _current.set(self._generator)
+        return self._generator
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _current.set(self._before.pop())
+
+
+def sample_generator(parent: Generator, call: int, sample: int) -> Generator:
+    """The generator of one sample of one `ex.batch` call, which `parent.next_batch()` has numbered.
+
+    Its seed follows from the parent's, the call and the sample alone, so that draws depend neither on what other
+    samples do nor on the order in which they run.
+
+    >>> parent = ex.Generator().manual_seed(7)
+    >>> x, y = (ex.rand(2, generator=ex.random.sample_generator(parent, 0, i)) for i in (0, 1))
+    >>> ex.equal(x, y), ex.equal(x, ex.rand(2, generator=ex.random.sample_generator(parent, 0, 0)))
+    (False, True)
+    """
+    return _SampleGenerator(parent._seed, call, sample)
+
+
+class _SampleGenerator(Generator):
+    """Its seed is worked out when it is asked for, which most samples never do."""
+
+    def __init__(self, seed: int, call: int, sample: int) -> None:
+        self._origin = (seed, call, sample)
+        self._lock = threading.Lock()
+        self._next_draw = 0
+        self._next_batch = 0
+
+    @functools.cached_property
+    def _seed(self) -> int:  # type: ignore[override] # it can be set: a cached property gives way
+        seed, call, sample = self._origin
+        return _mixed(_mixed(_mixed(seed) ^ call) + _GOLDEN * (sample + 1))
+
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_LOW_64 = 2**64 - 1
+
+
+def _mixed(x: int) -> int:
+    """splitmix64 (Steele et al., 2014): other numbers give others, and neighbours become as good as independent."""
+    x = (x + _GOLDEN) & _LOW_64
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 & _LOW_64
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EB & _LOW_64
+    return x ^ (x >> 31)
 
 
 def take_draw(generator: Generator | None = None) -> tuple[int, int]:

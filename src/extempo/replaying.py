@@ -16,6 +16,7 @@ from .storage import Array
 from .tape import NONE, NUMBER, State, Step
 
 if TYPE_CHECKING:
+    from .recorded import Recorded
     from .recording import Recording
 
 
@@ -66,7 +67,7 @@ def _run_step(r: Recording, step: Step, values: dict[int, Any]) -> None:
         values[step.place] = np.asarray(out, step.type.dtype.numpy)
 
 
-def arguments_of(r: Recording, step: Step, values: dict[int, Any]) -> list[Any]:
+def arguments_of(r: Recorded, step: Step, values: dict[int, Any]) -> list[Any]:
     arguments: list[Any] = []
     baked = iter(step.baked or ())
     for ref, kind in zip(step.refs, step.kinds, strict=True):
@@ -81,7 +82,7 @@ def arguments_of(r: Recording, step: Step, values: dict[int, Any]) -> list[Any]:
     return arguments
 
 
-def array_at(r: Recording, place: int, values: dict[int, Any]) -> Any:
+def array_at(r: Recorded, place: int, values: dict[int, Any]) -> Any:
     """The array of a place; views are looked at through their base."""
     array = values.get(place)
     if array is None:

@@ -130,6 +130,11 @@ def plain_class(cls: type[Tensor]) -> None:
         launcher.set_parameter(cls)
 
 
+def launcher() -> Launcher:
+    """Of the native backend, which must be there."""
+    return _launcher[0]
+
+
 def _find_line() -> Any:
     return user_line()  # one frame more than native code would be: this is Extempo's own
 
@@ -159,8 +164,7 @@ def _load(backend: Any) -> None:
     }
     launcher = Launcher(classes, table, SIGNATURES, slow_way)
     install(launcher.apply)
-    if launcher.flush is not None:
-        flush_natively(launcher.flush, launcher.backward)
+    launcher.give_flushes(flush_natively)
     _launcher.append(launcher)
     bind = ctypes.pythonapi.PyInstanceMethod_New
     bind.restype, bind.argtypes = ctypes.py_object, [ctypes.py_object]

@@ -34,18 +34,27 @@ class _Active(threading.local):
 # function returned. (A thread that writes what another one reads at the same time is on its own, as ever.)
 ACTIVE = _Active()
 LEFT: dict[int, weakref.ref[Any]] = {}
+left_lock = threading.RLock()  # any thread may come across one that was left
 
 
 def before_write(storages: Iterable[Any] | None = None) -> None:
     """Memory is about to be written: whoever has recorded reading it reads it now. None: any memory."""
     if not ACTIVE.recordings and not LEFT:
         return
-    left = [r for ref in list(LEFT.values()) if (r := ref()) is not None]
-    for recording in [*ACTIVE.recordings, *left]:
-        recording.flush()
-        recording.forget_leaves(storages)
-        if recording.makers and (storages is None or any(map(recording.reads_memory, storages))):
-            recording.close("memory that it reads was written")
+    for recording in list(ACTIVE.recordings):
+        _run_before(recording, storages)
+    if LEFT:
+        with left_lock:
+            for left in list(LEFT.values()):
+                if (recording := left()) is not None:
+                    _run_before(recording, storages)
+
+
+def _run_before(recording: Any, storages: Iterable[Any] | None) -> None:
+    recording.flush()
+    recording.forget_leaves(storages)
+    if recording.makers and (storages is None or any(map(recording.reads_memory, storages))):
+        recording.close("memory that it reads was written")
 
 
 class View(NamedTuple):

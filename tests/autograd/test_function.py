@@ -56,6 +56,26 @@ def test_first_and_second_order_agree_with_finite_differences() -> None:
     assert autograd.gradgradcheck(Cube.apply, (x,))
 
 
+def test_the_users_backward_runs_once_per_backward_and_on_values() -> None:
+    class Twice(autograd.Function):
+        kept: list[ex.Tensor] = []  # noqa: RUF012 # of this test alone
+
+        @staticmethod
+        def forward(ctx: Any, x: ex.Tensor) -> ex.Tensor:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: ex.Tensor) -> ex.Tensor:
+            Twice.kept += [g, g * 2]
+            return Twice.kept[-1]
+
+    x = draw(2)
+    for _ in range(3):
+        Twice.apply(x).sum().backward()
+    assert [g.tolist() for g in Twice.kept] == [[1.0, 1.0], [2.0, 2.0]] * 3
+    assert x.grad.tolist() == [6.0, 6.0]
+
+
 def test_several_inputs_and_results_and_arguments_that_are_no_tensors() -> None:
     def fn(x: ex.Tensor, y: ex.Tensor) -> Any:
         return Scaled.apply(x, y, 2.5, "note")

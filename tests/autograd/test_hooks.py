@@ -135,6 +135,21 @@ def test_a_node_shows_what_comes_in_and_what_goes_out() -> None:
     assert y.grad_fn.name() == "MulBackward"
 
 
+def test_a_hook_of_a_node_may_keep_the_gradients_and_read_them_later() -> None:
+    kept: list[Any] = []
+    for _ in range(3):
+        x = ex.tensor([[1.0, 2.0]], requires_grad=True)
+        for y in (x @ ex.ones(2, 3), x.exp(), x.sum(1)):
+            y.grad_fn.register_hook(lambda grad_inputs, grad_outputs: kept.append((grad_inputs[0], grad_outputs[0])))
+            y.sum().backward()
+    found = [(i.tolist(), o.tolist()) for i, o in kept]
+    e = np.exp([[1.0, 2.0]], dtype=np.float32)
+    assert len(found) == 9
+    for k, (grad_input, grad_output) in enumerate(found):
+        np.testing.assert_allclose(grad_input, [[[3.0, 3.0]], e, [[1.0, 1.0]]][k % 3], rtol=1e-6)
+        assert grad_output == [[[1.0] * 3], [[1.0] * 2], [1.0]][k % 3]
+
+
 def test_hooks_do_not_keep_a_dropped_graph_alive() -> None:
     gc.disable()
     try:

@@ -11,10 +11,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 
 import extempo as ex
+from extempo.backends.choice import native
 from extempo.modes import MODE
 
+# For tests of what only a function that was recorded does; everything else holds without native code, too.
+needs_native_code = pytest.mark.skipif(native() is None, reason="without native code compiled functions run eagerly")
 CALLS = 5  # the first is replayed, the second planned, the others run the plan
 
 Scenario = Callable[..., Iterator[Any]]

@@ -11,7 +11,7 @@ from extempo import nn, optim
 from extempo.errors import IndexRangeError, ShapeError
 from extempo.nn import functional as F
 
-from .agreement import CALLS, agree, draw, error_of, grads, whole
+from .agreement import CALLS, agree, draw, error_of, grads, needs_native_code, whole
 
 
 def test_an_exception_of_the_user():
@@ -180,6 +180,7 @@ def test_values_before_and_after_the_op_that_failed():
     agree(scenario)
 
 
+@needs_native_code
 def test_a_tensor_whose_op_failed_stays_an_error():
     run = ex.compile(lambda x, index: x[index] * 2)
     for i in range(CALLS):

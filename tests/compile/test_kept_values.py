@@ -12,7 +12,7 @@ import pytest
 import extempo as ex
 from extempo import nn
 
-from .agreement import CALLS, agree, agree_on_calls, draw, grads
+from .agreement import CALLS, agree, agree_on_calls, draw, error_of, grads, needs_native_code
 
 
 class Pair(NamedTuple):
@@ -239,6 +239,55 @@ def test_a_tracked_value_that_is_kept_can_be_differentiated_later():
             yield w.grad, h
 
     agree(scenario)
+
+
+@pytest.mark.parametrize("read", [False, True])
+@pytest.mark.parametrize("shares", [False, True])
+def test_a_tracked_value_that_a_backward_does_not_pass_can_be_differentiated_after_it(shares, read):
+    def scenario(wrap):
+        w, v = draw(50, 4, 3, grad=True), draw(51, 3, grad=True)
+
+        def f(x):
+            h = (x @ w).tanh()
+            base = h if shares else x @ w
+            other = (base * v).exp()
+            parts = other.chunk(3, -1)
+            view = other[1:]
+            if read:
+                other.sum().item()
+            more = (other * h.detach()).sin()
+            loss = (h * h).sum()
+            loss.backward()
+            return loss, other, parts[1], view, more
+
+        run = wrap(f)
+        for i in range(CALLS):
+            loss, other, part, view, more = run(draw(i, 5, 4))
+            yield loss, other, part, view, more, grads(w, v), [t.grad_fn.name() for t in (loss, other, view, more)]
+            yield [t.grad_fn.next_functions[0][0].name() for t in (other, view, more)]
+            rest = (part * 2).sum() + view.sum() * 0.5 + (more * more).sum()
+            yield error_of(rest.backward)
+            yield error_of(loss.backward), grads(w, v)
+
+    agree(scenario)
+
+
+@needs_native_code
+def test_a_backward_that_leaves_tracked_values_behind_runs_by_a_plan():
+    w = draw(50, 4, 3, grad=True)
+
+    @ex.compile
+    def leaving_some(x):
+        h = (x @ w).tanh()
+        unused = (h * 2).exp()
+        (h * h).sum().backward()
+        return unused.shape
+
+    for i in range(6):
+        leaving_some(draw(i, 5, 4))
+    (stats,) = [s for s in ex.compile.stats()["functions"] if s["name"].endswith("leaving_some")]
+    assert stats["runs"] >= 4
+    assert sum(stats["closed"].values()) <= 2
 
 
 def test_a_value_returned_without_ever_being_read_costs_nothing_later():

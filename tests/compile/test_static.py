@@ -10,7 +10,7 @@ import extempo as ex
 from extempo import nn, optim
 from extempo.nn import functional as F
 
-from .agreement import draw, grads, whole
+from .agreement import draw, grads, needs_native_code, whole
 from .static_agreement import CALLS, agree, mlp, state, static
 
 
@@ -34,6 +34,7 @@ def test_a_whole_training_step(make):
     agree(scenario)
 
 
+@needs_native_code
 def test_the_body_runs_once():
     calls = []
 
@@ -47,6 +48,7 @@ def test_the_body_runs_once():
     assert len(calls) == 1
 
 
+@needs_native_code
 def test_it_runs_as_one_plan():
     model = mlp(6, 8, 3)
     optimizer = optim.Adam(model.parameters())

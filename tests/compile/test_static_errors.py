@@ -10,8 +10,10 @@ from extempo import nn, optim
 from extempo.errors import DtypeError, GraphError, ShapeError
 from extempo.modes import MODE
 
-from .agreement import draw
+from .agreement import draw, needs_native_code
 from .static_agreement import static
+
+pytestmark = needs_native_code
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import extempo as ex
 from extempo import nn
 from extempo.errors import IndexRangeError, ShapeError
 
-from .agreement import draw, grads, whole
+from .agreement import draw, grads, needs_native_code, whole
 from .static_agreement import CALLS, agree, mlp, static
 
 
@@ -218,6 +218,7 @@ def test_eager_steps_aside():
         assert run(ex.ones(4)) == 4.0
 
 
+@needs_native_code
 def test_an_error_in_a_later_call_names_the_line_and_changes_nothing():
     table = nn.Embedding(5, 2)
     total = ex.zeros(2)

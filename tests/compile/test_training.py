@@ -14,7 +14,7 @@ import extempo as ex
 from extempo import nn, optim
 from extempo.nn import functional as F
 
-from .agreement import agree, draw, see, whole
+from .agreement import agree, draw, needs_native_code, see, whole
 
 OPTIMIZERS = {
     "SGD": lambda p: optim.SGD(p, lr=0.1),
@@ -201,6 +201,7 @@ def totals():
     return stats
 
 
+@needs_native_code
 def test_numbers_that_move_do_not_make_plans():
     ex.manual_seed(0)
     data = draw(0, 64, 4)
@@ -231,6 +232,7 @@ def test_numbers_that_move_do_not_make_plans():
     assert after["runs"] >= before["runs"] + 60
 
 
+@needs_native_code
 def test_plans_are_used():
     """Without this, everything else here could pass by replaying."""
     net = classifier()
@@ -249,6 +251,7 @@ def test_plans_are_used():
     assert after["runs"] - before["runs"] >= 7
 
 
+@needs_native_code
 @pytest.mark.parametrize("kind", ["step", "module", "waiting", "failing", "structures"])
 def test_memory_does_not_grow(kind):
     net = classifier()

@@ -10,8 +10,9 @@ pytest.importorskip("llvmlite", reason="plans are native code")
 import extempo as ex
 from extempo.backends.choice import native
 from extempo.planning import planner
-from extempo.planning.building import Request, plan
-from extempo.planning.loops import HEAD, TAIL, find_loop
+from extempo.planning.building import Request, forget, plan
+from extempo.planning.loops import HEAD, LEAST, TAIL, find_loop
+from extempo.planning.planner import Prospect
 
 from .taping import check, record
 
@@ -30,14 +31,29 @@ def draw(*shape, seed=0, requires_grad=True):
 def rolled(monkeypatch):
     """For each plan that is made: whether by way of a shorter loop."""
     found = []
-    made = planner._rolled
+    made = Prospect.made
 
-    def note(*arguments):
-        plan = made(*arguments)
-        found.append(plan is not None)
+    def note(self, *arguments):
+        plan = made(self, *arguments)
+        found.append(self._stretch is not None)
         return plan
 
-    monkeypatch.setattr(planner, "_rolled", note)
+    monkeypatch.setattr(Prospect, "made", note)
+    return found
+
+
+@pytest.fixture
+def n_planned(monkeypatch):
+    """How often nodes were made for a request."""
+    found = []
+    made = planner._Planner.nodes
+
+    def note(self, *arguments):
+        found.append(len(self._steps))
+        return made(self, *arguments)
+
+    monkeypatch.setattr(planner._Planner, "nodes", note)
+    forget()
     return found
 
 
@@ -116,6 +132,62 @@ def test_a_long_loop_has_eager_bits(name, n, rolled):
     arguments = [draw(*s, seed=i) for i, s in enumerate(shapes)]
     check(fn, [*arguments, *inputs(n, *shape)])
     assert rolled == [expected]
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if CASES[name][3]])
+def test_other_lengths_have_the_short_loop_in_common(name, n_planned):
+    fn, shapes, shape, _ = CASES[name]
+    arguments = [draw(*s, seed=i) for i, s in enumerate(shapes)]
+    for n in (20, LEAST + 2, 40, 21):
+        check(fn, [*arguments, *inputs(n, *shape)])
+    assert len(n_planned) == 1
+
+
+def test_a_loop_of_other_sizes_is_planned_anew(n_planned):
+    for n_features in (3, 5, 3):
+        shapes = [
+            (4, 4 * n_features),
+            (n_features, 4 * n_features),
+            (4 * n_features,),
+            (2, n_features),
+            (2, n_features),
+        ]
+        check(lstm, [*(draw(*s, seed=i) for i, s in enumerate(shapes)), *inputs(20, 2, 4)])
+    assert len(n_planned) == 2
+
+
+def test_what_follows_a_loop_is_part_of_what_it_is_known_by(n_planned):
+    def fn(w, u, h, *xs):
+        for x in xs:
+            h = (x @ w + h @ u).tanh()
+        return (h * h).sum() if len(xs) > 30 else (h + h).sum()
+
+    for n in (20, 40, 25):
+        check(fn, [draw(4, 3), draw(3, 3), draw(2, 3), *inputs(n, 2, 4)])
+    assert len(n_planned) == 2
+
+
+def test_numbers_and_starts_are_those_of_their_step_at_every_length(n_planned):
+    def with_numbers(w, h, *xs):
+        h = h * 1.5 + w[1, 0] * 0.125
+        for i, x in enumerate(xs):
+            h = (x @ w + h * (0.5 + i / 64)).tanh() + i / 8
+        return (h * 0.75 + len(xs)).sum() * 0.375
+
+    def with_starts(w, u, h, *xs):
+        n = len(xs)
+        big = u * 2.0
+        h = h @ big[n % 3 : n % 3 + 3]
+        for x in xs:
+            h = (x @ w + h).tanh()
+        return (h @ big[n % 2 : n % 2 + 3]).sum()
+
+    for n in (33, 12, 20):
+        check(with_numbers, [draw(4, 3), draw(2, 3), *inputs(n, 2, 4)])
+    assert len(n_planned) == 1
+    for n in (33, 12, 20):
+        check(with_starts, [draw(4, 3), draw(6, 3), draw(2, 3), *inputs(n, 2, 4)], fixed_starts=False)
+    assert len(n_planned) == 2
 
 
 def test_only_forward(rolled):

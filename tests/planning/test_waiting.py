@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -26,6 +28,21 @@ def in_the_background(monkeypatch, no_kernels_on_disk):
     monkeypatch.setattr(planner, "WAITS", False)
 
 
+@pytest.fixture
+def held_back(monkeypatch):
+    """The thread that compiles kernels does not, until it is let."""
+    may = threading.Event()
+    compiled = background.cluster_kernel
+
+    def later(*arguments):
+        assert may.wait(60)
+        return compiled(*arguments)
+
+    monkeypatch.setattr(background, "cluster_kernel", later)
+    yield may
+    may.set()
+
+
 def draw(*shape):
     return ex.tensor(np.random.default_rng(0).normal(size=shape).astype(np.float32))
 
@@ -35,16 +52,20 @@ def request_of(fn, *arguments):
     return tape, Request(tape.steps, 0, tape.leaves, frozenset(), (tape.place(result),))
 
 
-def test_a_plan_is_complete_when_its_kernels_are_compiled(in_the_background):
+def test_a_plan_is_complete_when_its_kernels_are_compiled(in_the_background, held_back):
+    def unusual(x):
+        return (((x.sin() + 1.25).cos() * x).atan() - x.exp()).sin()
+
     x = draw(5, 7)
-    tape, request = request_of(lambda x: ((x.sin() + 1.25).cos() * x).sin(), x)
+    tape, request = request_of(unusual, x)
     made = plan(request, wait=False)
     assert isinstance(made, Plan)
     assert not made.is_complete
+    held_back.set()
     settle()
     assert made.completed(wait=False) is made
     assert made.is_complete
-    same_bits(run_plan(made, tape, tape.steps)[0], ((x.sin() + 1.25).cos() * x).sin().numpy(), "the result")
+    same_bits(run_plan(made, tape, tape.steps)[0], unusual(x).numpy(), "the result")
 
 
 def test_a_plan_can_be_waited_for(in_the_background):
@@ -85,6 +106,7 @@ def test_a_kernel_that_cannot_be_compiled_is_a_reason_for_no_plan(in_the_backgro
 def test_a_compiled_function_runs_op_by_op_until_then(in_the_background, monkeypatch):
     monkeypatch.setattr(Account, "eager_next", lambda self: False)
     monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps: True)
+    monkeypatch.setattr(Account, "planning_per_step", lambda self: float("inf"))
     w = draw(6, 6).requires_grad_()
 
     def eager(x):

@@ -46,6 +46,7 @@ class FunctionOp(Op, abstract=True):
 
     family = "custom"
     materialize = False  # each call of a Function decides
+    traceable = False
     infer = Refuse("only the user's forward knows the result's type")
     numpy = Refuse("the user's forward runs in its place")
     saves = ()

@@ -345,7 +345,11 @@ class _Backward:
             self._free(node)
 
     def _free(self, node: Node) -> None:
-        if node.saved and not self.keep:
+        if self.keep:
+            return
+        if node.op.freed is not None:
+            node.op.freed(node)
+        if node.saved:
             node.saved = None
             node.inputs = ()
 
@@ -420,7 +424,8 @@ class _Backward:
             for index, value in zip(derived.needed, derived.replay(cotangent, *read), strict=True):
                 contributions[index] = value
         parts = cotangent if type(cotangent) is tuple else (cotangent,)
-        # Memory that came in, or was saved, or went to a sibling, is not this gradient's own; nor is a view's.
+        # Memory that came in, or was saved, or went to a sibling, is not this gradient's own; nor is a view's, nor what
+        # the user's code has seen.
         seen = {id(t._storage) for t in (*parts, y, *inputs) if isinstance(t, Tensor)}
         for source, contribution in zip(node.inputs, contributions, strict=True):
             if contribution is None or not self._wants(source):
@@ -429,7 +434,7 @@ class _Backward:
             if value is None:
                 continue
             value = fit(value, source.type)
-            owned = id(value._storage) not in seen and value._alias is None
+            owned = op.traceable and id(value._storage) not in seen and value._alias is None
             seen.add(id(value._storage))
             self._add(source, self._value(value), owned)
 
@@ -550,11 +555,13 @@ class _Backward:
 
     def _add_result(self, node: Node, index: int, g: Any) -> None:
         """The gradient of one result of a node that has several."""
-        parts = self.gradients.get(node) or (None,) * len(node.type)
+        parts = self.gradients.get(node)
+        if parts is None:
+            parts = self.gradients[node] = [None] * len(node.type)
         before = parts[index]
         if before is not None:
             g = np.add(before, g, out=np.empty(before.shape, before.dtype)) if self.bare else before + g
-        self.gradients[node] = (*parts[:index], g, *parts[index + 1 :])
+        parts[index] = g
 
 
 _number = operator.attrgetter("number")

@@ -164,7 +164,7 @@ def _hooked(op: type[Op], node: Node, hooks: dict[int, Hook]) -> type[Op]:
         namespace |= {"name": op.name, "vjp": staticmethod(vjp), "saves": (), "node_hooks": hooks}
 
     made: type[Op] = types.new_class(op.__name__, (op,), {"abstract": True}, fill)
-    made.simple = made.embeds = False  # a derived kernel would pass the hooks by
+    made.simple = made.embeds = made.traceable = False  # a kernel would pass the hooks by
     return made
 
 

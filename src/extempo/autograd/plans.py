@@ -87,6 +87,8 @@ _UNSEEN: Any = object()
 
 def plan_of(node: Node) -> GradientPlan | None:
     """The plan of a node with one result, for all its inputs that require grad; None if its vjp cannot be traced."""
+    if not node.op.traceable:
+        return None
     types = tuple(i.type if isinstance(i, Node) else type(i) for i in node.inputs)
     reads = tuple(entry[0] for entry in node.saved)
     needed = tuple(i for i, source in enumerate(node.inputs) if type(source) is Node)

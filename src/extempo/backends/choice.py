@@ -10,6 +10,7 @@ import os
 import platform
 import sys
 import threading
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from ..types import TensorType
 if TYPE_CHECKING:
     from .llvm.native import Native
 
+LOADED_AT = time.time()  # the package, not the native backend
 FALLBACKS: Counter[str] = Counter()  # runs of NumPy kernels, by op
 
 ON_LOAD: list[Callable[[Native], None]] = []  # called once, when the native backend is there
@@ -98,11 +100,13 @@ def empty(type_: TensorType) -> Array:
 MUCH_MEMORY = 4 << 20
 
 
-def give_back_memory() -> None:
-    """Let the system have the memory that is kept for later arrays, if that is much."""
+def give_back_memory() -> bool:
+    """Let the system have the memory that is kept for later arrays, if that is much; says whether it was."""
     backend = native()
-    if backend is not None and backend.memory.stats()["free_bytes"] > MUCH_MEMORY:
-        backend.memory.clear()
+    if backend is None or backend.memory.free_bytes <= MUCH_MEMORY:
+        return False
+    backend.memory.clear()
+    return True
 
 
 def stats() -> dict[str, Any]:

@@ -238,6 +238,8 @@ class Level:
             shared = self._with_shared_weights(op, inputs, found)
             if shared is not None:
                 return shared
+        if op.name == "embedding" and found[0] is None and not attrs["by_frequency"]:  # one table for all
+            return apply(op, (inputs[0], found[1].current(), *inputs[2:]), attrs)
         full = [self.physical(x) if isinstance(x, Tensor) else x for x in inputs]
         if rule == "align":  # copy: the first input's shape is the result's, so it cannot stay unexpanded
             return apply(op, self._aligned(op, inputs, full, types, attrs), attrs)

@@ -53,6 +53,8 @@ __all__ = [
 
 
 class _Plain(Module):
+    _is_cell = True
+
     _function: ClassVar[Callable[..., Tensor]]
 
     def forward(self, input: Tensor) -> Tensor:
@@ -116,6 +118,8 @@ class Softmax2d(_Plain):
     tensor([[0.5000, 0.5000, 0.5000]])
     """
 
+    _is_cell = True
+
     def forward(self, input: Tensor) -> Tensor:
         if input.ndim not in (3, 4):
             shape = tuple(input.shape)
@@ -129,6 +133,7 @@ class Softmax2d(_Plain):
 class _InPlace(Module):
     """`inplace=True` writes the result over the input."""
 
+    _is_cell = True
     _function: ClassVar[Callable[..., Tensor]]
 
     def __init__(self, inplace: bool = False) -> None:
@@ -212,6 +217,8 @@ class Hardswish(_InPlace):
 
 
 class _Alpha(_InPlace):
+    _is_cell = True
+
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__(inplace)
         self.alpha = alpha
@@ -250,6 +257,8 @@ class LeakyReLU(_InPlace):
     tensor([-1.,  2.])
     """
 
+    _is_cell = True
+
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         super().__init__(inplace)
         self.negative_slope = negative_slope
@@ -286,6 +295,8 @@ class Hardtanh(_InPlace):
     >>> nn.Hardtanh()(ex.tensor([-2.0, 0.5]))
     tensor([-1.0000,  0.5000])
     """
+
+    _is_cell = True
 
     def __init__(
         self,
@@ -329,6 +340,8 @@ class Threshold(_InPlace):
     tensor([-5.,  2.])
     """
 
+    _is_cell = True
+
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__(inplace)
         self.threshold = threshold
@@ -345,6 +358,8 @@ class Threshold(_InPlace):
 
 
 class _Shrink(Module):
+    _is_cell = True
+
     _function: ClassVar[Callable[..., Tensor]]
 
     def __init__(self, lambd: float = 0.5) -> None:
@@ -385,6 +400,8 @@ class Softplus(Module):
     tensor([   0., 1000.])
     """
 
+    _is_cell = True
+
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
         self.beta = beta
@@ -404,6 +421,8 @@ class GELU(Module):
     tensor([0.0000, 0.8413])
     """
 
+    _is_cell = True
+
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
         self.approximate = approximate
@@ -421,6 +440,8 @@ class PReLU(Module):
     >>> nn.PReLU()(ex.tensor([-2.0, 2.0])).detach()
     tensor([-0.5000,  2.0000])
     """
+
+    _is_cell = True
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
@@ -448,6 +469,8 @@ class PReLU(Module):
 
 
 class _Along(Module):
+    _is_cell = True
+
     _function: ClassVar[Callable[..., Tensor]]
 
     def __init__(self, dim: int | None = None) -> None:

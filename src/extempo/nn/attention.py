@@ -35,6 +35,7 @@ class MultiheadAttention(Module):
     (extempo.Size([5, 8]), extempo.Size([5, 5]))
     """
 
+    _is_cell = True
     in_proj_weight: Parameter | None
     in_proj_bias: Parameter | None
     bias_k: Parameter | None

@@ -103,6 +103,8 @@ class _ConvNd(Module):
 
 
 class _Conv(_ConvNd):
+    _is_cell = True
+
     def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
 

@@ -16,6 +16,8 @@ class CosineSimilarity(Module):
     tensor(0.6000)
     """
 
+    _is_cell = True
+
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()
         self.dim = dim
@@ -31,6 +33,8 @@ class PairwiseDistance(Module):
     >>> nn.PairwiseDistance(p=1)(ex.tensor([1.0, 0.0]), ex.tensor([3.0, 4.0]))
     tensor(6.0000)
     """
+
+    _is_cell = True
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()

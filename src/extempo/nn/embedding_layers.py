@@ -95,6 +95,7 @@ class Embedding(_Table):
     tensor([1., 2.])
     """
 
+    _is_cell = True
     _shown: ClassVar[Mapping[str, Any]] = {
         "padding_idx": None,
         "max_norm": None,

@@ -39,6 +39,7 @@ class Linear(Module):
     extempo.Size([3, 2])
     """
 
+    _is_cell = True
     bias: Parameter | None
 
     def __init__(
@@ -74,6 +75,7 @@ class Bilinear(Module):
     extempo.Size([5, 4])
     """
 
+    _is_cell = True
     bias: Parameter | None
 
     def __init__(

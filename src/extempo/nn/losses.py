@@ -42,6 +42,8 @@ class _Loss(Module):
 
 
 class _OneInput(_Loss):
+    _is_cell = True
+
     def forward(self, input: Tensor, target: Target) -> Tensor:
         return self._loss(input, target)
 
@@ -129,6 +131,7 @@ class PoissonNLLLoss(_Loss):
     tensor(1.)
     """
 
+    _is_cell = True
     _function = staticmethod(F.poisson_nll_loss)
     _options = ("log_input", "full", "eps", "reduction")
 
@@ -157,6 +160,7 @@ class GaussianNLLLoss(_Loss):
     tensor(2.)
     """
 
+    _is_cell = True
     _function = staticmethod(F.gaussian_nll_loss)
     _options = ("full", "eps", "reduction")
 
@@ -296,6 +300,7 @@ class LinearCrossEntropyLoss(_Loss):
     tensor(1.0986)
     """
 
+    _is_cell = True
     _function = staticmethod(F.linear_cross_entropy)
     _options = ("weight", "reduction", "ignore_index", "label_smoothing", "options")
 

@@ -20,9 +20,17 @@ from ..types import as_dtype, bfloat16, dtype, float16, float32, float64
 from .hooks import HookMethods, call_with_hooks
 from .parameter import Buffer, Parameter
 from .state import StateMethods
-from .tables import Table, without_mirrors
+from .tables import Table, note_change, without_mirrors
 
 _TABLES = ("_parameters", "_buffers", "_modules")
+# Who is shown calls of cells first: nobody before there is a batch.
+call_cell: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any] | None = None
+
+
+def show_cells(call: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> None:
+    """From now on `call(cell, args, kwargs)` is shown every call; NotImplemented: the cell itself is to run."""
+    global call_cell
+    call_cell = call
 
 
 class Module(HookMethods, StateMethods):
@@ -44,6 +52,16 @@ class Module(HookMethods, StateMethods):
 
     training: bool
     _computes_tensor = False  # whether, among parametrizations, a call of it gives a tensor of the owner
+    _is_cell = False  # whether a call does nothing but compute its result, so that many samples' calls can run as one
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for base in cls.__mro__:
+            if "_is_cell" in vars(base):
+                return
+            if "forward" in vars(base):  # another one than that which is known to be pure
+                cls._is_cell = False
+                return
 
     def __init__(self) -> None:
         self.__dict__.update(training=True, _non_persistent_buffers_set=set())
@@ -56,6 +74,10 @@ class Module(HookMethods, StateMethods):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._call_hooks is not None:
             return call_with_hooks(self, self._call_hooks, args, kwargs)
+        if self._is_cell and call_cell is not None:
+            result = call_cell(self, args, kwargs)
+            if result is not NotImplemented:
+                return result
         return self.forward(*args, **kwargs)
 
     # ---- registration
@@ -119,6 +141,7 @@ class Module(HookMethods, StateMethods):
     # ---- attributes
 
     def __setattr__(self, name: str, value: Any) -> None:
+        note_change(self)
         if isinstance(value, Parameter):
             self._move_to("_parameters", name)
             self.register_parameter(name, value)
@@ -167,6 +190,7 @@ class Module(HookMethods, StateMethods):
         )
 
     def __delattr__(self, name: str) -> None:
+        note_change(self)
         for table in _TABLES:
             if name in self.__dict__.get(table, ()):
                 del self.__dict__[table][name]
@@ -195,6 +219,7 @@ class Module(HookMethods, StateMethods):
         return without_mirrors(self.__dict__, _TABLES)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        note_change(self)
         self.__dict__.update(state)
         for table in _TABLES:
             self.__dict__[table] = Table(self, state.get(table))

@@ -287,6 +287,7 @@ class LayerNorm(_LastDims):
     tensor([-1.0000,  1.0000])
     """
 
+    _is_cell = True
     eps: float
 
     def __init__(
@@ -321,6 +322,8 @@ class RMSNorm(_LastDims):
     tensor([1., 1.])
     """
 
+    _is_cell = True
+
     def __init__(
         self,
         normalized_shape: int | Sequence[int],
@@ -353,6 +356,8 @@ class GroupNorm(_Scaled):
     >>> nn.GroupNorm(2, 4)(ex.zeros(3, 4, 5, 5)).shape
     extempo.Size([3, 4, 5, 5])
     """
+
+    _is_cell = True
 
     def __init__(
         self,
@@ -394,6 +399,8 @@ class LocalResponseNorm(Module):
     >>> nn.LocalResponseNorm(2)(ex.zeros(1, 4, 5)).shape
     extempo.Size([1, 4, 5])
     """
+
+    _is_cell = True
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()

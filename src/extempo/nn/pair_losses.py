@@ -17,6 +17,8 @@ __all__ = [
 
 
 class _TwoInputs(_Loss):
+    _is_cell = True
+
     def forward(self, input1: Tensor, input2: Tensor, target: Target) -> Tensor:
         return self._loss(input1, input2, target)
 
@@ -75,6 +77,8 @@ class MarginRankingLoss(_MarginLoss, _TwoInputs):
 
 
 class _TripletLoss(_Loss):
+    _is_cell = True
+
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         return self._loss(anchor, positive, negative)
 

@@ -119,6 +119,8 @@ class RNNCell(RNNCellBase):
     extempo.Size([2, 4])
     """
 
+    _is_cell = True
+
     def __init__(
         self,
         input_size: int,
@@ -150,6 +152,8 @@ class LSTMCell(RNNCellBase):
     >>> c.shape
     extempo.Size([2, 4])
     """
+
+    _is_cell = True
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
@@ -183,6 +187,8 @@ class GRUCell(RNNCellBase):
     >>> nn.GRUCell(3, 4)(ex.zeros(3), ex.ones(4)).shape
     extempo.Size([4])
     """
+
+    _is_cell = True
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None

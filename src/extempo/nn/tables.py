@@ -14,6 +14,17 @@ from .._tensor import Tensor
 
 _MISSING = object()
 
+# Modules that something relies on as they are, by id, and how often one of them was changed. A module that no longer
+# exists may still be named: then another one of the same id counts as changed when it need not.
+WATCHED: set[int] = set()
+CHANGES = [0]
+
+
+def note_change(owner: Any) -> None:
+    """An attribute of a module is about to be another one."""
+    if id(owner) in WATCHED:
+        CHANGES[0] += 1
+
 
 class Table(dict[str, Any]):
     """Names to values; a change is made in the owner's attributes too."""
@@ -28,7 +39,10 @@ class Table(dict[str, Any]):
 
     def _attributes(self) -> dict[str, Any]:
         owner = self._owner()
-        return {} if owner is None else owner.__dict__
+        if owner is None:
+            return {}
+        note_change(owner)
+        return owner.__dict__
 
     def __setitem__(self, name: str, value: Any) -> None:
         super().__setitem__(name, value)

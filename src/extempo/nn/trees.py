@@ -49,6 +49,8 @@ class TreeState(NamedTuple):
 class _TreeLSTMCell(Module):
     """The equations both cells share; a subclass says how the children's h enter the gates."""
 
+    _is_cell = True
+
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool, device: Any, dtype: Any, **weights: tuple[int, int]
     ) -> None:

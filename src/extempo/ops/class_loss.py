@@ -84,8 +84,12 @@ def cross_entropy(
     if isinstance(target, Tensor) and target.is_floating_point():
         return _cross_entropy_of_probabilities(input, target, weight, label_smoothing, reduction, dim)
     plain = weight is None and not label_smoothing
-    if plain and isinstance(target, int) and input.ndim == 1 and target != ignore_index:
-        return apply(CrossEntropy, (input, target, ignore_index), {"dim": 0, "reduction": "none"})
+    if plain and isinstance(target, int) and input.ndim == 1:
+        # A number that only says it is an int stands for others, too, and is not looked at.
+        counts = type(target) is int and target != ignore_index
+        return apply(
+            CrossEntropy, (input, target, ignore_index), {"dim": 0, "reduction": "none" if counts else reduction}
+        )
     indices = _as_indices(input, target, dim)
     if plain:
         return apply(CrossEntropy, (input, indices, ignore_index), {"dim": dim, "reduction": reduction})

@@ -144,7 +144,7 @@ class SumRows(Op):
 
 def _as_rows(op: str, input: Rows) -> Any:
     """A tensor of integers, or one Python int."""
-    if isinstance(input, Tensor) or type(input) is int:
+    if isinstance(input, Tensor) or (isinstance(input, int) and not isinstance(input, bool)):
         return input
     rows = ops.as_tensor(input)
     if not rows.numel():

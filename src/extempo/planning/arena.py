@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
+from typing import Any
 
 from ..kernel import Cache
 from ..types import TensorType, count
@@ -130,12 +131,15 @@ class Places:
         dying: dict[int, list[int]] = {}  # by the position after which they are not needed
         sizes = dict.fromkeys(outside, 0)  # of what has been met
         by_type: dict[int, int] = {}  # sizes, by the id of a type
+        ends, local = self._units.ends, self._units.local
+        held: dict[int, list[tuple[Any, int, int]]] = {}  # scratch memory, by when it is given back
         for position, unit in enumerate(self._units.units):
             heirs: Sequence[int] = ()
+            until = ends.get(position, position)
             if type(unit) is Cluster:
                 results: Sequence[int] = unit.writes
-                if position in dying:
-                    heirs = _heirs(unit, dying[position])
+                if until in dying:
+                    heirs = _heirs(unit, dying[until])
             else:
                 results = unit[3]  # type: ignore[index] # not a cluster
             for result in results:
@@ -144,12 +148,13 @@ class Places:
                     continue
                 t = types[root]
                 size = sizes[root] = by_type.get(id(t)) or by_type.setdefault(id(t), size_of(t))
-                heir = _heir_of(heirs, t, types) if heirs and root not in program.buffers else None
+                inherits = heirs and root not in program.buffers and root not in local
+                heir = _heir_of(heirs, t, types) if inherits else None
                 if heir is None:
                     offsets[root] = -1 - take_small(size) if size < LARGE else self._large.take(size)
                 else:
                     heirs = [value for value in heirs if value != heir]
-                    dying[position].remove(heir)
+                    dying[until].remove(heir)
                     offsets[root] = offsets[heir]
                 end = last[root]
                 if end in dying:
@@ -161,6 +166,8 @@ class Places:
                 pool = self._small if size < LARGE else self._large
                 offset = pool.take(size)
                 self.scratch[position] = -1 - offset if size < LARGE else offset
+                held.setdefault(until, []).append((pool, offset, size))
+            for pool, offset, size in held.pop(position, ()):
                 pool.give_back(offset, size)
             if position in dying:
                 for root in dying.pop(position):

@@ -7,6 +7,7 @@ is loaded with the first of them, because it needs the native backend.
 from __future__ import annotations
 
 import gc
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -15,7 +16,7 @@ from ..storage import Array
 from ..tape import LeafKind, Step
 from .reading import reads
 
-__all__ = ["Backward", "Plan", "Request", "Unplannable", "plan", "prepare", "reads"]
+__all__ = ["Backward", "Plan", "Prospect", "Request", "Unplannable", "plan", "plan_in_pieces", "prospect", "reads"]
 
 LOADED_AT = time.time()
 Run = Callable[[list[Array], list[Any]], list[Array] | int]
@@ -27,6 +28,15 @@ class Job(Protocol):
     error: str | None  # why that failed
 
     def ready(self) -> bool: ...
+
+
+class Prospect(Protocol):
+    """What planning a request takes."""
+
+    n_steps: int  # that have to be planned
+    is_familiar: bool  # whether the loop in it was met before, at whatever length
+
+    def made(self, wait: bool, goes_on: Callable[[], bool]) -> Plan | None: ...
 
 
 class Unplannable(Exception):
@@ -99,9 +109,14 @@ class Plan:
         """Whether it can be run: all its kernels are there."""
         return self._finish is None
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether nothing is left to wait for."""
+        return self._job is None or self._job.ready()
+
     def completed(self, wait: bool = True) -> Plan | Unplannable:
         """The plan, complete if its kernels are there by now (or waited for); or why they never will be."""
-        if self._finish is not None and (self._job is None or wait or self._job.ready()):
+        if self._finish is not None and (wait or self.is_compiled):
             if self._job is not None and self._job.error is not None:
                 return Unplannable(self._job.error)
             self.run = self._finish()  # which compiles what is still missing
@@ -115,19 +130,33 @@ class Plan:
         return described(self._request)
 
 
+def prospect(request: Request) -> Prospect:
+    """What is known of a request before it is planned."""
+    from . import planner
+
+    planner.begin()
+    return planner.Prospect(request)
+
+
 def plan(request: Request, wait: bool = True) -> Plan | Unplannable:
     """The plan of a request, or why there is none.
 
     Unless it is to wait for what LLVM has to compile, the plan may have to be `completed` at a later time.
     """
-    from .planner import made
+    found = plan_in_pieces(prospect(request), wait, lambda: True)
+    assert found is not None
+    return found
 
+
+def plan_in_pieces(known: Prospect, wait: bool, goes_on: Callable[[], bool]) -> Plan | Unplannable | None:
+    """The same; None if `goes_on`, which is asked between pieces of the work, said no before it was done."""
     # Nearly all that planning makes is gone when it ends, without the collector, which would go through it, and through
     # all tapes, several times.
     collects = gc.isenabled()
     gc.disable()
     try:
-        return made(request, wait).completed(wait)
+        found = known.made(wait, goes_on)
+        return None if found is None else found.completed(wait)
     except Unplannable as error:
         return error.with_traceback(None)  # which would keep alive all that was built
     finally:
@@ -135,8 +164,9 @@ def plan(request: Request, wait: bool = True) -> Plan | Unplannable:
             gc.enable()
 
 
-def prepare() -> None:
-    """Load what makes plans, and begin to compile what all of them share, so that the first plan takes less time."""
-    from .planner import begin
+def forget() -> None:
+    """Forget what was planned, where something was."""
+    if f"{__package__}.stretching" in sys.modules:
+        from . import stretching
 
-    begin()
+        stretching.forget()

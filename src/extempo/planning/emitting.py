@@ -6,14 +6,13 @@ Kernels that are not there yet can be asked for and filled in later, when they a
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..backends.llvm.plans.background import Wish
-from ..backends.llvm.plans.clusters import Kernel, Nodes, cluster_kernel, known_kernel
-from ..backends.llvm.plans.geometry import elementwise_call, row_kinds
+from ..backends.llvm.plans.clusters import Nodes, cluster_kernel, known_kernel
 from ..backends.llvm.plans.runner import Place as Operand
 from ..backends.llvm.plans.runner import PlanCode
 from ..backends.llvm.plans.runtime import is_there
@@ -24,41 +23,31 @@ from ..tape import NONE, NUMBER
 from ..types import count
 from .arena import Places
 from .building import Unplannable
+from .copying import Copies, Emitted
+from .fitting import FittedCluster, fit, reduced
 from .forms import copy_bound
 from .layout import Starts, broadcast
-from .loops import Loop
 from .program import CONSTANT, COPY, ZERO, Node, Program
-from .rolling import Blocks, Copies, Emitted
+from .rolling import Blocks
 from .said import Said
+from .together import WithProduct, WithSums, with_product, with_sums
 from .units import MAX_OUTPUTS, Cluster, Units
 
 _IN_META = frozenset("msfi")  # reads of routines that put something into meta
 
 
-class _Fitted(NamedTuple):
-    """A cluster for operands that lie in some way: its kernel, and what `elementwise_call` is to be told."""
-
-    kernel: Kernel
-    shape: tuple[int, ...]
-    itemsizes: tuple[int, ...]
-    strides: tuple[tuple[int, ...], ...]
-    n_inputs: int
-
-    def call(self, address: int) -> tuple[int, tuple[int, ...]]:
-        return elementwise_call(address, *self[1:])
-
-
-_FITTED: Cache[Any, _Fitted] = Cache("clusters of plans", 4_000)
+Fitted = FittedCluster | WithSums | WithProduct
+_FITTED: Cache[Any, FittedCluster] = Cache("clusters of plans", 4_000)
+_TOGETHER: Cache[Any, WithSums | WithProduct | bool] = Cache("clusters of plans that run in turn with others", 4_000)
 
 
 class _Bases(dict[int, Operand]):
     """(base, offset) of every code; found when first asked for, where it is not that of a root."""
 
-    def __init__(self, program: Program, code: PlanCode, n_inputs: int, loop: Loop | None) -> None:
+    def __init__(self, program: Program, code: PlanCode, n_inputs: int) -> None:
         self._program = program
         self._code = code
         self._n_inputs = n_inputs
-        self._loop = loop
         self._derived: dict[tuple[int, Starts], int] = {}
 
     def __missing__(self, code: int) -> Operand:
@@ -69,7 +58,7 @@ class _Bases(dict[int, Operand]):
         if code >= CONSTANT:
             return self._n_inputs, 8 * (code - CONSTANT)
         if code >= NUMBER:
-            return self._code.numbers, 8 * _number(code, self._loop)
+            return self._code.numbers, 8 * (code - NUMBER)
         base, start = self[self._program.roots[code]]
         _, offset, starts = self._program.places[code]
         return self._moved(base, starts) if starts else base, start + offset
@@ -84,28 +73,28 @@ class _Bases(dict[int, Operand]):
         return found
 
 
-def _number(code: int, loop: Loop | None) -> int:
-    """Which number of the recording a code means."""
-    return code - NUMBER if loop is None else loop.number(code - NUMBER)
-
-
 class Unfinished(NamedTuple):
     """All instructions; `finish`, when what was missing is there, makes `run(arrays, numbers)` of them."""
 
     code: PlanCode
-    unfilled: list[tuple[_Fitted, list[int]]]  # instructions whose kernels were missing
+    unfilled: list[tuple[Fitted, list[int]]]  # instructions whose kernels were missing
     constants: list[tuple[bytes, str]]
     nbytes: int  # of the arena
     keep: list[object]
     copies: Copies | None
 
-    def finish(self) -> Any:
+    def fill(self) -> None:
         for fitted, instructions in self.unfilled:
             address, meta = fitted.call(cluster_kernel(fitted.kernel))
             for instruction in instructions:
                 self.code.fill(instruction, address, meta)
-        insert = None if self.copies is None else self.copies.insert
-        run = self.code.finish(self.nbytes, self.keep, insert)
+
+    def finish(self) -> Any:
+        self.fill()
+        return self.with_constants(self.code.finish(self.nbytes, self.keep))
+
+    def with_constants(self, run: Any) -> Any:
+        """`run` as it is called from outside: constants are its last input."""
         if not self.constants:
             return run
         constants = _packed(self.constants)
@@ -129,16 +118,14 @@ class Emitter:
         self.places = Places(units, {*outputs})
         self.nbytes = self.places.nbytes
         self._blocks = blocks
-        self._loop = loop = None if blocks is None else blocks.loop
-        self._n_own_inputs = len(inputs)
-        n_inputs = len(inputs) if blocks is None else len(inputs) + len(blocks.leaves())
-        self.code = PlanCode(n_inputs + bool(program.constants), number_kinds)
-        self.n_fused = 0  # elementwise nodes that run within another's kernel
+        self._n_inputs = len(inputs)
+        self.code = PlanCode(len(inputs) + bool(program.constants), number_kinds)
+        self.n_fused = 0  # nodes that run within others' code
         self.missing: list[Wish] = [] if is_there() else [None]
-        self._unfilled: list[tuple[_Fitted, list[int]]] = []  # instructions whose kernels are filled in later
+        self._unfilled: list[tuple[Fitted, list[int]]] = []  # instructions whose kernels are filled in later
         self._said = said
         self._keep: list[object] = []
-        self._bases = _Bases(program, self.code, n_inputs, loop)
+        self._bases = _Bases(program, self.code, len(inputs))
         for i, value in enumerate(inputs):
             self._bases[value] = (i, 0)
         for value in outputs:
@@ -151,7 +138,7 @@ class Emitter:
             self._bases[-1 - position] = (arena, offset)
         self._emitted = Emitted(self._bases, self.places.offsets)
         # What instructions have in common, by ids: all objects that are meant live as long as this does.
-        self._calls: dict[Any, tuple[int, int, list[int] | None]] = {}
+        self._calls: dict[Any, tuple[int, int, list[int] | None] | None] = {}
         self._metas: dict[Any, int] = {}
         self._zero_at: dict[int, list[int]] = {}
         for root in program.zeroed:
@@ -159,29 +146,42 @@ class Emitter:
                 self._zero_at.setdefault(units.first[root], []).append(root)
 
     def run(self) -> Unfinished:
-        zero_at, starts = self._zero_at, self._emitted.starts
+        pieces = self.pieces()
+        while True:
+            try:
+                next(pieces)
+            except StopIteration as end:
+                made: Unfinished = end.value
+                return made
+
+    def pieces(self) -> Generator[None, None, Unfinished]:
+        """The same; yields between pieces of the work."""
+        zero_at, starts, ends = self._zero_at, self._emitted.starts, self.units.ends
+        done = -1  # the last unit that ran in turn with one before
         for position, unit in enumerate(self.units.units):
+            yield
             if self._blocks is not None:
                 starts.append((self.code.n_instructions, len(self._emitted.codes)))
-            if position in zero_at:
-                for root in zero_at[position]:
-                    self._zero(root)
-            if type(unit) is Cluster:
-                if len(unit.stored) <= MAX_OUTPUTS:
-                    self._cluster(unit)
-                else:  # too many results for one kernel: each takes some of them, and computes again what it needs
-                    for first in range(0, len(unit.stored), MAX_OUTPUTS):
-                        self._cluster(_reduced(unit, unit.stored[first : first + MAX_OUTPUTS]))
-            else:
+            if position <= done:
+                continue
+            end = ends.get(position, position)
+            for root in [root for at in range(position, end + 1) for root in zero_at.pop(at, ())]:
+                self._zero(root)
+            is_first = end > position and ends.get(position - 1) != end
+            if is_first and self._together(position, end):
+                done = end
+            elif type(unit) is not Cluster:
                 self._node(unit, position)  # type: ignore[arg-type] # not a cluster
+            elif len(unit.stored) <= MAX_OUTPUTS:
+                self._cluster(unit)
+            else:  # too many results for one kernel: each takes some of them, and computes again what it needs
+                for first in range(0, len(unit.stored), MAX_OUTPUTS):
+                    self._cluster(reduced(unit, unit.stored[first : first + MAX_OUTPUTS]))
         copies = None
         if self._blocks is not None:
             starts.append((self.code.n_instructions, len(self._emitted.codes)))
-            copies = Copies(self._blocks, self._emitted, self.code.arena, self.nbytes, self._n_own_inputs)
-            self.nbytes, self.n_instructions = copies.nbytes, self.code.n_instructions + copies.n_instructions
-            self.n_fused += copies.n_fused
-        else:
-            self.n_instructions = self.code.n_instructions
+            copies = Copies(self._blocks, self._emitted, self.code, self.nbytes, self._n_inputs)
+        self.n_instructions = self.code.n_instructions
         constants = list(self.program.constants)
         return Unfinished(self.code, self._unfilled, constants, self.nbytes, self._keep, copies)
 
@@ -196,9 +196,9 @@ class Emitter:
 
     # ---- instructions
 
-    def _say(self, kind: str, results: Sequence[int], step: int = -1, nodes: Nodes = ()) -> None:
+    def _say(self, kind: str, results: Sequence[int], step: int = -1, nodes: Nodes = (), **others: Any) -> None:
         if self._said is not None:
-            self._said.append(Said(kind, [self.program.types[value] for value in results], step, nodes))
+            self._said.append(Said(kind, [self.program.types[value] for value in results], step, nodes, **others))
 
     def _zero(self, value: int) -> None:
         t = self.program.types[value]
@@ -273,13 +273,24 @@ class Emitter:
             return _bits(list(self.program.constants)[code - CONSTANT], kind)
         if code < NUMBER:
             raise Unplannable("a routine that takes a number which the plan computes")
-        given.append((position, _number(code, self._loop), kind))
+        given.append((position, code - NUMBER, kind))
         return 0
 
     def _cluster(self, cluster: Cluster) -> None:
         """One kernel."""
-        types, places = self.program.types, self.program.places
         codes = cluster.operands + cluster.writes
+        key = self._key(cluster, codes)
+        call = self._calls.get(key)
+        if call is None:
+            call = self._calls[key] = self._call(cluster, codes)
+        self._append(call, codes, cluster.step)
+        self.n_fused += len(cluster.results) - 1
+        if self._said is not None:
+            self._say("fused", cluster.writes, cluster.step, tuple(cluster.nodes()))
+
+    def _key(self, cluster: Cluster, codes: list[int]) -> tuple[Any, ...]:
+        """What the instruction of a cluster depends on."""
+        types, places = self.program.types, self.program.places
         key = [*cluster.flat, *cluster.stored, cluster.shape]
         for code in codes:
             if code < NUMBER:
@@ -288,22 +299,27 @@ class Emitter:
                     key.append(places[code][0])
             else:
                 key.append(0)
-        hashable = tuple(key)
-        call = self._calls.get(hashable)
-        if call is None:
-            call = self._calls[hashable] = self._call(cluster, codes)
+        return tuple(key)
+
+    def _append(self, call: tuple[int, int, list[int] | None], codes: list[int], step: int) -> None:
+        """One instruction, which may have to wait for its kernel."""
         address, first_meta, waiting = call
         if waiting is not None:
             waiting.append(self.code.n_instructions)
-        self.code.append(address, map(self._bases.__getitem__, codes), first_meta, cluster.step)
+        self.code.append(address, map(self._bases.__getitem__, codes), first_meta, step)
         self._emitted.codes += codes
-        self.n_fused += len(cluster.results) - 1
-        if self._said is not None:
-            self._say("fused", cluster.writes, cluster.step, tuple(cluster.nodes()))
 
     def _call(self, cluster: Cluster, codes: list[int]) -> tuple[int, int, list[int] | None]:
         """The address and the place of the meta of a cluster's instruction; or the list of those that wait for it."""
-        program, shape = self.program, cluster.shape
+        key = (tuple(cluster.nodes()), tuple(cluster.stored), cluster.shape, self._strides(cluster.shape, codes))
+        fitted = _FITTED.get(key)
+        if fitted is None:
+            fitted = _FITTED.put(key, fit(*key))
+        return self._filled(fitted)
+
+    def _strides(self, shape: tuple[int, ...], codes: list[int]) -> tuple[tuple[int, ...], ...]:
+        """Of the operands of a cluster."""
+        program = self.program
         strides: list[tuple[int, ...]] = []
         for code in codes:
             if code >= NUMBER:
@@ -311,60 +327,85 @@ class Emitter:
                 continue
             own, lies = program.types[code].shape, program.strides(code)
             strides.append(lies if own == shape else broadcast(shape, own, lies))
-        key = (tuple(cluster.nodes()), tuple(cluster.stored), shape, tuple(strides))
-        fitted = _FITTED.get(key)
-        if fitted is None:
-            fitted = _FITTED.put(key, _fit(*key))
+        return tuple(strides)
+
+    def _filled(self, fitted: Fitted) -> tuple[int, int, list[int] | None]:
+        """The address and the place of the meta of an instruction; or the list of those that wait for it."""
         known = known_kernel(fitted.kernel)
         if known is None:
             self.missing.append(fitted.kernel)
-        if known is None or self.missing[:1] == [None]:
+        is_there = True
+        if type(fitted) is not FittedCluster and not fitted.shared.is_there():  # type: ignore[union-attr] # another one
+            self.missing.append(fitted.shared)  # type: ignore[union-attr] # so
+            is_there = False
+        if known is None or not is_there or self.missing[:1] == [None]:
             waiting: list[int] = []
             self._unfilled.append((fitted, waiting))
             return 0, 0, waiting
         address, meta = fitted.call(known)
         return address, self.code.shared(meta), None
 
+    # ---- units in turn
 
-def _reduced(cluster: Cluster, stored: list[int]) -> Cluster:
-    """What is left of a cluster for some of its results."""
-    nodes = list(cluster.nodes())
-    needed = set(stored)
-    for i in range(len(nodes) - 1, -1, -1):
-        if i in needed:
-            needed |= {-1 - ref for ref in nodes[i][1] if ref < 0}
-    members = sorted(needed)
-    at = {member: i for i, member in enumerate(members)}
-    made = Cluster(cluster.position, cluster.shape, cluster.step)
-    codes: dict[int, int] = {}
-    for member in members:
-        expression, refs = nodes[member]
-        made.flat.append(expression)
-        for ref in refs:
-            made.flat.append(-1 - at[-1 - ref] if ref < 0 else codes.setdefault(cluster.operands[ref], len(codes)))
-        made.results.append(cluster.results[member])
-    made.operands = list(codes)
-    made.stored = [at[i] for i in stored]
-    made.writes = [cluster.results[i] for i in stored]
-    return made
+    def _together(self, first: int, end: int) -> bool:
+        """One instruction for units from `first` to `end`; False where that cannot be."""
+        units: Any = self.units.units[first : end + 1]
+        if type(units[0]) is Cluster:
+            return len(units[0].stored) <= MAX_OUTPUTS and self._with_sums(units[0], units[1:], first + 1)
+        return len(units[1].stored) <= MAX_OUTPUTS and self._with_product(units[0], units[1], first)
 
+    def _with_sums(self, cluster: Cluster, sums: list[Node], position: int) -> bool:
+        codes, writes = cluster.operands + cluster.writes, cluster.writes
+        bounds = [node[1] for node in sums]
+        summed = tuple([writes.index(node[2][0]) for node in sums])
+        local = tuple([value in self.units.local for value in writes])
+        key = (*self._key(cluster, codes), tuple(map(id, bounds)), summed, local)
+        if key not in self._calls:
+            parts = tuple([bound.parts for bound in bounds])
+            own = (tuple(cluster.nodes()), tuple(cluster.stored), cluster.shape, self._strides(cluster.shape, codes))
+            self._calls[key] = self._found((*own, parts, summed, local), with_sums)
+        call = self._calls[key]
+        if call is None:
+            return False
+        for i, node in enumerate(sums):
+            codes += (node[3][0], -1 - (position + i) if node[1].scratch else NONE)
+        self._append(call, codes, cluster.step)
+        self.n_fused += len(cluster.results) - 1 + len(sums)
+        if self._said is not None:
+            results = [*[v for v in writes if v not in self.units.local], *[node[3][0] for node in sums]]
+            names = tuple(["mean" if bound.parts.divided else "sum" for bound in bounds])
+            self._say("fused", results, cluster.step, tuple(cluster.nodes()), after=names)
+        return True
 
-def _fit(
-    nodes: Nodes, stored: tuple[int, ...], shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...]
-) -> _Fitted:
-    n_inputs = len(strides) - len(stored)
-    dtypes: list[Any] = [None] * n_inputs
-    for expression, refs in nodes:
-        for d, ref in zip(expression.inputs, refs, strict=True):
-            if ref >= 0:
-                dtypes[ref] = d
-    itemsizes = tuple([d.itemsize for d in dtypes] + [nodes[i][0].result.itemsize for i in stored])
-    try:
-        kinds = row_kinds(shape, itemsizes, strides, n_inputs)
-    except ValueError:  # results that do not lie side by side: rows of one element each
-        shape, strides = (*shape, 1), tuple([(*s, 0) for s in strides])
-        kinds = row_kinds(shape, itemsizes, strides, n_inputs)
-    return _Fitted(Kernel(nodes, tuple(dtypes), stored, kinds), shape, itemsizes, strides, n_inputs)
+    def _with_product(self, node: Node, cluster: Cluster, position: int) -> bool:
+        _, bound, inputs, results, _, _ = node
+        codes = cluster.operands + cluster.writes
+        before = [*[code if 0 <= code < NUMBER else NONE for code in inputs], *results]
+        if bound.scratch:
+            before.append(-1 - position)
+        lies = tuple([self.program.strides(code) if code != NONE else () for code in before[: len(inputs)]])
+        key = (*self._key(cluster, codes), id(bound), lies)
+        if key not in self._calls:
+            meta, _ = self._meta(bound, inputs)
+            own = (tuple(cluster.nodes()), tuple(cluster.stored), cluster.shape, self._strides(cluster.shape, codes))
+            product = (bound.parts, bound.address, meta, len(before))
+            self._calls[key] = self._found((*own, *product), with_product)
+            self._keep.append(bound)
+        call = self._calls[key]
+        if call is None:
+            return False
+        self._append(call, before + codes, cluster.step)
+        self.n_fused += len(cluster.results)
+        if self._said is not None:
+            written = [*results, *cluster.writes]
+            self._say("fused", written, cluster.step, tuple(cluster.nodes()), before=("product",))
+        return True
+
+    def _found(self, key: tuple[Any, ...], fit: Any) -> tuple[int, int, list[int] | None] | None:
+        fitted = _TOGETHER.get(key)
+        if fitted is None:
+            fitted = _TOGETHER.put(key, fit(*key) or False)
+        return None if isinstance(fitted, bool) else self._filled(fitted)
 
 
 def _packed(constants: list[tuple[bytes, str]]) -> Array:

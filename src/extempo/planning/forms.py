@@ -76,7 +76,7 @@ def _bound(op: type[Op], kinds: tuple[Any, ...], attrs: dict[str, Any]) -> Bound
     # What is too large for the calls of eager mode runs by NumPy there, and so has NumPy's bits.
     if bound is None or glue.callable_of(op.name, bound, kinds, _never) is None:
         raise Unplannable(f"{op.name} has no native code for {', '.join(map(_kind_text, kinds))}")
-    return bound
+    return bound._replace(origin=(op, kinds, attrs))
 
 
 def _never(*arrays: Any) -> Any:

@@ -15,7 +15,7 @@ from ..tape import NONE, NUMBER, Step
 from .building import Backward, Request
 
 HEAD, TAIL = 3, 3  # windows that stay before and after those that are left out
-LEAST = 16  # windows; for fewer it does not pay
+LEAST = 8  # windows; for fewer it does not pay
 MOST_PERIODS = 40  # that are tried
 
 

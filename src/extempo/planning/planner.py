@@ -5,13 +5,15 @@ backward   nodes for their gradients, and for those of steps that ran before
 units      what nobody needs is left out; elementwise nodes become clusters
 arena      memory
 emitting   native instructions
+
+All of it is done in pieces, so that a call need not wait for the whole: generators yield between pieces.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Iterator
+from functools import cache, partial
 
 from ..backends.llvm.plans import stamp
 from ..backends.llvm.plans.background import WAITS, Job
@@ -21,39 +23,68 @@ from .backward import Backward as BackwardNodes
 from .building import LOADED_AT, Plan, Request, Unplannable
 from .emitting import Emitter
 from .forms import of_step
-from .loops import HEAD, TAIL, find_loop, shortened
+from .loops import HEAD, TAIL, Loop, find_loop, shortened
 from .needing import needed_nodes
-from .program import ELEMENTWISE, Program
+from .program import ELEMENTWISE, Node, Program
 from .rolling import BACKWARD, FORWARD, Blocks, Uneven, Windows
 from .said import Said
+from .stretching import NOT_ALIKE, Short, Stretch, Work, number_kinds
 from .units import Units
 
 stamp.loaded_at(LOADED_AT)
 
+Pieces = Iterator[None]
 
-def made(request: Request, wait: bool) -> Plan:
-    """The plan, yet to be completed; raises Unplannable where there is none. Unless it waits, LLVM begins its work."""
-    rolled = _rolled(request, wait or WAITS)
-    if rolled is not None:
-        return rolled
+
+class Prospect:
+    """What planning a request takes; a long loop takes what a short one does, next to nothing once that is known."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._work: Work[Plan] | None = None
+        loop = find_loop(request)
+        short = None if loop is None else shortened(request, loop)
+        self._stretch = None if loop is None or short is None else Stretch(request, loop, short)
+        self.n_steps = len(request.steps) if request.backward else len(request.steps) - request.start
+        self.is_familiar = False  # the loop in it was met before, at whatever length
+        if self._stretch is not None and self._stretch.is_even:
+            self.n_steps = 0 if self._stretch.is_planned else len(self._stretch.short.steps)
+            self.is_familiar = self._stretch.was_met
+
+    def made(self, wait: bool, goes_on: Callable[[], bool]) -> Plan | None:
+        """The plan, yet to be completed; raises Unplannable where there is none. Unless it waits, LLVM begins its work.
+
+        None: `goes_on` said no before it was there; the next time begins where this one ended.
+        """
+        wait = wait or WAITS
+        if self._stretch is not None:
+            found = self._stretch.plan(partial(_short, wait=wait), goes_on)
+            if found is not NOT_ALIKE:
+                return found
+            self._stretch = None
+        if self._work is None:
+            self._work = Work(partial(_planned, self._request, wait))
+        return self._work.result if self._work.proceed(goes_on) else None
+
+
+def _planned(request: Request, wait: bool, said: list[Said] | None = None) -> Generator[None, None, Plan]:
     planner = _Planner(request)
-    return planner.emitted(planner.nodes(), wait or WAITS)
+    gradients = yield from planner.nodes()
+    return (yield from planner.emitted(gradients, wait, said))
 
 
-def _rolled(request: Request, wait: bool) -> Plan | None:
-    """The plan by way of a shorter loop; None where there is no long one, or its windows are not alike."""
-    loop = find_loop(request)
-    short = None if loop is None else shortened(request, loop)
-    if loop is None or short is None:
-        return None
-    planner = _Planner(short)
+def _short(request: Request, loop: Loop, wait: bool) -> Generator[None, None, Short | None]:
+    """The plan of a shortened request; None if windows of its loop are not alike."""
+    planner = _Planner(request)
     windows = Windows(loop, planner.program)
     try:
-        return planner.emitted(planner.nodes(windows), wait, windows=windows, request=request)
+        gradients = yield from planner.nodes(windows)
+        return (yield from planner.short(gradients, wait, windows))
     except Uneven:
         return None
 
 
+@cache
 def begin() -> None:
     """Have what all plans share compiled, if it is not there."""
     if not is_there() and not WAITS:
@@ -62,10 +93,15 @@ def begin() -> None:
 
 def described(request: Request) -> str:
     """The instructions of the plan in words. Plans do not keep them: they can be made again."""
-    planner = _Planner(request)
     said: list[Said] = []
-    planner.emitted(planner.nodes(), True, said)
+    Work(partial(_planned, request, True, said)).finish()
     return "\n".join(one.text(request.steps) for one in said)
+
+
+def _visit(backward: BackwardNodes, first: int, end: int) -> Pieces:
+    for index in range(end - 1, first - 1, -1):
+        backward.visit(index, index + 1)
+        yield
 
 
 class _Values(dict[int, int]):
@@ -110,13 +146,13 @@ class _Planner:
         self.program = Program()
         self._values = _Values(request, self.program)
 
-    def nodes(self, windows: Windows | None = None) -> dict[int, int]:
+    def nodes(self, windows: Windows | None = None) -> Generator[None, None, dict[int, int]]:
         """Everything that is to be computed; the gradients of leaves by ref. `windows` are noted as they come."""
         request, steps, values = self._request, self._steps, self._values
         if windows is None:
-            self._forward(request.start, len(steps))
+            yield from self._forward(request.start, len(steps))
         else:
-            self._through(windows)
+            yield from self._through(windows)
         asked = request.backward
         if asked is None:
             return {}
@@ -124,68 +160,78 @@ class _Planner:
         backward.gradients[asked.root] = values[asked.seed]
         end = values.step_of(asked.root) + 1
         if windows is None:
-            backward.visit(0, end)
+            yield from _visit(backward, 0, end)
         else:
-            self._back_through(windows, backward, end)
+            yield from self._back_through(windows, backward, end)
         return backward.finish()
 
-    def _through(self, windows: Windows) -> None:
+    def _through(self, windows: Windows) -> Pieces:
         loop = windows.loop
-        self._forward(self._request.start, loop.begin)
+        yield from self._forward(self._request.start, loop.begin)
         for window in range(HEAD + TAIL):
             windows.begin()
             first = loop.begin + window * loop.period
-            self._forward(first, first + loop.period)
+            yield from self._forward(first, first + loop.period)
             windows.end(FORWARD, window)
-        self._forward(loop.begin + (HEAD + TAIL) * loop.period, len(self._steps))
+        yield from self._forward(loop.begin + (HEAD + TAIL) * loop.period, len(self._steps))
 
-    def _back_through(self, windows: Windows, backward: BackwardNodes, end: int) -> None:
+    def _back_through(self, windows: Windows, backward: BackwardNodes, end: int) -> Pieces:
         loop = windows.loop
         first = loop.begin + (HEAD + TAIL) * loop.period
-        backward.visit(first, max(end, first))
+        yield from _visit(backward, first, max(end, first))
         for window in range(HEAD + TAIL - 1, -1, -1):
             windows.begin()
             first = loop.begin + window * loop.period
-            backward.visit(first, min(end, first + loop.period))
+            yield from _visit(backward, first, min(end, first + loop.period))
             windows.end(BACKWARD, window, backward.gradients)
-        backward.visit(0, min(end, loop.begin))
+        yield from _visit(backward, 0, min(end, loop.begin))
 
     def emitted(
-        self,
-        gradients: dict[int, int],
-        wait: bool,
-        said: list[Said] | None = None,
-        windows: Windows | None = None,
-        request: Request | None = None,
-    ) -> Plan:
-        """The plan. With `windows`, that of the longer loop in another request."""
-        program, request = self.program, request or self._request
-        outputs = self._outputs([self._values[place] for place in self._request.wanted] + list(gradients.values()))
-        nodes = needed_nodes(program, outputs)
-        units = Units(program, nodes, outputs)
-        blocks = None
-        if windows is not None:
-            blocks = Blocks(windows, units, nodes, outputs)
-            units = blocks.units
-        used = {root: ref for ref, root in program.inputs.items() if units.last[root] >= 0}
-        refs, leaves = list(used.values()), [-1 - ref for ref in gradients]
-        if blocks is not None:
-            blocks.keep_to_the_end()
-            loop = blocks.loop
-            program.start_steps = {starts: loop.step(step) for starts, step in program.start_steps.items()}
-            refs = [ref if ref >= 0 else -1 - loop.leaf(-1 - ref) for ref in refs]
-            refs += [-1 - leaf for leaf in blocks.leaves()]
-            leaves = [loop.leaf(leaf) for leaf in leaves]
-        emitter = Emitter(units, outputs, list(used), _number_kinds(request.steps), said, blocks)
-        unfinished = emitter.run()
+        self, gradients: dict[int, int], wait: bool, said: list[Said] | None = None
+    ) -> Generator[None, None, Plan]:
+        """The plan."""
+        outputs, nodes = self._needed(gradients)
+        yield
+        units = Units(self.program, nodes, outputs)
+        yield
+        used = self._used(units)
+        emitter = Emitter(units, outputs, list(used), number_kinds(self._steps), said)
+        unfinished = yield from emitter.pieces()
         job = Job(emitter.missing) if emitter.missing and not wait else None
         size = (emitter.n_instructions, emitter.n_fused, emitter.nbytes)
-        return Plan(tuple(refs), tuple(leaves), unfinished.finish, job, request, *size)
+        leaves = tuple([-1 - ref for ref in gradients])
+        return Plan(tuple(used.values()), leaves, unfinished.finish, job, self._request, *size)
 
-    def _forward(self, first: int, end: int) -> None:
+    def short(self, gradients: dict[int, int], wait: bool, windows: Windows) -> Generator[None, None, Short]:
+        """What the plans of longer loops have in common with that of this one."""
+        outputs, nodes = self._needed(gradients)
+        yield
+        fused = Units(self.program, nodes, outputs)
+        yield
+        blocks = Blocks(windows, fused, nodes, outputs)
+        used = self._used(blocks.units)
+        blocks.keep_to_the_end()
+        yield
+        emitter = Emitter(blocks.units, outputs, list(used), number_kinds(self._steps), None, blocks)
+        unfinished = yield from emitter.pieces()
+        job = Job(emitter.missing) if emitter.missing and not wait else None
+        leaves = tuple([-1 - ref for ref in gradients])
+        return Short(unfinished, tuple(used.values()), leaves, job, emitter.n_instructions, emitter.n_fused)
+
+    def _needed(self, gradients: dict[int, int]) -> tuple[list[int], list[Node]]:
+        """What is handed out, and the nodes for that."""
+        outputs = self._outputs([self._values[place] for place in self._request.wanted] + list(gradients.values()))
+        return outputs, needed_nodes(self.program, outputs)
+
+    def _used(self, units: Units) -> dict[int, int]:
+        """Refs of the inputs that are read, by their values."""
+        return {root: ref for ref, root in self.program.inputs.items() if units.last[root] >= 0}
+
+    def _forward(self, first: int, end: int) -> Pieces:
         program, values, steps = self.program, self._values, self._steps
         types, roots, nodes, value_of = program.types, program.roots, program.nodes, values.__getitem__
         for index in range(first, end):
+            yield
             step = steps[index]
             place = step.place
             if step.view is not None:
@@ -215,13 +261,3 @@ class _Planner:
                 value = program.copy(value)
             made[value] = None
         return list(made)
-
-
-def _number_kinds(steps: Sequence[Step]) -> tuple[type, ...]:
-    kinds: list[Any] = [float] * sum([step.n_numbers for step in steps])
-    for step in steps:
-        if step.n_numbers:
-            for ref, kind in zip(step.refs, step.kinds, strict=True):
-                if ref >= NUMBER:
-                    kinds[ref - NUMBER] = kind
-    return tuple(kinds)

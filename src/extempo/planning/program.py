@@ -134,7 +134,7 @@ class Program:
     def _routine(self, form: Form, inputs: tuple[int, ...], step: int) -> tuple[int, ...]:
         bound: Bound = form.bound  # type: ignore[assignment] # as it has no expression
         if not self.places.keys().isdisjoint(inputs):
-            inputs = tuple(map(self._readable, inputs, bound.reads))
+            inputs = tuple(map(self.readable, inputs, bound.reads))
         if len(form.results) == 1:
             result = len(self.types)
             self.types.append(form.results[0])
@@ -150,7 +150,7 @@ class Program:
             self.reordered[results[0]] = inputs[0]
         return results
 
-    def _readable(self, code: int, kind: str) -> int:
+    def readable(self, code: int, kind: str) -> int:
         """An input as a routine can read it: itself or a copy in order, as in eager mode."""
         if code not in self.places or kind not in "cm":
             return code

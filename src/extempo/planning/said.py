@@ -18,11 +18,14 @@ class Said(NamedTuple):
     results: list[TensorType]
     step: int = -1
     nodes: Nodes = ()
+    before: tuple[str, ...] = ()  # what runs in turn with these nodes
+    after: tuple[str, ...] = ()
 
     def text(self, steps: Sequence[Step]) -> str:
         what = ", ".join(map(str, self.results))
         if self.nodes:
-            return f"{self.kind}: {', '.join(_name(expression) for expression, _ in self.nodes)} -> {what}"
+            names = [*self.before, *[_name(expression) for expression, _ in self.nodes], *self.after]
+            return f"{self.kind}: {', '.join(names)} -> {what}"
         name = f" {steps[self.step].op.name}" if self.step >= 0 else ""
         return f"{self.kind}{name} -> {what}"
 

@@ -2,7 +2,8 @@
 
 Units stand in the order in which they will run, and only grow at the end. A node may join a cluster if all that it
 reads was made before that cluster or within it; it must have something to do with it: read what it makes or reads.
-So the same few clusters come up whatever the number of steps, and few kernels are ever built.
+So the same few clusters come up whatever the number of steps, and few kernels are ever built. At last some units are
+joined (joining.py).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from ..backends.llvm.plans.expressions import Expression
 from ..tape import NUMBER
+from .joining import Join
 from .program import UPDATE, Node, Program
 
 MAX_INPUTS, MAX_OUTPUTS = 20, 20
@@ -60,16 +62,19 @@ class Units:
         """`nodes`: those that are needed. `zones`: to which part of the program each value belongs, if nodes of
         different parts are not to be fused."""
         self.program = program
-        self._zones = zones
+        self.zones = zones
         self.units: list[Cluster | Node] = []
         n_values = len(program.types)
         self.written = [-1] * n_values  # the last unit that writes it; -1: from outside
         self.first: dict[int, int] = {}  # for buffers: the first one
         self.last = [-1] * n_values  # the last one that reads or writes it
         self.stored = bytearray(n_values)  # whether someone reads it from memory
+        self.ends: dict[int, int] = {}  # by position of units that run in turn: that of the last of them
+        self.local: set[int] = set()  # values that are only read by units that run in turn with the one that makes them
         for value in outputs:
             self.stored[value] = 1
         self._group(nodes)
+        Join(self, {*outputs})
         stored, roots = self.stored, program.roots
         for unit in self.units:
             if type(unit) is Cluster:
@@ -81,7 +86,7 @@ class Units:
         """Put every node into a unit. (One loop, without calls: it runs for every node of every plan.)"""
         program, units, written, last = self.program, self.units, self.written, self.last
         roots, types, buffers, stored = program.roots, program.types, program.buffers, self.stored
-        zones = self._zones
+        zones = self.zones
         home = [-1] * len(types)  # by root: the last cluster that makes it, or reads it in its own shape
         simple = bytearray(map(eq, roots, range(len(roots))))  # no view, no buffer: it may stay in registers
         for root in buffers:
@@ -171,3 +176,25 @@ class Units:
             self.written[root] = position
         if self.last[root] < position:
             self.last[root] = position
+
+    def renumber(self, units: list[Cluster | Node]) -> None:
+        """The same units in another order. Who runs in turn uses all it uses until the last of them is done."""
+        self.units, self.first = units, {}
+        self.written, self.last = ([-1] * len(self.program.types) for _ in range(2))
+        roots, last = self.program.roots, self.last
+        for position, unit in enumerate(units):
+            end = self.ends.get(position, position)
+            if type(unit) is Cluster:
+                unit.position = position
+                inputs: Sequence[int] = unit.operands
+                results: Sequence[int] = unit.results
+            else:
+                _, _, inputs, results, _, _ = unit  # type: ignore[misc] # a node
+            for code in inputs:
+                if 0 <= code < NUMBER:
+                    last[roots[code]] = end
+            for result in results:
+                root = roots[result]
+                self.written[root], last[root] = position, end
+                if root in self.program.buffers:
+                    self.first.setdefault(root, position)

@@ -97,7 +97,7 @@ class TensorArgument(Argument):
 def settled(x: Tensor) -> Tensor:
     """A tensor that has its values and its node."""
     if isinstance(x._pending, OnTape):
-        x._pending.close("its result went into a static function")
+        x._pending.release(x, "its result went into a static function")
     if x._alias is not None:
         x._catch_up()
     return x

@@ -216,7 +216,7 @@ class PlannedBackward(Action):
             return
         r.alive = self.alive.copy()
         _give(r, self.handles)
-        link_freed(r)
+        link_freed(r, found.freed)
         r._over(found.following)
         _accumulate(gradients)
 

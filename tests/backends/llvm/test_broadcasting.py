@@ -11,7 +11,7 @@ pytest.importorskip("llvmlite")
 
 import extempo as ex
 from extempo.backends.choice import native
-from extempo.backends.llvm.elementwise import kernels
+from extempo.backends.llvm.elementwise import kernels, loops
 from extempo.op import REGISTRY
 from extempo.types import TensorType, float32, float64, from_numpy_dtype, int64
 
@@ -97,6 +97,46 @@ def test_a_fresh_result_is_not_written_beyond_its_end(name, n):
     assert block_of(out)[0] == block[0]
     rest = (ctypes.c_uint8 * (block[1] - out.nbytes)).from_address(block[0] + out.nbytes)
     assert bytes(rest) == bytes([SENTINEL]) * len(rest)
+
+
+def parts(n):
+    """Of an array of (40, 48): rows, a row, a column, every other element, nothing."""
+    return (np.s_[:, :n], np.s_[5, :n], np.s_[:n, 3], np.s_[::2, : 2 * n : 2], np.s_[3, :0])
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "tanh", "erfc", "atan2"])
+@pytest.mark.parametrize("d", [np.float32, np.float64])
+def test_the_last_elements_of_a_row_have_the_bits_of_all_others(name, d):
+    """Long code is written once, and elements that do not fill all lanes take a way of their own through it."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(40, 48)).astype(d) for _ in range(2 if name == "atan2" else 1)]
+    run = kernel(name, *arrays).callable(refuse)
+    whole = run(*arrays)
+    for n in range(1, 26):
+        for part in parts(n):
+            assert np.array_equal(run(*(a[part] for a in arrays)), whole[part])
+
+
+def test_long_code_has_bools_and_single_values_among_its_operands():
+    def body(e, values):
+        x, y, chosen = values
+        bounded = e.tanh(e.sigmoid(x))
+        return [e.gt(bounded, y), e.where(chosen, bounded, y)]
+
+    inputs = [float32, float32, from_numpy_dtype(np.dtype(bool))]
+    assert loops.is_long(body, inputs)
+    run = kernels.ElementwiseKernel("long", body, inputs, [inputs[2], float32]).callable(refuse, as_tuple=True)
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=(40, 48)).astype(np.float32) for _ in range(2))
+    chosen = x > y
+    whole = run(x, y, chosen)
+    with_one = run(x, y[:, 2:3], chosen)
+    for n in range(1, 26):
+        for part in parts(n):
+            for got, wanted in zip(run(x[part], y[part], chosen[part]), whole, strict=True):
+                assert np.array_equal(got, wanted[part])
+        for got, wanted in zip(run(x[:, :n], y[:, 2:3], chosen[:, :n]), with_one, strict=True):
+            assert np.array_equal(got, wanted[:, :n])
 
 
 def block_of(array):

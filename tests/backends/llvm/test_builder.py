@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from extempo.backends.llvm.ir.builder import Module, f32, f64, i1, i32, i64, literal, ptr, vector, void
-from extempo.backends.llvm.ir.machine import machine
+from extempo.backends.llvm.ir.machine import CALLS, KERNEL, RARE, machine
 
 C = {i64: ctypes.c_int64, i32: ctypes.c_int32, f32: ctypes.c_float, f64: ctypes.c_double, ptr: ctypes.c_void_p}
 
@@ -48,6 +48,41 @@ def test_break_and_continue_belong_to_the_innermost_loop():
 
     run = compiled(write, i64, n=i64)
     assert [run(n) for n in (0, 1, 2, 3, 9)] == [0, 5, 5, 10, 15]
+
+
+def test_a_way_out_is_shared_and_written_only_if_it_is_taken():
+    def write(b):
+        b.way_out(lambda: b.ret(99))
+        seen = b.var(i64, 0)
+        out = b.way_out(lambda: b.ret(seen.value))
+        with b.loop(0, b.arg("n")) as i:
+            out.take_if(i == 3)
+            seen.set(seen.value + 10)
+            out.take_unless(i != 1)
+        seen.set(-1)
+        out.take()
+
+    module = Module()
+    with module.function("written", i64, n=i64) as b:
+        write(b)
+    assert module.text().count("ret i64") == 1
+    run = compiled(write, i64, n=i64)
+    assert [run(n) for n in (0, 1, 2, 9)] == [-1, -1, 20, 20]
+
+
+@pytest.mark.parametrize("kind", [KERNEL, CALLS, RARE])
+def test_code_of_every_kind_calls_and_is_called(kind):
+    module = Module()
+    module.global_("numbers", i64, 3)
+    with module.function("inner", i64, internal=True, x=i64) as b:
+        numbers = b.pointer(module.address_of(b, "numbers"), i64)
+        numbers[2] = b.arg("x")
+        b.ret(b.call(module.declare("labs", i64, [i64]), numbers[2]) + 1)
+    with module.function("outer", i64, x=i64) as b:
+        b.ret(b.call(module.defined["inner"], b.arg("x")) * 2)
+    library = machine().load(module.text(), ["outer"], module.imports, kind)
+    run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(library.address["outer"])
+    assert [run(x) for x in (-5, 0, 7)] == [12, 2, 16]
 
 
 def test_if_else_and_early_return():

@@ -4,6 +4,7 @@ import gc
 import sys
 import threading
 import weakref
+from math import inf
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ FLUSH, BACKWARD = recording._flush_known, recording._backward_known
 def always_recorded(monkeypatch):
     monkeypatch.setattr(Account, "eager_next", lambda self: False)
     monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps: True)
+    monkeypatch.setattr(Account, "planning_per_step", lambda self: inf)
     monkeypatch.setattr(Account, "new_steps_allowed", lambda self: 1_000_000)
 
 
@@ -608,7 +610,7 @@ def test_no_memory_at_any_moment_of_a_backward():
                 assert [w.grad, y._raw, part._raw] == [None] * 3
                 assert loss._pending is r
             else:
-                recording.link_freed(r)
+                recording.link_freed(r, frozenset(s.place for s in r.makers))
                 r._over(r.cursor)
         if w.grad is None:
             loss.backward()

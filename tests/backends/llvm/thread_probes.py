@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from extempo.backends.llvm.ir.builder import Function, Module, Value, i32, i64, ptr, void
-from extempo.backends.llvm.ir.machine import machine
+from extempo.backends.llvm.ir.machine import Library, machine
 from extempo.backends.llvm.threads import pool as threads
 from extempo.backends.llvm.threads import thread_code, thread_words
 from extempo.backends.llvm.threads.pool import Pool
@@ -25,12 +25,20 @@ _pools: dict[tuple[object, ...], Pool] = {}
 EAGER = {"LONGEST_WAKING": 0, "WAKING": 1, "REST": 0}
 
 
+def _load_by_text(write: Callable[[Module], None], names: list[str], facts: object, kind: str) -> Library:
+    """Other constants are other code, which the sources alone do not tell."""
+    module = Module()
+    write(module)
+    return machine().load(module.text(), names, module.imports, kind)
+
+
 def new_pool(target: Target = PLATFORM, **constants: int) -> Pool:
     """A pool apart from that of the process, as new, with other constants."""
     key = (target, *constants.items())
     if key not in _pools:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(thread_words, "BYTES", thread_words.BYTES + 64)  # equal text would be the same memory
+            patch.setattr(threads, "load_calls", _load_by_text)
             for name, value in constants.items():
                 patch.setattr(thread_code, name, value)
             _pools[key] = Pool(target)

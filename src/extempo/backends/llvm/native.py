@@ -16,6 +16,7 @@ from ...op import REGISTRY, Op, Routine, Signature
 from ...types import TensorType, float32, float64
 from .calls import glue
 from .calls.memory import Memory
+from .calls.rows import Rows, load_rows
 from .calls.views import record_of, view_call
 from .calls.walk import NativeGradient, Walker
 from .elementwise import kernels
@@ -32,6 +33,7 @@ class Native:
         self.memory = Memory()
         threads.install()
         self.runtime = kernels.runtime()
+        self._rows: Rows | None = None
         from .routines import listed  # noqa: F401 - importing it registers the routines
 
         self._test_itself()
@@ -88,6 +90,12 @@ class Native:
             add.append(kernel)
         return Walker(classes, leaf, sum_to, add)
 
+    def rows(self) -> Rows:
+        """How rows of arrays are gathered and added to."""
+        if self._rows is None:
+            self._rows = load_rows()
+        return self._rows
+
     def stats(self) -> dict[str, Any]:
         """What was compiled and loaded, and how memory is used."""
         m = machine()
@@ -109,8 +117,9 @@ class Native:
             made = kernels.of_op(REGISTRY["mul"], types, {})
             if made is None:
                 raise RuntimeError("the kernel of mul cannot be written")
-            got = made.callable(_declined)(values, values[::-1])
-            if not np.allclose(got, values * values[::-1], rtol=tolerance, atol=0):
+            other = values[::-1].copy()  # side by side: that kernel will be needed anyway
+            got = made.callable(_declined)(values, other)
+            if not np.allclose(got, values * other, rtol=tolerance, atol=0):
                 raise RuntimeError(f"the kernel of mul computed {got}")
 
 

@@ -61,8 +61,7 @@ class _BackwardCode(FlushCode):
         self._try(self.call("PyList_SetSlice", alive, LARGEST, LARGEST, self.of_filling("alive"), returns=i32))
 
     def _try(self, status: Value) -> None:
-        with self.b.if_(status != 0):
-            self.leave(self.b.const(ptr, 0))
+        self.failed.take_if(status != 0)
 
     def make_nodes(self) -> None:
         """For each tensor whose saved values the backward has freed, the node that says so."""
@@ -161,4 +160,3 @@ def write_backward(module: Module, offsets: dict[str, int]) -> None:
         o.replace(code.recording, "recording.alive", python.incref(owned["alive"].value))
         code.give_gradients()
         code.leave(python.incref(owned["rest"].value))
-        code.end()

@@ -11,7 +11,7 @@ from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr, vo
 from .cpython import TUPLE_ITEMS, WRITEABLE
 from .objects import Objects
 from .record import NOT_NOW, NOW_IF_VIEW, Modes, put_on_tape
-from .views import write_view
+from .views import make_view
 
 MAX_INPUTS = 16
 
@@ -35,6 +35,7 @@ class _Apply:
         self.needs = b.var(i64, 0)
         self.only_view = b.var(i1, 0)
         self.cut = b.var(ptr, self.o.known("none"))
+        self.slow = b.way_out(self._slow)
 
     def _size(self, made: Value) -> Value:
         return self.b.call(self.b.module.declare("PyTuple_Size", i64, [ptr]), made)
@@ -43,14 +44,10 @@ class _Apply:
         for held in (self.types, self.signature, self.plan):
             self.python.decref(held.value)
 
-    def slow(self) -> None:
+    def _slow(self) -> None:
         b = self.b
         self.release()
         b.ret(self.python.vectorcall(self.slow_way, b.arg("args"), b.arg("nargs"), b.const(ptr, 0)))
-
-    def slow_if(self, condition: Value) -> None:
-        with self.b.if_(condition):
-            self.slow()
 
     def record_it(self, recording: Value, mode: Modes) -> None:
         """In a recording: return what is on the tape now, or go on with an op that runs at once."""
@@ -61,12 +58,17 @@ class _Apply:
             with b.if_(made != o.known("none")):
                 b.ret(made)
             runs = b.call(b.module.defined["extempo_at_once"], inputs, self.n_inputs, mode[0])
-            self.slow_if(runs == NOT_NOW)
+            self.slow.take_if(runs == NOT_NOW)
             self.only_view.set(runs == NOW_IF_VIEW)
+
+    def record_for(self, sample: Value) -> None:
+        """In a sample of a batch: return what it makes of the op, or go on with what may be a view of what is there."""
+        self.o.record_op(sample, self.op, self.python.incref(self.inputs), self.attrs)
+        self.only_view.set(1)
 
     def look_at_inputs(self) -> None:
         b, o = self.b, self.o
-        self.slow_if(self.n_inputs > MAX_INPUTS)
+        self.slow.take_if(self.n_inputs > MAX_INPUTS)
         self.types.set(o.check(self.python.new_tuple(self.n_inputs)))
         with b.loop(0, self.n_inputs) as i:
             x = self.python.item(self.inputs, i)
@@ -87,7 +89,7 @@ class _Apply:
                 number = b.var(i1, 0)
                 for name in ("float", "int", "bool", "none_type"):
                     number.set(number.value | (type_ == o.known(name)))
-                self.slow_if(~number.value)
+                self.slow.take_if(~number.value)
                 self.arrays[i] = x
             self.python.set_item(self.types.value, i, self.python.incref(kind.value))
 
@@ -109,7 +111,7 @@ class _Apply:
         python.decref(key)
         with b.if_(found == 0):
             b.call(declare("PyErr_Clear", void, []))  # an attribute that cannot be hashed
-            self.slow()
+            self.slow.take()
         self.signature.set(python.incref(found))
         return found
 
@@ -121,7 +123,7 @@ class _Apply:
             plans = self.o.get(signature, "signature.plans")
             found = b.call(declare("PyDict_GetItem", ptr, [ptr, ptr]), plans, number)
             python.decref(number)
-            self.slow_if(found == 0)
+            self.slow.take_if(found == 0)
             self.plan.set(python.incref(found))
         return self.plan.value
 
@@ -133,14 +135,14 @@ class _Apply:
         view = o.get(signature, "signature.view")
         with b.if_(view != o.known("none")):
             source = self.arrays[0]
-            self.slow_if(python.type_of(source) != o.known("array"))
-            self.slow_if((python.flags(source) & WRITEABLE) == 0)  # NumPy decides whether that is a view
+            self.slow.take_if(python.type_of(source) != o.known("array"))
+            self.slow.take_if((python.flags(source) & WRITEABLE) == 0)  # NumPy decides whether that is a view
             inputs = b.byte_offset(self.inputs, TUPLE_ITEMS)
-            array.set(b.call(b.module.defined["extempo_view"], python.bytes_of(view), source, inputs))
+            array.set(make_view(b, python.bytes_of(view), source, inputs))
             is_view.set(array.value != 0)
         with b.if_(~is_view.value):
             kernel = o.get(signature, "signature.kernel")
-            self.slow_if(kernel == o.known("none"))
+            self.slow.take_if(kernel == o.known("none"))
             made = python.vectorcall(kernel, self.arrays.address, self.n_inputs, b.const(ptr, 0))
             with b.if_(made == 0):
                 self.release()
@@ -194,38 +196,34 @@ class _Apply:
             of = b.var(ptr, t)
             with b.if_(number > 0):
                 of.set(python.item(self.inputs, number - 1))
-            x = of.value
-            kept = o.kept(position, o.get(x, "tensor._raw"), o.get(x, "tensor._memory"))
-            python.set_item(saved, i, kept)
+            python.set_item(saved, i, o.kept(position, of.value))
         o.set_node(t, self.op, nodes, self.attrs, saved, gradient)
 
 
 def write_apply(module: Module, offsets: dict[str, int]) -> None:
     """extempo_apply(op, inputs, attrs): the result of an op that has one."""
-    write_view(module)
     with module.function("extempo_apply", ptr, self=ptr, args=ptr, nargs=i64) as b:
         run = _Apply(b, offsets)
         o, python = run.o, run.python
-        grad, inference, recording = o.current_mode(run.slow)
+        grad, inference, recording = o.current_mode(run.slow, run.record_for)
         run.record_it(recording, (grad, inference))
         run.look_at_inputs()
         signature = run.find_signature()
-        run.slow_if(run.only_view.value & (o.get(signature, "signature.view") == o.known("none")))
-        run.slow_if(o.get(signature, "signature.numpy_dtype") == o.known("none"))  # several results
+        run.slow.take_if(run.only_view.value & (o.get(signature, "signature.view") == o.known("none")))
+        run.slow.take_if(o.get(signature, "signature.numpy_dtype") == o.known("none"))  # several results
         floating = o.get(signature, "signature.floating") == o.known("true")
         is_tracked = (run.needs.value != 0) & grad & floating
         plan = run.find_plan(signature, is_tracked)
         type_, embeds, not_floating = (o.get(signature, f"signature.{slot}") for slot in ("type", "embeds", "reason"))
         array, is_view = run.run(signature)
-        storage, alias = b.var(ptr, 0), b.var(ptr, 0)
+        made = b.var(ptr, 0)
         shared, own = b.if_else(is_view)
         with shared:
-            storage.set(python.incref(o.get(python.item(run.inputs, 0), "tensor._memory")))
-            alias.set(run.alias())
+            storage = python.incref(o.get(python.item(run.inputs, 0), "tensor._memory"))
+            made.set(o.new_tensor(array, storage, python.incref(type_), run.alias()))
         with own:
-            storage.set(o.new_storage(array))
-            alias.set(python.incref(o.known("none")))
-        t = o.new_tensor(array, storage.value, python.incref(type_), alias.value)
+            made.set(o.result(array, python.incref(type_)))
+        t = made.value
         tracked, untracked = b.if_else(is_tracked)
         with tracked:
             run.track(t, plan, embeds)

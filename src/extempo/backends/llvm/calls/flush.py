@@ -30,17 +30,21 @@ def counts_references() -> bool:
 
 
 class FlushCode:
-    """Writes the function: fields shared by its steps. It returns through `leave`, which lets go of all it owns."""
+    """Writes the function: fields shared by its steps. It returns through `leave`, which lets go of all it owns.
+
+    `otherwise` is what it returns to say that Python has to do it.
+    """
 
     def __init__(self, b: Function, offsets: dict[str, int], otherwise: str, owned: tuple[str, ...] = ()) -> None:
         self.b = b
         self.o = Objects(b, offsets)
         self.python = self.o.python
-        self.otherwise = otherwise  # what is returned to say that Python has to do it
         self.recording = Pointer(b.arg("args"), ptr)[0]
         self.owned = {name: b.var(ptr, 0) for name in (*_OWNED, *owned)}
         self._answer = b.var(ptr, 0)
-        self._end = b.label("end")
+        self.not_here = b.way_out(lambda: self.leave(self.python.incref(self.o.known(otherwise))))
+        self.failed = b.way_out(lambda: self.leave(b.const(ptr, 0)))
+        self._end = b.way_out(self._let_go_of_all)
 
     # ---- small words
 
@@ -51,9 +55,7 @@ class FlushCode:
     def hold(self, name: str, o: Value) -> Value:
         """Take over a new reference until the end; null is an error that is returned."""
         self.owned[name].set(o)
-        with self.b.if_(o == 0):
-            self.leave(o)
-        return o
+        return self.check(o)
 
     def share(self, name: str, o: Value) -> Value:
         return self.hold(name, self.python.incref(o))
@@ -61,25 +63,18 @@ class FlushCode:
     def leave(self, answer: Value) -> None:
         """Return a new reference, or null with an error."""
         self._answer.set(answer)
-        self.b.jump(self._end)
+        self._end.take()
 
-    def end(self) -> None:
-        """The last lines of the function."""
-        self.b.start(self._end)
+    def _let_go_of_all(self) -> None:
         for held in reversed(self.owned.values()):
             self.python.decref(held.value)
         self.b.ret(self._answer.value)
 
-    def not_here(self) -> None:
-        self.leave(self.python.incref(self.o.known(self.otherwise)))
-
     def unless(self, condition: Value) -> None:
-        with self.b.if_(~condition):
-            self.not_here()
+        self.not_here.take_unless(condition)
 
     def check(self, o: Value) -> Value:
-        with self.b.if_(o == 0):
-            self.leave(o)
+        self.failed.take_if(o == 0)
         return o
 
     def call(self, name: str, *args: Value | int, returns: Any = ptr) -> Value:
@@ -95,7 +90,7 @@ class FlushCode:
         found = self.call("PyList_GetItem", listed, index)
         with self.b.if_(found == 0):
             self.call("PyErr_Clear", returns=void)
-            self.not_here()
+            self.not_here.take()
         return found
 
     def length(self, made: Value) -> Value:
@@ -249,11 +244,10 @@ class FlushCode:
         args[6] = self.own("numbers")
         place = b.byte_offset(parts, (k * _PARTS) * 8 + TUPLE_ITEMS)
         made = b.call(b.module.defined["extempo_fill_view"], args.address, step, place)
-        with b.if_(made < 0):
-            self.leave(b.const(ptr, 0))
+        self.failed.take_if(made < 0)
         with b.if_(made == 0):  # it would be no other the next time: Python does it from now on
             o.replace(self.owned["found"].value, "flush.filling", python.incref(o.known("empty")))
-            self.not_here()
+            self.not_here.take()
 
     def count(self) -> None:
         number = self.python.as_int(self.o.get(self.own("counters"), "counters.runs")) + 1
@@ -325,8 +319,7 @@ class FlushCode:
             t = self.call("PyList_GetItem", results, self.first + stays[k])
             b.call(put, kept, stays[k], python.incref(t))
         failed = self.call("PyList_SetSlice", results, self.first, self.stop, kept, returns=i32)
-        with b.if_(failed != 0):
-            self.leave(b.const(ptr, 0))
+        self.failed.take_if(failed != 0)
 
 
 def write_flush(module: Module, offsets: dict[str, int]) -> None:
@@ -349,4 +342,3 @@ def write_flush(module: Module, offsets: dict[str, int]) -> None:
         flush.go_on()
         flush.let_go()
         flush.leave(flush.python.incref(flush.o.known("true")))
-        flush.end()

@@ -13,10 +13,11 @@ from typing import Any
 
 from ....types import TensorType, count
 from ..ir.builder import Function, Module, Pointer, Value, i64, ptr, void
-from ..ir.machine import Library, machine
+from ..ir.machine import Library
 from ..routines.routine import Bound
 from .callables import function
 from .cpython import ALIGNED, BLOCK_DATA, C_CONTIGUOUS, LARGEST, Python
+from .loading import load_calls
 
 MAX_BUFFERS = 32
 MAX_META = 128
@@ -202,9 +203,7 @@ _library: list[Library] = []
 
 def _address() -> int:
     if not _library:
-        module = Module()
-        write_glue(module)
-        _library.append(machine().load(module.text(), ["extempo_bound"], module.imports))
+        _library.append(load_calls(write_glue, ["extempo_bound"]))
     return _library[0].address["extempo_bound"]
 
 

@@ -17,15 +17,17 @@ import numpy as np
 from ..elementwise.broadcasting import DONE, FAILED
 from ..elementwise.kernels import ElementwiseKernel
 from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr
-from ..ir.machine import machine
+from ..ir.machine import RARE, Library
 from .backward import write_backward
 from .callables import function
 from .cpython import Python
 from .dispatch import write_apply
 from .flush import counts_references, write_flush
-from .objects import TABLE, Classes, Objects, fill_table, offsets_of, write_line
+from .loading import load_calls
+from .objects import TABLE, Classes, Objects, fill_table, known_objects, offsets_of, write_making, write_table
 from .parts import write_parts
 from .record import Modes, put_on_tape, write_record
+from .views import load_views
 
 # How numbers stand among the inputs: none, first a float, second a float, first an int, second an int.
 CASES = ((), (float, 0), (float, 1), (int, 0), (int, 1))
@@ -58,15 +60,12 @@ class _Launch:
         self.needs = b.var(i64, 0)
         self.dtype = b.var(i64, -1)
         self.type = b.var(ptr, 0)  # of the result, once it is known: ours, since another thread may run meanwhile
+        self.slow = b.way_out(self._slow)
 
-    def slow(self) -> None:
+    def _slow(self) -> None:
         b = self.b
         self.python.decref(self.type.value)
         b.ret(self.python.vectorcall(self.slow_way, b.arg("args"), b.arg("nargs"), b.arg("kwnames")))
-
-    def slow_if(self, condition: Value) -> None:
-        with self.b.if_(condition):
-            self.slow()
 
     def record_it(self, recording: Value, mode: Modes) -> None:
         """In a recording: return what is on the tape now."""
@@ -74,8 +73,23 @@ class _Launch:
         with b.if_(recording != o.known("none")):
             call = (self.op, b.arg("args"), self.arity, o.known("no_attributes"))
             made = put_on_tape(o, recording, call, mode)
-            self.slow_if(made == o.known("none"))
+            self.slow.take_if(made == o.known("none"))
             b.ret(made)
+
+    def record_for(self, sample: Value) -> None:
+        """In a sample of a batch: return what it makes of tensors and numbers."""
+        b, o, python = self.b, self.o, self.python
+        usual = b.var(i1, 1)
+        for k in range(self.arity):
+            type_ = python.type_of(self.args[k])
+            number = (type_ == o.known("float")) | (type_ == o.known("int"))
+            usual.set(usual.value & (o.is_tensor(type_) | number))
+        with b.if_(usual.value):
+            inputs = o.check(python.new_tuple(self.arity))
+            for k in range(self.arity):
+                python.set_item(inputs, k, python.incref(self.args[k]))
+            o.record_op(sample, self.op, inputs, o.known("no_attributes"))
+        self.slow.take()
 
     def look_at(self, k: int) -> None:
         """An input: its array, its dtype, whether it needs a gradient; or a number."""
@@ -86,7 +100,7 @@ class _Launch:
             self._look_at_tensor(k, x)
         with other:
             self.is_tensor[k].set(0)
-            self.slow_if(~((type_ == o.known("float")) | (type_ == o.known("int"))) | (self.case.value != 0))
+            self.slow.take_if(~((type_ == o.known("float")) | (type_ == o.known("int"))) | (self.case.value != 0))
             self.case.set(b.select(type_ == o.known("float"), b.const(i64, 1 + k), b.const(i64, 3 + k)))
             self.inputs[k] = x
 
@@ -95,9 +109,9 @@ class _Launch:
         array = o.values_of(x, self.slow)
         number = self.python.dtype_number(array)
         single, double = np.dtype(np.float32).num, np.dtype(np.float64).num
-        self.slow_if((number != single) & (number != double))
+        self.slow.take_if((number != single) & (number != double))
         d = b.select(number == single, b.const(i64, 0), b.const(i64, 1))
-        self.slow_if((self.dtype.value >= 0) & (self.dtype.value != d))
+        self.slow.take_if((self.dtype.value >= 0) & (self.dtype.value != d))
         self.dtype.set(d)
         self.inputs[k] = array
         self.needs.set(self.needs.value + b.select(o.is_tracked(x), b.const(i64, 1 << k), b.const(i64, 0)))
@@ -130,7 +144,7 @@ class _Launch:
         python.set_item(key, 1, python.incref(second))
         found = b.call(b.module.declare("PyDict_GetItem", ptr, [ptr, ptr]), self.types, key)
         python.decref(key)
-        self.slow_if(found == 0)
+        self.slow.take_if(found == 0)
         return found
 
     def entry(self, tracked: Value) -> tuple[Value, Value]:
@@ -139,14 +153,14 @@ class _Launch:
         index = (self.dtype.value * N_CASES + self.case.value) * N_NEEDS + self.needs.value
         place = self.record + (index * 2 + _GRADIENTS_AT)
         flags = place[1]
-        self.slow_if(tracked & ((flags & READY) == 0))
+        self.slow.take_if(tracked & ((flags & READY) == 0))
         return b.emit(ptr, f"inttoptr i64 {place[0].text} to ptr"), flags
 
     def run(self) -> Value:
         """The result's array, a new reference."""
         b = self.b
         record = self.record[self.dtype.value * N_CASES + self.case.value + _RECORDS_AT]
-        self.slow_if(record == 0)
+        self.slow.take_if(record == 0)
         results = b.array(ptr, 1)
         callee = b.module.declare("extempo_elementwise", i64, [ptr, ptr, ptr, i64])
         place = b.emit(ptr, f"inttoptr i64 {record.text} to ptr")
@@ -154,7 +168,7 @@ class _Launch:
         with b.if_(status == FAILED):
             self.python.decref(self.type.value)
             b.ret(b.const(ptr, 0))
-        self.slow_if(status != DONE)
+        self.slow.take_if(status != DONE)
         return results[0]
 
     def track(self, t: Value, derived: Value, flags: Value) -> None:
@@ -180,8 +194,7 @@ class _Launch:
         for k, position in enumerate(("zero", "one", "two")[: self.arity + 1]):
             with b.if_((flags & (1 << k)) != 0):
                 x = t if k == 0 else self.args[k - 1]
-                kept = o.kept(o.known(position), o.get(x, "tensor._raw"), o.get(x, "tensor._memory"))
-                self.python.set_item(saved, place.value, kept)
+                self.python.set_item(saved, place.value, o.kept(o.known(position), x))
                 place.set(place.value + 1)
         return saved
 
@@ -204,17 +217,17 @@ def _write_launch(module: Module, offsets: dict[str, int], arity: int) -> None:
             slow_way = Python(b).item(packed, 1)
             b.ret(Python(b).vectorcall(slow_way, b.arg("args"), b.arg("nargs"), b.arg("kwnames")))
         launch = _Launch(b, offsets, arity)
-        grad, inference, recording = launch.o.current_mode(launch.slow)
+        grad, inference, recording = launch.o.current_mode(launch.slow, launch.record_for)
         launch.record_it(recording, (grad, inference))
         for k in range(arity):
             launch.look_at(k)
-        launch.slow_if(launch.dtype.value < 0)
+        launch.slow.take_if(launch.dtype.value < 0)
         is_tracked = (launch.needs.value != 0) & grad
         derived, flags = launch.entry(is_tracked)
         o = launch.o
         launch.type.set(o.python.incref(launch.result_type()))
         array = launch.run()
-        t = o.new_tensor(array, o.new_storage(array), launch.type.value, o.python.incref(o.known("none")))
+        t = o.result(array, launch.type.value)
         tracked, untracked = b.if_else(is_tracked)
         with tracked:
             launch.track(t, derived, flags)
@@ -251,38 +264,88 @@ class Launcher:
 
     def __init__(self, classes: Classes, table: dict[str, Any], signatures: dict[Any, Any], slow: Any) -> None:
         """`slow(op, inputs, attrs)` runs what native code does not; `signatures` are those that it has filled."""
-        offsets = offsets_of(classes)
-        module = Module()
-        module.global_("table", ptr, len(TABLE))
-        with module.function("extempo_table", ptr) as b:
-            b.ret(module.address_of(b, "table"))
-        write_line(module, offsets)
-        write_record(module, offsets)
-        for arity in (1, 2):
-            _write_launch(module, offsets, arity)
-        write_apply(module, offsets)
-        _write_operator(module, offsets)
-        write_parts(module, offsets)
-        write_flush(module, offsets)
-        write_backward(module, offsets)
+        self.offsets = offsets = offsets_of(classes)
+
+        def write(module: Module) -> None:
+            write_table(module, len(TABLE))
+            write_making(module, offsets)
+            write_record(module, offsets)
+            for arity in (1, 2):
+                _write_launch(module, offsets, arity)
+            write_apply(module, offsets)
+            _write_operator(module, offsets)
+
+        load_views()
         names = ["extempo_table", "extempo_launch1", "extempo_launch2", "extempo_apply", "extempo_operator"]
-        names += ["extempo_flush", "extempo_backward"]
-        self._library = machine().load(module.text(), names, module.imports)
-        address = ctypes.CFUNCTYPE(ctypes.c_void_p)(self._library.address["extempo_table"])()
-        self._cells = (ctypes.c_void_p * len(TABLE)).from_address(address)
-        self._known = fill_table(self._cells, classes, table)
+        self._library = load_calls(write, names, offsets)
+        self._known = known_objects(classes, table)
+        self._tables: list[Any] = []
+        self._more: list[dict[str, Any]] = []  # what tables of others refer to
+        self._fill_table(self._library)
         self._for_apply = (signatures, slow)
         self.apply = function("apply", self._library.address["extempo_apply"], self._for_apply)
-        self.flush: Any = None
-        self.backward: Any = None
-        if counts_references():
-            self.flush = function("flush", self._library.address["extempo_flush"])
-            self.backward = function("backward", self._library.address["extempo_backward"])
+
+    def _fill_table(self, library: Library) -> None:
+        address = ctypes.CFUNCTYPE(ctypes.c_void_p)(library.address["extempo_table"])()
+        self._tables.append((ctypes.c_void_p * len(TABLE)).from_address(address))
+        fill_table(self._tables[-1], self._known)
+
+    def extend(
+        self, write: Callable[[Module], None], names: list[str], offsets: dict[str, int], more: dict[str, Any]
+    ) -> Library:
+        """More functions that know Extempo's objects; `more` stand in their table behind everybody's."""
+
+        def write_all(module: Module) -> None:
+            write_table(module, len(TABLE) + len(more))
+            write_making(module, offsets)
+            write(module)
+
+        library = load_calls(write_all, ["extempo_table", *names], offsets)
+        self._fill_table(library)
+        address = ctypes.CFUNCTYPE(ctypes.c_void_p)(library.address["extempo_table"])()
+        cells = (ctypes.c_void_p * len(more)).from_address(address + 8 * len(TABLE))
+        for i, found in enumerate(more.values()):
+            cells[i] = id(found)
+        self._more.append(more)
+        return library
+
+    def give_flushes(self, install: Callable[[Any, Any], None]) -> None:
+        """Have `install(flush, backward)` called with the functions of these names, if there are any.
+
+        They are compiled when they are first called: eager mode has no tapes.
+        """
+        if not counts_references():
+            return
+
+        def write(module: Module) -> None:
+            write_table(module, len(TABLE))
+            write_parts(module, self.offsets)
+            write_flush(module, self.offsets)
+            write_backward(module, self.offsets)
+
+        def load() -> tuple[Any, Any]:
+            names = ["extempo_table", "extempo_flush", "extempo_backward"]
+            library = load_calls(write, names, self.offsets, RARE)
+            self._fill_table(library)
+            made = tuple(function(name, library.address[f"extempo_{name}"]) for name in ("flush", "backward"))
+            install(*made)
+            return made[0], made[1]
+
+        install(lambda *args: load()[0](*args), lambda *args: load()[1](*args))
 
     def set_parameter(self, cls: type) -> None:
         """The subclass of Tensor whose instances are treated like tensors."""
-        self._known["parameter"] = cls
-        self._cells[TABLE.index("parameter")] = id(cls)
+        self._set("parameter", cls)
+
+    def set_sample(self, cls: type, record_op: Callable[..., Any]) -> None:
+        """In a mode with an interceptor of this class, `record_op(interceptor, op, inputs, attrs)` runs ops."""
+        self._set("record_op", record_op)
+        self._set("sample", cls)
+
+    def _set(self, name: str, value: Any) -> None:
+        self._known[name] = value
+        for cells in self._tables:
+            cells[TABLE.index(name)] = id(value)
 
     def operator(self, op: Any, slow: Callable[..., Any]) -> Callable[..., Any]:
         """An operator of two operands that goes straight to `apply`; `slow(a, b)` for what are no such operands."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from ....storage import BLOCK_TYPES
 from ..ir.builder import Function, Module, Value, i1, i32, i64, ptr, void
-from ..ir.machine import Library, machine
+from ..ir.machine import CALLS, Library, machine
 from . import cpython
 from .callables import function
 from .cpython import ALIGNED, BLOCK_CLASS, BLOCK_DATA, BLOCK_NEXT, BLOCK_SIZE, C_CONTIGUOUS, WRITEABLE, Python
@@ -190,7 +190,7 @@ class Memory:
             compiler.offer(name, address)
         module = Module()
         write_memory(module)
-        self._library: Library = compiler.load(module.text(), list(module.defined), module.imports)
+        self._library: Library = compiler.load(module.text(), list(module.defined), module.imports, CALLS)
         at = self._library.address
         for name in ("extempo_empty", "extempo_take"):
             compiler.offer(name, at[name])
@@ -224,6 +224,10 @@ class Memory:
     def stats(self) -> dict[str, int]:
         """Bytes held free and in use, and how many blocks were newly allocated and reused."""
         return dict(zip(COUNTERS, self._counters, strict=True))
+
+    @property
+    def free_bytes(self) -> int:
+        return int(self._counters[0])
 
     def reset_peak(self) -> None:
         self._counters[2] = self._counters[1]

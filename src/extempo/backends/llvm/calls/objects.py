@@ -14,7 +14,7 @@ import numpy as np
 
 from ....tape import State, Step
 from ....types import dtype
-from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr
+from ..ir.builder import Function, Module, Pointer, Value, WayOut, i1, i32, i64, ptr
 from .cpython import Python, slot_offset
 
 TABLE = (
@@ -49,6 +49,9 @@ TABLE = (
     "inference",
     "user_globals",
     "new",  # object.__new__ as a C function
+    "sample",  # the class of interceptors that `record_op` records for; None as long as there is none
+    "record_op",  # NotImplemented: it may be a view of what is there, which is not recorded
+    "not_implemented",
 )
 
 
@@ -106,6 +109,7 @@ class Objects:
         self._offsets = offsets
         self._names = names
         self._table = Pointer(b.module.address_of(b, "table"), ptr)
+        self._failed = b.way_out(lambda: b.ret(b.const(b.returns, 0)))
 
     def known(self, name: str) -> Value:
         return self._table[self._names.index(name)]
@@ -136,26 +140,29 @@ class Objects:
         return made
 
     def check(self, o: Value) -> Value:
-        with self.b.if_(o == 0):
-            self.b.ret(self.b.const(ptr, 0))
+        self._failed.take_if(o == 0)
         return o
+
+    def _made_by(self, name: str, *args: Value) -> Value:
+        """By a function of `write_making`; on failure the function returns with the error."""
+        return self.check(self.b.call(self.b.module.defined[name], *args))
 
     def call_no_args(self, callee: Value) -> Value:
         return self.check(self.b.call(self.python.declare("PyObject_CallNoArgs", ptr, [ptr]), callee))
 
     # ---- what is asked of inputs
 
-    def current_mode(self, otherwise: Callable[[], None]) -> tuple[Value, Value, Value]:
+    def current_mode(self, otherwise: WayOut, recorded: Callable[[Value], None]) -> tuple[Value, Value, Value]:
         """Whether gradients are tracked, whether it is inference mode, and the recording (or None), borrowed.
 
-        `otherwise` runs when someone intercepts.
+        `otherwise` is taken when someone intercepts, but for a sample of a batch: what is to be done there is written
+        by `recorded(sample)`; what does not end the function there runs as if nobody intercepted.
         """
         b = self.b
         place = b.array(ptr, 1)
         get = b.module.declare("PyContextVar_Get", i32, [ptr, ptr, ptr])
         failed = b.call(get, self.known("mode_variable"), b.const(ptr, 0), place.address)
-        with b.if_((failed != 0) | (place[0] == 0)):
-            otherwise()
+        otherwise.take_if((failed != 0) | (place[0] == 0))
         mode = place[0]
         grad = self.get(mode, "mode.grad") == self.known("true")
         inference = self.get(mode, "mode.inference") == self.known("true")
@@ -163,27 +170,40 @@ class Objects:
         self.python.decref(mode)  # the context holds it
         recording = self.get(mode, "mode.recording")
         with b.if_(interceptor != self.known("none")):
-            otherwise()
+            otherwise.take_unless(self.python.type_of(interceptor) == self.known("sample"))
+            recorded(interceptor)
         return grad, inference, recording
+
+    def record_op(self, sample: Value, op: Value, inputs: Value, attrs: Value) -> None:
+        """Return what the sample of a batch makes of an op, unless it leaves that to us. Takes over the inputs."""
+        given = self.b.array(ptr, 4)
+        for k, x in enumerate((sample, op, inputs, attrs)):
+            given[k] = x
+        self.python.incref(sample)
+        made = self.python.vectorcall(
+            self.known("record_op"), given.address, self.b.const(i64, 4), self.b.const(ptr, 0)
+        )
+        self.python.decref(sample)
+        self.python.decref(inputs)
+        with self.b.if_(made != self.known("not_implemented")):
+            self.b.ret(made)
+        self.python.decref(made)
 
     def is_tensor(self, type_: Value) -> Value:
         return (type_ == self.known("tensor")) | (type_ == self.known("parameter"))
 
-    def values_of(self, x: Value, otherwise: Callable[[], None]) -> Value:
-        """The array of a tensor; `otherwise` runs if it is a view of something written since, or has no values yet."""
+    def values_of(self, x: Value, otherwise: WayOut) -> Value:
+        """The array of a tensor; `otherwise` is taken if it is a view of something written since, or has no values."""
         b = self.b
         array = self.get(x, "tensor._raw")
-        with b.if_(array == 0):  # made by object.__new__: the slow way says what it lacks
-            otherwise()
-        with b.if_(self.python.type_of(array) != self.known("array")):
-            otherwise()
-        with b.if_(self.python.type_of(self.get(x, "tensor._pending")) == self.known("recording")):
-            otherwise()  # on a tape
+        otherwise.take_if(array == 0)  # made by object.__new__: the slow way says what it lacks
+        otherwise.take_if(self.python.type_of(array) != self.known("array"))
+        pending = self.get(x, "tensor._pending")
+        otherwise.take_if(self.python.type_of(pending) == self.known("recording"))  # on a tape
         alias = self.get(x, "tensor._alias")
         with b.if_(alias != self.known("none")):
             version = self.get(self.get(x, "tensor._memory"), "storage.version")
-            with b.if_(self.get(alias, "alias.version") != version):
-                otherwise()
+            otherwise.take_if(self.get(alias, "alias.version") != version)
         return array
 
     def is_tracked(self, x: Value) -> Value:
@@ -192,16 +212,7 @@ class Objects:
 
     def node_of(self, x: Value) -> Value:
         """The node of a tensor, made if it has none; a new reference."""
-        b = self.b
-        found = b.var(ptr, self.get(x, "tensor._history"))
-        with b.if_(found.value == self.known("none")):
-            args = b.array(ptr, 1)
-            args[0] = x
-            made = self.python.vectorcall(self.known("own_node"), args.address, b.const(i64, 1), b.const(ptr, 0))
-            self.check(made)
-            self.python.decref(made)  # the tensor holds it
-            found.set(made)
-        return self.python.incref(found.value)
+        return self._made_by("extempo_node_of", x)
 
     # ---- what is made
 
@@ -222,28 +233,17 @@ class Objects:
         self.set_shared(t, "tensor._pending", self.known("none"))
         return t
 
-    def kept(self, position: Value, array: Value, storage: Value) -> Value:
-        """What a node keeps of a value: (position, array, storage, version)."""
-        made = self.check(self.python.new_tuple(4))
-        for i, part in enumerate((position, array, storage, self.get(storage, "storage.version"))):
-            self.python.set_item(made, i, self.python.incref(part))
-        return made
+    def result(self, array: Value, type_: Value) -> Value:
+        """A tensor on memory of its own that takes over both; node and cut are still to be set."""
+        return self._made_by("extempo_result", array, type_)
+
+    def kept(self, position: Value, x: Value) -> Value:
+        """What a node keeps of a tensor: (position, array, storage, version)."""
+        return self._made_by("extempo_kept", position, x)
 
     def set_node(self, t: Value, op: Value, inputs: Value, attrs: Value, saved: Value, derived: Value) -> None:
         """A tracked result: its node takes over `inputs` and `saved`, and shares the others."""
-        b = self.b
-        node = self.new("node")
-        self.set_shared(node, "node.op", op)
-        self.set(node, "node.inputs", inputs)
-        self.set_shared(node, "node.attrs", attrs)
-        self.set_shared(node, "node.type", self.get(t, "tensor._type"))
-        self.set(node, "node.saved", saved)
-        self.set_shared(node, "node.derived", derived)
-        self.set_shared(node, "node.extra", self.known("none"))
-        self.set(node, "node.where", self.check(b.call(b.module.defined["extempo_line"])))
-        self.set(node, "node.number", self.call_no_args(self.known("next_number")))
-        self.set(t, "tensor._history", node)
-        self.set_shared(t, "tensor._cut", self.known("none"))
+        self._made_by("extempo_set_node", t, op, inputs, attrs, saved, derived)
 
     def set_cut(self, t: Value, cut_here: Value, reason: Value, carried: Value) -> None:
         """An untracked result: why gradients end here, or what the inputs carry along."""
@@ -251,16 +251,13 @@ class Objects:
         self.set_shared(t, "tensor._history", self.known("none"))
         here, before = b.if_else(cut_here)
         with here:
-            cut = self.check(self.python.new_tuple(2))
-            self.python.set_item(cut, 0, self.python.incref(reason))
-            self.python.set_item(cut, 1, self.check(b.call(b.module.defined["extempo_line"])))
-            self.set(t, "tensor._cut", cut)
+            self.set(t, "tensor._cut", self._made_by("extempo_cut", reason))
         with before:
             self.set_shared(t, "tensor._cut", carried)
 
 
-def fill_table(cells: Any, classes: Classes, table: dict[str, Any]) -> dict[str, Any]:
-    """Put the address of everything into the module's table; what is returned must stay alive."""
+def known_objects(classes: Classes, table: dict[str, Any]) -> dict[str, Any]:
+    """Everything that native code refers to, by its name in the table; it must stay alive."""
     known = dict(table, **classes._asdict(), array=np.ndarray, float=float, int=int, bool=bool, bytearray=bytearray)
     known |= {
         "none_type": type(None),
@@ -273,11 +270,18 @@ def fill_table(cells: Any, classes: Classes, table: dict[str, Any]) -> dict[str,
         "two": 2,
         "empty": (),
         "user_globals": {},
+        "sample": None,
+        "record_op": None,
+        "not_implemented": NotImplemented,
     }
+    return known
+
+
+def fill_table(cells: Any, known: dict[str, Any]) -> None:
+    """Put the address of everything into a module's table."""
     for i, name in enumerate(TABLE):
         cells[i] = object_new() if name == "new" else id(known[name])
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(known["user_globals"]))  # native code lets go of it
-    return known
 
 
 def object_new() -> int:
@@ -288,7 +292,66 @@ def object_new() -> int:
     return found
 
 
-def write_line(module: Module, offsets: dict[str, int]) -> None:
+def write_table(module: Module, size: int) -> None:
+    """The table that Objects reads; extempo_table says where it is."""
+    module.global_("table", ptr, size)
+    with module.function("extempo_table", ptr) as b:
+        b.ret(module.address_of(b, "table"))
+
+
+def write_making(module: Module, offsets: dict[str, int]) -> None:
+    """What Objects makes by calling a function: each makes one object, or returns null with the error."""
+    _write_line(module, offsets)
+    with module.function("extempo_result", ptr, internal=True, array=ptr, type=ptr) as b:
+        o = Objects(b, offsets)
+        array, alias = b.arg("array"), o.python.incref(o.known("none"))
+        b.ret(o.new_tensor(array, o.new_storage(array), b.arg("type"), alias))
+    with module.function("extempo_cut", ptr, internal=True, reason=ptr) as b:
+        o = Objects(b, offsets)
+        cut = o.check(o.python.new_tuple(2))
+        o.python.set_item(cut, 0, o.python.incref(b.arg("reason")))
+        o.python.set_item(cut, 1, o.check(b.call(module.defined["extempo_line"])))
+        b.ret(cut)
+    with module.function("extempo_kept", ptr, internal=True, position=ptr, x=ptr) as b:
+        o = Objects(b, offsets)
+        made, storage = o.check(o.python.new_tuple(4)), o.get(b.arg("x"), "tensor._memory")
+        array, version = o.get(b.arg("x"), "tensor._raw"), o.get(storage, "storage.version")
+        for i, part in enumerate((b.arg("position"), array, storage, version)):
+            o.python.set_item(made, i, o.python.incref(part))
+        b.ret(made)
+    with module.function("extempo_node_of", ptr, internal=True, x=ptr) as b:
+        o = Objects(b, offsets)
+        found = b.var(ptr, o.get(b.arg("x"), "tensor._history"))
+        with b.if_(found.value == o.known("none")):
+            args = b.array(ptr, 1)
+            args[0] = b.arg("x")
+            made = o.python.vectorcall(o.known("own_node"), args.address, b.const(i64, 1), b.const(ptr, 0))
+            o.check(made)
+            o.python.decref(made)  # the tensor holds it
+            found.set(made)
+        b.ret(o.python.incref(found.value))
+    _write_set_node(module, offsets)
+
+
+def _write_set_node(module: Module, offsets: dict[str, int]) -> None:
+    parts = dict.fromkeys(("t", "op", "inputs", "attrs", "saved", "derived"), ptr)
+    with module.function("extempo_set_node", ptr, internal=True, **parts) as b:
+        o, t = Objects(b, offsets), b.arg("t")
+        node = o.new("node")
+        for name in ("inputs", "saved"):
+            o.set(node, f"node.{name}", b.arg(name))
+        for name in ("op", "attrs", "derived"):
+            o.set_shared(node, f"node.{name}", b.arg(name))
+        o.set_shared(node, "node.type", o.get(t, "tensor._type"))
+        o.set_shared(node, "node.extra", o.known("none"))
+        o.set(node, "node.where", o.check(b.call(module.defined["extempo_line"])))
+        o.set(node, "node.number", o.call_no_args(o.known("next_number")))
+        o.set(t, "tensor._history", node)
+        o.set_shared(t, "tensor._cut", o.known("none"))
+        b.ret(node)
+
+
+def _write_line(module: Module, offsets: dict[str, int]) -> None:
     """extempo_line: where the user's code stands, as (code, instruction), a new reference.
 
     The innermost frame whose module does not belong to Extempo. The module found last is looked for first; packages

@@ -9,6 +9,7 @@ from ....tape import NUMBER
 from ..ir.builder import Module, Pointer, i64, ptr
 from .cpython import TUPLE_ITEMS
 from .objects import Objects
+from .views import make_view
 
 
 def write_parts(module: Module, offsets: dict[str, int]) -> None:
@@ -52,7 +53,7 @@ def _write_fill_view(module: Module, offsets: dict[str, int]) -> None:
                 with b.if_(steps.value != none):
                     starts = python.item(python.item(steps.value, 0), 1)
                     inputs.set(b.byte_offset(starts, TUPLE_ITEMS - 8))  # input 0 is the array
-                made.set(b.call(module.defined["extempo_view"], python.bytes_of(look), array, inputs.value))
+                made.set(make_view(b, python.bytes_of(look), array, inputs.value))
         seen = b.var(ptr, python.incref(none))
         with b.if_((made.value != 0) & (steps.value != none)):
             python.decref(none)

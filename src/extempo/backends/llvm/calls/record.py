@@ -44,6 +44,8 @@ class _Record:
         with b.if_(self.slot("op") != b.arg("op")):
             b.ret(self.o.known("none"))
         self.python.incref(self.step)  # another thread may look for another way from here
+        self.not_here = b.way_out(lambda: self.leave(self.o.known("none")))
+        self.failed_here = b.way_out(lambda: self.leave(b.const(ptr, 0)))
 
     def slot(self, name: str) -> Value:
         return self.o.get(self.step, f"step.{name}")
@@ -63,12 +65,8 @@ class _Record:
         self.python.decref(self.step)
         self.b.ret(answer)
 
-    def not_here(self) -> None:
-        self.leave(self.o.known("none"))
-
     def unless(self, condition: Value) -> None:
-        with self.b.if_(~condition):
-            self.not_here()
+        self.not_here.take_unless(condition)
 
     def equal(self, first: Value, second: Value) -> Value:
         """The same object, or one that Python calls equal: 1, else 0 or less."""
@@ -96,22 +94,18 @@ class _Record:
         with several:
             n_results = self.length(self.slot("type"))
             self.made.set(python.new_tuple(n_results))
-            with b.if_(self.made.value == 0):
-                self.leave(b.const(ptr, 0))
+            self.failed_here.take_if(self.made.value == 0)
             with b.loop(0, n_results) as i:
                 number = python.as_int(self.slot("place")) + i
                 place = b.call(b.module.declare("PyLong_FromLongLong", ptr, [i64]), number)
-                with b.if_(place == 0):
-                    self.leave(place)
+                self.failed_here.take_if(place == 0)
                 t = b.call(taped, self.recording, self.step, python.item(self.slot("type"), i), place)
                 python.decref(place)
-                with b.if_(t == 0):
-                    self.leave(t)
+                self.failed_here.take_if(t == 0)
                 python.set_item(self.made.value, i, t)
         with one:
             self.made.set(b.call(taped, self.recording, self.step, self.slot("type"), self.slot("place")))
-            with b.if_(self.made.value == 0):
-                self.leave(self.made.value)
+            self.failed_here.take_if(self.made.value == 0)
         self.unless(self.own("cursor") == self.state)
         self.unless(self.own("inside") == o.known("true"))
 
@@ -246,7 +240,7 @@ class _Record:
         for names, size in ((_PER_LEAF, self.n_leaves), (("numbers",), self.n_before), (_PER_PLACE, n_places)):
             for name in names:
                 b.call(cut, self.own(name), size, LARGEST, b.const(ptr, 0))
-        self.leave(b.const(ptr, 0))
+        self.failed_here.take()
 
 
 def _write_taped(module: Module, offsets: dict[str, int]) -> None:
@@ -274,16 +268,15 @@ def _write_at_once(module: Module, offsets: dict[str, int]) -> None:
     """
     with module.function("extempo_at_once", i64, internal=True, inputs=ptr, n_inputs=i64, grad=i1) as b:
         o = Objects(b, offsets)
-        inputs = Pointer(b.arg("inputs"), ptr)
+        inputs, not_now = Pointer(b.arg("inputs"), ptr), b.way_out(lambda: b.ret(NOT_NOW))
         with b.if_(b.arg("n_inputs") > 0):
             first = inputs[0]
             with b.if_(o.is_tensor(o.python.type_of(first))):
-                o.values_of(first, lambda: b.ret(NOT_NOW))
-                with b.if_(o.is_tracked(first) & b.arg("grad")):
-                    b.ret(NOT_NOW)
+                o.values_of(first, not_now)
+                not_now.take_if(o.is_tracked(first) & b.arg("grad"))
                 b.ret(NOW_IF_VIEW)
-        with b.loop(0, b.arg("n_inputs")) as i, b.if_(o.is_tensor(o.python.type_of(inputs[i]))):
-            b.ret(NOT_NOW)
+        with b.loop(0, b.arg("n_inputs")) as i:
+            not_now.take_if(o.is_tensor(o.python.type_of(inputs[i])))
         b.ret(NOW)
 
 

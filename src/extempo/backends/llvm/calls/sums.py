@@ -12,7 +12,7 @@ from ..elementwise.broadcasting import DONE, FAILED
 from ..ir.builder import Function, Module, Pointer, i32, i64, ptr
 from .cpython import ALIGNED, C_CONTIGUOUS, TUPLE_ITEMS, WRITEABLE
 from .objects import Objects
-from .views import write_view, zeros_like_source
+from .views import make_view, zeros_like_source
 
 # What the code of a walk refers to, in this order in the table of its module.
 TABLE = (
@@ -45,7 +45,6 @@ def write_sums(module: Module, offsets: dict[str, int]) -> None:
     """Everything here, into the module of a walk."""
     _write_add_into(module, offsets)
     _write_python_add(module)
-    write_view(module)
     _write_embed(module, offsets)
     _write_grad_tensor(module, offsets)
     _write_accumulate(module, offsets)
@@ -114,7 +113,7 @@ def _write_embed(module: Module, offsets: dict[str, int]) -> None:
             b.call(declare("PySet_Add", i32, [ptr, ptr]), owned, source)
             python.decref(whole.value)  # the dict holds it
         numbers = b.byte_offset(inputs, TUPLE_ITEMS)
-        part = b.call(module.defined["extempo_view"], b.arg("record"), whole.value, numbers)
+        part = make_view(b, b.arg("record"), whole.value, numbers)
         with b.if_(part == 0):
             b.ret(0)
         added = b.var(i64, b.call(module.defined["add_into"], part, g))

@@ -16,6 +16,7 @@ from ..ir.builder import Function, Module, Pointer, Value, i32, i64, ptr, void
 from ..ir.machine import Library, machine
 from .callables import function
 from .cpython import ARRAY_DTYPE, LARGEST, WRITEABLE, Python
+from .loading import load_calls
 
 MAX_NDIM = 8
 _HEAD = ("ndim", "contiguous", "n_starts", "source_ndim", "itemsize", "source_nbytes", "repeats")
@@ -162,13 +163,13 @@ def _write_reshaped_strides(module: Module) -> None:
         b.ret(1)
 
 
-def write_view(module: Module) -> None:
+def _write_view(module: Module) -> None:
     """extempo_view(record, array, inputs): a new array, or null without an error set where it declines.
 
     `inputs`: the op's inputs one after another, for the numbers among them.
     """
     _write_reshaped_strides(module)
-    with module.function("extempo_view", ptr, internal=True, record=ptr, array=ptr, inputs=ptr) as b:
+    with module.function("extempo_view", ptr, record=ptr, array=ptr, inputs=ptr) as b:
         python, array = Python(b), b.arg("array")
         record = Pointer(b.arg("record"), i64)
         head = {name: record[i] for i, name in enumerate(_HEAD)}
@@ -211,7 +212,7 @@ def write_view(module: Module) -> None:
         b.ret(made)
 
 
-def write_view_call(module: Module) -> None:
+def _write_view_call(module: Module) -> None:
     """extempo_view_call(array, *numbers): the view, by a record and a fallback in `self`."""
     with module.function("extempo_view_call", ptr, self=ptr, args=ptr, nargs=i64) as b:
         python, args = Python(b), Pointer(b.arg("args"), ptr)
@@ -226,14 +227,28 @@ def write_view_call(module: Module) -> None:
 _library: list[Library] = []
 
 
+def load_views() -> Library:
+    """What is here as functions; from now on other code can call extempo_view."""
+    if not _library:
+
+        def write(module: Module) -> None:
+            _write_view(module)
+            _write_view_call(module)
+
+        library = load_calls(write, ["extempo_view", "extempo_view_call"])
+        machine().offer("extempo_view", library.address["extempo_view"])
+        _library.append(library)
+    return _library[0]
+
+
+def make_view(b: Function, record: Value, array: Value, inputs: Value) -> Value:
+    """Write the call of extempo_view, for code that is loaded after `load_views`."""
+    return b.call(b.module.declare("extempo_view", ptr, [ptr, ptr, ptr]), record, array, inputs)
+
+
 def view_call(name: str, record: bytearray, fallback: Callable[..., Any]) -> Callable[..., Any]:
     """A view as a function of an array and numbers; `fallback` where native code declines."""
-    if not _library:
-        module = Module()
-        write_view(module)
-        write_view_call(module)
-        _library.append(machine().load(module.text(), ["extempo_view_call"], module.imports))
-    return function(name, _library[0].address["extempo_view_call"], (record, fallback))
+    return function(name, load_views().address["extempo_view_call"], (record, fallback))
 
 
 def zeros_like_source(b: Function, record: Pointer, like: Value) -> Value:

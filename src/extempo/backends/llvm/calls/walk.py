@@ -17,11 +17,12 @@ import numpy as np
 from ..elementwise.broadcasting import DONE, FAILED, MAX_INPUTS, MAX_RESULTS
 from ..elementwise.kernels import ElementwiseKernel
 from ..ir.builder import Function, Module, Pointer, Value, Variable, i1, i32, i64, ptr
-from ..ir.machine import machine
 from .callables import function
 from .cpython import slot_offset
-from .objects import object_new
+from .loading import load_calls
+from .objects import object_new, write_table
 from .sums import TABLE, objects, write_sums
+from .views import load_views
 
 _PY_EQ = 2
 # The record of a gradient: a head, the positions in `inputs` of numbers, then (input, source, fresh) for each output.
@@ -105,10 +106,10 @@ class _Step:
         self.node, self.g = b.arg("node"), b.arg("g")
         self.arguments = b.array(ptr, MAX_INPUTS)
         self.results = b.array(ptr, MAX_RESULTS)
+        self._declined = b.way_out(lambda: b.ret(0))
 
     def decline_if(self, condition: Value) -> None:
-        with self.b.if_(condition):
-            self.b.ret(0)
+        self._declined.take_if(condition)
 
     def find(self) -> None:
         b, o = self.b, self.o
@@ -297,16 +298,17 @@ class Walker:
         }
         every = {**classes, "gradient": NativeGradient}
         offsets = {f"{kind}.{name}": slot_offset(every[kind], name) for kind, names in slots.items() for name in names}
-        module = Module()
-        module.global_("table", ptr, len(TABLE))
-        with module.function("extempo_table", ptr) as b:
-            b.ret(module.address_of(b, "table"))
-        _write_reach(module, offsets)
-        write_sums(module, offsets)
-        _write_step(module, offsets)
-        _write_walk(module, offsets)
+
+        def write(module: Module) -> None:
+            write_table(module, len(TABLE))
+            _write_reach(module, offsets)
+            write_sums(module, offsets)
+            _write_step(module, offsets)
+            _write_walk(module, offsets)
+
+        load_views()
         names = ["extempo_table", "extempo_reach", "extempo_walk", "extempo_add"]
-        self._library = machine().load(module.text(), names, module.imports)
+        self._library = load_calls(write, names, offsets)
         address = self._library.address
         both_contiguous = "11"
         cells = (ctypes.c_void_p * len(TABLE)).from_address(

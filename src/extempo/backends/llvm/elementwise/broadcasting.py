@@ -77,6 +77,7 @@ class _Run:
         self.n_loops = b.var(i64, 0)
         self.first = b.var(ptr, 0)  # the first array among the inputs
         self.refused = b.array(i64, 1)  # whether the kernel met an element that is an error
+        self.declined = b.way_out(lambda: b.ret(DECLINED))
 
     @property
     def n_inputs(self) -> Value:
@@ -105,8 +106,7 @@ class _Run:
             array, number = b.if_else(type_ == self.head["array_type"])
             with array:
                 flags = python.flags(x)
-                with b.if_(python.dtype_number(x) != self.record[i * 3 + _INPUTS_AT]):
-                    b.ret(DECLINED)
+                self.declined.take_if(python.dtype_number(x) != self.record[i * 3 + _INPUTS_AT])
                 with b.if_((flags & ALIGNED) == 0):
                     b.ret(TO_BE_HELD)
                 self.operands[i] = python.data(x)
@@ -121,8 +121,7 @@ class _Run:
                 self.is_array[i] = b.const(i64, 0)
                 self.convert_number(i, x)
                 self.operands[i] = self.scalars.at(i)
-        with b.if_(first.value == 0):
-            b.ret(DECLINED)
+        self.declined.take_if(first.value == 0)
         return plain.value
 
     def _same_shape(self, x: Value, y: Value) -> Value:
@@ -161,7 +160,7 @@ class _Run:
         raised = b.call(b.module.declare("PyErr_Occurred", ptr, []))
         with b.if_(raised != 0):
             b.call(b.module.declare("PyErr_Clear", void, []))
-            b.ret(DECLINED)
+            self.declined.take()
 
     # ---- the plain case
 
@@ -199,8 +198,7 @@ class _Run:
             with b.loop(lead, self.ndim.value) as k:
                 size = shape[k - lead]
                 with b.if_(size != 1):
-                    with b.if_((self.shape[k] != 1) & (self.shape[k] != size)):
-                        b.ret(DECLINED)
+                    self.declined.take_if((self.shape[k] != 1) & (self.shape[k] != size))
                     self.shape[k] = size
         with b.loop(0, self.n_inputs) as i:
             with b.loop(0, self.ndim.value) as k:
@@ -222,12 +220,10 @@ class _Run:
             wanted = b.cast("sext", b.field(i32, descriptor, DTYPE_NUMBER), i64)
             flags = WRITEABLE | ALIGNED
             fits = (python.dtype_number(array) == wanted) & ((python.flags(array) & flags) == flags)
-            with b.if_(~fits | (python.ndim(array) != self.ndim.value)):
-                b.ret(DECLINED)
+            self.declined.take_if(~fits | (python.ndim(array) != self.ndim.value))
             shape, strides = python.shape(array), python.strides(array)
             with b.loop(0, self.ndim.value) as k:
-                with b.if_(shape[k] != self.shape[k]):
-                    b.ret(DECLINED)
+                self.declined.take_if(shape[k] != self.shape[k])
                 self.strides[(self.n_inputs + i) * MAX_NDIM + k] = strides[k]
             self.operands[self.n_inputs + i] = python.data(array)
 
@@ -286,8 +282,7 @@ class _Run:
         n = self.n_inputs + self.n_results
         with b.loop(0, self.n_results) as i:
             step = self.geometry[n + self.n_inputs + i + 2]
-            with b.if_((step != self.result_itemsize(i)) & (self.geometry[1] > 1)):
-                b.ret(DECLINED)
+            self.declined.take_if((step != self.result_itemsize(i)) & (self.geometry[1] > 1))
 
     # ---- running
 
@@ -351,7 +346,7 @@ class _Run:
             act(self.inputs[i])
 
     def run_rows(self, kernel: Value) -> None:
-        """Call the kernel for every index of the dimensions before the last two."""
+        """Call the kernel for every index of the dimensions before the last two; once if there are none."""
         b = self.b
         n_outer = self.n_loops.value - 2
         index = b.array(i64, MAX_NDIM)
@@ -361,6 +356,8 @@ class _Run:
         n = self.n_inputs + self.n_results
         with b.while_(lambda: running.value):
             self.call(kernel)
+            with b.if_(n_outer <= 0):
+                b.break_()
             running.set(0)
             place = b.var(i64, n_outer - 1)
             with b.while_(lambda: place.value >= 0):
@@ -383,7 +380,7 @@ class _Run:
         with b.if_(self.refused[0] != 0):
             with b.if_(b.arg("given") == 0), b.loop(0, self.n_results) as i:
                 self.python.decref(self.results[i])
-            b.ret(DECLINED)
+            self.declined.take()
         b.ret(DONE)
 
 
@@ -430,25 +427,21 @@ def write_run(module: Module) -> None:
         run = _Run(b)
         is_given = b.arg("given") != 0
         run.refused[0] = b.const(i64, 0)
-        plain = run.read_inputs()
-        with b.if_(plain & ~is_given):
+        plain, general = b.if_else(run.read_inputs() & ~is_given)
+        with plain:
             run.plain_geometry()
-            kernel = run.find_kernel()
-            run.allocate()
-            run.call(kernel)
-            run.finish()
-        with b.if_(run.head["keeps_order"] != 0):
-            b.ret(DECLINED)
-        run.broadcast()
-        there, new = b.if_else(is_given)
-        with there:
-            run.given_strides()
-        with new:
-            run.result_strides()
-        run.collapse()
-        run.general_geometry()
-        with b.if_(is_given):
-            run.decline_scattered_results()
+        with general:
+            run.declined.take_if(run.head["keeps_order"] != 0)
+            run.broadcast()
+            there, new = b.if_else(is_given)
+            with there:
+                run.given_strides()
+            with new:
+                run.result_strides()
+            run.collapse()
+            run.general_geometry()
+            with b.if_(is_given):
+                run.decline_scattered_results()
         kernel = run.find_kernel()
         with b.if_(~is_given):
             run.allocate()

@@ -19,12 +19,13 @@ from ....types import TensorType, dtype, float64, from_numpy_dtype, int64
 from ....types import bool_ as bool_dtype
 from ..calls.callables import function
 from ..calls.cpython import Python
+from ..calls.loading import load_calls
 from ..ir.builder import Module, Value, i64, ptr
 from ..ir.machine import Library, machine
 from ..lanes.emitter import Emitter, NotNative
 from .broadcasting import DECLINED, DONE, MAX_INPUTS, MAX_RESULTS, pack
 from .holding import write_elementwise
-from .loops import LANES, lanes_of, supported, write_kernel
+from .loops import LANES, is_long, lanes_of, supported, write_kernel
 
 _KINDS = "01s"
 
@@ -118,12 +119,14 @@ _runtime: list[Library] = []
 def runtime() -> Library:
     """The native functions that call kernels."""
     if not _runtime:
-        module = Module()
-        write_elementwise(module)
-        write_call(module, "extempo_elementwise_call", as_tuple=False)
-        write_call(module, "extempo_elementwise_tuple", as_tuple=True)
-        names = [name for name in module.defined if name.startswith("extempo_")]
-        library = machine().load(module.text(), names, module.imports)
+
+        def write(module: Module) -> None:
+            write_elementwise(module)
+            write_call(module, "extempo_elementwise_call", as_tuple=False)
+            write_call(module, "extempo_elementwise_tuple", as_tuple=True)
+
+        names = [f"extempo_elementwise{name}" for name in ("", "_call", "_tuple")]
+        library = load_calls(write, names)
         machine().offer("extempo_elementwise", library.address["extempo_elementwise"])
         _runtime.append(library)
     return _runtime[0]
@@ -210,7 +213,7 @@ def _kind(source: Any, weak: set[Node]) -> Any:
 def _written(kernel: ElementwiseKernel) -> ElementwiseKernel | None:
     """The kernel, or None if one of its ops turns out to have no native code for these dtypes."""
     try:
-        write_kernel(Module(), "probe", kernel.body, kernel.inputs, kernel.results, "1" * len(kernel.inputs))
+        is_long(kernel.body, kernel.inputs)
     except NotNative:
         return None
     return kernel

@@ -5,6 +5,10 @@ addresses of the inputs, then of the results; `geometry` holds the number of row
 row stride in bytes, then every operand's column stride in bytes. How an input runs along a row is part of the kernel's
 text: "1" side by side, "0" the same value for the whole row, "s" any stride. Results lie side by side. Sizes and values
 are never part of it.
+
+LANES elements are done at once. The last elements of a row that are fewer are done by a second copy of the function's
+code, on lanes that are masked; where the code is long, and LLVM would take its time for it twice, they are moved to
+memory for LANES elements instead, and the loop runs once more, on that.
 """
 
 from __future__ import annotations
@@ -12,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ....types import dtype
-from ..ir.builder import Function, Module, Pointer, Type, Value, f32, f64, i1, i8, i32, i64, ptr, vector
+from ..ir.builder import Function, Module, Pointer, Type, Value, Variable, f32, f64, i1, i8, i32, i64, ptr, vector, void
 from ..lanes.emitter import Emitter
 
 LANES = 8
+LONG = 32  # lines of code from which on there is no second copy
 # Body(emitter, input values) -> result values, in the dtypes of the results; bools are lanes of i1.
 Body = Callable[[Emitter, list[Value]], Sequence[Value]]
 
@@ -46,6 +51,8 @@ class _Operand:
         self.column_stride = geometry[2 + n_operands + index] if kind == "s" else None
         self.row: Value = self.start
         self.spread: Value | None = None
+        self.place: Variable | None = None  # of the row, where that can change
+        self.step: Variable | None = None  # and of the column stride
 
     def begin_row(self, row: Value) -> None:
         self.row = self.b.byte_offset(self.start, self.row_stride * row)
@@ -55,18 +62,45 @@ class _Operand:
     def _register(self, x: Value) -> Value:
         return x != 0 if self.is_bool else x
 
+    def can_move(self) -> None:
+        """The row lies where `move` says, from now on."""
+        if self.kind != "0":
+            self.place = self.b.var(ptr, self.row)
+        if self.column_stride is not None:
+            self.step = self.b.var(i64, self.column_stride)
+
+    def look(self) -> None:
+        """See where the row lies now."""
+        if self.place is not None:
+            self.row = self.place.value
+        if self.step is not None:
+            self.column_stride = self.step.value
+
+    def move(self, value: Value | None = None) -> None:
+        """From now on the row is LANES elements in memory of our own, with this value."""
+        if self.place is not None:
+            lanes = self.b.array(self.element, LANES)
+            if value is not None:
+                lanes.set_vector(0, value)
+            self.place.set(lanes.address)
+        if self.step is not None:
+            self.step.set(self.element.nbytes)
+
     def load(self, column: Value, rest: Value | None, mask: Value | None) -> Value:
         """LANES elements from `column` on; the first `rest` of them when there are fewer."""
-        b = self.b
         if self.spread is not None:
             return self.spread
+        return self._register(self.raw(column, rest, mask))
+
+    def raw(self, column: Value, rest: Value | None, mask: Value | None) -> Value:
+        b = self.b
         if self.kind == "1" and rest is None:
-            return self._register(Pointer(self.row, self.element).vector(column, LANES))
+            return Pointer(self.row, self.element).vector(column, LANES)
         if self.kind == "1" and self.element.nbytes >= 4:
             assert mask is not None
             zeros = b.const(vector(self.element, LANES), 0)
             return b.masked_load(Pointer(self.row, self.element).at(column), mask, zeros)
-        return self._register(self._gather(column, rest))
+        return self._gather(column, rest)
 
     def _gather(self, column: Value, rest: Value | None) -> Value:
         """Lane by lane; beyond the end the last element again, which is there."""
@@ -85,17 +119,26 @@ class _Operand:
         b = self.b
         if self.is_bool:
             value = b.cast("zext", value, i8)
-        address = Pointer(self.row, self.element).at(column)
         if rest is None:
-            b.store(value, address)
-        elif self.element.nbytes >= 4:
-            assert mask is not None
+            b.store(value, Pointer(self.row, self.element).at(column))
+            return
+        assert mask is not None
+        self._store_rest(value, Pointer(self.row, self.element).at(column), rest, mask)
+
+    def move_back(self, row: Value, column: Value, rest: Value, mask: Value) -> None:
+        """Store what was stored after `move` where it belongs."""
+        value = Pointer(self.row, self.element).vector(0, LANES)
+        self._store_rest(value, Pointer(row, self.element).at(column), rest, mask)
+
+    def _store_rest(self, value: Value, address: Value, rest: Value, mask: Value) -> None:
+        b = self.b
+        if self.element.nbytes >= 4:
             b.masked_store(value, address, mask)
-        else:
-            lanes = b.array(self.element, LANES)
-            lanes.set_vector(0, value)
-            with b.loop(0, rest) as i:
-                Pointer(address, self.element)[i] = lanes[i]
+            return
+        lanes = b.array(self.element, LANES)
+        lanes.set_vector(0, value)
+        with b.loop(0, rest) as i:
+            Pointer(address, self.element)[i] = lanes[i]
 
 
 def write_kernel(
@@ -121,16 +164,59 @@ def write_kernel(
             for y, value in zip(writes, body(emitter, values), strict=True):
                 y.store(value, column, rest, mask)
 
-        with b.loop(0, n_rows) as row:
-            for operand in made:
-                operand.begin_row(row)
+        def last_lanes() -> tuple[Value, Value, Value]:
+            rest = n_columns - n_whole
+            return n_whole, rest, b.splat(rest, LANES) > b.lanes(vector(i64, LANES), range(LANES))
+
+        def twice() -> None:
             with b.loop(0, n_whole, LANES) as column:
                 step(column, None, None)
             with b.if_(n_whole < n_columns):
-                rest = n_columns - n_whole
-                order = b.lanes(vector(i64, LANES), range(LANES))
-                step(n_whole, rest, b.splat(rest, LANES) > order)
+                step(*last_lanes())
+
+        def once() -> None:
+            rows = [y.row for y in writes]
+            for operand in made:
+                operand.can_move()
+            stop, has_moved, again = b.var(i64, n_whole), b.var(i1, 0), b.label("again")
+            b.jump(again)
+            b.start(again)
+            for operand in made:
+                operand.look()
+            with b.loop(0, stop.value, LANES) as column:
+                step(column, None, None)
+            with b.if_(n_whole < n_columns):
+                moved, there = b.if_else(has_moved.value)
+                with moved:
+                    last = last_lanes()
+                    for y, row in zip(writes, rows, strict=True):
+                        y.move_back(row, *last)
+                with there:
+                    last = last_lanes()
+                    for x in reads:
+                        x.move(x.raw(*last) if x.spread is None else None)
+                    for y in writes:
+                        y.move()
+                    stop.set(LANES)
+                    has_moved.set(1)
+                    b.jump(again)
+
+        with b.loop(0, n_rows) as row:
+            for operand in made:
+                operand.begin_row(row)
+            if is_long(body, inputs):
+                once()
+            else:
+                twice()
         b.ret(b.cast("zext", refused.value, i64))
+
+
+def is_long(body: Body, inputs: Sequence[dtype]) -> bool:
+    """Whether the code is to be written once. Lanes that are made up must not be taken for errors."""
+    b = Function(Module(), "probe", void, {f"x{i}": lanes_of(d) for i, d in enumerate(inputs)})
+    emitter = Emitter(b, b.var(i1, 0))
+    body(emitter, [b.arg(f"x{i}") for i in range(len(inputs))])
+    return b.n_lines >= LONG and not emitter.may_refuse
 
 
 def lanes_of(d: dtype) -> Type:

@@ -36,6 +36,7 @@ from .values import Operand as Operand
 from .values import Pointer as Pointer
 from .values import Value as Value
 from .values import Variable as Variable
+from .values import WayOut as WayOut
 
 _COMPARE_INT = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
 _COMPARE_FLOAT = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"}
@@ -55,6 +56,8 @@ class Function:
         self._count = 0
         self._ended = False
         self._loops: list[tuple[str, str]] = []
+        self._continued: set[str] = set()
+        self._ways_out: list[WayOut] = []
         self.internal = False
 
     # ---- values
@@ -93,6 +96,11 @@ class Function:
 
     def line(self, instruction: str) -> None:
         self._lines.append("  " + instruction)
+
+    @property
+    def n_lines(self) -> int:
+        """How many there are so far: what LLVM will take is about proportional to that."""
+        return len(self._lines)
 
     # ---- arithmetic
 
@@ -285,6 +293,19 @@ class Function:
         self.line(f"br i1 {condition.text}, label %{yes}, label %{no}")
         self._ended = True
 
+    def way_out(self, write: Callable[[], None]) -> WayOut:
+        """What many places of the function end in, written once, behind everything else; it must end in `ret`."""
+        made = WayOut(self, self.label("out"), write)
+        self._ways_out.append(made)
+        return made
+
+    def write_ways_out(self) -> None:
+        """The last lines of the function."""
+        for way in self._ways_out:  # one that is written here may take another
+            if way.taken:
+                self.start(way.label)
+                way.write()
+
     @contextmanager
     def if_(self, condition: Value) -> Iterator[None]:
         """`with b.if_(c): ...`; where there is an else, see `if_else`."""
@@ -338,9 +359,10 @@ class Function:
         opened = [False]
 
         def begin_again() -> None:
-            self.jump(again)
-            self.start(again)
             opened[0] = True
+            if again in self._continued or self._ended:  # every block costs LLVM time
+                self.jump(again)
+                self.start(again)
 
         yield begin_again
         if not opened[0]:
@@ -355,6 +377,7 @@ class Function:
 
     def continue_(self) -> None:
         """Go on with the next turn of the innermost loop."""
+        self._continued.add(self._loops[-1][0])
         self.jump(self._loops[-1][0])
 
     def text(self) -> str:
@@ -396,6 +419,7 @@ class Module:
                 b.ret()
             else:
                 b.line("unreachable")
+        b.write_ways_out()
         self._functions.append(b)
 
     def declare(self, name: str, returns: Type, args: Sequence[Type]) -> Callee:
@@ -410,7 +434,7 @@ class Module:
     def global_(self, name: str, type_: Type, count: int = 1) -> str:
         """Zero-initialised memory of the module's own; returns its name for `Function.global_address`."""
         text = type_.text if count == 1 else f"[{count} x {type_.text}]"
-        self._globals.append(f"@{name} = global {text} zeroinitializer, align 64")
+        self._globals.append(f"@{name} = internal global {text} zeroinitializer, align 64")
         return name
 
     def address_of(self, b: Function, name: str) -> Value:

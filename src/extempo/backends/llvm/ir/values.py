@@ -1,7 +1,8 @@
-"""What instructions compute, as Python objects: operators and indexing write further instructions."""
+"""What instructions compute, as Python objects: operators and indexing write further ones; and where they all end."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .types import Type, i64, ptr, vector
@@ -137,6 +138,8 @@ class Pointer:
         i = b.as_value(index, i64)
         if i.text == "0":
             return self.address
+        if self.address.text[0] == "@" and i.text[0] != "%":  # both are known: no instruction
+            return Value(b, ptr, f"getelementptr ({self.element.text}, ptr {self.address.text}, i64 {i.text})")
         return b.emit(ptr, f"getelementptr {self.element.text}, ptr {self.address.text}, i64 {i.text}")
 
     def __add__(self, index: Operand) -> Pointer:
@@ -154,3 +157,31 @@ class Pointer:
 
     def set_vector(self, index: Operand, value: Value) -> None:
         self.address.b.store(value, self.at(index))
+
+
+class WayOut:
+    """A block that ends a function, to be jumped to. What it reads must be there wherever that is done."""
+
+    __slots__ = ("b", "label", "taken", "write")
+
+    def __init__(self, b: Function, label: str, write: Callable[[], None]) -> None:
+        self.b = b
+        self.label = label
+        self.write = write
+        self.taken = False
+
+    def take(self) -> None:
+        self.taken = True
+        self.b.jump(self.label)
+
+    def take_if(self, condition: Value) -> None:
+        self.taken = True
+        after = self.b.label("after")
+        self.b.branch(condition, self.label, after)
+        self.b.start(after)
+
+    def take_unless(self, condition: Value) -> None:
+        self.taken = True
+        after = self.b.label("after")
+        self.b.branch(condition, after, self.label)
+        self.b.start(after)

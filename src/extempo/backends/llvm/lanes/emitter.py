@@ -50,11 +50,13 @@ class Emitter:
         self.b = b
         self.refused = refused
         self.live: Value | None = None
+        self.may_refuse = False  # whether some element could have been an error, so far
 
     def refuse_where(self, condition: Value) -> None:
         """An element for which this holds is an error."""
         if self.refused is None:
             raise NotNative("this kernel cannot report that an element is an error")
+        self.may_refuse = True
         if self.live is not None:
             condition = condition & self.live
         self.refused.set(self.refused.value | self.any(condition))

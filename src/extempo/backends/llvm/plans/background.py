@@ -21,11 +21,12 @@ from collections.abc import Sequence
 
 from .clusters import Kernel, cluster_kernel
 from .runtime import runtime
+from .sharing import Shared
 
 WAITS = os.environ.get("EXTEMPO_COMPILE_WAIT", "") not in ("", "0")
 
 
-Wish = Kernel | None  # None: what all plans share, see runtime.py
+Wish = Kernel | Shared | None  # None: what all plans share, see runtime.py
 
 
 class Job:
@@ -94,6 +95,8 @@ class _Compiler:
             try:
                 if wish is None:
                     runtime()
+                elif isinstance(wish, Shared):
+                    wish.address()
                 else:
                     cluster_kernel(wish, _give_way)
             except Exception as failure:

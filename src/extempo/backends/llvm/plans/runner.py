@@ -30,6 +30,7 @@ from .runtime import runtime
 Place = tuple[int, int]  # (base, offset in bytes)
 Number = tuple[int, int] | tuple[int, int, str]  # (position in meta, number), see `call`
 Run = Callable[[list[Any], list[Any]], list[Any] | int]
+Words = Any  # a list of ints, or an array of int64
 
 _NUMBER_CODES = {float: 0, int: 1, bool: 2}
 _CACHE_LINE = 64
@@ -51,8 +52,8 @@ class PlanCode:
         self._derived: list[int] = []
         self._n_derived = 0
         # Flat lists, as running.py describes them.
-        self.operands: list[int] = []
-        self.instructions: list[int] = []
+        self.operands: Words = []
+        self.instructions: Words = []
         self._shared_code: dict[int, str] = {}  # instructions that are no kernels, by position
         self._meta: list[int] = []  # of instructions that know no number of a run
         self._meta_places: dict[tuple[int, ...], int] = {}  # equal ones are there once: they are only read
@@ -156,16 +157,45 @@ class PlanCode:
         self._shared_code[self.n_instructions] = "plan_copy"
         self.call(0, [destination, source], (nbytes,))
 
-    def finish(self, arena_bytes: int, keep: list[object], last: Callable[[PlanCode], None] | None = None) -> Run:
-        """The callable. `keep`: what must live as long as it does. struct.error: a size does not fit an int64.
-
-        `last` may change the lists of instructions and operands before they are taken.
-        """
+    def resolve(self) -> None:
+        """Fill in the addresses of what all plans share."""
         for instruction, name in self._shared_code.items():
             self.instructions[instruction * len(INSTRUCTION) + _ADDRESS] = runtime()[name]
-        if last is not None:
-            last(self)
-        sections: dict[str, list[int]] = {
+
+    def moved(
+        self,
+        kinds: tuple[type, ...],
+        first_input: int,
+        n_more_inputs: int,
+        number: Callable[[int], int],
+        step: Callable[[int], int],
+    ) -> PlanCode:
+        """The same for a plan of more inputs, from `first_input` on, where numbers and steps are others.
+
+        Its instructions and operands are the caller's to make: in them, too, bases from `first_input` on move.
+        """
+        made = PlanCode(self.n_inputs + n_more_inputs, kinds)
+        made._n_bases = self._n_bases + n_more_inputs
+        made._outputs = [word if i % 5 else word + n_more_inputs for i, word in enumerate(self._outputs)]
+        made._shapes = self._shapes
+        made._meta, made._meta_places = list(self._meta), dict(self._meta_places)
+        for meta, numbers in self._numbered.values():
+            made._patched_meta(meta, tuple([(entry[0], number(entry[1]), *entry[2:]) for entry in numbers]))
+        at = 0
+        for _ in range(self._n_derived):
+            base, source, offset, blamed, n_starts = self._derived[at : at + 5]
+            starts = self._derived[at + 5 : at + 5 + 3 * n_starts]
+            source = source if source < first_input else source + n_more_inputs
+            made._derived += (base + n_more_inputs, source, offset, step(blamed) if blamed >= 0 else blamed, n_starts)
+            made._derived += [word if i % 3 else number(word) for i, word in enumerate(starts)]
+            at += 5 + len(starts)
+        made._n_derived = self._n_derived
+        return made
+
+    def finish(self, arena_bytes: int, keep: list[object]) -> Run:
+        """The callable. `keep`: what must live as long as it does. struct.error: a size does not fit an int64."""
+        self.resolve()
+        sections: dict[str, Words] = {
             "kinds": [_NUMBER_CODES[kind] for kind in self._kinds],
             "outputs": self._outputs,
             "shapes": self._shapes,
@@ -199,9 +229,11 @@ class PlanCode:
             place += size
         tables = -(-8 * place // _CACHE_LINE) * _CACHE_LINE
         head |= {"arena_at": tables, "block_bytes": tables + arena_bytes}
-        record = [head[name] for name in HEAD]
-        for words in sections.values():
-            record += words
-        packed = bytearray(struct.pack(f"<{len(record)}q", *record))  # never resized, so it stays where it is
+        parts = [_packed([head[name] for name in HEAD]), *map(_packed, sections.values())]
+        packed = bytearray(b"".join(parts))  # never resized, so it stays where it is
         run: Run = function("plan", runtime()["extempo_plan_run"], (packed, keep))
         return run
+
+
+def _packed(words: Words) -> bytes:
+    return struct.pack(f"<{len(words)}q", *words) if type(words) is list else words.tobytes()

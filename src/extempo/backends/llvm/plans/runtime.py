@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..calls.cpython import Python
 from ..ir.builder import Module, i64, ptr
-from ..ir.machine import Library, machine
+from ..ir.machine import CALLS, Library, machine
 from .rows import write_rows
 from .running import write_run
 
@@ -16,7 +16,7 @@ _libraries: list[Library] = []
 def runtime() -> dict[str, int]:
     """The address of each function, by its name; compiled if need be."""
     if not _libraries:
-        _libraries.append(machine().load(*_text()))
+        _libraries.append(machine().load(*_text(), CALLS))
     return _libraries[0].address
 
 
@@ -24,7 +24,7 @@ def is_there() -> bool:
     """Whether it is there, or on disk, so that nobody has to wait for LLVM."""
     if not _libraries:
         text, names, _ = _text()
-        found = machine().find(names, text=text)
+        found = machine().find(names, text=text, kind=CALLS)
         if found is not None:
             _libraries.append(found)
     return bool(_libraries)

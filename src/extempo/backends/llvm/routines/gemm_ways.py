@@ -41,8 +41,11 @@ OPERANDS = ("a", "b", "c", "bias", "scratch", "a_row", "a_step", "b_step", "b_co
 # How to compute for each layout of B; panels, or stacks if A and B are packed, for both heights of tiles.
 FUNCTIONS = ("by_rows", "by_columns", "panel", "taller_panel")
 STATE = ("k_index", "column")  # of `blocks`: what its chunks are working on
-FIELDS = (*OPERANDS, *Plan._fields, *FUNCTIONS, *STATE)
-_POINTERS = ("a", "b", "c", "bias", "scratch", *FUNCTIONS)
+# `void epilogue(context, row, n_rows, column, n_columns)` is called, if there is one, for every part of the result as
+# soon as it is there, by whoever has made it. Rows are counted from `first_row` on.
+EPILOGUE = ("epilogue", "epilogue_context", "first_row")
+FIELDS = (*OPERANDS, *Plan._fields, *FUNCTIONS, *STATE, *EPILOGUE)
+_POINTERS = ("a", "b", "c", "bias", "scratch", *FUNCTIONS, "epilogue", "epilogue_context")
 
 PACK_CHUNK = 16  # slivers that are packed in one chunk of a block
 TOGETHER = 4  # slivers, or tiles of A, that are packed together where each k is a run of memory
@@ -248,6 +251,18 @@ class Ways:
                         to = b.byte_offset(c, i * height * c_row)
                         b.call(self.own("partial_tile"), local, height, n_columns, to, c_row, bias, accumulate)
 
+    def _made(self, r: Record, row: Value | int, n_rows: Value, column: Value, n_columns: Value) -> None:
+        """A part of the result is there."""
+        b, epilogue = r.b, r["epilogue"]
+        with b.if_(epilogue != 0):
+            sizes = (r["first_row"] + row, n_rows, column, n_columns)
+            b.call_address(epilogue, void, r["epilogue_context"], *sizes)
+
+    def _made_at_last(self, r: Record, k_index: Value, row: Value | int, *sizes: Value) -> None:
+        """The same, once the last block of k has been added."""
+        with r.b.if_(k_index == r["n_k_blocks"] - 1):
+            self._made(r, row, *sizes)
+
     # ---- ways
 
     def _columns_of(self, r: Record, chunk: Value) -> tuple[Value, Value, Value]:
@@ -277,6 +292,7 @@ class Ways:
                     columns = r.columns_at(at, k_start)
                     b.call(self.own("pack_slivers"), columns, r["b_column"], r["b_step"], n, k, packed)
                     b.call(tiles, r.address, packed, t.sliver_step, k * t.sliver_step, at, n, k_index)
+                self._made_at_last(r, k_index, 0, r["m"], column, n_columns)
 
     def write_packed(self) -> None:
         """All of the product; its chunk is 0. A is packed, then threads share the columns."""
@@ -293,6 +309,7 @@ class Ways:
                 with b.loop(0, n_columns, t.columns) as i:
                     sliver, n = b.byte_offset(packed, i * k * t.size), smaller(b, n_columns - i, t.columns)
                     self._call_stacks(r, b.const(i64, 0), r["n_tiles"], rows, a_tile, sliver, column + i, n, k_index)
+                self._made_at_last(r, k_index, 0, r["m"], column, n_columns)
         with self.module.function(self.symbol("packed"), void, internal=False, **CHUNK_ARGS) as b:
             r = Record(b, b.arg("record"))
             b.call(self.own("pack_rows"), r.address, 0, r["n_tiles"], 0, r["k"], r["scratch"])
@@ -319,6 +336,7 @@ class Ways:
             bias = offset_or_null(b, r["bias"], offset)
             sweep = self.module.defined[name]
             b.call(sweep, a, a_row, a_step, columns, b_step, c, c_row, r["k"], n_columns, bias)
+            self._made(r, 0, r["m"], first, n_columns)
 
     def write_dots(self, n_rows: int) -> None:
         """A share of the columns, the rows in strips of at most three, as equal as they can be."""
@@ -340,6 +358,7 @@ class Ways:
                 c = b.byte_offset(r["c"], r["c_row"] * start + first * t.size)
                 dots = self.module.defined[heights[end - start]]
                 b.call(dots, a, r["a_row"], columns, r["b_column"], c, r["c_row"], r["k"], n_columns, bias)
+            self._made(r, 0, r["m"], first, n_columns)
 
     def write_blocks(self) -> None:
         """All of the product; its chunk is 0. Packing a block of B, then blocks of rows: each is shared by threads."""
@@ -384,6 +403,8 @@ class Ways:
                 n = smaller(b, n_columns - column, t.columns)
                 sliver = b.byte_offset(r["scratch"], column * k * t.size)
                 self._call_stacks(r, first, last, rows, k * t.tile_step, sliver, start + column, n, k_index)
+            row = r.tile_start(first)
+            self._made_at_last(r, k_index, row, r.tile_start(last) - row, start, n_columns)
 
     def write_product(self, threads: bool) -> None:
         """`void product(record)`: in chunks, if the plan has several and its way does not share them out itself."""

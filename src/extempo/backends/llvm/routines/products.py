@@ -28,10 +28,12 @@ ELEMENTS: dict[str, Type] = {"float32": f32, "float64": f64}
 _HEAD = (
     "a_buffer", "b_buffer", "c_buffer", "bias_buffer", "scratch_buffer", "spread_bias",
     "a_row_at", "a_step_at", "b_step_at", "b_column_at",
-    "n_stacked", "n_products", "n_chunks", "chunk_products", "scratch", "n_summed_rows", "n_sums",
+    "n_stacked", "n_products", "n_chunks", "chunk_products", "scratch", "n_summed_rows", "n_sums", "epilogue_at",
 )  # fmt: skip
 _HEAD_AT = len(Plan._fields) + len(FUNCTIONS)
 _STACK_AT = _HEAD_AT + len(_HEAD)
+# Where a call's meta says where in it an epilogue stands: its address, the first of its buffers, its own meta; 0: none.
+EPILOGUE_AT = _HEAD_AT + _HEAD.index("epilogue_at")
 
 
 # ---- native code
@@ -55,12 +57,13 @@ class _Call:
 
 
 def _write_share(module: Module, name: str, gemm: Gemm, threads: bool) -> None:
-    """A share of the products of a stack: context is {buffers, meta}."""
+    """A share of the products of a stack: context is {buffers, meta, where an epilogue says that it refuses}."""
     product, size = gemm.product(module, threads), gemm.t.size
     with module.function(name, void, internal=True, context=ptr, chunk=i64) as b:
         context = Pointer(b.arg("context"), ptr)
         call = _Call(b, context[0], context[1])
         r = _begin_record(call, b.arg("chunk"), size)
+        _add_epilogue(call, r, context[2])
         a, columns, c = (call.buffer(n) for n in ("a_buffer", "b_buffer", "c_buffer"))
         first = b.arg("chunk") * call["chunk_products"]
         end = first + call["chunk_products"]
@@ -69,7 +72,8 @@ def _write_share(module: Module, name: str, gemm: Gemm, threads: bool) -> None:
             a_offset, b_offset = _offsets(call, index)
             r["a"] = b.byte_offset(a, a_offset * size)
             r["b"] = b.byte_offset(columns, b_offset * size)
-            r["c"] = b.byte_offset(c, index * r["m"] * r["c_row"])
+            r["first_row"] = index * r["m"]
+            r["c"] = b.byte_offset(c, r["first_row"] * r["c_row"])
             b.call(product, r.address)
 
 
@@ -86,6 +90,16 @@ def _begin_record(call: _Call, chunk: Value, size: int) -> Record:
     r["bias"] = b.select(call["spread_bias"] == 0, call.buffer("bias_buffer"), b.const(ptr, 0))
     r["scratch"] = b.byte_offset(call.buffer("scratch_buffer"), chunk * call["scratch"])
     return r
+
+
+def _add_epilogue(call: _Call, r: Record, refused: Value) -> None:
+    """What is called for parts of the result; its context is {its buffers, its meta, refused}."""
+    b, at = call.b, call["epilogue_at"]
+    r["epilogue"] = b.const(ptr, 0)
+    with b.if_(at > 0):
+        entry, context = call.meta + at, b.array(ptr, 3)
+        context[0], context[1], context[2] = call.buffers.at(entry[1]), entry.at(2), refused
+        r["epilogue"], r["epilogue_context"] = Pointer(entry.address, ptr)[0], context.address
 
 
 def _offsets(call: _Call, index: Value) -> tuple[Value, Value]:
@@ -137,8 +151,9 @@ def _write_products(module: Module, name: str, gemm: Gemm, threads: bool) -> Non
     _write_column_sums(module, sums, t)
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
         call = _Call(b, b.arg("buffers"), b.arg("meta"))
-        context = b.array(ptr, 2)
-        context[0], context[1] = b.arg("buffers"), b.arg("meta")
+        context, refused = b.array(ptr, 3), b.array(i64, 1)
+        context[0], context[1], context[2] = b.arg("buffers"), b.arg("meta"), refused.address
+        refused[0] = b.const(i64, 0)
         with b.if_(call["n_chunks"] == 1):
             b.call(module.defined[share], context.address, 0)
         if threads:
@@ -153,10 +168,17 @@ def _write_products(module: Module, name: str, gemm: Gemm, threads: bool) -> Non
         with b.if_(call["n_sums"] > 0):
             x, out = call.buffers[0], call.buffers[call["c_buffer"] + 1]
             b.call(module.defined[sums], x, call["n_summed_rows"], call["n_sums"], out)
-        b.ret(0)
+        b.ret(refused[0])
 
 
 # ---- binding
+
+
+class Product(NamedTuple):
+    """The first result as rows and columns, where something can be done to them as they are made (`EPILOGUE_AT`)."""
+
+    n_rows: int
+    n_columns: int
 
 
 class _Operand(NamedTuple):
@@ -227,11 +249,13 @@ def _bind(
     if element is None or 0 in (*sizes, *stack) or any(t.dtype is not dtype for t in tensors) or not usable():
         return None
     spread_bias = 0
+    n_products = count(stack)
+    parts: Product | None = Product(n_products * sizes.m, sizes.n)
     if sizes.n == 1 and sizes.m > 1:
         spread_bias = sizes.m if bias is not None else 0
-        sizes = _Sizes(1, sizes.m, sizes.k)
+        sizes, parts = _Sizes(1, sizes.m, sizes.k), None
         a, b = _Operand(b.input, b.column, b.row, b.stack), _Operand(a.input, a.column, a.row, a.stack)
-    gemm, n_products = gemm_of(element), count(stack)
+    gemm = gemm_of(element)
     by_products = n_products >= 4  # threads then share products, not parts of them
     p = plan(*sizes, gemm.t, threads=not by_products)
     n_chunks = max(1, min(n_products, MAX_CHUNKS, n_products * count(sizes) // CHUNK_PRODUCTS)) if by_products else 1
@@ -246,7 +270,7 @@ def _bind(
         a.input, b.input, n_inputs, -1 if bias is None else bias, n_inputs + len(results) if p.scratch else -1,
         spread_bias,
         strides.place(a, a.row), strides.place(a, a.column), strides.place(b, b.row), strides.place(b, b.column),
-        len(stack), n_products, n_chunks, chunk_products, p.scratch, *column_sums,
+        len(stack), n_products, n_chunks, chunk_products, p.scratch, *column_sums, 0,
     )  # fmt: skip
     stacked: list[int] = []
     for d in reversed(range(len(stack))):
@@ -259,6 +283,7 @@ def _bind(
         tuple(TensorType(shape, dtype) for shape in results),
         (*p, *gemm.functions(p), *head, *stacked, *strides.known),
         p.scratch * n_chunks,
+        parts=parts,
     )
 
 

@@ -12,7 +12,7 @@ are reduced again. Pieces are what threads share, so a result is the same on any
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ....types import InputType, TensorType, count, int64
 from ..elementwise.loops import MEMORY
@@ -57,6 +57,11 @@ def _sum(b: Function, type_: Type) -> Fold:
     return Sum(b, type_) if type_.kind == "f" else Fold(b, type_, 0, lambda x, y: x + y)
 
 
+def sum_of(element: Type) -> Kind:
+    """A floating sum."""
+    return Kind("sum", element, _sum)
+
+
 def _most(b: Function, type_: Type) -> Fold:
     return Fold(b, type_, float("-inf"), larger(b))
 
@@ -96,7 +101,7 @@ def _loader(kind: Kind, row: Row, changed: bool) -> Callable[[Pointer, Value, Va
     return load
 
 
-def _write_rows(module: Module, name: str, kind: Kind, changed: bool) -> None:
+def write_rows(module: Module, name: str, kind: Kind, changed: bool) -> None:
     """Results `first` to `last`: one for each piece of each row of n elements."""
     element = kind.source if changed else kind.result
     with module.function(name, void, True, x=ptr, y=ptr, n=i64, pieces=i64, first=i64, last=i64) as b:
@@ -122,7 +127,7 @@ def _folded(kind: Kind, row: Row, x: Pointer, changed: bool) -> Value:
 # ---- down columns
 
 
-def _write_strip(module: Module, name: str, kind: Kind, changed: bool) -> None:
+def write_strip(module: Module, name: str, kind: Kind, changed: bool) -> None:
     """One row of results from `n_rows` rows, at least one, that lie `stride` elements apart."""
     element = kind.source if changed else kind.result
     with module.function(name, void, True, x=ptr, y=ptr, n_rows=i64, stride=i64, n_columns=i64) as b:
@@ -188,7 +193,7 @@ def _write_part_of_columns(module: Module, name: str, strip: str, kind: Kind, ch
     write_part(module, name, body)
 
 
-def _write_join_columns(module: Module, name: str, strip: str, element: Type) -> None:
+def write_join_columns(module: Module, name: str, strip: str, element: Type) -> None:
     """The results of all pieces become one row, for each of `outer`; in place, 64 at a time, while there are more."""
     with module.function(name, void, True, x=ptr, y=ptr, outer=i64, pieces=i64, inner=i64) as b:
         x, inner = Pointer(b.arg("x"), element), b.arg("inner")
@@ -217,14 +222,14 @@ def _write(module: Module, name: str, kind: Kind, passes: str) -> None:
     for index, changed in enumerate([True] if same else [True, False]):
         letters = passes if index == 0 and same else passes[0] if changed else passes
         if "r" in letters:
-            _write_rows(module, f"rows{index}", kind, changed)
+            write_rows(module, f"rows{index}", kind, changed)
             _write_part_of_rows(module, f"part_of_rows{index}", f"rows{index}")
         if "c" in letters:
-            _write_strip(module, f"strip{index}", kind, changed)
+            write_strip(module, f"strip{index}", kind, changed)
             _write_part_of_columns(module, f"part_of_columns{index}", f"strip{index}", kind, changed)
     again = 0 if same else 1
     if "c" in passes:
-        _write_join_columns(module, "join_columns", f"strip{again}", kind.result)
+        write_join_columns(module, "join_columns", f"strip{again}", kind.result)
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
         buffers, meta = Pointer(b.arg("buffers"), ptr), Pointer(b.arg("meta"), i64)
         source = buffers[0]
@@ -261,6 +266,17 @@ def _write_finish(b: Function, kind: Kind, y: Pointer, meta: Pointer) -> None:
 
 
 # ---- binding to sizes
+
+
+class Summed(NamedTuple):
+    """A floating sum that takes one pass over (outer, n, inner), for plans that make its elements part by part."""
+
+    element: Type
+    outer: int
+    n: int
+    inner: int
+    pieces: int  # if there are several, their results are in the scratch memory
+    divided: bool  # by n, at the end
 
 
 def grouped(shape: tuple[int, ...], dim: tuple[int, ...]) -> list[tuple[bool, int]]:
@@ -326,10 +342,14 @@ def bind_reduction(kind: Kind, x: TensorType, result: TensorType, dim: tuple[int
             plan["target"] = scratch
             scratch += n_bytes
     passes = "".join("r" if plan["inner"] == 1 else "c" for plan in plans)
-    name = f"{kind.name}_{passes}"
-    address = build(name, lambda module: _write(module, name, kind, passes))
+    symbol = f"{kind.name}_{passes}"
+    address = build(symbol, lambda module: _write(module, symbol, kind, passes))
     meta = (result.numel(), count(x.shape[d] for d in dim), *(n for plan in plans for n in plan.values()))
-    return Bound(address, "c", (result,), meta, scratch)
+    parts = None
+    if len(plans) == 1 and kind.fold is _sum and kind.source.kind == "f" and kind.change is None:
+        outer, n, inner, pieces = (plans[0][name] for name in ("outer", "n", "inner", "pieces"))
+        parts = Summed(kind.source, outer, n, inner, pieces, kind.finish is _divided)
+    return Bound(address, "c", (result,), meta, scratch, parts=parts)
 
 
 def _reduced(x: TensorType, dim: tuple[int, ...], keepdim: bool) -> tuple[int, ...]:

@@ -40,6 +40,8 @@ class Bound(NamedTuple):
     scratch: int = 0  # bytes
     zeroed: bool = False  # results start as zeros
     keep: Any = None  # what must stay alive as long as this does
+    parts: Any = None  # what plans are told that run it part by part, in turn with others (Product, Summed)
+    origin: Any = None  # (op, kinds of inputs, attributes) in plans, which may bind it for other sizes
 
 
 def routine(name: str) -> Callable[[Any], Any]:

@@ -25,7 +25,7 @@ from ..calls.callables import function
 from ..calls.cpython import slot_offset
 from ..calls.objects import Objects
 from ..ir.builder import Function, Module, Pointer, Value, Variable, i1, i32, i64, ptr
-from ..ir.machine import machine
+from ..ir.machine import RARE, machine
 from .updates import LIST_ITEMS, LIST_SIZE
 
 SAME_CONTENTS, SAME_OPTIONS = 1, 2
@@ -204,7 +204,7 @@ class Stepping:
         _write_same(module, offsets)
         _write_gradients(module, offsets)
         _write_written(module, offsets)
-        self._library = machine().load(module.text(), ["extempo_table", *_NAMES], module.imports)
+        self._library = machine().load(module.text(), ["extempo_table", *_NAMES], module.imports, RARE)
         address = self._library.address
         known: dict[str, Any] = {name: cls for cls, (name, _) in classes.items()}
         known |= {"array": np.ndarray, "list": list, "dict": dict, "defaultdict": defaultdict}

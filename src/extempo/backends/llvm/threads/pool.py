@@ -45,8 +45,8 @@ import sys
 import time
 
 from ... import thread_count
-from ..ir.builder import Module
-from ..ir.machine import Library, machine
+from ..calls.loading import load_calls
+from ..ir.machine import RARE, Library, machine
 from .thread_code import write_threads
 from .thread_words import COUNTERS, MAX_HELPERS, SIGNALS, WORDS, Target
 
@@ -61,10 +61,9 @@ class Pool:
     """The loaded code and its memory. No thread runs before the first job that can use one."""
 
     def __init__(self, target: Target) -> None:
-        module = Module()
-        write_threads(module, target)
-        exported = [name for name in module.defined if name.startswith("extempo_")]
-        self._library: Library = machine().load(module.text(), exported, module.imports)
+        exported = [f"extempo_pool_{name}" for name in ("memory", "set", "hold", "release", "reset")]
+        exported.append("extempo_parallel")
+        self._library: Library = load_calls(lambda module: write_threads(module, target), exported, target, RARE)
         at = self.address = self._library.address
         without_gil = ctypes.CFUNCTYPE(None)  # each may have to wait for a job to end
         self.hold = without_gil(at["extempo_pool_hold"])

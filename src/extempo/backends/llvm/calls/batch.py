@@ -1,0 +1,245 @@
+"""Recording calls of `ex.batch` in native code: one like a call before it is noted without a line of Python.
+
+What `Sample.apply` and `Sample.call_cell` do, where a way (`batching.ways`) that an op or a cell was recorded on fits:
+the same structure of arguments, equal types, and for a cell whatever it reads from Python. Everything that can fail or
+run someone else's code comes first, then the run is changed: a call that does not fit has changed nothing and goes the
+slow way, which finds or makes its kind and remembers the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..ir.builder import Module, Pointer, Value, WayOut, i1, i32, i64, ptr, void
+from .batch_match import MORE, NAMES, Slots, found_by_id, found_in, list_item, size, write_match, write_same
+from .batch_try import write_line, write_tensor, write_try
+from .callables import function
+from .cpython import TUPLE_ITEMS, Python, slot_offset
+from .launch import Launcher
+from .objects import Objects
+
+
+class BatchClasses(NamedTuple):
+    """What native code must know of the objects of `ex.batch`."""
+
+    sample: type
+    run: type
+    calls: type
+    kind: type
+    cell: type
+    way: type
+    reads: type
+    content: type
+    extra: type
+
+    def offsets(self) -> Slots:
+        names = {
+            "sample": ("run", "number", "_viewed"),
+            "run": ("n_values", "_known", "_numbers", "_stand_in", "_waiting"),
+            "calls": ("firsts", "refs", "samples", "wheres"),
+            "kind": ("results", "tracked"),
+            "cell": ("ways", "_n_new"),
+            "way": ("attrs", "grad", "kind", "make", "pattern", "reads"),
+            "reads": ("_attributes", "_captured", "_contents", "_items", "_seen"),
+            "content": ("_container", "_kept", "_keys"),
+            "extra": ("kinds",),
+        }
+        found = self._asdict()
+        return {f"{name}.{slot}": slot_offset(found[name], slot) for name, slots in names.items() for slot in slots}
+
+
+class Recorder(NamedTuple):
+    """The loaded functions."""
+
+    apply: Callable[..., Any]  # (sample, op, inputs, attrs): NotImplemented if it may be a view of what is there
+    call_cell: Callable[..., Any]  # (callable, args, kwargs): NotImplemented if nobody records it
+    as_array: Callable[[list[int]], Any]  # an int64 array of ints; None if they are not
+    depths: Callable[..., None]  # (refs, maker, number, which, first value, depths): see _write_depths
+
+
+def load_recorder(launcher: Launcher, classes: BatchClasses, known: dict[str, Any]) -> Recorder:
+    """`known`: what native code refers to besides, by the names of `MORE`."""
+    offsets = launcher.offsets | classes.offsets()
+    exported = ("apply", "call", "as_array", "depths")
+    names = [f"extempo_batch_{name}" for name in exported]
+
+    def write(module: Module) -> None:
+        write_match(module, offsets)
+        write_same(module, offsets)
+        write_line(module, offsets)
+        write_tensor(module, offsets)
+        write_try(module, offsets)
+        _write_search(module, offsets)
+        _write_call(module, offsets)
+        _write_apply(module, offsets)
+        _write_as_array(module, offsets)
+        _write_depths(module)
+
+    known |= {"cell": classes.cell, "dict": dict, "int64": np.dtype(np.int64), "tuple": tuple}
+    known |= {"nowhere": (None, -1)}
+    library = launcher.extend(write, names, offsets, {name: known[name] for name in MORE})
+    made = Recorder(*(function(name, library.address[full]) for name, full in zip(exported, names, strict=True)))
+    launcher.set_sample(classes.sample, made.apply)
+    return made
+
+
+def _mode(o: Objects) -> tuple[Value, Value]:
+    """Whether the current mode tracks gradients, and its interceptor, borrowed."""
+    b = o.b
+    place = b.array(ptr, 1)
+    place[0] = b.const(ptr, 0)
+    get = b.module.declare("PyContextVar_Get", i32, [ptr, ptr, ptr])
+    b.call(get, o.known("mode_variable"), b.const(ptr, 0), place.address)  # it has a default
+    mode = place[0]
+    grad = o.get(mode, "mode.grad") == o.known("true")
+    interceptor = o.get(mode, "mode.interceptor")
+    o.python.decref(mode)  # the context holds it
+    return grad, interceptor
+
+
+def _write_search(module: Module, offsets: Slots) -> None:
+    """extempo_batch_search: the same for the first of a list of ways that fits; it is found sooner the next time."""
+    arguments = {"sample": ptr, "ways": ptr, "arguments": ptr, "named": ptr, "grad": i1}
+    with module.function("extempo_batch_search", ptr, internal=True, **arguments) as b:
+        o, ways = Objects(b, offsets, NAMES), b.arg("ways")
+        python, i = o.python, b.var(i64, 0)
+        python.incref(ways)
+        answer = b.var(ptr, o.known("none"))
+        items, n = b.byte_offset(b.arg("arguments"), TUPLE_ITEMS), size(b, "Tuple", b.arg("arguments"))
+        with b.while_(lambda: (answer.value == o.known("none")) & (i.value < size(b, "List", ways))):
+            way = python.incref(list_item(b, ways, i.value))
+            named, grad = b.arg("named"), b.arg("grad")
+            answer.set(b.call(module.defined["extempo_batch_try"], b.arg("sample"), way, items, n, named, grad))
+            fits = (answer.value != o.known("none")) & (answer.value != 0)
+            with b.if_(fits & (i.value > 0) & (i.value < size(b, "List", ways))):
+                put = module.declare("PyList_SetItem", i32, [ptr, i64, ptr])
+                b.call(put, ways, i.value, python.incref(list_item(b, ways, i.value // 2)))
+                b.call(put, ways, i.value // 2, python.incref(way))
+            python.decref(way)
+            i.set(i.value + 1)
+        python.decref(ways)
+        b.ret(answer.value)
+
+
+def _slow_way(o: Objects, name: str) -> WayOut:
+    b = o.b
+    return b.way_out(lambda: b.ret(o.python.vectorcall(o.known(name), b.arg("args"), b.arg("nargs"), b.const(ptr, 0))))
+
+
+def _write_call(module: Module, offsets: Slots) -> None:
+    """extempo_batch_call(callable, args, kwargs)"""
+    with module.function("extempo_batch_call", ptr, self=ptr, args=ptr, nargs=i64) as b:
+        o = Objects(b, offsets, NAMES)
+        slow = _slow_way(o, "slow_call")
+        slow.take_unless(b.arg("nargs") == 3)
+        given = Pointer(b.arg("args"), ptr)
+        grad, sample = _mode(o)
+        with b.if_(o.python.type_of(sample) != o.known("sample")):
+            b.ret(o.python.incref(o.known("not_implemented")))
+        cell = b.var(ptr, given[0])
+        with b.if_(o.python.type_of(given[0]) != o.known("cell")):
+            cell.set(found_by_id(b, o.known("cells"), given[0]))
+        slow.take_if(cell.value == 0)
+        o.python.incref(cell.value)
+        o.python.incref(sample)
+        search = module.defined["extempo_batch_search"]
+        answer = b.call(search, sample, o.get(cell.value, "cell.ways"), given[1], given[2], grad)
+        fits = answer != o.known("none")
+        with b.if_(fits & (o.get(cell.value, "cell._n_new") != o.known("zero"))):
+            o.replace(cell.value, "cell._n_new", o.python.incref(o.known("zero")))
+        o.python.decref(cell.value)
+        o.python.decref(sample)
+        slow.take_unless(fits)
+        b.ret(answer)
+
+
+def _write_apply(module: Module, offsets: Slots) -> None:
+    """extempo_batch_apply(sample, op, inputs, attrs)
+
+    Ways of ops that read a leaf belong to the first one that they read, as their kinds do.
+    """
+    with module.function("extempo_batch_apply", ptr, self=ptr, args=ptr, nargs=i64) as b:
+        o = Objects(b, offsets, NAMES)
+        python = o.python
+        slow = _slow_way(o, "slow_op")
+        slow.take_unless(b.arg("nargs") == 4)
+        given = Pointer(b.arg("args"), ptr)
+        inputs, grad = given[2], _mode(o)[0]
+        slow.take_unless(python.type_of(inputs) == o.known("tuple"))
+        ways, looking = b.var(ptr, o.known("ops")), b.var(i1, grad)
+        with b.loop(0, size(b, "Tuple", inputs)) as i, b.if_(looking.value):
+            x = python.item(inputs, i)
+            with b.if_(o.is_tensor(python.type_of(x))):
+                history = o.get(x, "tensor._history")
+                slow.take_if(history == 0)
+                with b.if_(o.is_tracked(x)), b.if_(o.get(history, "node.op") == o.known("leaf")):
+                    extra = o.get(history, "node.extra")
+                    ways.set(extra)
+                    with b.if_(extra != o.known("none")):
+                        ways.set(o.get(extra, "extra.kinds"))
+                    looking.set(0)
+        answer = b.var(ptr, o.known("none"))
+        with b.if_(ways.value != o.known("none")):
+            listed = found_in(b, ways.value, given[1])
+            with b.if_(listed != 0):
+                search = module.defined["extempo_batch_search"]
+                answer.set(b.call(search, given[0], listed, inputs, given[3], grad))
+        with b.if_(answer.value != o.known("none")):
+            b.ret(answer.value)
+        n, run = size(b, "Tuple", inputs), o.get(given[0], "sample.run")
+        slow.take_if(n == 0)
+        slow.take_unless(o.is_tensor(python.type_of(python.item(inputs, 0))))
+        with b.loop(0, n) as i:
+            x = python.item(inputs, i)
+            with b.if_(o.is_tensor(python.type_of(x))):
+                slow.take_if(o.get(x, "tensor._pending") == run)
+        b.ret(python.incref(o.known("not_implemented")))
+
+
+# ---- arrays for the agenda
+
+
+def _write_as_array(module: Module, offsets: Slots) -> None:
+    """extempo_batch_as_array(list of ints)"""
+    with module.function("extempo_batch_as_array", ptr, self=ptr, args=ptr, nargs=i64) as b:
+        o = Objects(b, offsets, NAMES)
+        python, declare = o.python, module.declare
+        listed = Pointer(b.arg("args"), ptr)[0]
+        shape = b.array(i64, 1)
+        shape[0] = size(b, "List", listed)
+        array = o.check(python.empty(o.known("int64"), b.const(i64, 1), shape.address, shape[0] * 8))
+        data = Pointer(python.data(array), i64)
+        with b.loop(0, shape[0]) as i:
+            data[i] = python.as_int(list_item(b, listed, i))
+        with b.if_(b.call(declare("PyErr_Occurred", ptr, [])) != 0):
+            b.call(declare("PyErr_Clear", void, []))
+            python.decref(array)
+            b.ret(python.incref(o.known("none")))
+        b.ret(array)
+
+
+def _write_depths(module: Module) -> None:
+    """extempo_batch_depths: how many calls of the same kind lie below each, at most.
+
+    (refs by call and input, kind that makes a value, which of its calls does, this kind, first value, depths), all of
+    them contiguous int64 arrays but for the two numbers; returns refs.
+    """
+    with module.function("extempo_batch_depths", ptr, self=ptr, args=ptr, nargs=i64) as b:
+        given = Pointer(b.arg("args"), ptr)
+        python = Python(b)
+        refs, maker, number, depths = (Pointer(python.data(given[k]), i64) for k in (0, 1, 2, 5))
+        which, first = python.as_int(given[3]), python.as_int(given[4])
+        shape = python.shape(given[0])
+        n_calls, n_inputs = shape[0], shape[1]
+        with b.loop(0, n_calls) as i:
+            deepest = b.var(i64, 0)
+            with b.loop(0, n_inputs) as j:
+                value = refs[i * n_inputs + j] - first
+                with b.if_(value >= 0), b.if_(maker[value] == which):
+                    below = depths[number[value]] + 1
+                    deepest.set(b.select(below > deepest.value, below, deepest.value))
+            depths[i] = deepest.value
+        b.ret(python.incref(given[0]))

@@ -1,0 +1,357 @@
+"""Rows of arrays, found by numbers: gathered into one array, and added to. What `batching.rows` does, natively.
+
+A place is four int64: (array number + 1) * 2^32 + row, the row's address, its bytes * 2 + whether it may be written,
+and the address of the array's dtype. All zero: nothing is there; only the first: native code does not go there. Numbers
+come as a list or as an int64 array, of any stride. Every function declines (None or False), and has changed nothing, if
+a number, a dtype or a layout is not what it can work on: NumPy's way then does it or words the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..ir.builder import Function, Module, Pointer, Type, Value, f32, f64, i1, i8, i32, i64, ptr, vector, void
+from ..ir.machine import machine
+from .callables import function
+from .cpython import ALIGNED, ARRAY_DTYPE, BLOCK_DATA, C_CONTIGUOUS, LARGEST, WRITEABLE, Python
+from .memory import MAX_NDIM
+
+WORDS = 4  # of a place
+ROW_BITS = 32  # of the first word; array numbers have the others
+_WHERE, _ADDRESS, _FORM, _DTYPE = range(WORDS)
+_ARRAY, _LIST, _NONE = range(3)  # in the tuple that every function has as `self`
+_LIST_SIZE, _LIST_ITEMS = 16, 24  # PyListObject: ob_size, ob_item
+_LANES = 8
+_NAMES = ("put", "put_at", "gather", "add", "has")
+
+
+class Rows(NamedTuple):
+    """`places` is an array of places by number, `arrays` the list that their array numbers count through."""
+
+    put: Callable[..., bool]  # (places, first, stride, array, itemsize, array number): its rows get numbers
+    put_at: Callable[..., bool]  # (places, numbers, array, itemsize, array number)
+    gather: Callable[..., Any]  # (places, arrays, numbers, row shape, dtype, itemsize): an array or a view of one
+    add: Callable[..., bool]  # (places, numbers, values, itemsize), in the order of the numbers
+    has: Callable[..., Any]  # (places, numbers, dtype of bools): whether something is there
+
+
+def load_rows() -> Rows:
+    """Compile, or take from the disk."""
+    module = Module()
+    _write_numbers(module)
+    _write_add_rows(module, "add_rows32", f32)
+    _write_add_rows(module, "add_rows64", f64)
+    for name, write in zip(_NAMES, (_put, _put_at, _gather, _add, _has), strict=True):
+        with module.function(f"extempo_rows_{name}", ptr, self=ptr, args=ptr, nargs=i64) as b:
+            write(_Call(b))
+    names = [f"extempo_rows_{name}" for name in _NAMES]
+    at = machine().load(module.text(), names, module.imports).address
+    known = (np.ndarray, list, None)
+    return Rows(*(function(f"rows_{name}", at[full], known) for name, full in zip(_NAMES, names, strict=True)))
+
+
+class _Call:
+    """One call while its function is written: arguments, places, and what is to be let go of at its end."""
+
+    def __init__(self, b: Function) -> None:
+        self.b = b
+        self.python = Python(b)
+        self.args = Pointer(b.arg("args"), ptr)
+        self.places = Pointer(self.python.data(self.args[0]), i64)
+        self.n_places = self.python.shape(self.args[0])[0]
+        self.numbers = Pointer(b.const(ptr, 0), i64)
+        self.n = b.const(i64, 0)
+        self._block: Value | None = None
+
+    def known(self, index: int) -> Value:
+        return self.python.item(self.b.arg("self"), index)
+
+    def end(self, answer: Value) -> None:
+        if self._block is not None:
+            with self.b.if_(self._block != 0):
+                self.python.decref(self._block)
+        self.b.ret(answer)
+
+    def answer(self, truth: bool) -> None:
+        self.end(self.b.call(self.b.module.declare("PyBool_FromLong", ptr, [i64]), int(truth)))
+
+    def number(self, o: Value) -> Value:
+        """A Python int; -1 for whatever is none or too large."""
+        b = self.b
+        number = self.python.as_int(o)
+        with b.if_(number == -1):
+            b.call(b.module.declare("PyErr_Clear", void, []))
+        return number
+
+    def unless(self, fits: Value, decline: Callable[[], None]) -> None:
+        with self.b.if_(~fits):
+            decline()
+
+    def is_array(self, o: Value) -> Value:
+        return self.python.type_of(o) == self.known(_ARRAY)
+
+    def has_flags(self, array: Value, wanted: int) -> Value:
+        return (self.python.flags(array) & wanted) == wanted
+
+    def read_numbers(self, o: Value, decline: Callable[[], None], limit: int | None = None) -> None:
+        """Numbers from 0 on; unless there is another limit, of places that are there."""
+        b = self.b
+        found, stop = b.array(ptr, 3), self.n_places if limit is None else b.const(i64, limit)
+        fits = b.call(b.module.defined["numbers"], o, self.known(_ARRAY), self.known(_LIST), stop, found.address)
+        self._block = found[1]  # null unless it has to be let go of
+        self.n = Pointer(found.address, i64)[2]
+        self.numbers = Pointer(found[0], i64)
+        self.unless(fits != 0, decline)
+
+    def place(self, i: Value) -> Pointer:
+        """The place of the i-th number."""
+        return self.places + self.numbers[i] * WORDS
+
+    def declined(self) -> None:
+        self.answer(False)
+
+    def declined_with_none(self) -> None:
+        self.end(self.python.incref(self.known(_NONE)))
+
+
+def _write_numbers(module: Module) -> None:
+    """numbers(o, array type, list type, limit, found): whether it has int64 numbers, all of them below the limit.
+
+    found: where they lie, the block that this memory belongs to (null if it is the array's own), how many there are.
+    """
+    with module.function(
+        "numbers", i64, internal=True, o=ptr, array_type=ptr, list_type=ptr, limit=i64, found=ptr
+    ) as b:
+        python, o, declare = Python(b), b.arg("o"), module.declare
+        found = Pointer(b.arg("found"), ptr)
+        count = Pointer(found.address, i64)
+        found[0] = b.const(ptr, 0)
+        found[1] = b.const(ptr, 0)
+        count[2] = b.const(i64, 0)
+
+        def copies(n: Value) -> Pointer:
+            """Memory for them."""
+            block = python.take(n * 8)
+            with b.if_(block == 0):
+                b.call(declare("PyErr_Clear", void, []))
+                b.ret(0)
+            found[1] = block
+            found[0] = b.field(ptr, block, BLOCK_DATA)
+            count[2] = n
+            return Pointer(found[0], i64)
+
+        is_list, other = b.if_else(python.type_of(o) == b.arg("list_type"))
+        with is_list:
+            n = b.field(i64, o, _LIST_SIZE)
+            numbers = copies(n)
+            with b.loop(0, n) as i:
+                # Looked up with bounds: converting an odd kind of int may run Python code that shortens the list.
+                item = b.call(declare("PyList_GetItem", ptr, [ptr, i64]), o, i)
+                with b.if_(item == 0):
+                    b.call(declare("PyErr_Clear", void, []))
+                    b.ret(0)
+                number = python.as_int(item)
+                with b.if_(number == -1):
+                    b.call(declare("PyErr_Clear", void, []))
+                numbers[i] = number
+        with other:
+            with b.if_(python.type_of(o) != b.arg("array_type")):
+                b.ret(0)
+            is_int64 = (python.dtype_number(o) == np.dtype(np.int64).num) & ((python.flags(o) & ALIGNED) != 0)
+            with b.if_(~is_int64 | (python.ndim(o) != 1)):
+                b.ret(0)
+            n, data, step = python.shape(o)[0], python.data(o), python.strides(o)[0]
+            together, apart = b.if_else((python.flags(o) & C_CONTIGUOUS) != 0)
+            with together:
+                found[0] = data
+                count[2] = n
+            with apart:  # a column of a matrix
+                numbers = copies(n)
+                with b.loop(0, n) as i:
+                    numbers[i] = b.load(i64, b.byte_offset(data, step * i))
+        numbers, limit = Pointer(found[0], i64), b.arg("limit")
+        with b.loop(0, count[2]) as i, b.if_(b.compare(">=", numbers[i], limit, unsigned=True)):
+            b.ret(0)
+        b.ret(1)
+
+
+# ---- giving numbers to rows
+
+
+def _row_form(c: _Call, array: Value, itemsize: Value) -> tuple[Value, Value, Value]:
+    """How many rows it has, the bytes of one, and how far they lie apart. Declines unless rows are runs of memory."""
+    b, python = c.b, c.python
+    c.unless(c.is_array(array), c.declined)
+    c.unless(c.has_flags(array, ALIGNED) & (python.ndim(array) > 0), c.declined)
+    shape, strides, nbytes = python.shape(array), python.strides(array), b.var(i64, itemsize)
+    last = python.ndim(array) - 1
+    with b.loop(0, last) as k:
+        d = last - k
+        with b.if_((shape[d] != 1) & (strides[d] != nbytes.value)):
+            c.declined()
+        nbytes.set(nbytes.value * shape[d])
+    c.unless(shape[0] < 1 << ROW_BITS, c.declined)
+    return shape[0], nbytes.value, strides[0]
+
+
+def _put_rows(
+    c: _Call, array: Value, number: Value, form: tuple[Value, Value, Value], place: Callable[[Value], Pointer]
+) -> None:
+    b, python = c.b, c.python
+    n, nbytes, step = form
+    where, data = (number + 1) << ROW_BITS, python.data(array)
+    writeable = b.cast("zext", c.has_flags(array, WRITEABLE), i64)
+    dtype = b.cast("ptrtoint", b.field(ptr, array, ARRAY_DTYPE), i64)
+    with b.loop(0, n) as i:
+        p = place(i)
+        p[_WHERE] = where + i
+        p[_ADDRESS] = b.cast("ptrtoint", b.byte_offset(data, step * i), i64)
+        p[_FORM] = nbytes * 2 + writeable
+        p[_DTYPE] = dtype
+
+
+def _put(c: _Call) -> None:
+    b = c.b
+    first, stride, array, itemsize, number = (c.args[k] for k in range(1, 6))
+    form = _row_form(c, array, c.number(itemsize))
+    begin, step, limit = c.number(first), c.number(stride), c.n_places
+    with b.if_(form[0] == 0):
+        c.answer(True)
+    fits = (begin >= 0) & (begin < limit) & (step > 0) & (step <= limit) & (form[0] <= limit)
+    c.unless(fits, c.declined)
+    c.unless(begin + (form[0] - 1) * step < limit, c.declined)
+    _put_rows(c, array, c.number(number), form, lambda i: c.places + (begin + i * step) * WORDS)
+    c.answer(True)
+
+
+def _put_at(c: _Call) -> None:
+    numbers, array, itemsize, number = (c.args[k] for k in range(1, 5))
+    form = _row_form(c, array, c.number(itemsize))
+    c.read_numbers(numbers, c.declined)
+    c.unless(c.n == form[0], c.declined)
+    _put_rows(c, array, c.number(number), form, c.place)
+    c.answer(True)
+
+
+# ---- reading and adding
+
+
+def _gather(c: _Call) -> None:
+    b, python, declare = c.b, c.python, c.b.module.declare
+    arrays, numbers, shape, dtype, itemsize = (c.args[k] for k in range(1, 6))
+    decline = c.declined_with_none
+    n_sizes = b.call(declare("PyTuple_Size", i64, [ptr]), shape)
+    with b.if_(n_sizes < 0):
+        b.call(declare("PyErr_Clear", void, []))
+    c.unless((n_sizes >= 0) & (n_sizes < MAX_NDIM - 1), decline)
+    sizes, nbytes = b.array(i64, MAX_NDIM), b.var(i64, c.number(itemsize))
+    with b.loop(0, n_sizes) as k:
+        size = c.number(python.item(shape, k))
+        c.unless(size >= 0, decline)
+        sizes[k + 1] = size
+        nbytes.set(nbytes.value * size)
+    c.read_numbers(numbers, decline)
+    n, row = c.n, nbytes.value
+    c.unless(n > 0, decline)
+    sizes[0] = n
+    first, together = c.place(b.const(i64, 0)), b.var(i1, 1)
+    begin, start, kind = first[_WHERE], first[_ADDRESS], b.cast("ptrtoint", dtype, i64)
+    with b.loop(0, n) as i:
+        p = c.place(i)
+        c.unless((p[_DTYPE] == kind) & ((p[_FORM] >> 1) == row), decline)
+        together.set(together.value & (p[_WHERE] == begin + i) & (p[_ADDRESS] == start + row * i))
+    with b.if_(together.value):
+        array = b.pointer(b.field(ptr, arrays, _LIST_ITEMS), ptr)[(begin >> ROW_BITS) - 1]
+        writeable = b.select((first[_FORM] & 1) != 0, b.const(i32, WRITEABLE), 0)
+        new = declare("PyArray_NewFromDescr", ptr, [ptr, ptr, i32, ptr, ptr, ptr, i32, ptr])
+        ndim, null = b.cast("trunc", n_sizes + 1, i32), b.const(ptr, 0)
+        flags, data = writeable | (C_CONTIGUOUS | ALIGNED), b.cast("inttoptr", start, ptr)
+        python.incref(dtype)  # the view takes one over
+        view = b.call(new, c.known(_ARRAY), dtype, ndim, sizes.address, null, data, flags, null)
+        with b.if_(view != 0):
+            b.call(declare("PyArray_SetBaseObject", i32, [ptr, ptr]), view, python.incref(array))
+        c.end(view)
+    made = python.empty(dtype, n_sizes + 1, sizes.address, n * row)
+    with b.if_(made != 0):
+        _copy_rows(c, python.data(made), row)
+    c.end(made)
+
+
+def _copy_rows(c: _Call, target: Value, row: Value) -> None:
+    b = c.b
+    single, more = b.if_else(row == 4)
+    with single:
+        _copy_elements(c, target, i32)
+    with more:
+        double, rows = b.if_else(row == 8)
+        with double:
+            _copy_elements(c, target, i64)
+        with rows, b.loop(0, c.n) as i:
+            source = b.cast("inttoptr", c.place(i)[_ADDRESS], ptr)
+            b.call(b.module.declare("memcpy", ptr, [ptr, ptr, i64]), b.byte_offset(target, row * i), source, row)
+
+
+def _copy_elements(c: _Call, target: Value, element: Type) -> None:
+    """Rows of as many bytes as an element: a call each would cost more than they do."""
+    with c.b.loop(0, c.n) as i:
+        source = Pointer(c.b.cast("inttoptr", c.place(i)[_ADDRESS], ptr), element)
+        Pointer(target, element)[i] = source[0]
+
+
+def _add(c: _Call) -> None:
+    b, python = c.b, c.python
+    numbers, values, itemsize = (c.args[k] for k in range(1, 4))
+    form = _row_form(c, values, c.number(itemsize))
+    single = python.dtype_number(values) == np.dtype(np.float32).num
+    double = python.dtype_number(values) == np.dtype(np.float64).num
+    c.unless((single | double) & c.has_flags(values, C_CONTIGUOUS), c.declined)
+    c.read_numbers(numbers, c.declined)
+    c.unless(c.n == form[0], c.declined)
+    kind, row = b.cast("ptrtoint", b.field(ptr, values, ARRAY_DTYPE), i64), form[1]
+    with b.loop(0, c.n) as i:
+        p = c.place(i)
+        c.unless((p[_DTYPE] == kind) & (p[_FORM] == row * 2 + 1), c.declined)
+    given = (c.places.address, c.numbers.address, c.n, python.data(values), row)
+    short, long = b.if_else(single)
+    with short:
+        b.call(b.module.defined["add_rows32"], *given)
+    with long:
+        b.call(b.module.defined["add_rows64"], *given)
+    c.answer(True)
+
+
+def _write_add_rows(module: Module, name: str, element: Type) -> None:
+    """Row by row, in the order of the numbers: a row that comes again gets its sums in that order."""
+    with module.function(name, void, internal=True, places=ptr, numbers=ptr, n=i64, values=ptr, row=i64) as b:
+        places, numbers = Pointer(b.arg("places"), i64), Pointer(b.arg("numbers"), i64)
+        size = b.arg("row") // element.nbytes
+        whole = size - size % _LANES
+        rest = b.splat(size - whole, _LANES) > b.lanes(vector(i64, _LANES), range(_LANES))
+        zeros = b.const(vector(element, _LANES), 0.0)
+        with b.loop(0, b.arg("n")) as i:
+            address = places[numbers[i] * WORDS + _ADDRESS]
+            total = Pointer(b.cast("inttoptr", address, ptr), element)
+            more = Pointer(b.byte_offset(b.arg("values"), b.arg("row") * i), element)
+            with b.loop(0, whole, _LANES) as k:
+                total.set_vector(k, total.vector(k, _LANES) + more.vector(k, _LANES))
+            with b.if_(whole < size):
+                old = b.masked_load(total.at(whole), rest, zeros)
+                b.masked_store(old + b.masked_load(more.at(whole), rest, zeros), total.at(whole), rest)
+
+
+def _has(c: _Call) -> None:
+    b, python = c.b, c.python
+    c.read_numbers(c.args[1], c.declined_with_none, limit=LARGEST)
+    sizes = b.array(i64, 1)
+    sizes[0] = c.n
+    made = python.empty(c.args[2], b.const(i64, 1), sizes.address, c.n)
+    with b.if_(made != 0):
+        answers = Pointer(python.data(made), i8)
+        with b.loop(0, c.n) as i:
+            answers[i] = b.const(i8, 0)
+            with b.if_(c.numbers[i] < c.n_places):
+                answers[i] = b.cast("zext", c.place(i)[_WHERE] != 0, i8)
+    c.end(made)

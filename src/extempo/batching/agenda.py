@@ -1,0 +1,217 @@
+"""In which order calls run, so that batches are few and large.
+
+Kinds of calls depend on one another: cells read what embeddings made, scores what cells made. Kinds that depend on each
+other in a circle (a loop, a recursion) belong together; such families run one after the other, each when everything
+that it reads has been made. A kind outside any circle then runs once, in one batch, however deep its calls lie: the
+scores of sentences of any length. A circle of one kind runs level by level: all calls whose inputs are there. In a
+circle of several kinds, an agenda (Neubig, Goldberg and Dyer 2017) decides between those that have calls ready: the
+kind whose calls lie least deep on average is next, since the others may still gain calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..graph import describe_where
+from .kinds import Kind
+from .ways import recorder
+
+
+class Calls:
+    """Calls of one kind that have been recorded and not run, in the order of recording."""
+
+    __slots__ = ("firsts", "kind", "refs", "samples", "wheres")
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.refs: list[int] = []  # of the inputs of all calls: a value, or -1 - a number
+        self.firsts: list[int] = []  # of each call: the first of its results' values
+        self.wheres: list[Any] = []
+        self.samples: list[int] = []
+
+    def blame(self, error: Exception, call: int) -> None:
+        """Say on an error which call it belongs to."""
+        where = self.wheres[call]
+        at = f" at {describe_where(where)}" if where is not None else ""
+        error.add_note(f"sample {self.samples[call]} of ex.batch: {self.kind.name} was recorded{at}")
+
+    def inputs(self) -> Any:
+        """The refs as an array: a row for each call."""
+        return _as_array(self.refs).reshape(len(self.firsts), len(self.kind.inputs))
+
+
+def order(waiting: Sequence[Calls], first_value: int, n_values: int) -> Iterator[tuple[Calls, Any, Any, Any]]:
+    """All calls, as batches in the order in which they can run: (calls, which of them, refs of inputs, first results).
+
+    Values below `first_value` are there already.
+    """
+    size = n_values - first_value
+    maker = np.full(size, -1, np.int64)  # by value: which of `waiting` makes it
+    number = np.zeros(size, np.int64)  # and which of its calls
+    all_refs, all_firsts = [], []
+    for k, calls in enumerate(waiting):
+        firsts = _as_array(calls.firsts)
+        positions = np.arange(len(firsts))
+        for result in range(len(calls.kind.results)):
+            maker[firsts - first_value + result] = k
+            number[firsts - first_value + result] = positions
+        all_firsts.append(firsts)
+        all_refs.append(calls.inputs())
+        calls.refs, calls.firsts = [], []  # arrays have them now, and the notes keep the calls
+    made = [_makers(refs, maker, first_value) for refs in all_refs]
+    for family in _families(made):
+        (k, *others) = family
+        if others:
+            batches = _by_agenda(family, all_refs, maker, number, first_value)
+        elif k in made[k]:
+            ranked, ends = _levels(k, all_refs[k], maker, number, first_value)
+            refs, firsts = all_refs[k][ranked], all_firsts[k][ranked]
+            start = 0
+            for end in ends:
+                yield waiting[k], ranked[start:end], refs[start:end], firsts[start:end]
+                start = end
+            continue
+        else:
+            yield waiting[k], np.arange(len(all_firsts[k])), all_refs[k], all_firsts[k]
+            continue
+        for which, members in batches:
+            yield waiting[which], members, all_refs[which][members], all_firsts[which][members]
+
+
+def _makers(refs: Any, maker: Any, first_value: int) -> set[int]:
+    """Which kinds made the inputs of calls, of those that are waiting."""
+    found = set(maker[refs[refs >= first_value] - first_value].tolist())
+    found.discard(-1)
+    return found
+
+
+def _families(made: list[set[int]]) -> list[list[int]]:
+    """Kinds that depend on each other, in the order in which they can run (Tarjan's strongly connected components)."""
+    n = len(made)
+    index, low, on_stack = [-1] * n, [0] * n, [False] * n
+    stack: list[int] = []
+    found: list[list[int]] = []
+    counter = 0
+    for root in range(n):
+        if index[root] >= 0:
+            continue
+        work = [(root, iter(made[root]))]
+        index[root] = low[root] = counter
+        counter += 1
+        stack.append(root)
+        on_stack[root] = True
+        while work:
+            k, sources = work[-1]
+            for source in sources:
+                if index[source] < 0:
+                    index[source] = low[source] = counter
+                    counter += 1
+                    stack.append(source)
+                    on_stack[source] = True
+                    work.append((source, iter(made[source])))
+                    break
+                if on_stack[source]:
+                    low[k] = min(low[k], index[source])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[k])
+                if low[k] == index[k]:
+                    family = []
+                    while True:
+                        member = stack.pop()
+                        on_stack[member] = False
+                        family.append(member)
+                        if member == k:
+                            break
+                    found.append(sorted(family))
+    return found
+
+
+def _as_array(numbers: list[int]) -> Any:
+    native = recorder()
+    made = native.as_array(numbers) if native is not None and numbers else None
+    return np.array(numbers, np.int64) if made is None else made
+
+
+def _levels(k: int, refs: Any, maker: Any, number: Any, first_value: int) -> tuple[Any, list[int]]:
+    """Calls of one kind in the order of how many of the same kind lie below them; where each level ends."""
+    native = recorder()
+    if native is None:
+        by_depth = _depths(k, refs, maker, number, first_value)
+    else:
+        by_depth = np.empty(len(refs), np.int64)
+        native.depths(refs, maker, number, k, first_value, by_depth)
+    return np.argsort(by_depth, kind="stable"), np.cumsum(np.bincount(by_depth)).tolist()
+
+
+def _depths(k: int, refs: Any, maker: Any, number: Any, first_value: int) -> Any:
+    inside = refs >= first_value
+    own = np.where(inside, refs - first_value, 0)
+    sources = np.where(inside & (maker[own] == k), number[own], -1)
+    columns = [column.tolist() for column in sources.T if (column >= 0).any()]
+    depths: list[int] = []
+    if len(columns) == 1:
+        for source in columns[0]:
+            depths.append(depths[source] + 1 if source >= 0 else 0)
+    else:
+        for several in zip(*columns, strict=True):
+            depths.append(max([depths[source] + 1 if source >= 0 else 0 for source in several]))
+    return np.array(depths)
+
+
+def _by_agenda(
+    family: list[int], all_refs: list[Any], maker: Any, number: Any, first_value: int
+) -> Iterator[tuple[int, Any]]:
+    missing: dict[int, list[int]] = {}  # by kind, for each call: how many of its inputs are not there
+    depths: dict[int, list[int]] = {k: [0] * len(all_refs[k]) for k in family}
+    readers: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    members = set(family)
+    for k in family:
+        counts = []
+        for call, refs in enumerate(all_refs[k].tolist()):
+            sources = {
+                (int(maker[ref - first_value]), int(number[ref - first_value])) for ref in refs if ref >= first_value
+            }
+            sources = {source for source in sources if source[0] in members}
+            for source in sources:
+                readers.setdefault(source, []).append((k, call))
+            counts.append(len(sources))
+        missing[k] = counts
+    ready = {k: [call for call, count in enumerate(missing[k]) if not count] for k in family}
+    _note_depths(ready, readers, missing, depths)
+    left = {k: (sum(depths[k]), len(depths[k])) for k in family}
+    while True:
+        choices = [k for k in family if ready[k]]
+        if not choices:
+            return
+        k = min(choices, key=lambda k: left[k][0] / left[k][1])
+        batch, ready[k] = ready[k], []
+        left[k] = (left[k][0] - sum(depths[k][call] for call in batch), left[k][1] - len(batch))
+        yield k, np.array(sorted(batch), np.int64)
+        for call in batch:
+            for reader, other in readers.get((k, call), ()):
+                missing[reader][other] -= 1
+                if not missing[reader][other]:
+                    ready[reader].append(other)
+
+
+def _note_depths(
+    ready: dict[int, list[int]],
+    readers: dict[tuple[int, int], list[tuple[int, int]]],
+    missing: dict[int, list[int]],
+    depths: dict[int, list[int]],
+) -> None:
+    """How many calls of the family lie below each, at most."""
+    counts = {k: list(missing[k]) for k in missing}
+    todo = [(k, call) for k in ready for call in ready[k]]
+    while todo:
+        k, call = todo.pop()
+        for reader, other in readers.get((k, call), ()):
+            depths[reader][other] = max(depths[reader][other], depths[k][call] + 1)
+            counts[reader][other] -= 1
+            if not counts[reader][other]:
+                todo.append((reader, other))

@@ -1,0 +1,404 @@
+"""Cells: pure building blocks whose calls, across samples, run as one.
+
+A call of a cell is taken apart into inputs (tensors and numbers) and a signature: the structure of the arguments,
+types, what is tracked, and everything else among them. For each signature the body is traced once (`bodies`) into a
+Kind, which holds as long as everything that the body reads from Python is as it was (`reads`).
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+from types import MethodType
+from typing import Any, TypeVar
+
+from .._tensor import Tensor
+from ..errors import DtypeError, GraphError
+from ..graph import Node
+from ..lines import user_line
+from ..modes import MODE
+from ..nn import module as nn_module
+from ..nn.module import Module
+from ..types import DEFAULT_DTYPE_LISTENERS
+from .bodies import Declined, Trace, decline_modules, watching
+from .kinds import Input, Kind
+from .reads import Reads
+from .signatures import filled, objects, rebuilder, structure_of, take_apart, type_of
+from .ways import MOST_WAYS, Way, way_of_call
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_MOST_LAYOUTS = 512  # signatures that a cell remembers
+_MOST_STATES = 8  # for one signature: training and evaluation, an attribute that goes back and forth
+_MOST_VALUES = {int: 64, float: 8}  # of numbers that the body looks at; floats seldom come back
+_PATIENCE = 64  # new signatures in a row after which calls with further ones are left to run op by op
+
+
+class Call:
+    """One call of a cell: its kind, the inputs, and how the results become what the function returns."""
+
+    __slots__ = ("inputs", "kind", "rebuild", "state")
+
+    kind: Kind
+    inputs: list[Any]
+    rebuild: Callable[[list[Tensor]], Any]
+    state: State | None  # if that alone decides what calls with such arguments are
+
+
+class State:
+    """What a body does as long as what it reads stays the same. Without a kind, its ops run as such."""
+
+    __slots__ = ("declined", "held", "kind", "reads", "rebuild", "way")
+
+    def __init__(self, reads: Reads, held: list[Any]) -> None:
+        self.reads = reads
+        self.held = held  # of the layout: objects that arguments are known by
+        self.kind: Kind | None = None
+        self.rebuild: Callable[[list[Tensor]], Any] = list
+        self.declined = ""  # why there is no kind
+        self.way: Way | bool | None = None  # False: there is none
+
+
+class Layout:
+    """One signature."""
+
+    __slots__ = ("held", "looked_at", "marks", "states")
+
+    def __init__(self, marks: list[Any]) -> None:
+        self.marks = marks
+        self.held: list[Any] = []  # weak references to objects among the arguments, or those themselves
+        self.looked_at: tuple[int, ...] = ()  # numbers that are part of the signature, because the body looks at them
+        self.states: dict[tuple[Any, ...], list[State]] = {}  # by those numbers, the last one used first
+
+
+class Cell:
+    """A pure function, or the forward of a module."""
+
+    __slots__ = ("__dict__", "__weakref__", "_n_new", "ways")
+
+    def __init__(self, fn: Callable[..., Any] | None, module: Module | None = None, marked: bool = True) -> None:
+        self._fn = fn
+        self._module = None if module is None else weakref.ref(module)
+        self._marked = marked
+        self._layouts: dict[tuple[Any, ...], Layout] = {}
+        self._recent: list[Layout] = []
+        self._n_new = 0  # signatures in a row that were new
+        self.ways: list[Way] = []  # that native code records calls on
+        self.declined = ""  # why the last call that was none was none
+        _EVERY_CELL.add(self)
+        if fn is not None:
+            functools.update_wrapper(self, fn)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        show = nn_module.call_cell
+        if show is not None:
+            result = show(self, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        return self._body()(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """As a method, its object is one more argument."""
+        return self if instance is None else MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<cell {self.name}>"
+
+    def __reduce__(self) -> str:
+        return str(self.__qualname__)  # type: ignore[attr-defined] # as pickle finds a function
+
+    @property
+    def name(self) -> str:
+        module = None if self._module is None else self._module()
+        return type(module).__name__ if module is not None else getattr(self._fn, "__qualname__", "") or repr(self._fn)
+
+    def _body(self) -> Callable[..., Any]:
+        if self._module is None:
+            return self._fn  # type: ignore[return-value] # one of the two is there
+        module = self._module()
+        assert module is not None  # who calls has it
+        return module.forward
+
+    def forget(self) -> None:
+        """Trace anew."""
+        self._layouts.clear()
+        self._recent.clear()
+        self.ways.clear()
+
+    # ---- calls
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any], grad: bool) -> Call | None:
+        """What a call is; None if its ops are to run as such."""
+        marks: list[Any] = [grad]
+        inputs: list[Any] = []
+        for x in args:
+            if type(x) is Tensor and x._alias is None:
+                marks += (x._type, grad and type(x._history) is Node)
+                inputs.append(x)
+            elif type(x) is int:
+                marks.append(int)
+                inputs.append(x)
+            else:
+                take_apart(x, marks, inputs, grad)
+        if kwargs:
+            for name, x in kwargs.items():
+                marks.append(name)
+                take_apart(x, marks, inputs, grad)
+        for layout in self._recent:
+            if layout.marks == marks:
+                self._n_new = 0
+                break
+        else:
+            found = self._find(marks, args, kwargs)
+            if found is None:
+                return None
+            layout = found
+        if layout.looked_at:
+            return self._call_by_values(layout, args, kwargs, inputs, grad)
+        states = layout.states.get(())
+        if not states or not (state := states[0]).reads.same():
+            state = self._state(layout, (), args, kwargs, inputs, grad)
+            if layout.looked_at:
+                return self._call_by_values(layout, args, kwargs, inputs, grad)
+        if state.kind is None:
+            self.declined = state.declined
+            return None
+        call = Call()
+        call.kind = state.kind
+        call.inputs = inputs
+        call.rebuild = state.rebuild
+        call.state = state
+        return call
+
+    def _find(self, marks: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Layout | None:
+        """The layout of a signature that is not one of the last."""
+        key = tuple(marks)
+        layout = self._layouts.get(key)
+        self._n_new = self._n_new + 1 if layout is None else 0
+        if layout is None:
+            if self._n_new > _PATIENCE:
+                self.declined = "its arguments have another structure, type or shape at almost every call"
+                return None
+            layout = Layout(marks)
+            if len(self._layouts) >= _MOST_LAYOUTS:
+                for old in list(self._layouts)[: _MOST_LAYOUTS // 4]:
+                    del self._layouts[old]
+            self._layouts[key] = layout
+            self._hold(layout, key, (args, kwargs))
+        self._recent = [layout, *self._recent[:3]]
+        return layout
+
+    def _hold(self, layout: Layout, key: Any, args: Any) -> None:
+        """Objects among the arguments are known by their id: with the object, the layout goes."""
+
+        cell_ref = weakref.ref(self)
+
+        def gone(_: Any) -> None:
+            if (found := cell_ref()) is not None:
+                found._layouts.pop(key, None)
+                found._recent = [one for one in found._recent if one is not layout]
+                found.ways.clear()
+
+        for x in objects(args):
+            try:
+                layout.held.append(weakref.ref(x, gone))
+            except TypeError:
+                layout.held.append(x)
+
+    def _call_by_values(
+        self, layout: Layout, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Any], grad: bool
+    ) -> Call | None:
+        """A call whose body looks at numbers among its inputs, so that they are no inputs."""
+        values = tuple([inputs[i] for i in layout.looked_at])
+        states = layout.states.get(values)
+        if not states or not (state := states[0]).reads.same():
+            if not states and len(layout.states) >= min(_MOST_VALUES[type(value)] for value in values):
+                self.declined = "it looks at numbers (compares them, computes with them) that are others at each call"
+                return None
+            looked_at = layout.looked_at
+            state = self._state(layout, values, args, kwargs, inputs, grad)
+            if layout.looked_at != looked_at:  # at one more
+                return self._call_by_values(layout, args, kwargs, inputs, grad)
+        if state.kind is None:
+            self.declined = state.declined
+            return None
+        call = Call()
+        call.kind = state.kind
+        call.inputs = [x for i, x in enumerate(inputs) if i not in layout.looked_at]
+        call.rebuild = state.rebuild
+        call.state = None
+        return call
+
+    def learn(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], grad: bool) -> None:
+        """Remember the way of a call that was recorded."""
+        state = call.state
+        if state is None:
+            return
+        way = state.way
+        if way is None:
+            way = way_of_call(args, kwargs, grad, call.kind, call.rebuild, state.reads, state.held)
+            state.way = way or False
+        if isinstance(way, Way) and way not in self.ways:
+            self.ways.insert(0, way)
+            del self.ways[MOST_WAYS:]
+
+    # ---- states
+
+    def _state(
+        self,
+        layout: Layout,
+        values: tuple[Any, ...],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        inputs: list[Any],
+        grad: bool,
+    ) -> State:
+        """The state that holds now: one from before, or a new one."""
+        states = layout.states.setdefault(values, [])
+        for i, state in enumerate(states):
+            if i and state.reads.same():
+                states.insert(0, states.pop(i))
+                return state
+        state, looked_at = self._traced(layout, args, kwargs, inputs, grad)
+        if looked_at:
+            layout.looked_at = tuple(sorted({*layout.looked_at, *looked_at}))
+            layout.states = {}
+        else:
+            states.insert(0, state)
+            del states[_MOST_STATES:]
+        return state
+
+    def _traced(
+        self, layout: Layout, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Any], grad: bool
+    ) -> tuple[State, set[int]]:
+        body = self._body()
+        open_ = [i for i in range(len(inputs)) if i not in layout.looked_at]
+        for attempt in (1, 2):  # the first may fill caches of the body's own
+            state = State(Reads(body, *objects((args, kwargs))), layout.held)
+            looked_at = self._trace(state, body, args, kwargs, inputs, open_, grad)
+            if looked_at or state.reads.same():
+                return state, looked_at
+            if attempt == 2:
+                changed = state.reads.changed()
+        if self._marked:
+            raise GraphError(
+                f"cell {self.name}: it changes {changed or 'something'} that it reads; a cell must only compute its "
+                "result from its arguments: return what is to be kept, or leave ex.cell out"
+            )
+        state.kind, state.declined = None, f"it changes {changed}"
+        return state, set()
+
+    def _trace(
+        self,
+        state: State,
+        body: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        inputs: list[Any],
+        open_: list[int],
+        grad: bool,
+    ) -> set[int]:
+        """Run the body on symbols. Returns the positions of numbers it looked at, which it shall have instead."""
+        given = [Input(*type_of(inputs[i], grad)) for i in open_]
+        trace = Trace(self.name, given, state.reads, grad, self._marked)
+        try:
+            decline_modules(state.reads.modules())
+            stand_ins = list(inputs)
+            for position, i in enumerate(open_):
+                stand_ins[i] = trace.argument(position, inputs[i])
+            rest = iter(stand_ins)
+            given_args, given_kwargs = filled(args, rest), filled(kwargs, rest)
+            before = MODE.get()
+            with watching():
+                MODE.set(before.but(interceptor=trace, grad=grad, recording=None))
+                try:
+                    result = body(*given_args, **given_kwargs)
+                finally:
+                    MODE.set(before)
+            if trace.stopped is not None:
+                raise trace.stopped
+            results: list[Tensor] = []
+            structure = structure_of(result, results)
+            if trace.looked_at:
+                return {open_[position] for position in trace.looked_at}
+            if not results:
+                raise Declined("it returns no tensor")
+            steps, captured = trace.finish(results)
+        except Declined as why:
+            state.declined = str(why)
+            return set()
+        state.reads.capture(captured)
+        tracked = tuple([grad and t.requires_grad for t in results])
+        types = tuple([t._type for t in results])
+        kind = Kind(self.name, steps, tuple(given), types, tracked, tuple(captured), user_line(), n_ops=steps.n_ops)
+        state.kind = kind
+        state.rebuild = rebuilder(structure)
+        return set()
+
+
+_EVERY_CELL: weakref.WeakSet[Cell] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    """The default dtype is another one, which every body may have used."""
+    for one in list(_EVERY_CELL):
+        one.forget()
+
+
+DEFAULT_DTYPE_LISTENERS.append(_forget_all)
+
+
+# ---- which callables are cells
+
+_OF_MODULES: dict[int, Cell] = {}  # by id; an entry goes with its module
+
+
+def find(callable_: Any) -> Cell | None:
+    """The cell of a function or module; None if it is none."""
+    if type(callable_) is Cell:
+        return callable_
+    found = _OF_MODULES.get(id(callable_))
+    if found is not None:
+        return found
+    if not isinstance(callable_, Module) or not callable_._is_cell:
+        return None
+    key = id(callable_)
+    found = Cell(None, callable_, getattr(callable_, "_is_marked_cell", False))
+    found._module = weakref.ref(callable_, lambda _: _OF_MODULES.pop(key, None))
+    _OF_MODULES[key] = found
+    return found
+
+
+def cell(fn: F) -> F:
+    """Mark a pure function, a Module or a Module class: inside `ex.batch`, calls by many samples run as one.
+
+    Pure means that it only computes its result from its arguments and from parameters: it reads no values (`item()`,
+    `if` on a tensor), writes to nothing that it has not made and sets no attributes. It is run once to see what it
+    computes, so other effects, such as `print`, happen once. Whatever it reads from Python (attributes, train or eval
+    mode, closures, globals, its own code) may change between calls. A function that draws random numbers may be marked;
+    its ops then run one by one, as without a mark. Numbers are inputs; numbers that it looks at (to compare them, as a
+    size), strings and flags are part of what it is.
+
+    Layers without state (`nn.Linear`, `nn.Embedding`, `nn.LSTMCell`, norms, ...) are cells already. Elsewhere a cell is
+    the function that it was.
+
+    >>> @ex.cell
+    ... def gate(x, y):
+    ...     return ex.sigmoid(x) * y
+    >>> gate(ex.tensor(0.0), ex.tensor(3.0))
+    tensor(1.5000)
+    """
+    target: Any = fn
+    if isinstance(target, Cell):
+        return fn
+    if isinstance(target, Module) or (isinstance(target, type) and issubclass(target, Module)):
+        marked: Any = target
+        marked._is_cell = marked._is_marked_cell = True
+        if isinstance(target, Module):
+            _OF_MODULES.pop(id(target), None)
+        return fn
+    if isinstance(target, type) or not callable(target):
+        raise DtypeError(f"cell: expected a function, a Module or a Module class, got {target!r}")
+    made: Any = Cell(target)
+    return made

@@ -1,0 +1,226 @@
+"""Gradients of a run: one node of the graph outside, whose backward goes through the batches in reverse.
+
+Each batch has rows of gradients for its results, added up as the batches that read them are passed. Rows that calls of
+different batches read get contributions from all of them; what tensors from outside get is handed to the graph there.
+Gradients of tensors that kinds capture, the weights, come last, for all batches of a kind at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._tensor import Tensor, wrap
+from ..errors import GraphFreedError, UnsupportedError
+from ..graph import Node, Pick
+from ..lines import user_line
+from ..modes import MODE
+from ..op import Op, Refuse
+from ..storage import Array
+from .kinds import Kind, Runner
+from .rows import Table
+
+
+class Group:
+    """A batch that has run."""
+
+    __slots__ = ("firsts", "kind", "refs", "runner", "saved", "shared")
+
+    def __init__(
+        self, kind: Kind, runner: Runner | None, refs: Any, shared: tuple[bool, ...], firsts: Any, saved: Any
+    ) -> None:
+        self.kind = kind
+        self.runner = runner  # None for a stack, which takes no more than moving rows
+        self.refs = refs  # of the inputs: a row for each call
+        self.shared = shared
+        self.firsts = firsts  # the first result of each call
+        self.saved = saved
+
+
+class Source:
+    """A tracked tensor from outside, as it was when the run met it."""
+
+    __slots__ = ("array", "node", "storage", "version")
+
+    def __init__(self, t: Tensor) -> None:
+        self.node = t._own_node()
+        self.array, self.storage = t._values(), t._storage
+        self.version = self.storage.version
+
+
+class History:
+    """What gradients need of a run. It outlives the run's values."""
+
+    __slots__ = ("captured", "groups", "n_open", "n_values", "outside")
+
+    def __init__(self) -> None:
+        self.groups: list[Group] | None = []  # in the order in which they ran; None once they were freed
+        self.captured: dict[int, Source] = {}  # tensors that kinds read, by id, if they are tracked
+        self.outside: dict[int, Source] = {}  # tracked tensors among the values, by value
+        self.n_values = 0
+        self.n_open = 0  # nodes that a backward may still go through
+
+
+class BatchRun(Op, abstract=True):
+    """The node of a run; its results are the tensors that left it."""
+
+    name = "batch"
+    family = "custom"
+    materialize = False
+    traceable = False
+    infer = Refuse("a run knows its results when it has run")
+    numpy = Refuse("its batches have run")
+    saves = ()
+    lower = Refuse("its batches have run")
+    batch = Refuse("its batches have run")
+    onnx = Refuse("what each sample does is exported, not how they are batched")
+    samples = Refuse("the ops and cells inside are tested")
+
+    @classmethod
+    def vjp(
+        cls,
+        g: tuple[Any, ...],
+        y: Any,
+        *inputs: Any,
+        history: History,
+        values: list[int],
+        outside: list[int],
+        captured: list[int],
+    ) -> list[Any]:
+        if MODE.get().grad:
+            raise UnsupportedError(
+                "backward: create_graph=True through ex.batch, whose gradient is not recorded; use "
+                "ex.batch(fn, debug=True) for second derivatives"
+            )
+        seeds = [(value, part._array) for value, part in zip(values, g, strict=True) if part is not None]
+        of_outside, of_captured = _backward(history, seeds)
+        found = [*[of_outside.get(value) for value in outside], *[of_captured.get(key) for key in captured]]
+        types = [x._type if isinstance(x, Tensor) else x for x in inputs]
+        return [None if array is None else wrap(array, t) for array, t in zip(found, types, strict=True)]
+
+    @classmethod
+    def freed(cls, node: Node) -> None:
+        """A backward has passed that does not come back."""
+        history = node.attrs["history"]
+        history.n_open -= 1
+        if history.n_open == 0:
+            history.groups = None
+
+
+def link_results(history: History, tensors: Sequence[Tensor]) -> None:
+    """Tensors of the run become results of a node."""
+    if not tensors:
+        return
+    where = user_line()
+    sources = [*history.outside.values(), *history.captured.values()]
+    n_outside = len(history.outside)
+    # A weight that is written before backward would give wrong gradients; rows of other tensors were copied.
+    saved = tuple((1 + i, s.array, s.storage, s.version) for i, s in enumerate(sources[n_outside:], start=n_outside))
+    attrs = {
+        "history": history,
+        "values": [t._place for t in tensors],
+        "outside": list(history.outside),  # the run may meet more tensors after this
+        "captured": list(history.captured),
+    }
+    node = Node(BatchRun, tuple(s.node for s in sources), attrs, tuple(t._type for t in tensors), saved, where)
+    history.n_open += 1
+    for i, t in enumerate(tensors):
+        t._history = Node(Pick, (node,), {"index": i}, t._type, (), where)
+
+
+def _backward(history: History, seeds: list[tuple[int, Array]]) -> tuple[dict[int, Array], dict[int, Array]]:
+    """The gradients of tensors from outside, by value, and of captured ones, by id."""
+    groups = history.groups
+    if groups is None:
+        raise GraphFreedError(
+            "backward: the graph of this ex.batch run was freed by an earlier backward; run the samples again, or call "
+            "backward(retain_graph=True) the first time"
+        )
+    return _Pass(history, groups).run(seeds)
+
+
+class _Pass:
+    """One backward through the batches of a run."""
+
+    def __init__(self, history: History, groups: list[Group]) -> None:
+        self._history = history
+        self._groups = groups
+        self._table = Table()
+        # Rows of gradients have slots: one for each result of each batch, made when the first gradient comes.
+        self._slots = np.full(history.n_values, -1, np.int64)  # by value
+        self._rows: list[Array | None] = []
+        self._makers: list[tuple[Group, int]] = []  # by slot: the batch, and which of its results
+        self._first_slots: list[int] = []  # by batch
+        self._of_outside: dict[int, Array] = {}
+        for group in groups:
+            self._first_slots.append(len(self._rows))
+            for i in range(len(group.kind.results)):
+                self._slots[group.firsts + i if i else group.firsts] = len(self._rows)
+                self._rows.append(None)
+                self._makers.append((group, i))
+
+    def run(self, seeds: list[tuple[int, Array]]) -> tuple[dict[int, Array], dict[int, Array]]:
+        self._seed(seeds)
+        rests: dict[Runner, list[Any]] = {}
+        for group, first in zip(reversed(self._groups), reversed(self._first_slots), strict=True):
+            end = first + len(group.kind.results)
+            of_results = self._rows[first:end]
+            self._rows[first:end] = [None] * (end - first)
+            if all(g is None for g in of_results):
+                continue
+            if group.runner is None:
+                self._add_parts(group, of_results[0])
+                continue
+            of_inputs, rest = group.runner.backward(group.saved, of_results)
+            rests.setdefault(group.runner, []).append(rest)
+            for j, g in enumerate(of_inputs):
+                if g is not None and group.shared[j]:
+                    self._add(group.refs[:1, j], g[None])
+                elif g is not None:
+                    self._add(group.refs[:, j], g)
+        of_captured: dict[int, Array] = {}
+        for runner, collected in rests.items():
+            for t, total in runner.finish(collected):
+                before = of_captured.get(id(t))
+                of_captured[id(t)] = total if before is None else before + total
+        return self._of_outside, of_captured
+
+    def _add_parts(self, group: Group, g: Any) -> None:
+        """The gradient of a stack: parts of it are those of its inputs."""
+        which = np.array([i.tracked for i in group.kind.inputs])
+        parts = g.reshape(*group.refs.shape, *group.kind.inputs[0].type.shape)
+        refs = group.refs
+        if not which.all():
+            refs, parts = refs[:, which], np.ascontiguousarray(parts[:, which])
+        self._add(refs.reshape(-1), parts.reshape(-1, *parts.shape[2:]))
+
+    def _seed(self, seeds: list[tuple[int, Array]]) -> None:
+        """The gradients that come in, those of one shape together."""
+        same: dict[Any, list[tuple[int, Array]]] = {}
+        for value, g in seeds:
+            same.setdefault((g.shape, g.dtype), []).append((value, g))
+        for pairs in same.values():
+            self._add(np.array([value for value, _ in pairs]), np.stack([g for _, g in pairs]))
+
+    def _add(self, values: Any, g: Array) -> None:
+        """Rows of gradients for these values."""
+        for slot in set(self._slots[values].tolist()):
+            if slot < 0:
+                self._make_room_outside(values, g.dtype)
+            elif self._rows[slot] is None:
+                self._make_room(slot, g.dtype)
+        self._table.scatter_add(values, g if g.flags.c_contiguous else np.ascontiguousarray(g))
+
+    def _make_room(self, slot: int, dtype: Any) -> None:
+        group, i = self._makers[slot]
+        rows = self._rows[slot] = np.zeros((len(group.firsts), *group.kind.results[i].shape), dtype)
+        self._table.add_at(group.firsts + i if i else group.firsts, rows)
+
+    def _make_room_outside(self, values: Any, dtype: Any) -> None:
+        """For tensors from outside among these values."""
+        for value in values[self._slots[values] < 0].tolist():
+            if value not in self._of_outside:
+                array = self._of_outside[value] = np.zeros(self._history.outside[value].array.shape, dtype)
+                self._table.add_one(value, array)

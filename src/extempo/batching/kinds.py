@@ -1,0 +1,98 @@
+"""Kinds of calls. Calls of one kind, an op or a cell, can run as one, whichever samples they belong to.
+
+A kind is a pure function of one sample with everything about it that is not a value: what it computes, the types of its
+inputs, which of them want a gradient, and the tensors that it reads besides its inputs (parameters). `rows` below are
+the values of several calls, stacked: an array whose first dimension counts calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from .._tensor import Tensor
+from ..graph import Where
+from ..storage import Array
+from ..types import TensorType
+
+
+class Input(NamedTuple):
+    """One input of a call: a tensor of some type, or a Python number (`type` is float, int or bool)."""
+
+    type: Any
+    tracked: bool  # whether it wants a gradient
+
+
+class Kind:
+    """What calls have in common that can run as one."""
+
+    __slots__ = (
+        "__weakref__",
+        "alone",
+        "captured",
+        "cell",
+        "fn",
+        "inputs",
+        "n_ops",
+        "name",
+        "results",
+        "runners",
+        "stacks",
+        "tracked",
+        "varying",
+        "where",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        fn: Callable[..., tuple[Tensor, ...]],
+        inputs: tuple[Input, ...],
+        results: tuple[TensorType, ...],
+        tracked: tuple[bool, ...],
+        captured: tuple[Tensor, ...],
+        where: Where | None = None,
+        alone: bool = False,
+        cell: bool = True,
+        n_ops: int = 1,
+        stacks: bool = False,
+    ) -> None:
+        self.name = name
+        self.fn = fn  # of one sample: takes the inputs in order, returns a tuple of tensors
+        self.inputs = inputs
+        self.results = results
+        self.tracked = tracked  # which results have a gradient
+        self.captured = captured  # tensors it reads besides its inputs; the same in all calls
+        self.where = where  # its first call
+        self.alone = alone  # calls cannot run as one, only one after the other
+        self.cell = cell  # rather than one op
+        self.n_ops = n_ops
+        self.stacks = stacks  # the result is its inputs, of one type, one after the other
+        self.varying: set[int] = set()  # numbers among the inputs that were seen to differ between calls
+        self.runners: dict[Any, Runner] = {}  # by which inputs are shared
+
+    def __repr__(self) -> str:
+        return f"<kind {self.name}: {', '.join(str(i.type) for i in self.inputs)}>"
+
+
+class Runner(Protocol):
+    """Runs calls of one kind as one, for some choice of inputs that all calls share.
+
+    What it takes for each input: rows; for a shared one the tensor or number itself. A number that is not shared comes
+    as rows of shape (n,), of a dtype that gives the result the type which the number would have given it.
+    """
+
+    def forward(self, inputs: Sequence[Any], n: int) -> tuple[list[Array], Any]:
+        """Rows of each result, and what backward needs."""
+        ...
+
+    def backward(self, saved: Any, gradients: list[Array | None]) -> tuple[list[Array | None], Any]:
+        """From rows of gradients of the results (None: all zero) those of the inputs, and a rest for `finish`.
+
+        The gradient of an input that is shared has the input's own shape.
+        """
+        ...
+
+    def finish(self, rests: list[Any]) -> list[tuple[Tensor, Array]]:
+        """The gradients of captured tensors, from the rests of all backward calls."""
+        ...

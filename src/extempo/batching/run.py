@@ -1,0 +1,274 @@
+"""A run of `ex.batch`: calls recorded by all samples, run as batches when values are needed.
+
+Every value of the run has a number. Recording a call notes its kind and the numbers of its inputs, and hands out
+tensors that have a type and no values. `flush` runs what was recorded, batch by batch as the agenda says; results lie
+as rows in the arrays of their batches, and a table finds the row of each value. A tensor from outside is a value, too.
+
+For gradients the whole run is one node (`gradients`). A tensor that leaves (a result of the function, or one whose
+node, hook or memory is asked for) gets its row as memory of its own and a place among that node's results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._tensor import OnTape, Tensor, new
+from ..graph import Node, Taped
+from ..lines import user_line
+from ..storage import Array, Storage
+from ..types import TensorType, count, float64, get_default_dtype, int64
+from .agenda import Calls, order
+from .gradients import Group, History, Source, link_results
+from .kinds import Kind, Runner
+from .noting import Notes
+from .plain import OneByOne, Plain
+from .planned import Planned
+from .rows import Table
+
+LARGE = 4_096  # elements, from which on a tensor that all calls of a batch read is not copied for each
+
+
+class Run(OnTape):
+    """All samples of one call of a batched function."""
+
+    __slots__ = (
+        *("__weakref__", "_first_waiting", "_known", "_numbers", "_pause", "_stand_in", "_tensors", "_waiting"),
+        *("_read", "history", "n_values", "notes", "values"),
+    )
+
+    def __init__(self, notes: Notes, pause: Callable[[], None]) -> None:
+        self.notes = notes
+        self.values = Table()
+        self.n_values = 0
+        self.history = History()
+        self._pause = pause  # returns when everything recorded so far has run
+        self._waiting: dict[Kind, Calls] = {}
+        self._first_waiting = 0  # values below have been made
+        self._numbers: list[Any] = []
+        self._known: dict[int, int] = {}  # the value of a tensor from outside, by its id
+        self._tensors: dict[int, Tensor] = {}  # those tensors, by value
+        self._read: list[Tensor] = []  # tensors whose values samples wait for
+        self._stand_in = Node(Taped, (), {}, None, (), None)
+
+    # ---- recording
+
+    def call(self, kind: Kind, inputs: Sequence[Any], sample: int) -> list[Tensor]:
+        """Record a call; its results. Native code does the same (`ways`)."""
+        calls = self._waiting.get(kind)
+        if calls is None:
+            calls = self._new_kind(kind)
+        refs = []
+        for x in inputs:
+            if isinstance(x, Tensor):
+                refs.append(x._place if x._pending is self else self._from_outside(x))
+            else:
+                self._numbers.append(x)
+                refs.append(-len(self._numbers))
+        calls.refs += refs
+        place = self.n_values
+        calls.firsts.append(place)
+        calls.samples.append(sample)
+        calls.wheres.append(user_line())
+        made = []
+        for type_, tracked in zip(kind.results, kind.tracked, strict=True):
+            t = new(Tensor)
+            t._raw = t._memory = t._alias = t._cut = None
+            t._type = type_
+            t._history = self._stand_in if tracked else None
+            t._pending = self
+            t._place = place
+            place += 1
+            made.append(t)
+        self.n_values = place
+        return made
+
+    def _new_kind(self, kind: Kind) -> Calls:
+        captured = self.history.captured
+        for t in kind.captured:
+            if id(t) not in captured and t.requires_grad:
+                captured[id(t)] = Source(t)
+        calls = self._waiting[kind] = Calls(kind)
+        return calls
+
+    def _from_outside(self, t: Tensor) -> int:
+        found = self._known.get(id(t))
+        if found is None:
+            array = np.ascontiguousarray(t._values())
+            source = Source(t) if t.requires_grad else None
+            found = self._known[id(t)] = self.n_values
+            self.n_values += 1
+            self._tensors[found] = t
+            self.values.add_one(found, array)
+            if source is not None:
+                self.history.outside[found] = source
+        return found
+
+    # ---- running
+
+    def flush(self) -> None:
+        """Run what was recorded."""
+        waiting, self._waiting = [calls for calls in self._waiting.values() if calls.firsts], {}
+        first, self._first_waiting = self._first_waiting, self.n_values
+        self.history.n_values = self.n_values
+        if not waiting:
+            return
+        self.notes.n_waves += 1
+        for calls, members, refs, firsts in order(waiting, first, self.n_values):
+            try:
+                self._run(calls.kind, refs, firsts)
+            except Exception as error:
+                self._blame(error, calls, members, refs, firsts)
+                raise
+            self.notes.batches.append((calls, members, self.notes.n_waves))
+        wanted, self._read = self._read, []
+        self._fill_all(wanted)
+
+    def _run(self, kind: Kind, refs: Any, firsts: Any) -> None:
+        n = len(firsts)
+        if kind.stacks:
+            self._run_stack(kind, refs, firsts)
+            return
+        shared, inputs = [], []
+        for j in range(len(kind.inputs)):
+            is_shared, x = self._input(kind, j, refs[:, j], n)
+            shared.append(is_shared)
+            inputs.append(x)
+        which = tuple(shared)
+        runner = kind.runners.get(which)
+        if runner is None:
+            runner = kind.runners[which] = _runner(kind, which)
+        arrays, saved = runner.forward(inputs, n)
+        for i, array in enumerate(arrays):
+            self.values.add_at(firsts + i if i else firsts, array)
+        if saved is not None and self.history.groups is not None:
+            self.history.groups.append(Group(kind, runner, refs, which, firsts, saved))
+
+    def _run_stack(self, kind: Kind, refs: Any, firsts: Any) -> None:
+        """A result that is nothing but its inputs one after the other."""
+        (result,), part = kind.results, kind.inputs[0].type
+        rows = self.values.gather(refs.reshape(-1), part.shape, part.dtype.numpy)
+        self.values.add_at(firsts, rows.reshape(len(firsts), *result.shape))
+        if kind.tracked[0] and self.history.groups is not None:
+            self.history.groups.append(Group(kind, None, refs, (), firsts, None))
+
+    def _input(self, kind: Kind, position: int, refs: Any, n: int) -> tuple[bool, Any]:
+        """One input of a batch: whether all calls share it, and that, or rows."""
+        type_ = kind.inputs[position].type
+        first = int(refs[0])
+        if not isinstance(type_, TensorType):
+            numbers = [self._numbers[-1 - ref] for ref in refs.tolist()]
+            if position not in kind.varying and numbers.count(numbers[0]) == n:
+                return True, numbers[0]
+            kind.varying.add(position)
+            if kind.alone:
+                return False, numbers
+            return False, np.array(numbers, _number_dtype(kind, type_))
+        if n > 1 and first in self._tensors and count(type_.shape) >= LARGE and (refs == first).all():
+            return True, self._tensors[first]
+        return False, self.values.gather(refs, type_.shape, type_.dtype.numpy)
+
+    def _blame(self, error: Exception, calls: Calls, members: Any, refs: Any, firsts: Any) -> None:
+        """Say which call of a batch an error belongs to: the first that fails on its own, too."""
+        numbers = members.tolist()
+        for row, call in enumerate(numbers):
+            if len(numbers) > 1:
+                try:
+                    self._run(calls.kind, refs[row : row + 1], firsts[row : row + 1])
+                    continue
+                except Exception:
+                    pass  # this is the one
+            calls.blame(error, call)
+            return
+
+    # ---- tensors that need their values, or leave
+
+    def settle(self, t: Tensor) -> None:
+        if t._place >= self._first_waiting and self._waiting:
+            self.notes.reads.append(user_line())
+            self._read.append(t)
+            self._pause()
+        if t._raw is None:
+            self._fill([t])
+
+    def read(self, t: Tensor) -> Array:
+        self.settle(t)
+        return t._raw
+
+    def _fill_all(self, tensors: Sequence[Tensor]) -> None:
+        by_type: dict[TensorType, list[Tensor]] = {}
+        for t in tensors:
+            if t._raw is None:
+                by_type.setdefault(t._type, []).append(t)
+        for same in by_type.values():
+            self._fill(same)
+
+    def _fill(self, tensors: Sequence[Tensor]) -> None:
+        """Memory of their own for tensors of one type, whose values have been made."""
+        type_ = tensors[0]._type
+        rows = self.values.gather([t._place for t in tensors], type_.shape, type_.dtype.numpy)
+        if type(rows.base) is np.ndarray:  # a view of rows that gradients may read
+            rows = rows.copy()
+        for i, t in enumerate(tensors):
+            t._raw = rows[i, ...]
+            t._memory = Storage(t._raw)
+
+    def link(self, t: Tensor) -> None:
+        """Give a tensor a node of its own: it leaves the run, and comes back, if at all, from outside."""
+        self.settle(t)
+        self.let_go([t])
+
+    def let_go(self, tensors: Sequence[Tensor]) -> None:
+        """Tensors leave, with values that have been made."""
+        self._fill_all(tensors)
+        link_results(self.history, [t for t in tensors if t._history is self._stand_in])
+        for t in tensors:
+            t._pending = None
+
+    def release(self, t: Tensor, why: str) -> None:
+        self.link(t)
+
+    def close(self, why: str) -> None:
+        """Run everything."""
+        if self._waiting:
+            self._pause()
+
+    def backward(self, root: Tensor, gradient: Array) -> None:
+        return None
+
+    def strides_of(self, t: Tensor) -> None:
+        return None
+
+    def is_view(self, t: Tensor) -> bool:
+        return True  # rows have no layout of their own that could forbid it
+
+    def apply(self, op: Any, inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Any) -> Any:
+        """An op outside the batched function meets a tensor that stayed here: it leaves."""
+        from ..running import run
+
+        mine = [x for x in inputs if isinstance(x, Tensor) and x._pending is self]
+        for t in mine:
+            self.settle(t)
+        self.let_go(list({id(t): t for t in mine}.values()))
+        return run(op, inputs, attrs, mode)
+
+
+def _runner(kind: Kind, shared: tuple[bool, ...]) -> Runner:
+    if kind.alone:
+        return OneByOne(kind, shared)
+    return Planned.make(kind, shared) or Plain(kind, shared)
+
+
+def _number_dtype(kind: Kind, number: type) -> Any:
+    """The dtype for rows of a Python number that gives way to tensors as the number would."""
+    if number is bool:
+        return np.bool_
+    dtypes = [i.type.dtype for i in kind.inputs if isinstance(i.type, TensorType)]
+    floating = [d for d in dtypes if d.is_floating_point]
+    if number is int:
+        others = [d for d in dtypes if not d.is_floating_point and d.category == int64.category]
+        return max(others, key=lambda d: d.itemsize).numpy if others and not floating else np.int64
+    wide = max(floating, key=lambda d: d.itemsize) if floating else get_default_dtype()
+    return wide.numpy if wide.itemsize >= 4 or wide is float64 else np.float32

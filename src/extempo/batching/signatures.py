@@ -1,0 +1,121 @@
+"""Arguments and results of cells: taken apart into tensors and numbers, and put together again.
+
+The signature of a call is a list of marks: what there is to know of its arguments but for values. A tensor counts by
+its type and by whether it is tracked, a float or int by its type, a bool, string or None as it is, another object by
+its id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .._tensor import Tensor, from_array
+from ..graph import Node
+
+_PLAIN = (bool, str, bytes, type(None))
+_SEQUENCES = (tuple, list)  # a tuple of classes: isinstance() takes three times as long for a union
+
+
+def take_apart(x: Any, marks: list[Any], inputs: list[Any], grad: bool) -> None:
+    """Add what one argument says to the signature and to the inputs."""
+    kind = type(x)
+    if kind is int or kind is float:
+        marks.append(kind)
+        inputs.append(x)
+    elif isinstance(x, _SEQUENCES):
+        marks += (kind, len(x))
+        for part in x:
+            if type(part) is Tensor and part._alias is None:
+                marks += (part._type, grad and type(part._history) is Node)
+                inputs.append(part)
+            else:
+                take_apart(part, marks, inputs, grad)
+    elif isinstance(x, Tensor):
+        marks += (x._type, grad and x.requires_grad)
+        inputs.append(x)
+    elif isinstance(x, dict):
+        marks += (kind, len(x))
+        for key, part in x.items():
+            marks.append(key)
+            take_apart(part, marks, inputs, grad)
+    elif isinstance(x, np.ndarray):
+        take_apart(from_array(x), marks, inputs, grad)
+    elif isinstance(x, np.generic):
+        take_apart(x.item(), marks, inputs, grad)
+    else:
+        marks += (kind, x if kind in _PLAIN else id(x))
+
+
+def filled(x: Any, values: Any) -> Any:
+    """The arguments with others in place of the inputs."""
+    if isinstance(x, Tensor | np.ndarray) or type(x) in (int, float):
+        return next(values)
+    if isinstance(x, np.generic):
+        item = x.item()
+        return next(values) if type(item) in (int, float) else item
+    if isinstance(x, dict):
+        named = {key: filled(part, values) for key, part in x.items()}
+        return named if type(x) is dict else type(x)(named)
+    if isinstance(x, tuple | list):
+        parts = [filled(part, values) for part in x]
+        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
+    return x
+
+
+def objects(x: Any) -> list[Any]:
+    """What is no input and no plain constant, among arguments."""
+    if isinstance(x, Tensor | np.ndarray | np.generic) or type(x) in (int, float, *_PLAIN):
+        return []
+    if isinstance(x, dict):
+        return [o for part in x.values() for o in objects(part)]
+    if isinstance(x, tuple | list):
+        return [o for part in x for o in objects(part)]
+    return [x]
+
+
+def type_of(x: Any, grad: bool) -> tuple[Any, bool]:
+    return (x._type, grad and x.requires_grad) if isinstance(x, Tensor) else (type(x), False)
+
+
+class _Place:
+    """Where a result goes."""
+
+
+_PLACE = _Place()
+
+
+def structure_of(x: Any, results: list[Tensor]) -> Any:
+    """A result with places for its tensors, which go to `results`."""
+    if isinstance(x, Tensor):
+        results.append(x)
+        return _PLACE
+    if isinstance(x, dict):
+        return {key: structure_of(part, results) for key, part in x.items()}
+    if isinstance(x, tuple | list):
+        parts = [structure_of(part, results) for part in x]
+        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
+    return x
+
+
+def rebuilder(structure: Any) -> Callable[[list[Tensor]], Any]:
+    """A function that puts results in their places."""
+    if structure is _PLACE:
+        return lambda results: results[0]
+    if isinstance(structure, tuple | list) and all(part is _PLACE for part in structure):
+        kind = type(structure)
+        return kind._make if hasattr(kind, "_make") else kind
+    return lambda results: _put(structure, iter(results))
+
+
+def _put(structure: Any, results: Any) -> Any:
+    if structure is _PLACE:
+        return next(results)
+    if isinstance(structure, dict):
+        return {key: _put(part, results) for key, part in structure.items()}
+    if isinstance(structure, tuple | list):
+        parts = [_put(part, results) for part in structure]
+        return type(structure)(*parts) if hasattr(structure, "_fields") else type(structure)(parts)
+    return structure

@@ -1,0 +1,261 @@
+"""What a recording has on its tape, which tensors of it someone holds, and how these get their values.
+
+For each place the step that made it and its tensor, which nobody keeps but its holders once they alone are to decide
+(reference counts tell while the function runs, weak references afterwards); the leaves with their memory; the values
+that were computed and stay.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from typing import Any
+
+from ._tensor import OnTape, Tensor, new
+from .flushes import Counters, Flush
+from .graph import Node, Taped, next_number
+from .planning.building import reads
+from .replaying import arguments_of
+from .running import alias_of
+from .storage import Array, Storage
+from .tape import NONE, NUMBER, State, Step, left_lock
+from .types import TensorType
+from .viewing import is_row_major
+
+_HELD = 3  # references to a result that nobody else holds: the list, the loop's variable, getrefcount's argument
+_NOBODY_ELSE = nullcontext()
+
+
+class Recorded(OnTape):
+    """The tape of one run of a compiled function."""
+
+    __slots__ = (
+        "__weakref__",
+        "alive",
+        "allowed",
+        "arrays",
+        "behind",
+        "clocks",
+        "counters",
+        "cursor",
+        "decide",
+        "given",
+        "inside",
+        "leaves",
+        "makers",
+        "memories",
+        "nodes",
+        "numbers",
+        "proxy",
+        "results",
+        "sweep_at",
+        "token",
+        "values",
+        "versions",
+    )
+
+    def __init__(
+        self, root: State, counters: Counters, decide: Callable[[Flush, int], bool], new_steps_allowed: int = 1_000_000
+    ) -> None:
+        self.counters = counters
+        self.decide = decide  # whether a flush of so many steps that has no plan gets one now
+        self.allowed = new_steps_allowed  # that are still allowed, before this gives up
+        self.inside = True  # the compiled function is still running
+        self.makers: list[Step] = []  # for each place its step
+        self._begin(root)
+
+    def _begin(self, state: State) -> None:
+        self.counters.steps += len(self.makers)
+        self.cursor = state
+        self.behind: State | None = None
+        self.results: list[Any] = []  # for each place its tensor; once the function has returned a weak reference
+        self.makers = []
+        self.leaves: list[Tensor] = []
+        self.arrays: list[Array] = []  # of the leaves
+        self.nodes: list[Any] = []  # of the leaves, where they are tracked
+        self.memories: list[Storage] = []  # of the leaves, with the versions that they had
+        self.versions: list[int] = []
+        self.numbers: list[Any] = []
+        self.values: dict[int, Array] = {}  # what was computed and stays, by place
+        self.given: dict[int, Storage] = {}  # the memory of values that someone was given
+        self.alive: list[int] = []  # places of tracked tensors that have run and were held then
+        self.sweep_at = 1_000
+        self.token = object()  # marks leaves; holds nothing
+        self.clocks = [(0, next_number())]  # from which place on nodes would have which numbers
+        self.proxy = Node(Taped, (), {}, None, (), None)
+
+    def _alone(self) -> Any:
+        """A tape that was left may be reached by other threads, too."""
+        return _NOBODY_ELSE if self.inside else left_lock
+
+    # ---- the steps
+
+    def base(self, ref: int) -> int:
+        """The place (or leaf) whose memory a value lies in."""
+        while ref >= 0 and self.makers[ref].view is not None:
+            ref = self.makers[ref].refs[0]
+        return ref
+
+    def reached(self, places: Iterable[int], first: int = 0) -> list[Step]:
+        """The tracked steps from place `first` on that these places depend on."""
+        seen: set[int] = set()
+        found: list[Step] = []
+        stack = list(places)
+        while stack:
+            place = stack.pop()
+            step = self.makers[place]
+            if step.place in seen or place < first or not step.tracked:
+                continue
+            seen.add(step.place)
+            found.append(step)
+            for i, ref in enumerate(step.refs):
+                if 0 <= ref < NUMBER and step.needs >> i & 1:
+                    stack.append(ref)
+        return found
+
+    def _type_of(self, place: int) -> TensorType:
+        step = self.makers[place]
+        return step.type[place - step.place] if type(step.type) is tuple else step.type
+
+    def is_floating(self, place: int) -> bool:
+        return self._type_of(place).dtype.is_floating_point
+
+    def _strides_at(self, place: int) -> tuple[int, ...] | None:
+        view = self.makers[place].view
+        return None if view is None else view.strides
+
+    def strides_of(self, t: Tensor) -> tuple[int, ...] | None:
+        found = self._strides_at(t._place)
+        return None if found is None or is_row_major(t._type, found) else found
+
+    def is_view(self, t: Tensor) -> bool:
+        return self.makers[t._place].view is not None
+
+    def node_numbers(self) -> list[float]:
+        """For each place the number of its node: after all nodes that were there when it was recorded."""
+        found: list[float] = []
+        clocks = iter([*self.clocks, (len(self.makers), 0)])
+        now, (following, number) = 0.0, next(clocks)
+        for place, step in enumerate(self.makers):
+            while place >= following:
+                now = max(now, number)
+                following, number = next(clocks)
+            for ref in step.refs:
+                if NONE < ref < 0 and type(self.nodes[-1 - ref]) is Node:
+                    now = max(now, self.nodes[-1 - ref].number)
+            found.append(now + (place + 1) * 2.0**-30)
+        return found
+
+    # ---- the tensors
+
+    def _result(self, step: Step, type_: TensorType, place: int) -> Tensor:
+        t = new(Tensor)
+        t._raw = t._memory = t._alias = None
+        t._type = type_
+        t._history = self.proxy if step.tracked and type_.dtype.is_floating_point else None
+        t._cut = step.cut
+        t._pending = self
+        t._place = place
+        return t
+
+    def held(self, place: int) -> Tensor | None:
+        """The tensor at that place, if someone else has it."""
+        t = self.results[place]
+        if not self.inside:
+            return None if t is None else t()
+        return t if t is not None and sys.getrefcount(t) > _HELD else None
+
+    def _live(self, first: int) -> bytes:
+        """For each place from `first` on, whether someone holds its tensor."""
+        if self.inside:
+            count = sys.getrefcount
+            return bytes([count(t) > _HELD + 1 for t in self.results[first:]])  # the slice holds them, too
+        return bytes([t is not None and t() is not None for t in self.results[first:]])
+
+    def _fill(self, places: list[int]) -> None:
+        """Give tensors that are held their values."""
+        for place in places:
+            t = self.results[place] if self.inside else self.results[place]()
+            if t is not None and t._raw is None:
+                self._give(t, place)
+
+    def _give(self, t: Tensor, place: int) -> None:
+        step = self.makers[place]
+        if step.view is None:
+            t._raw = self.values[place]
+            t._memory = self.given[place] = Storage(t._raw)
+        else:
+            source = self._tensor_at(step.refs[0])
+            numbers = tuple(arguments_of(self, step, self.values)[1:])
+            t._raw = step.op.numpy(source._raw, *numbers, **step.attrs)
+            t._memory = source._memory
+            if step.op.name != "detach":
+                t._alias = alias_of(source, step.op, numbers, step.attrs)
+        if not step.tracked:
+            t._pending = None
+
+    def _tensor_at(self, ref: int) -> Tensor:
+        """The tensor at a place, made anew if it is gone, or a leaf."""
+        if ref < 0:
+            return self.leaves[-1 - ref]
+        t = self.results[ref] if self.inside else self.held(ref)
+        if t is None:
+            t = self._unheld(ref)
+        if t._raw is None:
+            self._give(t, ref)
+        return t
+
+    def _unheld(self, place: int) -> Tensor:
+        step = self.makers[place]
+        t = new(Tensor)
+        t._raw = t._memory = t._alias = t._pending = t._cut = None
+        t._type = self._type_of(place)
+        t._history = None
+        if step.tracked:
+            t._history, t._pending, t._place = self.proxy, self, place
+            self.results[place] = t if self.inside else weakref.ref(t)
+            self.alive.append(place)
+        return t
+
+    def _let_go(self, first: int, live: bytes) -> None:
+        """From place `first` on, keep only tensors that are held and tracked."""
+        stop, makers = first + len(live), self.makers  # a finalizer may have recorded more meanwhile
+        waiting = self.results[first:stop]
+        kept: list[Any] = [None] * len(waiting)
+        for i, t in enumerate(waiting):
+            if not makers[first + i].tracked:
+                continue
+            if live[i]:
+                kept[i] = t
+            elif self.inside and t._raw is not None:  # the base of a view that is held
+                kept[i] = t
+                self.alive.append(first + i)
+        self.results[first:stop] = kept
+
+    def _sweep(self) -> None:
+        """In a long run without an end, let go of what only backwards that nobody can ask for any more would read."""
+        self.alive = [p for p in self.alive if self.held(p) is not None]
+        stay = {self.base(p) for p in self.alive}
+        for step in self.reached(self.alive):
+            stay.update(self.base(ref) for ref in reads(step))
+        self.values = {p: array for p, array in self.values.items() if p in stay}
+        self.sweep_at = 2 * len(self.makers)
+
+    # ---- the memory
+
+    def forget_leaves(self, storages: Iterable[Storage] | None) -> None:
+        """Leaves on memory that is about to change are others afterwards."""
+        for x, memory in zip(self.leaves, self.memories, strict=True):
+            if x._pending is self.token and (storages is None or any(memory is s for s in storages)):
+                x._pending = None
+
+    def reads_memory(self, storage: Storage) -> bool:
+        """Whether the tape would notice a write into that memory."""
+        for step in self.makers:
+            if step.tracked:
+                for base in map(self.base, reads(step)):
+                    if (self.memories[-1 - base] if base < 0 else self.given.get(base)) is storage:
+                        return True
+        return any((t := self.held(p)) is not None and t._memory is storage for p in self.alive)

@@ -1,0 +1,247 @@
+"""How a tape takes an op: found along the ways that were gone before, or put there as a new step.
+
+What cannot be on a tape (no native code for it, an array that NumPy alone understands) runs eagerly, after the tape if
+it links a node.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from types import NoneType
+from typing import Any
+
+import numpy as np
+
+from ._tensor import OnTape, Tensor
+from .graph import Node, next_number
+from .lines import user_line
+from .modes import MODE, Mode
+from .offering import Given, grad_key
+from .op import Op
+from .recorded import Recorded
+from .running import NO_ATTRS, as_input, cut_reason, run, signature_of
+from .tape import NONE, NUMBER, LeafKind, State, Step
+from .types import TensorType
+from .viewing import exact_strides, is_row_major, view_of
+
+_trie_lock = threading.RLock()
+_GATE = State()
+
+
+class Taking(Recorded):
+    """A tape that takes ops."""
+
+    __slots__ = ()
+
+    def apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode) -> Any:
+        """Put the op on the tape, or run it if that is not possible."""
+        with self._alone():
+            return self._apply(op, inputs, attrs, mode)
+
+    def _apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode) -> Any:
+        if self.behind is not None:
+            self.cursor, self.behind = self.behind, None
+            self.clocks = [(0, next_number())]
+        step, state = None, self.cursor
+        given = self._inputs(inputs)
+        if given is not None:
+            step = self._known(state, given, op, attrs, mode)
+            if step is None and self.allowed > 0:
+                step = self._new_step(state, given, op, attrs, mode)
+        if step is None or given is None:
+            if self.allowed <= 0:
+                self._give_up()
+            return self._eagerly(op, inputs, attrs, mode)
+        made = self._results(step)  # first: a finalizer that runs here may record, too
+        if self.cursor is not state:
+            return self._apply(op, inputs, attrs, mode)
+        for x in given.fresh:
+            self._add_leaf(x)
+        if step.baked is None:
+            self.numbers += given.numbers
+        for place, t in enumerate(made, step.place):
+            self._put(step, place, t)
+        self.cursor = step.following
+        return tuple(made) if type(step.type) is tuple else made[0]
+
+    def _inputs(self, inputs: tuple[Any, ...]) -> Given | None:
+        """Where the inputs come from; None if one of them cannot be on a tape."""
+        given = Given()
+        n_numbers = len(self.numbers)
+        for i, x in enumerate(inputs):
+            if isinstance(x, Tensor):
+                ref = self._ref_of(x, given)
+                if ref is None:
+                    return None
+                given.refs.append(ref)
+                given.kinds.append(x._type)
+                given.needs |= (type(x._history) is Node) << i
+                given.cut = given.cut or x._cut
+            elif x is None:
+                given.refs.append(NONE)
+                given.kinds.append(NoneType)
+            elif type(x) in (float, int, bool):
+                given.refs.append(NUMBER + n_numbers + len(given.numbers))
+                given.kinds.append(type(x))
+                given.numbers.append(x)
+            else:
+                return self._inputs(tuple(map(as_input, inputs)))
+        given.inputs = inputs
+        return given
+
+    def _ref_of(self, x: Tensor, given: Given) -> int | None:
+        if x._pending is self:
+            return x._place
+        if isinstance(x._pending, OnTape):
+            x._pending.release(x, "its result went on in another recording")
+        if x._alias is not None:
+            x._catch_up()
+        if x._pending is self.token:
+            place = x._place  # another thread may mark the same tensor at this moment
+            k = -1 - place
+            if 0 <= k < len(self.arrays) and self.arrays[k] is x._raw and self.nodes[k] is x._history:
+                return place
+        for k, fresh in enumerate(given.fresh):
+            if fresh is x:
+                return -1 - len(self.leaves) - k
+        array = x._raw
+        if type(array) is not np.ndarray or not array.flags.aligned or array.dtype is not x._type.dtype.numpy:
+            return None
+        given.fresh.append(x)
+        given.new_leaves.append(LeafKind(x._type, exact_strides(array), type(x._history) is Node))
+        return -len(self.leaves) - len(given.fresh)
+
+    def _known(self, state: State, given: Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> Step | None:
+        """The way from here that is the same op on the same inputs."""
+        refs, kinds, new_leaves = tuple(given.refs), tuple(given.kinds), tuple(given.new_leaves)
+        for step in state.ways():
+            if step.op is not op or step.grad is not grad_key(mode) or step.kinds != kinds or step.attrs != attrs:
+                continue
+            if step.new_leaves != new_leaves or step.needs != given.needs:
+                continue
+            if step.baked is None:
+                fits = step.refs == refs
+            else:
+                fits = step.baked == tuple(given.numbers) and step.refs == given.baked_refs()
+            if fits:
+                with _trie_lock:
+                    state.take(step)
+                return step
+        return None
+
+    def _new_step(self, state: State, given: Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> Step | None:
+        inputs, kinds = given.inputs, tuple(given.kinds)
+        if not any(isinstance(k, TensorType) for k in kinds):
+            return None
+        signature = signature_of(op, inputs, kinds, attrs)
+        if signature is None:
+            return None
+        view, baked, refs = None, None, tuple(given.refs)
+        if op.aliases_input:
+            if refs[0] < 0 and not (given.needs & 1 and mode.grad):
+                return None  # a view of what is there already is made at once
+            if not (signature.view is not None or op.name in ("detach", "alias")):
+                return None
+            varies = bool(given.numbers) and self._has_other_starts(state, given, op, attrs, mode)
+            first = len(self.numbers) if varies else None
+            view = view_of(op, attrs, kinds[0], self._strides(refs[0], given), given.numbers, first)
+            if view is None and signature.kernel is None:
+                return None
+            if given.numbers and (view is None or not view.starts):
+                baked, refs = tuple(given.numbers), given.baked_refs()
+        elif signature.kernel is None or (op.keeps_order and not self._in_order(given)):
+            return None
+        cut = given.cut
+        where = user_line()
+        if given.needs and op.name == "detach":
+            cut = ("detach()", where)
+        elif given.needs and not (mode.grad and signature.floating):
+            cut = (cut_reason(op, mode), where)
+        elif given.needs:
+            cut = None
+        step = Step(
+            op,
+            dict(attrs) if attrs else NO_ATTRS,
+            refs,
+            kinds,
+            signature,
+            state.n_places,
+            given.needs,
+            grad_key(mode),
+            tuple(given.new_leaves),
+            view,
+            baked,
+            where,
+            cut,
+        )
+        self.counters.new_steps += 1
+        self.allowed -= 1
+        with _trie_lock:
+            return state.add(step)
+
+    def _has_other_starts(self, state: State, given: Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> bool:
+        """Whether the same slice with another start was recorded here before."""
+        refs, kinds = given.baked_refs(), tuple(given.kinds)
+        return any(
+            s.op is op and s.refs == refs and s.kinds == kinds and s.attrs == attrs and s.grad is grad_key(mode)
+            for s in state.ways()
+        )
+
+    def _strides(self, ref: int, given: Given) -> tuple[int, ...] | None:
+        """In bytes; None if the elements lie in order."""
+        if ref >= 0:
+            return self._strides_at(ref)
+        k, known = -1 - ref, len(self.arrays)
+        array = self.arrays[k] if k < known else given.fresh[k - known]._raw
+        return exact_strides(array)
+
+    def _in_order(self, given: Given) -> bool:
+        tensors = [r for r, k in zip(given.refs, given.kinds, strict=True) if isinstance(k, TensorType)]
+        for ref in tensors:
+            strides = self._strides(ref, given)
+            if strides is not None and not is_row_major(given.kinds[given.refs.index(ref)], strides):
+                return False
+        return True
+
+    def _results(self, step: Step) -> list[Tensor]:
+        types = step.type if type(step.type) is tuple else (step.type,)
+        return [self._result(step, t, step.place + i) for i, t in enumerate(types)]
+
+    def _add_leaf(self, x: Tensor) -> None:
+        self.leaves.append(x)
+        self.arrays.append(x._raw)
+        self.nodes.append(x._history)
+        self.memories.append(x._memory)
+        self.versions.append(x._memory.version)
+        x._place = -len(self.leaves)
+        x._pending = self.token
+
+    def _put(self, step: Step, place: int, t: Tensor) -> None:
+        if self.inside:
+            self.results.append(t)
+        else:  # nodes that were linked since then come before
+            self.results.append(weakref.ref(t))
+            self.clocks.append((place, next_number()))
+        self.makers.append(step)
+
+    def _give_up(self) -> None:
+        """Too much is new to be worth recording: the rest of the function runs eagerly."""
+        self.counters.given_up += 1
+        self.close("too much was new")
+        mode = MODE.get()
+        if mode.recording is self:
+            MODE.set(mode.but(recording=None))
+
+    def _eagerly(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode) -> Any:
+        """Run the op now. A node that it links must come after those of everything on the tape."""
+        inputs = tuple(map(as_input, inputs))
+        if mode.grad and any(isinstance(x, Tensor) and type(x._history) is Node for x in inputs):
+            self.close(f"{op.name} runs eagerly")
+            self._wait_for_first_step()
+        return run(op, inputs, attrs, mode.but(recording=None))
+
+    def _wait_for_first_step(self) -> None:
+        """The first step must be noticed, to know which nodes were there before: no known way leads on from here."""
+        if not self.makers and self.behind is None:
+            self.cursor, self.behind = _GATE, self.cursor

@@ -1,0 +1,303 @@
+"""Tables of rows: gathering and adding are what NumPy says, natively and without native code."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+import weakref
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extempo.backends.choice import native
+from extempo.batching.rows import Table
+from extempo.errors import DtypeError, IndexRangeError, ShapeError
+from extempo.types import DTYPES
+
+F32 = np.dtype(np.float32)
+GUARD = 0xAB
+BACKENDS = ["numpy"] if native() is None else ["native", "numpy"]
+
+backends = pytest.mark.parametrize("backend", BACKENDS)
+needs_native = pytest.mark.skipif(native() is None, reason="the native backend is off")
+
+
+def table(backend):
+    made = Table()
+    if backend == "numpy":
+        made._native = None
+    return made
+
+
+def bits(array):
+    return np.asarray(array).tobytes()
+
+
+def filled(rng, shape, dtype):
+    return np.array(rng.normal(size=shape) * 50).astype(dtype)
+
+
+def laid_out(array, layout):
+    """The same values, lying differently in memory."""
+    if layout == "strided" and array.ndim:
+        wide = np.zeros((2 * len(array), *array.shape[1:]), array.dtype)
+        wide[::2] = array
+        return wide[::2]
+    if layout == "columns":
+        return np.asfortranarray(array)
+    if layout == "backwards" and array.ndim:
+        return np.ascontiguousarray(array[::-1])[::-1]
+    return array
+
+
+layouts = st.sampled_from(["rows", "rows", "strided", "columns", "backwards"])
+row_shapes = st.one_of(
+    st.lists(st.integers(0, 5), max_size=3).map(tuple), st.integers(0, 70).map(lambda k: (k,)), st.just((1031,))
+)
+
+
+@given(st.data())
+@settings(max_examples=80, deadline=None)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_gather_gives_the_rows_of_the_numbers(backend, data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    dtype, shape = data.draw(st.sampled_from(DTYPES)).numpy, data.draw(row_shapes)
+    made, rows, sources = table(backend), {}, []
+    for _ in range(data.draw(st.integers(1, 5))):
+        n, way = data.draw(st.integers(0, 9)), data.draw(st.sampled_from(["add", "add_at", "add_one"]))
+        if way == "add_one":
+            number, array = data.draw(st.integers(0, 400)), filled(rng, shape, dtype)
+            made.add_one(number, laid_out(array, data.draw(layouts)))
+            rows[number] = array
+            continue
+        array = laid_out(filled(rng, (n, *shape), dtype), data.draw(layouts))
+        sources.append((array, bits(array)))
+        if way == "add":
+            first, stride = data.draw(st.integers(0, 400)), data.draw(st.integers(1, 40))
+            numbers = [first + stride * i for i in range(n)]
+            made.add(first, array, stride)
+        else:
+            numbers = data.draw(st.lists(st.integers(0, 600), min_size=n, max_size=n, unique=True))
+            made.add_at(data.draw(st.sampled_from([list, np.array]))(numbers), array)
+        rows |= dict(zip(numbers, array, strict=True))
+    wanted = data.draw(st.lists(st.sampled_from(sorted(rows)), max_size=12)) if rows else []
+    if data.draw(st.booleans()):
+        wanted.sort()
+    for numbers in (wanted, np.array(wanted, np.int64)):
+        got = made.gather(numbers, shape, dtype)
+        assert got.shape == (len(wanted), *shape)
+        assert got.dtype == dtype
+        assert got.flags.c_contiguous
+        assert bits(got) == b"".join(bits(rows[k]) for k in wanted)
+    asked = [*wanted, 401 * 41, 7]
+    assert made.has(asked).tolist() == made.has(np.array(asked)).tolist() == [k in rows for k in asked]
+    for array, before in sources:
+        assert bits(array) == before
+
+
+@given(st.data())
+@settings(max_examples=80, deadline=None)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_scatter_adds_in_the_order_of_the_numbers_and_nowhere_else(backend, data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    dtype = np.dtype(data.draw(st.sampled_from([np.float32, np.float64, np.float16, ml_dtypes.bfloat16])))
+    shape = data.draw(row_shapes)
+    size = int(np.prod(shape))
+    made, targets = table(backend), []
+    for k in range(3):  # numbers 0 to 11; each array is the middle of a larger one
+        whole = filled(rng, (4 * size + 64,), dtype)
+        inside = laid_out(whole[32 : 32 + 4 * size].reshape(4, *shape), data.draw(st.sampled_from(["rows", "strided"])))
+        made.add(k, inside, 3)
+        targets.append((whole, whole.copy(), inside, inside.copy()))
+    numbers = data.draw(st.lists(st.integers(0, 11), max_size=20))
+    values = filled(rng, (len(numbers), *shape), dtype)
+    given = values.copy()
+    made.scatter_add(data.draw(st.sampled_from([list, lambda x: np.array(x, np.int64)]))(numbers), values)
+    for k, value in zip(numbers, values, strict=True):
+        expected = targets[k % 3][3]
+        expected[k // 3] = expected[k // 3] + value
+    for whole, before, inside, expected in targets:
+        assert bits(inside) == bits(expected)
+        assert bits(whole[:32]) == bits(before[:32])
+        assert bits(whole[-32:]) == bits(before[-32:])
+    assert bits(values) == bits(given)
+
+
+@needs_native
+@pytest.mark.parametrize("row", [1, 3, 4, 5, 8, 12, 31, 100])
+def test_a_native_gather_writes_nothing_behind_its_rows(row):
+    made, n = table("native"), 7
+    array = np.arange(n * row, dtype=np.uint8).reshape(n, row)
+    made.add(0, array)
+    numbers = list(range(n))[::-1]
+    probe = native().memory.empty(np.dtype(np.uint8), (n * row,), 1)  # its block is the next to be taken
+    place, size = probe.ctypes.data, max(64, n * row + 1)
+    block = (ctypes.c_ubyte * size).from_address(place)
+    block[:] = [GUARD] * size
+    del probe
+    got = made.gather(np.array(numbers), (row,), array.dtype)
+    assert got.ctypes.data == place
+    assert got.tolist() == array[::-1].tolist()
+    if n * row < 64:  # the size of the smallest block
+        assert set(block[n * row :]) == {GUARD}
+
+
+@backends
+def test_rows_that_lie_one_after_the_other_are_not_copied(backend):
+    made, array = table(backend), np.empty((6, 4), np.float32)
+    array[...] = np.arange(24).reshape(6, 4)
+    made.add(10, array, 2)
+    got = made.gather([14, 16, 18], (2, 2), F32)
+    assert np.shares_memory(got, array)
+    assert got.tolist() == array[2:5].reshape(3, 2, 2).tolist()
+    assert not np.shares_memory(made.gather([16, 14], (4,), F32), array)
+    kept = weakref.ref(array)
+    del array, made
+    gc.collect()
+    assert kept() is not None, "the view must keep its array alive"
+    assert got[0].tolist() == [[8.0, 9.0], [10.0, 11.0]]
+
+
+@backends
+def test_neighbours_in_memory_that_belong_to_two_arrays_are_copied(backend):
+    made, array = table(backend), np.arange(24, dtype=np.float32).reshape(6, 4)
+    made.add(0, array[:3])
+    made.add(3, array[3:])
+    got = made.gather([2, 3], (4,), F32)
+    assert not np.shares_memory(got, array)
+    assert got.tolist() == array[2:4].tolist()
+
+
+@backends
+def test_a_view_of_rows_that_nobody_may_write_is_read_only(backend):
+    made, array = table(backend), np.ones((3, 4), np.float32)
+    array.flags.writeable = False
+    made.add(0, array)
+    assert not made.gather([0, 1], (4,), F32).flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        made.scatter_add([0], np.ones((1, 4), np.float32))
+
+
+@backends
+def test_a_row_for_all_may_be_given_by_broadcasting(backend):
+    made = table(backend)
+    made.add(0, np.broadcast_to(np.arange(3.0), (5, 3)))
+    assert made.gather([0, 1, 4], (3,), np.dtype(np.float64)).tolist() == [[0.0, 1.0, 2.0]] * 3
+
+
+@backends
+def test_a_table_keeps_its_arrays(backend):
+    made, array = table(backend), np.arange(3.0)
+    kept = weakref.ref(array)
+    made.add(0, array)
+    del array
+    gc.collect()
+    assert kept() is not None
+    assert made.gather([2, 0], (), np.dtype(np.float64)).tolist() == [2.0, 0.0]
+
+
+@backends
+def test_a_number_given_again_means_the_new_row(backend):
+    made = table(backend)
+    made.add(0, np.zeros((4, 2), np.float32))
+    made.add_at([2, 1], np.array([[5, 5], [6, 6]], np.float32))
+    made.add_one(3, np.array([[7], [7]], np.float32).T.reshape(2))
+    assert made.gather([0, 1, 2, 3], (2,), F32)[:, 0].tolist() == [0.0, 6.0, 5.0, 7.0]
+
+
+class _Shortening:
+    """Converted to a C int, it empties the list that it stands in."""
+
+    def __init__(self, numbers):
+        self.numbers = numbers
+
+    def __index__(self):
+        self.numbers.clear()
+        return 0
+
+
+@backends
+def test_wrong_arguments_are_errors_and_change_nothing(backend):
+    made, array = table(backend), np.arange(8, dtype=np.float32).reshape(4, 2)
+    made.add(0, array)
+    ones = np.ones((1, 2), np.float32)
+    wrong = [
+        (DtypeError, lambda: made.gather([0.5], (2,), F32)),
+        (DtypeError, lambda: made.gather(np.zeros((1, 1), np.int64), (2,), F32)),
+        (DtypeError, lambda: made.gather([0, "a"], (2,), F32)),
+        (DtypeError, lambda: made.gather([2**70], (2,), F32)),
+        (DtypeError, lambda: made.gather([0], (2,), np.dtype(np.int32))),
+        (IndexRangeError, lambda: made.gather([0, -1], (2,), F32)),
+        (IndexRangeError, lambda: made.gather([0, 4], (2,), F32)),
+        (IndexRangeError, lambda: made.gather([0, 100_000], (2,), F32)),
+        (ShapeError, lambda: made.gather([0], (3,), F32)),
+        (TypeError, lambda: made.gather([0], 2, F32)),
+        (DtypeError, lambda: made.scatter_add([0], ones.astype(np.float64))),
+        (ShapeError, lambda: made.scatter_add([0], np.ones((1, 3), np.float32))),
+        (ShapeError, lambda: made.scatter_add([0, 1], ones)),
+        (IndexRangeError, lambda: made.scatter_add([0, 9], np.ones((2, 2), np.float32))),
+        (AttributeError, lambda: made.scatter_add([0], [[1.0, 1.0]])),
+        (IndexRangeError, lambda: made.add(-1, array)),
+        (IndexRangeError, lambda: made.add(0, array, 0)),
+        (TypeError, lambda: made.add(0, np.float32(1))),
+        (ShapeError, lambda: made.add_at([0], array)),
+        (IndexRangeError, lambda: made.add_at([0, 1, 2, -3], array)),
+        (IndexRangeError, lambda: made.has([-1])),
+    ]
+    for error, call in wrong:
+        with pytest.raises(error):
+            call()
+    assert made.gather([0, 1, 2, 3], (2,), F32).tolist() == np.arange(8.0).reshape(4, 2).tolist()
+    made.scatter_add([1], np.ones((2, 1), np.float32).T)  # any layout of values will do
+    made.scatter_add([2], np.ones((1, 4), np.float32)[:, ::2])
+    assert array.tolist() == [[0.0, 1.0], [3.0, 4.0], [5.0, 6.0], [6.0, 7.0]]
+
+
+@needs_native
+@pytest.mark.parametrize("dtype", [d.numpy for d in DTYPES], ids=str)
+@pytest.mark.parametrize("layout", ["rows", "strided", "backwards"])
+def test_rows_that_are_runs_of_memory_are_moved_natively(layout, dtype):
+    made, array = table("native"), laid_out(np.ones((4, 3), dtype), layout)
+    made.add(0, array)
+    made.add_at([9, 2], np.ones((2, 3), dtype))
+    columns = np.array([[3, 7], [0, 2], [9, 1]])
+    for numbers in ([0, 9, 2], [1, 2], np.array([3, 0]), columns[:, 0], columns[1:, 1][::-1]):
+        assert made._native.gather(made._places, made._arrays, numbers, (3,), dtype, dtype.itemsize) is not None
+        added = made._native.add(made._places, numbers, np.ones((len(numbers), 3), dtype), dtype.itemsize)
+        assert added is (dtype in (np.float32, np.float64))
+    assert made._native.has(made._places, [0, 5, 2**62], np.dtype(bool)).tolist() == [True, False, False]
+
+
+@needs_native
+def test_a_list_that_changes_while_it_is_read_does_no_harm():
+    made = table("native")
+    made.add(0, np.zeros((4, 2), np.float32))
+    numbers = [0, 0, 0]
+    numbers[1] = _Shortening(numbers)
+    assert made.gather(numbers, (2,), F32).tolist() == []
+
+
+@needs_native
+def test_native_calls_leave_no_references_and_no_memory_behind():
+    made, array = table("native"), native().memory.empty(F32, (6, 4), 4)
+    array[...] = 1.0
+    made.add(0, array)
+    values, numbers = np.ones((2, 4), np.float32), [300, 2]
+    made.add_one(300, np.ones(4, np.float32))
+    held, in_use = sys.getrefcount(F32), native().memory.stats()["bytes_in_use"]
+    counts = [sys.getrefcount(x) for x in (array, values, numbers, made._arrays, made._places)]
+    for _ in range(100):
+        made.gather([1, 2], (4,), F32)
+        made.gather(numbers, (4,), F32)
+        made.scatter_add(numbers, values)
+        made.has(numbers)
+        for wrong in ([1, 5000], [1, "a"]):
+            assert made._native.gather(made._places, made._arrays, wrong, (4,), F32, 4) is None
+            assert made._native.add(made._places, wrong, values, 4) is False
+    assert sys.getrefcount(F32) == held
+    assert native().memory.stats()["bytes_in_use"] == in_use
+    assert counts == [sys.getrefcount(x) for x in (array, values, numbers, made._arrays, made._places)]

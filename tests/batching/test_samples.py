@@ -1,0 +1,579 @@
+"""What a sample may do inside ex.batch, and what it may not: modes, draws, exceptions, writes, hooks, debugging."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import extempo as ex
+from extempo import nn
+from extempo.nn import functional as F
+
+from .agreement import check, close
+
+
+def draw(seed, *shape):
+    return ex.tensor(np.random.default_rng([seed, *shape]).normal(size=shape), dtype=ex.float32)
+
+
+def rows(n, *shape):
+    return [draw(i, *shape) for i in range(n)]
+
+
+# ---- values that are read
+
+
+def test_a_sample_that_reads_a_value_waits_for_the_others():
+    order = []
+
+    def run(x, i):
+        order.append(("begins", i))
+        positive = bool((x.sum() * 2 > 0).item())
+        order.append(("goes on", i))
+        return x * 2 if positive else -x
+
+    batched = check(run, rows(5, 3), range(5))
+    assert [i for what, i in order[-10:] if what == "begins"] == [0, 1, 2, 3, 4]
+    assert order[-10:-5] == [("begins", i) for i in range(5)]
+    assert batched.stats()["waves"] == 2
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda t: t.item(),
+        bool,
+        float,
+        lambda t: t.tolist(),
+        lambda t: t.detach().numpy(),
+        repr,
+        lambda t: f"{t}",
+        lambda t: list(range(3))[(t > 0).long()],
+    ],
+)
+def test_ways_to_read(read):
+    seen = []
+
+    def run(x):
+        y = (x * 3).sum()
+        seen.append(read(y))
+        return y
+
+    ex.batch(run)(rows(3, 2))
+    batched, seen = seen, []
+    for x in rows(3, 2):
+        run(x)
+    assert str(batched) == str(seen)
+
+
+def test_argmax_as_an_index():
+    table = draw(9, 4, 2)
+    check(lambda x: table[(x * 2).argmax()] + x[:2], rows(6, 4))
+
+
+def test_a_value_that_was_read_goes_on_being_used():
+    w = draw(0, 3).requires_grad_()
+
+    def run(x):
+        y = x * w
+        if y.sum().item() > 0:
+            y = y * 2
+        return y * y
+
+    check(run, rows(6, 3), parameters=[w])
+
+
+def test_code_of_samples_interleaves_but_results_stay_in_order():
+    seen = []
+
+    def run(x, i):
+        for _ in range(i % 3):
+            x = x + 1
+            x.sum().item()
+        seen.append(i)
+        return x.sum()
+
+    got = ex.batch(run)(rows(6, 2), range(6))
+    assert sorted(seen) == list(range(6))
+    assert seen != list(range(6))
+    for i, t in enumerate(got):
+        assert t.item() == pytest.approx((draw(i, 2) + i % 3).sum().item(), rel=1e-5)
+
+
+# ---- modes and draws
+
+
+def test_no_grad_stays_with_its_sample():
+    w = draw(0, 2).requires_grad_()
+
+    def run(x, i):
+        if i % 2:
+            with ex.no_grad():
+                y = x * w
+                y.sum().item()
+                assert not ex.is_grad_enabled()
+                y = y * w
+        else:
+            y = x * w
+            y.sum().item()
+            assert ex.is_grad_enabled()
+        return y
+
+    check(run, rows(4, 2), range(4), parameters=[w])
+
+
+def test_autocast_stays_with_its_sample():
+    def run(x, i):
+        with ex.autocast("cpu", enabled=bool(i % 2)):
+            before = ex.is_autocast_enabled("cpu")
+            (x * 2).sum().item()
+            return before, ex.is_autocast_enabled("cpu")
+
+    assert ex.batch(run)(rows(4, 3), range(4)) == [(False, False), (True, True)] * 2
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_draws_belong_to_the_sample(reads):
+    def run(x):
+        noise = ex.randn(3)
+        if reads:
+            (x * 2).sum().item()
+        return x + noise + ex.rand(3) + F.dropout(x, 0.5)
+
+    check(run, rows(5, 3), seed=7)
+
+
+def test_draws_do_not_depend_on_the_other_samples_or_on_reading():
+    def run(x, n):
+        for _ in range(n):
+            x = x + 1
+            x.sum().item()
+        return ex.rand(4)
+
+    def results(*reads):
+        ex.manual_seed(5)
+        return [t.tolist() for t in ex.batch(run)(rows(len(reads), 4), reads)]
+
+    assert results(0, 0, 0) == results(3, 1, 2)
+    assert results(0, 0, 0)[:2] == results(0, 0)
+    first = results(0, 0)
+    assert [t.tolist() for t in ex.batch(run)(rows(2, 4), [0, 0])] != first  # the next call draws anew
+
+
+def test_dropout_in_training_and_not():
+    ex.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 2))
+    check(model, rows(5, 4), parameters=model.parameters())
+    model.eval()
+    check(model, rows(5, 4), parameters=model.parameters())
+
+
+# ---- exceptions
+
+
+def test_an_exception_has_its_own_type_and_names_the_sample():
+    ended = []
+
+    def run(x, i):
+        try:
+            x.sum().item()
+            if i == 2:
+                raise KeyError("mine")
+            x.sum().item()
+            return (x * 2).sum().item()
+        finally:
+            ended.append(i)
+
+    with pytest.raises(KeyError) as caught:
+        ex.batch(run)(rows(5, 3), range(5))
+    assert any("sample 2" in note for note in caught.value.__notes__)
+    assert sorted(ended) == [0, 1, 2, 3, 4]
+
+
+def test_an_exception_before_anything_was_read():
+    with pytest.raises(ZeroDivisionError) as caught:
+        ex.batch(lambda i: 1 / i)([1, 2, 0, 3])
+    assert any("sample 2" in note for note in caught.value.__notes__)
+
+
+def test_a_wrong_shape_is_found_at_its_line():
+    with pytest.raises(ex.errors.ShapeError) as caught:
+        ex.batch(lambda x: x + ex.ones(4))([ex.ones(4), ex.ones(3)])
+    assert any("sample 1" in note for note in caught.value.__notes__)
+
+
+def test_an_error_that_only_values_show_names_line_and_sample():
+    table = draw(0, 5, 2).requires_grad_()
+
+    def look(i):
+        return F.embedding(i, table)
+
+    with pytest.raises(ex.errors.IndexRangeError) as caught:
+        ex.batch(look)([ex.tensor(1), ex.tensor(7), ex.tensor(2)])
+    text = " ".join(caught.value.__notes__)
+    assert "sample 1" in text
+    assert "test_samples.py" in text
+    assert ex.batch(look)([ex.tensor(4)])[0].shape == (2,)
+
+
+def test_an_interrupt_ends_all_samples():
+    ended = []
+
+    def run(x, i):
+        try:
+            x.sum().item()
+            if i == 1:
+                raise KeyboardInterrupt
+            x.sum().item()
+        finally:
+            ended.append(i)
+
+    with pytest.raises(KeyboardInterrupt):
+        ex.batch(run)(rows(3, 2), range(3))
+    assert sorted(ended) == [0, 1, 2]
+    assert ex.batch(lambda x: x.sum())(rows(2, 2))[0].item() == pytest.approx(draw(0, 2).sum().item())
+
+
+def test_a_sample_that_reads_while_it_is_ended():
+    def run(x, i):
+        try:
+            x.sum().item()
+            if i == 0:
+                raise ValueError("stop")
+            (x * 2).sum().item()
+        finally:
+            if i:
+                with pytest.raises(ex.errors.GraphError, match="being ended"):
+                    (x * 3).sum().item()
+
+    with pytest.raises(ValueError, match="stop"):
+        ex.batch(run)(rows(3, 2), range(3))
+
+
+def test_a_value_asked_for_in_another_thread():
+    caught = []
+
+    def run(x):
+        y = x * 2
+
+        def other():
+            try:
+                y.sum().item()
+            except ex.errors.GraphError as error:
+                caught.append(str(error))
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        return y
+
+    ex.batch(run)(rows(2, 2))
+    assert len(caught) == 2
+    assert "another thread" in caught[0]
+
+
+# ---- what may not be done
+
+
+def test_backward_inside_is_refused():
+    w = draw(0, 2).requires_grad_()
+
+    def run(x):
+        (x * w).sum().backward()
+
+    with pytest.raises(ex.errors.AutogradError, match="return the loss"):
+        ex.batch(run)(rows(2, 2))
+    with pytest.raises(ex.errors.AutogradError, match="return the loss"):
+        ex.batch(lambda x: ex.autograd.grad((x * w).sum(), w))(rows(2, 2))
+
+
+def test_writes_to_tensors_of_others_are_refused():
+    total = ex.zeros(2)
+
+    def run(x):
+        total.add_(x)
+
+    with pytest.raises(ex.errors.AutogradError, match="out-of-place"):
+        ex.batch(run)(rows(2, 2))
+    assert total.tolist() == [0, 0]
+
+
+def test_batch_statistics_are_refused():
+    norm = nn.BatchNorm1d(3)
+    with pytest.raises(ex.errors.ExtempoError):
+        ex.batch(norm)(rows(4, 2, 3))
+    norm.eval()
+    check(norm, rows(4, 2, 3))
+
+
+def test_writes_to_its_own_tensors():
+    w = draw(0, 3).requires_grad_()
+
+    def run(x):
+        y = x * w
+        y += 1
+        z = y * 2
+        y.mul_(z)
+        return y, z
+
+    check(run, rows(4, 3), parameters=[w])
+
+
+def test_writes_through_views_are_refused_with_advice():
+    def run(x):
+        y = x * 2
+        y[0] = 1.0
+        return y
+
+    with pytest.raises(ex.errors.AutogradError, match="stack"):
+        ex.batch(run)(rows(2, 3))
+
+
+def test_second_derivatives_are_refused_with_advice():
+    w = draw(0, 2).requires_grad_()
+    (y,) = ex.batch(lambda x: (x * w * w).sum())(rows(1, 2))
+    with pytest.raises(ex.errors.UnsupportedError, match="debug=True"):
+        ex.autograd.grad(y, w, create_graph=True)
+
+
+# ---- hooks, functions, nodes
+
+
+def test_hooks_see_the_gradient_of_their_sample():
+    w = draw(0, 3).requires_grad_()
+
+    def both(batch):
+        seen = {}
+
+        def run(x, i):
+            y = x * w
+            y.register_hook(lambda g: seen.__setitem__(i, g.tolist()))
+            return (y * y).sum() * (i + 1)
+
+        w.grad = None
+        sum(batch(run)(rows(4, 3), range(4))).backward()
+        return seen, w.grad.numpy().copy()
+
+    seen, gradient = both(ex.batch)
+    expected, expected_gradient = both(lambda fn: ex.batch(fn, debug=True))
+    assert seen.keys() == expected.keys()
+    for i in seen:
+        np.testing.assert_allclose(seen[i], expected[i], rtol=1e-5)
+    np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-5)
+
+
+def test_functions_with_gradients_of_their_own():
+    class Cube(ex.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 3 * x * x * g
+
+    w = draw(0, 3).requires_grad_()
+    check(lambda x: (Cube.apply(x * w) * 2).sum(), rows(4, 3), parameters=[w])
+
+
+def test_a_module_with_hooks_is_not_a_cell():
+    layer = nn.Linear(3, 2)
+    shapes = []
+    layer.register_forward_hook(lambda module, args, out: shapes.append(tuple(args[0].shape)))
+    check(layer, rows(4, 3), parameters=layer.parameters())
+    assert shapes == [(3,)] * 8
+
+
+def test_gradients_of_tensors_from_outside():
+    x, memory = draw(0, 6, 3).requires_grad_(), draw(1, 80, 80).requires_grad_()
+
+    def both(batch):
+        state = (memory * 0.1).tanh()  # has a history of its own, and is large
+
+        def run(row):
+            return (row.sum() * state[:3, :3] @ row).sum() + (state @ state[0]).sum() * row[0]
+
+        x.grad = memory.grad = None
+        sum(batch(run)(x)).backward()
+        return x.grad.numpy().copy(), memory.grad.numpy().copy()
+
+    for a, b in zip(both(ex.batch), both(lambda fn: ex.batch(fn, debug=True)), strict=True):
+        close(a, b, "gradient")
+
+
+def test_what_is_kept_by_side_effect_is_usable_later():
+    w = draw(0, 3).requires_grad_()
+    kept = []
+
+    def run(x):
+        y = x * w
+        kept.append(y)
+        return y.sum()
+
+    results = ex.batch(run)(rows(3, 3))
+    total = sum((t * t).sum() for t in kept) + sum(results)
+    total.backward()
+    gradient = w.grad.numpy().copy()
+    w.grad = None
+    plain = [x * w for x in rows(3, 3)]
+    (sum((t * t).sum() for t in plain) + sum(t.sum() for t in plain)).backward()
+    np.testing.assert_allclose(gradient, w.grad.numpy(), rtol=1e-5)
+
+
+def test_a_result_may_be_written_to():
+    w = draw(0, 3).requires_grad_()
+    got = ex.batch(lambda x: ex.tanh(x * w))(rows(3, 3))
+    expected = [ex.tanh(x * w) for x in rows(3, 3)]
+    with ex.no_grad():
+        copies = [t.clone() for t in got]
+    for t in copies:
+        t.zero_()
+    sum(t.sum() for t in got).backward()
+    gradient = w.grad.numpy().copy()
+    w.grad = None
+    sum(t.sum() for t in expected).backward()
+    np.testing.assert_allclose(gradient, w.grad.numpy(), rtol=1e-5)
+
+
+def test_a_weight_that_is_written_before_backward():
+    w = draw(0, 3).requires_grad_()
+    got = ex.batch(lambda x: (x * w).tanh().sum())(rows(3, 3))
+    with ex.no_grad():
+        w.mul_(2)
+    with pytest.raises(ex.errors.OverwrittenError):
+        sum(got).backward()
+
+
+def test_backward_twice():
+    w = draw(0, 3).requires_grad_()
+    loss = sum(ex.batch(lambda x: (x * w).tanh().sum())(rows(3, 3)))
+    loss.backward(retain_graph=True)
+    once = w.grad.numpy().copy()
+    loss.backward()
+    np.testing.assert_allclose(w.grad.numpy(), 2 * once, rtol=1e-5)
+    with pytest.raises(ex.errors.GraphFreedError):
+        loss.backward()
+
+
+# ---- stepping aside, threads, memory
+
+
+def test_eager_is_the_plain_loop():
+    seen = []
+
+    def run(x):
+        seen.append((x * 2)._raw is not None)
+        return x * 2
+
+    with ex.eager():
+        ex.batch(run)(rows(2, 2))
+    ex.batch(run, debug=True)(rows(2, 2))
+    assert seen == [True] * 4
+    ex.batch(run)(rows(2, 2))
+    assert seen[4:] == [False] * 2
+
+
+def test_threads_have_runs_of_their_own():
+    w = draw(0, 3)
+    results = {}
+
+    def run(x):
+        for _ in range(3):
+            x = (x * w).tanh()
+            x.sum().item()
+        return x
+
+    def work(k):
+        results[k] = [t.tolist() for t in ex.batch(run)(rows(5, 3))]
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert results[0] == results[1] == results[2] == results[3]
+
+
+def test_a_run_is_gone_with_its_results():
+    w = draw(0, 3).requires_grad_()
+
+    class Mark:
+        pass
+
+    mark = Mark()
+    alive = weakref.ref(mark)
+
+    def run(x, mark=mark):
+        return (x * w).sum()
+
+    loss = sum(ex.batch(run)(rows(4, 3)))
+    del mark, run
+    loss.backward()
+    del loss
+    gc.collect()
+    assert alive() is None
+
+
+def test_values_that_are_not_numbers():
+    w = ex.tensor([1.0, float("nan"), float("inf")], requires_grad=True)
+    got = ex.batch(lambda x: x * w)(rows(3, 3))
+    for t, x in zip(got, rows(3, 3), strict=True):
+        np.testing.assert_array_equal(t.detach().numpy(), (x * w).detach().numpy())
+
+
+def test_empty_tensors_and_other_dtypes():
+    check(lambda x: (x * 2).sum(), [ex.zeros(0), ex.zeros(2, 0), ex.ones(3)])
+    check(lambda x: (x * 2 + 1, x > 3), [ex.arange(4), ex.arange(5), ex.arange(4)])
+    w = draw(0, 3).double().requires_grad_()
+    check(lambda x: (x * w + 0.1).sum(), [draw(i, 3).double() for i in range(4)], parameters=[w])
+
+
+def test_numbers_differ_between_samples():
+    w = draw(0, 3).requires_grad_()
+    batched = check(lambda x, a, k: x * w * a + k, rows(6, 3), [0.5, 1.5, 2, -1, 0.0, 3.25], range(6), parameters=[w])
+    assert batched.stats()["launches"] <= 4
+
+
+# ---- where batching does not pay
+
+
+def test_batches_of_one_are_noticed(outlook):
+    ops = [ex.sin, ex.cos, ex.tanh, ex.sigmoid, ex.exp, ex.atan, ex.relu, ex.abs]
+    plain = []
+
+    def run(x, i):
+        for k in range(6):  # every sample on its own path
+            x = ops[(i * 3 + k * (i + 1)) % len(ops)](x * 0.5)
+            plain.append(x._raw is not None)
+            x.sum().item()
+        return x
+
+    def path(x, i):
+        return run(x, i)
+
+    batched = ex.batch(path)
+    batched(rows(4, 3), range(4))
+    assert batched.stats()["aside"]
+    for _ in range(255):
+        plain.clear()
+        ex.batch(path)(rows(4, 3), range(4))  # it is the function that is known, not this object
+        assert all(plain)
+    plain.clear()
+    ex.batch(path)(rows(4, 3), range(4))  # tries again
+    assert not any(plain)
+    plain.clear()
+    ex.batch(path)(rows(20, 3), range(20))  # so many samples have not been tried
+    assert not any(plain)
+
+
+def test_large_batches_pay(outlook):
+    layer = nn.LSTMCell(3, 4)
+    batched = ex.batch(lambda x: layer(x, (ex.zeros(4), ex.zeros(4)))[0])
+    batched(rows(8, 3))
+    assert not batched.stats()["aside"]
