@@ -61,7 +61,7 @@ class Taped(Op):
 
 
 class Extra:
-    """What few nodes have: a gradient (leaves, retain_grad), hooks, the tensor of a leaf, calls that have it as weight."""
+    """What few nodes have: a gradient (leaves, retain_grad), hooks, the tensor of a leaf, what has it as weight."""
 
     __slots__ = ("grad", "hooks", "kinds", "post_hooks", "retain", "tensor")
 
