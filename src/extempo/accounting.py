@@ -4,9 +4,10 @@ Recording must not cost more than it saves. Some calls are run eagerly to know w
 by plans alone is charged with its time and credited with that of an eager one; a function that is slower by plans runs
 eagerly, but for an attempt now and then. A call that met something new, and planning, are investments: at the beginning
 a few calls' worth of them is free, later they are paid for by what plans have saved and by an allowance, a tenth of the
-time of all calls; half of it once a function has been called often and hardly ever does what it never did before. Where
-nothing can be invested, a function runs eagerly, unless plans that it has run nearly all of its calls. Whenever it has
-tried again in vain it waits longer before the next attempt.
+time of all calls; once a function has been called often and hardly ever does what it never did before, it may invest as
+long as it has run, up to a limit. Where
+nothing can be invested, a function runs eagerly, unless plans that it has run nearly all of its calls. One that met
+nothing but new things when it was tried again waits longer before the next attempt.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ from time import perf_counter
 clock = perf_counter  # what calls and planning are timed by
 
 CAPITAL = 5e-3  # seconds that may be lost before an eager call has been timed
-ALLOWANCE, LARGER_ALLOWANCE, OFTEN = 0.1, 0.5, 64  # of the time of all calls; the larger one from so many calls on
+ALLOWANCE = 0.1  # of the time of all calls
+OFTEN, LOAN = 64, 400  # after so many calls a function that repeats itself may invest this many calls' worth in advance
 FREE_CALLS, FIRST_CALLS = 8, 12  # this many calls' worth of investments is free; from when on only to those that repeat
 FREE_TO_ALL = 2  # what is free to functions that do not
+MOST_DEBT = 4  # calls' worth that what the first calls cost is remembered for
+FAMILIAR = 0.4  # a function of which this part of the last calls did hardly anything new repeats itself
 PLANNING_CALLS = 2  # this many calls' worth of planning a call may do
 MOST_PER_STEP = 60e-6  # seconds of planning a step; beyond that it was LLVM, or another process
 SMALLEST_PLAN = 0.2e-3  # seconds that planning takes besides what it takes for each step
@@ -118,10 +122,16 @@ class Account:
         """Seconds that may be invested now."""
         if not self.n_eager:
             return CAPITAL - self._invested
-        grown = self.calls > OFTEN and self._familiar > 0.4
-        allowance = (LARGER_ALLOWANCE if grown else ALLOWANCE) * self._total_seconds
+        allowance = ALLOWANCE * self._total_seconds
+        if self._repeats:
+            allowance += min(self._total_seconds, LOAN * self.eager_mean)
         free = FREE_CALLS if self.calls <= FIRST_CALLS or self._familiar > 0.1 else FREE_TO_ALL
         return free * self.eager_mean + allowance + max(self.saved, 0.0) - self._invested
+
+    @property
+    def _repeats(self) -> bool:
+        """Whether it has been called often and hardly ever does what it never did before."""
+        return self.calls > OFTEN and self._familiar > FAMILIAR
 
     def eager_next(self) -> bool:
         """Whether the next call is to run eagerly; counts it."""
@@ -130,6 +140,8 @@ class Account:
             missing = max(self._wanted - self.to_invest, self.lost)
             if missing > 0:
                 n_calls = min(int(missing / (ALLOWANCE * self.eager_mean)), MOST_RESTS) if self.eager_mean else 0
+                if self._repeats:
+                    n_calls = min(n_calls, 1)
                 self.rests = n_calls
                 self._total_seconds += n_calls * self.eager_mean
                 return True
@@ -151,6 +163,7 @@ class Account:
         self.n_eager += 1
         if self.n_eager == 1:
             self.eager_mean = seconds
+            self._invested = min(self._invested, (FREE_CALLS + MOST_DEBT) * seconds)
         else:  # an outlier is the machine's, not the function's
             usual = min(seconds, 4 * self.eager_mean)
             self.eager_mean += (usual - self.eager_mean) * max(1 / self.n_eager, 0.05)
@@ -182,7 +195,7 @@ class Account:
         self.aside = not self._can_go_on()
         if not self.aside and not learnt:
             self._patience = 1
-        elif self.aside and self._tries_again:
+        elif self.aside and self._tries_again and self._familiar < FAMILIAR:
             self._invested += self._patience * self.eager_mean
             self._patience = min(2 * self._patience, MOST_PATIENCE)
         self._tries_again = self._tries_again and not self.aside and learnt

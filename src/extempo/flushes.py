@@ -93,6 +93,7 @@ class Counters:
         self.log = log
         self.steps = 0
         self.new_steps = 0
+        self.wishes = 0  # for plans that were not there
         self.given_up = 0  # calls of which the rest ran eagerly, because too much was new
         self.replays = 0
         self.plans = 0
@@ -109,7 +110,7 @@ class Counters:
     @property
     def n_learnt(self) -> int:
         """How often something was done that a call which is repeated does not do."""
-        return self.replays + self.new_steps + self.plans + self.given_up
+        return self.wishes + self.new_steps + self.plans + self.given_up
 
     def begin_call(self, seconds_per_step: float) -> None:
         """From now on so many seconds may be spent with planning, for each step that is recorded."""

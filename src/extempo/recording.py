@@ -123,6 +123,8 @@ class Recording(Taking):
 
     def _wish_for_plan(self, found: Flush, state: State, first: int) -> None:
         """Plan a flush that has no plan, if that is to be now. It does not wait for LLVM."""
+        if found.reason is None:
+            self.counters.wishes += 1
         if not self.counters.patience(len(self.makers)) > 0:
             return
         if found.waiting is not None:

@@ -175,7 +175,7 @@ def _body(
     call: Callable[..., Any], sample: tuple[Any, ...], who: Sample, mode: Mode, generator: Callable[[], Any]
 ) -> Any:
     """What runs in the greenlet of a sample, whose context is its own."""
-    MODE.set(mode.but(interceptor=who))
+    MODE.set(Mode(mode.grad, mode.inference, who, mode.quiet))
     use_generator(generator()).__enter__()
     return call(*sample)
 

@@ -8,6 +8,7 @@ same hub, so that they are batched with everybody else's.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from typing import Any
@@ -56,18 +57,22 @@ class Hub:
                 failed.append((number, error))
             unfinished.discard(number)
 
+        to_start = deque(range(len(bodies)))
+
+        def work() -> None:
+            """One sample after the other, each in a context of its own, until one pauses: making greenlets is dear."""
+            while to_start and not failed:
+                copy_context().run(run, to_start.popleft())
+
         started: list[greenlet] = []
         try:
-            for number in range(len(bodies)):
-                sample = greenlet(run)
-                sample.gr_context = copy_context()
-                started.append(sample)
-                sample.switch(number)
-                if failed:
-                    break
+            while to_start and not failed:
+                started.append(greenlet(work))
+                started[-1].switch()
             while unfinished and not failed:
                 go_on()
         finally:
+            to_start.clear()
             if failed or unfinished:
                 self._end([sample for sample in started if not sample.dead])
         if failed:
