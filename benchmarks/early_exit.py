@@ -12,7 +12,7 @@ from workload import Library, Peers, Step, Workload, Wrap, as_it_is, own_peers, 
 
 BATCH, WIDTH, THRESHOLD, MOST_TURNS = 16, 64, 4.0, 20
 SCALES = np.linspace(0.2, 3.0, 16)  # inputs that need from 1 to 20 turns
-BLOCK, N_BLOCKS = len(SCALES), 32
+BLOCK, N_BLOCKS = len(SCALES), 72
 LEARNING_RATE = 1e-4
 
 
@@ -111,7 +111,7 @@ PEERS: Peers = {
     "jax.jit layer": with_jax,
     "dynet": with_dynet,
 }
-WORKLOADS = [Workload("early_exit", __doc__, BLOCK, PEERS, floor=0.30, compiled_floor=0.28, warm_up=20)]
+WORKLOADS = [Workload("early_exit", __doc__, BLOCK, PEERS, floor=0.30, compiled_floor=0.28, warm_up=40)]
 
 if __name__ == "__main__":
     run_this(__file__)

@@ -149,7 +149,7 @@ class Account:
         if self.again:
             self.again = False
             return True
-        if self.eager_mean > LONG_CALL and self.n_eager > 1:
+        if self.n_eager > 1 and self.eager_mean > LONG_CALL:
             return False
         return self.calls == _WARM_UP or self.calls in _EAGER_SAMPLES or self.calls % 64 == 0
 
@@ -166,7 +166,7 @@ class Account:
             self._invested = min(self._invested, (FREE_CALLS + MOST_DEBT) * seconds)
         else:  # an outlier is the machine's, not the function's
             usual = min(seconds, 4 * self.eager_mean)
-            self.eager_mean += (usual - self.eager_mean) * max(1 / self.n_eager, 0.05)
+            self.eager_mean += (usual - self.eager_mean) * max(1 / self.n_eager, 0.05 if self.n_eager > 16 else 0.4)
         self._total_seconds += seconds
 
     def recorded_call(self, seconds: float, n_steps: int, n_new: int, planning: float, learnt: bool) -> None:
