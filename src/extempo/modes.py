@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Generator
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar, cast
 
@@ -56,6 +56,17 @@ class Mode:
 MODE: ContextVar[Mode] = ContextVar("extempo_mode", default=Mode(True, False, None, False))  # noqa: B039 - immutable
 
 
+def set_mode(mode: Mode) -> None:
+    """Change the mode of this context.
+
+    A copy of the context holds what it was until that is done: setting a variable may make the garbage collector run,
+    and CPython would use freed memory if a finalizer then set one, too.
+    """
+    held = copy_context()
+    MODE.set(mode)
+    del held
+
+
 def end_tape(mode: Mode) -> None:
     """An interceptor is about to come: it sees ops as they run, so nothing is recorded meanwhile."""
     if mode.recording is not None:
@@ -74,16 +85,16 @@ class switch:
         after = before.but(**self._changes)
         self._before.append(before)
         try:
-            MODE.set(after)
+            set_mode(after)
             return self
         except BaseException:  # an interrupt right here: the block is never entered, and so never left
-            MODE.set(before)
+            set_mode(before)
             raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        MODE.set(self._before[-1])
+        set_mode(self._before[-1])
         self._before.pop()
 
     def again(self) -> switch:

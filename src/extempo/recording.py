@@ -110,10 +110,11 @@ class Recording(Taking):
         """The values of `found.wanted`, and with a backward the gradients after them."""
         if found.plan is None:
             self._wish_for_plan(found, state, first)
-        if found.plan is not None:
+        plan = found.plan  # another thread may clear it
+        if plan is not None:
             leaves, values = self.arrays, self.values
-            arrays = [values[ref] if ref >= 0 else leaves[-1 - ref] for ref in found.plan.inputs]
-            out = found.plan.run(arrays, self.numbers)
+            arrays = [values[ref] if ref >= 0 else leaves[-1 - ref] for ref in plan.inputs]
+            out = plan.run(arrays, self.numbers)
             if type(out) is list:
                 self.counters.runs += 1
                 return out
@@ -244,12 +245,13 @@ class Recording(Taking):
             found = state.remember(key, made)
         if found.plan is None:
             self._wish_for_plan(found, state, first)
-            if found.plan is None:
-                return None
+        plan = found.plan  # another thread may clear it
+        if plan is None:
+            return None
         held = [p for p in self.alive if self.held(p) is not None]
         leaves, values = [*self.arrays[: state.n_leaves], gradient], self.values
-        arrays = [values[ref] if ref >= 0 else leaves[-1 - ref] for ref in found.plan.inputs]
-        out = found.plan.run(arrays, self.numbers)
+        arrays = [values[ref] if ref >= 0 else leaves[-1 - ref] for ref in plan.inputs]
+        out = plan.run(arrays, self.numbers)
         if type(out) is not list:
             self.counters.failed += 1
             return None
@@ -261,7 +263,7 @@ class Recording(Taking):
         self.values.update(zip(found.wanted, out, strict=False))
         self.alive = held
         self._fill(found.held)
-        gradients = [(self.nodes[k], g) for k, g in zip(found.plan.gradients, out[len(found.wanted) :], strict=True)]
+        gradients = [(self.nodes[k], g) for k, g in zip(plan.gradients, out[len(found.wanted) :], strict=True)]
         self._let_go(first, live)
         self.alive += found.tracked
         link_freed(self, found.freed)

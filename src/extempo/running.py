@@ -22,7 +22,7 @@ from .errors import DtypeError, ExtempoError, UnsupportedError
 from .graph import Node, Pick
 from .kernel import Cache
 from .lines import user_line
-from .modes import MODE, Mode
+from .modes import MODE, Mode, set_mode
 from .op import Op, Routine, Signature
 from .storage import Array, Storage
 from .types import DEFAULT_DTYPE_LISTENERS, TensorType
@@ -83,11 +83,11 @@ def quietly(fn: Callable[..., Any], *args: Any) -> Any:
         try:
             return fn(*args)
         finally:
-            MODE.set(mode)
+            set_mode(mode)
 
     def inside() -> Any:
         np.seterr(all="ignore")
-        MODE.set(mode.but(quiet=True))
+        set_mode(mode.but(quiet=True))
         return fn(*args)
 
     return copy_context().run(inside)

@@ -31,7 +31,7 @@ from ..errors import (
 from ..graph import Extra, Leaf, Node, Pick, describe_where
 from ..kernel import Cache
 from ..lines import last_value_read
-from ..modes import MODE
+from ..modes import MODE, set_mode
 from ..op import REGISTRY, Refuse
 from ..running import apply, quietly
 from ..storage import Array, Storage
@@ -261,7 +261,7 @@ class _Backward:
         order = self._reach([node for node, _ in roots])
         mode = MODE.get()
         # A backward that is itself differentiated is recorded like everything else; any other runs now.
-        MODE.set(mode.but(grad=self.create_graph, recording=mode.recording if self.create_graph else None))
+        set_mode(mode.but(grad=self.create_graph, recording=mode.recording if self.create_graph else None))
         self.bare = not self.create_graph and mode.interceptor is None
         if self.wanted is not None:
             self._restrict(order)
