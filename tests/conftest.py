@@ -5,6 +5,17 @@ import os
 import tempfile
 from pathlib import Path
 
+import pytest
+
 # Plans are made at once and not when LLVM finds the time, so that tests can count them.
 os.environ.setdefault("EXTEMPO_COMPILE_WAIT", "1")
 os.environ.setdefault("EXTEMPO_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"extempo-tests-{getpass.getuser()}"))
+
+
+@pytest.fixture
+def no_kernels_on_disk(tmp_path, monkeypatch):
+    """Begin with an empty directory of kernels; returns the cache on it."""
+    disk = pytest.importorskip("extempo.backends.llvm.ir.disk")
+    cache = disk.DiskCache(tmp_path / "kernels")
+    monkeypatch.setitem(disk._DEFAULT, "cache", cache)
+    return cache

@@ -15,7 +15,7 @@ ROOT = Path(extempo.__file__).parent
 LAYERS = [
     {"errors", "_version", "placement"},
     {"types"},
-    {"modes", "storage", "dlpack"},
+    {"modes", "telling", "storage", "dlpack"},
     {"op"},
     {"graph"},
     {"kernel", "tape"},

@@ -28,16 +28,7 @@ def write(target: Tensor, value: Tensor, op_name: str, since: int | None = None)
         return mode.interceptor.write(target, value, op_name)  # type: ignore[attr-defined]
     before_write((target._storage,))
     node = target._current_node()
-    if value._type.shape != target._type.shape:
-        raise ShapeError(
-            f"{op_name}: the result has shape {value._type.shape}, which does not fit into {target._type.shape}; "
-            "writing in place cannot change a shape, assign the result instead"
-        )
-    if value._type.dtype.category > target._type.dtype.category:
-        raise DtypeError(
-            f"{op_name}: the result is {value._type.dtype}, which cannot be put into a {target._type.dtype} tensor; "
-            "assign the result instead of writing in place"
-        )
+    check_fits(target, value, op_name)
     base = target._root()
     tracked = mode.grad and (value.requires_grad or type(node) is Node or base.requires_grad)
     if mode.grad:
@@ -58,6 +49,20 @@ def write(target: Tensor, value: Tensor, op_name: str, since: int | None = None)
     elif target._alias is not None:
         target._alias.version = storage.version
     return target
+
+
+def check_fits(target: Tensor, value: Tensor, op_name: str) -> None:
+    """A value that is written in place must have the target's shape, and a dtype that can be put into the target's."""
+    if value._type.shape != target._type.shape:
+        raise ShapeError(
+            f"{op_name}: the result has shape {value._type.shape}, which does not fit into {target._type.shape}; "
+            "writing in place cannot change a shape, assign the result instead"
+        )
+    if value._type.dtype.category > target._type.dtype.category:
+        raise DtypeError(
+            f"{op_name}: the result is {value._type.dtype}, which cannot be put into a {target._type.dtype} tensor; "
+            "assign the result instead of writing in place"
+        )
 
 
 def refuse_leaf_write(target: Tensor, base: Tensor, op_name: str) -> None:

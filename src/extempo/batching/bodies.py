@@ -8,10 +8,7 @@ What it may do but cannot be one call (random draws, gradients of its own) is de
 
 from __future__ import annotations
 
-import functools
-import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn
 
 from .._tensor import Tensor, symbol
@@ -27,11 +24,10 @@ from ..ops.view import Detach
 from ..random import Generator
 from ..running import NO_ATTRS, apply, as_input
 from ..static.numbers import FOLLOWED, asked, follow, plain
+from ..telling import Watch, told
 from ..types import TensorType
-from .kinds import Input
+from .kinds import TAKE_NUMBERS, Input
 from .reads import Reads, alike
-
-_TAKE_NUMBERS = ("embedding", "cross_entropy")  # ops that take a 0-dim tensor wherever they take a number
 
 
 class Declined(Exception):
@@ -148,7 +144,7 @@ class Trace:
     def apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         if op.family == "random":
             self.decline("it draws random numbers")
-        takes_numbers = issubclass(op, Elementwise) or op.name in _TAKE_NUMBERS
+        takes_numbers = issubclass(op, Elementwise) or op.name in TAKE_NUMBERS
         try:
             given = [x if takes_numbers and type(x) in FOLLOWED else as_input(asked(x)) for x in inputs]
         except (DtypeError, UnsupportedError) as error:
@@ -274,43 +270,15 @@ def decline_modules(modules: Iterable[Module]) -> None:
             raise Declined(f"{type(module).__name__} keeps statistics of batches")
 
 
-_lock = threading.RLock()
-_n_watching = 0
-_originals: list[tuple[Any, str, Any]] = []
-_WATCHED = (
-    (Tensor, "item", Trace.value_read),
-    (Tensor, "_values", Trace.value_read),
-    (Generator, "take", Trace.drawn),
-    (Module, "__setattr__", Trace.attribute_set),
-    (Module, "__delattr__", Trace.attribute_set),
-)
+def _replacements() -> Iterator[tuple[Any, str, Any]]:
+    for owner, name, tell in (
+        (Tensor, "item", Trace.value_read),
+        (Tensor, "_values", Trace.value_read),
+        (Generator, "take", Trace.drawn),
+        (Module, "__setattr__", Trace.attribute_set),
+        (Module, "__delattr__", Trace.attribute_set),
+    ):
+        yield owner, name, told(Trace, tell)(vars(owner)[name])
 
 
-def _told(tell: Callable[..., Any], method: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        trace = MODE.get().interceptor
-        return tell(trace, method, *args, **kwargs) if type(trace) is Trace else method(*args, **kwargs)
-
-    return wrapped
-
-
-@contextmanager
-def watching() -> Iterator[None]:
-    """Inside, traces are told of what is no op. Others pay for it as long as a trace lasts."""
-    global _n_watching
-    with _lock:
-        if not _n_watching:
-            for owner, name, tell in _WATCHED:
-                _originals.append((owner, name, vars(owner)[name]))
-                setattr(owner, name, _told(tell, vars(owner)[name]))
-        _n_watching += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _n_watching -= 1
-            if not _n_watching:
-                while _originals:
-                    owner, name, original = _originals.pop()
-                    setattr(owner, name, original)
+watching = Watch(_replacements)  # inside, traces are told of what is no op

@@ -310,7 +310,7 @@ class Cell:
             rest = iter(stand_ins)
             given_args, given_kwargs = filled(args, rest), filled(kwargs, rest)
             before = MODE.get()
-            with watching():
+            with watching:
                 MODE.set(before.but(interceptor=trace, grad=grad, recording=None))
                 try:
                     result = body(*given_args, **given_kwargs)

@@ -15,6 +15,8 @@ from ..graph import Where
 from ..storage import Array
 from ..types import TensorType
 
+TAKE_NUMBERS = ("embedding", "cross_entropy")  # ops that take a 0-dim tensor wherever they take a number
+
 
 class Input(NamedTuple):
     """One input of a call: a tensor of some type, or a Python number (`type` is float, int or bool)."""

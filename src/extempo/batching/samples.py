@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._tensor import Tensor
-from ..errors import AutogradError, DtypeError, ShapeError
+from ..errors import AutogradError
 from ..graph import Leaf, Node
 from ..kernel import Cache
 from ..modes import MODE, Mode
@@ -17,9 +17,10 @@ from ..nn.module import show_cells
 from ..op import Elementwise, Op
 from ..running import apply, as_input
 from ..types import DEFAULT_DTYPE_LISTENERS, TensorType
+from ..writing import check_fits
 from .cells import find
 from .hub import Hub
-from .kinds import Input, Kind
+from .kinds import TAKE_NUMBERS, Input, Kind
 from .ways import learn_op, recorder
 
 if TYPE_CHECKING:
@@ -104,16 +105,7 @@ class Sample:
                 f"{op_name}: inside ex.batch, this tensor is a view of another, or has one, and a write would have to "
                 "change both; use the out-of-place form, or build the values in a list and ex.stack or ex.cat them"
             )
-        if value._type.shape != target._type.shape:
-            raise ShapeError(
-                f"{op_name}: the result has shape {value._type.shape}, which does not fit into {target._type.shape}; "
-                "writing in place cannot change a shape, assign the result instead"
-            )
-        if value._type.dtype.category > target._type.dtype.category:
-            raise DtypeError(
-                f"{op_name}: the result is {value._type.dtype}, which cannot be put into a {target._type.dtype} "
-                "tensor; assign the result instead of writing in place"
-            )
+        check_fits(target, value, op_name)
         if value._type.dtype is not target._type.dtype:
             value = value.to(target._type.dtype)
         if value._pending is not run:  # a tensor from outside: it is read, not taken over
@@ -201,7 +193,7 @@ def _kind_of(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], grad:
 
 def _takes_numbers(op: type[Op]) -> bool:
     """Whether numbers among the inputs may differ between calls of one kind."""
-    return issubclass(op, Elementwise) or op.family == "random" or op.name in ("embedding", "cross_entropy")
+    return issubclass(op, Elementwise) or op.family == "random" or op.name in TAKE_NUMBERS
 
 
 def _op_kind(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], grad: bool) -> _OpKind:

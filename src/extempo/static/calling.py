@@ -130,7 +130,7 @@ class StaticFunction:
         ACTIVE.recordings.append(recording)
         MODE.set(Mode(mode.grad, mode.inference, recorder, False))
         try:
-            with watching():
+            with watching:
                 result = self.fn(*given, **named)
             self._check_mode(mode)
             recorder.catch_up()

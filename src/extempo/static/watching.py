@@ -1,48 +1,26 @@
 """What a body does besides ops, told to the recorder of a static function.
 
-Reading values, `.grad`, optimizers, schedules, generators and calls of modules go through a handful of methods. While
-some static function makes its first call they stand in wrappers, which ask the mode whether it is theirs; at any other
-time nothing of this is there, and costs nothing.
+Reading values, `.grad`, optimizers, schedules, generators and calls of modules go through a handful of methods, which
+are watched while some static function makes its first call.
 """
 
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from .._methods import TensorMethods
 from .._tensor import Tensor
 from ..autograd.interception import Observer
-from ..modes import MODE
 from ..ops import creation
 from ..random import Generator
+from ..telling import Watch, told
 from .numbers import asked
 from .recording import Recorder
 
-Wrapper = Callable[..., Any]
 _RESHAPING = ("squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_")  # a tensor becomes its own view
-_lock = threading.RLock()
-_n_watching = 0
-_originals: list[tuple[Any, str, Any]] = []
-
-
-def _told(tell: Callable[..., Any]) -> Callable[[Callable[..., Any]], Wrapper]:
-    """Wrappers that call `tell(recorder, method, *args)` while a static function is recorded here."""
-
-    def wrapping(method: Callable[..., Any]) -> Wrapper:
-        @functools.wraps(method)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            recorder = MODE.get().interceptor
-            if type(recorder) is not Recorder:
-                return method(*args, **kwargs)
-            return tell(recorder, method, *args, **kwargs)
-
-        return wrapped
-
-    return wrapping
+_told = functools.partial(told, Recorder)
 
 
 def _read(recorder: Recorder, method: Any, x: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -144,34 +122,13 @@ def _watched() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
                 yield cls, name, tell
 
 
-def _replace(owner: Any, name: str, made: Any) -> None:
-    _originals.append((owner, name, vars(owner)[name]))
-    setattr(owner, name, made)
-
-
-def _install() -> None:
+def _replacements() -> Iterator[tuple[Any, str, Any]]:
     for owner, name, tell in _watched():
-        _replace(owner, name, _told(tell)(vars(owner)[name]))
+        yield owner, name, _told(tell)(vars(owner)[name])
     grad, data = vars(Tensor)["grad"], vars(Tensor)["data"]
     get_grad = _told(lambda recorder, get, x: recorder.gradient(get, x))(grad.fget)
-    _replace(Tensor, "grad", property(get_grad, _told(_set_grad)(grad.fset), grad.fdel, grad.__doc__))
-    _replace(Tensor, "data", property(_told(_effect)(data.fget), _told(_effect)(data.fset), None, data.__doc__))
+    yield Tensor, "grad", property(get_grad, _told(_set_grad)(grad.fset), grad.fdel, grad.__doc__)
+    yield Tensor, "data", property(_told(_effect)(data.fget), _told(_effect)(data.fset), None, data.__doc__)
 
 
-@contextmanager
-def watching() -> Iterator[None]:
-    """Inside, recorders are told of what is no op."""
-    global _n_watching
-    with _lock:
-        if not _n_watching:
-            _install()
-        _n_watching += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _n_watching -= 1
-            if not _n_watching:
-                while _originals:
-                    owner, name, original = _originals.pop()
-                    setattr(owner, name, original)
+watching = Watch(_replacements)  # inside, recorders are told of what is no op
