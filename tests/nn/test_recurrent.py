@@ -220,10 +220,61 @@ def test_gradients_agree_with_differences(layer):
     assert ex.autograd.gradcheck(lambda *_: tuple(flat(module(x))), (x, *module.parameters()))
 
 
-def test_second_derivatives_are_there():
-    module = nn.GRU(2, 2, dtype=ex.float64)
+@pytest.mark.parametrize("layer", LAYERS)
+def test_second_derivatives_are_there(layer):
+    module = layer(2, 2, dtype=ex.float64)
     x = ex.tensor(draw(2, 1, 2), requires_grad=True)
-    assert ex.autograd.gradgradcheck(lambda x: module(x)[0], (x,))
+    assert ex.autograd.gradgradcheck(lambda *_: module(x)[0], (x, *module.parameters()))
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_gradient_is_the_same_whether_it_will_be_differentiated_or_not(layer):
+    module = layer(3, 4, bidirectional=True, dtype=ex.float64)
+    x = ex.tensor(draw(5, 2, 3), requires_grad=True)
+    loss = module(x)[0].square().sum()
+    leaves = [x, *module.parameters()]
+    plain = ex.autograd.grad(loss, leaves, retain_graph=True)
+    assert_same(plain, ex.autograd.grad(loss, leaves, create_graph=True))
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_compiled_layers_give_the_same_bits_with_fresh_lengths_at_every_call(layer):
+    def train(wrap):
+        ex.manual_seed(0)
+        module = layer(3, 8, num_layers=2, bidirectional=True)
+
+        def step(rows, sizes, order):
+            output, final = module(PackedSequence(rows, sizes, order))
+            loss = output.data.square().sum() + flat(final)[0].sum()
+            loss.backward()
+            return loss
+
+        run, seen = wrap(step), []
+        for k, lengths in enumerate([[4, 2, 3], [5, 5], [4, 2, 3], [1, 4, 4], [4, 2, 3], [7]]):
+            x = ex.tensor(draw(max(lengths), len(lengths), 3, seed=k), dtype=ex.float32)
+            packed = pack_padded_sequence(x, lengths, enforce_sorted=False)
+            seen.append(run(*packed[:3]).item())
+        return seen, [p.grad.numpy() for p in module.parameters()]
+
+    eager, compiled = train(lambda fn: fn), train(ex.compile)
+    assert eager[0] == compiled[0]
+    for a, b in zip(eager[1], compiled[1], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_samples_of_any_length_in_a_batch_equal_each_alone(layer):
+    module = layer(3, 4, dtype=ex.float64)
+    sequences = [tensor(n, 3, seed=n) for n in (4, 2, 4, 1)]
+    together = ex.batch(lambda x: module(x)[0][-1])(sequences)
+    for x, last in zip(sequences, together, strict=True):
+        assert_same(last, module(x)[0][-1])
+
+
+def test_outputs_of_an_lstm_may_be_overwritten_before_backward():
+    module = nn.LSTM(3, 4)
+    module(ex.ones(5, 2, 3))[0].relu_().sum().backward()  # the gradient reads gates and states, not outputs
+    assert module.weight_hh_l0.grad.any()
 
 
 def test_dropout_stands_between_layers_and_only_in_training():
@@ -321,6 +372,14 @@ def test_errors_of_layers_name_the_sizes():
         lstm(ex.zeros(5, 3), ex.zeros(2, 4))
     with pytest.raises(DtypeError, match="float64"):
         gru(ex.zeros(5, 2, 3, dtype=ex.float64))
+
+
+def test_sizes_of_steps_that_do_not_fit_the_rows_are_refused():
+    rows = ex.zeros(5, 3)
+    for sizes in ([2, 3], [3, 1], [6, -1], [3, 3]):
+        for run in (nn.GRU(3, 4), ex.compile(nn.GRU(3, 4))):
+            with pytest.raises(ShapeError, match=r"gru_sequence: the sizes of steps .* add up to the 5 rows, got \["):
+                run(PackedSequence(rows, ex.tensor(sizes)))[0].data.sum().item()
 
 
 def test_errors_of_cells_name_the_sizes():

@@ -2,8 +2,8 @@
 
 Inside, a batch of sequences is one matrix whose rows are all samples of step 0, then of step 1, and so on, with the
 number of rows of each step: packed sequences have that form, and equal lengths are the case where all the numbers are
-equal. So no padding is ever computed. The input's projection is one product per layer and direction for all steps
-together; each step then costs one product with the state and the elementwise gates.
+equal. So no padding is ever computed. A layer in one direction is one op (`ops.recurrence`), whatever the lengths; only
+an LSTM with proj_size goes step by step.
 
 A sequence of length 0 (PyTorch refuses it) gives an empty output and returns the state it was given, or zeros; an empty
 batch gives empty results.
@@ -19,11 +19,15 @@ from typing import Any, NamedTuple
 from .. import ops
 from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
+from ..ops.recurrence import GruSequence, LstmSequence, RnnSequence
+from ..ragged_tensors.recurrent import forward as ragged_forward
+from ..running import apply
+from ..types import int64
 from . import functional as F
 from .layer_support import changed, draw_within
 from .module import Module
 from .parameter import Parameter
-from .recurrent_cells import ACTIVATIONS, check_nonlinearity, gru_update, lstm_pair, lstm_update
+from .recurrent_cells import check_nonlinearity, lstm_pair, lstm_update
 from .utils.rnn import PackedSequence
 
 __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
@@ -155,6 +159,8 @@ class RNNBase(Module):
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx)
+        if input.is_nested:
+            return ragged_forward(self, input, hx)
         self._check_input(input, (2, 3), "(time, input_size), or the same with a batch dimension")
         batched = input.ndim == 3
         x = input if batched else input.unsqueeze(1)
@@ -163,7 +169,8 @@ class RNNBase(Module):
         n_steps, n_samples = x.shape[:2]
         initial = self._initial(hx, n_samples, x, batched)
         rows = x.reshape(n_steps * n_samples, self.input_size)
-        output, final = self._through_layers(rows, [n_samples] * n_steps, initial)
+        sizes = ops.full((n_steps,), n_samples, dtype=int64)
+        output, final = self._through_layers(rows, sizes, initial)
         output = output.reshape(n_steps, n_samples, output.shape[-1])
         if not batched:
             return output.squeeze(1), self._delivered([state.squeeze(1) for state in final])
@@ -172,8 +179,9 @@ class RNNBase(Module):
     def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
         """Sequences lie sorted by length in a packed batch, states in the order of the user."""
         self._check_input(input.data, (2,), "packed rows (total length, input_size)")
-        sizes = input.batch_sizes.tolist()
-        initial = self._initial(hx, sizes[0] if sizes else 0, input.data, True, input.sorted_indices)
+        order, sizes = input.sorted_indices, input.batch_sizes.to(int64)
+        n_samples = max(sizes.tolist(), default=0) if order is None else order.shape[0]
+        initial = self._initial(hx, n_samples, input.data, True, order)
         output, final = self._through_layers(input.data, sizes, initial)
         if input.unsorted_indices is not None:
             final = [state.index_select(1, input.unsorted_indices) for state in final]
@@ -212,8 +220,11 @@ class RNNBase(Module):
 
     # ---- layers, directions, steps
 
-    def _through_layers(self, rows: Tensor, sizes: list[int], initial: list[State]) -> tuple[Tensor, list[Tensor]]:
-        """The last layer's output rows, and the final states (layers * directions, batch, features)."""
+    def _through_layers(self, rows: Tensor, sizes: Tensor, initial: list[State]) -> tuple[Tensor, list[Tensor]]:
+        """The last layer's output rows, and the final states (layers * directions, batch, features).
+
+        `sizes`: how many samples have each step; a sample of no step stands last, in `initial` only.
+        """
         finals: list[State] = []
         for layer in range(self.num_layers):
             if layer:
@@ -226,35 +237,44 @@ class RNNBase(Module):
                 outputs.append(output)
                 finals.append(final)
             rows = outputs[0] if len(outputs) == 1 else ops.cat(outputs, -1)
-        return rows, [ops.stack(states) for states in zip(*finals, strict=True)]
+        return rows, [s[0].unsqueeze(0) if len(s) == 1 else ops.stack(s) for s in zip(*finals, strict=True)]
 
     def _run(
-        self, rows: Tensor, sizes: list[int], state: State, weights: _Weights, backwards: bool
+        self, rows: Tensor, sizes: Tensor, state: State, weights: _Weights, backwards: bool
     ) -> tuple[Tensor, State]:
-        bias = weights.bias_ih
-        if bias is not None and weights.bias_hh is not None and self.mode != "GRU":
-            bias = bias + weights.bias_hh  # a GRU's reset gate stands between the two
-        parts = F.linear(rows, weights.ih, bias).split(sizes) if sizes else ()
-        walk = _backwards if backwards else _forwards
-        outputs, final = walk(parts, state, self._step(weights))
-        return ops.cat(outputs) if outputs else rows.new_zeros(0, self._output_size), final
+        """One layer in one direction: its output rows and final state."""
+        bias, bias_hh = weights.bias_ih, weights.bias_hh
+        if bias is not None and bias_hh is not None and self.mode != "GRU":
+            bias = bias + bias_hh  # a GRU's reset gate stands between the two
+        inputs, way = (rows, weights.ih, bias, weights.hh), {"backwards": backwards}
+        if self.mode == "GRU":
+            output, h, *_ = apply(GruSequence, (*inputs, bias_hh, *state, sizes), way)
+            return output, (h,)
+        if self.mode != "LSTM":
+            way["relu"] = self.mode == "RNN_RELU"
+            output, h, _ = apply(RnnSequence, (*inputs, *state, sizes), way)
+            return output, (h,)
+        if weights.hr is not None:
+            x = F.linear(rows, weights.ih, bias)
+            return _with_projection(x, sizes.tolist(), state, weights.hh, weights.hr, backwards)
+        output, h, c, *_ = apply(LstmSequence, (*inputs, *state, sizes), way)
+        return output, (h, c)
 
-    def _step(self, weights: _Weights) -> Step:
-        """One step of this mode: (projected input, state) -> state. The product with h takes the input as its bias."""
-        hh, bias_hh, hr = weights.hh, weights.bias_hh, weights.hr
 
-        def lstm(x: Tensor, state: State) -> State:
-            h, c = lstm_update(F.linear(state[0], hh, x), state[1])
-            return h if hr is None else F.linear(h, hr), c
+# ---- an LSTM whose h is a projection, step by step
 
-        def gru(x: Tensor, state: State) -> State:
-            return (gru_update(x, F.linear(state[0], hh, bias_hh), state[0]),)
 
-        def plain(x: Tensor, state: State) -> State:
-            return (activation(F.linear(state[0], hh, x)),)
+def _with_projection(
+    x: Tensor, sizes: list[int], state: State, hh: Tensor, hr: Tensor, backwards: bool
+) -> tuple[Tensor, State]:
+    def step(x: Tensor, state: State) -> State:
+        """The product with h takes the projected input as its bias."""
+        h, c = lstm_update(F.linear(state[0], hh, x), state[1])
+        return F.linear(h, hr), c
 
-        activation = ACTIVATIONS["relu" if self.mode == "RNN_RELU" else "tanh"]
-        return {"LSTM": lstm, "GRU": gru}.get(self.mode, plain)
+    parts = x.split(sizes) if sizes else ()
+    outputs, final = (_backwards if backwards else _forwards)(parts, state, step)
+    return ops.cat(outputs) if outputs else x.new_zeros(0, state[0].shape[1]), final
 
 
 def _rows_of(states: Iterable[Tensor], start: int, stop: int | None) -> State:
@@ -302,10 +322,10 @@ def _backwards(parts: Sequence[Tensor], initial: State, step: Step) -> tuple[lis
 class RNN(RNNBase):
     """h[t] = tanh(W_ih x[t] + b_ih + W_hh h[t-1] + b_hh) over a sequence, in `num_layers` layers; or relu.
 
-    Input: (time, batch, input_size), (batch, time, input_size) with `batch_first`, (time, input_size) of one sample, or
-    a `PackedSequence`. Returns the outputs of the last layer in the same form and the final states
-    (layers * directions, batch, hidden_size). `dropout` stands between layers. Parameters: weight_ih_l0, weight_hh_l0,
-    bias_ih_l0, bias_hh_l0, the same with _reverse, then _l1.
+    Input: (time, batch, input_size), (batch, time, input_size) with `batch_first`, (time, input_size) of one sample, a
+    `PackedSequence`, or a ragged tensor (batch, *, input_size), in any order of lengths. Returns the outputs of the
+    last layer in the same form and the final states (layers * directions, batch, hidden_size). `dropout` stands between
+    layers. Parameters: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, the same with _reverse, then _l1.
 
     >>> output, h = nn.RNN(3, 4, num_layers=2, nonlinearity="relu")(ex.zeros(5, 2, 3))
     >>> output.shape, h.shape
