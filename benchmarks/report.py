@@ -18,7 +18,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 BASELINE, OURS = "torch", "extempo"
 STATIC, MODULE = "extempo static", "extempo compiled module"
 BATCH, BATCH_COMPILED = "extempo batch", "extempo batch compiled"
-OWN = (OURS, COMPILED, STATIC, MODULE, BATCH, BATCH_COMPILED)
+RAGGED, RAGGED_COMPILED = "extempo ragged", "extempo ragged compiled"
+OWN = (OURS, COMPILED, STATIC, MODULE, BATCH, BATCH_COMPILED, RAGGED, RAGGED_COMPILED)
 
 # What a compiled step may take, relative to others of Extempo's own ways to run it.
 COMPILED_TO_EAGER, MODULE_TO_WHOLE, DYNAMIC_TO_STATIC = 1.05, 1.5, 1.05
@@ -132,7 +133,8 @@ def _floor(peer: str, workload: Workload, results: Sequence[Result]) -> float | 
     if peer == MODULE:
         return MODULE_TO_WHOLE * whole_step if whole_step else None
     batch = dict.fromkeys((BATCH, BATCH_COMPILED), workload.batch_floor)
-    return {OURS: workload.floor, COMPILED: workload.compiled_floor, **batch}.get(peer)
+    ragged = dict.fromkeys((RAGGED, RAGGED_COMPILED), workload.ragged_floor)
+    return {OURS: workload.floor, COMPILED: workload.compiled_floor, **batch, **ragged}.get(peer)
 
 
 def _row(result: Result, workload: Workload, results: Sequence[Result]) -> list[str]:

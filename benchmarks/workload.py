@@ -50,6 +50,7 @@ class Workload:
     floor: float | None = None  # the most that eager Extempo may take, relative to PyTorch eager
     compiled_floor: float | None = None  # the same for a step under ex.compile
     batch_floor: float | None = None  # the same where ex.batch runs code that is written for one sample
+    ragged_floor: float | None = None  # the same for a ragged batch, written for all samples at once
     warm_up: int = 4  # blocks that are run before anything is timed
 
 

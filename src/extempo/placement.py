@@ -98,10 +98,10 @@ def set_default_device(device: Any) -> None:
 
 
 class layout:
-    """How a tensor's elements are kept; `ex.strided` is the only one.
+    """How a tensor's elements are kept: `ex.strided`, or `ex.jagged` for ragged tensors.
 
-    >>> ex.zeros(2).layout
-    extempo.strided
+    >>> ex.zeros(2).layout, ex.ragged([[1, 2], [3]]).layout
+    (extempo.strided, extempo.jagged)
     """
 
     __slots__ = ("_name",)
@@ -117,10 +117,13 @@ class layout:
 
 
 strided = layout("strided")
+jagged = layout("jagged")
 
 
 def require_strided(wanted: Any, op: str) -> None:
     """Accept `ex.strided` and None."""
+    if wanted is jagged:
+        raise UnsupportedError(f"{op}: an ordinary tensor is not jagged; make a ragged one with ex.ragged(rows)")
     if wanted is not None and wanted is not strided:
         raise UnsupportedError(f"{op}: Extempo has strided tensors only, got layout {wanted!r}; leave layout out")
 

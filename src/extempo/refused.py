@@ -39,7 +39,7 @@ _UNSIGNED = "Extempo has uint8 and signed integers; use ex.int32 or ex.int64"
 _SMALL_FLOAT = "8-bit floats are not part of Extempo; use ex.bfloat16 or ex.float16"
 _SCRIPT = "Extempo runs your Python as it is; leave the script or trace call out"
 _STORAGE = "typed storages are not part of Extempo; use x.numpy() for the memory of a tensor"
-_NESTED = "nested tensors are not part of Extempo; use a list of tensors, or pad them and keep a mask"
+_NOT_RAGGED = "this is an ordinary tensor, and it has no rows to pad; ex.ragged(rows) makes a ragged one"
 _SHARED = "tensors cannot be moved into shared memory; give ex.from_numpy an array on multiprocessing.shared_memory"
 _COMPILER = "ex.compile has nothing to tune and no graph breaks; `with ex.eager():` switches it off"
 _NOT_YET = "not part of this version; the script runs without it"
@@ -74,7 +74,6 @@ NAMES: Mapping[str, str] = _table(
     _SCRIPT="jit",
     _STORAGE="Storage TypedStorage UntypedStorage FloatStorage DoubleStorage HalfStorage BFloat16Storage LongStorage "
     "IntStorage ShortStorage CharStorage ByteStorage BoolStorage ComplexFloatStorage ComplexDoubleStorage",
-    _NESTED="nested jagged",
     _COMPILER="compiler",
     _NOT_YET="distributed export onnx",
     _ELSEWHERE="profiler multiprocessing hub accelerator",
@@ -90,7 +89,7 @@ METHODS: Mapping[str, str] = _table(
     _QUANTISED="dequantize int_repr q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points "
     "q_per_channel_axis qscheme",
     _STORAGE="storage untyped_storage storage_type",
-    _NESTED="to_padded_tensor",
+    _NOT_RAGGED="to_padded_tensor",
     _SHARED="share_memory_",
     _MKLDNN="to_mkldnn",
 )

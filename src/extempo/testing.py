@@ -23,6 +23,7 @@ from .modes import no_grad
 from .op import Op, Refuse, Sample
 from .ops.creation import as_tensor
 from .ops.define import deliver
+from .ragged_tensors.tensor import RaggedTensor
 from .running import apply
 from .short_path import runner1, runner2
 from .storage import Array
@@ -54,6 +55,10 @@ def assert_close(
         for a, e in zip(actual, expected, strict=True):
             assert_close(a, e, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=check_dtype, msg=msg)
         return
+    if isinstance(actual, RaggedTensor) and isinstance(expected, RaggedTensor):
+        same_rows = actual.shape == expected.shape
+        _require(same_rows, msg or f"rows differ: {actual._described()} and {expected._described()}")
+        actual, expected = actual.values(), expected.values()
     a, e = as_tensor(actual).detach(), as_tensor(expected).detach()
     _require(a.shape == e.shape, msg or f"shapes differ: {tuple(a.shape)} and {tuple(e.shape)}")
     if check_dtype:

@@ -1,4 +1,4 @@
-"""Collating: as PyTorch where samples are alike, a list where their shapes differ."""
+"""Collating: as PyTorch where samples are alike, ragged where lengths differ, a list where their shapes do."""
 
 from __future__ import annotations
 
@@ -54,17 +54,32 @@ def test_alike_samples_collate_as_in_pytorch(batch):
     assert plain(default_convert(batch)) == plain(torch_data.default_convert(batch))
 
 
-def test_tensors_stack_and_ragged_ones_stay_a_list():
+def test_tensors_of_one_shape_are_stacked_and_of_different_lengths_become_ragged():
     assert default_collate([ex.ones(2), ex.zeros(2)]).tolist() == [[1, 1], [0, 0]]
-    ragged = [ex.ones(2), ex.zeros(3)]
-    assert [part.tolist() for part in default_collate(ragged)] == [[1, 1], [0, 0, 0]]
-    assert isinstance(default_collate(ragged), list)
+    ragged = default_collate([ex.ones(2), ex.zeros(3)])
+    assert isinstance(ragged, ex.RaggedTensor)
+    assert ragged.tolist() == [[1, 1], [0, 0, 0]]
+    wide = default_collate([ex.ones(2, 4), ex.zeros(0, 4)])
+    assert tuple(wide.values().shape) == (2, 4)
 
 
-def test_ragged_arrays_become_a_list_of_tensors():
+def test_tensors_that_differ_otherwise_stay_a_list():
+    for samples in ([ex.ones(2, 3), ex.ones(2, 4)], [ex.ones(2), ex.ones(2, 1)], [ex.ones(1, 2), ex.ones(2, 3)]):
+        batch = default_collate(samples)
+        assert isinstance(batch, list)
+        assert all(kept is given for kept, given in zip(batch, samples, strict=True))
+
+
+def test_ragged_samples_stay_a_list():
+    documents = [ex.ragged([[1, 2], [3]]), ex.ragged([[4]])]
+    assert default_collate(documents) == documents
+    assert default_convert(documents) == documents
+
+
+def test_arrays_of_different_lengths_become_ragged():
     batch = default_collate([(np.arange(2), 0), (np.arange(3), 1)])
-    assert [part.tolist() for part in batch[0]] == [[0, 1], [0, 1, 2]]
-    assert all(isinstance(part, ex.Tensor) for part in batch[0])
+    assert batch[0].tolist() == [[0, 1], [0, 1, 2]]
+    assert isinstance(batch[0], ex.RaggedTensor)
     assert batch[1].tolist() == [0, 1]
 
 

@@ -1,6 +1,6 @@
 """Data sets, samplers and the DataLoader, with PyTorch's names; also importable as `extempo.utils.data`.
 
-Beyond PyTorch: batch samplers that look at lengths, a collate that leaves samples of different shapes apart, and data
+Beyond PyTorch: batch samplers that look at lengths, a collate that makes ragged tensors, and data
 sets on files larger than memory.
 """
 

@@ -1,7 +1,8 @@
 """From samples to a batch: `default_collate` and `default_convert`.
 
 As PyTorch's, with one difference. Samples of different shapes are what this library is for, so tensors and arrays that
-do not stack stay apart, as a list with one tensor for each sample. Iterating over a batch gives its samples either way.
+differ in their first size become a ragged tensor, and those that differ otherwise a list with one tensor for each
+sample. Iterating over a batch gives its samples in all three cases.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import numpy as np
 from .. import ops
 from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
+from ..ragged_tensors.creation import ragged
+from ..ragged_tensors.tensor import RaggedTensor
 
 
 def default_convert(data: Any) -> Any:
@@ -24,7 +27,7 @@ def default_convert(data: Any) -> Any:
     >>> ex.utils.data.default_convert({"x": [np.arange(2), "word"], "y": 1})
     {'x': [tensor([0, 1]), 'word'], 'y': 1}
     """
-    if isinstance(data, Tensor | str | bytes):
+    if isinstance(data, Tensor | RaggedTensor | str | bytes):
         return data
     if isinstance(data, np.ndarray | np.generic):
         return data if data.dtype.kind in "SUO" else _tensor(data)
@@ -38,9 +41,13 @@ def default_convert(data: Any) -> Any:
 def default_collate(batch: Sequence[Any]) -> Any:
     """One batch from a list of samples that are alike.
 
-    Tensors and arrays are stacked along a new first dimension, or stay a list of tensors if their shapes differ;
-    numbers become one tensor (floats float64, as in PyTorch); strings and bytes stay as they are; tuples, lists and
-    dicts are collated member by member. A tuple of members comes back as a list, a named tuple as itself.
+    Tensors and arrays are stacked along a new first dimension if their shapes are equal, as in PyTorch; become a ragged
+    tensor if they differ in their first size only; stay a list of tensors if they differ otherwise. Numbers become one
+    tensor (floats float64, as in PyTorch); strings and bytes stay as they are; tuples, lists and dicts are collated
+    member by member. A tuple of members comes back as a list, a named tuple as itself.
+
+    So a batch of sequences that happen to be of one length is a regular tensor. Code that wants ragged tensors always
+    passes `collate_fn=ex.ragged`, or calls it in its own, or calls `ex.ragged(batch)`, which takes either.
 
     Python lists are always collated member by member, as in PyTorch, so lists of different lengths are an error: turned
     into one entry per sample they would change their meaning whenever all lengths happened to be equal. Return
@@ -50,7 +57,10 @@ def default_collate(batch: Sequence[Any]) -> Any:
     [tensor([[1, 2],
             [3, 4]]), ('a', 'b')]
     >>> ex.utils.data.default_collate([ex.tensor([1, 2]), ex.tensor([3])])
-    [tensor([1, 2]), tensor([3])]
+    ragged([
+      [1, 2],  # 2
+      [3],     # 1
+    ], shape=(2, *))
     """
     first = batch[0]
     for kinds, collated in _RULES:
@@ -77,7 +87,11 @@ def _tensor(data: Any) -> Tensor:
 
 def _rows(batch: Sequence[Tensor]) -> Any:
     shape = batch[0].shape
-    return ops.stack(list(batch)) if all(row.shape == shape for row in batch) else list(batch)
+    if all(row.shape == shape for row in batch):
+        return ops.stack(list(batch))
+    if all(row.ndim == len(shape) and row.shape[1:] == shape[1:] for row in batch):
+        return ragged(batch)
+    return list(batch)
 
 
 def _arrays(batch: Sequence[Any]) -> Any:
@@ -111,7 +125,7 @@ def _sequences(batch: Sequence[Sequence[Any]]) -> Any:
         kind = type(batch[0]).__name__
         raise ShapeError(
             f"default_collate: samples are {kind}s of different lengths, {sorted(sizes)}, and {kind}s are collated "
-            "member by member; return ex.tensor(sample) from the data set to keep them as a list of tensors, or pass a "
+            "member by member; return ex.tensor(sample) from the data set to have a ragged tensor of them, or pass a "
             "collate_fn"
         )
     return _sequence_like(batch[0], map(default_collate, zip(*batch, strict=True)))
@@ -145,6 +159,7 @@ def _sequence_like(model: Any, members: Iterable[Any]) -> Any:
 # In this order: NumPy's str_ is both a str and a number.
 _RULES: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (Tensor, _rows),
+    (RaggedTensor, list),  # a second ragged level
     ((str, bytes), _unchanged),
     (np.ndarray, _arrays),
     ((np.generic, float, int), _numbers),

@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 from .. import ops
 from .._tensor import Tensor
 from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
+from ..ragged_tensors.tensor import RaggedTensor
 from ..random import Generator
 
 T_co = TypeVar("T_co", covariant=True)
@@ -83,16 +84,16 @@ class IterableDataset(Dataset[T_co], Iterable[T_co]):
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
-    """The rows of tensors that have the same first size.
+    """The rows of tensors, some of them ragged, that have the same first size.
 
     >>> rows = ex.utils.data.TensorDataset(ex.arange(6).view(3, 2), ex.tensor([0, 1, 0]))
     >>> rows[1]
     (tensor([2, 3]), tensor(1))
     """
 
-    def __init__(self, *tensors: Tensor) -> None:
+    def __init__(self, *tensors: Tensor | RaggedTensor) -> None:
         for tensor in tensors:
-            if not isinstance(tensor, Tensor):
+            if not isinstance(tensor, Tensor | RaggedTensor):
                 raise DtypeError(f"TensorDataset: expected tensors, got {type(tensor).__name__}; use ex.as_tensor(...)")
             if not tensor.ndim:
                 raise ShapeError("TensorDataset: a 0-dim tensor has no rows")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
+from .._tensor import Tensor, TensorLike
 from ..errors import DtypeError, ShapeError
 from ..modes import MODE, Mode, end_tape
 from ..random import get_rng_state, set_rng_state
@@ -66,6 +66,11 @@ def _input_dims(in_dims: Any, args: tuple[Any, ...], flat: list[Any]) -> list[in
     for x, dim in zip(flat, dims, strict=True):
         if dim is None:
             continue
+        if isinstance(x, TensorLike):
+            raise DtypeError(
+                "vmap: the samples of a ragged tensor have different shapes, and vmap runs samples of one shape; use "
+                "ex.batch(fn)(x), or in_dims=None for a tensor that all samples share"
+            )
         if not isinstance(x, Tensor):
             raise DtypeError(
                 f"vmap: in_dims says dimension {dim} of an argument that is a {type(x).__name__}, which has none; "
@@ -137,7 +142,8 @@ def _delivered(level: Level, result: Any, dim: int | None) -> Any:
     if result is None:
         return None
     if not isinstance(result, Tensor):
-        raise DtypeError(f"vmap: the mapped function must return tensors, got {type(result).__name__}")
+        advice = "; return x.values() of a ragged one" if isinstance(result, TensorLike) else ""
+        raise DtypeError(f"vmap: the mapped function must return tensors, got {type(result).__name__}{advice}")
     if dim is None:
         if level.is_batched(result):
             raise ShapeError("vmap: out_dims is None for a result that differs between samples; give it a dimension")

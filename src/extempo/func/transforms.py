@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor, symbol
+from .._tensor import Tensor, TensorLike, symbol
 from ..autograd.custom import alias_outside_graph
 from ..autograd.engine import grad as engine_grad
 from ..errors import AutogradError, DtypeError, ShapeError
@@ -41,6 +41,11 @@ class _Variables:
         self.arguments = rebuild(tree, iter(self.tensors))
 
     def _variable(self, x: Any) -> Tensor:
+        if isinstance(x, TensorLike):
+            raise DtypeError(
+                f"{self.name}: expected tensors to differentiate by, got a ragged one; differentiate by x.values(), "
+                "and make it ragged inside the function, x.like(values)"
+            )
         if not isinstance(x, Tensor):
             raise DtypeError(f"{self.name}: expected tensors to differentiate by, got {type(x).__name__}; see argnums")
         if not x._type.dtype.is_floating_point:

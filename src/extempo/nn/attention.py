@@ -23,6 +23,9 @@ class MultiheadAttention(Module):
     sample. `kdim` and `vdim` are the features of key and value where they differ from `embed_dim`; `add_bias_kv`
     appends one learned key and value, `add_zero_attn` one of zeros.
 
+    Ragged tensors are (batch, *, features) whatever `batch_first` says, and need no padding mask; `is_causal` is then
+    enough, and the weights are one tensor for each row.
+
     Bool masks are True where attention is NOT allowed, floating ones are added to the scores: `key_padding_mask`
     (batch, keys) or (keys,), `attn_mask` (queries, keys) or (batch * num_heads, queries, keys). `is_causal` only says
     that `attn_mask` is the causal mask, which must be given too. Weights come as the mean over heads, per head with
@@ -109,7 +112,7 @@ class MultiheadAttention(Module):
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         self._check_features(query, key, value)
-        swapped = self.batch_first and query.ndim == 3
+        swapped = self.batch_first and query.ndim == 3 and not (query.is_nested or key.is_nested or value.is_nested)
         if swapped:
             query, key, value = _time_first(query, key, value)
         result, weights = F.multi_head_attention_forward(
@@ -149,7 +152,7 @@ class MultiheadAttention(Module):
                     f"features, got shape {tuple(x.shape)}"
                 )
         if query.ndim == 3:
-            dim = 0 if self.batch_first else 1
+            dim = 0 if self.batch_first or query.is_nested or key.is_nested or value.is_nested else 1
             batches = [x.shape[dim] for x in (query, key, value)]
             if len(set(batches)) > 1:
                 raise ShapeError(

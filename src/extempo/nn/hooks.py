@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._tensor import Tensor
+from .._tensor import Tensor, TensorLike
 from ..autograd import Function
 from ..autograd.hooks import RemovableHandle
 from ..errors import DtypeError, ShapeError
@@ -19,6 +19,7 @@ from ..func.tree import leaves, rebuild
 from ..modes import is_grad_enabled
 
 Hook = Callable[..., Any]
+Make = Callable[[Tensor], Any]
 
 
 class CallHooks:
@@ -29,6 +30,10 @@ class CallHooks:
         self.forward: OrderedDict[int, tuple[Hook, bool, bool]] = OrderedDict()  # ... and runs after an error too
         self.backward_pre: OrderedDict[int, Hook] = OrderedDict()
         self.backward: OrderedDict[int, Hook] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        """Whether there are any: a module whose hooks were all removed is called as if it never had one."""
+        return bool(self.forward_pre or self.forward or self.backward_pre or self.backward)
 
 
 def add_hook(hooks: OrderedDict[int, Any], entry: Any, prepend: bool = False) -> RemovableHandle:
@@ -161,35 +166,35 @@ class _Watch:
         self.module = module
         self.hooks = hooks
         self.n_inputs = 0
-        self.input_places: list[int] = []  # of the tensors among the arguments
+        self.input_places: dict[int, Make] = {}  # of the tensors among the arguments, and what makes their like
         self.n_outputs = 0
-        self.output_places: list[int] = []
+        self.output_places: dict[int, Make] = {}
         self.at_inputs = False  # whether gradients leave through the arguments
         self.grad_outputs: tuple[Any, ...] | None = None
 
     def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments, passed through the node that sees their gradients."""
         self.n_inputs = len(args)
-        self.input_places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
-        tensors = [args[i] for i in self.input_places]
+        self.input_places = _places(args)
+        tensors = [_values(args[i]) for i in self.input_places]
         self.at_inputs = any(t.requires_grad for t in tensors)
         if not self.at_inputs:
             return args
         passed = list(args)
-        for place, t in zip(self.input_places, _AtInputs.apply(self, *tensors), strict=True):
-            passed[place] = t
+        for (place, make), t in zip(self.input_places.items(), _AtInputs.apply(self, *tensors), strict=True):
+            passed[place] = make(t)
         return tuple(passed)
 
     def outputs(self, result: Any) -> Any:
         """The result, its tensors passed through the node that sees their gradients."""
         values = leaves(result)
         self.n_outputs = len(values)
-        self.output_places = [i for i, v in enumerate(values) if isinstance(v, Tensor)]
-        tensors = [values[i] for i in self.output_places]
+        self.output_places = _places(values)
+        tensors = [_values(values[i]) for i in self.output_places]
         if not any(t.requires_grad for t in tensors):
             return result
-        for place, t in zip(self.output_places, _AtOutputs.apply(self, *tensors), strict=True):
-            values[place] = t
+        for (place, make), t in zip(self.output_places.items(), _AtOutputs.apply(self, *tensors), strict=True):
+            values[place] = make(t)
         return rebuild(result, iter(values))
 
     def gradients_enter(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -200,14 +205,14 @@ class _Watch:
         self.grad_outputs = shown
         if not self.at_inputs:
             self._run_hooks((None,) * self.n_inputs)
-        return tuple(shown[i] for i in self.output_places)
+        return tuple(_values(shown[i]) for i in self.output_places)
 
     def gradients_leave(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
         """The gradients of the arguments are known: run the hooks."""
         if self.grad_outputs is None:  # no gradient came through the result, as in a part of a graph that is reused
             return gradients
         shown = self._run_hooks(_spread(gradients, self.input_places, self.n_inputs))
-        return tuple(shown[i] for i in self.input_places)
+        return tuple(_values(shown[i]) for i in self.input_places)
 
     def _run_hooks(self, grad_inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         for hook in list(self.hooks.backward.values()):
@@ -227,10 +232,25 @@ class _Watch:
         return changed
 
 
-def _spread(gradients: tuple[Any, ...], places: list[int], n: int) -> tuple[Any, ...]:
+def _places(values: Sequence[Any]) -> dict[int, Make]:
+    """Where tensors are, and what makes one of the same kind: a ragged one passes as its values."""
+    found: dict[int, Make] = {i: _itself for i, v in enumerate(values) if isinstance(v, Tensor)}
+    found.update({i: v._maker() for i, v in enumerate(values) if isinstance(v, TensorLike)})
+    return dict(sorted(found.items()))
+
+
+def _itself(t: Tensor) -> Tensor:
+    return t
+
+
+def _values(x: Any) -> Any:
+    return x._flat if isinstance(x, TensorLike) else x
+
+
+def _spread(gradients: tuple[Any, ...], places: dict[int, Make], n: int) -> tuple[Any, ...]:
     shown: list[Any] = [None] * n
-    for place, gradient in zip(places, gradients, strict=True):
-        shown[place] = gradient
+    for (place, make), gradient in zip(places.items(), gradients, strict=True):
+        shown[place] = None if gradient is None else make(gradient)
     return tuple(shown)
 
 

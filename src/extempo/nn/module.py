@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from html import escape
 from typing import Any, Self
 
 from .. import ops
-from .._tensor import Tensor
+from .._tensor import Tensor, TensorLike
 from ..errors import DtypeError, UnsupportedError
 from ..modes import no_grad
 from ..placement import device as Device
@@ -72,7 +73,7 @@ class Module(HookMethods, StateMethods):
         raise UnsupportedError(f'{type(self).__name__} is missing the required "forward" function: define it')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._call_hooks is not None:
+        if self._call_hooks:
             return call_with_hooks(self, self._call_hooks, args, kwargs)
         if self._is_cell and call_cell is not None:
             result = call_cell(self, args, kwargs)
@@ -112,6 +113,11 @@ class Module(HookMethods, StateMethods):
         tensor([0., 0.])
         """
         self._check_new_name("register_buffer", name, "_buffers")
+        if isinstance(tensor, TensorLike):
+            raise DtypeError(
+                f"register_buffer: {name!r} is a ragged tensor; register x.values() and x.offsets(), and put them "
+                "together with ex.ragged_from_values(values, offsets=offsets)"
+            )
         if tensor is not None and not isinstance(tensor, Tensor):
             raise DtypeError(f"register_buffer: {name!r} must be a tensor or None, got {type(tensor).__name__}")
         self._buffers[name] = tensor
@@ -504,6 +510,11 @@ class Module(HookMethods, StateMethods):
             return f"{self._get_name()}({extra[0]})"
         lines = extra + parts
         return f"{self._get_name()}(" + ("\n  " + "\n  ".join(lines) + "\n" if lines else "") + ")"
+
+    def _repr_html_(self) -> str:
+        """For Jupyter: the parts, and how many numbers there are to learn."""
+        n_parameters = sum(p.numel() for p in self.parameters())
+        return f"<pre>{escape(repr(self))}</pre><p>{n_parameters:,} parameters</p>"
 
 
 def _indented(text: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from .. import ops
-from .._tensor import Tensor, wrap
+from .._tensor import Tensor, TensorLike, wrap
 from ..errors import DtypeError
 from ..short_path import plain_class
 
@@ -21,6 +21,11 @@ def _on_memory_of(data: Any, cls: type[T]) -> T:
     """A leaf of class `cls` on the memory of a tensor: writes to either are seen, and noticed by backward, in both."""
     if data is None:
         data = ops.empty(0)
+    if isinstance(data, TensorLike):
+        raise DtypeError(
+            f"{cls.__name__}: expected a tensor, got a ragged one; make one of x.values(), and put it into rows where "
+            "it is used, x.like(parameter)"
+        )
     if not isinstance(data, Tensor):
         name = cls.__name__
         raise DtypeError(f"{name}: expected a tensor, got {type(data).__name__}; write nn.{name}(ex.tensor(...))")

@@ -362,7 +362,7 @@ class Transformer(Module):
         )
 
     def _check_sequences(self, src: Tensor, tgt: Tensor) -> None:
-        batch_dim = 0 if self.batch_first else 1
+        batch_dim = 0 if self.batch_first or src.is_nested or tgt.is_nested else 1
         if (
             src.ndim not in (2, 3)
             or src.ndim != tgt.ndim

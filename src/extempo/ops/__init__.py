@@ -52,6 +52,9 @@ from . import class_loss as class_loss
 from . import ctc as ctc
 from . import gamma_gradient as gamma_gradient
 from . import lookup as lookup
+from . import recurrence as recurrence
+from . import row_attention as row_attention
+from . import segments as segments
 from .activation import *
 from .arithmetic import *
 from .arithmetic import zero as zero

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, from_array
+from .._tensor import Tensor, TensorLike, from_array
 from ..errors import DtypeError, ShapeError, UnsupportedError
 from ..op import Op, Rng, Routine, Sample
 from ..placement import require_cpu, require_strided
@@ -79,7 +79,7 @@ class Flip(Op):
 
 
 class Roll(Op):
-    """Elements moved along dimensions, those pushed out coming in at the other end."""
+    """Elements moved along dimensions (`back`: the other way), those pushed out coming in at the other end."""
 
     family = "arrange"
     quiet = True
@@ -87,26 +87,28 @@ class Roll(Op):
     lower = Routine("roll")
 
     @staticmethod
-    def infer(x: TensorType, *shifts: InputType, dims: tuple[int, ...]) -> TensorType:
+    def infer(x: TensorType, *shifts: InputType, dims: tuple[int, ...], back: bool) -> TensorType:
         return x
 
     @staticmethod
-    def numpy(x: Array, *shifts: int, dims: tuple[int, ...]) -> Array:
-        return np.roll(x, shifts, dims)
+    def numpy(x: Array, *shifts: int, dims: tuple[int, ...], back: bool) -> Array:
+        return np.roll(x, [-s for s in shifts] if back else shifts, dims)
 
     @staticmethod
-    def vjp(g: Tensor, y: Any, x: Any, *shifts: int, dims: tuple[int, ...]) -> tuple[Any, ...]:
-        return (apply(Roll, (g, *(-s for s in shifts)), {"dims": dims}), *(None for _ in shifts))
+    def vjp(g: Tensor, y: Any, x: Any, *shifts: int, dims: tuple[int, ...], back: bool) -> tuple[Any, ...]:
+        # Not with negative shifts: a plan takes numbers as they come, and computes none.
+        return (apply(Roll, (g, *shifts), {"dims": dims, "back": not back}), *(None for _ in shifts))
 
     @staticmethod
-    def batch(size: int, x: Tensor, *shifts: int, dims: tuple[int, ...]) -> Tensor:
-        return apply(Roll, (x, *shifts), {"dims": tuple(d + 1 for d in dims)})
+    def batch(size: int, x: Tensor, *shifts: int, dims: tuple[int, ...], back: bool) -> Tensor:
+        return apply(Roll, (x, *shifts), {"dims": tuple(d + 1 for d in dims), "back": back})
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
-        yield Sample(rng.normal(size=(3, 4)), 1, -2, dims=(0, 1))
-        yield Sample(rng.normal(size=(5,)), 7, dims=(0,))
-        yield Sample(rng.normal(size=(0, 2)), 1, dims=(0,))
+        yield Sample(rng.normal(size=(3, 4)), 1, -2, dims=(0, 1), back=False)
+        yield Sample(rng.normal(size=(5,)), 7, dims=(0,), back=False)
+        yield Sample(rng.normal(size=(5, 3)), 2, dims=(0,), back=True)
+        yield Sample(rng.normal(size=(0, 2)), 1, dims=(0,), back=False)
 
 
 class _Triangle(Op, abstract=True):
@@ -241,13 +243,14 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
     if dims is None or dims == ():
         if len(steps) != 1:
             raise ShapeError(f"roll: {len(steps)} shifts need as many dims")
-        return apply(Roll, (input.reshape(-1), *steps), {"dims": (0,)}).reshape(input._type.shape)
+        return apply(Roll, (input.reshape(-1), *steps), {"dims": (0,), "back": False}).reshape(input._type.shape)
     given = (dims,) if isinstance(dims, int) else tuple(dims)
     if len(steps) != len(given):
         raise ShapeError(f"roll: shifts {steps} and dims {given} must be equally many")
     if not input.ndim:
         return input.clone()
-    return apply(Roll, (input, *steps), {"dims": tuple(normalize_dim(d, input.ndim, "roll") for d in given)})
+    places = tuple(normalize_dim(d, input.ndim, "roll") for d in given)
+    return apply(Roll, (input, *steps), {"dims": places, "back": False})
 
 
 @method
@@ -280,6 +283,10 @@ def _repeat(self: Tensor, *sizes: Any, repeats: Sequence[int] | None = None) -> 
         raise ShapeError(f"repeat: {times} must have a number for each of the {self.ndim} dimensions")
     if any(n < 0 for n in times):
         raise ShapeError(f"repeat: numbers of copies must not be negative, got {times}")
+    if self.is_nested:
+        from ..ragged_tensors.reshaping import repeated
+
+        return repeated(self, times)
     shape = (1,) * extra + self._type.shape
     if all(n == 1 for n in times):
         return self.clone().reshape(shape)
@@ -352,7 +359,7 @@ def fill(input: Tensor, value: Operand) -> Tensor:
     >>> ex.fill(ex.tensor([1.0, 2.0]), 7)
     tensor([7., 7.])
     """
-    if isinstance(value, Tensor):
+    if isinstance(value, Tensor | TensorLike):
         if value.ndim:
             raise ShapeError(f"fill: expected a number or a 0-dim tensor, got shape {tuple(value.shape)}")
         return apply(Copy, (input, value.to(input.dtype)))
@@ -518,7 +525,7 @@ def _widths(x: Tensor, pad: Sequence[int], op: str) -> list[tuple[int, int]]:
     pairs = list(zip(given[::2], given[1::2], strict=True))
     widths = [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
     for d, (size, (before, after)) in enumerate(zip(x._type.shape, widths, strict=True)):
-        if size + before + after < 0:
+        if before + after < 0 and size + before + after < 0:
             raise ShapeError(f"{op}: pad {before}, {after} leaves nothing of dimension {d} of size {size}")
     return widths
 

@@ -42,13 +42,16 @@ class ScaledDotProductAttention(Op):
                 f"scaled_dot_product_attention: expected one floating dtype, got query {query.dtype}, key {key.dtype}, "
                 f"value {value.dtype}; convert with .to(...)"
             )
-        shapes = f"query {query.shape}, key {key.shape}, value {value.shape}"
+
+        def shapes() -> str:
+            return f"query {query.shape}, key {key.shape}, value {value.shape}"
+
         if min(len(query.shape), len(key.shape), len(value.shape)) < 2:
-            raise ShapeError(f"scaled_dot_product_attention: expected (..., length, features) each, got {shapes}")
+            raise ShapeError(f"scaled_dot_product_attention: expected (..., length, features) each, got {shapes()}")
         if query.shape[-1] != key.shape[-1]:
-            raise ShapeError(f"scaled_dot_product_attention: query and key must have as many features, got {shapes}")
+            raise ShapeError(f"scaled_dot_product_attention: query and key must have as many features, got {shapes()}")
         if key.shape[-2] != value.shape[-2]:
-            raise ShapeError(f"scaled_dot_product_attention: key and value must be as long, got {shapes}")
+            raise ShapeError(f"scaled_dot_product_attention: key and value must be as long, got {shapes()}")
         leads = [t.shape[:-2] for t in (query, key, value)]
         if isinstance(mask, TensorType):
             weights = (query.shape[-2], key.shape[-2])
@@ -61,7 +64,7 @@ class ScaledDotProductAttention(Op):
         try:
             lead = broadcast_shapes(*leads)
         except ShapeError:
-            raise ShapeError(f"scaled_dot_product_attention: batch dimensions do not broadcast: {shapes}") from None
+            raise ShapeError(f"scaled_dot_product_attention: batch dimensions do not broadcast: {shapes()}") from None
         return TensorType((*lead, query.shape[-2], value.shape[-1]), query.dtype)
 
     @staticmethod
@@ -142,6 +145,7 @@ def scaled_dot_product_attention(
 
     `scale` is 1 / sqrt(features) unless given. A bool mask is True where attention is allowed, a floating one is added.
     `enable_gqa`: dimension -3 of query (heads) may be a multiple of that of key and value, which are then shared.
+    Ragged tensors are (batch, *, features) or (batch, heads, *, features): each row attends to itself, without padding.
 
     >>> query, key = ex.tensor([[0.0, 0.0], [100.0, 0.0]]), ex.eye(2)
     >>> F.scaled_dot_product_attention(query, key, value=ex.tensor([[1.0], [3.0]]))
@@ -150,6 +154,12 @@ def scaled_dot_product_attention(
     """
     if is_causal and attn_mask is not None:
         raise ShapeError("scaled_dot_product_attention: give attn_mask or is_causal=True, not both")
+    if query.is_nested or key.is_nested or value.is_nested:
+        from ..ragged_tensors.attention import attention
+
+        return attention(
+            query, key, value, attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
+        )
     if scale is None:
         scale = 1.0 / math.sqrt(max(query.shape[-1], 1))
     heads = None
@@ -228,6 +238,11 @@ def multi_head_attention_forward(
     >>> y.shape, weights.shape
     (extempo.Size([3, 1, 4]), extempo.Size([1, 3, 3]))
     """
+    if query.is_nested or key.is_nested or value.is_nested:
+        arguments = dict(locals())
+        from ..ragged_tensors.attention import multi_head
+
+        return multi_head(**arguments)
     _check_heads(query, key, value, embed_dim_to_check, num_heads, attn_mask, is_causal)
     batched = query.ndim == 3
     if not batched:
@@ -236,7 +251,7 @@ def multi_head_attention_forward(
     n_queries, n_samples, n_features = query.shape
     sizes = _Sizes(n_samples, num_heads, n_features // num_heads)
     separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
-    q, k, v = _projected(query, key, value, in_proj_weight, separate, in_proj_bias)
+    q, k, v = projected(query, key, value, in_proj_weight, separate, in_proj_bias)
     mask = _joined_mask(attn_mask, key_padding_mask, sizes, q.dtype, n_queries, key.shape[0])
     if bias_k is not None and bias_v is not None:
         k = ops.cat([k, bias_k.expand(1, n_samples, n_features)])
@@ -286,7 +301,7 @@ def _check_heads(
         raise ShapeError(f"{op}: is_causal is only a hint about attn_mask; pass the mask as well")
 
 
-def _projected(
+def projected(
     query: Tensor, key: Tensor, value: Tensor, packed: Tensor | None, separate: Any, bias: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The three inputs through their linear maps, which lie in one tensor (packed) or in three."""
@@ -330,18 +345,18 @@ def _joined_mask(
         whole = (sizes.batch * sizes.heads, n_queries, n_keys)
         if attn_mask.shape not in (whole, whole[1:]):
             raise ShapeError(f"{op}: attn_mask must be {whole[1:]} or {whole}, got {tuple(attn_mask.shape)}")
-        joined = _additive(attn_mask, dtype)
+        joined = additive_mask(attn_mask, dtype)
         if attn_mask.ndim == 3:
             joined = joined.reshape(sizes.batch, sizes.heads, n_queries, n_keys)
     if padding is not None:
         if padding.shape != (sizes.batch, n_keys):
             raise ShapeError(f"{op}: key_padding_mask must be {(sizes.batch, n_keys)}, got {tuple(padding.shape)}")
-        spread = _additive(padding, dtype).reshape(sizes.batch, 1, 1, n_keys)
+        spread = additive_mask(padding, dtype).reshape(sizes.batch, 1, 1, n_keys)
         joined = spread if joined is None else joined + spread
     return joined
 
 
-def _additive(mask: Tensor, dtype: Any) -> Tensor:
+def additive_mask(mask: Tensor, dtype: Any) -> Tensor:
     """A bool mask (True: not allowed) as -inf and 0; a floating one as it is."""
     if mask.dtype is not bool_:
         return mask.to(dtype)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
+from .._tensor import Tensor, TensorLike
 from ..errors import DtypeError, ShapeError
 from ..running import apply
 from ..types import int64
@@ -78,6 +78,11 @@ def cross_entropy(
     tensor([0.1269, 0.6931])
     """
     reduction = reduction_of("cross_entropy", reduction, size_average, reduce)
+    if input.is_nested or isinstance(target, TensorLike):
+        from ..ragged_tensors import losses
+
+        options = {"weight": weight, "ignore_index": ignore_index, "label_smoothing": label_smoothing}
+        return losses.by_class("cross_entropy", cross_entropy, input, target, reduction=reduction, **options)
     dim = _class_dim("cross_entropy", input)
     if not 0.0 <= label_smoothing <= 1.0:
         raise ShapeError(f"cross_entropy: label_smoothing must lie between 0 and 1, got {label_smoothing}")
@@ -172,6 +177,12 @@ def nll_loss(
     tensor(0.2877)
     """
     reduction = reduction_of("nll_loss", reduction, size_average, reduce)
+    if input.is_nested or isinstance(target, TensorLike):
+        from ..ragged_tensors import losses
+
+        return losses.by_class(
+            "nll_loss", nll_loss, input, target, weight=weight, ignore_index=ignore_index, reduction=reduction
+        )
     dim = _class_dim("nll_loss", input)
     indices = _as_indices(input, target, dim)
     check_target("nll_loss", input, indices._type, (*input.shape[:dim], *input.shape[dim + 1 :]))

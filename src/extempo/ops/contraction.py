@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor
+from .._tensor import Tensor, TensorLike
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..types import broadcast_shapes, count, normalize_dim
 from .define import deliver
@@ -47,6 +47,10 @@ def einsum(*args: Any) -> Tensor:
     """
     equation, operands = _normal_form(args)
     sources, result = _parse(equation, operands)
+    if any(x.is_nested for x in operands):
+        from ..ragged_tensors import products
+
+        return products.einsum(equation, sources, result, operands)
     terms = [_diagonals(Term(x, labels)) for x, labels in zip(operands, sources, strict=True)]
     terms = _drop_broadcast_ones(terms)
     while len(terms) > 1:
@@ -74,7 +78,7 @@ def _normal_form(args: tuple[Any, ...]) -> tuple[str, list[Tensor]]:
         if len(args) % 2:
             equation += "->" + _sublist_text(args[-1])
     for x in operands:
-        if not isinstance(x, Tensor):
+        if not isinstance(x, Tensor) and not isinstance(x, TensorLike):
             raise DtypeError(f"einsum: operands must be tensors, got {type(x).__name__}")
     if not operands:
         raise ShapeError(f"einsum: no operands for {equation!r}; pass one tensor for each term")

@@ -103,6 +103,8 @@ def _conv(
     dilation: Ints,
     groups: int,
 ) -> Tensor:
+    if input.is_nested:
+        return _ragged_conv(op, n, input, weight, bias, stride, padding, dilation, groups)
     x, had_batch = batched(input, n, op)
     _check(op, x, weight, bias, n, groups, transposed=False)
     kernel = tuple(weight.shape[2:])
@@ -122,6 +124,32 @@ def _conv(
     return y if had_batch else y.squeeze(0)
 
 
+def _ragged_conv(
+    op: str,
+    n: int,
+    input: Any,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Ints,
+    padding: Ints | str,
+    dilation: Ints,
+    groups: int,
+) -> Any:
+    """A convolution of each row by itself."""
+    from ..ragged_tensors import convolution
+
+    convolution.check_layout(op, input, n)
+    _check(op, input, weight, bias, n, groups, transposed=False)
+    if n > 1:
+        options = (stride, padding, dilation, groups)
+        least = max(dilated_size(k, d) for k in weight.shape[2:] for d in as_ints(dilation, n, op, "dilation"))
+        return convolution.by_row(op, lambda row: _conv(op, n, row, weight, bias, *options), input, n, least)
+    kernel, strides = tuple(weight.shape[2:]), as_ints(stride, 1, op, "stride")
+    dilations = as_ints(dilation, 1, op, "dilation")
+    (pads,) = _same_padding(op, padding, kernel, strides, dilations)
+    return convolution.conv1d(input, weight, bias, strides[0], pads, dilations[0], groups)
+
+
 def _conv_transpose(
     op: str,
     n: int,
@@ -134,6 +162,11 @@ def _conv_transpose(
     groups: int,
     dilation: Ints,
 ) -> Tensor:
+    if input.is_nested:
+        from ..ragged_tensors.convolution import by_row
+
+        options = (stride, padding, output_padding, groups, dilation)
+        return by_row(op, lambda row: _conv_transpose(op, n, row, weight, bias, *options), input, n)
     x, had_batch = batched(input, n, op)
     _check(op, x, weight, bias, n, groups, transposed=True)
     kernel = tuple(weight.shape[2:])

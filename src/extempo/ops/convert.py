@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._methods import TensorMethods, method
-from .._tensor import Tensor, from_array, layout_of, wrap
+from .._tensor import Tensor, TensorLike, from_array, layout_of, wrap
 from ..errors import AutogradError, DtypeError, IndexRangeError, ShapeError, UnsupportedError
 from ..placement import (
     CPU,
@@ -110,7 +110,7 @@ def to(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 def _to_names(args: tuple[Any, ...]) -> tuple[str, ...]:
     """What the positional arguments of `to` mean: the first one tells."""
     first = args[0] if args else None
-    if isinstance(first, Tensor):
+    if isinstance(first, Tensor | TensorLike):
         return "other", "non_blocking", "copy"
     if isinstance(first, dtype | np.dtype) or first in (float, int, bool):
         return "dtype", "non_blocking", "copy"
@@ -275,7 +275,7 @@ def numel(input: Tensor) -> int:
     >>> ex.numel(ex.zeros(2, 3))
     6
     """
-    return input._type.numel()
+    return input.numel() if input.is_nested else input._type.numel()
 
 
 method(numel, "nelement")

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, from_array
+from .._tensor import Tensor, TensorLike, from_array
 from ..errors import DtypeError, ShapeError
 from ..op import Op, Refuse, Rng, Sample
 from ..running import apply
@@ -129,7 +129,7 @@ def searchsorted(
                 f"searchsorted: sorter has shape {tuple(sorter.shape)}, the sequence {tuple(sorted_sequence.shape)}"
             )
         sorted_sequence = ops.gather(sorted_sequence, -1, sorter)
-    values = input if isinstance(input, Tensor) else ops.tensor(input, dtype=sorted_sequence.dtype)
+    values = input if isinstance(input, Tensor | TensorLike) else ops.tensor(input, dtype=sorted_sequence.dtype)
     attrs = {"right": bool(right or side == "right"), "out_int32": out_int32}
     return ops.deliver(apply(Searchsorted, (sorted_sequence, values), attrs), out)
 

@@ -14,9 +14,10 @@ import numpy as np
 
 from .. import dlpack
 from .._methods import method
-from .._tensor import Tensor, from_array, layout_of, wrap
+from .._tensor import Tensor, TensorLike, from_array, layout_of, wrap
 from ..backends.choice import empty as empty_array
 from ..errors import DtypeError, ShapeError, UnsupportedError
+from ..modes import MODE
 from ..op import Elementwise, Rng, Routine, Sample, Signature, samples_unary
 from ..placement import memory_order, require_cpu, require_strided
 from ..running import apply, quietly
@@ -88,6 +89,8 @@ def finish(made: Tensor, options: Any, out: Tensor | None = None) -> Tensor:
     """The new tensor as it was asked for: in `out`, requiring grad."""
     if out is not None:
         made = deliver(made, out)
+    elif (note := getattr(MODE.get().interceptor, "made", None)) is not None:
+        note(made)
     return made.requires_grad_() if options.get("requires_grad") else made
 
 
@@ -285,12 +288,12 @@ def tensor(data: Any, **options: Unpack[Options]) -> Tensor:
         array = as_array(data, d)
         if array is data or array.base is not None or not array.flags.writeable:
             array = np.array(array)
-    return finish(from_array(array), options)
+    return finish(wrap(array, TensorType(array.shape, from_numpy_dtype(array.dtype))), options)
 
 
 def as_array(data: Any, d: dtype | None) -> Array:
     """An array of a dtype that tensors have, from Python numbers, nested sequences, arrays, and tensors among them."""
-    if isinstance(data, list | tuple | bool | int | float | range) and not isinstance(data, np.generic):
+    if isinstance(data, _OF_PYTHON) and not isinstance(data, np.generic):
         return _from_python(data, d)
     if isinstance(data, complex):
         raise UnsupportedError("tensor: complex numbers are not part of Extempo; keep real and imaginary parts apart")
@@ -315,6 +318,8 @@ def _from_python(data: Any, d: dtype | None) -> Array:
     if not kinds <= _PLAIN:
         data = _plain(data)
     try:
+        if d is None and kinds == _FLOATS:
+            return _made_quietly(data, get_default_dtype())
         array = np.array(data)
     except ValueError:
         raise ShapeError(
@@ -340,18 +345,27 @@ def _from_python(data: Any, d: dtype | None) -> Array:
     return as_numpy_dtype(array, _promoted(data))
 
 
+def _made_quietly(data: Any, d: dtype) -> Array:
+    """An array of floats, without NumPy's warnings about what does not fit."""
+    try:
+        return _quiet.run(np.array, data, d.numpy)
+    except RuntimeError:  # another thread is inside this context
+        return quietly(np.array, data, d.numpy)
+
+
 _PLAIN = {bool, int, float}
+_FLOATS = {float}
+_SEQUENCES = (list, tuple)  # a tuple of classes: a union is made anew, and takes isinstance() three times as long
+_OF_PYTHON = (*_SEQUENCES, bool, int, float, range)
 _NUMERIC = (bool, int, float, np.number, np.bool)
 
 
 def _leaf_types(data: Any) -> set[type]:
     """The types of all that is not a list or tuple."""
-    if not isinstance(data, list | tuple):
+    if not isinstance(data, _SEQUENCES):
         return {type(data)}
     kinds = set(map(type, data))
-    if kinds & {list, tuple} or not kinds <= _PLAIN:
-        return set().union(*map(_leaf_types, data)) if kinds else set()
-    return kinds
+    return kinds if kinds <= _PLAIN else set().union(*map(_leaf_types, data))
 
 
 def _plain(data: Any) -> Any:
@@ -393,6 +407,8 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     d = None if dtype is None else as_dtype(dtype)
     if isinstance(data, Tensor):
         return data if d is None or data.dtype is d else data.to(d)
+    if isinstance(data, TensorLike):
+        return data if d is None else data.to(d)  # type: ignore[return-value] # ops take it as a tensor
     return from_array(as_array(data, d))
 
 

@@ -33,6 +33,11 @@ def deliver(result: Any, out: Tensor | None) -> Any:
     return write(out, result, "out=")
 
 
+def in_rows(fn: Callable[..., Any], input: Any, *args: Any, **kwargs: Any) -> Any:
+    """`fn` of the values of a ragged tensor, in the same rows."""
+    return input.like(fn(input.values(), *args, **kwargs))
+
+
 def unary(op: type[Op], *aliases: str, inplace: bool = True) -> Callable[..., Tensor]:
     """The function of an op with one input, its method, and `name_` as the in-place method."""
 

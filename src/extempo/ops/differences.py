@@ -44,6 +44,10 @@ def diff(
         return ops.deliver(input.clone(), out)
     parts = [x for x in (prepend, input, append) if x is not None]
     result = ops.cat(parts, d) if len(parts) > 1 else input
+    if not isinstance(result.shape[d], int):
+        from ..ragged_tensors.rowwise import differences
+
+        return ops.deliver(differences(result, n), out)
     for _ in range(min(n, result.shape[d])):
         before, after = _neighbours(result, d)
         result = ops.logical_xor(after, before) if result.dtype is bool_ else after - before

@@ -12,7 +12,7 @@ from typing import Any
 from .. import ops
 from .._tensor import Tensor
 from ..errors import ShapeError
-from ..types import float32, get_default_dtype
+from ..types import dtype, float32, get_default_dtype
 from ..writing import write
 from .sampling import dropout_noise
 
@@ -42,18 +42,28 @@ def _drop(
         raise ShapeError(f"{op}: p is a probability between 0 and 1, got {p}")
     if p == 0 or not training or not x.numel():
         return x
-    shape = _channel_shape(op, x) if channels else tuple(x.shape)
     d = x.dtype if x.is_floating_point() else get_default_dtype()
     if p == 1:
         y = x * 0.0
     elif alpha:
         # Scale and shift that bring mean 0 and variance 1 back (Klambauer et al. 2017).
         scale = 1 / math.sqrt((1 - p) * (1 + p * _SATURATION**2))
-        kept = dropout_noise(shape, p, 1.0, d)
+        kept = _noise(op, x, p, 1.0, d, channels)
         y = x * (kept * scale) + ((1 - kept) * (_SATURATION * scale) - _SATURATION * scale * p)
     else:
-        y = x * dropout_noise(shape, p, 1 / (1 - p), d)
+        y = x * _noise(op, x, p, 1 / (1 - p), d, channels)
     return write(x, y, f"{op}_") if inplace else y
+
+
+def _noise(op: str, x: Tensor, p: float, scale: float, d: dtype, channels: bool) -> Tensor:
+    """What x is multiplied with, for each element or for each channel."""
+    if channels:
+        shape = _channel_shape(op, x)
+    if x.is_nested:
+        from ..ragged_tensors.layers import noise_for
+
+        return noise_for(x, p, scale, d, channels)
+    return dropout_noise(shape if channels else tuple(x.shape), p, scale, d)
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:

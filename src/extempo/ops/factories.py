@@ -31,6 +31,7 @@ from .creation import (
     sizes,
     tensor,
 )
+from .define import deliver, in_rows
 from .view import as_shape, strided
 
 __all__ = [
@@ -121,6 +122,8 @@ def empty_like(input: Tensor, **options: Unpack[LikeOptions]) -> Tensor:
     >>> ex.empty_like(ex.zeros(2, 3, dtype=ex.int32)).dtype
     extempo.int32
     """
+    if input.is_nested:
+        return in_rows(empty_like, input, **options)
     return finish(allocate(*_like("empty_like", input, options)), options)
 
 
@@ -130,6 +133,8 @@ def zeros_like(input: Tensor, *, out: Tensor | None = None, **options: Unpack[Li
     >>> ex.zeros_like(ex.tensor([5, 6]))
     tensor([0, 0])
     """
+    if input.is_nested:
+        return deliver(in_rows(zeros_like, input, **options), out)
     shape, d, order = _like("zeros_like", input, options)
     return finish(filled(shape, 0, d, order), options, out)
 
@@ -140,6 +145,8 @@ def ones_like(input: Tensor, *, out: Tensor | None = None, **options: Unpack[Lik
     >>> ex.ones_like(ex.tensor([5, 6]))
     tensor([1, 1])
     """
+    if input.is_nested:
+        return deliver(in_rows(ones_like, input, **options), out)
     shape, d, order = _like("ones_like", input, options)
     return finish(filled(shape, 1, d, order), options, out)
 
@@ -150,6 +157,8 @@ def full_like(input: Tensor, fill_value: Number | Tensor, **options: Unpack[Like
     >>> ex.full_like(ex.tensor([1.0, 2.0]), 7)
     tensor([7., 7.])
     """
+    if input.is_nested:
+        return in_rows(full_like, input, fill_value, **options)
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     shape, d, order = _like("full_like", input, options)
     return finish(filled(shape, fit_number(value, d, "full_like"), d, order), options)

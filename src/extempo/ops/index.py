@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, from_array
+from .._tensor import Tensor, TensorLike, from_array
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..op import Op, Refuse, Rng, Routine, Sample
 from ..running import apply
@@ -22,7 +22,7 @@ from ..storage import Array
 from ..types import Number, TensorType, bool_, broadcast_shapes, count, int64, normalize_dim, uint8
 from ..writing import write
 from .creation import Copy, as_tensor
-from .define import deliver, inplace_method, numpy_names
+from .define import deliver, in_rows, inplace_method, numpy_names
 from .shaping import slice_step
 from .view import Slice, row_major
 
@@ -401,6 +401,8 @@ def _resolve(x: Tensor, key: Any) -> tuple[Tensor, tuple[Tensor, ...], tuple[int
 
 @method
 def __getitem__(self: Tensor, key: Any) -> Tensor:
+    if isinstance(key, TensorLike):
+        return apply(IndexGet, (self, key), {"dims": (0,)})
     seen, indices, dims = _resolve(self, key)
     return apply(IndexGet, (seen, *indices), {"dims": dims}) if dims else seen
 
@@ -526,6 +528,10 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     >>> ex.masked_select(ex.tensor([1, 2, 3]), ex.tensor([True, False, True]))
     tensor([1, 3])
     """
+    if input.is_nested or mask.is_nested:
+        from ..ragged_tensors.picking import masked_elements
+
+        return deliver(masked_elements(input, mask), out)
     if mask.dtype is not bool_:
         raise DtypeError(f"masked_select: expected a bool mask, got {mask.dtype}; compare first, e.g. x > 0")
     input, mask = ops.broadcast_tensors(input, mask)
@@ -601,6 +607,8 @@ def one_hot(input: Any, num_classes: int = -1) -> Tensor:
             [0, 0, 1]])
     """
     index = as_index(input, "one_hot")
+    if index.is_nested:
+        return in_rows(one_hot, index, num_classes)
     values = index._values()
     n_classes = num_classes
     if n_classes == -1:

@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, from_array
+from .._tensor import Tensor, TensorLike, from_array
 from ..errors import DtypeError, ShapeError
 from ..op import Op, Rng, Routine, Sample
 from ..running import apply
@@ -142,8 +142,10 @@ def _common_dtype(tensors: Any, op: str) -> list[Tensor]:
     if not given:
         raise ShapeError(f"{op}: expected at least one tensor, got none")
     for x in given:
-        if not isinstance(x, Tensor):
+        if not isinstance(x, (Tensor, TensorLike)):
             raise DtypeError(f"{op}: expected tensors, got {type(x).__name__}; make them with ex.tensor(...)")
+    if len({x.dtype for x in given}) == 1:
+        return given
     common: dtype = given[0].dtype
     for x in given:
         common = promote_types(common, x.dtype)
@@ -158,9 +160,10 @@ def cat(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     tensor([1, 2, 3])
     """
     given = _common_dtype(tensors, "cat")
-    parts = [x for x in given if x._type.shape != (0,)] or given[:1]
-    if any(not x.ndim for x in parts):
+    shapes = [x._type.shape for x in given]
+    if () in shapes:
         raise ShapeError("cat: 0-dim tensors have no dimension to join along; use stack")
+    parts = given if (0,) not in shapes else [x for x in given if x._type.shape != (0,)] or given[:1]
     return deliver(apply(Cat, tuple(parts), {"dim": normalize_dim(dim, parts[0].ndim, "cat")}), out)
 
 
@@ -181,7 +184,7 @@ def stack(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tenso
 
 def _each(fn: Any, tensors: tuple[Any, ...]) -> Any:
     """fn of one tensor, or a tuple of fn of several given as arguments or in a list."""
-    if len(tensors) == 1 and isinstance(tensors[0], Tensor):
+    if len(tensors) == 1 and isinstance(tensors[0], Tensor | TensorLike):
         return fn(tensors[0])
     return tuple(fn(x) for x in (tensors[0] if len(tensors) == 1 else tensors))
 
@@ -340,10 +343,16 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 def _cut(x: Tensor, dim: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
     """Neighbouring views of these sizes."""
     before = (":",) * dim
-    starts = itertools.accumulate(sizes, initial=0)
-    return tuple(
-        apply(Slice, (x, start), {"spec": (*before, (size, 1))}) for size, start in zip(sizes, starts, strict=False)
-    )
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(apply(Slice, (x, start), {"spec": (*before, (size, 1))}))
+        start += size
+    return tuple(parts)
+
+
+def _even(size: int, step: int) -> list[int]:
+    """Sizes of parts, the last one perhaps smaller."""
+    return [min(step, size - start) for start in range(0, size, step)]
 
 
 @method
@@ -381,7 +390,7 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int 
         raise ShapeError(f"split: expected a positive split size for dimension {d} of size {size}, got {step}")
     if not size:
         return _cut(tensor, d, [0])
-    return _cut(tensor, d, [min(step, size - start) for start in range(0, size, step)])
+    return _cut(tensor, d, _even(size, step))
 
 
 @method
@@ -398,7 +407,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     size = input._type.shape[d]
     if not size:
         return _cut(input, d, [0] * chunks)
-    return split(input, -(-size // chunks), d)
+    return _cut(input, d, _even(size, -(-size // chunks)))
 
 
 @method

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, from_array
+from .._tensor import Tensor, TensorLike, from_array
 from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
 from ..modes import no_grad
 from ..op import Op, Rng, Routine, Sample
@@ -146,6 +146,8 @@ def _as_rows(op: str, input: Rows) -> Any:
     """A tensor of integers, or one Python int."""
     if isinstance(input, Tensor) or (isinstance(input, int) and not isinstance(input, bool)):
         return input
+    if isinstance(input, TensorLike):
+        return input
     rows = ops.as_tensor(input)
     if not rows.numel():
         rows = rows.long()
@@ -165,7 +167,8 @@ def _padding(op: str, padding_idx: int | None, n_rows: int) -> int | None:
 def _renorm(weight: Tensor, rows: Any, max_norm: float, norm_type: float) -> None:
     """Scale down, in place, the rows used that are longer than max_norm."""
     with no_grad():
-        used = from_array(np.unique(_check_rows("embedding", ops.as_tensor(rows).numpy(), weight.shape[0])))
+        numbers = rows.values() if isinstance(rows, TensorLike) else ops.as_tensor(rows)
+        used = from_array(np.unique(_check_rows("embedding", numbers.numpy(), weight.shape[0])))
         table = weight.detach()
         picked = table[used]
         length = ops.norm(picked, norm_type, 1, keepdim=True)
@@ -219,6 +222,13 @@ def embedding_bag(
     tensor([[3., 3.],
             [9., 9.]])
     """
+    if isinstance(input, TensorLike):
+        from ..ragged_tensors import layers
+
+        options = {"max_norm": max_norm, "norm_type": norm_type, "scale_grad_by_freq": scale_grad_by_freq}
+        return layers.embedding_bag(
+            input, weight, offsets, per_sample_weights, mode=mode, padding_idx=padding_idx, **options
+        )
     rows = ops.as_tensor(_as_rows("embedding_bag", input))
     _check_bags(rows, offsets, mode, per_sample_weights, scale_grad_by_freq)
     if rows.ndim == 2:

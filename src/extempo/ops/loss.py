@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor
+from .._tensor import Tensor, TensorLike
 from ..errors import DtypeError, NumericalError, ShapeError
 from ..op import Elementwise, Rng, Sample
 from ..running import apply
@@ -176,7 +176,7 @@ def gaussian_nll_loss(
     tensor([0., 2.])
     """
     reduction = reduction_of("gaussian_nll_loss", reduction)
-    if not isinstance(var, Tensor):
+    if not isinstance(var, Tensor | TensorLike):
         var = ops.full_like(input.detach(), var)
     if bool(ops.lt(var, 0).any()):
         raise NumericalError("gaussian_nll_loss: var has negative entries; pass a variance, e.g. ex.exp(log_variance)")
@@ -398,6 +398,12 @@ def cosine_embedding_loss(
     (tensor(0.4000), tensor(0.6000))
     """
     reduction = reduction_of("cosine_embedding_loss", reduction, size_average, reduce)
+    if input1.is_nested or input2.is_nested:
+        from ..ragged_tensors import losses
+
+        return losses.cosine_embedding(
+            cosine_embedding_loss, input1, input2, target, margin=margin, reduction=reduction
+        )
     if input1.ndim not in (1, 2) or input1.ndim != input2.ndim:
         raise ShapeError(
             f"cosine_embedding_loss: expected two vectors or two batches of them, got shapes {tuple(input1.shape)} "

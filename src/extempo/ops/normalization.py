@@ -118,6 +118,10 @@ def _channels(op: str, x: Tensor, **parameters: Tensor | None) -> int:
         raise ShapeError(
             f"{op}: expected (batch, channel, ...), got shape {tuple(x.shape)}; did you mean x.unsqueeze(0)?"
         )
+    if x.is_nested and not isinstance(x.shape[1], int):
+        raise ShapeError(
+            f"{op}: channels come second, where {tuple(x.shape)} is ragged; did you mean x.transpose(1, 2)?"
+        )
     for name, t in parameters.items():
         if t is not None and tuple(t.shape) != (x.shape[1],):
             hint = "; channels come second here" if x.ndim > 2 and t.numel() == x.shape[-1] else ""
@@ -196,12 +200,16 @@ def batch_norm(
         raise ShapeError(f"batch_norm: eps must be positive, got {eps}")
     if not input.numel() and input.ndim < 2:
         return input.clone()
-    if training and input.ndim > 1 and input.shape[0] * count(input.shape[2:]) == 1:
+    if training and input.ndim > 1 and _is_one_per_channel(input):
         raise ShapeError(
             f"batch_norm: one value per channel in shape {tuple(input.shape)} has no variance to train with; "
             "use a larger batch (DataLoader: drop_last=True), or model.eval()"
         )
     return _batch_norm("batch_norm", input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+
+
+def _is_one_per_channel(x: Tensor) -> bool:
+    return x.numel() == x.shape[1] if x.is_nested else x.shape[0] * count(x.shape[2:]) == 1
 
 
 def native_batch_norm(
@@ -276,6 +284,11 @@ def instance_norm(
     _channels(op, input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
     if not use_input_stats:
         return _by_running_statistics(op, input, running_mean, running_var, weight, bias, eps)
+    if input.is_nested:
+        from ..ragged_tensors import layers
+
+        running = (running_mean, running_var) if momentum else (None, None)
+        return layers.instance_norm(input, running, weight, bias, eps)
     n = count(input.shape[2:])
     if n == 1:
         raise ShapeError(
@@ -318,6 +331,10 @@ def group_norm(
     >>> ex.group_norm(ex.tensor([[1.0, 3.0, 10.0, 30.0]]), num_groups=2)
     tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
     """
+    if input.is_nested:
+        from ..ragged_tensors import layers
+
+        return layers.group_norm(input, num_groups, weight, bias, eps)
     if input.ndim >= 2 and num_groups >= 1 and input.numel() == num_groups == input.shape[1]:
         raise ShapeError(
             f"group_norm: one value per group in shape {tuple(input.shape)} has no variance; use fewer groups"
@@ -352,6 +369,10 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         raise ShapeError(
             f"local_response_norm: expected (batch, channel, spatial, ...), got shape {tuple(input.shape)}"
         )
+    if input.is_nested:
+        from ..ragged_tensors import layers
+
+        return layers.local_response_norm(input, size, alpha, beta, k)
     if not input.numel():
         return input
     n_batch, channels = input.shape[:2]

@@ -116,12 +116,22 @@ def _strides(op: str, stride: Any, kernel: tuple[int, ...]) -> tuple[int, ...]:
     return as_ints(stride, len(kernel), op, "stride")
 
 
+def _by_row(op: str, x: Any, n: int, pool: Callable[[Tensor], Any], output_size: Any = (None,)) -> Any:
+    """A pooling of each row of a ragged tensor; one with an output size makes all rows equal."""
+    from ..ragged_tensors.convolution import pooled_by_row
+
+    return pooled_by_row(op, pool, x, n, output_size)
+
+
 # ---- maxima
 
 
 def _max_pool(
     op: str, n: int, x: Tensor, kernel_size: Ints, stride: Ints | None, padding: Ints, dilation: Ints, ceil_mode: bool
 ) -> Pooled:
+    if x.is_nested:
+        options = (kernel_size, stride, padding, dilation, ceil_mode)
+        return _by_row(op, x, n, lambda row: _max_pool(op, n, row, *options))
     sizes = _sizes(op, x, n)
     kernel = as_ints(kernel_size, n, op, "kernel_size")
     attrs: dict[str, Any] = {
@@ -219,6 +229,8 @@ def _adaptive_sizes(op: str, output_size: Any, sizes: tuple[int, ...]) -> tuple[
 
 
 def _adaptive_max_pool(op: str, n: int, x: Tensor, output_size: Any) -> Pooled:
+    if x.is_nested:
+        return _by_row(op, x, n, lambda row: _adaptive_max_pool(op, n, row, output_size), output_size)
     sizes = _sizes(op, x, n)
     counts = _adaptive_sizes(op, output_size, sizes)
     if all(c and s % c == 0 for s, c in zip(sizes, counts, strict=True)):
@@ -424,6 +436,9 @@ def _avg_pool(
     count_include_pad: bool,
     divisor_override: int | None,
 ) -> Tensor:
+    if x.is_nested:
+        options = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        return _by_row(op, x, n, lambda row: _avg_pool(op, n, row, *options))
     sizes = _sizes(op, x, n)
     kernel = as_ints(kernel_size, n, op, "kernel_size")
     steps, pads = _strides(op, stride, kernel), as_ints(padding, n, op, "padding", 0)
@@ -490,6 +505,8 @@ def avg_pool3d(
 
 
 def _adaptive_avg_pool(op: str, n: int, x: Tensor, output_size: Any) -> Tensor:
+    if x.is_nested:
+        return _by_row(op, x, n, lambda row: _adaptive_avg_pool(op, n, row, output_size), output_size)
     sizes = _sizes(op, x, n)
     counts = _adaptive_sizes(op, output_size, sizes)
     if not x.dtype.is_floating_point:

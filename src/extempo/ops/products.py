@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor
+from .._tensor import Tensor, TensorLike
 from ..errors import DtypeError, ShapeError
 from ..running import apply
 from ..types import Number, bool_, count
@@ -48,6 +48,10 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     >>> F.bilinear(ex.tensor([1.0, 2.0]), ex.tensor([10.0, 1.0]), ex.tensor([[[1.0, 0.0], [0.0, 1.0]]]))
     tensor([12.])
     """
+    if input1.is_nested or input2.is_nested:
+        from ..ragged_tensors import products
+
+        return products.bilinear(input1, input2, weight, bias)
     if weight.ndim != 3 or input1.shape[:-1] != input2.shape[:-1]:
         raise ShapeError(
             "bilinear: expected input1 (..., in1), input2 (..., in2) and weight (out, in1, in2), got "
@@ -78,8 +82,9 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     tensor([12, 34])
     """
     if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
-        odd = other if isinstance(input, Tensor) else input
-        raise DtypeError(f"matmul: expected tensors, got {type(odd).__name__}; use * for numbers")
+        for odd in (input, other):
+            if not isinstance(odd, Tensor | TensorLike):
+                raise DtypeError(f"matmul: expected tensors, got {type(odd).__name__}; use * for numbers")
     result: Tensor = apply(Matmul, (input, other))
     return result if out is None else deliver(result, out)
 
@@ -103,7 +108,7 @@ method(_imatmul, "__imatmul__")
 
 def _check_ndims(op: str, ndims: tuple[int, ...], **tensors: Tensor) -> None:
     for (name, x), ndim in zip(tensors.items(), ndims, strict=True):
-        if not isinstance(x, Tensor):
+        if not isinstance(x, Tensor) and not isinstance(x, TensorLike):
             raise DtypeError(f"{op}: {name} must be a tensor, got {type(x).__name__}")
         if x.ndim != ndim:
             raise ShapeError(f"{op}: {name} must have {ndim} dimension{'s' * (ndim > 1)}, got shape {tuple(x.shape)}")

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor
+from .._tensor import Tensor, TensorLike
 from ..errors import DtypeError, ShapeError
 from ..op import Op, Reduction, Refuse, Rng, Routine, Sample
 from ..running import apply
@@ -466,7 +466,7 @@ def _extreme(
     other: Any,
     out: Any,
 ) -> Any:
-    if isinstance(dim, Tensor) or other is not None:
+    if isinstance(dim, Tensor | TensorLike) or other is not None:
         return pairwise(input, dim if other is None else other, out=out)
     if dim is not None:
         d = normalize_dim(dim, input.ndim, name)
@@ -510,12 +510,15 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor 
     return _extreme("min", amin, MinWithIndex, ops.minimum, input, dim, keepdim, other, out)
 
 
+_ALL_ELEMENTS: dict[str, Any] = {"dim": (0,), "keepdim": False}  # of a vector
+
+
 def _place(op: type[Place], input: Tensor, dim: int | None, keepdim: bool, out: Tensor | None) -> Tensor:
     if input.dtype is bool_:
         raise DtypeError(f"{op.name}: a bool tensor is all ties; use x.long().{op.name}(...) for the first of them")
     if dim is not None:
         return ops.deliver(find(op, input, dim, keepdim), out)
-    place = find(op, input.reshape(-1), 0, False)
+    place = apply(op, (input if input.ndim == 1 else input.reshape(-1),), _ALL_ELEMENTS)
     return ops.deliver(place.reshape((1,) * input.ndim) if keepdim else place, out)
 
 

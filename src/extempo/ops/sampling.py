@@ -13,7 +13,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from .._methods import method
-from .._tensor import Tensor
+from .._tensor import Tensor, TensorLike
 from ..backends import philox
 from ..errors import DtypeError, NumericalError, ShapeError
 from ..op import Op, Refuse, Rng, Routine, Sample
@@ -33,7 +33,7 @@ from ..types import InputType, TensorType, bool_, broadcast_shapes, dtype, float
 from ..writing import write
 from .arithmetic import zero
 from .creation import Arrange, Copy, LikeOptions, NamedSize, Options, finish, order_like, read_options, sizes
-from .define import deliver
+from .define import deliver, in_rows
 
 __all__ = [
     "Generator",
@@ -420,6 +420,8 @@ def rand_like(input: Tensor, *, generator: Generator | None = None, **options: U
     >>> ex.rand_like(ex.zeros(2, 3)).shape
     extempo.Size([2, 3])
     """
+    if input.is_nested:
+        return in_rows(rand_like, input, generator=generator, **options)
 
     def draw(d: dtype) -> Tensor:
         _require_floating(d, "rand_like")
@@ -434,6 +436,8 @@ def randn_like(input: Tensor, *, generator: Generator | None = None, **options: 
     >>> ex.randn_like(ex.zeros(2, 3, dtype=ex.float64)).dtype
     extempo.float64
     """
+    if input.is_nested:
+        return in_rows(randn_like, input, generator=generator, **options)
 
     def draw(d: dtype) -> Tensor:
         _require_floating(d, "randn_like")
@@ -458,6 +462,8 @@ def randint_like(
     given = [b for b in (low, *bounds, high) if b is not None]
     if len(given) not in (1, 2):
         raise DtypeError("randint_like: expected randint_like(x, high) or randint_like(x, low, high)")
+    if input.is_nested:
+        return in_rows(randint_like, input, *given, generator=generator, **options)
     return _like(
         "randint_like", input, options, lambda d: _integers("randint_like", given, input._type.shape, d, generator)
     )
@@ -482,7 +488,7 @@ def normal(
     >>> ex.normal(ex.tensor([0.0, 10.0, 20.0]), 1.0).shape, ex.normal(0.0, 1.0, size=(2, 3)).shape
     (extempo.Size([3]), extempo.Size([2, 3]))
     """
-    if isinstance(mean, Tensor) or isinstance(std, Tensor):
+    if isinstance(mean, Tensor | TensorLike) or isinstance(std, Tensor | TensorLike):
         if size is not None or options:
             raise DtypeError("normal: shape and dtype follow from the tensors mean and std; leave size and options out")
         return deliver(apply(NormalOf, (mean, std, *take_draw(generator))), out)
@@ -514,6 +520,8 @@ def bernoulli(
 def _coins(op: str, input: Tensor, p: Any, generator: Generator | None) -> Tensor:
     if not 0 <= p <= 1:
         raise NumericalError(f"{op}: the probability must lie between 0 and 1, got {p}")
+    if input.is_nested:
+        return in_rows(lambda values: _coins(op, values, p, generator), input)
     return _drawn(RandomCoin, generator, input._type.shape, input._type.dtype, float(p))
 
 

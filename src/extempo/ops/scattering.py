@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import ops
 from .._methods import method
-from .._tensor import Tensor, from_array
+from .._tensor import Tensor, TensorLike, from_array
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..op import REGISTRY, Op, Rng, Routine, Sample
 from ..running import apply
@@ -556,7 +556,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
     tensor([1., 0.])
     """
     _check_mask(mask, "masked_fill")
-    if not isinstance(value, Tensor):
+    if not isinstance(value, Tensor | TensorLike):
         return ops.where(mask, as_number(value, input), input)
     if value.ndim:
         raise ShapeError(f"masked_fill: expected a number or a 0-dim tensor, got shape {tuple(value.shape)}")

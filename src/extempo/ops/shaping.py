@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import ops
 from .._methods import TensorMethods, method
-from .._tensor import OnTape, Tensor, new, wrap
+from .._tensor import OnTape, Tensor, TensorLike, new, wrap
 from ..errors import IndexRangeError, LeafWriteError, ShapeError
 from ..modes import MODE
 from ..running import apply
@@ -94,6 +94,10 @@ def reshape(input: Tensor, *sizes: Any, shape: Sequence[int] | None = None) -> T
     tensor([[0, 1, 2],
             [3, 4, 5]])
     """
+    if input.is_nested:
+        from ..ragged_tensors.reshaping import reshaped
+
+        return reshaped(input, sizes if shape is None else (shape,), "reshape")
     wanted = as_shape(sizes if shape is None else (shape,), "reshape")
     return apply(Reshape, (input,), {"shape": _fill_in(wanted, input._type, "reshape")})
 
@@ -108,6 +112,8 @@ def _view(self: Tensor, *sizes: Any, size: Any = None, dtype: Any = None) -> Ten
     """The same memory with another shape (never a copy), or with `view(dtype)` another element type."""
     if dtype is not None or (len(sizes) == 1 and isinstance(sizes[0], ops.types.dtype)):
         return _view_dtype(self, as_dtype(dtype or sizes[0]))
+    if self.is_nested:
+        return reshape(self, *sizes, shape=size)
     wanted = as_shape(sizes if size is None else (size,), "view")
     result: Tensor = apply(Reshape, (self,), {"shape": _fill_in(wanted, self._type, "view")})
     if result._raw is None:
@@ -164,6 +170,10 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     shape = input._type.shape
     if first > last:
         raise ShapeError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
+    if input.is_nested:
+        from ..ragged_tensors.reshaping import flattened
+
+        return flattened(input, first, last)
     if first == last and shape:
         return input
     return reshape(input, (*shape[:first], count(shape[first : last + 1]), *shape[last + 1 :]))
@@ -308,6 +318,10 @@ moveaxis = method(movedim, "moveaxis")
 @method
 def expand(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) -> Tensor:
     """Dimensions of size 1 repeated without copying; -1 keeps a size."""
+    if input.is_nested:
+        from ..ragged_tensors.reshaping import expanded
+
+        return expanded(input, sizes if size is None else (size,), "expand")
     wanted = as_shape(sizes if size is None else (size,), "expand")
     extra = len(wanted) - input.ndim
     if extra < 0:
@@ -330,6 +344,10 @@ def expand(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False)
 @method
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """Expand to the shape of `other`."""
+    if other.is_nested and not input.is_nested:
+        from ..ragged_tensors.reshaping import expanded_as
+
+        return expanded_as(input, other)
     return expand(input, other._type.shape)
 
 
@@ -395,6 +413,8 @@ def squeeze(input: Tensor, dim: Dims | None = None) -> Tensor:
         dims = set(range(input.ndim))
     else:
         dims = {normalize_dim(d, input.ndim, "squeeze") for d in ((dim,) if isinstance(dim, int) else dim)}
+    if input.is_nested:  # dimension 0 counts the rows, also where there is one
+        dims.discard(0)
     shape = tuple(s for d, s in enumerate(input._type.shape) if d not in dims or s != 1)
     return apply(Reshape, (input,), {"shape": shape})
 
@@ -415,6 +435,10 @@ def select(input: Tensor, dim: int, index: int | Tensor) -> Tensor:
     tensor([1, 3])
     """
     d = existing_dim(input, dim, "select")
+    if input.is_nested:
+        from ..ragged_tensors.reshaping import selected
+
+        return selected(input, d, index.__index__())
     size = input._type.shape[d]
     i = index.__index__()
     if not -size <= i < size:
@@ -433,6 +457,10 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     d = existing_dim(input, dim, "narrow")
     size = input._type.shape[d]
     given = start.__index__()
+    if input.is_nested and not isinstance(size, int):
+        from ..ragged_tensors.reshaping import narrowed
+
+        return narrowed(input, given, length)
     first = given + size if given < 0 else given
     if first < 0 or length < 0 or first + length > size:
         raise IndexRangeError(f"narrow: start {given} and length {length} exceed dimension {d} of size {size}")
@@ -589,7 +617,7 @@ def copying(view: Callable[..., Any], name: str, example: str) -> Callable[..., 
 
     def fn(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         seen = view(*args, **kwargs)
-        if isinstance(seen, Tensor):
+        if isinstance(seen, Tensor | TensorLike):
             return deliver(seen.clone(), out)
         copies = tuple(part.clone() for part in seen)
         return copies if out is None else tuple(map(deliver, copies, out))

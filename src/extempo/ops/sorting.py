@@ -18,7 +18,7 @@ from ..errors import IndexRangeError
 from ..op import Op, Refuse, Rng, Sample
 from ..running import apply
 from ..storage import Array
-from ..types import TensorType, int64
+from ..types import TensorType, count, int64, normalize_dim
 from .define import numpy_names
 from .reduce import Choice, Place, ValuesIndices, along, check_not_empty, chosen, deliver_both, reduced_shape, wide
 
@@ -134,7 +134,7 @@ class NanmedianPlace(Place):
 def _middle_value(ignore_nan: bool) -> Any:
     def kernel(x: Array, *, dim: tuple[int, ...], keepdim: bool) -> Any:
         kept = tuple(d for d in range(x.ndim) if d not in dim)
-        rows = x.transpose(*kept, *dim).reshape(*(x.shape[d] for d in kept), -1)
+        rows = x.transpose(*kept, *dim).reshape(*(x.shape[d] for d in kept), count(x.shape[d] for d in dim))
         found = np.take_along_axis(rows, _middle(rows, ignore_nan), -1)
         return found.reshape(reduced_shape(x.shape, dim, keepdim))
 
@@ -236,7 +236,11 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
     ValuesIndices(values=tensor(2.), indices=tensor(2))
     """
     size = input.shape[dim] if input.ndim else 1
-    if not 1 <= k <= size:
+    if input.is_nested:
+        from ..ragged_tensors.rowwise import check_kth
+
+        check_kth(input, k, normalize_dim(dim, input.ndim, "kthvalue"))
+    elif not 1 <= k <= size:
         raise IndexRangeError(
             f"kthvalue: k is {k}, but dim {dim} of shape {tuple(input.shape)} has {size} elements; k counts from 1"
         )

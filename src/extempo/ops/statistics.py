@@ -47,6 +47,10 @@ def _moments(
         raise DtypeError(f"{name}: give correction or unbiased, not both; unbiased=True means correction=1")
     dims = normalize_dims(dim, input.ndim, name)
     x = input.to(float32) if input.dtype.itemsize == 2 else input
+    if x.is_nested:
+        from ..ragged_tensors.rowwise import moments
+
+        return moments(x, dims, keepdim, correction)
     mean = x.mean(dims, keepdim=True)
     rest = x - mean
     degrees = count(input.shape[d] for d in dims) - correction
@@ -191,6 +195,13 @@ def _quantile(
     if not input.numel():
         raise ShapeError(f"{name}: shape {tuple(input.shape)} has no elements; test x.numel() first")
     dims = normalize_dims(dim, input.ndim, name)
+    if input.is_nested:
+        from ..ragged_tensors.rowwise import quantiles
+
+        def of_regular(x: Tensor, d: int | None, keep: bool) -> Tensor:
+            return _quantile(name, x, q, d, keep, interpolation, ignore_nan)
+
+        return quantiles(input, q, None if dim is None else dims[0], keepdim, of_regular)
     rows = input.movedim(dims[0], -1) if dim is not None and dims else input.reshape(-1)
     ordered = rows.sort(-1).values
     n_valid = ops.logical_not(ops.isnan(ordered)).sum(-1, keepdim=True)

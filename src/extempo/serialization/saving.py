@@ -32,9 +32,9 @@ def save(
 ) -> None:
     """Write tensors, and containers and numbers around them, to a path or a binary file object.
 
-    `obj` is made of tensors, parameters, NumPy arrays and scalars, dicts, lists, tuples, sets, numbers, strings, bytes,
-    None, dtypes, devices and sizes. Anything else is an error that says where it stands. Gradients and graphs are not
-    saved; tensors that share memory are stored once and share it again after loading.
+    `obj` is made of tensors, ragged tensors, parameters, NumPy arrays and scalars, dicts, lists, tuples, sets, numbers,
+    strings, bytes, None, dtypes, devices and sizes. Anything else is an error that says where it stands. Gradients and
+    graphs are not saved; tensors that share memory are stored once and share it again after loading.
 
     A path is replaced in one step at the end: a crash while saving leaves the old file. The file is a safetensors file
     with the structure in its metadata, never a pickle, whatever the last three arguments (PyTorch's) say.

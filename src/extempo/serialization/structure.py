@@ -1,7 +1,8 @@
 """Containers and numbers to JSON and back.
 
 Lists, strings, finite numbers, booleans, None and dicts with string keys are themselves in JSON. Everything else is an
-object with the key "$", which says what it is; tensors and arrays are numbers of a table beside the tree.
+object with the key "$", which says what it is; tensors and arrays are numbers of a table beside the tree, and a ragged
+tensor is its values and offsets there.
 What comes back is of the type that went in, except a defaultdict, which comes back as a dict: what makes its values is
 code. One container at two places comes back as two; one tensor at two places comes back as one.
 """
@@ -20,6 +21,8 @@ import numpy as np
 from .._tensor import Tensor
 from ..errors import UnsupportedError
 from ..placement import device
+from ..ragged_tensors.rows import Rows
+from ..ragged_tensors.tensor import RaggedTensor
 from ..types import DTYPES, Size, dtype
 from .files import FileFormatError
 from .header import CODES
@@ -71,6 +74,9 @@ class Encoder:
             return value if math.isfinite(value) else {"$": "float", "text": str(value)}
         if isinstance(value, Tensor | np.ndarray):
             return {"$": "object", "number": self._number(value, path)}
+        if kind is RaggedTensor:
+            parts = {"values": value.values(), "offsets": value._rows.offsets}
+            return {"$": "ragged", "dim": value._dim, **{k: self.encode(v, (*path, k)) for k, v in parts.items()}}
         if kind in (bytes, bytearray):
             return {"$": kind.__name__, "base64": base64.b64encode(value).decode()}
         if kind is dtype:
@@ -210,6 +216,13 @@ def _decode(node: Any, objects: list[Any]) -> Any:
         if "metadata" in node:
             made._metadata = _decode(node["metadata"], objects)
         return made
+    if kind == "ragged":
+        values, offsets = _decode(node["values"], objects), _decode(node["offsets"], objects)
+        if not isinstance(values, Tensor) or type(offsets) is not np.ndarray or type(node["dim"]) is not int:
+            raise TypeError
+        if offsets.dtype != np.int64:
+            raise TypeError
+        return RaggedTensor(values, Rows(offsets), node["dim"])
     if kind in _BY_NAME:
         return _BY_NAME[kind][1]([_decode(v, objects) for v in node["items"]])
     return _DECODERS[kind](node)

@@ -28,7 +28,7 @@ def _up(n: int, multiple: int) -> int:
     return -(-n // multiple) * multiple
 
 
-class _Sizes(NamedTuple):
+class Sizes(NamedTuple):
     """Of the operands; `lead` is what their leading dimensions broadcast to."""
 
     lead: tuple[int, ...]
@@ -38,11 +38,11 @@ class _Sizes(NamedTuple):
     n_values: int
 
 
-def _sizes(query: InputType, key: InputType, value: InputType, *others: InputType) -> _Sizes | None:
+def _sizes(query: InputType, key: InputType, value: InputType, *others: InputType) -> Sizes | None:
     """The sizes; None if there is no native code for such operands."""
     given = [t for t in (query, key, value, *others) if isinstance(t, TensorType)]
     lead = broadcast_shapes(*(t.shape[:-2] for t in given))
-    sizes = _Sizes(lead, given[0].shape[-2], given[1].shape[-2], given[0].shape[-1], given[2].shape[-1])
+    sizes = Sizes(lead, given[0].shape[-2], given[1].shape[-2], given[0].shape[-1], given[2].shape[-1])
     known = given[0].dtype._name in ELEMENTS and all(t.dtype is given[0].dtype for t in given)
     return sizes if known and usable() and 0 not in (*lead, *sizes[1:]) else None
 
@@ -56,7 +56,7 @@ def _places(t: TensorType, n_lead: int, at: int, nothing: int) -> tuple[list[int
     return [nothing] * (n_lead - len(own)) + own, (at + t.ndim - 2, at + t.ndim - 1)
 
 
-def _forward_parts(s: _Sizes, columns: int) -> dict[str, int]:
+def forward_parts(s: Sizes, columns: int) -> dict[str, int]:
     """The scratch memory of forward: elements in each place."""
     width = _up(s.n_keys, columns)
     return {
@@ -66,7 +66,7 @@ def _forward_parts(s: _Sizes, columns: int) -> dict[str, int]:
     }
 
 
-def _backward_parts(s: _Sizes, columns: int) -> dict[str, int]:
+def backward_parts(s: Sizes, columns: int) -> dict[str, int]:
     """The scratch memory of backward: elements in each place."""
     width, n_rows = _up(s.n_keys, STRIP_SLIVERS * columns), BLOCK_TILES * MAX_ROWS
     features_width, values_width = _up(s.n_features, columns), _up(s.n_values, columns)
@@ -83,8 +83,8 @@ def _backward_parts(s: _Sizes, columns: int) -> dict[str, int]:
     }
 
 
-def _numbers(
-    s: _Sizes, is_causal: bool, gemm: Gemm, parts: dict[str, int], strip_width: int, n_products: int
+def numbers_of(
+    s: Sizes, is_causal: bool, gemm: Gemm, parts: dict[str, int], strip_width: int, n_products: int
 ) -> dict[str, int]:
     """NUMBERS, but for those that say where strides are. `n_products`: multiplications of one head."""
     t, n_heads = gemm.t, count(s.lead)
@@ -115,13 +115,15 @@ def _numbers(
     return numbers | {"scratch": end}
 
 
-def _meta(numbers: dict[str, int], s: _Sizes, operands: Sequence[TensorType]) -> tuple[int, ...]:
-    """The bound numbers of a call."""
+def meta_of(
+    numbers: dict[str, int], s: Sizes, operands: Sequence[TensorType], extra: tuple[int, ...] = ()
+) -> tuple[int, ...]:
+    """The bound numbers of a call; `extra` ones stand last."""
     n_lead = len(s.lead)
     nothing = len(NUMBERS) + n_lead * (len(operands) + 1)
     lead_places: list[list[int]] = []
     matrix_places: list[int] = []
-    at = nothing + 1 + 2 * len(operands)
+    at = nothing + 1 + 2 * len(operands) + len(extra)
     for t in operands:
         lead, matrix = _places(t, n_lead, at, nothing)
         lead_places.append(lead)
@@ -129,7 +131,7 @@ def _meta(numbers: dict[str, int], s: _Sizes, operands: Sequence[TensorType]) ->
         at += t.ndim
     numbers = numbers | {"scale_at": at, "operands_at": nothing + 1}
     leads = [n for d in reversed(range(n_lead)) for n in (s.lead[d], *(places[d] for places in lead_places))]
-    return (*(numbers[name] for name in NUMBERS), *leads, 0, *matrix_places)
+    return (*(numbers[name] for name in NUMBERS), *leads, 0, *matrix_places, *extra)
 
 
 @routine("attention")
@@ -142,13 +144,13 @@ def bind_attention(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound
     dtype = operands[0].dtype
     gemm = gemm_of(ELEMENTS[dtype._name])
     columns, n_products = gemm.t.columns, s.n_queries * s.n_keys * (s.n_features + s.n_values)
-    parts = _forward_parts(s, columns)
-    numbers = _numbers(s, attrs["is_causal"], gemm, parts, _up(s.n_keys, columns), n_products)
+    parts = forward_parts(s, columns)
+    numbers = numbers_of(s, attrs["is_causal"], gemm, parts, _up(s.n_keys, columns), n_products)
     name = gemm.symbol("attention")
     address = build(name, lambda module: write_forward(module, name, gemm))
     result = TensorType((*s.lead, s.n_queries, s.n_values), dtype)
     scratch = numbers["scratch"] * numbers["n_chunks"]
-    return Bound(address, "mmm-f", (result,), _meta(numbers, s, operands), scratch)
+    return Bound(address, "mmm-f", (result,), meta_of(numbers, s, operands), scratch)
 
 
 @routine("attention_gradient")
@@ -161,11 +163,11 @@ def bind_attention_gradient(types: tuple[InputType, ...], attrs: dict[str, Any])
     dtype = operands[0].dtype
     gemm = gemm_of(ELEMENTS[dtype._name])
     columns, n_products = gemm.t.columns, s.n_queries * s.n_keys * (3 * s.n_features + 2 * s.n_values)
-    parts, strip_width = _backward_parts(s, columns), _up(s.n_keys, STRIP_SLIVERS * columns)
-    numbers = _numbers(s, attrs["is_causal"], gemm, parts, strip_width, n_products)
+    parts, strip_width = backward_parts(s, columns), _up(s.n_keys, STRIP_SLIVERS * columns)
+    numbers = numbers_of(s, attrs["is_causal"], gemm, parts, strip_width, n_products)
     name = gemm.symbol("attention_gradient")
     address = build(name, lambda module: write_backward(module, name, gemm))
     shapes = ((s.n_queries, s.n_features), (s.n_keys, s.n_features), (s.n_keys, s.n_values))
     results = tuple(TensorType((*s.lead, *shape), dtype) for shape in shapes)
     scratch = numbers["scratch"] * numbers["n_chunks"]
-    return Bound(address, "mmmmf", results, _meta(numbers, s, operands), scratch)
+    return Bound(address, "mmmmf", results, meta_of(numbers, s, operands), scratch)

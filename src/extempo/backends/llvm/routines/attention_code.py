@@ -61,7 +61,7 @@ def _rounded(n: Value, multiple: int) -> Value:
     return (n + (multiple - 1)) // multiple * multiple
 
 
-class _State:
+class State:
     """The state, in one function that works on it."""
 
     def __init__(self, b: Function, gemm: Gemm, names: Sequence[str], address: Value) -> None:
@@ -263,20 +263,23 @@ def write_softmax_gradient(module: Module, name: str, t: Tiling) -> None:
 # ---- calls, chunks and heads
 
 
-class _Writer:
+class Writer:
     """Writes the routine `name`. What one head needs is written by `forward` or `backward`."""
 
     def __init__(self, module: Module, name: str, gemm: Gemm, names: Sequence[str]) -> None:
         self.module, self.name, self.gemm, self.names, self.t = module, name, gemm, names, gemm.t
 
     @contextmanager
-    def function(self, part: str, **args: Type) -> Iterator[_State]:
+    def function(self, part: str, **args: Type) -> Iterator[State]:
         """A function of the state."""
         with self.module.function(f"{self.name}_{part}", void, internal=True, state=ptr, **args) as b:
-            yield _State(b, self.gemm, self.names, b.arg("state"))
+            yield State(b, self.gemm, self.names, b.arg("state"))
 
-    def call(self, s: _State, part: str, *args: Value) -> None:
+    def call(self, s: State, part: str, *args: Value) -> None:
         s.b.call(self.module.defined[f"{self.name}_{part}"], s.address, *args)
+
+    def state_array(self, b: Function) -> Value:
+        return b.array(i64, len(_STATE)).address
 
     def write_find(self) -> None:
         """Where the operands of a head begin."""
@@ -296,7 +299,7 @@ class _Writer:
         """The chunks of heads, each head with all `parts`, and the routine that runs them all."""
         module, chunk = self.module, self.name + "_chunk"
         with module.function(chunk, void, internal=True, context=ptr, chunk=i64) as b:
-            s = _State(b, self.gemm, self.names, b.array(i64, len(_STATE)).address)
+            s = State(b, self.gemm, self.names, self.state_array(b))
             context = Pointer(b.arg("context"), ptr)
             s["buffers"], s["meta"] = context[0], context[1]
             scratch = Pointer(context[0], ptr)[N_INPUTS + n_results]
@@ -318,9 +321,9 @@ class _Writer:
 # ---- forward
 
 
-def write_forward(module: Module, name: str, gemm: Gemm) -> None:
-    """The routine of attention."""
-    w, t, softmax = _Writer(module, name, gemm, FORWARD), gemm.t, name + "_softmax"
+def write_forward(module: Module, name: str, gemm: Gemm, kind: type[Writer] = Writer) -> None:
+    """The routine of attention; `kind` says what it runs over."""
+    w, t, softmax = kind(module, name, gemm, FORWARD), gemm.t, name + "_softmax"
     write_softmax(module, softmax, t)
     w.write_find()
     with w.function("prepare") as s:
@@ -346,9 +349,9 @@ def write_forward(module: Module, name: str, gemm: Gemm) -> None:
 # ---- backward
 
 
-def write_backward(module: Module, name: str, gemm: Gemm) -> None:
-    """The routine of attention's gradient."""
-    w, t = _Writer(module, name, gemm, BACKWARD), gemm.t
+def write_backward(module: Module, name: str, gemm: Gemm, kind: type[Writer] = Writer) -> None:
+    """The routine of attention's gradient; `kind` says what it runs over."""
+    w, t = kind(module, name, gemm, BACKWARD), gemm.t
     write_softmax(module, name + "_softmax", t)
     write_softmax_gradient(module, name + "_softmax_gradient", t)
     w.write_find()
@@ -367,7 +370,7 @@ def write_backward(module: Module, name: str, gemm: Gemm) -> None:
     w.write_routine(3, ["prepare", "blocks", "deliver"])
 
 
-def _write_prepare(w: _Writer) -> None:
+def _write_prepare(w: Writer) -> None:
     """Keys and values packed as columns, keys also as rows; the sums that go into both are zeros."""
     t = w.t
     with w.function("prepare") as s:
@@ -384,7 +387,7 @@ def _write_prepare(w: _Writer) -> None:
             b.call(zero, s.place(place), 0, _rounded(n_keys, MAX_ROWS) * s.number(width) * t.size, 0)
 
 
-def _write_strip(w: _Writer) -> None:
+def _write_strip(w: Writer) -> None:
     """Weights and the gradients of scores for a few rows of a block, and from these the rows' gradient."""
     t, defined = w.t, w.module.defined
     with w.function("strip", tile=i64, block_start=i64, end=i64) as s:
@@ -406,7 +409,7 @@ def _write_strip(w: _Writer) -> None:
         s.multiply(panel, height, scores, rows, n_features, n, out, n_features * t.size)
 
 
-def _write_add(w: _Writer) -> None:
+def _write_add(w: Writer) -> None:
     """Add to the gradients of keys and values what comes from a block of rows, a few keys at a time."""
     t = w.t
     with w.function("add", start=i64, n_rows=i64, n_keys=i64) as s:
@@ -430,7 +433,7 @@ def _write_add(w: _Writer) -> None:
                 s.multiply(panel, height, turned, seen, width, n_rows - hidden, out, out_row, accumulate=True)
 
 
-def _write_deliver(w: _Writer) -> None:
+def _write_deliver(w: Writer) -> None:
     """The gradients of keys and values, from scratch memory, where rows are whole slivers, to the results."""
     t = w.t
     args = {"source": ptr, "width": i64, "n_rows": i64, "n_columns": i64, "out": ptr, "scale": t.element}

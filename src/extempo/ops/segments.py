@@ -1,0 +1,394 @@
+"""Functions of rows that lie one after the other in one tensor: what ragged tensors run along their rows.
+
+Values are (elements, ...); row i is the elements from offsets[i] to offsets[i + 1], and `row_of` has for each element
+the number of its row. Both are inputs, never attributes: a call with other lengths is the same call. Every row is
+computed by itself, so what is not finite in one never reaches another. Rows without elements sum to 0, and their
+extremes are what any element would replace; who has no use for that must ask first.
+
+`Offsets` are trusted: they begin with 0, never decrease, and end with the number of elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .. import ops
+from .._tensor import Tensor
+from ..errors import DtypeError, IndexRangeError
+from ..op import REGISTRY, Op, Refuse, Rng, Routine, Sample
+from ..running import apply
+from ..storage import Array
+from ..types import InputType, TensorType, int64
+from .reduce import sum_dtype, wide
+from .softmaxes import LogSoftmax, LogSoftmaxBackward, Softmax, SoftmaxBackward
+
+__all__: list[str] = []
+
+
+def _result(x: TensorType, offsets: TensorType) -> TensorType:
+    """One element for each row."""
+    return TensorType((offsets.shape[0] - 1, *x.shape[1:]), x.dtype)
+
+
+def _pieces(x: Array, offsets: Array) -> Iterator[Array]:
+    ends = offsets.tolist()
+    return (x[start:stop] for start, stop in pairwise(ends))
+
+
+def _reduced(x: Array, offsets: Array, dtype: Any, fn: Callable[[Array], Any]) -> Array:
+    """fn of each row, which has no dimension 0 any more."""
+    out = np.empty((offsets.size - 1, *x.shape[1:]), dtype)
+    for i, row in enumerate(_pieces(x, offsets)):
+        out[i] = fn(row)
+    return out
+
+
+def _mapped(x: Array, offsets: Array, dtype: Any, fn: Callable[..., Array], *others: Array) -> Array:
+    """fn of each row, which keeps its shape."""
+    out = np.empty(x.shape, dtype)
+    for target, *rows in zip(*(_pieces(a, offsets) for a in (out, x, *others)), strict=True):
+        target[...] = fn(*rows)
+    return out
+
+
+def _rows(*lengths: int) -> tuple[Array, Array]:
+    """offsets and row_of."""
+    return np.cumsum([0, *lengths]), np.repeat(np.arange(len(lengths)), lengths)
+
+
+def _samples(rng: Rng, n_values: int = 1, empty: bool = True) -> Iterator[Sample]:
+    lengths: tuple[int, ...]
+    for shape, lengths in (((6,), (2, 1, 3)), ((21, 3), (1, 20)), ((4, 2, 1), (4,)), ((9,), (0, 9, 0))):
+        if empty or 0 not in lengths:
+            yield Sample(*(rng.normal(size=shape) for _ in range(n_values)), *_rows(*lengths))
+    if empty:
+        yield Sample(*(np.empty((0, 2)) for _ in range(n_values)), *_rows(0, 0))
+        yield Sample(*(np.empty((0,)) for _ in range(n_values)), *_rows())
+
+
+class _Segments(Op, abstract=True):
+    """A function of each row."""
+
+    family = "segments"
+    batch: ClassVar[Any] = Refuse("looped over samples: the rows of each have lengths of their own")
+
+
+# ---- sums
+
+
+class SegmentSum(_Segments):
+    """The sum of each row; integers and bools give int64."""
+
+    saves = ("offsets row_of", "", "")
+    lower = Routine("segment_sum")
+
+    @staticmethod
+    def infer(x: TensorType, offsets: TensorType, row_of: TensorType) -> TensorType:
+        return TensorType(_result(x, offsets).shape, x.dtype if x.dtype.is_floating_point else int64)
+
+    @staticmethod
+    def numpy(x: Array, offsets: Array, row_of: Array) -> Array:
+        dtype = sum_dtype(x) or x.dtype
+        return _reduced(x, offsets, dtype, lambda row: np.add.reduce(row, axis=0, dtype=dtype))
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, x: Any, offsets: Tensor, row_of: Tensor) -> tuple[Any, ...]:
+        return segment_spread(g, offsets, row_of), None, None
+
+    samples = staticmethod(_samples)
+
+
+class SegmentSpread(_Segments):
+    """For each element what belongs to its row: the transpose of `SegmentSum`."""
+
+    quiet = True
+    saves = ("offsets row_of", "", "")
+    lower = Routine("segment_spread")
+
+    @staticmethod
+    def infer(t: TensorType, offsets: TensorType, row_of: TensorType) -> TensorType:
+        return TensorType((row_of.shape[0], *t.shape[1:]), t.dtype)
+
+    @staticmethod
+    def numpy(t: Array, offsets: Array, row_of: Array) -> Array:
+        return t.take(row_of, axis=0)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, t: Any, offsets: Tensor, row_of: Tensor) -> tuple[Any, ...]:
+        return segment_sum(g, offsets, row_of), None, None
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        for sample in _samples(rng):
+            x, offsets, row_of = sample.inputs
+            yield Sample(rng.normal(size=(offsets.size - 1, *x.shape[1:])), offsets, row_of)
+
+
+def segment_sum(x: Tensor, offsets: Tensor, row_of: Tensor) -> Tensor:
+    """The sum of each row."""
+    total: Tensor = apply(SegmentSum, (x, offsets, row_of))
+    return total
+
+
+def segment_spread(t: Tensor, offsets: Tensor, row_of: Tensor) -> Tensor:
+    """For each element what belongs to its row."""
+    spread: Tensor = apply(SegmentSpread, (t, offsets, row_of))
+    return spread
+
+
+# ---- extremes
+
+
+def _limit(d: np.dtype[Any], largest: bool) -> Any:
+    if d.kind == "b":
+        return largest
+    if d.kind in "iu":
+        return np.iinfo(d).max if largest else np.iinfo(d).min
+    return np.inf if largest else -np.inf
+
+
+class _SegmentExtreme(_Segments, abstract=True):
+    """The extreme of each row; elements that equal it share the gradient."""
+
+    saves = ("y x offsets row_of", "", "")
+    quiet = True
+
+    @staticmethod
+    def infer(x: TensorType, offsets: TensorType, row_of: TensorType) -> TensorType:
+        return _result(x, offsets)
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Tensor, offsets: Tensor, row_of: Tensor) -> tuple[Any, ...]:
+        best = segment_spread(y, offsets, row_of)
+        # NaN wins, and is not equal to itself.
+        share = ops.logical_or(ops.eq(best, x), ops.logical_and(ops.isnan(best), ops.isnan(x))).to(g.dtype)
+        each = g / segment_sum(share, offsets, row_of)
+        return segment_spread(each, offsets, row_of) * share, None, None
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        return _samples(rng, empty=False)
+
+
+class SegmentAmax(_SegmentExtreme):
+    """The largest element of each row."""
+
+    lower = Routine("segment_amax")
+
+    @staticmethod
+    def numpy(x: Array, offsets: Array, row_of: Array) -> Array:
+        x = np.asarray(x, wide(x))
+        return _reduced(x, offsets, x.dtype, lambda row: np.max(row, axis=0, initial=_limit(x.dtype, largest=False)))
+
+
+class SegmentAmin(_SegmentExtreme):
+    """The smallest element of each row."""
+
+    lower = Routine("segment_amin")
+
+    @staticmethod
+    def numpy(x: Array, offsets: Array, row_of: Array) -> Array:
+        x = np.asarray(x, wide(x))
+        return _reduced(x, offsets, x.dtype, lambda row: np.min(row, axis=0, initial=_limit(x.dtype, largest=True)))
+
+
+# ---- places
+
+
+_KEEPING = ("argsort", "cummax", "cummin")  # ops that find a place for each element
+
+
+class SegmentPlaces(_Segments):
+    """What an op that finds places (argmax, argsort, topk, ...) finds in each row, counted from the row's beginning.
+
+    `op` is its name, `attrs` are its attributes without `dim` and `keepdim`. No row may be too short for it.
+    """
+
+    vjp = Refuse("an index is piecewise constant")
+    saves = ("",)
+    quiet = True
+    lower = Routine("segment_places")
+
+    @staticmethod
+    def infer(x: TensorType, offsets: TensorType, *numbers: InputType, op: str, attrs: Any) -> TensorType:
+        if op in _KEEPING:
+            return TensorType(x.shape, int64)
+        n_found = (dict(attrs)["k"],) if op == "topk" else ()
+        return TensorType((offsets.shape[0] - 1, *n_found, *x.shape[1:]), int64)
+
+    @staticmethod
+    def numpy(x: Array, offsets: Array, *numbers: Any, op: str, attrs: Any) -> Array:
+        kernel, found = REGISTRY[op].numpy, dict(attrs)
+        if op in _KEEPING:
+            return _mapped(x, offsets, np.int64, lambda row: kernel(row, *numbers, dim=0, **found))
+        dim = {"dim": 0} if op == "topk" else {"dim": (0,), "keepdim": False}
+        rows = [kernel(row, *numbers, **dim, **found) for row in _pieces(x, offsets)]
+        shape = (len(rows), *((found["k"],) if op == "topk" else ()), *x.shape[1:])
+        return np.stack(rows) if rows else np.empty(shape, np.int64)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        for op in ("argmax", "argmin"):
+            for sample in _samples(rng, empty=False):
+                yield Sample(*sample.inputs[:2], op=op, attrs=())
+        x, offsets = rng.normal(size=(6, 2)), np.array([0, 2, 6])
+        yield Sample(np.array([1.0, 3.0, np.nan, 5.0, 3.0, 3.0]), offsets, op="argmax", attrs=())
+        yield Sample(x, offsets, op="argsort", attrs=(("descending", True),))
+        yield Sample(x, offsets, op="cummax", attrs=())
+        yield Sample(x, offsets, op="topk", attrs=(("k", 2), ("largest", True)))
+        yield Sample(x, offsets, 2, op="kthvalue", attrs=())
+
+
+class SegmentIndex(_Segments):
+    """Places in rows as places among the values: start + index, which must lie below the length of its row."""
+
+    vjp = Refuse("an index is piecewise constant")
+    saves = ("",)
+    quiet = True
+
+    @staticmethod
+    def infer(index: TensorType, starts: TensorType, lengths: TensorType, *, op: str) -> TensorType:
+        if index.dtype.category != 1:
+            raise DtypeError(f"{op}: expected integers as index, got {index.dtype}; use x.long()")
+        return TensorType(index.shape, int64)
+
+    @staticmethod
+    def numpy(index: Array, starts: Array, lengths: Array, *, op: str) -> Array:
+        beside = (-1, *(1,) * (index.ndim - 1))
+        outside = (index < 0) | (index >= lengths.reshape(beside))
+        if outside.any():
+            at = tuple(np.argwhere(outside)[0])
+            raise IndexRangeError(f"{op}: index {index[at]} is out of range for a row of length {lengths[at[0]]}")
+        return index + starts.reshape(beside)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(np.array([[0, 1], [2, 0]]), np.array([0, 2]), np.array([2, 3]), op="gather")
+        yield Sample(np.empty((0, 2), np.int64), np.empty(0, np.int64), np.empty(0, np.int64), op="gather")
+
+
+# ---- softmax
+
+
+class _SegmentNormalised(_Segments, abstract=True):
+    """A function of each row that keeps its shape; only the result is saved."""
+
+    saves = ("y offsets row_of", "", "")
+    regular: ClassVar[type[Op]]
+
+    @classmethod
+    def infer(cls, x: TensorType, offsets: TensorType, row_of: TensorType) -> TensorType:
+        found: TensorType = cls.regular.infer(x, dim=0)
+        return found
+
+    @classmethod
+    def numpy(cls, x: Array, offsets: Array, row_of: Array) -> Array:
+        return _mapped(x, offsets, wide(x) or x.dtype, lambda row: cls.regular.numpy(row, dim=0))
+
+    samples = staticmethod(_samples)
+
+
+class SegmentSoftmax(_SegmentNormalised):
+    """exp(x) / sum(exp(x)) over each row."""
+
+    regular = Softmax
+    lower = Routine("segment_softmax")
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Any, offsets: Tensor, row_of: Tensor) -> tuple[Any, ...]:
+        return apply(SegmentSoftmaxBackward, (g, y, offsets, row_of)), None, None
+
+
+class SegmentLogSoftmax(_SegmentNormalised):
+    """log(softmax(x)) over each row."""
+
+    regular = LogSoftmax
+    lower = Routine("segment_log_softmax")
+
+    @staticmethod
+    def vjp(g: Tensor, y: Tensor, x: Any, offsets: Tensor, row_of: Tensor) -> tuple[Any, ...]:
+        return apply(SegmentLogSoftmaxBackward, (g, y, offsets, row_of)), None, None
+
+
+class _SegmentNormalisedBackward(_Segments, abstract=True):
+    """The gradient of a function of each row, from the cotangent g of its result y and that result."""
+
+    saves = ("y offsets row_of", "g y offsets row_of", "", "")
+    regular: ClassVar[type[Op]]
+
+    @staticmethod
+    def infer(g: TensorType, y: TensorType, offsets: TensorType, row_of: TensorType) -> TensorType:
+        return y
+
+    @classmethod
+    def numpy(cls, g: Array, y: Array, offsets: Array, row_of: Array) -> Array:
+        dtype = wide(y) or y.dtype
+        return _mapped(g, offsets, dtype, lambda of_g, of_y: cls.regular.numpy(of_g, of_y, dim=0), y)
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        return _samples(rng, 2)
+
+
+class SegmentSoftmaxBackward(_SegmentNormalisedBackward):
+    """(g - sum(g * y)) * y over each row: the gradient of softmax from its result y."""
+
+    regular = SoftmaxBackward
+    lower = Routine("segment_softmax_backward")
+
+    @staticmethod
+    def vjp(h: Tensor, _: Any, g: Any, y: Tensor, offsets: Tensor, row_of: Tensor) -> tuple[Any, ...]:
+        def total(x: Tensor) -> Tensor:
+            return segment_spread(segment_sum(x, offsets, row_of), offsets, row_of)
+
+        def into_y() -> Tensor:
+            return h * (g - total(g * y)) - g * total(h * y)
+
+        return apply(SegmentSoftmaxBackward, (h, y, offsets, row_of)), into_y, None, None
+
+
+class SegmentLogSoftmaxBackward(_SegmentNormalisedBackward):
+    """g - exp(y) * sum(g) over each row: the gradient of log_softmax from its result y."""
+
+    regular = LogSoftmaxBackward
+    lower = Routine("segment_log_softmax_backward")
+
+    @staticmethod
+    def vjp(h: Tensor, _: Any, g: Any, y: Tensor, offsets: Tensor, row_of: Tensor) -> tuple[Any, ...]:
+        def total(x: Tensor) -> Tensor:
+            return segment_spread(segment_sum(x, offsets, row_of), offsets, row_of)
+
+        return h - total(h * ops.exp(y)), lambda: -h * ops.exp(y) * total(g), None, None
+
+
+# ---- running sums
+
+
+class SegmentCumsum(_Segments):
+    """The running sum over each row; integers and bools give int64. With `reverse`, from the last element on."""
+
+    saves = ("offsets row_of", "", "")
+    lower = Routine("segment_cumsum")
+
+    @staticmethod
+    def infer(x: TensorType, offsets: TensorType, row_of: TensorType, *, reverse: bool) -> TensorType:
+        return TensorType(x.shape, x.dtype if x.dtype.is_floating_point else int64)
+
+    @staticmethod
+    def numpy(x: Array, offsets: Array, row_of: Array, *, reverse: bool) -> Array:
+        kernel, dtype = REGISTRY["cumsum"].numpy, sum_dtype(x) or x.dtype
+        return _mapped(x, offsets, dtype, lambda row: kernel(row, dim=0, reverse=reverse))
+
+    @staticmethod
+    def vjp(g: Tensor, y: Any, x: Any, offsets: Tensor, row_of: Tensor, *, reverse: bool) -> tuple[Any, ...]:
+        return apply(SegmentCumsum, (g, offsets, row_of), {"reverse": not reverse}), None, None
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        for reverse in (False, True):
+            for sample in _samples(rng):
+                yield Sample(*sample.inputs, reverse=reverse)

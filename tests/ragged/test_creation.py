@@ -1,0 +1,267 @@
+"""Making ragged tensors: from rows, from values, by PyTorch's names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import extempo as ex
+from extempo.errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
+
+lengths = st.lists(st.integers(0, 5), max_size=6)
+
+
+@given(lengths, st.sampled_from([(), (3,), (0,), (2, 3)]))
+def test_rows_come_back_as_they_went_in(sizes, rest):
+    rows = [ex.randn(n, *rest) for n in sizes]
+    x = ex.ragged(rows)
+    assert [row.tolist() for row in x] == [row.tolist() for row in rows]
+    assert [x[i].tolist() for i in range(len(x))] == [row.tolist() for row in rows]
+    assert x.tolist() == [row.tolist() for row in rows]
+    assert (len(x), x.lengths().tolist()) == (len(rows), sizes)
+    assert x.offsets().tolist() == [sum(sizes[:i]) for i in range(len(sizes) + 1)]
+    assert x.numel() == sum(row.numel() for row in rows)
+
+
+def test_rows_may_be_arrays_and_lists_and_tuples_and_any_iterable():
+    assert ex.ragged(iter([np.arange(2), [7], (8, 9)])).tolist() == [[0, 1], [7], [8, 9]]
+    assert ex.ragged(ex.ones(2, 3)).tolist() == [[1, 1, 1]] * 2
+    x = ex.ragged([[1], [2, 3]])
+    assert ex.ragged(x) is x
+    assert ex.ragged(x, dtype=ex.float32).dtype is ex.float32
+
+
+def test_the_dtype_is_the_common_one_and_an_empty_list_has_no_say():
+    assert ex.ragged([[1], [2.5]]).dtype is ex.float32
+    assert ex.ragged([[], [1, 2], []]).dtype is ex.int64
+    assert ex.ragged([[], []]).dtype is ex.float32
+    assert ex.ragged([ex.ones(1, dtype=ex.float64), ex.ones(2, dtype=ex.float16)]).dtype is ex.float64
+    assert ex.ragged([[1], [2]], dtype=ex.int8).dtype is ex.int8
+    assert ex.ragged([], dtype=ex.bool).dtype is ex.bool
+
+
+def test_an_empty_list_is_an_empty_row_of_the_shape_of_others():
+    x = ex.ragged([[], [[1, 2], [3, 4]], []])
+    assert tuple(x.values().shape) == (2, 2)
+    assert [tuple(row.shape) for row in x] == [(0, 2), (2, 2), (0, 2)]
+    y = ex.ragged([[], ex.ones(2, 3)], dim=2)
+    assert [tuple(row.shape) for row in y] == [(2, 0), (2, 3)]
+
+
+def test_the_ragged_dimension_may_be_any_but_the_first():
+    x = ex.ragged([ex.ones(2, 3), ex.ones(2, 1)], dim=2)
+    assert x.shape == (2, 2, x.shape[2])
+    assert tuple(x.values().shape) == (2, 4)
+    assert ex.ragged([ex.ones(2, 3), ex.ones(2, 1)], dim=-1).shape == x.shape
+
+
+def test_gradients_flow_into_rows():
+    a, b = ex.ones(2, requires_grad=True), ex.ones(3, requires_grad=True)
+    (ex.ragged([a, 2 * b]) * 3).values().sum().backward()
+    assert (a.grad.tolist(), b.grad.tolist()) == ([3, 3], [6, 6, 6])
+
+
+def test_requires_grad_makes_a_leaf_that_keeps_its_gradient_in_rows():
+    source = ex.ones(2, requires_grad=True)
+    x = ex.ragged([source, [1.0]], requires_grad=True)
+    assert x.is_leaf
+    (x * x).values().sum().backward()
+    assert x.grad.tolist() == [[2, 2], [2]]
+    assert source.grad is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "error", "message"),
+    [
+        ([ex.ones(2, 3), ex.ones(2, 4)], {}, ShapeError, "pass dim=2"),
+        ([ex.ones(2, 3), ex.ones(3, 4)], {}, ShapeError, "in one dimension only"),
+        ([ex.ones(2), ex.ones(2, 1)], {}, ShapeError, "rows have one ndim"),
+        ([ex.tensor(1.0)], {}, ShapeError, "row 0 is a single number"),
+        ([1, 2], {}, ShapeError, "row 0 is a single number"),
+        ([[1], ["a"]], {}, DtypeError, "row 1"),
+        ([[1]], {"dim": 0}, ShapeError, "dimension 0 counts the rows"),
+        ([[1]], {"dim": 2}, IndexRangeError, "dim"),
+        ([[[1], [2, 3]], [[4]]], {}, ShapeError, "row 0 have different lengths; a ragged tensor has one ragged"),
+        ([ex.ragged([[1], [2]])], {}, ShapeError, "is itself a ragged tensor; a ragged tensor has one ragged"),
+        ([[ex.ones(2), ex.ones(3)]], {}, ShapeError, "list of tensors"),
+    ],
+)
+def test_rows_that_do_not_go_together_say_what_to_do(rows, options, error, message):
+    with pytest.raises(error, match=message):
+        ex.ragged(rows, **options)
+
+
+def test_values_and_lengths_or_offsets_make_one_without_a_copy():
+    values = ex.arange(5)
+    x = ex.ragged_from_values(values, [2, 0, 3])
+    assert x.tolist() == [[0, 1], [], [2, 3, 4]]
+    assert x.values() is values
+    assert ex.ragged_from_values(values, offsets=ex.tensor([0, 2, 2, 5])).tolist() == x.tolist()
+    wide = ex.ragged_from_values(ex.ones(2, 5), np.array([2, 3], np.int32), dim=2)
+    assert [tuple(row.shape) for row in wide] == [(2, 2), (2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "message"),
+    [
+        ((ex.arange(3), [1, 1]), {}, ShapeError, "do not hold rows of lengths"),
+        ((ex.arange(3), [4, -1]), {}, ShapeError, "not negative"),
+        ((ex.arange(3),), {"offsets": [1, 3]}, ShapeError, "begin with 0"),
+        ((ex.arange(3),), {"offsets": [0, 2, 1, 3]}, ShapeError, "never decrease"),
+        ((ex.arange(3),), {}, ShapeError, "either lengths or offsets"),
+        ((ex.arange(3), [3]), {"offsets": [0, 3]}, ShapeError, "either lengths or offsets"),
+        ((ex.arange(3), [1.5, 1.5]), {}, DtypeError, "are integers"),
+        (([1, 2, 3], [3]), {}, DtypeError, "expected a tensor"),
+    ],
+)
+def test_values_that_do_not_fit_say_what_to_do(arguments, options, error, message):
+    with pytest.raises(error, match=message):
+        ex.ragged_from_values(*arguments, **options)
+
+
+def test_offsets_of_the_caller_are_not_touched():
+    offsets = np.array([0, 1, 3])
+    x = ex.ragged_from_values(ex.arange(3), offsets=offsets)
+    offsets[1] = 2
+    assert x.tolist() == [[0], [1, 2]]
+    assert offsets.flags.writeable
+
+
+def test_offsets_and_lengths_are_copies():
+    x = ex.ragged([[1], [2, 3]])
+    x.lengths().zero_()
+    x.offsets().zero_()
+    assert x.tolist() == [[1], [2, 3]]
+
+
+# ---- two ragged levels, by the way that the message names
+
+
+def test_documents_of_sentences_of_words():
+    documents = [[[1, 2, 3], [4]], [[5, 6]], []]
+    sentences = ex.ragged([sentence for document in documents for sentence in document])
+    embedding = ex.nn.Embedding(7, 4)
+    words = embedding(sentences)
+    vectors = words.mean(1)
+    texts = ex.ragged_from_values(vectors, [len(document) for document in documents])
+    summed = texts.sum(1)
+    for document, got in zip(documents, summed, strict=True):
+        expected = sum((embedding(ex.tensor(s)).mean(0) for s in document), ex.zeros(4))
+        assert ex.allclose(got, expected, atol=1e-6)
+    summed.sum().backward()
+    assert embedding.weight.grad.abs().sum().item() > 0
+
+
+def test_documents_of_sentences_by_ex_batch():
+    documents = [ex.ragged([[1, 2, 3], [4]]), ex.ragged([[5, 6]])]
+    embedding = ex.nn.Embedding(7, 4)
+
+    def vector(sentence):
+        return embedding(sentence).mean(0)
+
+    def document(sentences):
+        return ex.stack([vector(s) for s in sentences]).sum(0)
+
+    for got, given_ in zip(ex.batch(document)(documents), documents, strict=True):
+        assert ex.allclose(got, document(given_), atol=1e-6)
+
+
+# ---- PyTorch's names
+
+
+def test_nested_tensor_is_a_leaf_and_as_nested_tensor_keeps_history():
+    a = ex.ones(2, requires_grad=True)
+    copied = ex.nested.nested_tensor([a, [3.0]], dtype=ex.float64, layout=ex.jagged, device="cpu", pin_memory=True)
+    assert (copied.requires_grad, copied.is_leaf, copied.dtype) == (False, True, ex.float64)
+    assert ex.nested_tensor([a], requires_grad=True).requires_grad
+    ex.nested.as_nested_tensor([a, 2 * a]).values().sum().backward()
+    assert a.grad.tolist() == [3, 3]
+    assert ex.nested.as_nested_tensor(copied) is copied
+    assert ex.nested.as_nested_tensor(copied, dtype=ex.float32).dtype is ex.float32
+    assert ex.nested.as_nested_tensor(ex.ones(2, 3)).tolist() == [[1, 1, 1]] * 2
+    row = ex.ones(2)
+    assert ex.nested_tensor([row]).values().data_ptr() != row.data_ptr()
+
+
+def test_nested_tensors_of_another_layout_or_device_are_refused():
+    with pytest.raises(UnsupportedError, match=r"ex\.jagged"):
+        ex.nested.nested_tensor([[1]], layout="coo")
+    with pytest.raises(UnsupportedError, match="CPU"):
+        ex.nested.nested_tensor([[1]], device="cuda")
+    with pytest.raises(UnsupportedError, match=r"make a ragged one with ex\.ragged"):
+        ex.zeros(2, layout=ex.jagged)
+
+
+def test_jagged_values_with_holes_between_rows():
+    values = ex.arange(10)
+    made = ex.nested.nested_tensor_from_jagged(values, offsets=ex.tensor([0, 4, 8, 10]), lengths=ex.tensor([2, 0, 1]))
+    assert made.tolist() == [[0, 1], [], [8]]
+    assert ex.nested.nested_tensor_from_jagged(values, lengths=ex.tensor([4, 6])).lengths().tolist() == [4, 6]
+    assert ex.nested.nested_tensor_from_jagged(ex.ones(2, 3), ex.tensor([0, 1, 3]), jagged_dim=2).shape[1] == 2
+    with pytest.raises(ShapeError, match="row 1 of length 3 from 8 on"):
+        ex.nested.nested_tensor_from_jagged(values, ex.tensor([0, 8]), ex.tensor([2, 3]))
+    with pytest.raises(ShapeError, match="at least 1"):
+        ex.nested.nested_tensor_from_jagged(values, ex.tensor([0, 10]), jagged_dim=0)
+    with pytest.raises(ShapeError, match="one offset for each"):
+        ex.nested.nested_tensor_from_jagged(values, ex.tensor([0, 10]), ex.tensor([2, 3, 4]))
+
+
+def test_narrow_takes_a_part_of_each_row():
+    x = ex.arange(24).view(3, 4, 2)
+    made = ex.nested.narrow(x, 1, ex.tensor([0, 1, 3]), ex.tensor([4, 2, 0]), layout=ex.jagged)
+    assert made.tolist() == [x[0].tolist(), x[1, 1:3].tolist(), []]
+    assert ex.nested.narrow(x, 1, 1, 2).tolist() == x[:, 1:3].tolist()
+    for start, length in (([0, 0, 2], [1, 1, 3]), ([0, -1, 0], [1, 1, 1]), ([4, 0, 0], [1, 0, 0])):
+        with pytest.raises(ShapeError, match="not inside"):
+            ex.nested.narrow(x, 1, ex.tensor(start), ex.tensor(length))
+    with pytest.raises(UnsupportedError, match="dimension 1"):
+        ex.nested.narrow(x, 2, 0, 1)
+
+
+def test_masked_select_keeps_rows_apart():
+    x = ex.arange(6).view(2, 3)
+    assert ex.nested.masked_select(x, x % 2 == 0).tolist() == [[0, 2], [4]]
+    assert ex.nested.masked_select(x, ex.tensor([True, False, False])).tolist() == [[0], [3]]
+    with pytest.raises(DtypeError, match="bools"):
+        ex.nested.masked_select(x, x)
+
+
+@pytest.mark.conformance
+def test_pytorchs_names_give_what_pytorchs_jagged_layout_gives():
+    torch = pytest.importorskip("torch", reason="compares with PyTorch: pip install -e '.[conformance]'")
+    rows = [np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32) for n in (2, 4, 1)]
+
+    def both(make):
+        ours = make(ex, ex.nested, ex.from_numpy)
+        theirs = make(torch, torch.nested, torch.from_numpy)
+        assert ours.is_nested
+        assert theirs.is_nested
+        assert [row.tolist() for row in ours.unbind()] == [row.tolist() for row in theirs.unbind()]
+        assert ours.offsets().tolist()[:1] == [0]
+        assert (ours.dim(), ours.size(0)) == (theirs.dim(), theirs.size(0))
+        return ours, theirs
+
+    def made(lib, nested, tensor):
+        return nested.nested_tensor([tensor(row) for row in rows], layout=lib.jagged)
+
+    ours, theirs = both(made)
+    assert ours.to_padded_tensor(-1.0).tolist() == theirs.to_padded_tensor(-1.0).tolist()
+    assert ours.values().tolist() == theirs.values().tolist()
+    assert ours.numel() == theirs.numel()
+    both(lambda lib, nested, tensor: nested.as_nested_tensor([tensor(row) for row in rows], layout=lib.jagged))
+    both(lambda lib, nested, tensor: made(lib, nested, tensor) * 2 + 1)
+    both(lambda lib, nested, tensor: made(lib, nested, tensor).relu())
+    values, offsets, counts = np.arange(6.0), np.array([0, 2, 5]), np.array([1, 2])
+    both(lambda lib, nested, tensor: nested.nested_tensor_from_jagged(tensor(values)[:5], tensor(offsets)))
+    both(
+        lambda lib, nested, tensor: nested.nested_tensor_from_jagged(
+            tensor(values)[:5], tensor(offsets), tensor(counts)
+        )
+    )
+    both(lambda lib, nested, tensor: nested.nested_tensor_from_jagged(tensor(values), lengths=tensor(np.array([2, 4]))))
+    grid = np.arange(12.0).reshape(3, 4)
+    start, length = np.array([0, 1, 2]), np.array([4, 2, 1])
+    both(lambda lib, nested, tensor: nested.narrow(tensor(grid), 1, tensor(start), tensor(length), layout=lib.jagged))
+    both(lambda lib, nested, tensor: nested.masked_select(tensor(grid), tensor(grid) > 4.0))
