@@ -7,73 +7,26 @@ vmap) stands in the current mode as an interceptor.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from contextvars import Context, copy_context
+from contextvars import copy_context
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from ._tensor import Alias, OnTape, Tensor, from_array, new, wrap
-from .backends.choice import FALLBACKS, native
-from .backends.numpy import convert
-from .errors import DtypeError, ExtempoError, UnsupportedError
+from ._tensor import Alias, OnTape, Tensor, TensorLike, from_array, new, wrap
+from .errors import DtypeError, UnsupportedError
 from .graph import Node, Pick
-from .kernel import Cache
 from .lines import user_line
 from .modes import MODE, Mode, set_mode
-from .op import Op, Routine, Signature
+from .op import Op
+from .signatures import SIGNATURES, make_signature, not_floating, numpy_kernel
+from .sizes import kind_of
 from .storage import Array, Storage
-from .types import DEFAULT_DTYPE_LISTENERS, TensorType
+from .types import TensorType
 
 NO_ATTRS: dict[str, Any] = {}
 _NUMBERS = (float, int, bool, type(None))
-SIGNATURES: Cache[tuple[Any, ...], Signature] = Cache("shape rules", 20_000)
-DEFAULT_DTYPE_LISTENERS.append(SIGNATURES.clear)
-
-
-def _quiet_context() -> Context:
-    """A context in which NumPy's floating-point warnings are off: PyTorch's kernels do not warn either."""
-    context = Context()
-    context.run(np.seterr, all="ignore")
-    return context
-
-
-# Calling a kernel through this costs a twentieth of np.errstate. Only one thread at a time can be inside; one that
-# finds it taken (a kernel of another thread has let go of the GIL) gets a RuntimeError and goes the slow way.
-_run_quietly = _quiet_context().run
-
-
-def _renew_quiet_context() -> None:
-    global _run_quietly
-    _run_quietly = _quiet_context().run
-
-
-if hasattr(os, "register_at_fork"):  # another thread may have been inside when the process was forked
-    os.register_at_fork(after_in_child=_renew_quiet_context)
-
-
-def _call_kernel(op: type[Op], arrays: list[Any], attrs: dict[str, Any]) -> Any:
-    """Call the NumPy kernel with warnings off."""
-    try:
-        return _run_quietly(op.numpy, *arrays, **attrs)
-    except RuntimeError as error:
-        if isinstance(error, ExtempoError) or "cannot enter context" not in str(error):
-            raise
-    with np.errstate(all="ignore"):
-        return op.numpy(*arrays, **attrs)
-
-
-def numpy_kernel(op: type[Op], arrays: list[Any], attrs: dict[str, Any], signature: Signature, mode: Mode) -> Any:
-    """Run the op's NumPy kernel, on inputs of the dtype that it computes in."""
-    if not op.aliases_input:
-        FALLBACKS[op.name] += 1
-    if signature.compute is not None:
-        arrays = [convert(a, signature.compute) for a in arrays]
-    if mode.quiet or op.quiet:
-        return op.numpy(*arrays, **attrs) if attrs else op.numpy(*arrays)
-    return _call_kernel(op, arrays, attrs)
 
 
 def quietly(fn: Callable[..., Any], *args: Any) -> Any:
@@ -99,6 +52,9 @@ def apply(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any] = NO_ATTR
 
 
 def _run_or_intercept(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    for x in inputs:
+        if isinstance(x, TensorLike):
+            return x._apply(op, inputs, attrs)
     mode = MODE.get()
     if mode.interceptor is not None:
         return mode.interceptor.apply(op, inputs, attrs)
@@ -154,7 +110,7 @@ def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode
     if signature.kernel is not None and not op.aliases_input:
         out = signature.kernel(*arrays)
     else:
-        out = numpy_kernel(op, arrays, attrs, signature, mode)
+        out = numpy_kernel(op, arrays, attrs, signature.compute, mode)
     if signature.numpy_dtype is None:
         return _several(op, inputs, attrs, types, signature.type, out, (needs, present), cut, mode)
     if type(out) is not np.ndarray or out.dtype is not signature.numpy_dtype:
@@ -269,10 +225,6 @@ def cut_reason(op: type[Op], mode: Mode) -> str:
     return not_floating(op)
 
 
-def not_floating(op: type[Op]) -> str:
-    return f"{op.name}, whose result is not floating"
-
-
 def alias_of(source: Tensor, op: type[Op], numbers: tuple[Any, ...], attrs: dict[str, Any]) -> Alias:
     """How a view of `source` is seen from its base."""
     alias = source._alias
@@ -293,38 +245,10 @@ _RETRY: Any = object()
 
 def _signature(op: type[Op], inputs: tuple[Any, ...], types: tuple[Any, ...], attrs: dict[str, Any], key: Any) -> Any:
     """Ask the shape rule and remember the answer under `key`. _RETRY: an input must be converted first."""
-    for x, kind in zip(inputs, types, strict=True):
+    for x, kind in zip(inputs, types, strict=False):  # no inputs: they are known to fit
         if not isinstance(x, Tensor) and kind not in _NUMBERS:
             return _RETRY
-    signature = op.signature(types, attrs)
-    if key is not None:
-        signature.kernel = native_kernel(op, types, attrs, signature)
-        signature.reason = not_floating(op)
-        SIGNATURES.put(key, signature)
-    return signature
-
-
-def native_kernel(op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any], signature: Signature) -> Any:
-    """The native kernel for inputs of these types; None where the NumPy kernel runs."""
-    backend = native()
-    if backend is None:
-        return None
-    if op.aliases_input:
-        if type(signature.type) is not tuple:
-            signature.view = backend.view(op, types, attrs, signature)
-            signature.embeds = signature.view if op.embeds else None
-        if signature.view is None or not isinstance(op.lower, Routine):
-            return None
-    dtypes = [t.dtype.numpy for t in (signature.type if type(signature.type) is tuple else (signature.type,))]
-    several = type(signature.type) is tuple
-
-    def declined(*arrays: Any) -> Any:
-        """What native code does not take: memory of another dtype or alignment, values that are an error."""
-        out = numpy_kernel(op, list(arrays), attrs, signature, MODE.get())
-        made = tuple(np.asarray(o, d) for o, d in zip(out if several else (out,), dtypes, strict=True))
-        return made if several else made[0]
-
-    return backend.kernel(op, types, attrs, signature, declined)
+    return op.signature(types, attrs) if key is None else make_signature(op, types, attrs)
 
 
 def _converted(op: type[Op], inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -336,7 +260,7 @@ def _converted(op: type[Op], inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def as_input(value: Any) -> Any:
     """What an op takes: tensors, Python numbers and None as they are; NumPy arrays and scalars, made into those."""
-    if isinstance(value, Tensor) or type(value) in _NUMBERS:
+    if isinstance(value, Tensor) or kind_of(value) in _NUMBERS:
         return value
     if isinstance(value, np.ndarray):
         return from_array(value)

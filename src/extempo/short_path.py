@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 from ._methods import TensorMethods
 from ._tensor import Alias, Tensor, is_operand
 from .backends.choice import ON_LOAD
+from .errors import ShapeError
 from .graph import Extra, Leaf, Node, next_number
 from .lines import PACKAGES, user_line
 from .modes import MODE, Mode
 from .op import REGISTRY, Op, Refuse, Signature
-from .running import NO_ATTRS, SIGNATURES, apply, install, slow_way
+from .running import NO_ATTRS, apply, install, slow_way
+from .signatures import SIGNATURES, make_signature
 from .storage import Storage
-from .types import TensorType, float32, float64
+from .types import TensorType, broadcast_shapes, float32, float64
 
 if TYPE_CHECKING:
     from .backends.llvm.calls.launch import Launch, Launcher
@@ -56,16 +58,38 @@ class Short:
             self.run = launcher.operator(self.op, self._slow)
 
     def _slow(self, *inputs: Any) -> Any:
+        if self.launch is not None and self._wanted_type(self.launch, inputs):
+            return self.run(*inputs)
         for x in inputs:
             if not is_operand(x):
                 return NotImplemented if self.arity == 2 else apply(self.op, inputs)
         out = apply(self.op, inputs)
-        if self.launch is not None and out._raw is not None:
-            self._prepare(self.launch, inputs, out)
+        if self.launch is not None and isinstance(out, Tensor) and out._raw is not None:
+            self._prepare(self.launch, inputs)
         return out
 
-    def _prepare(self, launch: Launch, inputs: tuple[Any, ...], out: Tensor) -> None:
-        """Fill in what made the native call come here, if it was for want of a kernel, a gradient or a type."""
+    def _wanted_type(self, launch: Launch, inputs: tuple[Any, ...]) -> bool:
+        """Whether the type that two shapes broadcast to was all that the native call lacked; now it is there."""
+        if len(inputs) != 2 or not isinstance(inputs[0], Tensor) or not isinstance(inputs[1], Tensor):
+            return False
+        if inputs[0]._raw is None or inputs[1]._raw is None:
+            return False
+        types = a, b = inputs[0]._type, inputs[1]._type
+        if a.dtype is not b.dtype or a.dtype not in _DTYPES or a == b or types in launch.types:
+            return False
+        if not launch.has_kernel(_DTYPES.index(a.dtype), _CASES.index(())):
+            return False
+        try:
+            shape = broadcast_shapes(a.shape, b.shape)
+        except ShapeError:  # the op's own rule says it better
+            return False
+        if len(launch.types) >= _MOST_TYPES:
+            launch.types.clear()
+        launch.types[types] = TensorType(shape, a.dtype)
+        return True
+
+    def _prepare(self, launch: Launch, inputs: tuple[Any, ...]) -> None:
+        """Fill in what made the native call come here, if it was for want of a kernel or a gradient."""
         tensors = [x for x in inputs if isinstance(x, Tensor)]
         kinds = tuple((type(x), k) for k, x in enumerate(inputs) if not isinstance(x, Tensor))
         if not tensors or len(kinds) > 1:
@@ -82,10 +106,6 @@ class Short:
         if (place, needs) in self._refused or not self._prepare_kernel(launch, place, types):
             self._refused.add((place, needs))
             return
-        if len(tensors) == 2 and types[0] != types[1]:
-            if len(launch.types) >= _MOST_TYPES:
-                launch.types.clear()
-            launch.types[types] = out._type
         if needs and not launch.has_gradient(*place, needs):
             derived = _derive(self.op, needs, types)
             launch.set_gradient(*place, needs, derived if derived.kernel else None, derived.reads)
@@ -162,7 +182,7 @@ def _load(backend: Any) -> None:
         "no_grad": "no_grad()",
         "inference": "inference_mode()",
     }
-    launcher = Launcher(classes, table, SIGNATURES, slow_way)
+    launcher = Launcher(classes, table, SIGNATURES, make_signature, slow_way)
     install(launcher.apply)
     launcher.give_flushes(flush_natively)
     _launcher.append(launcher)

@@ -1,13 +1,13 @@
 """The native backend as the rest of Extempo sees it: kernels for ops and for graphs, memory, counters.
 
-Made once by `backends.choice.native()`. `kernel(op, types, attrs, signature, fallback)` gives a callable on arrays, or
-None where the NumPy kernel is to run.
+Made once by `backends.choice.native()`. `code(op, types, attrs, signature)` says what runs an op, or None where the
+NumPy kernel is to run, and `load` makes it a callable on arrays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,13 +17,22 @@ from ...types import TensorType, float32, float64
 from .calls import glue
 from .calls.memory import Memory
 from .calls.rows import Rows, load_rows
-from .calls.views import record_of, view_call
+from .calls.views import packed, view_call, words_of
 from .calls.walk import NativeGradient, Walker
 from .elementwise import kernels
 from .elementwise.broadcasting import MAX_INPUTS, MAX_RESULTS
 from .ir.machine import machine
 from .routines.routine import ROUTINES
 from .threads import pool as threads
+
+
+class Code(NamedTuple):
+    """A kernel but for what runs where it declines."""
+
+    name: str
+    words: tuple[int, ...] | None  # of a routine's record: all of it that depends on sizes
+    elementwise: kernels.ElementwiseKernel | None
+    keep: Any = None  # what words refer to that was made for them
 
 
 class Native:
@@ -38,31 +47,40 @@ class Native:
 
         self._test_itself()
 
-    def kernel(
-        self,
-        op: type[Op],
-        types: tuple[Any, ...],
-        attrs: dict[str, Any],
-        signature: Signature,
-        fallback: Callable[..., Any],
-    ) -> Callable[..., Any] | None:
-        """The op's native kernel for inputs of these types; `fallback(*arrays)` is its NumPy kernel."""
-        if isinstance(op.lower, Routine):
-            bind = ROUTINES.get(op.lower.name)
-            bound = bind(types, attrs) if bind is not None else None
-            return None if bound is None else glue.callable_of(op.name, bound, types, fallback)
-        made = kernels.of_op(op, types, attrs, signature)
-        return None if made is None else made.callable(fallback)
+    def code(self, op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any], signature: Signature) -> Code | None:
+        """What the op's native kernel is for inputs of these types, which may have stand-ins for sizes."""
+        if not isinstance(op.lower, Routine):
+            made = kernels.of_op(op, types, attrs, signature)
+            return None if made is None else Code(op.name, None, made)
+        bind = ROUTINES.get(op.lower.name)
+        bound = bind(types, attrs) if bind is not None else None
+        words = None if bound is None else glue.words_of(bound, types)
+        return None if bound is None or words is None else Code(op.name, words, None, bound.keep)
 
-    def view(self, op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any], signature: Signature) -> Any:
+    def load(
+        self, code: Code, words: tuple[int, ...] | None, fallback: Callable[..., Any]
+    ) -> Callable[..., Any] | None:
+        """The kernel of that code with these words; None where they are too large for native code."""
+        if code.elementwise is not None:
+            return code.elementwise.callable(fallback)
+        assert words is not None
+        return glue.callable_on(code.name, words, fallback, code.keep)
+
+    def view_words(
+        self, op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any], result: TensorType
+    ) -> tuple[int, ...] | None:
         """How native code makes a view; None where NumPy does."""
-        return record_of(op.name, types, signature.type, attrs)
+        return words_of(op.name, types, result, attrs)
+
+    def view(self, words: tuple[int, ...] | None) -> bytearray | None:
+        """The record of a view."""
+        return packed(words)
 
     def view_call(
-        self, op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any], fallback: Callable[..., Any]
+        self, op: type[Op], words: tuple[int, ...] | None, fallback: Callable[..., Any]
     ) -> Callable[..., Any]:
         """A view as a function of an array and numbers."""
-        record = record_of(op.name, types, op.signature(types, attrs).type, attrs)
+        record = packed(words)
         return fallback if record is None else view_call(op.name, record, fallback)
 
     def graph_kernel(
@@ -109,18 +127,15 @@ class Native:
         }
 
     def _test_itself(self) -> None:
-        """A kernel of each kind against NumPy: a platform on which they disagree is not used."""
+        """A kernel against NumPy: a platform on which they disagree is not used. It will be needed anyway."""
         x = np.linspace(-2.0, 2.0, 13, dtype=np.float32)
-        for d, tolerance in ((float32, 1e-6), (float64, 1e-14)):
-            values = x.astype(d.numpy)
-            types = (TensorType(values.shape, d), TensorType(values.shape, d))
-            made = kernels.of_op(REGISTRY["mul"], types, {})
-            if made is None:
-                raise RuntimeError("the kernel of mul cannot be written")
-            other = values[::-1].copy()  # side by side: that kernel will be needed anyway
-            got = made.callable(_declined)(values, other)
-            if not np.allclose(got, values * other, rtol=tolerance, atol=0):
-                raise RuntimeError(f"the kernel of mul computed {got}")
+        made = kernels.of_op(REGISTRY["mul"], (TensorType(x.shape, float32), TensorType(x.shape, float32)), {})
+        if made is None:
+            raise RuntimeError("the kernel of mul cannot be written")
+        other = x[::-1].copy()  # side by side, as most will be
+        got = made.callable(_declined)(x, other)
+        if not np.allclose(got, x * other, rtol=1e-6, atol=0):
+            raise RuntimeError(f"the kernel of mul computed {got}")
 
 
 def _declined(*arrays: Any) -> Any:

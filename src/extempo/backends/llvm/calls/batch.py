@@ -15,7 +15,7 @@ import numpy as np
 
 from ..ir.builder import Module, Pointer, Value, WayOut, i1, i32, i64, ptr, void
 from .batch_match import MORE, NAMES, Slots, found_by_id, found_in, list_item, size, write_match, write_same
-from .batch_try import write_line, write_tensor, write_try
+from .batch_try import write_from_outside, write_line, write_tensor, write_try
 from .callables import function
 from .cpython import TUPLE_ITEMS, Python, slot_offset
 from .launch import Launcher
@@ -38,7 +38,7 @@ class BatchClasses(NamedTuple):
     def offsets(self) -> Slots:
         names = {
             "sample": ("run", "number", "_viewed"),
-            "run": ("n_values", "_known", "_numbers", "_stand_in", "_waiting"),
+            "run": ("n_values", "_known", "_met", "_numbers", "_stand_in", "_waiting"),
             "calls": ("firsts", "refs", "samples", "wheres"),
             "kind": ("results", "tracked"),
             "cell": ("ways", "_n_new"),
@@ -58,12 +58,15 @@ class Recorder(NamedTuple):
     call_cell: Callable[..., Any]  # (callable, args, kwargs): NotImplemented if nobody records it
     as_array: Callable[[list[int]], Any]  # an int64 array of ints; None if they are not
     depths: Callable[..., None]  # (refs, maker, number, which, first value, depths): see _write_depths
+    note_makers: Callable[..., None]  # (firsts, number of results, which, maker, number, first value)
+    line: Callable[[Any], Any]  # (a line that was found): where the user's code stands, which is often the same line
+    sources: Callable[..., int]  # (refs, maker, first value): the kinds that made inputs, as bits
 
 
 def load_recorder(launcher: Launcher, classes: BatchClasses, known: dict[str, Any]) -> Recorder:
     """`known`: what native code refers to besides, by the names of `MORE`."""
     offsets = launcher.offsets | classes.offsets()
-    exported = ("apply", "call", "as_array", "depths")
+    exported = ("apply", "call", "as_array", "depths", "note_makers", "line_now", "sources")
     names = [f"extempo_batch_{name}" for name in exported]
 
     def write(module: Module) -> None:
@@ -71,12 +74,16 @@ def load_recorder(launcher: Launcher, classes: BatchClasses, known: dict[str, An
         write_same(module, offsets)
         write_line(module, offsets)
         write_tensor(module, offsets)
+        write_from_outside(module, offsets)
         write_try(module, offsets)
         _write_search(module, offsets)
         _write_call(module, offsets)
         _write_apply(module, offsets)
         _write_as_array(module, offsets)
         _write_depths(module)
+        _write_note_makers(module)
+        _write_line_now(module)
+        _write_sources(module)
 
     known |= {"cell": classes.cell, "dict": dict, "int64": np.dtype(np.int64), "tuple": tuple}
     known |= {"nowhere": (None, -1)}
@@ -199,6 +206,12 @@ def _write_apply(module: Module, offsets: Slots) -> None:
         b.ret(python.incref(o.known("not_implemented")))
 
 
+def _write_line_now(module: Module) -> None:
+    """extempo_batch_line_now(last): see `write_line`."""
+    with module.function("extempo_batch_line_now", ptr, self=ptr, args=ptr, nargs=i64) as b:
+        b.ret(b.call(module.defined["extempo_batch_line"], Pointer(b.arg("args"), ptr)[0]))
+
+
 # ---- arrays for the agenda
 
 
@@ -243,3 +256,35 @@ def _write_depths(module: Module) -> None:
                     deepest.set(b.select(below > deepest.value, below, deepest.value))
             depths[i] = deepest.value
         b.ret(python.incref(given[0]))
+
+
+def _write_note_makers(module: Module) -> None:
+    """extempo_batch_note_makers: by value, which kind makes it and which of its calls does; returns `firsts`.
+
+    (firsts by call, number of results, this kind, maker by value, number by value, first value): contiguous arrays.
+    """
+    with module.function("extempo_batch_note_makers", ptr, self=ptr, args=ptr, nargs=i64) as b:
+        given = Pointer(b.arg("args"), ptr)
+        python = Python(b)
+        firsts, maker, number = (Pointer(python.data(given[k]), i64) for k in (0, 3, 4))
+        n_results, which, first = (python.as_int(given[k]) for k in (1, 2, 5))
+        with b.loop(0, python.shape(given[0])[0]) as i, b.loop(0, n_results) as j:
+            value = firsts[i] - first + j
+            maker[value] = which
+            number[value] = i
+        b.ret(python.incref(given[0]))
+
+
+def _write_sources(module: Module) -> None:
+    """extempo_batch_sources: bit k is set if kind k makes one of the values in `refs`; k must be below 63."""
+    with module.function("extempo_batch_sources", ptr, self=ptr, args=ptr, nargs=i64) as b:
+        given = Pointer(b.arg("args"), ptr)
+        python = Python(b)
+        refs, maker = (Pointer(python.data(given[k]), i64) for k in (0, 1))
+        first, shape = python.as_int(given[2]), python.shape(given[0])
+        found = b.var(i64, 0)
+        with b.loop(0, shape[0] * shape[1]) as i:
+            value = refs[i] - first
+            with b.if_(value >= 0), b.if_(maker[value] >= 0):
+                found.set(found.value | (b.const(i64, 1) << maker[value]))
+        b.ret(b.call(module.declare("PyLong_FromLongLong", ptr, [i64]), found.value))

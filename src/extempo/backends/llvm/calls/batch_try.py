@@ -23,16 +23,18 @@ from .batch_match import (
     list_item,
     size,
 )
-from .cpython import LARGEST
+from .cpython import C_CONTIGUOUS, LARGEST
 from .objects import Objects
 from .patterns import HEAD, MOST_INPUTS, MOST_RESULTS, NAME, WORDS
+
+_MOST_FRAMES = 8  # that are looked at for the user's
 
 
 def write_line(module: Module, offsets: Slots) -> None:
     """extempo_batch_line: where the user's code stands; `last` itself if it is still there. A new reference.
 
-    Most calls of a kind come from one line. The module found last is looked for in the two innermost frames: the
-    user's own, or that of `Module.__call__` and his.
+    Most calls of a kind come from one line. The module found last is looked for in the innermost frames: between the
+    user's own and native code are few of ours.
     """
     with module.function("extempo_batch_line", ptr, internal=True, last=ptr) as b:
         o, last = Objects(b, offsets, NAMES), b.arg("last")
@@ -40,7 +42,7 @@ def write_line(module: Module, offsets: Slots) -> None:
         frame = b.var(ptr, b.call(declare("PyEval_GetFrame", ptr, [])))
         python.incref(frame.value)
         tries = b.var(i64, 0)
-        with b.while_(lambda: (frame.value != 0) & (tries.value < 2)):
+        with b.while_(lambda: (frame.value != 0) & (tries.value < _MOST_FRAMES)):
             found = b.call(declare("PyFrame_GetGlobals", ptr, [ptr]), frame.value)
             python.decref(found)  # the frame holds it
             with b.if_(found == o.known("user_globals")):
@@ -72,6 +74,39 @@ def write_tensor(module: Module, offsets: Slots) -> None:
         o.set_shared(t, "tensor._history", b.select(b.arg("tracked") == o.known("true"), stand_in, none))
         o.set_shared(t, "tensor._pending", b.arg("run"))
         b.ret(t)
+
+
+def write_from_outside(module: Module, offsets: Slots) -> None:
+    """extempo_batch_from_outside: the value that a tensor which is new to the run gets; null at an error."""
+    with module.function("extempo_batch_from_outside", ptr, internal=True, run=ptr, t=ptr) as b:
+        o = Objects(b, offsets, NAMES)
+        python, declare, run, t = o.python, module.declare, b.arg("run"), b.arg("t")
+        array, given = o.get(t, "tensor._raw"), b.array(ptr, 2)
+        given[0], given[1] = run, t
+
+        def slow_way() -> None:
+            b.ret(python.vectorcall(o.known("from_outside"), given.address, b.const(i64, 2), b.const(ptr, 0)))
+
+        slow, failed = b.way_out(slow_way), b.way_out(lambda: b.ret(b.const(ptr, 0)))
+        slow.take_if((array == 0) | (o.get(t, "tensor._history") == 0) | o.is_tracked(t))
+        slow.take_unless(python.type_of(array) == o.known("array"))
+        slow.take_if((python.flags(array) & C_CONTIGUOUS) == 0)
+        value = o.get(run, "run.n_values")
+        following = b.call(declare("PyLong_FromLongLong", ptr, [i64]), python.as_int(value) + 1)
+        key = b.call(declare("PyLong_FromVoidPtr", ptr, [ptr]), t)
+        met = python.new_tuple(3)
+        failed.take_if((following == 0) | (key == 0) | (met == 0))
+        for i, part in enumerate((value, t, array)):
+            python.set_item(met, i, python.incref(part))
+        status = b.var(i32, b.call(declare("PyList_Append", i32, [ptr, ptr]), o.get(run, "run._met"), met))
+        with b.if_(status.value == 0):
+            status.set(b.call(declare("PyDict_SetItem", i32, [ptr, ptr, ptr]), o.get(run, "run._known"), key, value))
+        python.decref(key)
+        python.decref(met)
+        python.incref(value)
+        o.replace(run, "run.n_values", following)
+        failed.take_if(status.value != 0)
+        b.ret(value)
 
 
 class _Try:
@@ -209,10 +244,7 @@ class _Try:
                     with known:
                         python.incref(ref.value)
                     with new:
-                        given = b.array(ptr, 2)
-                        given[0], given[1] = self.run, x
-                        null = b.const(ptr, 0)
-                        ref.set(python.vectorcall(o.known("from_outside"), given.address, b.const(i64, 2), null))
+                        ref.set(b.call(b.module.defined["extempo_batch_from_outside"], self.run, x))
                         self.failed_here.take_if(ref.value == 0)
             self.refs[i] = ref.value
             self.n_refs.set(i + 1)

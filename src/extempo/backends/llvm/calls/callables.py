@@ -18,7 +18,7 @@ class _MethodDef(ctypes.Structure):
     )
 
 
-_definitions: dict[tuple[str, int, bool], _MethodDef] = {}  # Python keeps only their addresses
+_definitions: dict[tuple[str, int, bool], tuple[int, _MethodDef]] = {}  # Python keeps only their addresses
 _new = ctypes.pythonapi.PyCFunction_NewEx
 _new.restype = ctypes.py_object
 _new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
@@ -30,9 +30,9 @@ def function(name: str, address: int, self_object: object = None, keywords: bool
     `self_object` is handed to every call as `self` and lives as long as the callable.
     """
     key = (name, address, keywords)
-    definition = _definitions.get(key)
-    if definition is None:
-        flags = METH_FASTCALL | (METH_KEYWORDS if keywords else 0)
+    found = _definitions.get(key)
+    if found is None:
+        definition = _MethodDef(name.encode(), address, METH_FASTCALL | (METH_KEYWORDS if keywords else 0), None)
         # The first to be kept is everybody's: another thread may be here, too.
-        definition = _definitions.setdefault(key, _MethodDef(name.encode(), address, flags, None))
-    return _new(ctypes.addressof(definition), self_object, None)
+        found = _definitions.setdefault(key, (ctypes.addressof(definition), definition))
+    return _new(found[0], self_object, None)

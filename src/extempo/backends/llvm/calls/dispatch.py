@@ -25,6 +25,7 @@ class _Apply:
         self.python = self.o.python
         self.signatures = self.python.item(b.arg("self"), 0)
         self.slow_way = self.python.item(b.arg("self"), 1)
+        self.new_signature = self.python.item(b.arg("self"), 2)
         args = Pointer(b.arg("args"), ptr)
         self.op, self.inputs, self.attrs = (args[k] for k in range(3))
         self.n_inputs = self._size(self.inputs)
@@ -94,7 +95,7 @@ class _Apply:
             self.python.set_item(self.types.value, i, self.python.incref(kind.value))
 
     def find_signature(self) -> Value:
-        """From the dict of signatures, by (op, types, name, value, name, value, ...)."""
+        """From the dict of signatures, by (op, types, name, value, name, value, ...); a new one where there is none."""
         b, python, declare = self.b, self.python, self.b.module.declare
         n_attrs = b.call(declare("PyDict_Size", i64, [ptr]), self.attrs)
         key = self.o.check(python.new_tuple(n_attrs * 2 + 2))
@@ -109,11 +110,22 @@ class _Apply:
             python.set_item(key, i * 2 + 3, python.incref(value[0]))
         found = b.call(declare("PyDict_GetItemWithError", ptr, [ptr, ptr]), self.signatures, key)
         python.decref(key)
-        with b.if_(found == 0):
-            b.call(declare("PyErr_Clear", void, []))  # an attribute that cannot be hashed
-            self.slow.take()
-        self.signature.set(python.incref(found))
-        return found
+        missing, there = b.if_else(found == 0)
+        with missing:
+            with b.if_(b.call(declare("PyErr_Occurred", ptr, [])) != 0):  # an attribute that cannot be hashed
+                b.call(declare("PyErr_Clear", void, []))
+                self.slow.take()
+            given = b.array(ptr, 3)
+            for k, x in enumerate((self.op, self.types.value, self.attrs)):
+                given[k] = x
+            made = python.vectorcall(self.new_signature, given.address, b.const(i64, 3), b.const(ptr, 0))
+            with b.if_(made == 0):
+                self.release()
+                b.ret(made)
+            self.signature.set(made)
+        with there:
+            self.signature.set(python.incref(found))
+        return self.signature.value
 
     def find_plan(self, signature: Value, tracked: Value) -> Value:
         """What the signature says of these inputs that need a gradient; null where nothing is tracked."""

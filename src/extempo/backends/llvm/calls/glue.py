@@ -7,6 +7,7 @@ or an input is not what was bound, it calls the op's NumPy kernel with the same 
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,7 @@ from ..ir.builder import Function, Module, Pointer, Value, i64, ptr, void
 from ..ir.machine import Library
 from ..routines.routine import Bound
 from .callables import function
-from .cpython import ALIGNED, BLOCK_DATA, C_CONTIGUOUS, LARGEST, Python
+from .cpython import ALIGNED, BLOCK_DATA, C_CONTIGUOUS, Python
 from .loading import load_calls
 
 MAX_BUFFERS = 32
@@ -57,7 +58,7 @@ def _write_prepare(module: Module) -> None:
 
 
 class _Call:
-    """Writes the call: every step returns to `fail` when something is not as it was bound."""
+    """Writes the call: a step goes to `other` when something is not as it was bound, to `failed` at a Python error."""
 
     def __init__(self, b: Function) -> None:
         self.b = b
@@ -71,6 +72,8 @@ class _Call:
         self.owned = b.array(ptr, MAX_BUFFERS)  # inputs as they are read, then results: references of ours
         self.n_owned = b.var(i64, 0)
         self.n_meta = b.var(i64, 0)
+        self.answer = b.var(ptr, 0)
+        self.other, self.failed = b.way_out(self._fall_back), b.way_out(self._fail)
 
     def own(self, o: Value) -> None:
         self.owned[self.n_owned.value] = o
@@ -81,22 +84,21 @@ class _Call:
         with self.b.loop(0, n) as i:
             self.python.decref(self.owned[i])
 
-    def fall_back(self) -> None:
+    def _fall_back(self) -> None:
         null = self.b.const(ptr, 0)
-        answer = self.python.vectorcall(self.fallback, self.b.arg("args"), self.b.arg("nargs"), null)
-        self.release(self.n_owned.value)  # not before: nobody else may hold the inputs any more
-        self.b.ret(answer)
+        self.answer.set(self.python.vectorcall(self.fallback, self.b.arg("args"), self.b.arg("nargs"), null))
+        self.failed.take()  # not before that: nobody else may hold the inputs any more
+
+    def _fail(self) -> None:
+        self.release(self.n_owned.value)
+        self.b.ret(self.answer.value)
 
     def fall_back_if_too_large(self) -> None:
         """A Python int may be larger than a routine's numbers: NumPy's kernel takes it or says what is wrong."""
         declare = self.b.module.declare
         with self.b.if_(self.b.call(declare("PyErr_Occurred", ptr, [])) != 0):
             self.b.call(declare("PyErr_Clear", void, []))
-            self.fall_back()
-
-    def fail(self) -> None:
-        self.release(self.n_owned.value)
-        self.b.ret(self.b.const(ptr, 0))
+            self.other.take()
 
     def push(self, number: Value) -> None:
         self.meta[self.n_meta.value] = number
@@ -118,13 +120,10 @@ class _Call:
                 self.fall_back_if_too_large()
             with b.if_(kind < KINDS.index("f")):
                 type_ = b.emit(i64, f"ptrtoint ptr {python.type_of(args[i]).text} to i64")
-                with b.if_(type_ != self.head["array_type"]):
-                    self.fall_back()
-                with b.if_(python.dtype_number(args[i]) != number):
-                    self.fall_back()
+                self.other.take_if(type_ != self.head["array_type"])
+                self.other.take_if(python.dtype_number(args[i]) != number)
                 array = b.call(b.module.defined["prepare"], args[i], kind, itemsize)
-                with b.if_(array == 0):
-                    self.fail()
+                self.failed.take_if(array == 0)
                 self.own(array)
                 self.buffers[i] = python.data(array)
                 with b.if_(kind != KINDS.index("c")):
@@ -139,8 +138,7 @@ class _Call:
             entry = entries + i * len(_RESULT)
             dtype = b.emit(ptr, f"inttoptr i64 {entry[0].text} to ptr")
             array = python.empty(dtype, entry[1], (entry + 3).address, entry[2])
-            with b.if_(array == 0):
-                self.fail()
+            self.failed.take_if(array == 0)
             self.own(array)
             data = python.data(array)
             with b.if_(self.head["zeroed"] != 0):
@@ -153,15 +151,13 @@ class _Call:
         scratch = b.var(ptr, 0)
         with b.if_(head["scratch"] > 0):
             scratch.set(self.python.take(head["scratch"]))
-            with b.if_(scratch.value == 0):
-                self.fail()
+            self.failed.take_if(scratch.value == 0)
             self.buffers[n_buffers] = b.field(ptr, scratch.value, BLOCK_DATA)
         routine = b.emit(ptr, f"inttoptr i64 {head['address'].text} to ptr")
         status = b.call_address(routine, i64, self.buffers.address, self.meta.address)
         with b.if_(scratch.value != 0):
             self.python.decref(scratch.value)
-        with b.if_(status != 0):
-            self.fall_back()
+        self.other.take_if(status != 0)
 
     def bound_numbers(self) -> None:
         b, head = self.b, self.head
@@ -189,8 +185,7 @@ def write_glue(module: Module) -> None:
     _write_prepare(module)
     with module.function("extempo_bound", ptr, self=ptr, args=ptr, nargs=i64) as b:
         call = _Call(b)
-        with b.if_(b.arg("nargs") != call.head["n_inputs"]):
-            call.fall_back()
+        call.other.take_if(b.arg("nargs") != call.head["n_inputs"])
         call.bound_numbers()
         call.inputs()
         call.results()
@@ -211,6 +206,28 @@ def callable_of(
     name: str, bound: Bound, inputs: tuple[Any, ...], fallback: Callable[..., Any]
 ) -> Callable[..., Any] | None:
     """`bound` as a kernel. `fallback(*arrays)` runs where the routine declines. None: too many or too large ones."""
+    words = words_of(bound, inputs)
+    return None if words is None else callable_on(name, words, fallback, bound.keep)
+
+
+def callable_on(
+    name: str, words: tuple[int, ...], fallback: Callable[..., Any], keep: Any = None
+) -> Callable[..., Any] | None:
+    """A kernel from the words of its record. None: they are too large."""
+    try:
+        packed = bytearray(_packer(len(words))(*words))
+    except struct.error:
+        return None
+    return function(name, _address(), (packed, fallback, keep))
+
+
+@functools.cache
+def _packer(n_words: int) -> Callable[..., bytes]:
+    return struct.Struct(f"<{n_words}q").pack
+
+
+def words_of(bound: Bound, inputs: tuple[Any, ...]) -> tuple[int, ...] | None:
+    """The words of a call's record; None where there is no room for it."""
     import numpy as np
 
     n_meta = len(bound.meta) + sum(
@@ -235,8 +252,4 @@ def callable_of(
     for w in bound.writes:
         sizes = [*w.shape, *[0] * (MAX_NDIM - len(w.shape))]
         record += [id(w.dtype.numpy), len(w.shape), count(w.shape) * w.dtype.itemsize, *sizes]
-    record += bound.meta
-    if max(record) > LARGEST:
-        return None
-    packed = bytearray(struct.pack(f"<{len(record)}q", *record))
-    return function(name, _address(), (packed, fallback, bound))
+    return (*record, *bound.meta)

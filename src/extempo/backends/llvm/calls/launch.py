@@ -262,8 +262,10 @@ def _write_operator(module: Module, offsets: dict[str, int]) -> None:
 class Launcher:
     """The loaded functions, and the launches that were made of them."""
 
-    def __init__(self, classes: Classes, table: dict[str, Any], signatures: dict[Any, Any], slow: Any) -> None:
-        """`slow(op, inputs, attrs)` runs what native code does not; `signatures` are those that it has filled."""
+    def __init__(
+        self, classes: Classes, table: dict[str, Any], signatures: dict[Any, Any], new_signature: Any, slow: Any
+    ) -> None:
+        """`new_signature(op, types, attrs)` puts one into `signatures`; `slow(op, inputs, attrs)` runs all the rest."""
         self.offsets = offsets = offsets_of(classes)
 
         def write(module: Module) -> None:
@@ -282,7 +284,7 @@ class Launcher:
         self._tables: list[Any] = []
         self._more: list[dict[str, Any]] = []  # what tables of others refer to
         self._fill_table(self._library)
-        self._for_apply = (signatures, slow)
+        self._for_apply = (signatures, slow, new_signature)
         self.apply = function("apply", self._library.address["extempo_apply"], self._for_apply)
 
     def _fill_table(self, library: Library) -> None:

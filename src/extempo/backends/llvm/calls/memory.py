@@ -2,7 +2,10 @@
 
 A block is 64-byte aligned and belongs to a size class (four to a doubling). A new array gets a block as its base;
 when the last array, tensor or foreign view on it is gone, Python frees the block, and freeing means: put it on the
-free list of its class. Beyond a limit of free bytes, blocks go back to the system. Everything happens under the GIL.
+free list of its class. Beyond a limit of free bytes, blocks go back to the system. So do, when a class has no block and
+one must be allocated, free blocks of the classes that were not asked for the longest, until all blocks together are no
+more than twice what was ever in use at a time: sizes that keep changing do not leave blocks behind for each. Everything
+happens under the GIL.
 """
 
 from __future__ import annotations
@@ -12,15 +15,17 @@ import ctypes
 import numpy as np
 
 from ....storage import BLOCK_TYPES
-from ..ir.builder import Function, Module, Value, i1, i32, i64, ptr, void
+from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr, void
 from ..ir.machine import CALLS, Library, machine
 from . import cpython
 from .callables import function
-from .cpython import ALIGNED, BLOCK_CLASS, BLOCK_DATA, BLOCK_NEXT, BLOCK_SIZE, C_CONTIGUOUS, WRITEABLE, Python
+from .cpython import ALIGNED, BLOCK_CLASS, BLOCK_DATA, BLOCK_NEXT, BLOCK_SIZE, C_CONTIGUOUS, LARGEST, WRITEABLE, Python
 
 N_CLASSES = 4 * 58  # every size that an int64 can have
+N_LARGER = 3  # classes from which a block is taken where the right one has none: it is less than twice as large
 MAX_NDIM = 64  # as NumPy
 HELD_LIMIT = 1 << 27
+SPARE = 1 << 18  # bytes that may be free in any case
 _DISALLOW_INSTANTIATION = 1 << 7
 _TP_DEALLOC = 52
 # The module's counters, in this order.
@@ -29,7 +34,8 @@ COUNTERS = ("free_bytes", "bytes_in_use", "peak_bytes_in_use", "blocks_allocated
 
 def write_memory(module: Module) -> None:
     """extempo_empty, extempo_take, and what frees a block."""
-    module.global_("free_lists", ptr, N_CLASSES)
+    module.global_("free_lists", ptr, N_CLASSES + N_LARGER)
+    module.global_("last_asked", i64, N_CLASSES + N_LARGER)  # for each class, how many blocks had been reused by then
     module.global_("counters", i64, len(COUNTERS))
     module.global_("types", ptr, 3)  # the type of blocks, the type of arrays, and what raises MemoryError
     with module.function("extempo_set_types", void, block=ptr, array=ptr, no_memory=ptr) as b:
@@ -39,6 +45,7 @@ def write_memory(module: Module) -> None:
         types[2] = b.arg("no_memory")
     with module.function("extempo_counters", ptr) as b:
         b.ret(module.address_of(b, "counters"))
+    _write_make_room(module)
     _write_take(module)
     _write_give_back(module)
     _write_empty(module)
@@ -72,15 +79,47 @@ def _size_class(b: Function, nbytes: Value) -> tuple[Value, Value]:
     return (power - 5) * 4 + quarter - 7, (quarter + 1) << shift
 
 
+def _write_make_room(module: Module) -> None:
+    with module.function("extempo_make_room", void, size=i64) as b:
+        counters = _Counters(b)
+        free = b.pointer(module.address_of(b, "free_lists"), ptr)
+        last_asked = b.pointer(module.address_of(b, "last_asked"), i64)
+        used, most = counters["bytes_in_use"] + b.arg("size"), counters["peak_bytes_in_use"]
+        most = b.select(used > most, used, most)
+        allowed = 2 * most + SPARE - used  # the classes of one step, which reach their peaks in turn, need up to 1.9
+        oldest, since = b.var(i64, 0), b.var(i64, 0)
+        with b.while_(lambda: counters["free_bytes"] > b.select(allowed > 0, allowed, 0)):
+            since.set(LARGEST)
+            with b.loop(0, N_CLASSES) as i, b.if_((free[i] != 0) & (last_asked[i] < since.value)):
+                oldest.set(i)
+                since.set(last_asked[i])
+            _release(b, free, oldest.value)
+
+
+def _release(b: Function, free: Pointer, index: Value) -> None:
+    """Give the first free block of a class back to the system."""
+    block = free[index]
+    free[index] = b.field(ptr, block, BLOCK_NEXT)
+    _Counters(b).add("free_bytes", -b.field(i64, block, BLOCK_SIZE))
+    b.call(b.module.declare("free", void, [ptr]), b.field(ptr, block, BLOCK_DATA))
+    b.call(b.module.declare("PyObject_Free", void, [ptr]), block)
+
+
 def _write_take(module: Module) -> None:
     with module.function("extempo_take", ptr, nbytes=i64) as b:
         python, counters = Python(b), _Counters(b)
         index, size = _size_class(b, b.arg("nbytes"))
         free = b.pointer(module.address_of(b, "free_lists"), ptr)
         types = b.pointer(module.address_of(b, "types"), ptr)
-        block = b.var(ptr, free[index])
+        block, at, taken = b.var(ptr, free[index]), b.var(i64, index), b.var(i64, size)
+        with b.if_(block.value == 0):
+            for more in range(1, N_LARGER + 1):
+                with b.if_(block.value == 0):
+                    at.set(index + more)
+                    block.set(free[index + more])
         is_new, is_old = b.if_else(block.value == 0)
         with is_new:
+            b.call(module.defined["extempo_make_room"], size)
             block.set(b.call(module.declare("PyObject_Malloc", ptr, [i64]), 48))
             data = b.call(module.declare("aligned_alloc", ptr, [i64, i64]), 64, (size + 63) & -64)
             with b.if_((data == 0) | (block.value == 0)):
@@ -94,12 +133,15 @@ def _write_take(module: Module) -> None:
             b.set_field(block.value, BLOCK_DATA, data)
             b.set_field(block.value, BLOCK_CLASS, index)
             b.set_field(block.value, BLOCK_SIZE, size)
+            at.set(index)
             counters.add("blocks_allocated", 1)
         with is_old:
-            free[index] = b.field(ptr, block.value, BLOCK_NEXT)
-            counters.add("free_bytes", -size)
+            free[at.value] = b.field(ptr, block.value, BLOCK_NEXT)
+            taken.set(b.field(i64, block.value, BLOCK_SIZE))
+            counters.add("free_bytes", -taken.value)
             counters.add("blocks_reused", 1)
-        used = counters.add("bytes_in_use", size)
+        b.pointer(module.address_of(b, "last_asked"), i64)[at.value] = counters["blocks_reused"]
+        used = counters.add("bytes_in_use", taken.value)
         with b.if_(used > counters["peak_bytes_in_use"]):
             counters["peak_bytes_in_use"] = used
         b.ret(b.call(module.declare("PyObject_Init", ptr, [ptr, ptr]), block.value, types[0]))
@@ -122,14 +164,9 @@ def _write_give_back(module: Module) -> None:
             b.call(module.declare("free", void, [ptr]), b.field(ptr, block, BLOCK_DATA))
             b.call(module.declare("PyObject_Free", void, [ptr]), block)
     with module.function("extempo_release_free", void) as b:
-        counters = _Counters(b)
         free = b.pointer(module.address_of(b, "free_lists"), ptr)
         with b.loop(0, N_CLASSES) as i, b.while_(lambda: free[i] != 0):
-            block = free[i]
-            free[i] = b.field(ptr, block, BLOCK_NEXT)
-            counters.add("free_bytes", -b.field(i64, block, BLOCK_SIZE))
-            b.call(module.declare("free", void, [ptr]), b.field(ptr, block, BLOCK_DATA))
-            b.call(module.declare("PyObject_Free", void, [ptr]), block)
+            _release(b, free, i)
 
 
 def _write_empty(module: Module) -> None:

@@ -194,16 +194,8 @@ class Objects:
 
     def values_of(self, x: Value, otherwise: WayOut) -> Value:
         """The array of a tensor; `otherwise` is taken if it is a view of something written since, or has no values."""
-        b = self.b
-        array = self.get(x, "tensor._raw")
-        otherwise.take_if(array == 0)  # made by object.__new__: the slow way says what it lacks
-        otherwise.take_if(self.python.type_of(array) != self.known("array"))
-        pending = self.get(x, "tensor._pending")
-        otherwise.take_if(self.python.type_of(pending) == self.known("recording"))  # on a tape
-        alias = self.get(x, "tensor._alias")
-        with b.if_(alias != self.known("none")):
-            version = self.get(self.get(x, "tensor._memory"), "storage.version")
-            otherwise.take_if(self.get(alias, "alias.version") != version)
+        array = self.b.call(self.b.module.defined["extempo_values"], x)
+        otherwise.take_if(array == 0)
         return array
 
     def is_tracked(self, x: Value) -> Value:
@@ -301,6 +293,7 @@ def write_table(module: Module, size: int) -> None:
 
 def write_making(module: Module, offsets: dict[str, int]) -> None:
     """What Objects makes by calling a function: each makes one object, or returns null with the error."""
+    _write_values(module, offsets)
     _write_line(module, offsets)
     with module.function("extempo_result", ptr, internal=True, array=ptr, type=ptr) as b:
         o = Objects(b, offsets)
@@ -331,6 +324,22 @@ def write_making(module: Module, offsets: dict[str, int]) -> None:
             found.set(made)
         b.ret(o.python.incref(found.value))
     _write_set_node(module, offsets)
+
+
+def _write_values(module: Module, offsets: dict[str, int]) -> None:
+    """extempo_values: the array of a tensor, borrowed; null where `Objects.values_of` has none."""
+    with module.function("extempo_values", ptr, internal=True, x=ptr) as b:
+        o, x = Objects(b, offsets), b.arg("x")
+        none = b.way_out(lambda: b.ret(b.const(ptr, 0)))
+        array = o.get(x, "tensor._raw")
+        none.take_if(array == 0)  # made by object.__new__: the slow way says what it lacks
+        none.take_if(o.python.type_of(array) != o.known("array"))
+        none.take_if(o.python.type_of(o.get(x, "tensor._pending")) == o.known("recording"))  # on a tape
+        alias = o.get(x, "tensor._alias")
+        with b.if_(alias != o.known("none")):
+            version = o.get(o.get(x, "tensor._memory"), "storage.version")
+            none.take_if(o.get(alias, "alias.version") != version)
+        b.ret(array)
 
 
 def _write_set_node(module: Module, offsets: dict[str, int]) -> None:

@@ -16,5 +16,5 @@ WORDS = 3
 # The name of a keyword argument, which follows.
 TENSOR, TUPLE, LIST, NUMBER, SAME, EQUAL, LEAF, NAME = range(8)
 TRACKED, NO_LEAF = 1, 2
-MOST_INPUTS = 32
+MOST_INPUTS = 64
 MOST_RESULTS = 16

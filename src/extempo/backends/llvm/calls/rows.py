@@ -25,7 +25,7 @@ _WHERE, _ADDRESS, _FORM, _DTYPE = range(WORDS)
 _ARRAY, _LIST, _NONE = range(3)  # in the tuple that every function has as `self`
 _LIST_SIZE, _LIST_ITEMS = 16, 24  # PyListObject: ob_size, ob_item
 _LANES = 8
-_NAMES = ("put", "put_at", "gather", "add", "has")
+_NAMES = ("put", "put_at", "put_each", "gather", "add", "has")
 
 
 class Rows(NamedTuple):
@@ -33,8 +33,11 @@ class Rows(NamedTuple):
 
     put: Callable[..., bool]  # (places, first, stride, array, itemsize, array number): its rows get numbers
     put_at: Callable[..., bool]  # (places, numbers, array, itemsize, array number)
+    put_each: Callable[..., bool]  # (places, numbers, arrays, bytes of each, number of the first array): whole arrays
     gather: Callable[..., Any]  # (places, arrays, numbers, row shape, dtype, itemsize): an array or a view of one
-    add: Callable[..., bool]  # (places, numbers, values, itemsize), in the order of the numbers
+    # (places, numbers, values, itemsize, slots or None, marks), in the order of the numbers. With slots, an int64 by
+    # number, the byte of `marks` for the slot of each number that is added to becomes 1; a slot below 0 has none.
+    add: Callable[..., bool]
     has: Callable[..., Any]  # (places, numbers, dtype of bools): whether something is there
 
 
@@ -44,7 +47,7 @@ def load_rows() -> Rows:
     _write_numbers(module)
     _write_add_rows(module, "add_rows32", f32)
     _write_add_rows(module, "add_rows64", f64)
-    for name, write in zip(_NAMES, (_put, _put_at, _gather, _add, _has), strict=True):
+    for name, write in zip(_NAMES, (_put, _put_at, _put_each, _gather, _add, _has), strict=True):
         with module.function(f"extempo_rows_{name}", ptr, self=ptr, args=ptr, nargs=i64) as b:
             write(_Call(b))
     names = [f"extempo_rows_{name}" for name in _NAMES]
@@ -236,6 +239,30 @@ def _put_at(c: _Call) -> None:
     c.answer(True)
 
 
+def _put_each(c: _Call) -> None:
+    """The numbers must be below the number of places; the three lists must have one length."""
+    b, python, declare = c.b, c.python, c.b.module.declare
+    arrays, sizes = c.args[2], c.args[3]
+    c.read_numbers(c.args[1], c.declined)
+
+    def item(listed: Value, i: Value) -> Value:
+        return b.call(declare("PyList_GetItem", ptr, [ptr, i64]), listed, i)
+
+    with b.loop(0, c.n) as i:
+        array = item(arrays, i)
+        c.unless(c.is_array(array), c.declined)
+        c.unless(c.has_flags(array, ALIGNED | C_CONTIGUOUS), c.declined)
+    before = c.number(c.args[4])
+    with b.loop(0, c.n) as i:
+        array, p = item(arrays, i), c.place(i)
+        writeable = b.cast("zext", c.has_flags(array, WRITEABLE), i64)
+        p[_WHERE] = (before + i + 1) << ROW_BITS
+        p[_ADDRESS] = b.cast("ptrtoint", python.data(array), i64)
+        p[_FORM] = c.number(item(sizes, i)) * 2 + writeable
+        p[_DTYPE] = b.cast("ptrtoint", b.field(ptr, array, ARRAY_DTYPE), i64)
+    c.answer(True)
+
+
 # ---- reading and adding
 
 
@@ -314,6 +341,9 @@ def _add(c: _Call) -> None:
     with b.loop(0, c.n) as i:
         p = c.place(i)
         c.unless((p[_DTYPE] == kind) & (p[_FORM] == row * 2 + 1), c.declined)
+    slots = c.args[4]
+    with b.if_(slots != c.known(_NONE)):
+        _mark(c, slots, c.args[5])
     given = (c.places.address, c.numbers.address, c.n, python.data(values), row)
     short, long = b.if_else(single)
     with short:
@@ -321,6 +351,20 @@ def _add(c: _Call) -> None:
     with long:
         b.call(b.module.defined["add_rows64"], *given)
     c.answer(True)
+
+
+def _mark(c: _Call, slots: Value, marks: Value) -> None:
+    b, python = c.b, c.python
+    c.unless(c.is_array(slots) & c.is_array(marks), c.declined)
+    is_int64 = python.dtype_number(slots) == np.dtype(np.int64).num
+    is_byte = python.dtype_number(marks) == np.dtype(np.uint8).num
+    c.unless(is_int64 & is_byte & c.has_flags(slots, C_CONTIGUOUS | ALIGNED), c.declined)
+    c.unless(c.has_flags(marks, C_CONTIGUOUS | WRITEABLE) & (python.shape(slots)[0] >= c.n_places), c.declined)
+    slot_of, found, limit = Pointer(python.data(slots), i64), Pointer(python.data(marks), i8), python.shape(marks)[0]
+    with b.loop(0, c.n) as i:
+        slot = slot_of[c.numbers[i]]
+        with b.if_(b.compare("<", slot, limit, unsigned=True)):
+            found[slot] = b.const(i8, 1)
 
 
 def _write_add_rows(module: Module, name: str, element: Type) -> None:

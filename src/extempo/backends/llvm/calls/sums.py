@@ -29,7 +29,7 @@ TABLE = (
     "empty",  # ()
     "new",  # object.__new__ as a C function
     "sum_to",
-    "add32",
+    "add32",  # where the address of a kernel lies
     "add64",
     "record32",
     "record64",
@@ -68,7 +68,8 @@ def _write_add_into(module: Module, offsets: dict[str, int]) -> None:
             n.set(n.value * shape[k])
         wanted = C_CONTIGUOUS | ALIGNED
         plain = (python.flags(total) & python.flags(more) & wanted) == wanted
-        with b.if_(~plain | ((python.flags(total) & WRITEABLE) == 0)):
+        kernel = b.load(ptr, b.select(single, o.known("add32"), o.known("add64")))
+        with b.if_(~plain | ((python.flags(total) & WRITEABLE) == 0) | (kernel == 0)):  # which builds it
             inputs, results = b.array(ptr, 2), b.array(ptr, 1)
             inputs[0] = total
             inputs[1] = more
@@ -84,7 +85,6 @@ def _write_add_into(module: Module, offsets: dict[str, int]) -> None:
             geometry[i] = b.const(i64, 0)
         geometry[0] = b.const(i64, 1)
         geometry[1] = n.value
-        kernel = b.select(single, o.known("add32"), o.known("add64"))
         b.call_address(kernel, i64, operands.address, geometry.address)
         b.ret(1)
 

@@ -1,7 +1,7 @@
 """View ops in native code: a new ndarray header on the same memory, without asking NumPy.
 
 Every dimension of a view runs along one dimension of its source, with a step; where a slice starts is a number input.
-`record_of` writes that down for one signature, and `extempo_view` makes the header from it. It declines (and NumPy's
+`words_of` writes that down for one signature, and `extempo_view` makes the header from it. It declines (and NumPy's
 own indexing runs) where the source is not writeable, a start lies outside, or a reshape would need a copy.
 """
 
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from ....types import TensorType, count
 from ..ir.builder import Function, Module, Pointer, Value, i32, i64, ptr, void
-from ..ir.machine import Library, machine
+from ..ir.machine import RARE, Library, machine
 from .callables import function
-from .cpython import ARRAY_DTYPE, LARGEST, WRITEABLE, Python
+from .cpython import ARRAY_DTYPE, C_CONTIGUOUS, WRITEABLE, Python
 from .loading import load_calls
 
 MAX_NDIM = 8
@@ -89,8 +89,16 @@ _MAPS: dict[str, Callable[[TensorType, TensorType, dict[str, Any]], Map]] = {
 }
 
 
-def record_of(name: str, types: tuple[Any, ...], result: TensorType, attrs: dict[str, Any]) -> bytearray | None:
-    """The record of a view for inputs of these types; None where NumPy makes it."""
+def packed(words: tuple[int, ...] | None) -> bytearray | None:
+    """The record of a view, of the words in it; None where NumPy makes it."""
+    try:
+        return None if words is None else bytearray(struct.pack(f"<{_SIZE}q", *words))
+    except struct.error:  # too large for a word
+        return None
+
+
+def words_of(name: str, types: tuple[Any, ...], result: TensorType, attrs: dict[str, Any]) -> tuple[int, ...] | None:
+    """What the record of a view says for inputs of these types; None where NumPy makes it."""
     x = types[0]
     if name not in _MAPS or len(x.shape) > MAX_NDIM or len(result.shape) > MAX_NDIM or 0 in result.shape:
         return None
@@ -114,10 +122,7 @@ def record_of(name: str, types: tuple[Any, ...], result: TensorType, attrs: dict
     fields += [*x.shape, *[0] * (MAX_NDIM - len(x.shape))]
     for i, (dim, reach) in enumerate(made.starts):
         fields += [i + 1, dim, reach]
-    fields += [0] * (_SIZE - len(fields))
-    if max(fields) > LARGEST:
-        return None
-    return bytearray(struct.pack(f"<{_SIZE}q", *fields))
+    return (*fields, *[0] * (_SIZE - len(fields)))
 
 
 def _write_reshaped_strides(module: Module) -> None:
@@ -126,7 +131,7 @@ def _write_reshaped_strides(module: Module) -> None:
     From the first dimension on, as few old and new dimensions as have the same number of elements are taken together;
     the old ones must lie in one run.
     """
-    with module.function("reshaped_strides", i64, internal=True, record=ptr, array=ptr, strides=ptr) as b:
+    with module.function("reshaped_strides", i64, record=ptr, array=ptr, strides=ptr) as b:
         python, record = Python(b), Pointer(b.arg("record"), i64)
         new, strides = record + _SHAPE, Pointer(b.arg("strides"), i64)
         n_new = record[_HEAD.index("ndim")]
@@ -168,7 +173,6 @@ def _write_view(module: Module) -> None:
 
     `inputs`: the op's inputs one after another, for the numbers among them.
     """
-    _write_reshaped_strides(module)
     with module.function("extempo_view", ptr, record=ptr, array=ptr, inputs=ptr) as b:
         python, array = Python(b), b.arg("array")
         record = Pointer(b.arg("record"), i64)
@@ -189,9 +193,18 @@ def _write_view(module: Module) -> None:
             data.set(b.byte_offset(data.value, number * strides[dim]))
         new_strides = b.array(i64, MAX_NDIM)
         in_order, mapped = b.if_else(head["contiguous"] != 0)
-        reshaped = module.defined["reshaped_strides"]
-        with in_order, b.if_(b.call(reshaped, record.address, array, new_strides.address) == 0):
-            b.ret(null)
+        with in_order:
+            plain, other = b.if_else((flags & C_CONTIGUOUS) != 0)
+            with plain:
+                step = b.var(i64, head["itemsize"])
+                with b.loop(0, head["ndim"]) as back:
+                    d = head["ndim"] - 1 - back
+                    new_strides[d] = step.value
+                    step.set(step.value * (record + _SHAPE)[d])
+            with other:
+                reshaped = module.declare("reshaped_strides", i64, [ptr, ptr, ptr])
+                with b.if_(b.call(reshaped, record.address, array, new_strides.address) == 0):
+                    b.ret(null)
         with mapped, b.loop(0, head["ndim"]) as k:
             source = (record + _SOURCES)[k]
             new_strides[k] = b.const(i64, 0)
@@ -235,6 +248,8 @@ def load_views() -> Library:
             _write_view(module)
             _write_view_call(module)
 
+        reshaped = load_calls(_write_reshaped_strides, ["reshaped_strides"], kind=RARE)
+        machine().offer("reshaped_strides", reshaped.address["reshaped_strides"])
         library = load_calls(write, ["extempo_view", "extempo_view_call"])
         machine().offer("extempo_view", library.address["extempo_view"])
         _library.append(library)

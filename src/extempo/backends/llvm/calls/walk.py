@@ -54,6 +54,12 @@ class NativeGradient:
         fields += [0] * (_SIZE - len(fields))
         self.record = bytearray(struct.pack(f"<{_SIZE}q", *fields))
 
+    def calling(self, compute: Callable[..., tuple[Any, ...]]) -> NativeGradient:
+        """The same, with another function."""
+        made = NativeGradient.__new__(NativeGradient)
+        made.call, made.keep, made.record = compute, self.keep, self.record
+        return made
+
 
 def _write_reach(module: Module, offsets: dict[str, int]) -> None:
     """reach(list of nodes): every node below, in no order; or a node that was freed."""
@@ -321,7 +327,7 @@ class Walker:
         for i, name in enumerate(TABLE):
             wide = name.endswith("64")
             if name.startswith("add"):
-                cells[i] = add[wide].variant(both_contiguous)
+                cells[i] = add[wide].place(both_contiguous)
             elif name.startswith("record"):
                 cells[i] = ctypes.addressof(views[wide])
             else:

@@ -5,6 +5,10 @@
 (contiguous arrays of one shape, and numbers) is one row. Everything else is brought to as few dimensions as possible:
 the last one becomes the kernel's columns, the one before its rows, and the rest is counted through here. Which variant
 of the kernel fits is looked up by how the inputs run along a row; a missing one is built by calling Python.
+
+`extempo_elementwise(record, inputs, results, given)` is what others call: the usual cases (new results, not too large,
+rows and columns only, a kernel that is there), so that this much and no more is optimised code. What it is not made for
+goes to `elementwise_any` (`holding`).
 """
 
 from __future__ import annotations
@@ -57,7 +61,8 @@ def pack(inputs: Sequence[dtype], results: Sequence[dtype], table: int, build: A
 class _Run:
     """Writes the function: fields shared by its steps."""
 
-    def __init__(self, b: Function) -> None:
+    def __init__(self, b: Function, decline: Callable[[], None], hold: Callable[[], None]) -> None:
+        """`decline` returns from what native code is not made for, `hold` from inputs that are not aligned."""
         self.b = b
         self.python = Python(b)
         self.record = Pointer(b.arg("record"), i64)
@@ -77,7 +82,8 @@ class _Run:
         self.n_loops = b.var(i64, 0)
         self.first = b.var(ptr, 0)  # the first array among the inputs
         self.refused = b.array(i64, 1)  # whether the kernel met an element that is an error
-        self.declined = b.way_out(lambda: b.ret(DECLINED))
+        self.declined = b.way_out(decline)
+        self.not_held = b.way_out(hold)
 
     @property
     def n_inputs(self) -> Value:
@@ -95,8 +101,8 @@ class _Run:
 
     # ---- what came in
 
-    def read_inputs(self) -> Value:
-        """Addresses of arrays and of converted numbers. Returns whether all arrays are contiguous and of one shape."""
+    def read_inputs(self, convert: Callable[[Value, Value], None]) -> Value:
+        """Addresses of arrays and of numbers, which `convert` puts in place. Returns whether it is the plain case."""
         b, python = self.b, self.python
         plain = b.var(i1, 1)
         first = self.first
@@ -107,8 +113,7 @@ class _Run:
             with array:
                 flags = python.flags(x)
                 self.declined.take_if(python.dtype_number(x) != self.record[i * 3 + _INPUTS_AT])
-                with b.if_((flags & ALIGNED) == 0):
-                    b.ret(TO_BE_HELD)
+                self.not_held.take_if((flags & ALIGNED) == 0)
                 self.operands[i] = python.data(x)
                 self.is_array[i] = b.const(i64, 1)
                 is_first, later = b.if_else(first.value == 0)
@@ -119,7 +124,7 @@ class _Run:
                     plain.set(plain.value & ((flags & C_CONTIGUOUS) != 0) & self._same_shape(first.value, x))
             with number:
                 self.is_array[i] = b.const(i64, 0)
-                self.convert_number(i, x)
+                convert(i, x)
                 self.operands[i] = self.scalars.at(i)
         self.declined.take_if(first.value == 0)
         return plain.value
@@ -139,12 +144,7 @@ class _Run:
         place, kind = self.scalars.at(i), self.record[i * 3 + (_INPUTS_AT + 2)]
         floating, other = b.if_else(kind <= 1)
         with floating:
-            value = python.as_double(x)
-            single, double = b.if_else(kind == 0)
-            with single:
-                b.store(b.cast("fptrunc", value, f32), place)
-            with double:
-                b.store(value, place)
+            self._convert_to_float(x, kind, place)
         with other:
             is_bool, integer = b.if_else(kind == CLASSES.index("bool"))
             with is_bool:
@@ -157,12 +157,31 @@ class _Run:
                     b.store(whole, place)
                 with narrow:
                     b.store(b.cast("trunc", whole, i32), place)
+        self._decline_at_error()
+
+    def convert_float(self, i: Value, x: Value) -> None:
+        """The same, where others than floats are declined."""
+        kind = self.record[i * 3 + (_INPUTS_AT + 2)]
+        self.declined.take_if(kind > 1)
+        self._convert_to_float(x, kind, self.scalars.at(i))
+        self._decline_at_error()
+
+    def _convert_to_float(self, x: Value, kind: Value, place: Value) -> None:
+        b, value = self.b, self.python.as_double(x)
+        single, double = b.if_else(kind == 0)
+        with single:
+            b.store(b.cast("fptrunc", value, f32), place)
+        with double:
+            b.store(value, place)
+
+    def _decline_at_error(self) -> None:
+        b = self.b
         raised = b.call(b.module.declare("PyErr_Occurred", ptr, []))
         with b.if_(raised != 0):
             b.call(b.module.declare("PyErr_Clear", void, []))
             self.declined.take()
 
-    # ---- the plain case
+    # ---- the plain case: arrays are contiguous and of one shape
 
     def plain_geometry(self) -> None:
         b, python = self.b, self.python
@@ -187,6 +206,7 @@ class _Run:
     def broadcast(self) -> None:
         """The common shape, and every operand's strides in it, 0 where it is repeated."""
         b, python = self.b, self.python
+        self.declined.take_if(self.head["keeps_order"] != 0)
         with b.loop(0, self.n_inputs) as i, b.if_(self.is_array[i] != 0):
             ndim = python.ndim(self.inputs[i])
             with b.if_(ndim > self.ndim.value):
@@ -286,14 +306,16 @@ class _Run:
 
     # ---- running
 
+    def variants(self) -> Pointer:
+        """The addresses of the kernel's variants, by pattern; 0 where one has not been built."""
+        return Pointer(self.b.emit(ptr, f"inttoptr i64 {self.head['table'].text} to ptr"), i64)
+
     def find_kernel(self) -> Value:
         b = self.b
-        place = b.emit(ptr, f"inttoptr i64 {self.head['table'].text} to ptr")
-        table = Pointer(place, i64)
+        table = self.variants()
         # Python builds what is missing, and threads give up the GIL when they take long.
         others_may_run = (table[self.pattern.value] == 0) | (self.n_elements.value >= SPLIT_FROM)
-        with b.if_(others_may_run & (b.arg("held") == 0)):
-            b.ret(TO_BE_HELD)
+        self.not_held.take_if(others_may_run & (b.arg("held") == 0))
         with b.if_(table[self.pattern.value] == 0):
             number = b.call(b.module.declare("PyLong_FromLongLong", ptr, [i64]), self.pattern.value)
             build = b.emit(ptr, f"inttoptr i64 {self.head['build'].text} to ptr")
@@ -424,14 +446,13 @@ def write_run(module: Module) -> None:
     with module.function(
         "elementwise_run", i64, internal=True, record=ptr, inputs=ptr, results=ptr, given=i64, held=i64
     ) as b:
-        run = _Run(b)
+        run = _Run(b, lambda: b.ret(DECLINED), lambda: b.ret(TO_BE_HELD))
         is_given = b.arg("given") != 0
         run.refused[0] = b.const(i64, 0)
-        plain, general = b.if_else(run.read_inputs() & ~is_given)
+        plain, general = b.if_else(run.read_inputs(run.convert_number) & ~is_given)
         with plain:
             run.plain_geometry()
         with general:
-            run.declined.take_if(run.head["keeps_order"] != 0)
             run.broadcast()
             there, new = b.if_else(is_given)
             with there:
@@ -447,4 +468,29 @@ def write_run(module: Module) -> None:
             run.allocate()
         with b.if_(run.n_elements.value > 0):
             run.run_rows(kernel)
+        run.finish()
+
+
+def write_usual_run(module: Module) -> None:
+    """extempo_elementwise(record, inputs, results, given) -> DONE, DECLINED or FAILED."""
+    with module.function("extempo_elementwise", i64, record=ptr, inputs=ptr, results=ptr, given=i64) as b:
+        arguments = [b.arg(name) for name in ("record", "inputs", "results", "given")]
+        run_any = module.declare("elementwise_any", i64, [ptr, ptr, ptr, i64])
+        other = b.way_out(lambda: b.ret(b.call(run_any, *arguments)))
+        other.take_if(b.arg("given") != 0)
+        run = _Run(b, other.take, other.take)
+        plain, general = b.if_else(run.read_inputs(run.convert_float))
+        with plain:
+            run.plain_geometry()
+        with general:
+            run.broadcast()
+            run.result_strides()
+            run.collapse()
+            other.take_if(run.n_loops.value > 2)
+            run.general_geometry()
+        kernel = run.variants()[run.pattern.value]
+        other.take_if((kernel == 0) | (run.n_elements.value >= SPLIT_FROM))
+        run.allocate()
+        address = b.emit(ptr, f"inttoptr i64 {kernel.text} to ptr")
+        run.refused[0] = b.call_address(address, i64, run.operands.address, run.geometry.address)
         run.finish()

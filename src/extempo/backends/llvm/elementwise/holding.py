@@ -1,6 +1,6 @@
 """Elementwise work as others call it: what could go away in the middle of it is held.
 
-`extempo_elementwise(record, inputs, results, given)` is `broadcasting.elementwise_run` on references of the caller.
+`elementwise_any(record, inputs, results, given)` is `broadcasting.elementwise_run` on references of the caller.
 Where other Python threads may run meanwhile (a missing kernel is built, a long job gives up the GIL) those may not be
 enough: a tensor may get other memory, a cache may drop the kernel. Then it runs on references of its own; and on
 copies of inputs whose memory is not aligned.
@@ -54,12 +54,12 @@ def _write_held_run(module: Module) -> None:
         b.ret(status.value)
 
 
-def write_elementwise(module: Module) -> None:
-    """extempo_elementwise(record, inputs, results, given) -> DONE, DECLINED or FAILED."""
+def write_any_run(module: Module) -> None:
+    """elementwise_any(record, inputs, results, given) -> DONE, DECLINED or FAILED."""
     write_run(module)
     _write_aligned(module)
     _write_held_run(module)
-    with module.function("extempo_elementwise", i64, record=ptr, inputs=ptr, results=ptr, given=i64) as b:
+    with module.function("elementwise_any", i64, record=ptr, inputs=ptr, results=ptr, given=i64) as b:
         values = [b.arg(name) for name in ("record", "inputs", "results", "given")]
         status = b.call(module.defined["elementwise_run"], *values, 0)
         with b.if_(status == TO_BE_HELD):

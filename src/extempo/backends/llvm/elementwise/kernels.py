@@ -21,10 +21,10 @@ from ..calls.callables import function
 from ..calls.cpython import Python
 from ..calls.loading import load_calls
 from ..ir.builder import Module, Value, i64, ptr
-from ..ir.machine import Library, machine
+from ..ir.machine import RARE, Library, machine
 from ..lanes.emitter import Emitter, NotNative
-from .broadcasting import DECLINED, DONE, MAX_INPUTS, MAX_RESULTS, pack
-from .holding import write_elementwise
+from .broadcasting import DECLINED, DONE, MAX_INPUTS, MAX_RESULTS, pack, write_usual_run
+from .holding import write_any_run
 from .loops import LANES, is_long, lanes_of, supported, write_kernel
 
 _KINDS = "01s"
@@ -82,6 +82,10 @@ class ElementwiseKernel:
             self.build(index)
         return self._table[index]
 
+    def place(self, kinds: str) -> int:
+        """Where the address of that variant lies, once it is built; 0 until then."""
+        return ctypes.addressof(self._table) + ctypes.sizeof(ctypes.c_int64) * _index(kinds)
+
     def callable(self, fallback: Callable[..., Any], as_tuple: bool = False) -> Callable[..., Any]:
         """A function of arrays and numbers; `fallback` runs for what native code does not take."""
         name = "extempo_elementwise_tuple" if as_tuple else "extempo_elementwise_call"
@@ -121,10 +125,12 @@ def runtime() -> Library:
     if not _runtime:
 
         def write(module: Module) -> None:
-            write_elementwise(module)
+            write_usual_run(module)
             write_call(module, "extempo_elementwise_call", as_tuple=False)
             write_call(module, "extempo_elementwise_tuple", as_tuple=True)
 
+        for_any = load_calls(write_any_run, ["elementwise_any"], kind=RARE)
+        machine().offer("elementwise_any", for_any.address["elementwise_any"])
         names = [f"extempo_elementwise{name}" for name in ("", "_call", "_tuple")]
         library = load_calls(write, names)
         machine().offer("extempo_elementwise", library.address["extempo_elementwise"])
@@ -168,9 +174,10 @@ def of_op(
     key: Any = (op, tuple(operands), numbers, tuple(sorted(attrs.items())), signature.compute, result.dtype)
     found = _KERNELS.get(key, _UNSEEN)
     if found is _UNSEEN:
+        of_ones = tuple(TensorType((1,) * t.ndim, t.dtype) if isinstance(t, TensorType) else t for t in types)
 
         def body(e: Emitter, values: list[Value]) -> list[Value]:
-            return [_apply(e, op, values, types, attrs)]
+            return [_apply(e, op, values, of_ones, attrs)]
 
         made = ElementwiseKernel(op.name, body, operands, [result.dtype], op.keeps_order)  # type: ignore[arg-type] # as seen
         found = _KERNELS.put(key, _written(made))

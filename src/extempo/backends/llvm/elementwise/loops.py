@@ -166,7 +166,8 @@ def write_kernel(
 
         def last_lanes() -> tuple[Value, Value, Value]:
             rest = n_columns - n_whole
-            return n_whole, rest, b.splat(rest, LANES) > b.lanes(vector(i64, LANES), range(LANES))
+            last = b.splat(b.cast("trunc", rest, i32), LANES)  # most elements have 32 bits, as masks then have
+            return n_whole, rest, last > b.lanes(vector(i32, LANES), range(LANES))
 
         def twice() -> None:
             with b.loop(0, n_whole, LANES) as column:
