@@ -5,9 +5,10 @@ by plans alone is charged with its time and credited with that of an eager one; 
 eagerly, but for an attempt now and then. A call that met something new, and planning, are investments: at the beginning
 a few calls' worth of them is free, later they are paid for by what plans have saved and by an allowance, a tenth of the
 time of all calls; once a function has been called often and hardly ever does what it never did before, it may invest as
-long as it has run, up to a limit. Where
-nothing can be invested, a function runs eagerly, unless plans that it has run nearly all of its calls. One that met
-nothing but new things when it was tried again waits longer before the next attempt.
+long as it has run, up to a limit; sooner where its loops have plans, which other lengths share. A size that is new but
+follows from others, as its plan does, is nothing new; a range of sizes that has to be planned first is an investment.
+Where nothing can be invested, a function runs eagerly, unless plans that it has run nearly all of its calls. One that
+met nothing but new things when it was tried again waits longer before the next attempt.
 """
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ clock = perf_counter  # what calls and planning are timed by
 
 CAPITAL = 5e-3  # seconds that may be lost before an eager call has been timed
 ALLOWANCE = 0.1  # of the time of all calls
+RESIZING_ALLOWANCE = 0.05  # the same where sizes are new at most calls: less is to be gained there
 OFTEN, LOAN = 64, 400  # after so many calls a function that repeats itself may invest this many calls' worth in advance
+SOON = 16  # the same for one whose loops have a plan: other lengths need none of their own
 FREE_CALLS, FIRST_CALLS = 8, 12  # this many calls' worth of investments is free; from when on only to those that repeat
 FREE_TO_ALL = 2  # what is free to functions that do not
 MOST_DEBT = 4  # calls' worth that what the first calls cost is remembered for
 FAMILIAR = 0.4  # a function of which this part of the last calls did hardly anything new repeats itself
 PLANNING_CALLS = 2  # this many calls' worth of planning a call may do
+WAITING_CALLS = 3  # this many calls' worth of LLVM's work a call may wait for, see plans/background.py
+MOST_PER_STEP_OF_RANGE = 5e-3
 MOST_PER_STEP = 60e-6  # seconds of planning a step; beyond that it was LLVM, or another process
 SMALLEST_PLAN = 0.2e-3  # seconds that planning takes besides what it takes for each step
 MOST_PATIENCE = 32  # calls' worth of the allowance that an attempt in vain costs at most
@@ -38,6 +43,7 @@ class Planning:
     """What planning a step takes on this machine, learnt from every plan that is made."""
 
     seconds_per_step = 15e-6
+    range_seconds_per_step = 2e-3  # three plans, of gradients that are all new, and what follows from them
 
     @classmethod
     def learn(cls, n_steps: int, seconds: float) -> float:
@@ -50,6 +56,13 @@ class Planning:
     def cost_of_part(n_steps: int, seconds: float) -> float:
         """What counts of the time that a part of planning so many steps took."""
         return min(seconds, SMALLEST_PLAN + MOST_PER_STEP * n_steps)
+
+    @classmethod
+    def learn_range(cls, n_steps: int, seconds: float) -> float:
+        """A range of sizes was planned, or what follows from some was learnt; what that cost."""
+        counts = min(seconds, MOST_PER_STEP_OF_RANGE * n_steps)
+        cls.range_seconds_per_step += 0.1 * (counts / max(n_steps, 1) - cls.range_seconds_per_step)
+        return counts
 
     @classmethod
     def expected(cls, n_steps: int) -> float:
@@ -74,9 +87,11 @@ class Account:
         "_by_plan",
         "_familiar",
         "_invested",
+        "_knows_loops",
         "_mean_steps",
         "_n_by_plan",
         "_patience",
+        "_resizes",
         "_seconds_by_plan",
         "_total_seconds",
         "_tries_again",
@@ -106,6 +121,8 @@ class Account:
         self._familiar = 0.0  # which part of recorded calls, lately, did hardly anything that was new
         self._by_plan = 0.0  # which part of the last few ran by plans alone
         self._wanted = 0.0  # seconds of planning that could not be afforded
+        self._resizes = False  # whether it met new sizes of what it knows: most sizes may come up only once
+        self._knows_loops = False  # whether it went through a loop that has a plan, at another length
 
     @property
     def saved(self) -> float:
@@ -122,8 +139,8 @@ class Account:
         """Seconds that may be invested now."""
         if not self.n_eager:
             return CAPITAL - self._invested
-        allowance = ALLOWANCE * self._total_seconds
-        if self._repeats:
+        allowance = (RESIZING_ALLOWANCE if self._resizes else ALLOWANCE) * self._total_seconds
+        if self._repeats and not self._resizes:
             allowance += min(self._total_seconds, LOAN * self.eager_mean)
         free = FREE_CALLS if self.calls <= FIRST_CALLS or self._familiar > 0.1 else FREE_TO_ALL
         return free * self.eager_mean + allowance + max(self.saved, 0.0) - self._invested
@@ -131,7 +148,7 @@ class Account:
     @property
     def _repeats(self) -> bool:
         """Whether it has been called often and hardly ever does what it never did before."""
-        return self.calls > OFTEN and self._familiar > FAMILIAR
+        return self.calls > (SOON if self._knows_loops else OFTEN) and self._familiar > FAMILIAR
 
     def eager_next(self) -> bool:
         """Whether the next call is to run eagerly; counts it."""
@@ -201,8 +218,17 @@ class Account:
         self._tries_again = self._tries_again and not self.aside and learnt
 
     def allows_plan(self, n_steps: int) -> bool:
-        """Whether planning so many steps can be afforded; if not, it is saved up for."""
+        """Whether planning so many steps can be afforded; if not, it is saved up for. None: only operands are moved."""
+        self._knows_loops |= not n_steps
         cost = Planning.expected(n_steps)
+        affordable = cost <= self.to_invest
+        self._wanted = 0.0 if affordable else cost
+        return affordable
+
+    def allows_range(self, n_steps: int) -> bool:
+        """The same for a range of sizes: in advance nothing is lent for it."""
+        self._resizes = True
+        cost = Planning.range_seconds_per_step * n_steps
         affordable = cost <= self.to_invest
         self._wanted = 0.0 if affordable else cost
         return affordable

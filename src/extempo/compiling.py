@@ -106,8 +106,7 @@ class Compiled:
         if account.eager_next() or native() is None:
             return self._eagerly(*args, **kwargs)
         if self.counters.waits_for_kernels() and not account.runs_by_plans:
-            self.eager_calls += 1
-            return self.fn(*args, **kwargs)  # not timed: the compiler may be using the same core
+            return self._while_compiling(*args, **kwargs)
         began = accounting.clock()
         counters = self.counters
         before = self._counts()
@@ -133,6 +132,14 @@ class Compiled:
             self.forget()
         return result
 
+    def _while_compiling(self, *args: Any, **kwargs: Any) -> Any:
+        """Run eagerly while LLVM works, which is not to be timed: it may be using the same core."""
+        self.eager_calls += 1
+        began = accounting.clock()
+        result = self.fn(*args, **kwargs)
+        self.counters.wait_for_kernels(accounting.WAITING_CALLS * (accounting.clock() - began))
+        return result
+
     def _eagerly(self, *args: Any, **kwargs: Any) -> Any:
         account, n_runs = self.account, self.counters.runs
         self.eager_calls += 1
@@ -151,8 +158,10 @@ class Compiled:
         counters = self.counters
         return counters.steps, counters.new_steps, counters.invested, counters.planning_seconds
 
-    def _may_plan(self, flush: Flush, n_steps: int) -> bool:
+    def _may_plan(self, flush: Flush, n_steps: int, is_range: bool = False) -> bool:
         """What is met for the first time is never planned; what is met again is, if it can be afforded."""
+        if is_range:
+            return self.account.allows_range(n_steps)
         flush.seen += 1
         return flush.seen > 1 and self.account.allows_plan(n_steps)
 

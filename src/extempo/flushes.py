@@ -7,7 +7,7 @@ from math import inf
 from typing import Any
 
 from .backends.llvm.calls.filling import Filling
-from .planning.building import Backward, Plan, Prospect, forget
+from .planning.building import Backward, Plan, Prospect, Resizing, forget
 from .tape import State
 
 
@@ -24,6 +24,7 @@ class Flush:
         "last_uses",
         "plan",
         "reason",
+        "resizing",
         "seen",
         "tracked",
         "waiting",
@@ -50,8 +51,13 @@ class Flush:
         self.filling: Filling | tuple[()] | None = None  # how native code ends it, once it has run as a plan
         self.waiting: Plan | Prospect | None = None  # a plan whose kernels are being compiled, or one that is begun
         self.reason: str | None = None  # why there is no plan
+        self.resizing: Resizing | None = None  # what makes the plans of all sizes of it, if it was met with others
         self.seen = 0  # how often a plan was wished for
         self.last_uses: list[list[int]] | None = None  # for the replay: after each step, the places that are done with
+
+    def like(self, following: State) -> Flush:
+        """The same for other sizes."""
+        return Flush(self.wanted, self.tracked, self.held, following, self.backward, self.freed)
 
     def forget(self) -> None:
         """As if it had not been planned yet."""
@@ -94,6 +100,7 @@ class Counters:
         self.steps = 0
         self.new_steps = 0
         self.wishes = 0  # for plans that were not there
+        self.worked_out = 0  # times that what a new size leads to was not known to follow from others
         self.given_up = 0  # calls of which the rest ran eagerly, because too much was new
         self.replays = 0
         self.plans = 0
@@ -110,7 +117,7 @@ class Counters:
     @property
     def n_learnt(self) -> int:
         """How often something was done that a call which is repeated does not do."""
-        return self.wishes + self.new_steps + self.plans + self.given_up
+        return self.wishes + self.new_steps + self.plans + self.worked_out + self.given_up
 
     def begin_call(self, seconds_per_step: float) -> None:
         """From now on so many seconds may be spent with planning, for each step that is recorded."""
@@ -130,6 +137,11 @@ class Counters:
         if self.waiting is not None and self.waiting.is_compiled:
             self.waiting = None
         return self.waiting is not None
+
+    def wait_for_kernels(self, seconds: float) -> None:
+        """Let LLVM work for so long, where it would share the only core with whoever does not wait."""
+        if self.waiting is not None:
+            self.waiting.wait(seconds)
 
     def close(self, why: str) -> None:
         """The tape ended before its time."""

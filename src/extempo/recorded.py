@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 from ._tensor import OnTape, Tensor, new
-from .flushes import Counters, Flush
+from .flushes import Counters
 from .graph import Node, Taped, next_number
 from .planning.building import reads
 from .replaying import arguments_of
@@ -26,6 +26,34 @@ from .viewing import is_row_major
 
 _HELD = 3  # references to a result that nobody else holds: the list, the loop's variable, getrefcount's argument
 _NOBODY_ELSE = nullcontext()
+
+
+def _leads_to(node: Node, known: dict[Node, bool]) -> bool:
+    """Whether a gradient goes on from a node to one that is known to be asked for; `known` grows."""
+    stack = [node]
+    while stack:
+        now = stack[-1]
+        inputs = () if now in known else [i for i in now.inputs if type(i) is Node]
+        unknown = [i for i in inputs if i not in known]
+        stack += unknown
+        if not unknown:
+            known[now] = known.get(now) or any(known[i] for i in inputs)
+            stack.pop()
+    return known[node]
+
+
+def _meets_freed(nodes: list[Node]) -> bool:
+    """Whether a backward through these would come to a node that another one has freed."""
+    seen = set(nodes)
+    stack = list(seen)
+    while stack:
+        node = stack.pop()
+        if node.saved is None:
+            return True
+        further = {i for i in node.inputs if type(i) is Node} - seen
+        seen |= further
+        stack += further
+    return False
 
 
 class Recorded(OnTape):
@@ -57,10 +85,10 @@ class Recorded(OnTape):
     )
 
     def __init__(
-        self, root: State, counters: Counters, decide: Callable[[Flush, int], bool], new_steps_allowed: int = 1_000_000
+        self, root: State, counters: Counters, decide: Callable[..., bool], new_steps_allowed: int = 1_000_000
     ) -> None:
         self.counters = counters
-        self.decide = decide  # whether a flush of so many steps that has no plan gets one now
+        self.decide = decide  # whether a flush of so many steps that has no plan (or its sizes) gets one now
         self.allowed = new_steps_allowed  # that are still allowed, before this gives up
         self.inside = True  # the compiled function is still running
         self.makers: list[Step] = []  # for each place its step
@@ -102,18 +130,42 @@ class Recorded(OnTape):
         """The tracked steps from place `first` on that these places depend on."""
         seen: set[int] = set()
         found: list[Step] = []
-        stack = list(places)
+        stack, makers = list(places), self.makers
         while stack:
             place = stack.pop()
-            step = self.makers[place]
+            step = makers[place]
             if step.place in seen or place < first or not step.tracked:
                 continue
             seen.add(step.place)
             found.append(step)
-            for i, ref in enumerate(step.refs):
-                if 0 <= ref < NUMBER and step.needs >> i & 1:
+            needs = step.needs
+            for ref in step.refs:
+                if needs & 1 and 0 <= ref < NUMBER:
                     stack.append(ref)
+                needs >>= 1
         return found
+
+    def passed(self, root: int, asked: tuple[int, ...] | None) -> frozenset[int]:
+        """The steps, by place, that a backward from `root` goes through on its way to all leaves, or to these refs."""
+        reached = self.reached([root])
+        if asked is None:
+            return frozenset([step.place for step in reached])
+        found: set[int] = set()
+        leading = set(asked)
+        for step in sorted(reached, key=lambda step: step.place):
+            if any(ref in leading for i, ref in enumerate(step.refs) if step.needs >> i & 1):
+                found.add(step.place)
+                leading.update(range(step.place, step.place + step.n_results))
+        return frozenset(found)
+
+    def _refs_of(self, inputs: Sequence[Tensor]) -> tuple[int, ...]:
+        """The places of these tensors, and the leaves that lead to them, in order; none if a leaf's graph was freed."""
+        if _meets_freed([node for node in self.nodes if type(node) is Node]):
+            return ()
+        places = {x._place for x in inputs if x._history is self.proxy}
+        known = {x._own_node(): True for x in inputs if x._history is not self.proxy}
+        leaves = [-1 - k for k, node in enumerate(self.nodes) if type(node) is Node and _leads_to(node, known)]
+        return tuple(sorted([*leaves, *places]))
 
     def _type_of(self, place: int) -> TensorType:
         step = self.makers[place]
@@ -252,7 +304,12 @@ class Recorded(OnTape):
                 x._pending = None
 
     def reads_memory(self, storage: Storage) -> bool:
-        """Whether the tape would notice a write into that memory."""
+        """Whether the tape would notice a write into that memory.
+
+        A tracked leaf that is written would be two leaves, and the sum of its gradients not taken in eager's order.
+        """
+        if any(m is storage and type(n) is Node for m, n in zip(self.memories, self.nodes, strict=True)):
+            return True
         for step in self.makers:
             if step.tracked:
                 for base in map(self.base, reads(step)):

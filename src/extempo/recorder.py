@@ -15,6 +15,7 @@ from .lines import user_line
 from .modes import switch
 from .op import Op
 from .running import as_input
+from .sizes import kind_of
 from .types import TensorType
 
 
@@ -31,7 +32,7 @@ class Recorder:
 
     def apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         inputs = tuple(map(as_input, inputs))
-        types = tuple(x._type if isinstance(x, Tensor) else type(x) for x in inputs)
+        types = tuple(x._type if isinstance(x, Tensor) else kind_of(x) for x in inputs)
         type_ = op.signature(types, attrs).type
         node = Node(op, tuple(self._node_of(x) for x in inputs), attrs, type_, (), user_line())
         if isinstance(type_, TensorType):

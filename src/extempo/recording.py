@@ -13,11 +13,11 @@ The tape itself is in `recorded`, how it takes ops in `taking`; here is how it r
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any
 
-from . import accounting
+from . import accounting, families
 from ._tensor import Tensor
 from .accounting import Planning
 from .backends.choice import give_back_memory
@@ -48,6 +48,10 @@ def flush_natively(flush: Callable[..., bool], backward: Callable[..., Any]) -> 
     """From now on what was met before is run by these functions, which leave to Python what they do not do."""
     global _flush_known, _backward_known
     _flush_known, _backward_known = flush, backward
+
+
+def _new_tape(state: State) -> State:
+    return State()
 
 
 class Recording(Taking):
@@ -81,10 +85,11 @@ class Recording(Taking):
         live = self._live(first)[: state.n_places - first]
         found = state.events.get(live)
         if found is None:
+            found = self._flush_like_others(state, live, State.after_flush)
+        if found is None:
             found = state.remember(live, self._first_flush(first, live, state.after_flush(), None))
         values = dict(zip(found.wanted, self._run(found, state, first), strict=True))
-        if found.plan is not None and found.filling is None:
-            found.filling = filling(found, self.makers, first, state.n_places)
+        self._note_filling(found, state, first)
         if self.cursor is not state:  # a finalizer that ran meanwhile has recorded or flushed
             self._flush()
             return
@@ -96,12 +101,38 @@ class Recording(Taking):
         if len(self.makers) > self.sweep_at:
             self._sweep()
 
-    def _first_flush(self, first: int, live: bytes, following: State, backward: Backward | None) -> Flush:
+    def _flush_like_others(self, state: State, key: Any, follow: Callable[[State], State]) -> Flush | None:
+        """The flush that was done here for other sizes."""
+        known = None if state.like is None else state.like.node.flushes(key)
+        if known is None:
+            return None
+        found: Flush = state.remember(key, known[0].like(families.follow(state, key, follow)))
+        found.reason = known[0].reason
+        began = accounting.clock()
+        found.resizing = state.like.node.resizing(key)
+        self.counters.spent(accounting.clock() - began)  # what makes plans may have to be loaded
+        return found
+
+    def _note_filling(self, found: Flush, state: State, first: int) -> None:
+        """How native code ends it; for a size that is new, only when it has come up again."""
+        if found.plan is not None and found.filling is None:
+            if found.resizing is None or found.seen:
+                found.filling = filling(found, self.makers, first, state.n_places)
+            found.seen += 1
+
+    def _first_flush(
+        self, first: int, live: bytes, following: State, backward: Backward | None, keep: bool = False
+    ) -> Flush:
+        """`keep`: the backward frees nothing."""
         held = [first + i for i, alive in enumerate(live) if alive]
         tracked = [p for p in held if self.makers[p].tracked]
         stay = {self.base(p) for p in held}
-        freed = frozenset() if backward is None else frozenset(s.place for s in self.reached([backward.root]))
-        for step in self.reached(tracked, first):
+        freed = frozenset() if backward is None or keep else self.passed(backward.root, backward.asked)
+        if freed and backward is not None and backward.asked is None:
+            tracked_still = [p for p in tracked if self.makers[p].place not in freed]  # with all that leads there
+        else:
+            tracked_still = tracked
+        for step in self.reached(tracked_still, first):
             if step.place not in freed:
                 stay.update(self.base(ref) for ref in reads(step) if 0 <= ref < NUMBER)
         return Flush(tuple(sorted(p for p in stay if p >= first)), tracked, held, following, backward, freed)
@@ -124,6 +155,8 @@ class Recording(Taking):
 
     def _wish_for_plan(self, found: Flush, state: State, first: int) -> None:
         """Plan a flush that has no plan, if that is to be now. It does not wait for LLVM."""
+        if found.resizing is not None and found.reason is None and self._resize(found, state, first):
+            return
         if found.reason is None:
             self.counters.wishes += 1
         if not self.counters.patience(len(self.makers)) > 0:
@@ -138,6 +171,20 @@ class Recording(Taking):
                 found.seen = 1  # as good as that: with another number of windows
             if self.decide(found, known.n_steps):
                 self._make_plan(found, state, first, wait=False, known=known)
+
+    def _resize(self, found: Flush, state: State, first: int) -> bool:
+        """Make the plan of a flush that was met with other sizes from what is known of theirs."""
+        assert found.resizing is not None
+        request = self._request(found, state, first)
+        began, before, n_steps = accounting.clock(), found.resizing.n_worked_out, len(request.steps)
+
+        found.plan = found.resizing.plan(state.like.size, request, lambda: self.decide(found, n_steps, True))
+        if found.resizing.n_worked_out != before:
+            seconds = accounting.clock() - began
+            self.counters.spent(seconds)
+            self.counters.worked_out += 1
+            self.counters.invested += Planning.learn_range(n_steps, seconds)
+        return found.plan is not None
 
     def _make_plan(
         self, found: Flush, state: State, first: int, wait: bool = True, known: Prospect | None = None
@@ -202,27 +249,33 @@ class Recording(Taking):
 
     # ---- backward
 
-    def backward(self, root: Tensor, gradient: Array) -> list[tuple[Node, Array]] | None:
+    def backward(
+        self, root: Tensor, gradient: Array, asked: Sequence[Tensor] | None = None, keep: bool = False
+    ) -> list[tuple[Any, Array]] | None:
         """The gradients of the leaves that `root` depends on, by one plan; None: the engine has to do it.
 
-        After it the tape is over: what is still held has its values and its nodes, freed ones where backward came by.
+        If tensors are asked for, those of leaves that lead to them, and of asked tensors on the tape, by place. Unless
+        it is to `keep` the graph, the tape is over then: what is still held has its values and its nodes, freed ones
+        where backward came by.
         """
         if self.inside:
-            return self._backward(root, gradient)
+            return self._backward(root, gradient, asked, keep)
         with left_lock:  # as if the function were still running
             self.results = [None if ref is None else ref() for ref in self.results]
             for place in range(self.cursor.n_run, len(self.results)):
                 if self.results[place] is None:
                     self.results[place] = self._result(self.makers[place], self._type_of(place), place)
             self.inside = True
-            found = self._backward(root, gradient)
-            if found is None:
+            found = self._backward(root, gradient, asked, keep)
+            if found is None or keep:
                 self._wait()
             return found
 
-    def _backward(self, root: Tensor, gradient: Array) -> list[tuple[Node, Array]] | None:
+    def _backward(
+        self, root: Tensor, gradient: Array, inputs: Sequence[Tensor] | None, keep: bool
+    ) -> list[tuple[Any, Array]] | None:
         state, place = self.cursor, root._place
-        rest = _backward_known(self, place, gradient)
+        rest = _backward_known(self, place, gradient) if inputs is None and not keep else None
         if rest is not None:
             if self.alive:
                 link_freed(self, frozenset(s.place for s in self.makers))  # nothing else that is held is left
@@ -235,13 +288,18 @@ class Recording(Taking):
                     return None
                 if k >= n_first and node.number > began and node.op is not Leaf:
                     return None  # linked while this was recorded: its gradients may come before some of the tape's
+        asked = None if inputs is None else self._refs_of(inputs)
+        if asked is not None and (not asked or place in asked):
+            return None
         first = state.n_run
         live = self._live(first)[: state.n_places - first]
-        key = (place, live)
+        key = (place, live) if asked is None and not keep else (place, live, asked, keep)
         found = state.events.get(key)
         if found is None:
-            seed = -1 - state.n_leaves
-            made = self._first_flush(first, live, State(), Backward(place, seed))
+            found = self._flush_like_others(state, key, State.after_flush if keep else _new_tape)
+        if found is None:
+            backward = Backward(place, -1 - state.n_leaves, asked)
+            made = self._first_flush(first, live, state.after_flush() if keep else State(), backward, keep)
             found = state.remember(key, made)
         if found.plan is None:
             self._wish_for_plan(found, state, first)
@@ -256,18 +314,21 @@ class Recording(Taking):
             self.counters.failed += 1
             return None
         self.counters.runs += 1
-        if found.filling is None:
-            found.filling = filling(found, self.makers, first, state.n_places)
+        self._note_filling(found, state, first)
         if self.cursor is not state:  # a finalizer that ran meanwhile has recorded or flushed
             return None
         self.values.update(zip(found.wanted, out, strict=False))
         self.alive = held
         self._fill(found.held)
-        gradients = [(self.nodes[k], g) for k, g in zip(plan.gradients, out[len(found.wanted) :], strict=True)]
+        pairs = zip(plan.gradients, out[len(found.wanted) :], strict=True)
+        gradients = [(self.nodes[k] if k >= 0 else -1 - k, g) for k, g in pairs]
         self._let_go(first, live)
         self.alive += found.tracked
-        link_freed(self, found.freed)
-        self._over(found.following)
+        if keep:
+            self.cursor = found.following
+        else:
+            link_freed(self, found.freed)
+            self._over(found.following)
         return gradients
 
     # ---- the end of a tape
@@ -289,7 +350,7 @@ class Recording(Taking):
         link_tape(self)
         following = state.events.get("closed")
         if following is None:
-            following = state.remember("closed", State())
+            following = state.remember("closed", families.follow(state, "closed", _new_tape))
         self._over(following)
 
     def _over(self, following: State) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from ._tensor import Tensor
 from .flushes import Flush
 from .modes import MODE
-from .running import numpy_kernel
+from .signatures import numpy_kernel
 from .storage import Array
 from .tape import NONE, NUMBER, State, Step
 
@@ -57,7 +57,7 @@ def _last_uses(steps: list[Step], wanted: set[int]) -> list[list[int]]:
 def _run_step(r: Recording, step: Step, values: dict[int, Any]) -> None:
     arguments = arguments_of(r, step, values)
     if step.view is not None or step.signature.kernel is None:
-        out = numpy_kernel(step.op, arguments, step.attrs, step.signature, MODE.get())
+        out = numpy_kernel(step.op, arguments, step.attrs, step.signature.compute, MODE.get())
     else:
         out = step.signature.kernel(*arguments)
     if type(step.type) is tuple:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ._tensor import OnTape, Tensor
+from .families import Like, Way, find_family, grow
 from .graph import Node, next_number
 from .lines import user_line
 from .modes import MODE, Mode
@@ -27,6 +28,27 @@ from .viewing import exact_strides, is_row_major, view_of
 
 _trie_lock = threading.RLock()
 _GATE = State()
+
+
+class _Key:
+    """What a step is compared with."""
+
+    __slots__ = ("_baked_refs", "attrs", "grad", "kinds", "needs", "new_leaves", "numbers", "op", "refs")
+
+    def __init__(self, given: Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> None:
+        self.op, self.attrs, self.grad, self.needs = op, attrs, grad_key(mode), given.needs
+        self.refs, self.kinds, self.new_leaves = tuple(given.refs), tuple(given.kinds), tuple(given.new_leaves)
+        self.numbers, self._baked_refs = tuple(given.numbers), given.baked_refs
+
+    def fits(self, step: Step) -> bool:
+        """Whether the step is the same op on the same inputs."""
+        if step.op is not self.op or step.grad is not self.grad or step.kinds != self.kinds:
+            return False
+        if step.attrs != self.attrs or step.new_leaves != self.new_leaves or step.needs != self.needs:
+            return False
+        if step.baked is None:
+            return step.refs == self.refs
+        return step.baked == self.numbers and step.refs == self._baked_refs()
 
 
 class Taking(Recorded):
@@ -114,19 +136,33 @@ class Taking(Recorded):
 
     def _known(self, state: State, given: Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> Step | None:
         """The way from here that is the same op on the same inputs."""
-        refs, kinds, new_leaves = tuple(given.refs), tuple(given.kinds), tuple(given.new_leaves)
+        key = _Key(given, op, attrs, mode)
         for step in state.ways():
-            if step.op is not op or step.grad is not grad_key(mode) or step.kinds != kinds or step.attrs != attrs:
-                continue
-            if step.new_leaves != new_leaves or step.needs != given.needs:
-                continue
-            if step.baked is None:
-                fits = step.refs == refs
-            else:
-                fits = step.baked == tuple(given.numbers) and step.refs == given.baked_refs()
-            if fits:
+            if key.fits(step):
                 with _trie_lock:
                     state.take(step)
+                return step
+        return self._like_others(state, key)
+
+    def _like_others(self, state: State, key: _Key) -> Step | None:
+        """The same of a size that is new, where ways of other sizes are known."""
+        before = Way.n_worked_out
+        found = self._of_new_size(state, key)
+        self.counters.worked_out += Way.n_worked_out - before
+        return found
+
+    def _of_new_size(self, state: State, key: _Key) -> Step | None:
+        if state.like is not None:
+            for way in state.like.node.ways():
+                if way.step.op is key.op and (step := way.at(state.like.size)) is not None and key.fits(step):
+                    with _trie_lock:
+                        grow(state.add(step).following, Like(way.following, state.like.size))
+                    return step
+        for family in state.families:
+            step = family.member(key.op, key.new_leaves)
+            if step is not None and key.fits(step):
+                with _trie_lock:
+                    family.take(step)
                 return step
         return None
 
@@ -177,6 +213,8 @@ class Taking(Recorded):
         )
         self.counters.new_steps += 1
         self.allowed -= 1
+        if step.new_leaves and state.step is not None and state.like is None:
+            find_family(state, step)
         with _trie_lock:
             return state.add(step)
 

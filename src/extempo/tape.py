@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from .graph import Where
@@ -78,6 +78,7 @@ class Step:
     """One recorded op, and the state that it leads to. Nothing of it changes once it stands in the trie."""
 
     __slots__ = (
+        "_signature",
         "attrs",
         "baked",
         "cut",
@@ -91,7 +92,6 @@ class Step:
         "packed",
         "place",
         "refs",
-        "signature",
         "tracked",
         "type",
         "view",
@@ -118,7 +118,7 @@ class Step:
         self.attrs = attrs
         self.refs = refs
         self.kinds = kinds  # for each input a TensorType, float, int, bool or NoneType
-        self.signature = signature
+        self._signature: Signature | Callable[[Step], Signature] = signature
         self.type: Any = signature.type
         self.place = place  # of its first result
         self.needs = needs  # bit i: input i is tracked
@@ -133,6 +133,32 @@ class Step:
         # For native code: each input's ref, and whether it is tracked.
         self.packed = b"".join([struct.pack("<2q", ref, needs >> i & 1) for i, ref in enumerate(refs)])
         self.following: State  # set by State.add
+
+    @property
+    def signature(self) -> Signature:
+        """What running it by itself takes; a step that is like another one finds it when it is asked for."""
+        found = self._signature
+        if not isinstance(found, Signature):
+            found = self._signature = found(self)
+        return found
+
+    def resized(
+        self,
+        attrs: dict[str, Any],
+        kinds: tuple[Any, ...],
+        type_: Any,
+        new_leaves: tuple[LeafKind, ...],
+        view: View | None,
+        signature: Callable[[Step], Signature],
+    ) -> Step:
+        """The same op on inputs of other sizes."""
+        made: Step = Step.__new__(Step)
+        made.op, made.attrs, made.refs, made.kinds = self.op, attrs, self.refs, kinds
+        made._signature, made.type, made.place = signature, type_, self.place
+        made.needs, made.grad, made.tracked, made.new_leaves = self.needs, self.grad, self.tracked, new_leaves
+        made.view, made.baked, made.where, made.cut = view, self.baked, self.where, self.cut
+        made.n_numbers, made.packed = self.n_numbers, self.packed
+        return made
 
     @property
     def n_results(self) -> int:
@@ -153,7 +179,10 @@ NO_EVENTS: dict[Any, Any] = {}
 class State:
     """A place in the trie: what has been recorded so far. `step` is the way that was taken last."""
 
-    __slots__ = ("events", "n_leaves", "n_numbers", "n_places", "n_run", "others", "parent", "step", "via")
+    __slots__ = (
+        *("events", "families", "like", "n_leaves", "n_numbers", "n_places", "n_run", "others", "parent", "step"),
+        "via",
+    )
 
     def __init__(self, parent: State | None = None, via: Step | None = None) -> None:
         self.parent = parent
@@ -162,6 +191,8 @@ class State:
         # Few states have more than one way, or a flush: the garbage collector has to look at every list and dict.
         self.others: Sequence[Step] = ()  # every other way that was ever taken from here
         self.events: Any = NO_EVENTS  # flushes from here, by what was live
+        self.like: Any = None  # the place in ways of other sizes that this was made after, and its size (families.py)
+        self.families: Sequence[Any] = ()  # of ways from here that differ in a size
         if parent is None or via is None:
             self.n_places = self.n_leaves = self.n_numbers = 0
             self.n_run = 0  # places that have been run

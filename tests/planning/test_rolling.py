@@ -46,13 +46,13 @@ def rolled(monkeypatch):
 def n_planned(monkeypatch):
     """How often nodes were made for a request."""
     found = []
-    made = planner._Planner.nodes
+    made = planner.Planner.nodes
 
     def note(self, *arguments):
         found.append(len(self._steps))
         return made(self, *arguments)
 
-    monkeypatch.setattr(planner._Planner, "nodes", note)
+    monkeypatch.setattr(planner.Planner, "nodes", note)
     forget()
     return found
 

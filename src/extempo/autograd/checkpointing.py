@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .._tensor import Tensor
+from .._tensor import Tensor, TensorLike
 from ..errors import AutogradError, CheckpointError, OverwrittenError
 from ..graph import Node, Where, describe_where, type_text
 from ..lines import user_line
@@ -189,6 +189,8 @@ def _say(step: Step) -> str:
 def _tensors(tree: Any) -> Iterator[Tensor]:
     if isinstance(tree, Tensor):
         yield tree
+    elif isinstance(tree, TensorLike):
+        yield tree._flat
     elif isinstance(tree, dict):
         for value in tree.values():
             yield from _tensors(value)

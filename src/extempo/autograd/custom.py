@@ -26,11 +26,11 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from .. import ops
-from .._tensor import Tensor, symbol
+from .._tensor import Tensor, TensorLike, symbol
 from ..errors import AutogradError, DtypeError, ShapeError
 from ..graph import Node, Pick, leaf
 from ..lines import user_line
@@ -226,6 +226,7 @@ class Function:
         if kwargs or separate:
             args = _bound(cls, args, kwargs, separate)
         mode = MODE.get()
+        _refuse_likes(cls, args, "takes tensors", mode.grad and any(getattr(a, "requires_grad", False) for a in args))
         ctx = Context(cls, args)
         tracked = mode.grad and any(ctx.needs_input_grad)
         # Taken before forward runs: it may write to its inputs.
@@ -235,6 +236,7 @@ class Function:
             result = _forward(cls, ctx, args, separate) if whole is None else whole(cls, ctx, args, separate, mode.grad)
         single = not isinstance(result, tuple)
         outputs = [result] if single else list(result)
+        _refuse_likes(cls, outputs, "returns tensors", tracked)
         for d in ctx._dirty:
             if not any(d is o for o in outputs):
                 raise AutogradError(f"{cls.__name__}.forward: a tensor given to mark_dirty must be returned as well")
@@ -243,6 +245,15 @@ class Function:
             _record(cls, ctx, args, nodes, outputs, results, single)
         ctx._to_save = ctx._dirty = ctx._constant = ()
         return results[0] if single else tuple(results)
+
+
+def _refuse_likes(cls: type[Function], values: Sequence[Any], what: str, tracked: bool) -> None:
+    """A ragged tensor has its history in its values; without this it would be cut off in silence."""
+    if tracked and any(isinstance(x, TensorLike) for x in values):
+        raise DtypeError(
+            f"{cls.__name__}.apply: a Function {what}, not ragged ones; pass x.values(), and put its result into the "
+            "same rows with x.like(result)"
+        )
 
 
 def _bound(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any], separate: bool) -> tuple[Any, ...]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import OnTape, Tensor, new, symbol, wrap
+from .._tensor import OnTape, Tensor, TensorLike, new, symbol, wrap
 from ..backends.choice import native
 from ..errors import (
     AutogradError,
@@ -35,7 +35,7 @@ from ..modes import MODE, set_mode
 from ..op import REGISTRY, Refuse
 from ..running import apply, quietly
 from ..storage import Array, Storage
-from ..tape import before_write
+from ..tape import ACTIVE, LEFT, before_write
 from ..types import TensorType, bool_, float32, float64
 from .derive import DerivedVjp, Gradient, derived_vjp
 from .plans import GradientPlan, kernel_call, plan_of
@@ -68,11 +68,15 @@ def backward(
     tensor(16.)
     """
     if (heard := getattr(MODE.get().interceptor, "heard", None)) is not None:  # a static function is being recorded
-        heard(backward, tensors, grad_tensors, retain_graph, create_graph, inputs)
+        given = _values(grad_tensors, tensors)
+        heard(backward, _values(tensors), given, retain_graph, create_graph, _values(inputs))
         return
-    outputs = _as_list(tensors, "tensors")
-    if not create_graph and not retain_graph and inputs is None and _by_plan(outputs, grad_tensors):
-        return
+    outputs, grad_tensors = _as_list(tensors, "tensors"), _values(grad_tensors, tensors)
+    if not create_graph and inputs is None:
+        planned = _by_plan(outputs, grad_tensors, "backward", None, bool(retain_graph))
+        if planned is not None:
+            accumulate_planned(planned, bool(retain_graph))
+            return
     roots = _roots(outputs, grad_tensors, "backward", create_graph)
     wanted = None
     if inputs is not None:
@@ -89,20 +93,33 @@ def backward(
     quietly(_Backward(bool(keep), bool(create_graph), wanted, accumulate=True).run, roots)
 
 
-def _by_plan(outputs: list[Tensor], gradients: Any) -> bool:
-    """Backward from a tensor on a recording's tape, forward and all in one plan, if the recording has one for it."""
+def _tape_of(outputs: list[Tensor]) -> OnTape | None:
+    """The tape that a backward begins on, if it begins at one tensor and that is on one."""
     root = outputs[0] if len(outputs) == 1 else None
     if root is None or not isinstance(root._pending, OnTape) or type(root._history) is not Node:
-        return False
+        return None
+    return root._pending
+
+
+def _by_plan(
+    outputs: list[Tensor], gradients: Any, name: str, asked: list[Tensor] | None, keep: bool
+) -> list[tuple[Any, Array]] | None:
+    """Backward from a tensor on a recording's tape, forward and all in one plan, if the recording has one for it."""
+    tape = _tape_of(outputs)
+    if tape is None:
+        return None
+    root = outputs[0]
     given = gradients[0] if isinstance(gradients, list | tuple) and len(gradients) == 1 else gradients
     if MODE.get().interceptor is not None or not _Backward.natively or not (given is None or isinstance(given, Tensor)):
-        return False
+        return None
     gradient = _SEEDS.get(root._type) if given is None else None
     if gradient is None:
-        gradient = np.ascontiguousarray(_incoming(root, given, "backward")._array)
-    found = root._pending.backward(root, gradient)
-    if found is None:
-        return False
+        gradient = np.ascontiguousarray(_incoming(root, given, name)._array)
+    return tape.backward(root, gradient, asked, keep)
+
+
+def accumulate_planned(found: list[tuple[Node, Array]], keep: bool) -> None:
+    """Add gradients to the `.grad` of leaves, and go on from nodes that are none."""
     if all(node.op is Leaf for node, _ in found):
         rest = []
         for node, g in found:
@@ -114,9 +131,37 @@ def _by_plan(outputs: list[Tensor], gradients: Any) -> bool:
         if rest:
             quietly(_Backward(False, False, None, accumulate=True).accumulate_all, rest)
     else:
-        job = _Backward(keep=False, create_graph=False, wanted=None, accumulate=True)
+        job = _Backward(keep, create_graph=False, wanted=None, accumulate=True)
         quietly(job.run, [(node, wrap(g, node.type)) for node, g in found])
-    return True
+
+
+def _grad_by_plan(
+    outputs: list[Tensor], gradients: Any, inputs: list[Tensor], keep: bool
+) -> list[Tensor | None] | None:
+    """The gradients of inputs, by one plan with the forward; None: the engine has to do it."""
+    if _tape_of(outputs) is None:
+        return None
+    asked = [x for x in inputs if x.requires_grad]
+    stand_in = outputs[0]._history  # of everything that is tracked and on the tape
+    places = [x._place if x._history is stand_in else None for x in inputs]
+    planned = _by_plan(outputs, gradients, "grad", asked, keep)
+    if planned is None:
+        return None
+    found: dict[Any, Tensor] = {}
+    own = zip(inputs, places, strict=True)
+    nodes = [x._own_node() if place is None and x.requires_grad else None for x, place in own]
+    leaves = []
+    for key, g in planned:
+        if isinstance(key, int):
+            found[key] = wrap(g, next(x._type for x, place in zip(inputs, places, strict=True) if place == key))
+        else:
+            leaves.append((key, wrap(g, key.type)))
+    if all(node.op is Leaf for node, _ in leaves):
+        found.update(leaves)
+    else:
+        job = _Backward(keep, create_graph=False, wanted={n for n in nodes if n is not None}, accumulate=False)
+        found.update(quietly(job.run, leaves))
+    return [found.get(node if place is None else place) for node, place in zip(nodes, places, strict=True)]
 
 
 _SEEDS = {TensorType((), d): np.ones((), d.numpy) for d in (float32, float64)}
@@ -141,47 +186,82 @@ def grad(
     """
     if (heard := getattr(MODE.get().interceptor, "heard", None)) is not None:  # a static function is being recorded
         options = (retain_graph, create_graph, only_inputs, allow_unused, is_grads_batched, materialize_grads)
-        return tuple(heard(grad, outputs, inputs, grad_outputs, *options))
+        asked = inputs if isinstance(inputs, Tensor | TensorLike) else list(inputs)
+        return _like(asked, heard(grad, _values(outputs), _values(asked), _values(grad_outputs, outputs), *options))
     if is_grads_batched:
         from ..func import vmap
 
         fixed: dict[str, Any] = {"retain_graph": True, "create_graph": create_graph, "allow_unused": allow_unused}
         return tuple(vmap(lambda *g: grad(outputs, inputs, g, **fixed))(*_as_list(grad_outputs, "grad_outputs")))
-    given = _as_list(inputs, "inputs")
-    roots = _roots(_as_list(outputs, "outputs"), grad_outputs, "grad", create_graph)
-    nodes: list[Node | None] = []
+    asked = inputs if isinstance(inputs, Tensor | TensorLike) else list(inputs)
+    grad_outputs = _values(grad_outputs, outputs)
+    given, ends = _as_list(asked, "inputs"), _as_list(outputs, "outputs")
+    keep = bool(create_graph if retain_graph is None else retain_graph)
+    results: list[Any] | None = None
+    may_be_unused = bool(allow_unused or materialize_grads)
+    if not create_graph and (may_be_unused or all(x.requires_grad for x in given)):
+        results = _grad_by_plan(ends, grad_outputs, given, keep)
+    if results is None:
+        results = _grad_by_engine(ends, grad_outputs, given, keep, create_graph, may_be_unused)
     for i, x in enumerate(given):
+        if results[i] is None and materialize_grads:
+            results[i] = x.new_zeros(x.shape)
+        elif results[i] is None and not allow_unused:
+            raise AutogradError(
+                f"grad: the output does not depend on input {i}; pass allow_unused=True to get None for it, "
+                "or check that this very tensor (not a copy) went into the computation"
+            )
+    return _like(asked, results)
+
+
+def _grad_by_engine(
+    outputs: list[Tensor], gradients: Any, inputs: list[Tensor], keep: bool, create_graph: bool, may_be_unused: bool
+) -> list[Any]:
+    roots = _roots(outputs, gradients, "grad", create_graph)
+    nodes: list[Node | None] = []
+    for i, x in enumerate(inputs):
         if not x.requires_grad:
-            if allow_unused or materialize_grads:
+            if may_be_unused:
                 nodes.append(None)
                 continue
             raise AutogradError(
                 f"grad: input {i} does not require grad; call x.requires_grad_() before computing the output"
             )
         nodes.append(x._own_node())
-    keep = create_graph if retain_graph is None else retain_graph
-    job = _Backward(bool(keep), bool(create_graph), {n for n in nodes if n is not None}, accumulate=False)
+    job = _Backward(keep, bool(create_graph), {n for n in nodes if n is not None}, accumulate=False)
     found = quietly(job.run, roots)
-    results = []
-    for i, (x, node) in enumerate(zip(given, nodes, strict=True)):
-        g = found.get(node)
-        if g is None and materialize_grads:
-            g = x.new_zeros(x.shape)
-        elif g is None and not allow_unused:
-            raise AutogradError(
-                f"grad: the output does not depend on input {i}; pass allow_unused=True to get None for it, "
-                "or check that this very tensor (not a copy) went into the computation"
-            )
-        results.append(g)
-    return tuple(results)
+    return [found.get(node) for node in nodes]
 
 
 def _as_list(value: Any, what: str) -> list[Tensor]:
-    values = [value] if isinstance(value, Tensor) else list(value)
-    for v in values:
-        if not isinstance(v, Tensor):
+    values: list[Any] = [value] if isinstance(value, Tensor | TensorLike) else list(value)
+    for i, v in enumerate(values):
+        if isinstance(v, TensorLike):
+            values[i] = v._flat
+        elif not isinstance(v, Tensor):
             raise DtypeError(f"{what}: expected tensors, got {type(v).__name__}")
     return values
+
+
+def _values(given: Any, outputs: Any = None) -> Any:
+    """Tensors as they are, of ragged ones the values; one, or several of them. `outputs`: whose gradients they are."""
+    if isinstance(given, list | tuple):
+        paired = isinstance(outputs, list | tuple) and len(outputs) == len(given)
+        return [_values(x, y) for x, y in zip(given, outputs if paired else [None] * len(given), strict=True)]
+    if not isinstance(given, TensorLike):
+        return given
+    if isinstance(outputs, TensorLike) and outputs.shape != given.shape:
+        raise ShapeError(
+            f"the gradient of a ragged tensor has the same rows: got {given._described()} for {outputs._described()}"
+        )
+    return given._flat
+
+
+def _like(inputs: Any, gradients: Sequence[Any]) -> tuple[Any, ...]:
+    """The gradients of inputs, each of the kind of its input."""
+    asked = inputs if isinstance(inputs, list) else [inputs]
+    pairs = zip(asked, gradients, strict=True)
+    return tuple([x._maker()(g) if isinstance(x, TensorLike) and g is not None else g for x, g in pairs])
 
 
 def _roots(outputs: list[Tensor], gradients: Any, name: str, create_graph: bool) -> list[tuple[Node, Tensor]]:
@@ -269,6 +349,8 @@ class _Backward:
             if self._wants(node):
                 self._add(node, self._value(g), owned=False)
         walker = _walker() if self.natively and self.bare and self.wanted is None else None
+        if walker is not None and (ACTIVE.recordings or LEFT):
+            _before_adding(order)
         pop = self.gradients.pop
         left = len(order)
         while left:
@@ -575,6 +657,14 @@ def _walker() -> Any:
         classes = {"node": Node, "storage": Storage, "tensor": Tensor, "extra": Extra, "derived": Gradient}
         _walkers.append(None if backend is None else backend.walker(classes, Leaf, sum_array_to))
     return _walkers[0]
+
+
+def _before_adding(nodes: list[Node]) -> None:
+    """Gradients of these leaves will be added to in place, by native code: who has recorded reading them reads now."""
+    gradients = [node.extra.grad for node in nodes if node.op is Leaf and node.extra is not None]
+    storages = [g._storage for g in gradients if g is not None]
+    if storages:
+        before_write(storages)
 
 
 def _add_in_place(total: Array, more: Array) -> None:

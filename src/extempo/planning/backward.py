@@ -53,8 +53,18 @@ class Parts:
 class Backward:
     """Adds the nodes of one backward to a program."""
 
-    def __init__(self, program: Program, steps: Sequence[Step], values: dict[int, int]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        steps: Sequence[Step],
+        values: dict[int, int],
+        asked: tuple[int, ...] | None = None,
+    ) -> None:
+        """`asked`: refs whose gradients are wanted; None: those of all leaves."""
         self.program = program
+        self._asked = asked
+        self._places = frozenset([ref for ref in asked or () if ref >= 0])
+        self._on_the_way: dict[int, int] = {}  # gradients of places that are asked for
         self.steps = steps
         self.values = values  # of refs
         self.gradients: dict[int, int | Parts] = {}
@@ -67,6 +77,8 @@ class Backward:
         steps, take = self.steps, self.gradients.pop
         for index in range(end - 1, first - 1, -1):
             step = steps[index]
+            if self._places:
+                self._note(step)
             g = take(step.place, None)
             if type(step.type) is tuple:
                 self._visit_several(index, step, [g, *[take(step.place + i, None) for i in range(1, len(step.type))]])
@@ -84,9 +96,17 @@ class Backward:
             else:
                 self._by_expressions(index, step, gradient, g)  # type: ignore[arg-type] # the other of the two
 
+    def _note(self, step: Step) -> None:
+        """The gradients of a step's results that are asked for: complete when it is visited."""
+        for place in range(step.place, step.place + step.n_results):
+            if place in self._places and place in self.gradients:
+                self._on_the_way[place] = self._whole(self.gradients[place])
+
     def finish(self) -> dict[int, int]:
-        """The gradients of leaves, by ref."""
-        found = {ref: self._whole(g) for ref, g in self.gradients.items()}
+        """The gradients of leaves, or what was asked for, by ref."""
+        found = self._on_the_way | {ref: self._whole(g) for ref, g in self.gradients.items()}
+        if self._asked is not None:
+            found = {ref: found[ref] for ref in self._asked if ref in found}
         for parts in self.parts:
             if not parts.apart or parts.covered < self.program.types[parts.buffer].shape[parts.dim]:
                 self.program.zeroed.add(parts.buffer)

@@ -29,6 +29,8 @@ class Job(Protocol):
 
     def ready(self) -> bool: ...
 
+    def wait(self, seconds: float) -> None: ...
+
 
 class Prospect(Protocol):
     """What planning a request takes."""
@@ -52,6 +54,7 @@ class Backward(NamedTuple):
 
     root: int  # a place
     seed: int  # the ref of the gradient that comes in, a leaf
+    asked: tuple[int, ...] | None = None  # refs whose gradients are wanted; None: those of all leaves
 
 
 class Request(NamedTuple):
@@ -95,7 +98,7 @@ class Plan:
         arena_bytes: int,
     ) -> None:
         self.inputs = inputs  # refs: leaves and kept places
-        self.gradients = gradients  # indices of leaves
+        self.gradients = gradients  # of which leaves, by index; of a place: -1 - place
         self.run: Run  # once it is complete
         self.n_instructions = n_instructions
         self.n_fused = n_fused  # elementwise nodes that run within another's kernel
@@ -113,6 +116,11 @@ class Plan:
     def is_compiled(self) -> bool:
         """Whether nothing is left to wait for."""
         return self._job is None or self._job.ready()
+
+    def wait(self, seconds: float) -> None:
+        """Let LLVM work for so long, unless it has a core of its own."""
+        if self._job is not None:
+            self._job.wait(seconds)
 
     def completed(self, wait: bool = True) -> Plan | Unplannable:
         """The plan, complete if its kernels are there by now (or waited for); or why they never will be."""
@@ -162,6 +170,23 @@ def plan_in_pieces(known: Prospect, wait: bool, goes_on: Callable[[], bool]) -> 
     finally:
         if collects:
             gc.enable()
+
+
+class Resizing(Protocol):
+    """The plans of one flush at all sizes."""
+
+    @property
+    def n_worked_out(self) -> int:
+        """How often a plan did not simply follow from others."""
+
+    def plan(self, n: int, request: Request, may_bind: Callable[[], bool]) -> Plan | None: ...
+
+
+def resizing(resized: Callable[[int, Request], Request]) -> Resizing:
+    """What makes plans of other sizes than were met; `resized` says what is to be planned at some size."""
+    from .resizing import Resizing as made
+
+    return made(resized)
 
 
 def forget() -> None:

@@ -121,6 +121,7 @@ class Emitter:
         self._n_inputs = len(inputs)
         self.code = PlanCode(len(inputs) + bool(program.constants), number_kinds)
         self.n_fused = 0  # nodes that run within others' code
+        self.sums_in_turn: list[tuple[int, list[Node]]] = []  # instructions, and the sums that run in turn there
         self.missing: list[Wish] = [] if is_there() else [None]
         self._unfilled: list[tuple[Fitted, list[int]]] = []  # instructions whose kernels are filled in later
         self._said = said
@@ -144,6 +145,11 @@ class Emitter:
         for root in program.zeroed:
             if root in units.first:
                 self._zero_at.setdefault(units.first[root], []).append(root)
+
+    @property
+    def operand_codes(self) -> list[int]:
+        """Of every operand of every instruction so far; below 0 nothing, or scratch memory."""
+        return self._emitted.codes
 
     def run(self) -> Unfinished:
         pieces = self.pieces()
@@ -369,6 +375,7 @@ class Emitter:
             return False
         for i, node in enumerate(sums):
             codes += (node[3][0], -1 - (position + i) if node[1].scratch else NONE)
+        self.sums_in_turn.append((self.code.n_instructions, sums))
         self._append(call, codes, cluster.step)
         self.n_fused += len(cluster.results) - 1 + len(sums)
         if self._said is not None:

@@ -38,6 +38,9 @@ class Loop(NamedTuple):
 
     # Where things of the shortened tape really are: everything up to the head's last window is where it was.
 
+    def place(self, index: int) -> int:
+        return index if index < self.first_place + HEAD * self.n_places else index + self.n_left_out * self.n_places
+
     def leaf(self, index: int) -> int:
         return index if index < self.first_leaf + HEAD * self.n_leaves else index + self.n_left_out * self.n_leaves
 
@@ -143,7 +146,8 @@ def shortened(request: Request, loop: Loop) -> Request | None:
         wanted = tuple([short.place(place) for place in request.wanted])
         backward = request.backward
         if backward is not None:
-            backward = Backward(short.place(backward.root), short.ref(backward.seed))
+            asked = backward.asked and tuple(map(short.ref, backward.asked))
+            backward = Backward(short.place(backward.root), short.ref(backward.seed), asked)
     except _Needed:
         return None
     n_leaves, n_left_out = loop.n_leaves, loop.n_left_out
@@ -195,4 +199,4 @@ class _Shorter:
         return made
 
 
-_KEPT = ("attrs", "baked", "kinds", "n_numbers", "needs", "new_leaves", "op", "signature", "tracked", "type", "view")
+_KEPT = ("_signature", "attrs", "baked", "kinds", "n_numbers", "needs", "new_leaves", "op", "tracked", "type", "view")

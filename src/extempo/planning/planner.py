@@ -68,14 +68,14 @@ class Prospect:
 
 
 def _planned(request: Request, wait: bool, said: list[Said] | None = None) -> Generator[None, None, Plan]:
-    planner = _Planner(request)
+    planner = Planner(request)
     gradients = yield from planner.nodes()
     return (yield from planner.emitted(gradients, wait, said))
 
 
 def _short(request: Request, loop: Loop, wait: bool) -> Generator[None, None, Short | None]:
     """The plan of a shortened request; None if windows of its loop are not alike."""
-    planner = _Planner(request)
+    planner = Planner(request)
     windows = Windows(loop, planner.program)
     try:
         gradients = yield from planner.nodes(windows)
@@ -139,7 +139,7 @@ class _Values(dict[int, int]):
         return self._program.view(self[step.refs[0]], step.type, strides, offset, starts)
 
 
-class _Planner:
+class Planner:
     def __init__(self, request: Request) -> None:
         self._request = request
         self._steps = request.steps
@@ -147,7 +147,7 @@ class _Planner:
         self._values = _Values(request, self.program)
 
     def nodes(self, windows: Windows | None = None) -> Generator[None, None, dict[int, int]]:
-        """Everything that is to be computed; the gradients of leaves by ref. `windows` are noted as they come."""
+        """Everything that is to be computed; the gradients by ref. `windows` are noted as they come."""
         request, steps, values = self._request, self._steps, self._values
         if windows is None:
             yield from self._forward(request.start, len(steps))
@@ -156,7 +156,7 @@ class _Planner:
         asked = request.backward
         if asked is None:
             return {}
-        backward = BackwardNodes(self.program, steps, values)
+        backward = BackwardNodes(self.program, steps, values, asked.asked)
         backward.gradients[asked.root] = values[asked.seed]
         end = values.step_of(asked.root) + 1
         if windows is None:
@@ -164,6 +164,10 @@ class _Planner:
         else:
             yield from self._back_through(windows, backward, end)
         return backward.finish()
+
+    def all_nodes(self) -> dict[int, int]:
+        """The same at once."""
+        return Work(self.nodes).finish()
 
     def _through(self, windows: Windows) -> Pieces:
         loop = windows.loop
@@ -190,11 +194,11 @@ class _Planner:
         self, gradients: dict[int, int], wait: bool, said: list[Said] | None = None
     ) -> Generator[None, None, Plan]:
         """The plan."""
-        outputs, nodes = self._needed(gradients)
+        outputs, nodes = self.needed(gradients)
         yield
         units = Units(self.program, nodes, outputs)
         yield
-        used = self._used(units)
+        used = self.used(units)
         emitter = Emitter(units, outputs, list(used), number_kinds(self._steps), said)
         unfinished = yield from emitter.pieces()
         job = Job(emitter.missing) if emitter.missing and not wait else None
@@ -204,12 +208,12 @@ class _Planner:
 
     def short(self, gradients: dict[int, int], wait: bool, windows: Windows) -> Generator[None, None, Short]:
         """What the plans of longer loops have in common with that of this one."""
-        outputs, nodes = self._needed(gradients)
+        outputs, nodes = self.needed(gradients)
         yield
         fused = Units(self.program, nodes, outputs)
         yield
         blocks = Blocks(windows, fused, nodes, outputs)
-        used = self._used(blocks.units)
+        used = self.used(blocks.units)
         blocks.keep_to_the_end()
         yield
         emitter = Emitter(blocks.units, outputs, list(used), number_kinds(self._steps), None, blocks)
@@ -218,12 +222,12 @@ class _Planner:
         leaves = tuple([-1 - ref for ref in gradients])
         return Short(unfinished, tuple(used.values()), leaves, job, emitter.n_instructions, emitter.n_fused)
 
-    def _needed(self, gradients: dict[int, int]) -> tuple[list[int], list[Node]]:
+    def needed(self, gradients: dict[int, int]) -> tuple[list[int], list[Node]]:
         """What is handed out, and the nodes for that."""
         outputs = self._outputs([self._values[place] for place in self._request.wanted] + list(gradients.values()))
         return outputs, needed_nodes(self.program, outputs)
 
-    def _used(self, units: Units) -> dict[int, int]:
+    def used(self, units: Units) -> dict[int, int]:
         """Refs of the inputs that are read, by their values."""
         return {root: ref for ref, root in self.program.inputs.items() if units.last[root] >= 0}
 

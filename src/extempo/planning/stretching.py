@@ -34,7 +34,7 @@ class Short:
         n_instructions: int,
         n_fused: int,
     ) -> None:
-        """`refs`: its inputs. `leaves`: those that it returns the gradients of."""
+        """`refs`: its inputs. `leaves`: those (or the places) that it returns the gradients of, as `Plan` has them."""
         assert unfinished.copies is not None
         self._unfinished = unfinished
         self._copies = unfinished.copies
@@ -48,7 +48,7 @@ class Short:
         windows = range(HEAD, HEAD + n)
         refs = [ref if ref >= 0 else -1 - loop.leaf(-1 - ref) for ref in self._refs]
         refs += [-1 - loop.first_leaf - window * loop.n_leaves - index for window in windows for index in copies.leaves]
-        leaves = tuple([loop.leaf(leaf) for leaf in self._leaves])
+        leaves = tuple([loop.leaf(leaf) if leaf >= 0 else -1 - loop.place(-1 - leaf) for leaf in self._leaves])
         size = (self._n_instructions + n * copies.n_instructions, self._n_fused + n * copies.n_fused, copies.nbytes(n))
         return Plan(tuple(refs), leaves, lambda: self._finished(request, loop), self._job, request, *size)
 

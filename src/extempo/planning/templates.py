@@ -16,10 +16,11 @@ from ..backends.llvm.routines.routine import ROUTINES, Bound
 from ..op import Op
 from ..tape import NUMBER
 from ..types import TensorType
+from .bindings import Binding, Emission, Ranges, emitted
 from .building import Run, Unplannable
-from .emitting import Emitter
 from .needing import needed_nodes
 from .program import CONSTANT, ROUTINE, UPDATE, Node, Program
+from .recipes import Fit, Recipe
 from .units import Units
 
 N_SIZES = 3
@@ -50,6 +51,22 @@ def part_of(whole: Program, nodes: Iterable[int], outputs: Sequence[int]) -> tup
     read = {program.roots[code] for node in needed for code in node[2] if 0 <= code < NUMBER}
     inputs = [value for value in program.inputs if value in read]
     return Part(program, needed, inputs, made), [program.inputs[value] for value in inputs]
+
+
+def alike(a: Part, b: Part) -> bool:
+    """Whether parts do the same, whatever they are parts of."""
+    x, y = a.program, b.program
+    return (
+        (a.inputs, a.outputs, len(a.nodes)) == (b.inputs, b.outputs, len(b.nodes))
+        and (x.types, x.roots, x.places) == (y.types, y.roots, y.places)
+        and (x.buffers, x.zeroed, list(x.constants)) == (y.buffers, y.zeroed, list(y.constants))
+        and all(map(_same_node, a.nodes, b.nodes))
+    )
+
+
+def _same_node(a: Node, b: Node) -> bool:
+    same = a[1] is b[1] or (a[0] == b[0] == ROUTINE and a[1].origin is not None and a[1].origin == b[1].origin)
+    return same and a[0] == b[0] and a[2:4] == b[2:4]
 
 
 class _Renumbered:
@@ -113,12 +130,13 @@ class Template:
         self._number_kinds = number_kinds
         programs = [p.program for p in parts]
         self._check(programs)
-        fit = _Fit(sizes)
+        fit = Fit(sizes)
         self._sizes = _Sizes()
         self._types = [(i, self._sizes.add(t)) for i, t in fit.varying([program.types for program in programs])]
         self._places = fit.varying([_sorted_places(program) for program in programs])
         self._place_keys = sorted(first.program.places)
         self._nodes = self._varying_nodes(fit, [p.nodes for p in parts])
+        self._ranges = Ranges(self._binding)
 
     def _check(self, programs: Sequence[Program]) -> None:
         first, *others = programs
@@ -133,7 +151,7 @@ class Template:
             ):
                 raise Unplannable("memory is used in another way for another number of rows")
 
-    def _varying_nodes(self, fit: _Fit, nodes: Sequence[list[Node]]) -> list[tuple[int, Bound, list[Any], Any]]:
+    def _varying_nodes(self, fit: Fit, nodes: Sequence[list[Node]]) -> list[tuple[int, Bound, list[Any], Any]]:
         """Routines whose sizes depend on n: position, the one at the first size, kinds and attributes."""
         if len({len(one) for one in nodes}) != 1:
             raise Unplannable("the number of rows decides what is computed")
@@ -148,8 +166,8 @@ class Template:
                     raise Unplannable("the number of rows decides which routine runs")
                 kinds = [fit(kinds) for kinds in zip(*[origin[1] for origin in origins], strict=True)]
                 attrs = fit([origin[2] for origin in origins])
-                if any(type(kind) is _Recipe for kind in (*kinds, attrs)):
-                    numbered = [self._sizes.add(kind) if type(kind) is _Recipe else kind for kind in kinds]
+                if any(type(kind) is Recipe for kind in (*kinds, attrs)):
+                    numbered = [self._sizes.add(kind) if type(kind) is Recipe else kind for kind in kinds]
                     found.append((position, node[1], numbered, attrs))
         return found
 
@@ -169,15 +187,30 @@ class Template:
         collects = gc.isenabled()
         gc.disable()  # nearly all that is made here is gone at the end
         try:
-            part = self._filled(n)
-            units = Units(part.program, part.nodes, part.outputs)
-            run: Run = Emitter(units, part.outputs, part.inputs, self._number_kinds).run().finish()
-            return run
+            bound = self._ranges.at(n)
+            return self._emitted(n).code.finish() if bound is None else bound
         finally:
             if collects:
                 gc.enable()
 
-    def _filled(self, n: int) -> Part:
+    def _binding(self, sizes: Sequence[int]) -> Binding:
+        return Binding([self._emitted(n) for n in sizes], lambda n: self._bounds(n, self._sizes.at(n)))
+
+    def _emitted(self, n: int) -> Emission:
+        part, bounds = self._filled(n)
+        units = Units(part.program, part.nodes, part.outputs)
+        return emitted(n, part.program, units, part.inputs, part.outputs, self._number_kinds, bounds)
+
+    def _bounds(self, n: int, types: list[TensorType]) -> list[Bound]:
+        """The routines that vary, for n rows."""
+        found = []
+        for _, bound, kinds, attrs in self._nodes:
+            own = tuple([types[k] if type(k) is int else k for k in kinds])
+            found.append(_bound(bound, own, attrs.at(n) if type(attrs) is Recipe else attrs))
+        return found
+
+    def _filled(self, n: int) -> tuple[Part, list[Bound]]:
+        """The part for n rows, and its routines that vary."""
         first = self._part.program
         program = Program()
         program.types = list(first.types)
@@ -193,18 +226,16 @@ class Template:
             for value, (_, _, starts) in program.places.items():
                 if starts:
                     program.start_steps[starts] = first.start_steps.get(first.places[value][2], -1)
-        nodes = list(self._part.nodes)
-        for position, bound, kinds, attrs in reversed(self._nodes):
+        nodes, bounds = list(self._part.nodes), self._bounds(n, types)
+        for (position, bound, _, _), filled in reversed(list(zip(self._nodes, bounds, strict=True))):
             kind, _, inputs, *rest = nodes[position]
-            own = tuple([types[k] if type(k) is int else k for k in kinds])
-            filled = _bound(bound, own, attrs.at(n) if type(attrs) is _Recipe else attrs)
             if filled.reads != bound.reads:  # where few rows are read in another way
                 inputs = tuple(map(program.readable, inputs, filled.reads))
             nodes[position] = (kind, filled, inputs, *rest)
             if program.nodes:
                 nodes[position:position] = program.nodes
                 program.nodes.clear()
-        return Part(program, nodes, self._part.inputs, self._part.outputs)
+        return Part(program, nodes, self._part.inputs, self._part.outputs), bounds
 
 
 def _sorted_places(program: Program) -> list[Any]:
@@ -224,88 +255,17 @@ def _bound(before: Bound, kinds: tuple[Any, ...], attrs: dict[str, Any]) -> Boun
     return bound
 
 
-class _Recipe(NamedTuple):
-    """How something is made for n rows: `make(parts at n)`, or constant + slope * n."""
-
-    make: Callable[[Any], Any] | None
-    parts: Any
-    slope: int = 0
-
-    def at(self, n: int) -> Any:
-        if self.make is None:
-            return self.parts + self.slope * n
-        return self.make([p.at(n) if type(p) is _Recipe else p for p in self.parts])
-
-
 class _Sizes:
     """Types that vary, each once: those who ask whether types are the same go by the object."""
 
     def __init__(self) -> None:
         self._known: dict[Any, int] = {}
 
-    def add(self, recipe: _Recipe) -> int:
+    def add(self, recipe: Recipe) -> int:
         """Its number. A type's shape varies, its dtype does not."""
         shape, dtype = recipe.parts
-        sizes = tuple([(p.parts, p.slope) if type(p) is _Recipe else (p, 0) for p in shape.parts])
+        sizes = tuple([(p.parts, p.slope) if type(p) is Recipe else (p, 0) for p in shape.parts])
         return self._known.setdefault((sizes, dtype), len(self._known))
 
     def at(self, n: int) -> list[TensorType]:
         return [TensorType(tuple([c + slope * n for c, slope in sizes]), dtype) for sizes, dtype in self._known]
-
-
-class _Fit:
-    """From something at three sizes to how it is made at any: constants, and ints that grow evenly, inside tuples."""
-
-    def __init__(self, sizes: Sequence[int]) -> None:
-        self._sizes = sizes
-
-    def varying(self, lists: Sequence[Sequence[Any]]) -> list[tuple[int, _Recipe]]:
-        """Which entries vary, and how."""
-        if len({len(one) for one in lists}) != 1:
-            raise Unplannable("the number of rows decides what is computed")
-        fits = ((i, self(entries)) for i, entries in enumerate(zip(*lists, strict=True)))
-        return [(i, fit) for i, fit in fits if type(fit) is _Recipe]
-
-    def __call__(self, values: Sequence[Any]) -> Any:
-        first, *others = values
-        kind = type(first)
-        if any(type(other) is not kind for other in others):
-            raise Unplannable("the number of rows decides what is computed")
-        if all(other is first for other in others):
-            return first
-        if kind is int:
-            return self._int(values)
-        if isinstance(first, tuple):
-            return self._tuple(kind, values)
-        if kind is dict:
-            if any(list(other) != list(first) for other in others):
-                raise Unplannable("the number of rows decides what is computed")
-            parts = self([tuple(value.values()) for value in values])
-            names = tuple(first)
-            if type(parts) is _Recipe:
-                return _Recipe(lambda made: dict(zip(names, made[0], strict=True)), (parts,))
-            return first
-        if kind is float and any(repr(other) != repr(first) for other in others):
-            raise Unplannable("a number depends on the number of rows")
-        if any(other != first for other in others):
-            raise Unplannable(f"a {kind.__name__} depends on the number of rows")
-        return first
-
-    def _int(self, values: Sequence[int]) -> Any:
-        a, b, c = self._sizes
-        u, v, w = values
-        if u == v == w:
-            return u
-        slope = (v - u) // (b - a)
-        constant = u - slope * a
-        if constant + slope * b != v or constant + slope * c != w:
-            raise Unplannable("a size does not grow evenly with the number of rows")
-        return _Recipe(None, constant, slope)
-
-    def _tuple(self, kind: type, values: Sequence[tuple[Any, ...]]) -> Any:
-        if len({len(value) for value in values}) != 1:
-            raise Unplannable("the number of rows decides what is computed")
-        parts = [self(entries) for entries in zip(*values, strict=True)]
-        if not any(type(p) is _Recipe for p in parts):
-            return values[0]
-        return _Recipe(tuple if kind is tuple else lambda made: kind(*made), parts)

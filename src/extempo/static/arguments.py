@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .._tensor import OnTape, Tensor
+from .._tensor import OnTape, Tensor, TensorLike
 from ..errors import DtypeError, GraphError, ShapeError
 from ..graph import Node
 from ..types import TensorType
@@ -115,6 +115,22 @@ class SameArgument(Argument):
             raise self.misfit(GraphError, "another tensor", f"the same as {self.first.path}")
 
 
+class LikeArgument(Argument):
+    """A ragged tensor: other values in the same rows."""
+
+    def __init__(self, path: str, x: TensorLike, inner: Argument) -> None:
+        super().__init__(path)
+        self.kind, self.shape, self.described = type(x), x.shape, x._described()
+        self.inner = inner
+
+    def take(self, value: Any, slots: Slots) -> None:
+        if type(value) is not self.kind:
+            raise self.misfit(DtypeError, _kind(value), self.described)
+        if value.shape != self.shape:
+            raise self.misfit(ShapeError, value._described(), self.described)
+        self.inner.take(value._flat, slots)
+
+
 class NumberArgument(Argument):
     """A float or int: new at each call where it went straight into ops, fixed once Python looked at it."""
 
@@ -186,6 +202,8 @@ class MappingArgument(Argument):
 def _kind(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"a tensor of {value._type}"
+    if isinstance(value, TensorLike):
+        return value._described()
     if isinstance(value, list | tuple):
         return f"a {type(value).__name__} of {len(value)}"
     return "None" if value is None else f"a value of type {type(value).__name__} ({value!r})"
@@ -207,6 +225,9 @@ class _Taker:
             made = TensorArgument(path, value, self._new_slot())
             self.seen[id(value)] = value, made
             return made, value
+        if isinstance(value, TensorLike):
+            inner, _ = self.take(path, value._flat)
+            return LikeArgument(path, value, inner), value
         if type(value) in (float, int):
             number = NumberArgument(path, value, self._new_slot())
             return number, follow(value, number.slot, number)

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .._tensor import Tensor
+from .._tensor import Tensor, TensorLike
 from ..backends.choice import native
 from ..errors import GraphError
 from ..flushes import Counters, Flush
@@ -54,7 +54,7 @@ class Script:
         self._make_result = filler(result, slot_of, anew=True)
         self._result = result if self._make_result is None else None
         self.modules = Modules(recorder.modules.values(), recorder.outside)
-        finisher = Finisher(recorder, function.counters, found, mode)
+        finisher = Finisher(recorder, function.counters, found)
         self.actions = finisher.actions
         self._slots = recorder.slots
         arguments.outside = frozenset(map(id, recorder.outside.values()))
@@ -187,7 +187,7 @@ def _bound_to(fn: Any) -> list[Any]:
 
 def _check_result(value: Any, name: str) -> None:
     """Raise where a result is something that cannot be made again."""
-    if isinstance(value, (Tensor, *_PLAIN)) or type(value) in FOLLOWED:
+    if isinstance(value, (Tensor, TensorLike, *_PLAIN)) or type(value) in FOLLOWED:
         return
     if type(value) in (list, tuple) or is_named_tuple(value):
         for x in value:
@@ -203,8 +203,8 @@ def _check_result(value: Any, name: str) -> None:
 
 
 def _tensors_in(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
+    if isinstance(value, Tensor | TensorLike):
+        yield value if isinstance(value, Tensor) else value._flat
     elif isinstance(value, list | tuple | dict):
         for x in value.values() if isinstance(value, dict) else value:
             yield from _tensors_in(x)

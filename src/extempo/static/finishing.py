@@ -9,26 +9,21 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-import numpy as np
-
-from ..autograd.engine import backward
 from ..flushes import Counters, Flush
-from ..modes import Mode
-from ..planning.building import Backward
 from ..recording import Recording
 from ..tape import State
+from .backwards import PlannedBackward
 from .recording import Recorder, op_by_op
 from .script import Action, Effect
-from .tape import Extend, FlushNow, Handle, Leave, PlannedBackward, Tape
+from .tape import Extend, FlushNow, Handle, Leave, Tape
 
 
 class Finisher:
     """Finishes the actions of one recorder."""
 
-    def __init__(self, recorder: Recorder, counters: Counters, outputs: list[int], mode: Mode) -> None:
+    def __init__(self, recorder: Recorder, counters: Counters, outputs: list[int]) -> None:
         self._recorder = recorder
         self._counters = counters
-        self._mode = mode
         self._last: dict[int, float] = {}  # the last action that reads a slot; inf for results
         self._kept: dict[Tape, set[int]] = {}  # places whose values are there
         actions = [*recorder.renewals, *recorder.actions]
@@ -85,19 +80,17 @@ class Finisher:
         held = {h.place for h in action.handles}
         live = bytes([place in held for place in range(first, state.n_places)])
         scratch = self._scratch(tape, state)
-        found = action.found = scratch._first_flush(first, live, State(), Backward(action.place, -1 - state.n_leaves))
-        root = scratch._type_of(action.place)
-        action.one = np.ones(root.shape, root.dtype.numpy)
+        found = action.found = scratch._first_flush(first, live, State(), action.backward, action.keep)
         tracked = [h.place for h in self._needed(tape, 0, state.n_places, i) if h.tracked]
         action.alive = [place for place in tracked if place < first]
-        if all(tape.makers[place].place in found.freed for place in tracked):
+        if action.keep or all(tape.makers[place].place in found.freed for place in tracked):
             scratch._make_plan(found, state, first)
-        if found.plan is not None:
+        if action.finds_all:
             self.actions.append(action)
             return
         if state.n_places > first:
             self._plan_flush(i, FlushNow(tape, state))
-        self.actions.append(Effect.on_slots(backward, [action.root, action.gradient], self._mode))
+        self.actions.append(action.effect)
 
     def _leave(self, state: State) -> None:
         """The end of the function: what is returned gets its values, or stays on the tape for a backward outside."""
@@ -115,8 +108,9 @@ class Finisher:
         for action in self.actions:
             if isinstance(action, Extend):
                 made.update(h.slot for h in action.handles)
-            elif isinstance(action, Effect):
-                made.update(slot for _, slot, _ in action.results)
+            elif isinstance(action, Effect | PlannedBackward):
+                effect = action if isinstance(action, Effect) else action.effect
+                made.update(slot for _, slot, _ in effect.results)
         last: dict[int, int] = {}
         for i, action in enumerate(self.actions):
             for slot in action.uses():

@@ -19,7 +19,7 @@ from .._tensor import Tensor
 from ..autograd.engine import backward
 from ..errors import DtypeError, GraphError, UnsupportedError
 from ..flushes import Counters, Flush
-from ..graph import Node, Where, describe_where
+from ..graph import Where, describe_where
 from ..lines import user_line
 from ..modes import MODE, Mode
 from ..op import Op
@@ -28,9 +28,11 @@ from ..running import apply, as_input
 from ..tape import State, Step
 from ..writing import write
 from .arguments import Arguments
-from .numbers import FOLLOWED, asked, follow, plain
-from .script import Action, Draw, Effect, Renew, signed
-from .tape import Close, Extend, FlushNow, LeafOf, PlannedBackward, Tape, must_be_eager
+from .backwards import Asked, PlannedBackward
+from .numbers import FOLLOWED, asked, plain
+from .script import Action, Effect, Renew
+from .streams import Streams
+from .tape import Close, Extend, FlushNow, LeafOf, Tape
 
 _OPAQUE = "leave static=True out, where Python runs at every call"
 
@@ -85,6 +87,7 @@ class Recorder:
         self._before = {id(x): weakref.ref(x) for x in gc.get_objects() if issubclass(type(x), Tensor)}
         self._n_effects = 0
         self._asked: dict[int, _Asked] = {}  # gradients, by tensor
+        self.streams = Streams(self)
 
     def new_slot(self) -> int:
         self.slots.append(None)
@@ -220,10 +223,10 @@ class Recorder:
         while self._at is not _position(r):
             flushes = [e for e in self._at.events.values() if isinstance(e, Flush) and e.backward is None]
             if flushes:
-                self._log(FlushNow(self.tape, self._at))
+                self.log(FlushNow(self.tape, self._at))
                 self._at = flushes[0].following
             elif "closed" in self._at.events:
-                self._log(Close())
+                self.log(Close())
                 self._at = self._at.events["closed"]
                 self.tape = Tape()
             else:
@@ -242,10 +245,32 @@ class Recorder:
     # ---- effects
 
     def heard(self, fn: Callable[..., Any], *args: Any) -> Any:
-        """A backward: the engine calls this."""
+        """A backward, or gradients: the engine calls this."""
+        args = tuple([list(x) if isinstance(x, Iterator) else x for x in args])  # it could be used once only
+        asked = self._asked_of(fn, *args)
+        if asked is None:
+            return self.effect(fn, args)
+        self._n_effects += 1
+        effect = Effect(fn, args, {}, _inner(MODE.get()))
+        effect.fill_from(self.slot_of)
+        gradient = None if asked.gradient is None else self.slot_of(asked.gradient)
+        action = PlannedBackward(self.tape, self.recording.cursor, asked, gradient, effect)
+        out = self._run(fn, args, {}, effect.mode)
+        self._note_results(effect, out)
+        self.log(action)
+        return out
+
+    def _asked_of(self, fn: Callable[..., Any], outputs: Any, given: Any, *rest: Any) -> Asked | None:
+        """What a plan may be asked for; None: the engine has to do it."""
+        self.catch_up()
         if fn is backward:
-            return self._backward(*args)
-        return self.effect(fn, args)
+            gradients, (keep, create_graph, inputs) = given, rest
+            refused = create_graph or inputs is not None
+        else:
+            inputs = [given] if isinstance(given, Tensor) else given
+            gradients, keep, create_graph, _, _, batched, _ = rest
+            refused = create_graph or batched
+        return None if refused else Asked.of(self.recording, outputs, gradients, bool(keep), inputs)
 
     def effect(
         self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, flushes: bool = True
@@ -273,13 +298,17 @@ class Recorder:
             if self._token is not self.recording.token:
                 self._token, self.tape = self.recording.token, Tape()
 
-    def _log(self, action: Action) -> None:
+    def log(self, action: Action) -> None:
         self.actions.append(action)
         self._stretch = None
 
     def _log_effect(self, action: Effect, out: Any, may_change: bool = True, filled: bool = False) -> None:
         if not filled:
             action.fill_from(lambda x: self.slot_of(x, may_change))
+        self._note_results(action, out)
+        self.log(action)
+
+    def _note_results(self, action: Effect, out: Any) -> None:
         action.where = user_line()
         action.gives_none = out is None
         parts = enumerate(out) if isinstance(out, list | tuple) else [(None, out)]
@@ -289,15 +318,6 @@ class Recorder:
                     continue  # handed on
                 known = self._known[id(t)] = Known(t, self.new_slot(), action.where)
                 action.results.append((index, known.slot, t._type))
-        self._log(action)
-
-    def draw(self, take: Callable[[], tuple[int, int]]) -> tuple[Any, Any]:
-        """A draw number of a generator: another one at each call."""
-        seed, draw = take()
-        action = Draw(take, self.new_slot(), self.new_slot())
-        self._log(action)
-        source = _Drawn(self)
-        return follow(signed(seed), action.seed, source, True), follow(draw, action.draw, source, True)
 
     def gradient(self, get: Callable[[Tensor], Any], x: Tensor) -> Any:
         """`x.grad`: whatever it is at this point of each call."""
@@ -313,7 +333,7 @@ class Recorder:
         if out is not None:
             known = self._known[id(out)] = Known(out, self.new_slot())
             action.results.append((None, known.slot, out._type))
-        self._log(action)
+        self.log(action)
         self._asked[id(x)] = _Asked(self._n_effects, x, out)
         return out
 
@@ -322,33 +342,6 @@ class Recorder:
         known = self._find(x) if isinstance(x, Tensor) else None
         if known is not None:
             known.where = None
-
-    def _backward(self, tensors: Any, grad_tensors: Any, retain_graph: Any, create_graph: Any, inputs: Any) -> None:
-        self.catch_up()
-        r = self.recording
-        tensors = roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-        given = grad_tensors[0] if isinstance(grad_tensors, list | tuple) and len(grad_tensors) == 1 else grad_tensors
-        by_plan = (
-            len(roots) == 1
-            and isinstance(roots[0], Tensor)
-            and roots[0]._pending is r
-            and type(roots[0]._history) is Node
-            and not (create_graph or retain_graph or inputs is not None)
-            and (
-                given is None
-                or (isinstance(given, Tensor) and given._type == roots[0]._type and given._raw is not None)
-            )
-            and not must_be_eager(r)
-        )
-        if not by_plan:
-            self.effect(backward, (tensors, grad_tensors, retain_graph, create_graph, inputs))
-            return
-        self._n_effects += 1
-        root = roots[0]
-        slots = self.slot_of(root), None if given is None else self.slot_of(given)
-        action = PlannedBackward(self.tape, r.cursor, root._place, *slots)
-        self._run(backward, (root, given), {}, _inner(MODE.get()))
-        self._log(action)
 
     # ---- the end
 
@@ -372,16 +365,6 @@ class Recorder:
             if not kept:
                 return None
         return describe_where(kept[0].where)
-
-
-class _Drawn:
-    """The source of draw numbers."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-
-    def consumed(self) -> None:
-        raise self._recorder.refusal("a draw number is used by Python, so it would be the same at every call")
 
 
 def _position(r: Recording) -> State:

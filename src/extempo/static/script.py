@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from .._tensor import Tensor, wrap
+from .._tensor import Tensor, TensorLike, wrap
 from ..errors import ShapeError
 from ..graph import Where, describe_where
 from ..modes import MODE, Mode
@@ -42,6 +42,9 @@ def filler(value: Any, slot_of: Callable[[Any], int], anew: bool = False) -> Fil
     """
     if isinstance(value, Tensor) or type(value) in FOLLOWED:
         return operator.itemgetter(slot_of(value))
+    if isinstance(value, TensorLike):
+        make_like, slot = value._maker(), slot_of(value._flat)
+        return lambda slots: make_like(slots[slot])
     if type(value) in (list, tuple) or is_named_tuple(value):
         kind, parts = type(value), [_part(x, slot_of, anew) for x in value]
         if any(make is not None for make, _ in parts) or (anew and kind is list):
@@ -86,15 +89,6 @@ class Effect(Action):
         self.gives_none = False
         self.where: Where | None = None
         self.advice = "sizes and structure are fixed, leave static=True out where they depend on values"
-
-    @classmethod
-    def on_slots(cls, fn: Callable[..., Any], slots: list[int | None], mode: Mode) -> Effect:
-        """A function of what stands in these slots, that returns nothing."""
-        made = cls(fn, (None,) * len(slots), {}, mode)
-        made.read = [slot for slot in slots if slot is not None]
-        made.positional = [(i, operator.itemgetter(slot)) for i, slot in enumerate(slots) if slot is not None]
-        made.gives_none = True
-        return made
 
     def fill_from(self, slot_of: Callable[[Any], int]) -> None:
         """Find out which arguments are read from slots."""
@@ -147,24 +141,6 @@ class Effect(Action):
             f"static: the result of {self._name()} at {describe_where(self.where)} is {got}, when the function was "
             f"recorded it was {expected}; {self.advice}"
         )
-
-
-class Draw(Action):
-    """A draw number of a generator."""
-
-    def __init__(self, take: Callable[[], tuple[int, int]], seed: int, draw: int) -> None:
-        self.take = take
-        self.seed = seed  # slots
-        self.draw = draw
-
-    def run(self, call: Call) -> None:
-        seed, draw = self.take()
-        call.slots[self.seed], call.slots[self.draw] = signed(seed), draw
-
-
-def signed(number: int) -> int:
-    """A seed in the range of int64, in which native code takes whole numbers; it means the same modulo 2**64."""
-    return number if number < 2**63 else number - 2**64
 
 
 class Renew(Action):

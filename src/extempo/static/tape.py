@@ -1,6 +1,6 @@
-"""Actions on the tape of a static function's call: steps that come onto it together, flushes, backwards.
+"""Actions on the tape of a static function's call: steps that come onto it together, flushes, its end.
 
-`Extend` puts all steps of a stretch on the tape at once. Flushes and backwards are known beforehand, with their plans.
+`Extend` puts all steps of a stretch on the tape at once. Flushes are known beforehand, with their plans.
 """
 
 from __future__ import annotations
@@ -9,17 +9,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from .._tensor import Tensor, new, wrap
-from ..autograd.engine import _Backward, backward
+from .._tensor import Tensor, new
 from ..errors import GraphError, ShapeError
 from ..flushes import Flush
-from ..graph import Leaf, Node, Where, describe_where, next_number
-from ..linking import link_freed
+from ..graph import Node, Where, describe_where, next_number
 from ..recording import Recording
-from ..running import quietly
-from ..storage import Array
 from ..tape import LEFT, LeafKind, State, Step
 from ..types import TensorType
 from .arguments import Slots, lies_as
@@ -167,10 +161,10 @@ class FlushNow(Action):
         values = r._run(found, self.state, self.first)
         r.values.update(zip(found.wanted, values, strict=True))
         r.cursor = found.following
-        _give(r, self.handles)
+        give(r, self.handles)
 
 
-def _give(r: Recording, handles: list[Handle]) -> None:
+def give(r: Recording, handles: list[Handle]) -> None:
     """Give tensors their values; views need their bases, so nothing is let go before all have theirs."""
     for handle in handles:
         t = r.results[handle.place]
@@ -188,85 +182,6 @@ class Close(Action):
 
     def run(self, call: Call) -> None:
         call.recording.close("a node was asked for")
-
-
-class PlannedBackward(Action):
-    """A backward from the tape, by one plan with what has not run yet of the forward."""
-
-    def __init__(self, tape: Tape, state: State, place: int, root: int, gradient: int | None) -> None:
-        self.tape = tape
-        self.state = state
-        self.place = place  # of the root
-        self.first = state.n_run
-        self.root = root  # slots
-        self.gradient = gradient
-        self.found: Flush
-        self.handles: list[Handle] = []  # those that get their values
-        self.alive: list[int] = []  # tracked places that ran before and are needed after it
-        self.one: Array
-
-    def uses(self) -> list[int]:
-        return [self.root] if self.gradient is None else [self.root, self.gradient]
-
-    def run(self, call: Call) -> None:
-        r, found = call.recording, self.found
-        gradients = None if must_be_eager(r) else self._gradients(call)
-        if gradients is None:
-            backward(call.slots[self.root], None if self.gradient is None else call.slots[self.gradient])
-            return
-        r.alive = self.alive.copy()
-        _give(r, self.handles)
-        link_freed(r, found.freed)
-        r._over(found.following)
-        _accumulate(gradients)
-
-    def _gradients(self, call: Call) -> list[tuple[Node, Array]] | None:
-        r, found = call.recording, self.found
-        if found.plan is None:
-            r._make_plan(found, self.state, self.first)
-            if found.plan is None:
-                return None
-        incoming = self.one if self.gradient is None else np.ascontiguousarray(call.slots[self.gradient]._array)
-        leaves, values = [*r.arrays, incoming], r.values
-        arrays = [values[ref] if ref >= 0 else leaves[-1 - ref] for ref in found.plan.inputs]
-        out = found.plan.run(arrays, r.numbers)
-        if type(out) is not list:
-            r.counters.failed += 1
-            return None
-        r.counters.runs += 1
-        values.update(zip(found.wanted, out, strict=False))
-        nodes = r.nodes
-        return [(nodes[k], g) for k, g in zip(found.plan.gradients, out[len(found.wanted) :], strict=True)]
-
-
-def must_be_eager(r: Recording) -> bool:
-    """Whether a backward from this tape is one that a plan cannot do; see `Recording.backward`."""
-    n_first = len(r.makers[0].new_leaves)
-    for k, node in enumerate(r.nodes):
-        if type(node) is Node:
-            extra = node.extra
-            if extra is not None and (extra.hooks or extra.retain):
-                return True
-            if node.op is not Leaf and k >= n_first and node.number > r.clocks[0][1]:
-                return True
-    return False
-
-
-def _accumulate(gradients: list[tuple[Node, Array]]) -> None:
-    """Add gradients to `.grad`, as the engine does after a plan."""
-    left = []
-    for node, g in gradients:
-        extra = node.extra
-        if extra is not None and extra.grad is None and node.op is Leaf and not extra.post_hooks:
-            extra.grad = wrap(g, node.type)
-        else:
-            left.append((node, g))
-    if left:
-        job = _Backward(keep=False, create_graph=False, wanted=None, accumulate=True)
-        if all(node.op is Leaf for node, _ in left):
-            quietly(job.accumulate_all, left)
-        else:
-            quietly(job.run, [(node, wrap(g, node.type)) for node, g in left])
 
 
 class Leave(Action):

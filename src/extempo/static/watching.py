@@ -14,9 +14,9 @@ from .._methods import TensorMethods
 from .._tensor import Tensor
 from ..autograd.interception import Observer
 from ..ops import creation
-from ..random import Generator
+from ..random import Generator, _SampleGenerator
 from ..telling import Watch, told
-from .numbers import asked
+from .numbers import FOLLOWED, asked, plain
 from .recording import Recorder
 
 _RESHAPING = ("squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_")  # a tensor becomes its own view
@@ -35,10 +35,6 @@ def _read(recorder: Recorder, method: Any, x: Tensor, *args: Any, **kwargs: Any)
 
 def _effect(recorder: Recorder, method: Any, *args: Any, **kwargs: Any) -> Any:
     return recorder.effect(method, args, kwargs)
-
-
-def _quiet_effect(recorder: Recorder, method: Any, *args: Any, **kwargs: Any) -> Any:
-    return recorder.effect(method, args, kwargs, flushes=False)
 
 
 def _view(recorder: Recorder, method: Any, x: Tensor) -> Any:
@@ -72,7 +68,26 @@ def _call_module(recorder: Recorder, method: Any, module: Any, *args: Any, **kwa
 
 
 def _take_draw(recorder: Recorder, method: Any, generator: Generator) -> Any:
-    return recorder.draw(functools.partial(method, generator))
+    return recorder.streams.draw(method, generator)
+
+
+def _count_batch(recorder: Recorder, method: Any, generator: Generator) -> Any:
+    return recorder.streams.count_batch(method, generator)
+
+
+def _begin_stream(
+    recorder: Recorder, method: Any, generator: _SampleGenerator, seed: int, number: Any, sample: int
+) -> None:
+    if type(number) not in FOLLOWED:
+        raise recorder.refusal("the generator of a sample is made by hand")
+    method(generator, seed, plain(number), sample)
+    recorder.streams.begin(generator, number, sample)
+
+
+def _seed(recorder: Recorder, method: Any, generator: Generator, *args: Any, **kwargs: Any) -> Any:
+    if recorder.streams.begins_anew(generator):
+        raise recorder.refusal("the generator of a sample is seeded, or its state asked for")
+    return recorder.effect(method, (generator, *args), kwargs, flushes=False)
 
 
 def _observe(recorder: Recorder, method: Any, *args: Any, **kwargs: Any) -> Any:
@@ -107,8 +122,10 @@ def _watched() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
         yield TensorMethods, name, _effect
     yield Tensor, "detach", _view
     yield Generator, "take", _take_draw
+    yield Generator, "next_batch", _count_batch
+    yield _SampleGenerator, "__init__", _begin_stream
     for name in ("manual_seed", "get_state", "set_state"):
-        yield Generator, name, _quiet_effect
+        yield Generator, name, _seed
     yield Observer, "__init__", _observe
     yield creation, "as_array", _array_of
     for base, name, tell in (

@@ -135,7 +135,8 @@ def test_roll_turns_one_dimension_by_any_number(dtype):
     for shape in [(0,), (1,), (9,), (4, 5), (2, 3, 4)]:
         for x in layouts(shape, dtype):
             for dim, shift in itertools.product(range(len(shape)), (-11, -1, 0, 1, 2, 5, 23)):
-                expect("roll", x, shift, dims=(dim,))
+                expect("roll", x, shift, dims=(dim,), back=False)
+                expect("roll", x, shift, dims=(dim,), back=True)
 
 
 @pytest.mark.parametrize("name", ["tril", "triu"])

@@ -22,7 +22,7 @@ from extempo.backends.llvm.elementwise import kernels
 from extempo.backends.llvm.ir import types
 from extempo.graph import describe_where
 from extempo.kernel import CACHES
-from extempo.running import SIGNATURES
+from extempo.signatures import SIGNATURES
 
 from . import expressions
 from .apart import run_apart
@@ -398,7 +398,7 @@ def test_functions_made_by_two_threads_at_once_share_one_definition(monkeypatch)
     monkeypatch.setattr(callables, "_MethodDef", define)
     address = native().runtime.address["extempo_elementwise_call"]
     made = at_once(lambda: callables.function("made twice", address, (bytearray(8), None)))
-    kept = ctypes.addressof(callables._definitions["made twice", address, False])
+    kept = callables._definitions["made twice", address, False][0]
     # struct PyCFunctionObject: the definition comes first, and is not kept alive by it.
     assert [ctypes.c_void_p.from_address(id(fn) + object.__basicsize__).value for fn in made] == [kept, kept]
 
@@ -463,7 +463,7 @@ def test_threads_agree_while_every_cache_is_emptied_under_them():
 def test_finalisers_may_run_ops_in_the_middle_of_ops():
     run_apart(
         """
-        from extempo.running import SIGNATURES
+        from extempo.signatures import SIGNATURES
         model = ex.nn.Sequential(ex.nn.Linear(6, 8), ex.nn.Tanh(), ex.nn.Linear(8, 3))
         optimizer = ex.optim.Adam(model.parameters(), lr=1e-3)
 

@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
 from extempo.backends.choice import native
+from extempo.backends.llvm.ir.builder import Module, i64
 from extempo.backends.llvm.ir.machine import machine
 from extempo.backends.llvm.plans import background
 from extempo.backends.llvm.plans.background import Job, settle
@@ -57,6 +58,36 @@ def test_what_two_jobs_ask_for_is_compiled_once(no_kernels_on_disk):
     for job in jobs:
         wait_for(job)
     assert machine().compiled == before + 1
+
+
+@pytest.mark.parametrize("n_cores", [1, 2])
+def test_a_job_is_waited_for_where_there_is_a_single_core(monkeypatch, n_cores):
+    may, done = threading.Event(), []
+    monkeypatch.setattr(background, "_n_cores", lambda: n_cores)
+    monkeypatch.setattr(background, "cluster_kernel", lambda *arguments: done.append(may.wait(60)))
+    job = Job([kernel_of("cos", "neg", "neg")])
+    job.wait(0.0)
+    assert not done
+    threading.Timer(0.2, may.set).start()
+    job.wait(60.0)
+    assert done == [True] * (n_cores == 1)
+    wait_for(job)
+    job.wait(60.0)  # there is nothing left to wait for
+
+
+def test_code_that_says_the_same_is_compiled_once(no_kernels_on_disk):
+    def write():
+        module = Module()
+        with module.function("number", i64) as b:
+            b.ret(4711)
+        return module
+
+    before = machine().compiled
+    first = machine().load(write().text(), ["number"], [])
+    named = machine().load_as("a number", ["number"], write)
+    assert machine().compiled == before + 1
+    assert named.address == first.address
+    assert machine().load_as("a number", ["number"], pytest.fail) is named
 
 
 def test_an_error_is_told_to_those_who_asked_for_that_kernel():

@@ -184,10 +184,10 @@ class Function:
         """One value from all lanes, halves first: lane i with lane i + n/2, and so on."""
         while x.type.lanes > 1:
             half = x.type.lanes // 2
-            low = self.shuffle(x, x, range(half))
-            high = self.shuffle(x, x, range(half, 2 * half))
             if half == 1:
                 low, high = self.extract(x, 0), self.extract(x, 1)
+            else:
+                low, high = self.shuffle(x, x, range(half)), self.shuffle(x, x, range(half, 2 * half))
             x = combine(low, high)
         return x
 

@@ -48,8 +48,8 @@ class Machine:
         host = {"cpu": self.cpu, "features": features.flatten(), "jit": True}
         nearby = {"codemodel": "small", "reloc": "pic"} if _LINKS_NEARBY else {}
         self._targets = {
-            KERNEL: target.create_target_machine(**host, opt=2),
-            CALLS: target.create_target_machine(**host, **nearby, opt=1),  # as fast as 2, a tenth sooner there
+            KERNEL: target.create_target_machine(**host, opt=1),  # as fast as 2, a tenth sooner there
+            CALLS: target.create_target_machine(**host, **nearby, opt=1),
             RARE: target.create_target_machine(**host, **nearby, opt=0),
         }
         self._jit = llvm.create_lljit_compiler(self._targets[KERNEL], use_jit_link=_LINKS_NEARBY)
@@ -85,8 +85,11 @@ class Machine:
         if found is None:
             module = write()
             text = module.text()
+            own_key = disk.key_of(*self._identity, kind, text)  # it may be known by what it says
             with self._lock:  # another thread may have been faster
-                found = self._libraries.get(key) or self._compiled(key, text, names, module.imports, kind)
+                found = self._libraries.get(key) or self._libraries.get(own_key)
+                found = found or self._compiled(key, text, names, module.imports, kind)
+                self._libraries[key] = found
         return found
 
     def find(self, names: list[str], text: str = "", identity: str = "", kind: str = KERNEL) -> Library | None:

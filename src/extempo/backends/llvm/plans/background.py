@@ -5,9 +5,10 @@
     if job.ready():  # job.error says why there are none; otherwise `cluster_kernel` finds them at once
 
 The thread is started by the first job, gives way to other threads while it writes a kernel's text, and is without the
-GIL while LLVM runs. It ends at exit, before LLVM is taken down. A forked child has no thread and an empty queue: a job
-that was not done is begun anew when it is next looked at. EXTEMPO_COMPILE_WAIT=1 switches it off: kernels are then
-compiled when they are wanted.
+GIL while LLVM runs. On a single core it can only take turns with them, and all the sooner its kernels are to be there:
+callers wait for a part of its work (`Job.wait`). It ends at exit, before LLVM is taken down. A forked child has no
+thread and an empty queue: a job that was not done is begun anew when it is next looked at. EXTEMPO_COMPILE_WAIT=1
+switches it off: kernels are then compiled when they are wanted.
 """
 
 from __future__ import annotations
@@ -48,6 +49,15 @@ class Job:
         """Whether all is done that will be."""
         if self._n_left and self._compiler is not _current():
             self._submit()
+        return self.is_done
+
+    def wait(self, seconds: float) -> None:
+        """Until all is done, but not for longer than that; not at all where there are cores for both."""
+        if not self.ready() and _n_cores() == 1:
+            self._compiler.wait_for(self, seconds)
+
+    @property
+    def is_done(self) -> bool:
         return self._n_left == 0
 
     def end_one(self, error: str | None) -> None:
@@ -106,6 +116,10 @@ class _Compiler:
                     job.end_one(error)
                 self.changed.notify_all()
 
+    def wait_for(self, job: Job, seconds: float) -> None:
+        with self.changed:
+            self.changed.wait_for(lambda: job.is_done or self._ending, seconds)
+
     def settle(self) -> None:
         """Wait until nothing is left to do."""
         with self.changed:
@@ -118,6 +132,11 @@ class _Compiler:
             self.changed.notify_all()
         if self._thread is not None:
             self._thread.join()
+
+
+def _n_cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _give_way() -> None:

@@ -194,6 +194,10 @@ class PlanCode:
 
     def finish(self, arena_bytes: int, keep: list[object]) -> Run:
         """The callable. `keep`: what must live as long as it does. struct.error: a size does not fit an int64."""
+        return runnable(b"".join(map(_packed, self.record(arena_bytes))), keep)
+
+    def record(self, arena_bytes: int) -> list[Words]:
+        """What running.py calls the record: its head, then its sections."""
         self.resolve()
         sections: dict[str, Words] = {
             "kinds": [_NUMBER_CODES[kind] for kind in self._kinds],
@@ -229,10 +233,14 @@ class PlanCode:
             place += size
         tables = -(-8 * place // _CACHE_LINE) * _CACHE_LINE
         head |= {"arena_at": tables, "block_bytes": tables + arena_bytes}
-        parts = [_packed([head[name] for name in HEAD]), *map(_packed, sections.values())]
-        packed = bytearray(b"".join(parts))  # never resized, so it stays where it is
-        run: Run = function("plan", runtime()["extempo_plan_run"], (packed, keep))
-        return run
+        return [[head[name] for name in HEAD], *sections.values()]
+
+
+def runnable(record: bytes, keep: object) -> Run:
+    """The callable of a record; `keep` lives as long as it does."""
+    packed = bytearray(record)  # never resized, so it stays where it is
+    run: Run = function("plan", runtime()["extempo_plan_run"], (packed, keep))
+    return run
 
 
 def _packed(words: Words) -> bytes:

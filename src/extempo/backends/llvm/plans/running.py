@@ -41,6 +41,8 @@ class _Run:
         self.n_held = b.var(i64, 0)
         self.n_made = b.var(i64, 0)
         self.block = b.var(ptr, 0)
+        self.answer = b.var(ptr, 0)
+        self.end = b.way_out(self._end)
 
     def head(self, name: str) -> Value:
         return self.record[HEAD.index(name)]
@@ -83,20 +85,19 @@ class _Run:
             bases[i] = python.data(array)
 
     def leave(self, answer: Value) -> None:
-        """Return the answer; arrays that were made are let go."""
-        python = self.python
-        made = self.own("outputs")
-        with self.b.loop(0, self.n_made.value) as i:
-            python.decref(made[i])
-        self._let_go()
-        self.b.ret(answer)
+        """Return the answer; arrays that were made and not given away are let go."""
+        self.answer.set(answer)
+        self.end.take()
 
-    def _let_go(self) -> None:
-        python, held = self.python, self.own("inputs")
-        with self.b.loop(0, self.n_held.value) as i:
-            python.decref(held[i])
+    def _end(self) -> None:
+        python = self.python
+        for name, n in (("outputs", self.n_made), ("inputs", self.n_held)):
+            arrays = self.own(name)
+            with self.b.loop(0, n.value) as i:
+                python.decref(arrays[i])
         python.decref(self.block.value)
         python.decref(self.b.arg("self"))
+        self.b.ret(self.answer.value)
 
     def _number(self, value: int | Value) -> Value:
         return self.b.call(self.b.module.declare("PyLong_FromLongLong", ptr, [i64]), value)
@@ -201,8 +202,8 @@ class _Run:
         put = b.module.declare("PyList_SetItem", i32, [ptr, i64, ptr])
         with b.loop(0, n) as i:
             b.call(put, listed, i, made[i])
-        self._let_go()
-        b.ret(listed)
+        self.n_made.set(0)
+        self.leave(listed)
 
 
 def write_run(module: Module) -> None:

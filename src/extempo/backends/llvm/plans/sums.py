@@ -29,6 +29,8 @@ HEAD = (
     *("kernel", "n_operands", "n_sums", "outer", "n", "inner", "pieces"),
     *("block", "n_tasks", "per_part", "n_parts", "local"),
 )
+FIRST_OF_CUT = HEAD.index("outer")
+N_OF_CUT = len(HEAD) - FIRST_OF_CUT
 SUM = ("operand", "divided")
 BLOCK = 1 << 13  # elements of a block of rows; of float32 and one result, 32 KB
 WIDTH = 1 << 10  # columns of a block of these; smaller blocks, of fewer rows at a time or narrower, were slower
@@ -60,6 +62,11 @@ def cut_of(s: Summed) -> Cut:
     return Cut(block, n_tasks, per_part, n_parts, local) if n_parts <= most else Cut(block, n_tasks, n_tasks, 1, local)
 
 
+def cut_words(s: Summed) -> tuple[int, ...]:
+    """What of the meta follows from how it is summed, from FIRST_OF_CUT on."""
+    return (s.outer, s.n, s.inner, s.pieces, *cut_of(s))
+
+
 def sums_meta(
     kernel: int,
     s: Summed,
@@ -68,8 +75,7 @@ def sums_meta(
     sums: list[tuple[int, bool]],
 ) -> tuple[int, ...]:
     """`strides`: of every operand. `sums`: of each, which operand it adds up, and whether it is divided."""
-    cut = cut_of(s)
-    head = (kernel, len(strides), len(sums), s.outer, s.n, s.inner, s.pieces, *cut)
+    head = (kernel, len(strides), len(sums), *cut_words(s))
     return (*head, *[n for one in strides for n in one], *map(int, local), *[int(n) for one in sums for n in one])
 
 

@@ -100,19 +100,20 @@ def bind_roll(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | No
     element = carrier(x.dtype)
     name = f"roll_{element.suffix}"
     address = build(name, lambda module: _write_roll(module, name, element))
-    return Bound(address, "si", (x,), (x.ndim, attrs["dims"][0], *x.shape, *row_major(x.shape)))
+    sign = -1 if attrs["back"] else 1
+    return Bound(address, "si", (x,), (x.ndim, attrs["dims"][0], sign, *x.shape, *row_major(x.shape)))
 
 
 def _write_roll(module: Module, name: str, element: Type) -> None:
     copy = copying(module, element)
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
         head, buffers = b.pointer(b.arg("meta"), i64), buffers_of(b)
-        ndim, dim = head[0], head[1]
-        shape, to, of, given = numbers_from(b, 2, ndim, ndim, ndim)
+        ndim, dim, sign = (head[i] for i in range(3))
+        shape, to, of, given = numbers_from(b, 3, ndim, ndim, ndim)
         size = shape[dim]
         with b.if_(size == 0):
             b.ret(0)
-        shift = (given[0] % size + size) % size
+        shift = (given[0] % size * sign + size) % size
         lengths = b.array(i64, MAX_NDIM)
         with b.loop(0, ndim) as d:
             lengths[d] = shape[d]

@@ -12,9 +12,12 @@ from . import (  # noqa: F401 - each registers its own
     layout,
     pooling,
     products,
+    recurrence,
     reductions,
+    row_attention,
     row_losses,
     rows,
     scattering,
+    segments,
     standardize,
 )

@@ -15,7 +15,7 @@ from ..lanes.emitter import Emitter
 from .routine import Bound, build, routine
 from .rows import WITH_EXP, exp_below_zero
 from .slices import N_PARTS, OWN, At, Slice, layout_of, slice_numbers, write_slices
-from .sweeps import Fold, Row, Sum, element_of, fold_row, in_parts, sum_row
+from .sweeps import Row, Sum, element_of, in_parts, sum_row
 
 # After the numbers of the layout: how many samples and classes there are; then the numbers among the inputs.
 _N_SAMPLES, _N_CLASSES, _NUMBERS = range(OWN, OWN + 3)
@@ -38,19 +38,14 @@ class _Targets:
     def count(self, n_samples: Value) -> Value:
         """How many samples count. The function that is being written returns 1 if a target names no class."""
         b = n_samples.b
-        row = Row(b, i64, n_samples)
-        kept, wrong = (Fold(b, row.type, 0, lambda x, y: x + y, unroll=1) for _ in range(2))
-
-        def look(i: Value, mask: Value | None) -> list[Value]:
-            t = row.load(self._at, i, mask)
+        kept = b.var(i64, 0)
+        with b.loop(0, n_samples) as i:  # one by one: next to a row of scores a target is little work
+            t = self._at[i]
             keep = t != self._ignore
-            outside = b.compare(">=", t, self._n_classes, unsigned=True)
-            return [b.cast("zext", keep, i64), b.cast("zext", keep & outside, i64)]
-
-        fold_row([kept, wrong], row, look)
-        with b.if_(wrong.scalar() != 0):
-            b.ret(1)
-        return kept.scalar()
+            with b.if_(keep & b.compare(">=", t, self._n_classes, unsigned=True)):
+                b.ret(1)
+            kept.set(kept.value + b.cast("zext", keep, i64))
+        return kept.value
 
 
 class _Form:

@@ -1,0 +1,31 @@
+"""What may be invested in plans, and when."""
+
+from __future__ import annotations
+
+import pytest
+
+from extempo.accounting import OFTEN, SOON, Account
+
+
+def in_debt(n_calls):
+    """An account of a function that repeats itself, and whose first plans have cost more than it may invest."""
+    account = Account()
+    for call in range(1, n_calls + 1):
+        account.eager_next()
+        if call > n_calls - 4:
+            account.recorded_call(1.0, n_steps=100, n_new=0, planning=4.0, learnt=True)
+        else:
+            account.eager_call(1.0)
+    return account
+
+
+@pytest.mark.parametrize("n_calls", [SOON - 2, SOON + 2, OFTEN - 2, OFTEN + 2])
+def test_other_lengths_of_a_loop_that_has_a_plan_are_invested_in_sooner(n_calls):
+    account = in_debt(n_calls)
+    assert account.allows_plan(100) == (n_calls > OFTEN)
+    assert account.allows_plan(0) == (n_calls > SOON)
+
+
+def test_nothing_is_lent_for_a_range_of_sizes():
+    assert in_debt(OFTEN + 2).allows_plan(100)
+    assert not in_debt(OFTEN + 2).allows_range(100)
