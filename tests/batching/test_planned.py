@@ -391,7 +391,7 @@ def test_a_template_says_what_planning_at_that_size_says(n):
             if filled is None:
                 assert part is None
                 continue
-            made = filled.template._filled(n)
+            made, _ = filled.template._filled(n)
             assert made.program.types == part.program.types
             assert made.program.places == part.program.places
             assert made.program.roots == part.program.roots
@@ -399,3 +399,36 @@ def test_a_template_says_what_planning_at_that_size_says(n):
                 assert a[2:] == b[2:]
                 assert getattr(a[1], "meta", None) == getattr(b[1], "meta", None)
                 assert getattr(a[1], "scratch", None) == getattr(b[1], "scratch", None)
+
+
+def test_what_is_left_for_the_end_is_done_once_whichever_results_have_gradients():
+    cell, rng = nn.LSTMCell(7, 11), np.random.default_rng(0)
+    kind = kind_of(lambda a, h, c: cell(a, (h, c)), [x(7), x(11), x(11)], parameters(cell))
+    runners = [Planned.make(kind, (False,) * 3), Plain(kind, (False,) * 3)]
+    found = []
+    for runner in runners:
+        rng, rests = np.random.default_rng(0), []
+        for n, given in ((4, (True, False)), (3, (True, True)), (2, (False, True))):
+            rows = [rng.standard_normal((n, size)).astype(np.float32) for size in (7, 11, 11)]
+            _, saved = runner.forward(rows, n)
+            g = [rng.standard_normal((n, 11)).astype(np.float32) for _ in given]
+            rests.append(
+                runner.backward(saved, [one if is_there else None for one, is_there in zip(g, given, strict=True)])[1]
+            )
+        found.append({id(t): g for t, g in runner.finish(rests)})
+    assert found[0].keys() == found[1].keys() == {id(t) for t in parameters(cell)}
+    for t in parameters(cell):
+        close(found[0][id(t)], found[1][id(t)], "a weight")
+    backs = runners[0]._programs[()]._backs
+    assert backs[True, False] is not backs[True, True]
+    assert backs[True, False].leader is backs[True, True]
+
+
+def test_kinds_that_leave_other_things_for_the_end_are_kept_apart():
+    first, second = nn.Linear(5, 5), nn.Linear(5, 5)
+    captured = (*parameters(first), *parameters(second))
+    kind = kind_of(lambda a: (first(a), second(a)), [x(5)], captured)
+    made = Planned.make(kind, (False,))
+    programs = made._programs[()]
+    backs = [programs.backward_for(given) for given in ((True, True), (True, False), (False, True))]
+    assert len({id(back.leader) for back in backs}) == 3

@@ -101,11 +101,11 @@ def in_python():
     launcher.set_sample(type(None), record_op)
     nn_module.show_cells(samples.call_cell)
     saved = agenda.recorder
-    agenda.recorder = lambda: None
+    agenda.recorder = run.recorder = lambda: None
     try:
         yield
     finally:
-        agenda.recorder = saved
+        agenda.recorder = run.recorder = saved
         nn_module.show_cells(before)
         launcher.set_sample(samples.Sample, record_op)
 
@@ -121,6 +121,8 @@ def noting(monkeypatch):
             [
                 self.n_values,
                 list(self._numbers),
+                [(value, array.ravel().tolist()) for value, _, array in self._met],
+                list(map(describe_where, self.notes.reads)),
                 [
                     (c.kind, c.refs[:], c.firsts[:], c.samples[:], list(map(describe_where, c.wheres)))
                     for c in self._waiting.values()
@@ -236,6 +238,42 @@ def calls_of(function, *args):
 
     ex.batch(watched)(*args)
     return counts
+
+
+def test_tensors_from_outside_lie_as_they_like():
+    square = ex.arange(16.0).reshape(SIZE, SIZE)
+    weight = ex.ones(SIZE, SIZE, requires_grad=True) * 2.0
+    outside = [square[1], square[:, 2], square.flip(0)[3], weight[0], weight[:, 1], ex.ones(SIZE)]
+
+    def body(x):
+        return (x * x + square[:, 3]).sum()
+
+    batched = ex.batch(body)
+    for _ in range(2):
+        assert ex.equal(ex.stack(batched(outside)), ex.stack([body(x) for x in outside]))
+        assert batched.stats()["launches"] == 6  # of x that is tracked, and of x that is not
+
+
+def test_there_may_be_more_kinds_than_a_word_has_bits():
+    def body(scale):
+        return ex.stack([(ex.ones(n) * scale).sum() for n in range(1, 70)])
+
+    for around in (in_python, contextlib.nullcontext):
+        with around():
+            batched = ex.batch(body)
+            for scale, sums in zip((2.0, 3.0), batched([2.0, 3.0]), strict=True):
+                assert sums.tolist() == [scale * n for n in range(1, 70)]
+            assert batched.stats()["launches"] == 2 * 69 + 1
+
+
+@pytest.mark.parametrize("n_inputs", [63, 64, 65, 200])
+def test_calls_of_many_inputs(n_inputs):
+    def body(x):
+        return ex.stack([x * k for k in range(n_inputs)]).sum(1)
+
+    for _ in range(2):
+        for k, y in enumerate(ex.batch(body)([ex.ones(SIZE), 2.0 * ex.ones(SIZE)]), start=1):
+            assert y.tolist() == [float(SIZE * k * i) for i in range(n_inputs)]
 
 
 needs_native = pytest.mark.skipif(choice.native() is None, reason="needs native code")

@@ -62,7 +62,7 @@ row_shapes = st.one_of(
 
 @given(st.data())
 @settings(max_examples=80, deadline=None)
-@pytest.mark.parametrize("backend", BACKENDS)
+@backends
 def test_a_gather_gives_the_rows_of_the_numbers(backend, data):
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     dtype, shape = data.draw(st.sampled_from(DTYPES)).numpy, data.draw(row_shapes)
@@ -101,7 +101,7 @@ def test_a_gather_gives_the_rows_of_the_numbers(backend, data):
 
 @given(st.data())
 @settings(max_examples=80, deadline=None)
-@pytest.mark.parametrize("backend", BACKENDS)
+@backends
 def test_a_scatter_adds_in_the_order_of_the_numbers_and_nowhere_else(backend, data):
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     dtype = np.dtype(data.draw(st.sampled_from([np.float32, np.float64, np.float16, ml_dtypes.bfloat16])))
@@ -267,7 +267,7 @@ def test_rows_that_are_runs_of_memory_are_moved_natively(layout, dtype):
     columns = np.array([[3, 7], [0, 2], [9, 1]])
     for numbers in ([0, 9, 2], [1, 2], np.array([3, 0]), columns[:, 0], columns[1:, 1][::-1]):
         assert made._native.gather(made._places, made._arrays, numbers, (3,), dtype, dtype.itemsize) is not None
-        added = made._native.add(made._places, numbers, np.ones((len(numbers), 3), dtype), dtype.itemsize)
+        added = made._native.add(made._places, numbers, np.ones((len(numbers), 3), dtype), dtype.itemsize, None, None)
         assert added is (dtype in (np.float32, np.float64))
     assert made._native.has(made._places, [0, 5, 2**62], np.dtype(bool)).tolist() == [True, False, False]
 
@@ -301,3 +301,32 @@ def test_native_calls_leave_no_references_and_no_memory_behind():
     assert sys.getrefcount(F32) == held
     assert native().memory.stats()["bytes_in_use"] == in_use
     assert counts == [sys.getrefcount(x) for x in (array, values, numbers, made._arrays, made._places)]
+
+
+@backends
+def test_a_scatter_marks_the_slots_of_what_it_adds_to(backend):
+    made, slots, marks = table(backend), np.full(256, -1, np.int64), np.zeros(3, np.uint8)
+    made.add(0, np.zeros((6, 2), np.float32))
+    slots[[0, 1, 4]] = 2, 2, 0
+    made.scatter_add([1, 3, 1], np.ones((3, 2), np.float32), slots, marks)
+    assert marks.tolist() == [0, 0, 1]
+    made.scatter_add(np.array([4]), np.ones((1, 2), np.float32), slots, marks)
+    assert marks.tolist() == [1, 0, 1]
+    np.testing.assert_array_equal(made.gather([0, 1, 3, 4], (2,), np.dtype(np.float32))[:, 0], [0, 2, 1, 1])
+
+
+@backends
+@pytest.mark.parametrize("layout", ["rows", "strided", "columns"])
+def test_whole_arrays_are_rows_of_their_numbers(backend, layout):
+    made, rng = table(backend), np.random.default_rng(0)
+    arrays = [laid_out(filled(rng, (4, 3), F32), layout) for _ in range(3)]
+    read_only = filled(rng, (4, 3), F32)
+    read_only.flags.writeable = False
+    made.add(0, np.zeros((2, 5), np.float32))
+    made.add_each([2, 300, 700], [arrays[0], read_only, arrays[1]])
+    made.add_each([5], [arrays[2]])
+    rows = made.gather([700, 5, 300, 2], (4, 3), F32)
+    assert bits(rows) == bits(np.stack([arrays[1], arrays[2], read_only, arrays[0]]))
+    assert made.has([2, 3, 5, 300, 301, 700]).tolist() == [True, False, True, True, False, True]
+    with pytest.raises(ValueError, match="read-only"):
+        made.scatter_add([300], np.ones((1, 4, 3), np.float32))

@@ -16,8 +16,12 @@ from typing import Any
 import numpy as np
 
 from ..graph import describe_where
+from ..kernel import Cache
 from .kinds import Kind
 from .ways import recorder
+
+_FAMILIES: Cache[tuple[int, ...], list[list[int]]] = Cache("orders of kinds in batches", 1_000)
+_BITS = 63  # of a word that has one for each kind
 
 
 class Calls:
@@ -50,23 +54,22 @@ def order(waiting: Sequence[Calls], first_value: int, n_values: int) -> Iterator
     """
     size = n_values - first_value
     maker = np.full(size, -1, np.int64)  # by value: which of `waiting` makes it
-    number = np.zeros(size, np.int64)  # and which of its calls
+    number = np.empty(size, np.int64)  # and which of its calls
     all_refs, all_firsts = [], []
     for k, calls in enumerate(waiting):
-        firsts = _as_array(calls.firsts)
-        positions = np.arange(len(firsts))
-        for result in range(len(calls.kind.results)):
-            maker[firsts - first_value + result] = k
-            number[firsts - first_value + result] = positions
-        all_firsts.append(firsts)
+        all_firsts.append(_as_array(calls.firsts))
         all_refs.append(calls.inputs())
+        _note_makers(all_firsts[k], len(calls.kind.results), k, maker, number, first_value)
         calls.refs, calls.firsts = [], []  # arrays have them now, and the notes keep the calls
-    made = [_makers(refs, maker, first_value) for refs in all_refs]
-    for family in _families(made):
+    made = _sources(all_refs, maker, first_value)
+    families = _FAMILIES.get(made)
+    if families is None:
+        families = _FAMILIES.put(made, _families(made))
+    for family in families:
         (k, *others) = family
         if others:
             batches = _by_agenda(family, all_refs, maker, number, first_value)
-        elif k in made[k]:
+        elif made[k] >> k & 1:
             ranked, ends = _levels(k, all_refs[k], maker, number, first_value)
             refs, firsts = all_refs[k][ranked], all_firsts[k][ranked]
             start = 0
@@ -81,16 +84,29 @@ def order(waiting: Sequence[Calls], first_value: int, n_values: int) -> Iterator
             yield waiting[which], members, all_refs[which][members], all_firsts[which][members]
 
 
-def _makers(refs: Any, maker: Any, first_value: int) -> set[int]:
-    """Which kinds made the inputs of calls, of those that are waiting."""
-    found = set(maker[refs[refs >= first_value] - first_value].tolist())
-    found.discard(-1)
-    return found
+def _note_makers(firsts: Any, n_results: int, k: int, maker: Any, number: Any, first_value: int) -> None:
+    native = recorder()
+    if native is not None:
+        native.note_makers(firsts, n_results, k, maker, number, first_value)
+        return
+    for result in range(n_results):
+        maker[firsts - first_value + result] = k
+        number[firsts - first_value + result] = np.arange(len(firsts))
 
 
-def _families(made: list[set[int]]) -> list[list[int]]:
+def _sources(all_refs: list[Any], maker: Any, first_value: int) -> tuple[int, ...]:
+    """Of each kind, which kinds make inputs of its calls, as bits."""
+    native = recorder()
+    if native is not None and len(all_refs) <= _BITS:
+        return tuple([native.sources(refs, maker, first_value) for refs in all_refs])
+    found = [set(maker[refs[refs >= first_value] - first_value].tolist()) - {-1} for refs in all_refs]
+    return tuple([sum(1 << k for k in sources) for sources in found])
+
+
+def _families(sources: tuple[int, ...]) -> list[list[int]]:
     """Kinds that depend on each other, in the order in which they can run (Tarjan's strongly connected components)."""
-    n = len(made)
+    n = len(sources)
+    made = [[k for k in range(n) if of_one >> k & 1] for of_one in sources]
     index, low, on_stack = [-1] * n, [0] * n, [False] * n
     stack: list[int] = []
     found: list[list[int]] = []
@@ -104,8 +120,8 @@ def _families(made: list[set[int]]) -> list[list[int]]:
         stack.append(root)
         on_stack[root] = True
         while work:
-            k, sources = work[-1]
-            for source in sources:
+            k, before = work[-1]
+            for source in before:
                 if index[source] < 0:
                     index[source] = low[source] = counter
                     counter += 1

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._tensor import Tensor
+from .._tensor import Tensor, TensorLike
 from ..compiling import steps_aside
 from ..errors import DtypeError, ShapeError
 from ..func.tree import leaves
@@ -19,7 +19,9 @@ from .reads import look_again
 from .run import Run
 from .samples import Sample
 
-_ASIDE, _LONGEST_ASIDE = 255, 4_095  # calls that are plain loops after one whose batches did not pay; doubled each time
+# Calls that are plain loops after one whose batches did not pay; doubled each time. One that tries again takes as long
+# as 10 to 40 of them, and all together may take a tenth more than loops.
+_ASIDE, _LONGEST_ASIDE = 1_023, 8_191
 
 
 class _Outlook:
@@ -87,9 +89,14 @@ class batch:
         generators = _generators(len(samples))
         if isinstance(outer, Sample) and not self._debug:
             return _inside(outer, call, samples, generators)
-        if self._debug or steps_aside(mode):
+        # A static function that is being recorded has to see every op.
+        if self._debug or steps_aside(mode) or getattr(outer, "heard", None) is not None:
             return _loop(call, samples, generators)
-        self._outlook = outlook = self._outlooks.setdefault(len(samples).bit_length(), _Outlook())
+        n_bits = len(samples).bit_length()
+        outlook = self._outlooks.get(n_bits)
+        if outlook is None:
+            outlook = self._outlooks.setdefault(n_bits, _Outlook())
+        self._outlook = outlook
         if outlook.calls_aside:
             outlook.calls_aside -= 1
             return _loop(call, samples, generators)
@@ -111,14 +118,18 @@ class batch:
         ]
         results = hub.together(bodies, go_on)
         run.flush()
-        mine = {id(t): t for t in leaves(results) if isinstance(t, Tensor) and t._pending is run}
+        ends = [x._flat if isinstance(x, TensorLike) else x for x in leaves(results)]
+        mine = {id(t): t for t in ends if isinstance(t, Tensor) and t._pending is run}
         run.let_go(list(mine.values()))
         outlook.note(notes.pays())
         return results
 
     def stats(self) -> dict[str, Any]:
-        """What the last call did: calls recorded (nodes), batches run (launches), values read, ..."""
-        return self._notes.stats() | {"aside": self._outlook.calls_aside > 0}
+        """What the last call did: calls recorded (nodes), batches run (launches), values read, ...
+
+        `aside`: how many of the next calls will be plain loops, because batches did not pay.
+        """
+        return self._notes.stats() | {"aside": self._outlook.calls_aside}
 
     def explain(self) -> Explanation:
         """How the last call was batched, line by line: calls, batches, and what kept them from being larger."""

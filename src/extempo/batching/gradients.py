@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from .._tensor import Tensor, wrap
+from ..backends.choice import empty
 from ..errors import GraphFreedError, UnsupportedError
 from ..graph import Node, Pick
 from ..lines import user_line
 from ..modes import MODE
 from ..op import Op, Refuse
 from ..storage import Array
+from ..types import TensorType
 from .kinds import Kind, Runner
 from .rows import Table
 
@@ -147,29 +149,49 @@ class _Pass:
     def __init__(self, history: History, groups: list[Group]) -> None:
         self._history = history
         self._groups = groups
-        self._table = Table()
-        # Rows of gradients have slots: one for each result of each batch, made when the first gradient comes.
+        self._table = Table(history.n_values)
+        # Rows of gradients have slots: one for each result of each batch.
         self._slots = np.full(history.n_values, -1, np.int64)  # by value
         self._rows: list[Array | None] = []
-        self._makers: list[tuple[Group, int]] = []  # by slot: the batch, and which of its results
         self._first_slots: list[int] = []  # by batch
         self._of_outside: dict[int, Array] = {}
-        for group in groups:
+        kinds: dict[Kind, list[int]] = {}
+        for k, group in enumerate(groups):
+            kinds.setdefault(group.kind, []).append(k)
             self._first_slots.append(len(self._rows))
-            for i in range(len(group.kind.results)):
-                self._slots[group.firsts + i if i else group.firsts] = len(self._rows)
-                self._rows.append(None)
-                self._makers.append((group, i))
+            self._rows += [None] * len(group.kind.results)
+        for kind, members in kinds.items():
+            self._make_room(kind, members)
+        self._marks = bytearray(len(self._rows))  # slots that have got a gradient
+        self._as_marks = np.frombuffer(self._marks, np.uint8)
+
+    def _make_room(self, kind: Kind, members: list[int]) -> None:
+        """One array for each result that is tracked, with rows for these batches one after another."""
+        all_firsts = [self._groups[k].firsts for k in members]
+        counts = [len(firsts) for firsts in all_firsts]
+        firsts = all_firsts[0] if len(members) == 1 else np.concatenate(all_firsts)
+        for i, (t, tracked) in enumerate(zip(kind.results, kind.tracked, strict=True)):
+            if not tracked:
+                continue
+            rows, values = empty(TensorType((len(firsts), *t.shape), t.dtype)), firsts + i if i else firsts
+            rows.fill(0)
+            slots = [self._first_slots[k] + i for k in members]
+            self._slots[values] = slots[0] if len(members) == 1 else np.repeat(slots, counts)
+            self._table.add_at(values, rows)
+            start = 0
+            for slot, n in zip(slots, counts, strict=True):
+                self._rows[slot] = rows[start : start + n]
+                start += n
 
     def run(self, seeds: list[tuple[int, Array]]) -> tuple[dict[int, Array], dict[int, Array]]:
         self._seed(seeds)
         rests: dict[Runner, list[Any]] = {}
+        marks, rows = self._marks, self._rows
         for group, first in zip(reversed(self._groups), reversed(self._first_slots), strict=True):
             end = first + len(group.kind.results)
-            of_results = self._rows[first:end]
-            self._rows[first:end] = [None] * (end - first)
-            if all(g is None for g in of_results):
+            if 1 not in marks[first:end]:
                 continue
+            of_results = [rows[slot] if marks[slot] else None for slot in range(first, end)]
             if group.runner is None:
                 self._add_parts(group, of_results[0])
                 continue
@@ -201,22 +223,19 @@ class _Pass:
         same: dict[Any, list[tuple[int, Array]]] = {}
         for value, g in seeds:
             same.setdefault((g.shape, g.dtype), []).append((value, g))
-        for pairs in same.values():
-            self._add(np.array([value for value, _ in pairs]), np.stack([g for _, g in pairs]))
+        for (shape, dtype), pairs in same.items():
+            rows = np.empty((len(pairs), *shape), dtype)
+            for i, (_, g) in enumerate(pairs):
+                rows[i] = g
+            self._add(np.array([value for value, _ in pairs]), rows)
 
     def _add(self, values: Any, g: Array) -> None:
         """Rows of gradients for these values."""
-        for slot in set(self._slots[values].tolist()):
-            if slot < 0:
-                self._make_room_outside(values, g.dtype)
-            elif self._rows[slot] is None:
-                self._make_room(slot, g.dtype)
-        self._table.scatter_add(values, g if g.flags.c_contiguous else np.ascontiguousarray(g))
-
-    def _make_room(self, slot: int, dtype: Any) -> None:
-        group, i = self._makers[slot]
-        rows = self._rows[slot] = np.zeros((len(group.firsts), *group.kind.results[i].shape), dtype)
-        self._table.add_at(group.firsts + i if i else group.firsts, rows)
+        if self._history.outside:
+            self._make_room_outside(values, g.dtype)
+        if not g.flags.c_contiguous:
+            g = np.ascontiguousarray(g)
+        self._table.scatter_add(values, g, self._slots, self._as_marks)
 
     def _make_room_outside(self, values: Any, dtype: Any) -> None:
         """For tensors from outside among these values."""

@@ -84,10 +84,12 @@ class Hub:
     def resume(self) -> None:
         """Let everybody who waits go on."""
         waiting, self._waiting = self._waiting, []
+        here = getcurrent()
         for i, sample in enumerate(waiting):
             if sample.dead:
                 continue
-            sample.parent = getcurrent()
+            if sample.parent is not here:
+                sample.parent = here
             try:
                 sample.switch()
             except BaseException:

@@ -38,6 +38,7 @@ class Kind:
         "n_ops",
         "name",
         "results",
+        "runner_of_rows",
         "runners",
         "stacks",
         "tracked",
@@ -72,6 +73,7 @@ class Kind:
         self.stacks = stacks  # the result is its inputs, of one type, one after the other
         self.varying: set[int] = set()  # numbers among the inputs that were seen to differ between calls
         self.runners: dict[Any, Runner] = {}  # by which inputs are shared
+        self.runner_of_rows: Any = None  # a Planned, once it is known that calls never share an input
 
     def __repr__(self) -> str:
         return f"<kind {self.name}: {', '.join(str(i.type) for i in self.inputs)}>"

@@ -19,6 +19,7 @@ from ..storage import Array
 from ..types import TensorType
 from .kinds import Kind
 from .plain import Plain
+from .rows import Table
 
 if TYPE_CHECKING:
     from .programs import Back, Programs
@@ -29,7 +30,7 @@ class Planned:
 
     def __init__(self, kind: Kind, shared: tuple[bool, ...]) -> None:
         self._kind = kind
-        self._shared = shared
+        self.shared = shared
         self._plain = Plain(kind, shared)
         pairs = list(enumerate(zip(kind.inputs, shared, strict=True)))
         self._numbers = [(k, i.type, s) for k, (i, s) in pairs if not isinstance(i.type, TensorType)]
@@ -58,7 +59,7 @@ class Planned:
         from .programs import Programs
 
         try:
-            return Programs(self._kind, self._shared, key)
+            return Programs(self._kind, self.shared, key)
         except Exception:  # whatever a function may have against symbols: op by op it says so itself
             return None
 
@@ -78,6 +79,30 @@ class Planned:
         if not programs.is_tracked:
             return results, None
         return results, _Saved(programs, n, numbers, [there[i] for i in programs.saved])
+
+    def forward_of_rows(self, table: Table, refs: Any, firsts: Any) -> Any:
+        """The same on rows of a table, for inputs that are all tensors and not shared: results get their numbers.
+
+        What backward needs; None if there is nothing, False if nothing was done because this is not the way.
+        """
+        if self._waits:
+            return False
+        programs, n = self._programs[()], len(firsts)
+        run = None if programs is None else programs.at(n)
+        if programs is None or run is None:
+            return False
+        leaves = table.gather_columns(refs, programs.rows)
+        if not programs.add_captured(leaves):
+            return False
+        made = run([leaves[i] for i in programs.reads], programs.literals)
+        if type(made) is not list:
+            return False
+        there = leaves + made
+        for i, place in enumerate(programs.results):
+            table.add_at(firsts + i if i else firsts, there[place])
+        if not programs.is_tracked:
+            return None
+        return _Saved(programs, n, programs.literals, [there[i] for i in programs.saved])
 
     def backward(self, saved: Any, gradients: list[Array | None]) -> tuple[list[Array | None], Any]:
         if type(saved) is not _Saved:
@@ -104,16 +129,21 @@ class Planned:
         return of_inputs, _Rest(back, n, [there[i] for i in back.kept])
 
     def finish(self, rests: list[Any]) -> list[tuple[Tensor, Array]]:
-        ways: dict[int, list[_Rest]] = {}
-        for rest in rests:
-            ways.setdefault(id(rest.back), []).append(rest)
+        plain = [rest.kept for rest in rests if rest.back is None]
+        found = self._plain.finish(plain) if plain else []
+        leaders: dict[Back, list[tuple[int, list[Array]]]] = {}
+        same: dict[Back, list[list[Array]]] = {}
+        for back, n, kept in rests:
+            if back is not None:
+                same.setdefault(back, []).append(kept)
+                leaders.setdefault(back.leader, []).append((n, back.late_rows(kept)))
+        for back, kept in same.items():
+            found += back.of_parts(kept)
+        for back, rows in leaders.items():
+            found += back.finish(rows)
         totals: dict[int, tuple[Tensor, Array]] = {}
-        for same in ways.values():
-            back = same[0].back
-            kept = [rest.kept for rest in same]
-            found = self._plain.finish(kept) if back is None else back.finish([(r.n, r.kept) for r in same])
-            for t, g in found:
-                totals[id(t)] = (t, totals[id(t)][1] + g if id(t) in totals else g)
+        for t, g in found:
+            totals[id(t)] = (t, totals[id(t)][1] + g if id(t) in totals else g)
         return list(totals.values())
 
 

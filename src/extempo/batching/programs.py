@@ -6,16 +6,17 @@ was saved, the gradients that are given, then what it makes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .._tensor import Tensor
+from ..backends.choice import empty
 from ..errors import GraphError
 from ..planning.building import Unplannable
 from ..planning.layout import row_major
-from ..planning.templates import N_SIZES, Template
+from ..planning.templates import N_SIZES, Template, alike
 from ..storage import Array
 from ..types import TensorType, from_numpy_dtype
 from .kinds import Kind
@@ -43,7 +44,7 @@ class Programs:
         self._check()
         n_open = trace.n_open
         self._open = [k for k, i in enumerate(kind.inputs) if shared[k] and (i.type is float or i.type is int)]
-        self._literals = trace.tape.numbers[n_open:]
+        self.literals = trace.tape.numbers[n_open:]
         self.any_numbers = trace.tape.numbers  # for what reads none of the open ones
         self.number_kinds = tuple([type(x) for x in trace.tape.numbers])
         self._inputs = [
@@ -51,6 +52,8 @@ class Programs:
             for k, (_, t) in enumerate(_given(kind, shared, numbers, 1))
             if isinstance(t, TensorType)
         ]
+        tensors = [i.type for i in kind.inputs if isinstance(i.type, TensorType)]
+        self.rows = [(t.shape, t.dtype.numpy, t.dtype.itemsize) for t in tensors]  # of each input
         self._captured = [_Captured(t, trace.tape.leaves[leaf].strides) for leaf, t in sorted(self.tensors.items())]
         self.is_tracked = any(kind.tracked)
         self._backs: dict[tuple[bool, ...], Back] = {}
@@ -128,18 +131,22 @@ class Programs:
             elif x.nbytes != n * row_bytes:
                 return None
             found.append(x if x.flags.carray else np.array(x, order="C"))
+        return found if self.add_captured(found) else None
+
+    def add_captured(self, leaves: list[Array]) -> bool:
+        """Add the arrays of captured tensors; False: one is not what was traced."""
         for captured in self._captured:
             x = captured.array()
             if x is None:
-                return None
-            found.append(x)
-        return found
+                return False
+            leaves.append(x)
+        return True
 
     def captured(self, leaf: int) -> _Captured:
         return self._captured[sorted(self.tensors).index(leaf)]
 
     def numbers(self, inputs: Sequence[Any]) -> list[Any]:
-        return [inputs[k] for k in self._open] + self._literals if self._open else self._literals
+        return [inputs[k] for k in self._open] + self.literals if self._open else self.literals
 
     def backward_for(self, given: tuple[bool, ...]) -> Back:
         """For gradients of these results; perhaps of more, if too much would be different without them."""
@@ -147,6 +154,7 @@ class Programs:
         if found is None:
             try:
                 found = Back(self, self._splits(given), given)
+                found.join(self._backs.values())
             except Unplannable:
                 found = self._backs[self._kind.tracked]
             self._backs[given] = found
@@ -223,9 +231,12 @@ class Back:
         self._late_reads = [
             programs.captured(captured[v]) if v in captured else rows.index(v) for v in split.late_reads
         ]
-        self._late = [(tensors[leaf], split.late_made.index(split.gradients[leaf])) for leaf in split.late_of]
+        self.late_of = [(leaf, split.late_made.index(split.gradients[leaf])) for leaf in split.late_of]
+        self._late = [(tensors[leaf], i) for leaf, i in self.late_of]
         self._early_part: Filled | None = None
         self._late_part: Filled | None = None
+        self.late_program = split.late
+        self.leader = self  # who does what is left for the end
         if split.backward is not None:
             self._early_part = Filled(Template([s.backward for s in splits], sizes, kinds))  # type: ignore[misc] # so
         if split.late is not None:
@@ -245,31 +256,43 @@ class Back:
         made: list[Array] | int = self._early_part.at(n)([arrays[i] for i in self.reads], numbers)
         return made
 
-    def finish(self, rests: Sequence[tuple[int, list[Array]]]) -> list[tuple[Tensor, Array]]:
-        """The gradients of captured tensors, from (number of calls, what was kept) of each backward."""
+    def join(self, others: Iterable[Back]) -> None:
+        """Leave the end to another one, where that would do the same."""
+        for other in others:
+            late, own = other.late_program, self.late_program
+            if late is not None and own is not None and other.late_of == self.late_of and alike(late, own):
+                self.leader = other.leader
+                return
+
+    def of_parts(self, kept: Sequence[list[Array]]) -> list[tuple[Tensor, Array]]:
+        """The gradients of captured tensors that each backward made a part of."""
         found = []
         for k, t in enumerate(self._partial, self._n_rows):
-            total = rests[0][1][k]
-            for _, arrays in rests[1:]:
+            total = kept[0][k]
+            for arrays in kept[1:]:
                 total = total + arrays[k]
             found.append((t, total))
+        return found
+
+    def late_rows(self, kept: list[Array]) -> list[Array]:
+        """What the end reads of what was kept, in the order in which the leader wants it."""
+        return [kept[i] for i in self._late_reads if type(i) is int]
+
+    def finish(self, rests: Sequence[tuple[int, list[Array]]]) -> list[tuple[Tensor, Array]]:
+        """The gradients of captured tensors, from (number of calls, what `late_rows` says) of each backward."""
+        found: list[tuple[Tensor, Array]] = []
         first = n = 0
         for end, (n_more, _) in enumerate(rests, 1):
             n += n_more
             if self._late_part is not None and (n >= MOST_ROWS or end == len(rests)):
-                found += self._of_all([arrays for _, arrays in rests[first:end]], n)
+                found += self._of_all([rows for _, rows in rests[first:end]], n)
                 first, n = end, 0
         return found
 
     def _of_all(self, kept: Sequence[list[Array]], n: int) -> list[tuple[Tensor, Array]]:
         size = _rounded(n) if len(kept) > 1 and self._ignores_zeros else n
-        arrays: list[Any] = []
-        for source in self._late_reads:
-            if isinstance(source, _Captured):
-                arrays.append(source.array())
-            else:
-                parts = [one[source] for one in kept]
-                arrays.append(parts[0] if len(parts) == 1 else _joined(parts, n, size))
+        rows = iter([parts[0] if len(parts) == 1 else _joined(parts, n, size) for parts in zip(*kept, strict=True)])
+        arrays = [source.array() if isinstance(source, _Captured) else next(rows) for source in self._late_reads]
         made = self._late_part.at(size)(arrays, self._programs.any_numbers)  # type: ignore[union-attr] # there is one
         if type(made) is not list:
             raise GraphError("backward: something is not as it was when it was recorded")
@@ -282,9 +305,9 @@ def _rounded(n: int) -> int:
     return -(-n // step) * step
 
 
-def _joined(parts: list[Array], n: int, size: int) -> Array:
+def _joined(parts: Sequence[Array], n: int, size: int) -> Array:
     """Rows one after another, then rows of zeros."""
-    made = np.empty((size, *parts[0].shape[1:]), parts[0].dtype)
+    made = empty(TensorType((size, *parts[0].shape[1:]), from_numpy_dtype(parts[0].dtype)))
     np.concatenate(parts, out=made[:n])
     made[n:] = 0
     return made

@@ -7,7 +7,7 @@ given and keeps it alive. Here is what it means, in NumPy; the native backend is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,11 +35,12 @@ class Table:
 
     __slots__ = ("_arrays", "_native", "_places")
 
-    def __init__(self) -> None:
+    def __init__(self, n_places: int = _FIRST_PLACES) -> None:
+        """`n_places`: how many numbers there will be, if that is known."""
         backend = choice.native()
         self._native: Rows | None = None if backend is None else backend.rows()
         self._arrays: list[Array] = []
-        self._places = np.zeros((_FIRST_PLACES, _WORDS), np.int64)
+        self._places = np.zeros((n_places, _WORDS), np.int64)
 
     def add(self, first: int, array: Array, stride: int = 1) -> None:
         """The rows of `array` get the numbers first, first + stride, ..."""
@@ -68,6 +69,16 @@ class Table:
     def add_one(self, number: int, array: Array) -> None:
         """The whole `array` is the row of that number."""
         self.add(number, array[None])
+
+    def add_each(self, numbers: Sequence[int], arrays: Sequence[Array]) -> None:
+        """The whole of arrays[i] is the row of numbers[i], which grow."""
+        self._make_room(numbers[-1] + 1)
+        native, sizes = self._native, [array.nbytes for array in arrays]
+        if native is None or not native.put_each(self._places, list(numbers), list(arrays), sizes, len(self._arrays)):
+            for number, array in zip(numbers, arrays, strict=True):
+                self.add_one(number, array)
+            return
+        self._arrays += [array[None] for array in arrays]
 
     def has(self, numbers: Numbers) -> Array:
         """Which of these numbers have a row: bools."""
@@ -102,9 +113,30 @@ class Table:
             out[positions] = array[rows].reshape(len(rows), *shape)
         return out
 
-    def scatter_add(self, numbers: Numbers, values: Array) -> None:
-        """Add row i of `values` to the row of numbers[i], in this order: a number may come more than once."""
-        if self._native is not None and self._native.add(self._places, numbers, values, values.itemsize):
+    def gather_columns(
+        self, numbers: Array, forms: Sequence[tuple[tuple[int, ...], np.dtype[Any], int]]
+    ) -> list[Array]:
+        """The rows of each column of an int64 matrix of numbers; `forms`: shape, dtype and itemsize of each."""
+        found, native = [], self._native
+        for j, (shape, dtype, itemsize) in enumerate(forms):
+            column = numbers[:, j]
+            x = None if native is None else native.gather(self._places, self._arrays, column, shape, dtype, itemsize)
+            if x is None:
+                x = self.gather(column, shape, dtype)
+                x = x if x.flags.carray else np.array(x, order="C")
+            found.append(x)
+        return found
+
+    def scatter_add(
+        self, numbers: Numbers, values: Array, slots: Array | None = None, marks: Array | None = None
+    ) -> None:
+        """Add row i of `values` to the row of numbers[i], in this order: a number may come more than once.
+
+        With `slots`, an int64 by number, the bytes of `marks` for the slots of these numbers become 1; a slot below 0
+        has none.
+        """
+        native = self._native
+        if native is not None and native.add(self._places, numbers, values, values.itemsize, slots, marks):
             return
         where = self._where(numbers, "Table.scatter_add")
         if len(where) != len(values):
@@ -116,6 +148,9 @@ class Table:
                 raise ValueError("Table.scatter_add: an array of the table is read-only")
         for array, positions, rows in sources:
             np.add.at(array, rows, values[positions].reshape(len(rows), *array.shape[1:]))
+        if slots is not None and marks is not None:
+            found = slots[np.asarray(numbers, np.int64)]
+            marks[found[found >= 0]] = 1
 
     def _make_room(self, n_places: int) -> None:
         before = self._places

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .._tensor import OnTape, Tensor, new
+from .._tensor import OnTape, Tensor, new, wrap
 from ..graph import Node, Taped
 from ..lines import user_line
 from ..storage import Array, Storage
@@ -27,6 +27,7 @@ from .noting import Notes
 from .plain import OneByOne, Plain
 from .planned import Planned
 from .rows import Table
+from .ways import recorder
 
 LARGE = 4_096  # elements, from which on a tensor that all calls of a batch read is not copied for each
 
@@ -35,8 +36,8 @@ class Run(OnTape):
     """All samples of one call of a batched function."""
 
     __slots__ = (
-        *("__weakref__", "_first_waiting", "_known", "_numbers", "_pause", "_stand_in", "_tensors", "_waiting"),
-        *("_read", "history", "n_values", "notes", "values"),
+        *("__weakref__", "_first_waiting", "_known", "_met", "_numbers", "_pause", "_read", "_stand_in", "_tensors"),
+        *("_waiting", "history", "n_values", "notes", "values"),
     )
 
     def __init__(self, notes: Notes, pause: Callable[[], None]) -> None:
@@ -50,6 +51,7 @@ class Run(OnTape):
         self._numbers: list[Any] = []
         self._known: dict[int, int] = {}  # the value of a tensor from outside, by its id
         self._tensors: dict[int, Tensor] = {}  # those tensors, by value
+        self._met: list[tuple[int, Tensor, Array]] = []  # what is not yet there, and its array in order
         self._read: list[Tensor] = []  # tensors whose values samples wait for
         self._stand_in = Node(Taped, (), {}, None, (), None)
 
@@ -94,17 +96,26 @@ class Run(OnTape):
         return calls
 
     def _from_outside(self, t: Tensor) -> int:
+        """The value of a tensor from outside. Native code does the same for most that are new."""
         found = self._known.get(id(t))
         if found is None:
             array = np.ascontiguousarray(t._values())
             source = Source(t) if t.requires_grad else None
             found = self._known[id(t)] = self.n_values
             self.n_values += 1
-            self._tensors[found] = t
-            self.values.add_one(found, array)
+            self._met.append((found, t, array))
             if source is not None:
                 self.history.outside[found] = source
         return found
+
+    def forget(self, t: Tensor) -> None:
+        """A tensor from outside gets other values: calls that were recorded before keep the ones it had."""
+        found = self._known.pop(id(t), None)
+        if found is not None:
+            old = wrap(t._raw, t._type)
+            self._met = [(value, old if x is t else x, array) for value, x, array in self._met]
+            if found in self._tensors:
+                self._tensors[found] = old
 
     # ---- running
 
@@ -116,6 +127,7 @@ class Run(OnTape):
         if not waiting:
             return
         self.notes.n_waves += 1
+        self._take_in()
         for calls, members, refs, firsts in order(waiting, first, self.n_values):
             try:
                 self._run(calls.kind, refs, firsts)
@@ -126,11 +138,26 @@ class Run(OnTape):
         wanted, self._read = self._read, []
         self._fill_all(wanted)
 
+    def _take_in(self) -> None:
+        """Tensors from outside that have been met get their rows."""
+        met, self._met = self._met, []
+        if met:
+            values, tensors, arrays = zip(*met, strict=True)
+            self._tensors.update(zip(values, tensors, strict=True))
+            self.values.add_each(values, arrays)
+
     def _run(self, kind: Kind, refs: Any, firsts: Any) -> None:
         n = len(firsts)
         if kind.stacks:
             self._run_stack(kind, refs, firsts)
             return
+        planned = kind.runner_of_rows
+        if planned is not None:
+            saved = planned.forward_of_rows(self.values, refs, firsts)
+            if saved is not False:
+                if saved is not None and self.history.groups is not None:
+                    self.history.groups.append(Group(kind, planned, refs, planned.shared, firsts, saved))
+                return
         shared, inputs = [], []
         for j in range(len(kind.inputs)):
             is_shared, x = self._input(kind, j, refs[:, j], n)
@@ -140,6 +167,8 @@ class Run(OnTape):
         runner = kind.runners.get(which)
         if runner is None:
             runner = kind.runners[which] = _runner(kind, which)
+            if type(runner) is Planned and True not in which and all(_is_small(i.type) for i in kind.inputs):
+                kind.runner_of_rows = runner
         arrays, saved = runner.forward(inputs, n)
         for i, array in enumerate(arrays):
             self.values.add_at(firsts + i if i else firsts, array)
@@ -187,7 +216,9 @@ class Run(OnTape):
 
     def settle(self, t: Tensor) -> None:
         if t._place >= self._first_waiting and self._waiting:
-            self.notes.reads.append(user_line())
+            reads, native = self.notes.reads, recorder()
+            before = reads[-1] if reads else None
+            reads.append(user_line() if native is None or before is None else native.line(before))
             self._read.append(t)
             self._pause()
         if t._raw is None:
@@ -198,10 +229,13 @@ class Run(OnTape):
         return t._raw
 
     def _fill_all(self, tensors: Sequence[Tensor]) -> None:
-        by_type: dict[TensorType, list[Tensor]] = {}
+        by_identity: dict[int, list[Tensor]] = {}  # results of one kind have the very same type
         for t in tensors:
             if t._raw is None:
-                by_type.setdefault(t._type, []).append(t)
+                by_identity.setdefault(id(t._type), []).append(t)
+        by_type: dict[TensorType, list[Tensor]] = {}
+        for same in by_identity.values():
+            by_type.setdefault(same[0]._type, []).extend(same)
         for same in by_type.values():
             self._fill(same)
 
@@ -235,7 +269,9 @@ class Run(OnTape):
         if self._waiting:
             self._pause()
 
-    def backward(self, root: Tensor, gradient: Array) -> None:
+    def backward(
+        self, root: Tensor, gradient: Array, asked: Sequence[Tensor] | None = None, keep: bool = False
+    ) -> None:
         return None
 
     def strides_of(self, t: Tensor) -> None:
@@ -253,6 +289,11 @@ class Run(OnTape):
             self.settle(t)
         self.let_go(list({id(t): t for t in mine}.values()))
         return run(op, inputs, attrs, mode)
+
+
+def _is_small(t: Any) -> bool:
+    """Whether an input of that type is a tensor that is never shared."""
+    return isinstance(t, TensorType) and count(t.shape) < LARGE
 
 
 def _runner(kind: Kind, shared: tuple[bool, ...]) -> Runner:

@@ -6,9 +6,11 @@ run at once; so does whatever can only run eagerly, on values that are waited fo
 
 from __future__ import annotations
 
+import weakref
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .._tensor import Tensor
+from .._tensor import Tensor, TensorLike
 from ..errors import AutogradError
 from ..graph import Leaf, Node
 from ..kernel import Cache
@@ -29,12 +31,13 @@ if TYPE_CHECKING:
 _KINDS: Cache[Any, Kind] = Cache("kinds of ops in batches", 4_000)
 DEFAULT_DTYPE_LISTENERS.append(_KINDS.clear)
 _NUMBERS = (float, int, bool)
+_ALONE = 2  # references to a storage that no view shares: its tensor's, and that of the one who counts
 
 
 class Sample:
     """The interceptor of one sample of a run."""
 
-    __slots__ = ("_modes", "_viewed", "hub", "number", "run")
+    __slots__ = ("_made", "_modes", "_viewed", "hub", "number", "run")
 
     def __init__(self, run: Run, number: int, hub: Hub) -> None:
         self.run = run
@@ -43,10 +46,14 @@ class Sample:
         if not _PREPARED:
             _prepare()
         self._modes: tuple[Any, Any] = (None, None)  # the last one that ops were to run at once in, without this sample
+        self._made: dict[int, weakref.ref[Tensor]] = {}  # tensors that the sample filled (ex.zeros), by their ids
         self._viewed: set[int] = set()  # values that share memory with others, as views do
 
     def apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         run = self.run
+        for x in inputs:
+            if isinstance(x, TensorLike):
+                return x._apply(op, inputs, attrs)
         for x in inputs:
             if isinstance(x, Tensor):
                 if x._pending is run:
@@ -91,16 +98,19 @@ class Sample:
             cell.learn(call, args, kwargs, grad)
         return call.rebuild(made)
 
+    def made(self, t: Tensor) -> None:
+        """A tensor that the sample has filled with something, which is its own to write to."""
+        self._made[id(t)] = weakref.ref(t)
+
     def write(self, target: Tensor, value: Tensor, op_name: str) -> Tensor:
         """In-place writes to the sample's own tensors: they mean other values from now on."""
         run = self.run
         if target._pending is not run:
-            raise AutogradError(
-                f"{op_name}: inside ex.batch, a sample writes to a tensor that it has not computed, which all samples "
-                "may share (a buffer, a parameter, batch statistics); use the out-of-place form, collect values in a "
-                "list and ex.stack them, or update the tensor after ex.batch has returned"
-            )
-        if target._place in self._viewed:
+            own = self._made.pop(id(target), None)
+            if own is None or own() is not target or target.requires_grad or getrefcount(target._memory) > _ALONE:
+                self._refuse_write(op_name)
+            run.forget(target)
+        elif target._place in self._viewed:
             raise AutogradError(
                 f"{op_name}: inside ex.batch, this tensor is a view of another, or has one, and a write would have to "
                 "change both; use the out-of-place form, or build the values in a list and ex.stack or ex.cat them"
@@ -115,6 +125,13 @@ class Sample:
         if value._pending is run:
             target._place = value._place
         return target
+
+    def _refuse_write(self, op_name: str) -> NoReturn:
+        raise AutogradError(
+            f"{op_name}: inside ex.batch, a sample writes to a tensor that it has not made, or that others share "
+            "memory with (a buffer, a parameter, batch statistics, a view); use the out-of-place form, collect values "
+            "in a list and ex.stack them, or update the tensor after ex.batch has returned"
+        )
 
     def heard(self, function: Any, *args: Any) -> NoReturn:
         """`backward()` and `grad()` come here."""

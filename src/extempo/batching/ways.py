@@ -27,7 +27,7 @@ from .reads import _MISSING, Reads, _Content
 if TYPE_CHECKING:
     from ..backends.llvm.calls.batch import Recorder
 
-MOST_WAYS = 24  # of one cell or op
+MOST_WAYS = 64  # of one cell or op
 OP_WAYS: dict[type[Op], list[Way]] = {}  # those that read no leaf; the others stand with the first leaf they read
 DEFAULT_DTYPE_LISTENERS.append(OP_WAYS.clear)
 _EXACT = (Tensor, Parameter)
@@ -143,6 +143,8 @@ def learn_op(
     op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], grad: bool, kind: Kind, single: bool, varying: bool
 ) -> None:
     """Remember the way of an op that was recorded."""
+    if len(kind.inputs) > patterns.MOST_INPUTS or len(kind.results) > patterns.MOST_RESULTS:
+        return
     leaves = kind.captured  # those that are part of the kind
     ways = (leaves[0]._history.extra.kinds if leaves else OP_WAYS).setdefault(op, [])
     views = op.aliases_input
@@ -154,8 +156,6 @@ def learn_op(
             pattern.operand(x, grad, varying)
         way = Way(kind, grad, pattern)
     except _NotOrdinary:
-        return
-    if len(kind.results) > patterns.MOST_RESULTS:
         return
     way.make = None if single else tuple
     way.attrs = attrs
