@@ -1,0 +1,25 @@
+"""Looking into models: what each module did to its input, the layers, the graph as a picture, curves."""
+
+from __future__ import annotations
+
+from .curves import curve, sparkline
+from .drawing import draw
+from .nonfinite import first_nonfinite
+from .summaries import Summary, summary
+from .tables import Column, Table
+from .tracing import Step, Trace, glimpse, trace
+
+__all__ = [
+    "Column",
+    "Step",
+    "Summary",
+    "Table",
+    "Trace",
+    "curve",
+    "draw",
+    "first_nonfinite",
+    "glimpse",
+    "sparkline",
+    "summary",
+    "trace",
+]

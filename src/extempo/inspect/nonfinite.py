@@ -1,0 +1,148 @@
+"""`first_nonfinite`: run something op by op and name the op that turns finite numbers into nan or infinity.
+
+An infinity need not be a mistake: masks of attention are made of them. So ops are not judged as they run. What was not
+finite is kept with where it came from, and the way is followed back from the last of them: of a nan to the op that has
+no nan among its inputs, of an infinity to the op whose inputs are finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._tensor import Tensor, TensorLike
+from ..autograd.interception import Observer
+from ..compiling import eager
+from ..func.tree import leaves
+from ..graph import Node, describe_where
+from ..lines import user_line
+from ..modes import switch
+from ..nn import Module
+from ..op import Op
+
+
+class NonFinite(NamedTuple):
+    """The op that made it, what it made, from inputs of which ranges, the line of the user's code, and the module."""
+
+    op: str
+    made: str
+    inputs: str
+    line: str
+    module: str = ""  # its path in the model, if there is one
+
+    def __str__(self) -> str:
+        within = f"module {self.module}, " if self.module else ""
+        return f"{self.op} ({within}{self.line}) gave {self.made} from inputs {self.inputs}"
+
+
+class _Event(NamedTuple):
+    """An op whose result is not finite."""
+
+    what: NonFinite
+    has_nan: bool
+    inputs: list[tuple[bool, _Event | None]]  # those that are not finite: has a nan, made by (None: from outside)
+    held: Any  # its result, so that nothing else gets its identity
+
+
+class _Watching(Observer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: dict[int, _Event] = {}  # by the tensor
+        self.written: dict[int, _Event] = {}  # by the storage: a write through a view is seen through others
+        self.last: _Event | None = None
+        self.modules: list[str] = []  # those that run, the innermost last
+
+    def apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        result = super().apply(op, inputs, attrs)
+        for out in result if isinstance(result, tuple) else (result,):
+            n_nan, n_inf = _count(out)
+            if n_nan or n_inf:
+                tensors = [i for i in inputs if isinstance(i, Tensor | TensorLike) and _values(i) is not None]
+                bad = [(bool(_count(i)[0]), self._maker(i)) for i in tensors if any(_count(i))]
+                made = " and ".join(f"{n} {what}" for n, what in ((n_nan, "nan"), (n_inf, "inf")) if n)
+                told = ", ".join(map(_range, tensors)) or "that are no tensors"
+                where = describe_where(user_line()) or "an unknown line"
+                module = self.modules[-1] if self.modules else ""
+                event = _Event(NonFinite(op.name, made, told, where, module), bool(n_nan), bad, out)
+                self.made[id(out)] = self.last = event
+        return result
+
+    def write(self, target: Tensor, value: Tensor, op_name: str) -> Tensor:
+        written = super().write(target, value, op_name)
+        maker = self._maker(value) if isinstance(value, Tensor) else None
+        if maker is not None:
+            self.written[id(target._storage)] = maker._replace(held=target)
+        return written
+
+    def ran(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], node: Node | None) -> None:
+        """Looked at in `apply`."""
+
+    def _maker(self, t: Any) -> _Event | None:
+        """What made a tensor's values not finite, if an op did."""
+        found = self.made.get(id(t))
+        return found if found is not None or not isinstance(t, Tensor) else self.written.get(id(t._storage))
+
+
+def first_nonfinite(fn: Callable[..., Any], *args: Any, model: Module | None = None) -> NonFinite | None:
+    """Run `fn(*args)` op by op and name the op to which a nan or an infinity in its result goes back.
+
+    None if the result is finite, or if it is so because of what was given. `model`: whose modules are named.
+
+    >>> ex.inspect.first_nonfinite(lambda x: (x - 1).log(), ex.ones(2)).op
+    'log'
+    """
+    watching = _Watching()
+    with eager(), switch(interceptor=watching), ExitStack() as hooks:
+        for name, module in model.named_modules() if model is not None else ():
+            enter, leave = _noting(watching.modules, name)
+            hooks.callback(module.register_forward_pre_hook(enter).remove)
+            hooks.callback(module.register_forward_hook(leave, always_call=True).remove)
+        result = fn(*args)
+    bad = [leaf for leaf in leaves(result) if any(_count(leaf))]
+    if not bad:
+        return None
+    event = watching._maker(bad[-1]) or watching.last
+    while event is not None:
+        before = [maker for has_nan, maker in event.inputs if has_nan or not event.has_nan]
+        if not before:
+            return event.what
+        event = before[0]
+    return None
+
+
+def _noting(running: list[str], name: str) -> tuple[Callable[..., None], Callable[..., None]]:
+    def enter(*called: Any) -> None:
+        running.append(name)
+
+    def leave(*called: Any) -> None:
+        running.pop()
+
+    return enter, leave
+
+
+def is_finite(t: Any) -> bool:
+    """Whether all values are; of a tensor, ragged or not."""
+    return not any(_count(t))
+
+
+def _values(t: Any) -> Any:
+    """An array, None of what has no fractions."""
+    flat = t._flat if isinstance(t, TensorLike) else t
+    return flat._values() if isinstance(flat, Tensor) and flat.dtype.is_floating_point else None
+
+
+def _count(t: Any) -> tuple[int, int]:
+    """How many nan and how many infinities."""
+    array = _values(t)
+    if array is None:
+        return 0, 0
+    wide = array.astype(np.float64)
+    return int(np.isnan(wide).sum()), int(np.isinf(wide).sum())
+
+
+def _range(t: Any) -> str:
+    array = _values(t)
+    return f"{array.min():.4g} .. {array.max():.4g}" if array.size else "empty"

@@ -1,0 +1,100 @@
+"""`summary`: the usual table of a model's layers."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from typing import Any
+
+from ..nn import Module, ModuleDict, ModuleList
+from .tables import WIDTH, Column, Table, bytes_text
+from .tracing import Step, trace
+
+_LISTS = (ModuleList, ModuleDict)  # which nobody calls
+
+
+class Summary:
+    """Layers, their output shapes and parameters. Printed it is a table."""
+
+    def __init__(self, model: Module, steps: list[Step] | None) -> None:
+        self.model = type(model).__name__
+        shapes = {step.name: ", ".join(o.removeprefix("float32 ") for o in step.outputs) for step in steps or ()}
+        calls: dict[str, int] = {}
+        for step in steps or ():
+            calls[step.name] = step.call
+        self.layers: list[dict[str, Any]] = []
+        counted: set[int] = set()
+        for name, module in model.named_modules():
+            own = list(module.parameters(recurse=False))
+            shared = any(id(p) in counted for p in own)
+            counted |= {id(p) for p in own}
+            self.layers.append(
+                {
+                    "name": name,
+                    "kind": type(module).__name__,
+                    "depth": name.count(".") + 1 if name else 0,
+                    "output": shapes.get(name, "" if steps is None or isinstance(module, _LISTS) else "not called"),
+                    "calls": calls.get(name, 0),
+                    "parameters": sum(p.numel() for p in own),
+                    "trainable": sum(p.numel() for p in own if p.requires_grad),
+                    "shared": shared,
+                }
+            )
+        parameters = list(model.parameters())
+        self.n_parameters = sum(p.numel() for p in parameters)
+        self.n_trainable = sum(p.numel() for p in parameters if p.requires_grad)
+        self.n_bytes = sum(p.numel() * p.element_size() for p in parameters)
+        self.n_buffers = sum(b.numel() for b in model.buffers())
+        self._with_shapes = steps is not None
+
+    @property
+    def table(self) -> Table:
+        columns = [Column("layer", may_shrink=True)]
+        if self._with_shapes:
+            columns.append(Column("output", may_shrink=True))
+        columns.append(Column("parameters", right=True))
+        rows = []
+        for layer in self.layers:
+            name = f"{layer['name'].rsplit('.', 1)[-1]}: {layer['kind']}" if layer["name"] else layer["kind"]
+            again = f" x{layer['calls']}" if layer["calls"] > 1 else ""
+            n = f"{layer['parameters']:,}" if layer["parameters"] else ""
+            frozen = " frozen" if layer["parameters"] and not layer["trainable"] else ""
+            row = ["  " * layer["depth"] + name + again]
+            row += [layer["output"]] if self._with_shapes else []
+            rows.append([*row, n + frozen + (" shared" if layer["shared"] else "")])
+        return Table(columns, rows)
+
+    def __str__(self) -> str:
+        total = f"{self.n_parameters:,} parameters ({bytes_text(self.n_bytes)}), {self.n_trainable:,} of them trainable"
+        buffers = f"; {self.n_buffers:,} numbers in buffers" if self.n_buffers else ""
+        return f"{self.table.text()}\n{textwrap.fill(total + buffers, WIDTH)}"
+
+    __repr__ = __str__
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "layers": self.layers,
+            "parameters": self.n_parameters,
+            "trainable": self.n_trainable,
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(self.as_dict(), indent=2)
+
+    def _repr_html_(self) -> str:
+        return f"{self.table.html()}<p>{self.n_parameters:,} parameters, {self.n_trainable:,} trainable</p>"
+
+
+def summary(model: Module, *inputs: Any, **options: Any) -> Summary:
+    """The layers of a model with their parameters; with inputs for forward also their output shapes.
+
+    >>> print(ex.inspect.summary(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), ex.ones(4, 2)))
+    layer        output  parameters
+    Sequential   (4, 3)
+      0: Linear  (4, 3)           9
+      1: ReLU    (4, 3)
+    9 parameters (36 B), 9 of them trainable
+    """
+    steps = trace(model, *inputs, **options).steps if inputs or options else None
+    return Summary(model, steps)

@@ -1,0 +1,125 @@
+"""Tables as text of a given width, as HTML and as records: the one form of every report."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any, NamedTuple
+
+WIDTH = 80
+_GAP = "  "
+
+
+class Column(NamedTuple):
+    """A column: its heading, whether its entries stand at the right, whether they may be cut to fit, and how far."""
+
+    title: str
+    right: bool = False
+    may_shrink: bool = False
+    least: int = 8
+
+
+class Table:
+    """Rows of text under headings.
+
+    >>> print(Table([Column("layer", may_shrink=True), Column("parameters", right=True)], [["fc", "12"]]))
+    layer  parameters
+    fc             12
+    """
+
+    def __init__(self, columns: Sequence[Column], rows: Iterable[Sequence[str]], title: str = "") -> None:
+        self.columns = list(columns)
+        self.rows = [list(row) for row in rows]
+        self.title = title
+
+    def text(self, width: int = WIDTH) -> str:
+        """Lines of at most `width` characters.
+
+        Columns that may shrink are cut, the widest first; those that still find no place stand in a block below, again
+        behind the first column.
+        """
+        lines = textwrap.wrap(self.title, width)
+        widths = self._widths(width)
+        for block in self._blocks(widths, width):
+            lines += [self._line(entries, widths, block) for entries in ([c.title for c in self.columns], *self.rows)]
+        return "\n".join(lines)
+
+    def _widths(self, width: int) -> list[int]:
+        widths = [
+            min(max(len(column.title), 1, *(len(row[i]) for row in self.rows)), width)
+            for i, column in enumerate(self.columns)
+        ]
+        for _ in range(sum(widths) + len(_GAP) * (len(widths) - 1) - width):
+            shrinkable = [i for i, c in enumerate(self.columns) if c.may_shrink and widths[i] > c.least]
+            if not shrinkable:
+                break
+            widths[max(shrinkable, key=lambda i: widths[i])] -= 1
+        return widths
+
+    def _blocks(self, widths: list[int], width: int) -> list[list[int]]:
+        """The places of the columns that stand side by side, block by block."""
+        blocks: list[list[int]] = [[]]
+        for i in range(len(widths)):
+            block = blocks[-1]
+            if block and sum(widths[k] + len(_GAP) for k in block) + widths[i] > width:
+                first_fits = len(blocks[0]) > 1 and widths[0] + len(_GAP) + widths[i] <= width
+                blocks.append([0] if first_fits else [])
+            blocks[-1].append(i)
+        return blocks
+
+    def _line(self, entries: Sequence[str], widths: list[int], block: list[int]) -> str:
+        parts = []
+        for i in block:
+            short = entries[i] if len(entries[i]) <= widths[i] else entries[i][: widths[i] - 1] + "…"
+            parts.append(short.rjust(widths[i]) if self.columns[i].right else short.ljust(widths[i]))
+        return _GAP.join(parts).rstrip()
+
+    __str__ = text
+    __repr__ = text
+
+    def html(self) -> str:
+        """A plain HTML table."""
+        style = "text-align:right;font-variant-numeric:tabular-nums"
+        head = "".join(f"<th>{escape(c.title)}</th>" for c in self.columns)
+        body = "".join(
+            "<tr>"
+            + "".join(
+                f'<td style="{style if c.right else "text-align:left"}">{escape(entry)}</td>'
+                for c, entry in zip(self.columns, row, strict=True)
+            )
+            + "</tr>"
+            for row in self.rows
+        )
+        title = f"<caption>{escape(self.title)}</caption>" if self.title else ""
+        return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    _repr_html_ = html
+
+    def records(self) -> list[dict[str, Any]]:
+        """One dict for each row."""
+        return [dict(zip([c.title for c in self.columns], row, strict=True)) for row in self.rows]
+
+
+def bytes_text(n: float) -> str:
+    """A number of bytes for people.
+
+    >>> bytes_text(0), bytes_text(1536), bytes_text(5_300_000)
+    ('0 B', '1.5 KB', '5.1 MB')
+    """
+    for unit in ("B", "KB", "MB", "GB"):
+        if abs(n) < 1024 or unit == "GB":
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1024
+    return ""
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration for people.
+
+    >>> seconds_text(0.0000123), seconds_text(0.25), seconds_text(75)
+    ('12 us', '250 ms', '75.0 s')
+    """
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} us"
+    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.1f} s"

@@ -1,0 +1,300 @@
+"""`trace`: a model's way from input to output, module by module, in the order in which they ran.
+
+A module that a loop calls several times is there several times, with the number of the call. Nothing of the model
+changes: the hooks that watch are gone afterwards, also when forward raises; then the way up to there is a note of the
+error.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from html import escape
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._tensor import Tensor
+from ..compiling import eager
+from ..func.tree import leaves
+from ..modes import no_grad
+from ..nn import Module
+from ..ragged_tensors.tensor import RaggedTensor
+from .tables import WIDTH, Column, Table, bytes_text, seconds_text
+
+MOST_VALUES = 6
+
+
+class Step(NamedTuple):
+    """One call of one module."""
+
+    name: str  # its path in the model, "" for the model itself
+    kind: str  # the name of its class
+    call: int  # 1 for the first call of this module, and so on
+    depth: int
+    inputs: list[str]  # the types of its inputs, such as "float32 (3, 4)"
+    outputs: list[str]
+    n_parameters: int  # its own and those below
+    low: float  # of the output's elements
+    high: float
+    n_nan: int
+    n_inf: int
+    seconds: float  # with the modules below
+    n_bytes: int  # of the output
+    glimpse: str  # the first values of the output
+    error: str  # what forward raised, "" as a rule
+
+
+class Trace:
+    """What `trace` saw. Printed it is a table; `.steps`, `.to_json()` and `.html()` have all of it."""
+
+    def __init__(self, model: str, steps: list[Step], output: Any) -> None:
+        self.model = model
+        self.steps = steps
+        self.output = output
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.steps)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __getitem__(self, key: int | str) -> Step:
+        """A step by its place, or the first one of a module by its name."""
+        if isinstance(key, int):
+            return self.steps[key]
+        found = next((step for step in self.steps if step.name == key), None)
+        if found is None:
+            raise KeyError(f"no module {key!r} was called; there are {sorted({s.name for s in self.steps})}")
+        return found
+
+    @property
+    def table(self) -> Table:
+        columns = [
+            Column("module", may_shrink=True, least=20),
+            Column("in", may_shrink=True),
+            Column("out", may_shrink=True),
+            Column("params", right=True),
+            Column("range", may_shrink=True, least=12),
+            Column("time", right=True),
+            Column("memory", right=True),
+        ]
+        rows = [
+            [
+                "  " * step.depth + _title(step),
+                ", ".join(map(_without_float32, step.inputs)),
+                step.error or ", ".join(map(_without_float32, step.outputs)),
+                f"{step.n_parameters:,}" if step.n_parameters else "",
+                _range(step),
+                seconds_text(step.seconds),
+                bytes_text(step.n_bytes),
+            ]
+            for step in self.steps
+        ]
+        return Table(columns, rows)
+
+    @property
+    def first_bad(self) -> Step | None:
+        """The first module whose output has a nan or an infinity, though its own parts' outputs have none."""
+        found: Step | None = None
+        for step in self.steps:
+            if found is not None and step.depth <= found.depth:
+                break  # what follows is no part of it
+            if step.n_nan or step.n_inf:
+                found = step
+        return found
+
+    def __str__(self) -> str:
+        lines = [f"{self.model}: {len(self.steps)} calls", self.table.text()]
+        bad = self.first_bad
+        if bad is not None:
+            told = f"first not finite: {_title(bad)} gives {bad.n_nan} nan and {bad.n_inf} inf; look at its input"
+            lines.append(textwrap.fill(told, WIDTH))
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def as_dict(self) -> dict[str, Any]:
+        steps = [{name: _plain(value) for name, value in step._asdict().items()} for step in self.steps]
+        return {"model": self.model, "steps": steps}
+
+    def to_json(self) -> str:
+        return json.dumps(self.as_dict(), indent=2)
+
+    def html(self) -> str:
+        rows = [
+            [
+                "\u00a0\u00a0" * step.depth + _title(step),
+                ", ".join(step.inputs),
+                step.error or ", ".join(step.outputs),
+                f"{step.n_parameters:,}",
+                _range(step),
+                step.glimpse,
+                seconds_text(step.seconds),
+                bytes_text(step.n_bytes),
+            ]
+            for step in self.steps
+        ]
+        titles = ["module", "in", "out", "parameters", "range", "values", "time", "memory"]
+        columns = [Column(title, right=title in ("parameters", "time", "memory")) for title in titles]
+        return f"<h4>{escape(self.model)}</h4>" + Table(columns, rows).html()
+
+    _repr_html_ = html
+
+
+def trace(model: Module, *inputs: Any, **options: Any) -> Trace:
+    """Run the model once and tell what each module got and gave: shapes, dtypes, ranges, nan, time, memory.
+
+    Runs eagerly, without gradients and in the model's own train or eval mode; `options` are keyword arguments of
+    forward. What looking takes is not part of the time.
+
+    >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+    >>> [(step.name, step.outputs) for step in ex.inspect.trace(model, ex.ones(4, 2))]
+    [('', ['float32 (4, 3)']), ('0', ['float32 (4, 3)']), ('1', ['float32 (4, 3)'])]
+    """
+    watch = _Watch(model)
+    with watch, no_grad(), eager():
+        try:
+            output = model(*inputs, **options)
+        except Exception as error:
+            error.add_note(str(Trace(type(model).__name__, watch.steps(), None)))
+            raise
+    return Trace(type(model).__name__, watch.steps(), output)
+
+
+class _Opened(NamedTuple):
+    """A call that has begun."""
+
+    place: int  # among the found
+    began: float  # without what looking took
+    inputs: Any
+    error: BaseException | None  # one that was being handled already
+
+
+class _Watch:
+    """Hooks on every module of a model, for as long as it runs."""
+
+    def __init__(self, model: Module) -> None:
+        self._names = {id(module): name for name, module in model.named_modules()}
+        self._modules = list(model.modules())
+        self._without_hooks = [module for module in self._modules if module._call_hooks is None]
+        self._found: list[Step | None] = []
+        self._open: list[_Opened] = []
+        self._looking = 0.0  # seconds that these hooks took so far
+        self._calls: dict[int, int] = {}
+        self._handles: list[Any] = []
+
+    def __enter__(self) -> _Watch:
+        for module in self._modules:
+            self._handles.append(module.register_forward_pre_hook(self._before, with_kwargs=True))
+            self._handles.append(module.register_forward_hook(self._after, always_call=True))
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        for handle in self._handles:
+            handle.remove()
+        for module in self._without_hooks:
+            module._call_hooks = None
+
+    def steps(self) -> list[Step]:
+        return [step for step in self._found if step is not None]
+
+    def _before(self, module: Module, args: Any, kwargs: Any) -> None:
+        now = time.perf_counter()
+        self._open.append(_Opened(len(self._found), now - self._looking, (args, kwargs), sys.exc_info()[1]))
+        self._found.append(None)
+
+    def _after(self, module: Module, args: Any, output: Any) -> None:
+        ended = time.perf_counter()
+        opened = self._open.pop()
+        error = sys.exc_info()[1]
+        call = self._calls[id(module)] = self._calls.get(id(module), 0) + 1
+        outputs = _tensors(output)
+        low, high, n_nan, n_inf = _extremes(outputs)
+        self._found[opened.place] = Step(
+            self._names.get(id(module), ""),  # a compiled model runs the one it was made from
+            type(module).__name__,
+            call,
+            len(self._open),
+            [_type_text(t) for t in _tensors(opened.inputs)] or [_value_text(a) for a in args],
+            [_type_text(t) for t in outputs],
+            sum(p.numel() for p in module.parameters()),
+            low,
+            high,
+            n_nan,
+            n_inf,
+            ended - self._looking - opened.began,
+            sum(_flat(t).numel() * _flat(t).element_size() for t in outputs),
+            glimpse(outputs[0]) if outputs else "",
+            f"raised {type(error).__name__}" if error is not None and error is not opened.error else "",
+        )
+        self._looking += time.perf_counter() - ended
+
+
+def _tensors(tree: Any) -> list[Any]:
+    return [leaf for leaf in leaves(tree) if isinstance(leaf, Tensor | RaggedTensor)]
+
+
+def _flat(t: Any) -> Tensor:
+    return t.values() if isinstance(t, RaggedTensor) else t
+
+
+def _type_text(t: Any) -> str:
+    sizes = ", ".join(map(str, t.shape))
+    return f"{str(t.dtype).removeprefix('extempo.')} ({sizes})"
+
+
+def _value_text(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 30 else text[:27] + "..."
+
+
+def glimpse(t: Any, n: int = MOST_VALUES) -> str:
+    """The first few values.
+
+    >>> ex.inspect.glimpse(ex.tensor([[0.25, -1.0], [3.0, 4.0]]), 3)
+    '0.25 -1 3 ...'
+    """
+    values = _flat(t).detach().reshape(-1)[: n + 1].tolist()
+    told = " ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in values[:n])
+    return told + (" ..." if len(values) > n else "")
+
+
+def _extremes(tensors: list[Any]) -> tuple[float, float, int, int]:
+    low, high, n_nan, n_inf = math.inf, -math.inf, 0, 0
+    for t in tensors:
+        array = np.asarray(_flat(t).detach().numpy())
+        if array.dtype.kind in "biu":
+            finite = array.astype(np.float64)
+        else:
+            array = array.astype(np.float64)
+            finite = array[np.isfinite(array)]
+            n_nan += int(np.isnan(array).sum())
+            n_inf += int(np.isinf(array).sum())
+        if finite.size:
+            low, high = min(low, float(finite.min())), max(high, float(finite.max()))
+    return low, high, n_nan, n_inf
+
+
+def _title(step: Step) -> str:
+    again = f" #{step.call}" if step.call > 1 else ""
+    return f"{step.name.rsplit('.', 1)[-1]}{again}: {step.kind}" if step.name else f"{step.kind}{again}"
+
+
+def _range(step: Step) -> str:
+    told = f"{step.low:.2g}..{step.high:.2g}" if step.low <= step.high else ""
+    bad = [f"{n} {what}" for n, what in ((step.n_nan, "nan"), (step.n_inf, "inf")) if n]
+    return " ".join([*bad, told])
+
+
+def _without_float32(text: str) -> str:
+    return text.removeprefix("float32 ")
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no infinities."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,21 @@
+"""Training with good manners: `Trainer`, its history and callbacks."""
+
+from __future__ import annotations
+
+from .callbacks import Callback, EarlyStopping, KeepBest, TensorBoard
+from .history import History, observe
+from .stepping import NonFiniteLossError
+from .trainer import Trainer
+from .trials import LRCurve
+
+__all__ = [
+    "Callback",
+    "EarlyStopping",
+    "History",
+    "KeepBest",
+    "LRCurve",
+    "NonFiniteLossError",
+    "TensorBoard",
+    "Trainer",
+    "observe",
+]

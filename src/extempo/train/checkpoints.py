@@ -1,0 +1,93 @@
+"""Everything that training needs to go on as if it had not stopped, in one file that is whole at every moment.
+
+`save` writes beside the old file and then renames, so a process that is killed leaves the old checkpoint or the new
+one, and perhaps an unfinished file, which the next one to write there removes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..serialization import load, save
+from .history import History
+from .positions import random_state, restore_random_state
+
+if TYPE_CHECKING:
+    from .trainer import Trainer
+
+_VERSION = 1
+
+
+def state_of(trainer: Trainer, loaders: tuple[Any, ...]) -> dict[str, Any]:
+    """Everything that going on needs. `loaders`: the data, whose generators are part of it."""
+    return {
+        "model": trainer.model.state_dict(),
+        "optimizer": trainer.optimizer.state_dict(),
+        "scheduler": None if trainer.scheduler is None else trainer.scheduler.state_dict(),
+        "callbacks": [[type(callback).__name__, callback.state_dict()] for callback in trainer.callbacks],
+        "metrics": {name: metric.state_dict() for name, metric in trainer.metrics.items()},
+        "history": trainer.history.records,
+        "epoch": trainer.epoch,
+        "n_steps": trainer.n_steps,
+        "so_far": trainer.so_far.state_dict(),
+        "random": random_state(*loaders),
+    }
+
+
+def restore(trainer: Trainer, state: dict[str, Any], loaders: tuple[Any, ...]) -> None:
+    """Put a trainer where the state was taken.
+
+    Callbacks come first: one that has changed the model's layers can change them again before weights are loaded.
+    """
+    kept = state["callbacks"]
+    if [name for name, _ in kept] != [type(callback).__name__ for callback in trainer.callbacks]:
+        warnings.warn(
+            f"fit: the checkpoint was written with callbacks {[name for name, _ in kept]}; what it knows of them is "
+            "not used",
+            stacklevel=4,
+        )
+    else:
+        for callback, (_, of_callback) in zip(trainer.callbacks, kept, strict=True):
+            callback.load_state_dict(of_callback)
+    trainer.model.load_state_dict(state["model"])
+    trainer.optimizer.load_state_dict(state["optimizer"])
+    if trainer.scheduler is not None and state["scheduler"] is not None:
+        trainer.scheduler.load_state_dict(state["scheduler"])
+    for name, metric in trainer.metrics.items():
+        if name in state["metrics"]:
+            metric.load_state_dict(state["metrics"][name])
+    trainer.history = History(state["history"])
+    trainer.epoch, trainer.n_steps = state["epoch"], state["n_steps"]
+    trainer.so_far.load_state_dict(state["so_far"])
+    restore_random_state(state["random"], *loaders)
+
+
+def write_checkpoint(path: Path, state: dict[str, Any]) -> None:
+    """Write it, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save({"version": _VERSION, **state}, path)
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    for unfinished in path.parent.glob(f".{path.name}.*.tmp"):  # of a process that was killed while it wrote
+        unfinished.unlink(missing_ok=True)
+    state: dict[str, Any] = load(path)
+    if state.get("version") != _VERSION:
+        raise ValueError(f"{path} is a checkpoint of version {state.get('version')}, this is version {_VERSION}")
+    return state
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small file, whole or not at all."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        os.replace(beside, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise

@@ -1,0 +1,98 @@
+"""Checks before the first epoch: one batch, a second at most, one line of warning for each thing that looks wrong."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._tensor import Tensor
+from ..errors import NoGradientPathError
+from ..modes import no_grad
+from .measuring import fresh, kind_of
+
+if TYPE_CHECKING:
+    from .trainer import Trainer
+
+
+def check(trainer: Trainer, batch: Any) -> list[str]:
+    """What looks wrong with this model, loss and data. Metrics are tried as well, and raise what they have to say."""
+    inputs, target = trainer.split(batch)
+    output, loss = trainer.stepper.forward(inputs, target)
+    value = float(loss.item())
+    if not math.isfinite(value):
+        return [f"the loss is {value} before any training"]
+    found = [] if trainer.batch else _shapes(kind_of(trainer.loss), output, target)
+    found += _chance(trainer.loss, output[0] if trainer.batch else output, value)
+    trainer.feeding.update(fresh(trainer.metrics), target, output)
+    try:
+        loss.backward()
+    except NoGradientPathError as error:
+        return [*found, str(error)]
+    return found + _gradients(trainer)
+
+
+def _shapes(kind: str, output: Any, target: Any) -> list[str]:
+    """Losses of numbers broadcast: (32, 1) against (32,) would be 32 x 32 differences."""
+    if not isinstance(output, Tensor) or not isinstance(target, Tensor):
+        return []
+    ours, theirs = tuple(output.shape), tuple(target.shape)
+    if ours == theirs:
+        return []
+    of_classes = kind in ("cross_entropy", "nll") or _squeezed(ours) != _squeezed(theirs)
+    if of_classes and not target.dtype.is_floating_point:  # numbers of classes have a dimension less
+        return []
+    try:
+        both = np.broadcast_shapes(ours, theirs)
+    except ValueError:
+        return []
+    return [f"output {ours} and target {theirs} differ and broadcast to {both} in the loss: squeeze one of them"]
+
+
+def _squeezed(shape: tuple[int, ...]) -> list[int]:
+    return [size for size in shape if size != 1]
+
+
+def _chance(loss: Any, output: Any, value: float) -> list[str]:
+    """An untrained classifier should be about as uncertain as chance."""
+    kind = kind_of(loss)
+    if not kind or not isinstance(output, Tensor) or getattr(loss, "reduction", "mean") != "mean":
+        return []
+    binary = kind in ("logits", "probabilities")
+    n_classes = 2 if binary else int(output.shape[1] if output.ndim > 1 else output.shape[0])
+    chance = math.log(n_classes)
+    told = f"the first loss is {value:.3g}, guessing among {n_classes} classes would give {chance:.3g}"
+    if value > 1.5 * chance + 0.5:
+        return [f"{told}: the last layer's weights may be too large, or inputs not scaled"]
+    if value < 0.3 * chance:
+        return [f"{told}: is the model trained already, or does the input hold the answer?"]
+    if kind == "cross_entropy" and _are_probabilities(output):
+        return ["the output looks like probabilities; cross_entropy wants scores: leave the softmax out"]
+    return []
+
+
+def _are_probabilities(output: Tensor) -> bool:
+    with no_grad():
+        sums = output.sum(1 if output.ndim > 1 else 0)
+        return bool((output >= 0).all().item()) and bool(((sums - 1).abs() < 1e-3).all().item())
+
+
+def _gradients(trainer: Trainer) -> list[str]:
+    trained = [(name, p) for name, p in trainer.model.named_parameters() if p.requires_grad]
+    without = [name for name, p in trained if p.grad is None]
+    zero = [n for n, p in trained if p.grad is not None and p.numel() and not bool((p.grad != 0).any().item())]
+    known = {id(p) for group in trainer.optimizer.param_groups for p in group["params"]}
+    left_out = [name for name, p in trained if id(p) not in known]
+    found = []
+    if without:
+        found.append(f"no gradient reaches {_some(without)}: is it used in forward?")
+    if zero:
+        found.append(f"the gradient of {_some(zero)} is all zeros on this batch: dead units, or a detached path?")
+    if left_out:
+        found.append(f"the optimizer does not have {_some(left_out)}: was it made from other parameters?")
+    return found
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,389 @@
+"""Trainer: the training loop that everybody writes, with good manners.
+
+    trainer = Trainer(model, F.cross_entropy, optim.Adam(model.parameters()), metrics=[Accuracy()])
+    history = trainer.fit(train_loader, valid_loader, epochs=10)
+
+A batch is (inputs..., target), or a dict with the entry "target". `model(*inputs)` gives the output, `loss(output,
+target)` the loss. With `batch=True` model and loss are written for one sample and run by `ex.batch`. What one step does
+is in `stepping`, what a batch is in `batches`, what is kept for going on in `checkpoints`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .._tensor import Tensor
+from ..inspect.memory import peak_bytes, reset_peak
+from ..metrics import Metric
+from ..modes import no_grad
+from ..nn import Module
+from ..optim.lr_scheduler import ReduceLROnPlateau
+from ..ragged_tensors.tensor import RaggedTensor
+from . import trials
+from .batches import Feed, Inputs, PutBack, inputs_of, joined, n_batches, n_samples, require_batches, split
+from .callbacks import Callback, TensorBoard
+from .checkpoints import read_checkpoint, restore, state_of, write_checkpoint, write_text
+from .checks import check
+from .history import History, epoch_line
+from .interrupts import INTERRUPTED, Interrupts
+from .measuring import Feeding, figures, fresh, named
+from .positions import Position, random_state, restore_random_state
+from .progress import Bar
+from .stepping import NonFiniteLossError, Stepper
+
+
+class Trainer:
+    """Trains a model, follows its figures, and can go on after an interruption as if there had been none.
+
+    Args:
+        model: a module; with `batch=True` one that is written for one sample.
+        loss: `loss(output, target)` gives a number.
+        optimizer: of the model's parameters.
+        metrics: from `ex.metrics`, a list or a dict by name; computed for training and validation.
+        scheduler: of the learning rate, stepped after each epoch (`scheduler_every="step"`: after each step);
+            ReduceLROnPlateau gets the validation loss, the training loss if there is no validation.
+        compile: run steps by `ex.compile`.
+        batch: run model and loss for each sample of a batch by `ex.batch`.
+        callbacks: called as training goes on.
+        log_dir: writes history.json, history.csv, TensorBoard's events and checkpoint.ext there.
+        clip_grad_norm: gradients are scaled down to this norm.
+        accumulate: this many batches make one step of the optimizer, with the mean of their gradients.
+        checkpoint: where to write checkpoints, log_dir/checkpoint.ext if that is given; after each epoch, and after
+            each `checkpoint_every` steps.
+        predictions: from a model's output to what metrics get, where the loss does not tell.
+        progress: show a bar on a terminal for epochs over two seconds; and one line for each epoch.
+    """
+
+    def __init__(
+        self,
+        model: Module,
+        loss: Callable[..., Tensor],
+        optimizer: Any,
+        metrics: Sequence[Metric] | Mapping[str, Metric] | None = None,
+        *,
+        scheduler: Any = None,
+        scheduler_every: str = "epoch",
+        compile: bool = True,
+        batch: bool = False,
+        callbacks: Sequence[Callback] = (),
+        log_dir: str | Path | None = None,
+        clip_grad_norm: float | None = None,
+        accumulate: int = 1,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int | None = None,
+        predictions: Callable[[Any], Any] | None = None,
+        progress: bool = True,
+    ) -> None:
+        for name, number in (("accumulate", accumulate), ("checkpoint_every", checkpoint_every)):
+            if number is not None and number < 1:
+                raise ValueError(f"Trainer: {name} must be at least 1, got {number}")
+        if scheduler_every not in ("epoch", "step"):
+            raise ValueError(f"Trainer: scheduler_every must be 'epoch' or 'step', got {scheduler_every!r}")
+        if isinstance(scheduler, ReduceLROnPlateau) and scheduler.mode != "min":
+            raise ValueError("Trainer: ReduceLROnPlateau gets a loss, so its mode must be 'min'")
+        self.model = model
+        self.loss = loss
+        self.optimizer = optimizer
+        self.metrics = named(metrics)
+        self.scheduler = scheduler
+        self.scheduler_every = scheduler_every
+        self.accumulate = accumulate
+        self.log_dir = Path(log_dir) if log_dir is not None else None
+        self.checkpoint = Path(checkpoint) if checkpoint is not None else None
+        if self.checkpoint is None and self.log_dir is not None:
+            self.checkpoint = self.log_dir / "checkpoint.ext"
+        if checkpoint_every is not None and self.checkpoint is None:
+            raise ValueError("Trainer: checkpoint_every needs checkpoint= or log_dir=, to say where")
+        self.checkpoint_every = checkpoint_every
+        self.progress = progress
+        self.callbacks = list(callbacks)
+        if self.log_dir is not None:
+            self.callbacks.append(TensorBoard(self.log_dir))
+        self.batch = batch
+        self.stepper = Stepper(model, loss, optimizer, compile, batch, clip_grad_norm)
+        self.feeding = Feeding(self.metrics, loss, batch, predictions)
+        self.history = History()
+        self.n_steps = 0  # of the optimizer
+        self.epoch = 0  # whole ones
+        self.so_far = Position()  # in the epoch that runs
+        self.stop: str | None = None  # why training shall end; set by callbacks, or from another thread
+        self.resumed = False  # whether this fit goes on from a checkpoint
+        self._loaders: tuple[Any, ...] = ()  # what fit was given
+
+    def split(self, batch: Any) -> tuple[Inputs, Any]:
+        """Inputs and target of a batch; override it for batches of another form."""
+        return split(batch)
+
+    # ---- training
+
+    def fit(
+        self, train: Iterable[Any], valid: Iterable[Any] | None = None, epochs: int = 1, *, resume: bool = False
+    ) -> History:
+        """Train until `epochs` epochs are done; Ctrl-C ends it cleanly and leaves a checkpoint, if there is a place.
+
+        resume: go on from the checkpoint, if there is one, with the same batches and draws as if it had never stopped.
+        """
+        require_batches("train", train)
+        if valid is not None:
+            require_batches("valid", valid)
+        self._loaders = (train, valid)
+        self.so_far = Position()
+        self.stop = None
+        self.resumed = resume and self._resume()
+        if isinstance(train, Iterator):
+            train = PutBack(train)
+            if epochs - self.epoch > 1:
+                warnings.warn("fit: train is an iterator, which can be read for one epoch only", stacklevel=2)
+        if isinstance(valid, Iterator) and epochs - self.epoch > 1:
+            warnings.warn("fit: valid is an iterator; its batches are kept in memory for later epochs", stacklevel=2)
+            valid = list(valid)
+        self.optimizer.zero_grad()
+        if not self.n_steps and self.epoch < epochs:
+            self._check_first(train)
+        was_training = self.model.training
+        try:
+            with Interrupts(self):
+                self._tell("on_start")
+                while self.epoch < epochs and self.stop is None:
+                    self._epoch(train, valid)
+        finally:
+            self._tell("on_end")
+            if not was_training:
+                self.model.eval()
+            self._write_history()
+        if self.stop is not None and (self.progress or self.stop == INTERRUPTED):
+            print(self._why_stopped(), flush=True)
+        return self.history
+
+    def _epoch(self, train: Iterable[Any], valid: Iterable[Any] | None) -> None:
+        reset_peak()
+        began = time.perf_counter() - self.so_far.seconds
+        if not self.model.training:
+            self.model.train()
+        if not self.so_far.n_batches:
+            for metric in self.metrics.values():
+                metric.reset()
+        self.stepper.begin()
+        if not self._train(train, began):
+            return
+        trained = time.perf_counter() - began
+        so_far = self.so_far
+        record: dict[str, Any] = {"epoch": self.epoch + 1, "train_loss": so_far.total / max(so_far.n_seen, 1)}
+        record |= _numbers("train", figures(self.metrics))
+        if valid is not None:
+            before = random_state(*self._loaders)
+            seen = self._look_over(valid, "validating", stoppable=True)
+            if seen is None:
+                restore_random_state(before, *self._loaders)
+                so_far.seconds = trained
+                self._save()
+                return
+            record |= _numbers("valid", seen)
+        record |= {
+            "seconds": time.perf_counter() - began,
+            "samples_per_second": so_far.n_seen / max(trained, 1e-9),
+            "peak_bytes": peak_bytes(),
+            "lr": float(self.optimizer.param_groups[0]["lr"]),
+        }
+        self.epoch += 1
+        self.so_far = Position()
+        self.history.append(record)
+        if self.scheduler_every == "epoch":
+            self._schedule(record.get("valid_loss", record["train_loss"]))
+        if self.progress:
+            print(epoch_line(record), flush=True)
+        self._tell("on_epoch", record)
+        self._save()
+        self._write_history()
+
+    def _train(self, train: Iterable[Any], began: float) -> bool:
+        """The steps of an epoch, or those that are left; False if training shall stop in the middle."""
+        so_far = self.so_far
+        feed = Feed(train, so_far, self._loaders)
+        group: list[float] = []  # the losses of batches that the optimizer has not seen yet
+        with Bar(f"epoch {self.epoch + 1}", feed.n_left, self.progress) as bar:
+            for batch in feed:
+                inputs, target = self.split(batch)
+                update = len(group) + 1 == self.accumulate
+                try:
+                    output, loss = self.stepper.run(inputs, target, 1 / self.accumulate, update)
+                except NonFiniteLossError as error:
+                    place = f"step {self.n_steps + 1}, epoch {self.epoch + 1}"
+                    raise NonFiniteLossError(f"fit: {place}: {error}") from None
+                n = n_samples(target)
+                so_far.add(loss, n)
+                self.feeding.update(self.metrics, target, output)
+                bar.advance(n)
+                group.append(loss)
+                if update:
+                    self._stepped(group)
+                    so_far.seconds = time.perf_counter() - began
+                    if self._pause():
+                        return False
+            if group:
+                self.stepper.finish(self.accumulate / len(group))
+                self._stepped(group)
+        if not so_far.n_batches:
+            if not isinstance(train, Iterator) or not self.epoch:
+                raise ValueError("fit: there are no batches in train")
+            self.stop = "train is an iterator and has no more batches; a list or a DataLoader can be read again"
+            return False
+        return True
+
+    def _stepped(self, group: list[float]) -> None:
+        """The optimizer has learnt from a group of batches."""
+        loss = sum(group) / len(group)
+        group.clear()
+        self.n_steps += 1
+        if self.scheduler_every == "step":
+            self._schedule(loss)
+        self._tell("on_step", loss)
+
+    def _pause(self) -> bool:
+        """Between two steps: save if that is due; whether to stop."""
+        stopping = self.stop is not None
+        if stopping or (self.checkpoint_every and self.n_steps % self.checkpoint_every == 0):
+            self._save()
+        return stopping
+
+    def _schedule(self, loss: float) -> None:
+        if isinstance(self.scheduler, ReduceLROnPlateau):
+            self.scheduler.step(loss)
+        elif self.scheduler is not None:
+            self.scheduler.step()
+
+    # ---- without training
+
+    def evaluate(self, data: Iterable[Any]) -> dict[str, Any]:
+        """Loss and metrics on other data, in eval mode; modes and metrics of training stay as they are."""
+        require_batches("data", data)
+        return self._look_over(data, "evaluating") or {}
+
+    def _look_over(self, data: Iterable[Any], title: str, stoppable: bool = False) -> dict[str, Any] | None:
+        """Loss and metrics; None if it was stopped."""
+        metrics = fresh(self.metrics)
+        total, n_seen = 0.0, 0
+        with _Evaluating(self.model), Bar(title, n_batches(data), self.progress) as bar:
+            for batch in data:
+                if stoppable and self.stop is not None:
+                    return None
+                inputs, target = self.split(batch)
+                output, loss = self.stepper.look(inputs, target)
+                self.feeding.update(metrics, target, output)
+                n = n_samples(target)
+                total, n_seen = total + float(loss.item()) * n, n_seen + n
+                bar.advance(n)
+        if not n_seen:
+            warnings.warn(f"{title}: there were no batches", stacklevel=3)
+        return {"loss": total / n_seen if n_seen else math.nan, **figures(metrics)}
+
+    def predict(self, data: Any, *, has_target: bool = True) -> Any:
+        """The outputs for all batches, joined; a tensor is one batch.
+
+        Batches are inputs alone, or (inputs..., target), whose target is not used; `has_target=False` says that all of
+        a tuple are inputs. With `batch=True` the outputs are a list, one for each sample.
+        """
+        batches = [data] if isinstance(data, Tensor | RaggedTensor) else data
+        outputs: list[Any] = []
+        with _Evaluating(self.model), Bar("predicting", n_batches(batches), self.progress) as bar:
+            for batch in batches:
+                outputs.append(self.stepper.output(inputs_of(batch, has_target)))
+                bar.advance(len(outputs[-1]) if isinstance(outputs[-1], list) else n_samples(outputs[-1]))
+        return [output for batch in outputs for output in batch] if self.batch else joined(outputs)
+
+    # ---- looking before leaping
+
+    def _check_first(self, train: Iterable[Any]) -> None:
+        """Try one batch and warn; weights, draws and batch statistics are as if it had not been."""
+        with trials.Restoring(self, self._loaders):
+            batch = train.peek() if isinstance(train, PutBack) else next(iter(train), None)
+            for finding in () if batch is None else check(self, batch):
+                warnings.warn(f"fit: {finding}", stacklevel=3)
+
+    def overfit(self, batch: Any, steps: int = 200, below: float = 0.05) -> bool:
+        """Whether the model can learn one batch by heart: bring its loss below this share of the first.
+
+        If it cannot, it cannot learn the data either. Weights, optimizer and random streams are restored.
+        """
+        return trials.overfit(self, batch, steps, below)
+
+    def find_lr(self, data: Iterable[Any], low: float = 1e-6, high: float = 1.0, steps: int = 100) -> trials.LRCurve:
+        """Raise the learning rate step by step and see where the loss falls fastest; everything is restored.
+
+        Several parameter groups keep their proportions; the rate is that of the first.
+        """
+        return trials.find_lr(self, data, low, high, steps)
+
+    # ---- checkpoints
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that going on needs."""
+        return state_of(self, self._loaders)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        restore(self, state, self._loaders)
+
+    def save(self) -> None:
+        """Write a checkpoint."""
+        if self.checkpoint is None:
+            raise ValueError("Trainer.save: give checkpoint= or log_dir= to say where")
+        write_checkpoint(self.checkpoint, self.state_dict())
+
+    def _save(self) -> None:
+        if self.checkpoint is not None:
+            self.save()
+
+    def _resume(self) -> bool:
+        """Go back to where the checkpoint is, if there is one."""
+        if self.checkpoint is None:
+            raise ValueError("fit: resume=True needs checkpoint= or log_dir=, where the checkpoint is")
+        if not self.checkpoint.exists():
+            return False
+        restore(self, read_checkpoint(self.checkpoint), self._loaders)
+        return True
+
+    # ---- small things
+
+    def _tell(self, event: str, *args: Any) -> None:
+        for callback in self.callbacks:
+            getattr(callback, event)(self, *args)
+
+    def _why_stopped(self) -> str:
+        if self.stop != INTERRUPTED:
+            return f"stopped: {self.stop}"
+        further = "; fit(..., resume=True) goes on from the checkpoint" if self.checkpoint is not None else ""
+        return f"stopped in epoch {self.epoch + 1}: {self.stop}{further}"
+
+    def _write_history(self) -> None:
+        if self.log_dir is not None:
+            self.log_dir.mkdir(parents=True, exist_ok=True)
+            write_text(self.log_dir / "history.json", self.history.to_json() + "\n")
+            write_text(self.log_dir / "history.csv", self.history.to_csv())
+
+
+class _Evaluating:
+    """Eval mode and no gradients; afterwards each module is in the mode it was in."""
+
+    def __init__(self, model: Module) -> None:
+        self._modes = [(module, module.training) for module in model.modules()]
+        self._model = model
+        self._no_grad = no_grad()
+
+    def __enter__(self) -> None:
+        self._no_grad.__enter__()
+        self._model.eval()
+
+    def __exit__(self, *raised: Any) -> None:
+        for module, training in self._modes:
+            module.training = training
+        self._no_grad.__exit__(*raised)
+
+
+def _numbers(of: str, found: dict[str, Any]) -> dict[str, float]:
+    return {f"{of}_{name}": value for name, value in found.items() if isinstance(value, float)}

@@ -1,0 +1,52 @@
+"""Tables are never wider than asked for, lose no column, and say the same as HTML and as records."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extempo.inspect import Column, Table
+from extempo.inspect.tables import bytes_text, seconds_text
+
+words = st.text(alphabet="abcdefgh -", min_size=0, max_size=90)
+
+
+@st.composite
+def tables(draw) -> Table:
+    n_columns = draw(st.integers(1, 14))
+    columns = [Column(draw(words), draw(st.booleans()), draw(st.booleans())) for _ in range(n_columns)]
+    rows = draw(st.lists(st.lists(words, min_size=n_columns, max_size=n_columns), max_size=4))
+    return Table(columns, rows, draw(words))
+
+
+@given(tables())
+def test_no_line_is_wider_than_80_characters(table):
+    assert all(len(line) <= 80 for line in str(table).splitlines())
+
+
+def test_a_column_that_may_shrink_is_cut_before_any_other():
+    table = Table([Column("name", may_shrink=True), Column("value", right=True)], [["x" * 100, "y" * 30]])
+    assert table.text().splitlines()[1] == "x" * 47 + "…" + "  " + "y" * 30
+
+
+def test_columns_that_find_no_place_stand_below_behind_the_first():
+    table = Table([Column("epoch", right=True), *(Column(f"figure {i}") for i in range(10))], [["7", *"abcdefghij"]])
+    lines = table.text().splitlines()
+    assert [line.split()[0] for line in lines] == ["epoch", "7", "epoch", "7"]
+    shown = " ".join(lines[1::2]).split()
+    assert [entry for entry in shown if entry != "7"] == list("abcdefghij")
+
+
+def test_html_escapes_what_the_entries_hold():
+    assert '<td style="text-align:left">a &lt; b</td>' in Table([Column("rule")], [["a < b"]]).html()
+
+
+def test_records_have_the_headings_as_keys():
+    assert Table([Column("a"), Column("b")], [["1", "2"]]).records() == [{"a": "1", "b": "2"}]
+
+
+def test_a_table_without_rows_is_its_headings():
+    assert str(Table([Column("a"), Column("b")], [])) == "a  b"
+
+
+def test_sizes_and_durations_are_told_in_fitting_units():
+    assert [bytes_text(n) for n in (1023, 1024, 3 * 2**30, 5000 * 2**30)] == ["1023 B", "1.0 KB", "3.0 GB", "5000.0 GB"]
+    assert [seconds_text(s) for s in (0.0, 0.0005, 0.5, 1.0)] == ["0 us", "500 us", "500 ms", "1.0 s"]
