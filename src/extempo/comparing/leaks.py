@@ -1,0 +1,174 @@
+"""Tensors and graph nodes that stay alive from iteration to iteration: how many, made at which line, held by what."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections import Counter
+from itertools import pairwise
+from types import FrameType, FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+from .._tensor import Tensor
+from ..graph import Node, describe_where
+from .states import is_tensor
+
+_MOST_ASKED = 8  # tensors whose holders are looked for
+
+
+class Leak(NamedTuple):
+    """Memory that grows with iterations."""
+
+    tensors_per_step: float
+    nodes_per_step: float  # of graphs, which keep their inputs
+    bytes_per_step: float  # of tensors, and of what nodes keep for their gradients
+    what: str  # the most frequent, such as "tensors of float32 () made by mean"
+    line: str  # where they were made, "" if that is not known
+    holder: str  # what holds them, "" if that is not known
+
+    def __str__(self) -> str:
+        grown = (
+            f"each step leaves {self.tensors_per_step:.3g} tensors and {self.nodes_per_step:.3g} graph nodes alive "
+            f"({self.bytes_per_step:,.0f} bytes)"
+        )
+        made = f", at {self.line}" if self.line else ""
+        held = f"; held by {self.holder}" if self.holder else ""
+        return f"{grown}: {self.what}{made}{held}"
+
+
+class Newcomers:
+    """Tensors that have come since it was entered, of Extempo and of PyTorch, and nodes of graphs.
+
+    What is there before is frozen, so that the collector, and whoever asks it for objects, looks at the others only.
+    """
+
+    def __enter__(self) -> Newcomers:
+        gc.collect()
+        self._freezes = gc.get_freeze_count() == 0  # what others have frozen cannot be told from ours afterwards
+        self._before: set[int] = set()
+        if self._freezes:
+            gc.freeze()
+        else:
+            self._before = {id(x) for x in _watched()}
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        if self._freezes:
+            gc.unfreeze()
+
+    def alive(self) -> list[Any]:
+        gc.collect()
+        return [x for x in _watched() if id(x) not in self._before]
+
+
+def _watched() -> list[Any]:
+    torch = sys.modules.get("torch")
+    wanted = (Tensor, Node) if torch is None else (Tensor, Node, torch.Tensor)
+    kinds: dict[type, bool] = {}
+    found = []
+    for x in gc.get_objects():
+        kind = type(x)
+        is_one = kinds.get(kind)
+        if is_one is None:
+            is_one = kinds[kind] = issubclass(kind, wanted)
+        if is_one:
+            found.append(x)
+    return found
+
+
+def _n_bytes(x: Any) -> int:
+    if isinstance(x, Node):
+        return sum(getattr(part[1], "nbytes", 0) for part in x.saved or ())
+    return int(x.numel()) * int(x.dtype.itemsize)
+
+
+def grows(counts: list[int]) -> bool:
+    """Whether each part of a pass left more behind than the one before."""
+    return len(counts) > 2 and all(later > earlier for earlier, later in pairwise(counts))
+
+
+def leak_of(new: list[Any], n_steps: int) -> Leak | None:
+    """What stayed alive after so many steps, told by its most frequent kind. None if that is nothing."""
+    if not new:
+        return None
+    tensors = [x for x in new if not isinstance(x, Node)]
+    nodes = [x for x in new if isinstance(x, Node)]
+    # One tensor that is replaced again and again may keep a graph that grows.
+    by_nodes = bool(nodes) and 2 * len(tensors) < n_steps
+    holding = [x for x in nodes if x.inputs] or nodes
+    kinds = Counter(map(_kind, holding if by_nodes else tensors))
+    (what, line), _ = kinds.most_common(1)[0]
+    # Nodes are reached from a tensor that someone holds.
+    examples = [t for t in tensors if by_nodes or _kind(t) == (what, line)]
+    own = {id(new), id(tensors), id(nodes), id(examples)}
+    holder = next((found for found in (_holder(t, set(own)) for t in examples[-_MOST_ASKED:]) if found), "")
+    total = sum(map(_n_bytes, new))
+    return Leak(len(tensors) / n_steps, len(nodes) / n_steps, total / n_steps, what, line, holder)
+
+
+def _kind(t: Any) -> tuple[str, str]:
+    if isinstance(t, Node):
+        return f"graph nodes of {t.op.name}", describe_where(t.where)
+    dtype = str(t.dtype).rpartition(".")[2]
+    text = f"tensors of {dtype} {tuple(t.shape)}"
+    node = t.grad_fn if isinstance(t, Tensor) else None
+    if node is not None:
+        graph = ", with their graph" if node.inputs else ""
+        return f"{text} made by {node.op.name}{graph}", describe_where(node.where)
+    cut = getattr(t, "_cut", None)
+    if cut:
+        return f"{text} from {cut[0]}", describe_where(cut[1])
+    return text, ""
+
+
+def _holder(value: Any, own: set[int], depth: int = 0) -> str:
+    """In words, whoever refers to a value: an attribute, a global variable, a variable of a closure."""
+    for referrer in gc.get_referrers(value):
+        if id(referrer) in own or isinstance(referrer, FrameType) or is_tensor(referrer):
+            continue
+        if isinstance(referrer, dict):
+            name = _key_of(referrer, value)
+            owner = _owner(referrer)
+            if owner and isinstance(name, str):
+                return f"{owner}.{name}"
+        if isinstance(referrer, ModuleType | FunctionType):
+            return f"{referrer.__name__}"
+        if type(referrer).__name__ == "cell":
+            return _closure(referrer) or "a variable of a closure"
+        if isinstance(referrer, list | tuple | dict | set) or type(referrer).__name__ == "deque":
+            if depth < 3:
+                own.add(id(referrer))
+                outer = _holder(referrer, own, depth + 1)
+                if outer:
+                    return f"{outer} ({type(referrer).__name__})" if depth == 0 else outer
+        elif hasattr(referrer, "__dict__"):
+            name = _key_of(vars(referrer), value)
+            if name:
+                return f"{type(referrer).__name__}.{name}"
+    return ""
+
+
+def _key_of(entries: dict[Any, Any], value: Any) -> Any:
+    for key, found in entries.items():  # a generator expression would refer to the value, too
+        if found is value:
+            return key
+    return None
+
+
+def _owner(attributes: dict[Any, Any]) -> str:
+    if "__name__" in attributes and "__builtins__" in attributes:
+        return str(attributes["__name__"])
+    for referrer in gc.get_referrers(attributes):
+        if getattr(referrer, "__dict__", None) is attributes:
+            return type(referrer).__name__
+    return ""
+
+
+def _closure(cell: Any) -> str:
+    for cells in gc.get_referrers(cell):
+        if isinstance(cells, tuple):
+            for fn in gc.get_referrers(cells):
+                if isinstance(fn, FunctionType) and fn.__closure__ is cells:
+                    place = next(i for i, c in enumerate(cells) if c is cell)
+                    return f"{fn.__code__.co_freevars[place]!r}, a variable of {fn.__name__}'s closure"
+    return ""

@@ -1,0 +1,355 @@
+"""`Comparison`: what was measured, as text of 80 columns, HTML and JSON; and `Changes` since an earlier one."""
+
+from __future__ import annotations
+
+import json
+import math
+import textwrap
+from collections.abc import Callable, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from ..inspect.tables import WIDTH, Column, Table, bytes_text, seconds_text
+from .figures import Figures, overhead
+from .verdicts import Flag, Verdict, judge
+
+_VERSION = 1
+_MOST_COLUMNS = 4  # beside each other in 80 characters
+
+
+class Comparison:
+    """The result of `ex.compare`. Printed it is a table and a verdict; `save` and `against` are for later."""
+
+    def __init__(self, columns: list[Figures], about: dict[str, Any]) -> None:
+        self.columns = columns
+        self.about = about  # steps, rounds, machine, versions
+        self.verdict: Verdict
+        self.flags: list[Flag]
+        self.verdict, self.flags = judge(columns)
+
+    def __getitem__(self, name: str) -> Figures:
+        """A column by its name."""
+        found = next((f for f in self.columns if f.name == name), None)
+        if found is None:
+            raise KeyError(f"no column {name!r}; there are {[f.name for f in self.columns]}")
+        return found
+
+    # ---- for people
+
+    def tables(self) -> list[Table]:
+        """What the report shows; more than four columns make several tables."""
+        parts = [self.columns[i : i + _MOST_COLUMNS] for i in range(0, len(self.columns), _MOST_COLUMNS)]
+        return [self._table(part) for part in parts]
+
+    def _table(self, columns: Sequence[Figures]) -> Table:
+        static = next((f for f in self.columns if f.mode == "static" and f.runs), None)
+
+        def row(title: str, text: Callable[[Figures], str]) -> list[str]:
+            return [title, *(text(f) if f.runs else "-" for f in columns)]
+
+        about = self.about
+        rows = [
+            ["Training time (s)", *(_training(f) for f in columns)],
+            row("Memory (MB)", lambda f: f"{f.peak_bytes / 2**20:.2f}{'*' * (f.memory_of == 'process')}"),
+            ["Flexibility", *(f.flexibility for f in columns)],
+            ["", *("" for _ in columns)],
+            row("iteration, median", lambda f: seconds_text(f.median_seconds)),
+            row("iteration, p90", lambda f: seconds_text(f.p90_seconds)),
+            row("graph building", lambda f: _building(f, static)),
+            row("planning", lambda f: _per_step(f.planning_seconds, f)),
+            row("peak memory", lambda f: bytes_text(f.peak_bytes)),
+            row("retained after", lambda f: bytes_text(f.retained_bytes)),
+            row("structures seen", lambda f: str(f.seen(f.structures)) if f.mode != "torch" else "-"),
+            row("lengths seen", lambda f: str(f.seen(f.lengths))),
+            ["changes survived", *(f"{f.changes_survived} of {len(f.changes)}" for f in columns)],
+            row("first step", lambda f: seconds_text(f.first_seconds)),
+            row(f"warm-up, {_warm_up_steps(self.columns)} steps", lambda f: seconds_text(f.warm_up_seconds)),
+        ]
+        if any(f.loss_at_start is not None for f in columns):
+            rows += [
+                row("loss at start", lambda f: _figure(f.loss_at_start)),
+                row(f"loss, {about['steps']} steps", lambda f: _figure(f.loss_same_steps)),
+                row("loss, same time", lambda f: _figure(f.loss_same_time)),
+            ]
+        if any(f.metric_same_steps is not None for f in columns):
+            rows += [
+                row(f"metric, {about['steps']} steps", lambda f: _figure(f.metric_same_steps)),
+                row("metric, same time", lambda f: _figure(f.metric_same_time)),
+            ]
+        rows.append(row("steps in that time", lambda f: str(f.steps_same_time)))
+        headings = [Column(f.name, right=True, may_shrink=True) for f in columns]
+        return Table([Column(""), *headings], rows)
+
+    def notes(self) -> list[str]:
+        """Everything worth saying below the tables, without the verdict."""
+        notes = []
+        for f in self.columns:
+            if not f.runs:
+                notes.append(f"{f.name} cannot run this step: {f.error}")
+            elif not f.takes_all:
+                notes.append(
+                    f"{f.name} takes {f.n_taken} of {len(f.taken)} batches. The first that it refuses: {f.error}"
+                )
+        if any(f.mode == "static" and f.runs for f in self.columns):
+            notes.append(
+                "Graph building: time a step beyond static, which repeats compile's plans without Python; for eager "
+                "that is also what fused kernels save."
+            )
+        elif any(f.planning_seconds is not None for f in self.columns):
+            notes.append("Graph building is not known without static; planning is what ex.compile spent on new plans.")
+        high = [f.name for f in self.columns if f.flexibility == "High"]
+        if high:
+            f = self[high[0]]
+            met = f"{len(f.changes)} changes of structure or sizes survived" if f.changes else "which never change"
+            notes.append(f"Flexibility High ({', '.join(high)}): all {len(f.taken)} batches taken, {met}.")
+        fixed = [f for f in self.columns if f.mode == "static" and f.takes_all]
+        notes += [f"Flexibility Low ({f.name}): it repeats what it recorded, any change is an error." for f in fixed]
+        if any(f.memory_of == "process" for f in self.columns):
+            notes.append(
+                "* growth of the process in a pass: this library does not count its tensors' memory, and small ones "
+                "fit what the process holds already."
+            )
+        notes += [f"Leak in {f.name}: {f.leak}." for f in self.columns if f.leak is not None]
+        notes += [f"{'Unfair' if flag.refuses else 'Note'}: {flag.text}." for flag in self.flags]
+        return notes
+
+    @property
+    def title(self) -> str:
+        about = self.about
+        f = self.columns[0]
+        return (
+            f"{about['name']}: {about['rounds']} rounds of {about['steps']} steps, {f.n_parameters:,} parameters, "
+            f"{', '.join(f.dtypes) or 'no floats'}, {about['threads']} threads"
+        )
+
+    def __str__(self) -> str:
+        lines = [*_wrapped(self.title), ""]
+        for table in self.tables():
+            lines += [table.text(), ""]
+        for note in self.notes():
+            lines += _wrapped(note)
+        lines += ["", *_wrapped(f"Verdict: {self.verdict}.")]
+        if self.verdict.next:
+            lines += _wrapped(f"Next: {self.verdict.next}.")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        parts = [f"<p><b>{escape(self.title)}</b></p>", *(table.html() for table in self.tables())]
+        parts += [f"<p>{escape(note)}</p>" for note in self.notes()]
+        parts.append(f"<p><b>Verdict: {escape(self.verdict.word)}</b>: {escape(self.verdict.reason)}.</p>")
+        if self.verdict.next:
+            parts.append(f"<p>Next: {escape(self.verdict.next)}.</p>")
+        return "".join(parts)
+
+    # ---- for machines
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures as plain values."""
+        static = next((f for f in self.columns if f.mode == "static" and f.runs), None)
+        return {
+            "version": _VERSION,
+            **self.about,
+            "columns": [_as_dict(f, static) for f in self.columns],
+            "verdict": self.verdict._asdict(),
+            "flags": [flag._asdict() | {"columns": list(flag.columns)} for flag in self.flags],
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(_plain(self.as_dict()), indent=2)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the figures as JSON, for `against`."""
+        path = Path(path)
+        path.write_text(self.to_json() + "\n", encoding="utf-8")
+        return path
+
+    def against(self, old: Comparison | dict[str, Any] | str | Path) -> Changes:
+        """What has changed since an earlier comparison: a saved file, or the object."""
+        return Changes(read(old), self.as_dict())
+
+
+def read(old: Comparison | dict[str, Any] | str | Path) -> dict[str, Any]:
+    """The figures of an earlier comparison."""
+    if isinstance(old, Comparison):
+        return old.as_dict()
+    found = old if isinstance(old, dict) else json.loads(Path(old).read_text(encoding="utf-8"))
+    if not isinstance(found, dict) or found.get("version") != _VERSION or "columns" not in found:
+        raise ValueError(f"against: {old if not isinstance(old, dict) else 'this dict'} holds no saved comparison")
+    return found
+
+
+_COMPARED = (  # name in the JSON, in words, and how it is written
+    ("training_seconds", "training time", seconds_text),
+    ("median_seconds", "iteration, median", seconds_text),
+    ("p90_seconds", "iteration, p90", seconds_text),
+    ("building_seconds", "graph building", seconds_text),
+    ("first_seconds", "first step", seconds_text),
+    ("warm_up_seconds", "warm-up", seconds_text),
+    ("peak_bytes", "peak memory", bytes_text),
+    ("retained_bytes", "retained", bytes_text),
+    ("loss_same_steps", "loss, same steps", lambda x: f"{x:.4g}"),
+    ("metric_same_steps", "metric, same steps", lambda x: f"{x:.4g}"),
+)
+_ALWAYS = ("training_seconds", "peak_bytes")  # shown even if unchanged
+_NOTABLE = 0.05
+
+
+class Changes:
+    """Two comparisons beside each other."""
+
+    def __init__(self, old: dict[str, Any], new: dict[str, Any]) -> None:
+        self.old = old
+        self.new = new
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One for each figure that both have: column, figure, old, new, and new relative to old."""
+        before = {column["name"]: column for column in self.old["columns"]}
+        rows = []
+        for column in self.new["columns"]:
+            past = before.get(column["name"])
+            if past is None:
+                continue
+            for key, _, _ in _COMPARED:
+                old, new = past.get(key), column.get(key)
+                if old is None or new is None or (not old and not new):
+                    continue
+                rows.append(
+                    {
+                        "column": column["name"],
+                        "figure": key,
+                        "old": old,
+                        "new": new,
+                        "ratio": new / old if old else None,
+                    }
+                )
+        return rows
+
+    def notes(self) -> list[str]:
+        """What makes the two hard to compare, columns that only one has, and the verdicts."""
+        notes = []
+        for key in ("name", "machine", "threads", "backend", "steps", "rounds"):
+            if self.old.get(key) != self.new.get(key):
+                notes.append(f"Unfair: {key} was {self.old.get(key)}, is {self.new.get(key)}.")
+        names = [[column["name"] for column in side["columns"]] for side in (self.old, self.new)]
+        notes += [f"{name} was not there before." for name in names[1] if name not in names[0]]
+        notes += [f"{name} is not there any more." for name in names[0] if name not in names[1]]
+        words = self.old["verdict"]["word"], self.new["verdict"]["word"]
+        notes.append(f"The verdict was {words[0]}, is {words[1]}." if words[0] != words[1] else f"Still {words[1]}.")
+        return notes
+
+    @property
+    def table(self) -> Table:
+        texts = {key: (title, text) for key, title, text in _COMPARED}
+        rows = []
+        for row in self.rows():
+            if row["figure"] not in _ALWAYS and row["ratio"] is not None and abs(row["ratio"] - 1) < _NOTABLE:
+                continue
+            title, text = texts[row["figure"]]
+            change = "" if row["ratio"] is None else f"{row['ratio'] - 1:+.0%}"
+            rows.append([row["column"], title, text(row["old"]), text(row["new"]), change])
+        columns = [Column("column", may_shrink=True), Column("figure"), Column("old", right=True)]
+        return Table([*columns, Column("new", right=True), Column("change", right=True)], rows)
+
+    def __str__(self) -> str:
+        lines = [f"What changed (figures that moved by less than {_NOTABLE:.0%} are left out)", self.table.text(), ""]
+        for note in self.notes():
+            lines += _wrapped(note)
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"changes": self.rows(), "notes": self.notes()}
+
+    def to_json(self) -> str:
+        return json.dumps(_plain(self.as_dict()), indent=2)
+
+    def _repr_html_(self) -> str:
+        return self.table.html() + "".join(f"<p>{escape(note)}</p>" for note in self.notes())
+
+
+def _training(f: Figures) -> str:
+    if not f.runs:
+        return "cannot"
+    part = "" if f.takes_all else f" ({f.n_taken}/{len(f.taken)})"
+    return f"{f.training_seconds:.3g}{part}"
+
+
+def _building(f: Figures, static: Figures | None) -> str:
+    if f.mode == "static":
+        return "none"
+    seconds = _building_seconds(f, static)
+    return "-" if seconds is None else seconds_text(seconds)
+
+
+def _building_seconds(f: Figures, static: Figures | None) -> float | None:
+    if static is None or not f.dynamic or f.variant != static.variant or not f.runs:
+        return None
+    return overhead(f, static)
+
+
+def _per_step(seconds: float | None, f: Figures) -> str:
+    n_steps = len(f.step_seconds)
+    return "-" if seconds is None or not n_steps else seconds_text(seconds / n_steps)
+
+
+def _warm_up_steps(columns: list[Figures]) -> int:
+    return max(f.warm_up_steps for f in columns)
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _as_dict(f: Figures, static: Figures | None) -> dict[str, Any]:
+    return {
+        "name": f.name,
+        "variant": f.variant,
+        "mode": f.mode,
+        "training_seconds": f.training_seconds if f.runs else None,
+        "round_seconds": f.round_seconds,
+        "median_seconds": f.median_seconds if f.runs else None,
+        "p90_seconds": f.p90_seconds if f.runs else None,
+        "building_seconds": _building_seconds(f, static),
+        "planning_seconds": f.planning_seconds,
+        "first_seconds": f.first_seconds if f.runs else None,
+        "warm_up_seconds": f.warm_up_seconds if f.runs else None,
+        "warm_up_steps": f.warm_up_steps,
+        "peak_bytes": f.peak_bytes if f.runs else None,
+        "retained_bytes": f.retained_bytes if f.runs else None,
+        "memory_of": f.memory_of,
+        "leak": None if f.leak is None else f.leak._asdict(),
+        "flexibility": f.flexibility,
+        "batches_taken": f.n_taken,
+        "error": f.error,
+        "structures_seen": f.seen(f.structures),
+        "lengths_seen": f.seen(f.lengths),
+        "changes": len(f.changes),
+        "changes_survived": f.changes_survived,
+        "losses": f.losses[0] if f.losses else [],
+        "loss_at_start": f.loss_at_start,
+        "loss_same_steps": f.loss_same_steps,
+        "loss_same_time": f.loss_same_time,
+        "steps_same_time": f.steps_same_time,
+        "metric_same_steps": f.metric_same_steps,
+        "metric_same_time": f.metric_same_time,
+        "parameters": f.n_parameters,
+        "dtypes": f.dtypes,
+        "threads": f.threads[-1] if f.threads else None,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no nan and no infinity."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _plain(x) for key, x in value.items()}
+    return [_plain(x) for x in value] if isinstance(value, list | tuple) else value
