@@ -33,6 +33,7 @@ TIMED = [
     "reinforce",
 ]
 OWN_TABLES = {  # name: module
+    "ragged_attention": "ragged_attention",
     "lengths": "lengths",
     "cold": "cold",
     "adversary": "adversary",

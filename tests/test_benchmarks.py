@@ -92,6 +92,15 @@ def test_hand_batched_peers_compute_what_a_loop_computes():
             assert workload.peers[f"torch {peer}"]()(0) == pytest.approx(expected, rel=1e-4)
 
 
+def test_attention_of_ragged_sequences_has_the_loss_of_padded_ones():
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    n_threads = torch.get_num_threads()
+    peers = load("ragged_attention").PEERS
+    losses = {peer: peers[peer]()(0) for peer in peers if peer != "torch nested"}  # which warns
+    torch.set_num_threads(n_threads)
+    assert losses == pytest.approx(dict.fromkeys(losses, losses["torch"]), rel=1e-4)
+
+
 def test_all_blocks_of_code_written_for_one_sample_hold_the_same_work_and_no_step_comes_twice():
     sizes = {
         "tree_lstm": lambda data: [[len(load("tree_lstm").words_of(tree)) for tree in trees] for trees in data[1]],

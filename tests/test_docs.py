@@ -37,6 +37,25 @@ def test_the_page_on_batching_runs_as_pasted():
     assert "5 samples" in out
 
 
+def test_the_page_on_ragged_tensors_runs_as_pasted():
+    page = (ROOT / "docs" / "ragged.md").read_text()
+    out = run("-c", "\n".join(re.findall(r"```python\n(.*?)```", page, re.S)))
+    assert float(re.search(r"loss ([0-9.]+)", out)[1]) < 0.2
+    assert "[[0, 1, 0], [1, 1], [0]]" in out
+    shown = re.search(r"\n    ragged\(.*?shape=\(3, \*\)\)", page, re.S)[0]
+    assert shown.replace("\n    ", "\n").strip() in out
+
+
+def test_the_page_on_training_runs_as_pasted():
+    page = (ROOT / "docs" / "training.md").read_text()
+    out = run("-c", "\n".join(re.findall(r"```python\n(.*?)```", page, re.S)))
+    assert "Valid loss fell" in out
+    assert "right: 1.0" in out
+    assert "suggested learning rate" in out
+    assert "same bits: True" in out
+    assert "units: 48" in out
+
+
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 

@@ -30,6 +30,7 @@ NAMESPACES = [
     "extempo.func",
     "extempo.linalg",
     "extempo.masked",
+    "extempo.nested",
     "extempo.nn",
     "extempo.nn.functional",
     "extempo.nn.init",

@@ -150,7 +150,8 @@ SAME_MEANING = {
 
 @pytest.mark.conformance
 @pytest.mark.parametrize(
-    "namespace", ["", "nn.functional", "linalg", "special", "autograd", "func", "autograd.functional", "random"]
+    "namespace",
+    ["", "nn.functional", "linalg", "special", "autograd", "func", "autograd.functional", "random", "nested"],
 )
 def test_public_names_mean_what_pytorchs_mean(namespace):
     torch = pytest.importorskip("torch", reason="compares the namespaces with PyTorch: pip install -e '.[conformance]'")

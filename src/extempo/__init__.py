@@ -99,15 +99,19 @@ if TYPE_CHECKING:  # loaded on first use, by `__getattr__` below
         data,
         distributions,
         func,
+        inspect,
         linalg,
         masked,
+        metrics,
         mps,
+        nested,
         nn,
         optim,
         serialization,
         signal,
         special,
         testing,
+        train,
         utils,
         version,
         xpu,
@@ -115,13 +119,19 @@ if TYPE_CHECKING:  # loaded on first use, by `__getattr__` below
     from .amp import autocast, get_autocast_dtype, is_autocast_enabled
     from .batching.calling import batch
     from .batching.cells import cell
+    from .comparing.calling import compare
     from .func import vmap
+    from .nested import jagged, nested_tensor
+    from .ragged_tensors.creation import ragged, ragged_from_values
+    from .ragged_tensors.padding import ragged_from_padded
+    from .ragged_tensors.tensor import RaggedTensor
     from .serialization import load, save
 
 newaxis = None
 
 __all__ = [
     "Graph",
+    "RaggedTensor",
     "Size",
     "Tensor",
     "__version__",
@@ -133,6 +143,7 @@ __all__ = [
     "bfloat16",
     "bool",
     "cell",
+    "compare",
     "compile",
     "cpu",
     "cuda",
@@ -157,6 +168,7 @@ __all__ = [
     "iinfo",
     "inf",
     "inference_mode",
+    "inspect",
     "int",
     "int8",
     "int16",
@@ -165,18 +177,25 @@ __all__ = [
     "is_autocast_enabled",
     "is_grad_enabled",
     "is_inference_mode_enabled",
+    "jagged",
     "linalg",
     "load",
     "long",
     "masked",
+    "metrics",
     "mps",
     "nan",
+    "nested",
+    "nested_tensor",
     "newaxis",
     "nn",
     "no_grad",
     "ops",
     "optim",
     "pi",
+    "ragged",
+    "ragged_from_padded",
+    "ragged_from_values",
     "random",
     "save",
     "serialization",
@@ -187,6 +206,7 @@ __all__ = [
     "signal",
     "special",
     "testing",
+    "train",
     "uint8",
     "utils",
     "version",
@@ -199,12 +219,19 @@ __all__ += settings.__all__
 
 # The functions here that come from a module that is loaded on first use, with that module.
 _HOMES = {
+    "RaggedTensor": "ragged_tensors.tensor",
     "autocast": "amp",
     "batch": "batching.calling",
     "cell": "batching.cells",
+    "compare": "comparing.calling",
     "get_autocast_dtype": "amp",
     "is_autocast_enabled": "amp",
+    "jagged": "nested",
     "load": "serialization",
+    "nested_tensor": "nested",
+    "ragged": "ragged_tensors.creation",
+    "ragged_from_padded": "ragged_tensors.padding",
+    "ragged_from_values": "ragged_tensors.creation",
     "save": "serialization",
     "vmap": "func",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from .errors import AutogradError, DtypeError, ShapeError
 from .graph import Leaf, Node, Taped, leaf
 from .lines import remember_value_read, user_line
 from .op import Op
+from .sizes import AnySize
 from .storage import Array, Storage
 from .types import Number, Size, TensorType, dtype, from_numpy_dtype
 
@@ -36,8 +37,10 @@ class OnTape:
         """The values of `t`, which someone looks at."""
         raise NotImplementedError
 
-    def backward(self, root: Tensor, gradient: Array) -> list[tuple[Node, Array]] | None:
-        """The gradients of leaves; None if the engine has to find them."""
+    def backward(
+        self, root: Tensor, gradient: Array, asked: Sequence[Tensor] | None = None, keep: bool = False
+    ) -> list[tuple[Any, Array]] | None:
+        """The gradients of leaves, by node; of tensors asked for, too, by place. None: the engine has to find them."""
         raise NotImplementedError
 
     def close(self, why: str) -> None:
@@ -68,6 +71,37 @@ class Alias:
         self.base = base
         self.steps = steps
         self.version = version
+
+
+class TensorLike(TensorMethods):
+    """The base of what ops take though it is no tensor: it is made of tensors, and runs ops on itself by theirs.
+
+    It has the functions of `ops` as methods, as tensors have. A function that it does not support must fail, so it has
+    none of a tensor's private parts.
+    """
+
+    __slots__ = ()
+
+    __array_priority__ = 1000
+
+    _flat: Tensor  # the one that has the values, the gradient and the history
+    shape: Any
+
+    def _maker(self) -> Callable[[Tensor], Any]:
+        """What makes one of the same structure from other values; it does not keep these alive."""
+        raise NotImplementedError
+
+    def _described(self) -> str:
+        """What it is, for messages."""
+        raise NotImplementedError
+
+    def _apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        """Run `op` on inputs of which this is the first of its kind."""
+        raise NotImplementedError
+
+    def _write(self, value: Any, op_name: str) -> Any:
+        """Replace the values by `value`, in place."""
+        raise NotImplementedError
 
 
 class Tensor(TensorMethods):
@@ -505,11 +539,11 @@ def _unpickle(cls: type[Tensor], raw: Array, shape: tuple[int, ...], d: dtype, r
     return t.requires_grad_() if requires_grad else t
 
 
-_OPERANDS = (Tensor, float, int, np.ndarray, np.generic)
+_OPERANDS = (Tensor, float, int, np.ndarray, np.generic, TensorLike, AnySize)
 
 
 def is_operand(value: Any) -> bool:
-    """Whether an operator can take it: a tensor, a number, a NumPy array or scalar."""
+    """Whether an operator can take it: a tensor or its like, a number, a NumPy array or scalar."""
     return isinstance(value, _OPERANDS)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._tensor import Alias, Tensor, carry_retained
+from ._tensor import Alias, Tensor, TensorLike, carry_retained
 from .errors import DtypeError, LeafWriteError, ShapeError
 from .graph import Leaf, Node
 from .lines import user_line
@@ -23,6 +23,8 @@ def write(target: Tensor, value: Tensor, op_name: str, since: int | None = None)
 
     `since`: the nodes recorded after this number made the value; it is the last one alone if not given.
     """
+    if isinstance(target, TensorLike):
+        return target._write(value, op_name)
     mode = MODE.get()
     if mode.interceptor is not None:
         return mode.interceptor.write(target, value, op_name)  # type: ignore[attr-defined]

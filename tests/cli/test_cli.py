@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import extempo as ex
-from extempo.cli import demo, environment, op_table
+from extempo.cli import environment, op_table
 from extempo.cli.main import command
 from extempo.op import ASPECTS, REGISTRY, Refuse
 
@@ -176,22 +176,6 @@ def test_nothing_missing_is_said_in_words(monkeypatch):
     assert run("ops", "--missing").output == 'No aspect is refused with "not yet".\n'
 
 
-# extempo demo
-
-
-def test_demo_learns_to_classify_and_repeats_itself():
-    first, second = run("demo").output, run("demo").output
-    losses = [float(loss) for loss in re.findall(r"loss ([0-9.]+)", first)]
-    assert len(losses) == demo.N_EPOCHS
-    assert losses[-1] < losses[0] / 10
-    before, *_, after = [int(share) for share in re.findall(r"accuracy +([0-9]+)%", first)]
-    assert before < 60
-    assert after > 90
-    assert_plain_and_narrow(first)
-    without_time = re.compile(r" +[0-9.]+ s$", re.M)
-    assert without_time.sub("", first) == without_time.sub("", second)
-
-
 # As a process
 
 
@@ -226,13 +210,13 @@ def test_an_interrupt_exits_with_130_and_no_traceback():
     # Making the data takes a minute here, so the signal always arrives in the middle of the command.
     code = """
 import time
-from extempo.cli import demo, main
+from extempo.cli import demo_task, main
 
-def sequences(n):
+def sequences(seed):
     print("ready", flush=True)
     time.sleep(60)
 
-demo.sequences = sequences
+demo_task.sequences = sequences
 main.main()
 """
     process = start("-c", code, "demo", stdout=subprocess.PIPE)

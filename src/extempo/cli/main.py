@@ -6,11 +6,13 @@ command, where click ends it without a message and with exit status 1.
 
 import io
 import sys
+from pathlib import Path
 
 import click
 from rich.console import Console, RenderableType
 
 from extempo._version import __version__
+from extempo.cli.compare_command import compare
 
 PIPED_COLUMNS = 80
 INTERRUPTED = 130  # what shells report for a command ended by SIGINT
@@ -32,6 +34,9 @@ def command(context: click.Context) -> None:
     """Define-by-run deep learning with PyTorch's names, on a plain CPU."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
+
+
+command.add_command(compare)
 
 
 @command.command()
@@ -113,11 +118,17 @@ def cache_clear(as_json: bool) -> None:
 
 
 @command.command()
-def demo() -> None:
-    """Train a classifier of sequences of any length, in about ten seconds."""
-    from extempo.cli import demo as example
+@click.option("--seed", default=0, show_default=True, help="Of data and weights.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write a page with pictures there.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def demo(seed: int, out: Path | None, as_json: bool) -> None:
+    """Show the way from data to prediction: sequences of any length, trained on in seconds."""
+    from extempo.cli import demo as tour
 
-    example.run(click.echo)
+    if as_json:
+        click.echo(tour.to_json(tour.run(lambda renderable: None, seed, out), seed))
+    else:
+        tour.run(_show, seed, out)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from .._tensor import Tensor
+from .._tensor import Tensor, TensorLike
 from ..autograd.hooks import RemovableHandle
 from ..errors import DtypeError, NumericalError, ShapeError
 from .following import LIVE, Follower, copied_value
@@ -199,7 +199,10 @@ class Optimizer(Follower):
         params, names = self._unpack(param_group["params"])
         for i, p in enumerate(params):
             if not isinstance(p, Tensor):
-                raise DtypeError(f"add_param_group: params[{i}] is a {type(p).__name__}; optimizers train tensors")
+                advice = ", pass x.values() of a ragged one" if isinstance(p, TensorLike) else ""
+                raise DtypeError(
+                    f"add_param_group: params[{i}] is a {type(p).__name__}; optimizers train tensors{advice}"
+                )
             if not (p.is_leaf or p.retains_grad):
                 raise ShapeError(
                     f"add_param_group: params[{i}] was computed from other tensors, so it has no gradient of its own; "

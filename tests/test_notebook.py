@@ -1,0 +1,95 @@
+"""The notebook runs from top to bottom, every report has its form for Jupyter, bars move in place, and the stop button
+leaves model and optimizer usable.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+nbformat = pytest.importorskip("nbformat")
+nbclient = pytest.importorskip("nbclient")
+pytest.importorskip("ipykernel")
+
+PATH = Path(__file__).parents[1] / "docs" / "tour.ipynb"
+
+
+class Noting(nbclient.NotebookClient):
+    """Keeps what has taken the place of something that was on display already."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.replacements: list[str] = []
+
+    def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
+        if msg["msg_type"] == "update_display_data":
+            self.replacements.append(msg["content"]["data"]["text/html"])
+        return super().process_message(msg, cell, cell_index)
+
+
+@pytest.fixture(scope="module")
+def executed() -> Noting:
+    client = Noting(nbformat.read(PATH, as_version=4), timeout=120, kernel_name="python3")
+    client.execute()  # raises if a cell does
+    return client
+
+
+def outputs_of(executed: Noting, ending: str) -> list[Any]:
+    cells = [cell for cell in executed.nb.cells if cell.cell_type == "code" and cell.source.endswith(ending)]
+    assert len(cells) == 1, ending
+    return cells[0].outputs
+
+
+def test_the_notebook_is_kept_without_outputs():
+    for cell in nbformat.read(PATH, as_version=4).cells:
+        assert not cell.get("outputs")
+        assert cell.get("execution_count") is None
+
+
+@pytest.mark.parametrize(
+    ("ending", "said"),
+    [
+        ("\nwords", "ragged (4, *)"),
+        ("\nmodel", "1,126 parameters"),
+        ("ex.inspect.summary(model, [4, 5])", "1,126 parameters"),
+        ("ex.inspect.trace(model, [4, 5])", "cell #2: GRUCell"),
+        ('ex.inspect.draw(model([10]), "The graph of [10]", model)', "<svg"),
+        ("\nhistory", "<svg"),
+        ("\nconfusion", "9-10"),
+        ("metrics.report(truth, scores.argmax(1).tolist())", "recall"),
+        ("rounds=3)", "Flexibility"),
+    ],
+)
+def test_a_report_is_shown_as_html(executed, ending, said):
+    *_, result = outputs_of(executed, ending)
+    assert result.output_type == "execute_result"
+    assert said in result.data["text/html"]
+
+
+def test_a_bar_moves_in_place_and_is_gone_at_the_end(executed):
+    shown = [
+        output for output in outputs_of(executed, "trainer.evaluate(Slow())") if output.output_type == "display_data"
+    ]
+    assert len(shown) == 1
+    *moves, last = executed.replacements
+    places = [int(place) for move in moves for place in re.findall(r'<progress value="(\d+)" max="12">', move)]
+    assert len(places) == len(moves) >= 2
+    assert places == sorted(set(places))
+    assert last == ""
+
+
+def test_training_goes_on_after_the_stop_button(executed):
+    said = "".join(output.text for output in outputs_of(executed, 'was the last whole one")') if "text" in output)
+    assert "interrupted" in said
+    assert "90 steps done, epoch 3 was the last whole one" in said
+    later = "".join(output.text for output in outputs_of(executed, "\nhistory") if "text" in output)
+    assert re.findall(r"^epoch (\d)", later, re.M) == ["4", "5", "6"]
+
+
+def test_a_loop_of_ones_own_goes_on_after_the_stop_button(executed):
+    (output,) = outputs_of(executed, '{step(batch, labels):.4f}")')
+    before, after = (float(loss) for loss in re.findall(r"(\d+\.\d+)", output.text))
+    assert after < before
