@@ -93,10 +93,10 @@ def run(program, arrays):
     slots = list(arrays)
     for kind, what, i, *rest in program:
         if kind == "unary":
-            slots[i] = np.asarray(UNARY[what][1](slots[i]))
+            slots[i] = np.asarray(UNARY[what][1](slots[i]), order="C")  # as results of ops lie
         elif kind == "binary":
             if broadcasts(slots[i], slots[rest[0]]) is not None:
-                slots[i] = np.asarray(BINARY[what][1](slots[i], slots[rest[0]]))
+                slots[i] = np.asarray(BINARY[what][1](slots[i], slots[rest[0]]), order="C")
         elif kind == "view":
             slots[rest[0]] = what(slots[i])[...]
         elif kind == "write":

@@ -463,7 +463,6 @@ def test_a_bar_is_shown_on_a_terminal_only(monkeypatch):
 
     monkeypatch.setattr(progress, "_PATIENCE", 0.0)
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
     shown = {}
     for kind in (io.StringIO, Terminal):
         stream = kind()

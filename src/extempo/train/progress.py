@@ -12,13 +12,20 @@ _PATIENCE = 2.0  # seconds before a bar appears
 _REFRESH = 0.1  # seconds between two pictures of it in a notebook
 
 
+def in_notebook() -> bool:
+    """Whether this runs in the kernel of a notebook, not merely beside one that was imported."""
+    loaded = sys.modules.get("IPython")
+    shell = loaded.get_ipython() if loaded is not None else None
+    return getattr(shell, "kernel", None) is not None
+
+
 class Bar:
     """How far something is, and its throughput, for as long as it is entered. `total`: of batches, None if unknown."""
 
     def __init__(self, title: str, total: int | None, shown: bool) -> None:
         self._title = title
         self._total = total
-        self._shown = shown and (sys.stderr.isatty() or "ipykernel" in sys.modules)
+        self._shown = shown and (sys.stderr.isatty() or in_notebook())
         self._progress: Any = None
         self._task: Any = None
         self._n_batches, self._n_samples = 0, 0
@@ -46,7 +53,7 @@ class Bar:
         self._progress.update(self._task, completed=self._n_batches, rate=rate)
 
     def _start(self) -> None:
-        if "ipykernel" in sys.modules:
+        if in_notebook():
             self._progress = _InNotebook(self._title, self._total)
             return
         from rich.console import Console

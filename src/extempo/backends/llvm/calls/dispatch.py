@@ -110,8 +110,7 @@ class _Apply:
             python.set_item(key, i * 2 + 3, python.incref(value[0]))
         found = b.call(declare("PyDict_GetItemWithError", ptr, [ptr, ptr]), self.signatures, key)
         python.decref(key)
-        missing, there = b.if_else(found == 0)
-        with missing:
+        with b.if_(found == 0):
             with b.if_(b.call(declare("PyErr_Occurred", ptr, [])) != 0):  # an attribute that cannot be hashed
                 b.call(declare("PyErr_Clear", void, []))
                 self.slow.take()
@@ -119,13 +118,15 @@ class _Apply:
             for k, x in enumerate((self.op, self.types.value, self.attrs)):
                 given[k] = x
             made = python.vectorcall(self.new_signature, given.address, b.const(i64, 3), b.const(ptr, 0))
+            self.release()
             with b.if_(made == 0):
-                self.release()
                 b.ret(made)
-            self.signature.set(made)
-        with there:
-            self.signature.set(python.incref(found))
-        return self.signature.value
+            python.decref(made)
+            # From the start: Python has run, so another thread may have given inputs other memory.
+            again = b.module.defined["extempo_apply"]
+            b.ret(b.call(again, b.arg("self"), b.arg("args"), b.arg("nargs")))
+        self.signature.set(python.incref(found))
+        return found
 
     def find_plan(self, signature: Value, tracked: Value) -> Value:
         """What the signature says of these inputs that need a gradient; null where nothing is tracked."""
