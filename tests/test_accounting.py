@@ -29,3 +29,16 @@ def test_other_lengths_of_a_loop_that_has_a_plan_are_invested_in_sooner(n_calls)
 def test_nothing_is_lent_for_a_range_of_sizes():
     assert in_debt(OFTEN + 2).allows_plan(100)
     assert not in_debt(OFTEN + 2).allows_range(100)
+
+
+def test_what_eager_calls_take_is_asked_again_while_no_plans_run():
+    account = Account()
+    n_eager = 0
+    for _ in range(64):
+        if account.eager_next():
+            n_eager += 1
+            account.eager_call(1.0 if account.calls < 8 else 0.5)  # long calls, that are slow at first
+        else:
+            account.recorded_call(0.6, n_steps=20, n_new=5, planning=0.0, learnt=True)
+    assert account.eager_mean == pytest.approx(0.5, rel=0.05)
+    assert n_eager > 10
