@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import textwrap
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from ..inspect.tables import WIDTH, Column, Table, bytes_text, seconds_text
+from ..inspect.tables import WIDTH, Column, Table, bytes_text, plain, seconds_text
 from .figures import Figures, overhead
 from .verdicts import Flag, Verdict, judge
 
@@ -158,7 +157,7 @@ class Comparison:
         }
 
     def to_json(self) -> str:
-        return json.dumps(_plain(self.as_dict()), indent=2)
+        return json.dumps(plain(self.as_dict()), indent=2)
 
     def save(self, path: str | Path) -> Path:
         """Write the figures as JSON, for `against`."""
@@ -265,7 +264,7 @@ class Changes:
         return {"changes": self.rows(), "notes": self.notes()}
 
     def to_json(self) -> str:
-        return json.dumps(_plain(self.as_dict()), indent=2)
+        return json.dumps(plain(self.as_dict()), indent=2)
 
     def _repr_html_(self) -> str:
         return self.table.html() + "".join(f"<p>{escape(note)}</p>" for note in self.notes())
@@ -344,12 +343,3 @@ def _as_dict(f: Figures, static: Figures | None) -> dict[str, Any]:
         "dtypes": f.dtypes,
         "threads": f.threads[-1] if f.threads else None,
     }
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no nan and no infinity."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _plain(x) for key, x in value.items()}
-    return [_plain(x) for x in value] if isinstance(value, list | tuple) else value

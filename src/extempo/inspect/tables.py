@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -123,3 +124,16 @@ def seconds_text(seconds: float) -> str:
     if seconds < 1e-3:
         return f"{seconds * 1e6:.0f} us"
     return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can have it, also inside of dicts and lists: it has no nan and no infinity.
+
+    >>> plain({"loss": float("nan"), "steps": (1, 2.5)})
+    {'loss': None, 'steps': [1, 2.5]}
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: plain(x) for key, x in value.items()}
+    return [plain(x) for x in value] if isinstance(value, list | tuple) else value

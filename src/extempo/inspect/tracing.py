@@ -24,7 +24,7 @@ from ..func.tree import leaves
 from ..modes import no_grad
 from ..nn import Module
 from ..ragged_tensors.tensor import RaggedTensor
-from .tables import WIDTH, Column, Table, bytes_text, seconds_text
+from .tables import WIDTH, Column, Table, bytes_text, plain, seconds_text
 
 MOST_VALUES = 6
 
@@ -119,7 +119,7 @@ class Trace:
     __repr__ = __str__
 
     def as_dict(self) -> dict[str, Any]:
-        steps = [{name: _plain(value) for name, value in step._asdict().items()} for step in self.steps]
+        steps = [{name: plain(value) for name, value in step._asdict().items()} for step in self.steps]
         return {"model": self.model, "steps": steps}
 
     def to_json(self) -> str:
@@ -293,8 +293,3 @@ def _range(step: Step) -> str:
 
 def _without_float32(text: str) -> str:
     return text.removeprefix("float32 ")
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no infinities."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -68,6 +68,15 @@ def _into_inputs(of_gates: Callable[[], Tensor], x: Any, weight: Any, bias: Any)
 # ---- LSTM
 
 
+class _SequenceGradient(Op, abstract=True):
+    """What the gradients of all sequences have in common."""
+
+    family = "recurrence"
+    batch = Refuse("looped over samples: each may have lengths of its own")
+    vjp = Refuse(_TWICE)
+    saves = ()
+
+
 class LstmSequence(Op):
     """An LSTM over packed rows; its weight is (4 * hidden, hidden), its states are h and c.
 
@@ -144,14 +153,10 @@ class LstmSequence(Op):
             yield Sample(*inputs, *others, np.array(sizes, np.int64), backwards=backwards)
 
 
-class LstmSequenceGradient(Op):
+class LstmSequenceGradient(_SequenceGradient):
     """The gradients of LstmSequence's gates and initial states, from those of its outputs and final states or None."""
 
-    family = "recurrence"
     lower = Routine("lstm_sequence_gradient")
-    batch = Refuse("looped over samples: each may have lengths of its own")
-    vjp = Refuse(_TWICE)
-    saves = ()
 
     @staticmethod
     def infer(
@@ -288,17 +293,13 @@ class GruSequence(Op):
             yield Sample(*inputs, *own, np.array(sizes, np.int64), backwards=backwards)
 
 
-class GruSequenceGradient(Op):
+class GruSequenceGradient(_SequenceGradient):
     """The gradients of GruSequence's gates, of what comes from the state in its place, and of the initial state.
 
     From those of its outputs and of its final state (or None).
     """
 
-    family = "recurrence"
     lower = Routine("gru_sequence_gradient")
-    batch = Refuse("looped over samples: each may have lengths of its own")
-    vjp = Refuse(_TWICE)
-    saves = ()
 
     @staticmethod
     def infer(
@@ -403,14 +404,10 @@ class RnnSequence(Op):
             yield Sample(*inputs, *own, np.array(sizes, np.int64), relu=k % 2 == 1, backwards=backwards)
 
 
-class RnnSequenceGradient(Op):
+class RnnSequenceGradient(_SequenceGradient):
     """The gradients of RnnSequence's sums and initial state, from those of its outputs and final state (or None)."""
 
-    family = "recurrence"
     lower = Routine("rnn_sequence_gradient")
-    batch = Refuse("looped over samples: each may have lengths of its own")
-    vjp = Refuse(_TWICE)
-    saves = ()
 
     @staticmethod
     def infer(

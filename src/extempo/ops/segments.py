@@ -314,6 +314,11 @@ class SegmentLogSoftmax(_SegmentNormalised):
         return apply(SegmentLogSoftmaxBackward, (g, y, offsets, row_of)), None, None
 
 
+def _total(x: Tensor, offsets: Tensor, row_of: Tensor) -> Tensor:
+    """The sum of its row, for each element."""
+    return segment_spread(segment_sum(x, offsets, row_of), offsets, row_of)
+
+
 class _SegmentNormalisedBackward(_Segments, abstract=True):
     """The gradient of a function of each row, from the cotangent g of its result y and that result."""
 
@@ -342,11 +347,8 @@ class SegmentSoftmaxBackward(_SegmentNormalisedBackward):
 
     @staticmethod
     def vjp(h: Tensor, _: Any, g: Any, y: Tensor, offsets: Tensor, row_of: Tensor) -> tuple[Any, ...]:
-        def total(x: Tensor) -> Tensor:
-            return segment_spread(segment_sum(x, offsets, row_of), offsets, row_of)
-
         def into_y() -> Tensor:
-            return h * (g - total(g * y)) - g * total(h * y)
+            return h * (g - _total(g * y, offsets, row_of)) - g * _total(h * y, offsets, row_of)
 
         return apply(SegmentSoftmaxBackward, (h, y, offsets, row_of)), into_y, None, None
 
@@ -359,10 +361,12 @@ class SegmentLogSoftmaxBackward(_SegmentNormalisedBackward):
 
     @staticmethod
     def vjp(h: Tensor, _: Any, g: Any, y: Tensor, offsets: Tensor, row_of: Tensor) -> tuple[Any, ...]:
-        def total(x: Tensor) -> Tensor:
-            return segment_spread(segment_sum(x, offsets, row_of), offsets, row_of)
-
-        return h - total(h * ops.exp(y)), lambda: -h * ops.exp(y) * total(g), None, None
+        return (
+            h - _total(h * ops.exp(y), offsets, row_of),
+            lambda: -h * ops.exp(y) * _total(g, offsets, row_of),
+            None,
+            None,
+        )
 
 
 # ---- running sums

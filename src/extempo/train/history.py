@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..inspect.curves import curve, sparkline
-from ..inspect.tables import Column, Table, bytes_text, seconds_text
+from ..inspect.tables import Column, Table, bytes_text, plain, seconds_text
 from ..svg import COLOURS, GRID, Picture
 
 _WIDTH = 80
@@ -111,7 +111,7 @@ class History:
 
     def to_json(self, path: str | Path | None = None) -> str:
         """A list with one object for each epoch; what is not finite is null."""
-        text = json.dumps([{k: _plain(v) for k, v in r.items()} for r in self.records], indent=2)
+        text = json.dumps([{k: plain(v) for k, v in r.items()} for r in self.records], indent=2)
         if path is not None:
             Path(path).write_text(text + "\n", encoding="utf-8")
         return text
@@ -211,10 +211,6 @@ def observe(records: list[dict[str, Any]]) -> str:
             "seen better than what it has not."
         )
     return f"{title} fell {moved}, and training goes on paying."
-
-
-def _plain(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _write_picture(picture: Picture, series: dict[str, list[float]], title: str, path: Path) -> None:
