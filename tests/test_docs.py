@@ -56,6 +56,19 @@ def test_the_page_on_training_runs_as_pasted():
     assert "units: 48" in out
 
 
+def test_the_page_on_looking_inside_runs_as_pasted_and_shows_what_it_prints():
+    page = (ROOT / "docs" / "inspecting.md").read_text()
+    out = run("-c", "\n".join(re.findall(r"```python\n(.*?)```", page, re.S)))
+    shown = re.search(r"\n    Reader: 6 calls\n(.*?)\n\n", page, re.S)[1]
+
+    def untimed(text: str) -> list[str]:
+        return [re.sub(r"[0-9.]+ [mu]?s ", "", " ".join(line.split())) for line in text.splitlines()]
+
+    assert untimed(shown) == untimed(out)[1:8]
+    assert "graph(" in out
+    assert "█▃▁" in out
+
+
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 

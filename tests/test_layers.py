@@ -13,7 +13,7 @@ ROOT = Path(extempo.__file__).parent
 
 # From the bottom up; a name stands for a module or a whole package. Modules of one line may know each other.
 LAYERS = [
-    {"errors", "_version", "placement", "svg"},
+    {"errors", "_version", "placement", "png", "svg"},
     {"types"},
     {"sizes"},
     {"modes", "telling", "storage", "dlpack"},
@@ -34,7 +34,7 @@ LAYERS = [
     {"accounting"},
     {"recorded", "families"},
     {"taking"},
-    {"recording"},
+    {"recording", "pruning"},
     {"static"},
     {"compiling"},
     {"func"},
@@ -43,8 +43,9 @@ LAYERS = [
     {"nn", "serialization"},
     {"batching"},
     {"optim", "data", "distributions", "amp", "cpu"},
-    {"utils", "metrics"},
+    {"utils"},
     {"inspect"},
+    {"metrics"},
     {"train"},
     {"comparing"},
     {"accelerator_api", "cuda", "mps", "xpu", "version"},

@@ -1,5 +1,7 @@
 """Small drawings as SVG text: shapes, lines and words at places, nothing more.
 
+What is added here that `png` should paint, too, is added there as well.
+
     picture = Picture(200, 100, "what it shows")
     picture.rect(10, 10, 50, 20, fill="#eee")
     picture.text(35, 24, "label", anchor="middle")
@@ -16,6 +18,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
+
+from .png import write as write_png
 
 INK, FAINT, GRID, PAPER = "#222222", "#767676", "#dddddd", "#ffffff"
 COLOURS = ("#1f6fb4", "#d1591e", "#2b8a3e", "#8a4fb0", "#b08800", "#b02a4c")  # told apart also by those who see no red
@@ -70,9 +74,14 @@ class Picture:
         return str(self)
 
     def save(self, path: str | Path) -> Path:
-        """Write it as an SVG file."""
+        """Write it as a file: `.svg`, or `.png` where matplotlib is installed."""
         path = Path(path)
-        path.write_text(str(self), encoding="utf-8")
+        if path.suffix == ".svg":
+            path.write_text(str(self), encoding="utf-8")
+        elif path.suffix == ".png":
+            write_png(str(self), path)
+        else:
+            raise ValueError(f"save: expected a path that ends in .svg or .png, got {path}")
         return path
 
 

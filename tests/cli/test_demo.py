@@ -3,11 +3,13 @@
 import json
 import re
 from html.parser import HTMLParser
+from io import StringIO
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 import extempo as ex
 from extempo.cli import demo, demo_stages, demo_task
@@ -160,6 +162,38 @@ def test_the_page_says_what_the_terminal_says(written, shown):
     accuracy = f"{written[0]['epochs'][-1]['valid_accuracy']:4.0%}"
     assert f"accuracy {accuracy}" in page
     assert f"accuracy {accuracy}" in shown
+
+
+def refused(*arguments: str) -> str:
+    result = CliRunner().invoke(command, ["demo", *arguments], prog_name="extempo")
+    assert result.exit_code == 2
+    return " ".join(result.output.split())
+
+
+def test_a_place_that_cannot_be_written_to_is_told_before_the_tour(tmp_path):
+    (tmp_path / "file").write_text("")
+    told = refused("--out", str(tmp_path / "file" / "below"))
+    assert "cannot write to" in told
+    assert "Data in" not in told
+
+
+def test_a_page_that_cannot_be_written_is_told_without_a_traceback(tmp_path):
+    (tmp_path / demo.PAGE_NAME).mkdir()
+    assert f"cannot write to '{tmp_path / demo.PAGE_NAME}'" in refused("--json", "--out", str(tmp_path))
+
+
+@pytest.mark.parametrize("seed", ["-1", "9" * 30, "seven"])
+def test_a_seed_that_is_none_is_refused(seed):
+    assert "Invalid value for '--seed'" in refused("--seed", seed)
+
+
+def test_a_narrow_terminal_loses_nothing():
+    wide, narrow = (Console(width=width, file=StringIO()) for width in (80, 40))
+    stage = demo_stages.preprocessing([[1, 2, 3], [4, 5], [6, 7, 8, 9], [10]])
+    for console in (wide, narrow):
+        console.print(demo.as_text(stage))
+    assert wide.file.getvalue().split() == narrow.file.getvalue().split()
+    assert max(map(len, narrow.file.getvalue().splitlines())) <= 40
 
 
 def test_an_interrupt_in_training_ends_the_tour(monkeypatch):

@@ -243,10 +243,11 @@ def test_a_leak_is_told_with_its_line_and_its_holder():
     found = ex.compare(leaking, batches(), modes=("eager", "compile"), **QUICK)
     for f in found.columns:
         assert f.leak.tensors_per_step == 1
-        assert f.leak.what == "tensors of float32 () made by cross_entropy"
+        assert f.leak.what == "float32 () made by cross_entropy"
         assert f.leak.line.startswith(f"{__file__}:")
         assert f.leak.holder == "'history', a variable of leaking's closure (list)"
-    assert "Leak in eager: each step leaves 1 tensors and" in str(found)
+    assert "Leak in eager, compile: each step leaves 1 tensor and" in str(found)
+    assert found.verdict.next.startswith("stop the leak in eager first")
 
 
 total_loss = 0.0
@@ -265,7 +266,8 @@ def test_a_graph_that_grows_behind_one_tensor_is_a_leak():
     for f in ex.compare(summing, batches(), modes=("eager", "compile"), **QUICK).columns:
         assert f.leak.tensors_per_step < 1
         assert f.leak.nodes_per_step >= 1
-        assert f.leak.what == "graph nodes of add"
+        assert f.leak.what == "nodes of add"
+        assert str(f.leak).startswith("each step leaves 2 graph nodes behind")
         assert f.leak.line.startswith(f"{__file__}:")
         assert f.leak.holder.endswith("test_compare.total_loss")
 
@@ -333,11 +335,18 @@ def test_figures_are_saved_and_compared_with_later_ones(tmp_path, fake_clock):
     changes = ex.compare(step, batches(), modes=("eager", "compile"), **QUICK).against(path)
     row = next(r for r in changes.rows() if r["figure"] == "training_seconds")
     assert (row["column"], row["old"], row["new"], row["ratio"]) == ("eager", 8.0, 16.0, 2.0)
-    assert "+100%" in str(changes)
+    assert "+100%\n" in str(changes)  # every new round took longer than every old one
     assert "static is not there any more." in str(changes)
     assert max(map(len, str(changes).splitlines())) <= 80
     assert "<table>" in changes._repr_html_()
     assert json.loads(changes.to_json())["changes"]
+    saved = json.loads(path.read_text())
+    saved["columns"][0] |= {"parameters": 7, "round_seconds": [8.0, 20.0]}
+    doubtful = str(ex.compare(step, batches(), modes=("eager", "compile"), **QUICK | {"rounds": 4}).against(saved))
+    assert "+100%?" in doubtful
+    assert "may be chance" in doubtful
+    assert "Unfair: eager: parameters was 7, is 58." in doubtful
+    assert "rounds" not in doubtful.replace("old and new rounds", "")
     other = tmp_path / "other.json"
     other.write_text("{}")
     with pytest.raises(ValueError, match="no saved comparison"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from extempo.cli.compare_command import coloured
 from extempo.cli.main import command
 
 SCRIPT = """
@@ -106,6 +108,63 @@ def test_the_name_of_the_data_can_be_given(script):
     assert found["columns"][0]["batches_taken"] == 4
 
 
+def test_scripts_of_the_same_name_are_told_apart_and_import_what_is_beside_them(script, tmp_path):
+    for name, bias in (("old", True), ("new", False)):
+        directory = tmp_path / name
+        directory.mkdir()
+        (directory / "second.py").write_text(f"bias = {bias}\n")
+        text = script.read_text().replace("nn.Linear(4, 2)", "nn.Linear(4, 2, bias=second.bias)")
+        (directory / "first.py").write_text(f"import second\n{text}")
+    output = run(f"{tmp_path}/old/first.py:step", f"{tmp_path}/new/first.py:step", *QUICK).output
+    assert "Verdict: unfair: old/first:step has 10 parameters, new/first:step 8" in output
+
+
+def test_a_second_script_without_data_gets_the_firsts(script, tmp_path):
+    other = tmp_path / "second.py"
+    other.write_text(re.sub("(?m)^(data|pairs) = .*", "", script.read_text()))
+    found = json.loads(run(f"{script}:step", f"{other}:step", *QUICK, "--json").output)
+    assert found["columns"][0]["losses"] == found["columns"][1]["losses"]
+    assert found["flags"] == []
+
+
+def test_a_loader_that_shuffles_is_asked_once_for_both_steps(script):
+    with script.open("a") as file:
+        file.write("from extempo.data import DataLoader\n")
+        file.write("loader = DataLoader(data, 1, shuffle=True, collate_fn=lambda batch: batch[0])\n")
+        file.write("def again(x, y):\n    return step(x, y)\n")
+    found = json.loads(run(f"{script}:step", f"{script}:again", *QUICK, "--data", "loader", "--json").output)
+    assert found["columns"][0]["losses"] == found["columns"][1]["losses"]
+
+
+def test_words_that_matter_have_a_colour_of_their_own():
+    text = coloured("Verdict: bad: why.\nNext: this.\nNote: that.\nVerdicts are words.")
+    styled = {text.plain[span.start : span.end]: span.style for span in text.spans}
+    assert styled == {"Verdict: bad": "bold red", "Next:": "bold", "Note:": "yellow"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
+def test_on_a_terminal_the_verdict_is_in_colour(script):
+    main, other = os.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"}
+    environment.pop("NO_COLOR", None)
+    command = [sys.executable, "-m", "extempo", "compare", f"{script}:step", *QUICK]
+    with subprocess.Popen(command, stdout=other, stderr=other, env=environment) as process:
+        os.close(other)
+        shown = b""
+        while chunk := read(main):
+            shown += chunk
+    os.close(main)
+    assert process.returncode == 0
+    assert re.search(rb"\x1b\[1;3\dmVerdict: ", shown)
+
+
+def read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # nobody writes there any more
+        return b""
+
+
 @pytest.mark.conformance
 def test_pytorchs_step_adds_a_column(script, tmp_path):
     pytest.importorskip("torch", reason="compares with PyTorch: pip install -e '.[conformance]'")
@@ -147,6 +206,8 @@ def test_what_is_missing_is_named(script, tmp_path):
     assert "not a function" in run(f"{script}:data").output
     assert "unknown mode 'fast'" in run(f"{script}:step", "--modes", "fast").output
     assert "name one step, or two" in run().output
+    assert "is a Linear, not a list of batches" in run(f"{script}:step", "--data", "model").output
+    assert "there is no directory" in run(f"{script}:step", "--out", tmp_path / "none" / "out.json").output
     saved = tmp_path / "no.json"
     saved.write_text("[]")
     assert "holds no saved comparison" in run(f"{script}:step", "--against", saved).output

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extempo.comparing.figures import Figures, overhead, ratio
+from extempo.comparing.leaks import Leak
 from extempo.comparing.verdicts import doubts, judge, learns_worse
 
 
@@ -204,6 +205,66 @@ def test_more_rounds_narrow_the_range():
 def test_the_advice_follows_from_what_was_counted(stats, said):
     verdict, _ = judge([column("compile", 2.0, compile_stats=stats), column("static", 1.0)])
     assert said in verdict.next
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.9, "use b"), (1.0, "either: they take about the same time"), (1.2, "use a"), (2.0, "use a")],
+)
+def test_of_two_steps_the_faster_is_advised(seconds, said):
+    verdict, _ = judge([column("compile", 1.0, variant="a"), column("compile", seconds, variant="b")])
+    assert verdict.next == said
+
+
+def test_where_losses_are_not_the_same_figure_a_metric_is_asked_for():
+    a, b = column("compile", 1.0, variant="a"), column("compile", 0.5, variant="b")
+    b.losses = [[3.0] * 4] * 7
+    assert "metric()" in judge([a, b])[0].next
+    a.metric_same_steps = b.metric_same_steps = 0.5
+    assert judge([a, b])[0].next == "use b"
+
+
+def test_dynamic_modes_that_are_faster_than_static_are_told_so():
+    assert "are faster here" in judge([column("compile", 0.5), column("static", 1.0)])[0].next
+    assert "next to nothing" in judge([column("compile", 1.0), column("static", 1.0)])[0].next
+
+
+def test_a_leak_is_the_next_thing_to_look_after():
+    leak = Leak(1.0, 1.0, 4.0, "float32 () made by mean", "train.py:7", "losses")
+    verdict, _ = judge([column("compile", 1.0, leak=leak), column("static", 1.0)])
+    assert verdict.word == "good"
+    assert verdict.next.startswith("stop the leak in compile first")
+    assert str(leak) == (
+        "each step leaves 1 tensor and 1 graph node behind (4 bytes): float32 () made by mean, at train.py:7; held by "
+        "losses"
+    )
+
+
+@pytest.mark.parametrize("what", ["weights", "batches"])
+def test_what_a_second_step_does_not_begin_with_is_said_and_refuses_nothing(what):
+    verdict, flags = judge([column("compile", 1.0, variant="a"), column("compile", 1.0, variant="b", own=[what])])
+    assert verdict.word == "good"
+    (flag,) = flags
+    assert flag.text.startswith(f"b begins with other {what} than a")
+
+
+def test_a_step_that_changes_no_parameter_is_named_once():
+    _, flags = judge([column("eager", 1.0, trains=False), column("compile", 1.0, trains=False)])
+    assert [flag.text for flag in flags] == ["step does not train: it changes no parameter"]
+
+
+def test_a_loss_that_is_nan_is_named_once_with_its_step():
+    columns = [column("eager", 1.0, trains=False), column("compile", 1.0, trains=False)]
+    for f in columns:
+        f.losses = [[1.0, float("nan"), float("nan"), float("nan")]] * 7
+    _, flags = judge(columns)
+    assert [flag.text for flag in flags] == ["the loss of step is nan at step 2: what it learns says nothing"]
+
+
+def test_recordings_that_end_early_now_and_then_are_no_reason():
+    stats = {"calls": 100, "closed": {"a node was asked for": 3}}
+    verdict, _ = judge([column("compile", 2.0, compile_stats=stats), column("static", 1.0)])
+    assert "early" not in verdict.next
 
 
 def test_a_single_column_has_nothing_to_be_compared_with():

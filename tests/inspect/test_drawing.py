@@ -8,7 +8,7 @@ import pytest
 import extempo as ex
 from extempo import nn
 from extempo.inspect import draw
-from extempo.inspect.drawing import MOST_NODES
+from extempo.inspect.drawing import MOST_OPS
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -76,11 +76,41 @@ def test_parameters_have_names_where_the_model_is_known():
 
 def test_the_end_of_a_very_long_graph_is_drawn_and_the_rest_counted():
     x = ex.ones(1, requires_grad=True)
-    for _ in range(MOST_NODES + 9):
+    for _ in range(MOST_OPS + 9):
         x = x.exp()
-    picture = draw(x)
-    assert f"the last {MOST_NODES} of {MOST_NODES + 10} nodes" in str(picture)
-    assert len(boxes(ElementTree.fromstring(str(picture)))) == MOST_NODES
+    picture = draw(x, "many")
+    assert f"many (the last {MOST_OPS} of {MOST_OPS + 9} ops)" in str(picture)
+    assert len(boxes(ElementTree.fromstring(str(picture)))) == MOST_OPS
+    assert str(picture).count("stroke-dasharray") == 1  # the way to what is left out
+
+
+def test_the_end_of_a_very_long_graph_still_has_its_parameters():
+    picture = draw(recurrent(200))
+    assert str(picture).count(">parameter</text>") == 4
+    assert picture.width < 2500
+
+
+def test_a_node_stands_right_above_its_first_use():
+    x, late = ex.tensor(1.0, requires_grad=True), ex.tensor(2.0, requires_grad=True).exp()
+    svg = ElementTree.fromstring(str(draw(x.sin().sin().sin() * late)))
+    heights = {t.text: float(t.get("y")) for t in svg.iter(f"{SVG}text")}  # of three sines the last one
+    assert heights["exp"] == heights["sin"] < heights["mul"]
+
+
+def test_several_results_and_ragged_ones_are_drawn_together():
+    x = ex.ones(2, requires_grad=True)
+    assert {">exp</text>", ">sin</text>"} <= set(re.findall(r">\w+</text>", str(draw({"a": x.exp(), "b": [x.sin()]}))))
+    assert ">embedding</text>" in str(draw(nn.Embedding(5, 2)(ex.ragged([[1, 2], [3]]))))
+
+
+def test_where_nothing_was_recorded_the_picture_says_so():
+    assert "nothing was recorded" in str(draw(ex.ones(2) * 2))
+
+
+@pytest.mark.parametrize("what", [3, nn.Linear(2, 2), [1.0]])
+def test_what_has_no_graph_is_refused_with_what_would_have_one(what):
+    with pytest.raises(TypeError, match="draw: expected a tensor or a Graph, got"):
+        draw(what)
 
 
 def test_a_picture_is_written_as_it_is(tmp_path):

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 import extempo as ex
 from extempo import nn
 from extempo.inspect import summary
@@ -22,6 +24,30 @@ def test_frozen_layers_are_marked_and_not_counted_as_trainable():
     report = summary(model)
     assert (report.n_parameters, report.n_trainable) == (9, 3)
     assert str(report).splitlines()[2].endswith("6 frozen")
+
+
+def test_a_layer_of_which_a_part_is_frozen_says_how_much():
+    layer = nn.Linear(2, 3)
+    layer.bias.requires_grad_(False)
+    assert str(summary(layer)).splitlines()[1].endswith("9, 3 frozen")
+
+
+def test_a_module_that_calls_itself_is_counted_each_time():
+    class Folded(nn.Module):
+        def forward(self, tree):
+            return ex.ones(1) if isinstance(tree, int) else self(tree[0]) + self(tree[1])
+
+    assert "Folded x5" in str(summary(Folded(), ((1, 2), 3)))
+
+
+def test_all_outputs_of_a_layer_are_told():
+    text = " ".join(str(summary(nn.LSTM(4, 8), ex.ones(5, 3, 4))).split())
+    assert "(5, 3, 8), (1, 3, 8), (1, 3, 8)" in text
+
+
+def test_what_is_no_module_is_refused():
+    with pytest.raises(TypeError, match="summary: expected a module, got list"):
+        summary([1])
 
 
 def test_a_layer_that_was_not_called_says_so_and_one_in_a_loop_how_often():

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extempo.inspect import Column, Table
-from extempo.inspect.tables import bytes_text, seconds_text
+from extempo.inspect.tables import NO_BREAK, bytes_text, seconds_text
 
 words = st.text(alphabet="abcdefgh -", min_size=0, max_size=90)
 
@@ -12,7 +12,8 @@ words = st.text(alphabet="abcdefgh -", min_size=0, max_size=90)
 @st.composite
 def tables(draw) -> Table:
     n_columns = draw(st.integers(1, 14))
-    columns = [Column(draw(words), draw(st.booleans()), draw(st.booleans())) for _ in range(n_columns)]
+    flags = [draw(st.lists(st.booleans(), min_size=3, max_size=3)) for _ in range(n_columns)]
+    columns = [Column(draw(words), right, may_shrink, wraps=wraps) for right, may_shrink, wraps in flags]
     rows = draw(st.lists(st.lists(words, min_size=n_columns, max_size=n_columns), max_size=4))
     return Table(columns, rows, draw(words))
 
@@ -25,6 +26,23 @@ def test_no_line_is_wider_than_80_characters(table):
 def test_a_column_that_may_shrink_is_cut_before_any_other():
     table = Table([Column("name", may_shrink=True), Column("value", right=True)], [["x" * 100, "y" * 30]])
     assert table.text().splitlines()[1] == "x" * 47 + "…" + "  " + "y" * 30
+
+
+def test_a_column_that_wraps_loses_nothing_and_is_made_narrow_before_any_is_cut():
+    long = " ".join(f"word{i}" for i in range(20))
+    table = Table([Column("name", may_shrink=True), Column("text", wraps=True)], [["x" * 60, long], ["y", "short"]])
+    lines = table.text().splitlines()
+    assert lines[1].startswith("x" * 60 + "  word0")
+    assert " ".join(lines[1:-1]).split()[1:] == long.split()
+    assert lines[-1].split() == ["y", "short"]
+
+
+def test_a_no_break_space_keeps_words_together_and_is_shown_as_a_space():
+    shapes = ", ".join(f"({i},{NO_BREAK}{i})" for i in range(10, 25))
+    lines = Table([Column("shapes", wraps=True)], [[shapes]]).text().splitlines()
+    assert len(lines) == 3
+    assert all(line.count("(") == line.count(")") for line in lines)
+    assert "(10, 10), (11, 11)" in lines[1]
 
 
 def test_columns_that_find_no_place_stand_below_behind_the_first():

@@ -2,13 +2,16 @@
 
 import json
 import math
+from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 import extempo as ex
 from extempo import nn
 from extempo.errors import ShapeError
 from extempo.inspect import glimpse, trace
+from extempo.inspect.tracing import MOST_ROWS
 
 
 class Reader(nn.Module):
@@ -127,6 +130,33 @@ def test_a_healthy_trace_names_nobody():
     assert "not finite" not in str(report)
 
 
+class Broken(nn.Module):
+    """A layer whose bias has gone wrong."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+        with ex.no_grad():
+            self.layer.bias[0] = math.nan
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "said"),
+    [
+        (nn.Sequential(nn.ReLU()), ex.tensor([math.nan, 1.0]), "0: ReLU gives 1 nan; its input has 1 nan already"),
+        (Broken(), ex.ones(2), "layer: Linear gives 1 nan; its parameter bias has 1 nan"),
+        (nn.Sequential(Spoil(math.inf)), ex.ones(3), "0: Spoil gives 3 inf; all that it was given is finite"),
+    ],
+)
+def test_where_the_first_nan_comes_from_is_told(model, x, said):
+    report = trace(model, x)
+    assert f"first not finite: {said}" in str(report)
+    assert said in report._repr_html_()
+
+
 def test_integers_and_ragged_tensors_are_told_by_their_types():
     ragged = ex.ragged([[1, 2, 3], [4]])
     (step,) = trace(nn.Embedding(5, 2), ragged).steps
@@ -154,6 +184,117 @@ def test_text_fits_80_columns_and_html_has_every_value():
     html = report._repr_html_()
     assert html.count("<tr>") == len(report) + 1
     assert report[1].glimpse in html
+
+
+class Folded(nn.Module):
+    """Calls itself for each part of a nested tuple."""
+
+    def forward(self, tree):
+        return ex.tensor(float(tree)) if isinstance(tree, int) else self(tree[0]) + self(tree[1])
+
+
+def test_calls_of_a_module_that_calls_itself_are_numbered_as_they_begin():
+    steps = trace(Folded(), ((1, 2), 3)).steps
+    assert [(step.call, step.depth) for step in steps] == [(1, 0), (2, 1), (3, 2), (4, 2), (5, 1)]
+    assert [step.inputs for step in steps] == [["((1, 2), 3)"], ["(1, 2)"], ["1"], ["2"], ["3"]]
+
+
+def test_looking_changes_neither_running_means_nor_the_random_stream():
+    model = nn.Sequential(nn.BatchNorm1d(2), nn.Dropout(0.5))
+    before, draws = model.state_dict(), ex.get_rng_state()
+    before = {name: value.clone() for name, value in before.items()}
+    trace(model, ex.tensor([[1.0, 2.0], [3.0, 5.0]]))
+    assert all(ex.equal(before[name], value) for name, value in model.state_dict().items())
+    assert ex.equal(ex.get_rng_state(), draws)
+
+
+def test_a_buffer_that_forward_replaces_is_put_back():
+    class Remembering(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("last", ex.zeros(2))
+
+        def forward(self, x):
+            self.last = x + self.last
+            return self.last
+
+    model = Remembering()
+    held = model.last
+    assert trace(model, ex.ones(2)).output.tolist() == [1.0, 1.0]
+    assert model.last is held
+    assert model.last.tolist() == [0.0, 0.0]
+
+
+def test_a_lazy_layer_works_after_it_was_looked_into():
+    model = nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d())
+    trace(model, ex.ones(4, 2))
+    assert model(ex.ones(4, 2)).shape == (4, 3)
+    assert model[1].running_mean.shape == (3,)
+
+
+@pytest.mark.parametrize(("given", "said"), [(len, "builtin_function"), (nn.Linear, "the class Linear"), (3, "int")])
+def test_what_is_no_module_is_refused_by_name(given, said):
+    with pytest.raises(TypeError, match=f"trace: expected a module, got {said}"):
+        trace(given, ex.ones(2))
+
+
+def test_arrays_are_told_by_their_types():
+    (step,) = trace(nn.Linear(2, 3), np.ones((4, 2), np.float32)).steps
+    assert step.inputs == ["numpy float32 (4, 2)"]
+
+
+def test_tensors_in_a_dataclass_are_seen():
+    @dataclass
+    class Result:
+        logits: ex.Tensor
+        parts: list[ex.Tensor]
+
+    class Model(nn.Module):
+        def forward(self, x):
+            return Result(x, [x.sum()])
+
+    assert trace(Model(), ex.ones(2))[0].outputs == ["float32 (2)", "float32 ()"]
+
+
+def test_shapes_are_never_cut_and_names_only_when_they_must():
+    report = trace(nn.LSTM(4, 8, num_layers=2), ex.ones(123, 45, 4))
+    words = " ".join(str(report).split())
+    assert "LSTM (123, 45, 4) (123, 45, 8)," in words
+    assert words.count("(2, 45, 8)") == 2
+    assert "…" not in words
+
+
+@pytest.mark.parametrize("n_words", [10, 500])
+def test_a_very_long_way_is_printed_in_part_and_says_so(n_words):
+    report = trace(Reader(), [1] * n_words)
+    lines = str(report).splitlines()
+    n_calls = 2 * n_words + 2
+    assert lines[0] == f"Reader: {n_calls:,} calls"
+    left_out = max(0, n_calls - MOST_ROWS)
+    assert (f"{left_out:,} calls are left out" in str(report)) == (left_out > 0)
+    assert report._repr_html_().count("<tr>") == min(n_calls, MOST_ROWS) + 1
+    assert any(line.strip().startswith("score: Linear") for line in lines)
+    assert (
+        len(report.table.rows)
+        == report.html().count("<tr>") - 1
+        == len(json.loads(report.to_json())["steps"])
+        == n_calls
+    )
+
+
+def test_one_call_is_one_call():
+    assert str(trace(nn.ReLU(), ex.ones(1))).startswith("ReLU: 1 call\n")
+
+
+def test_an_interrupt_leaves_no_hooks_behind():
+    class Interrupted(nn.Module):
+        def forward(self, x):
+            raise KeyboardInterrupt
+
+    model = nn.Sequential(nn.ReLU(), Interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        trace(model, ex.ones(1))
+    assert all(module._call_hooks is None for module in model.modules())
 
 
 def test_a_module_is_found_by_name_and_a_wrong_name_lists_the_right_ones():

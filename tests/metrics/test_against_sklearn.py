@@ -159,3 +159,51 @@ def test_tensors_masks_and_ragged_sequences_count_the_same_elements():
     assert M.F1().update(truth, scores).compute() == pytest.approx(expected)
     padded = M.F1().update(truth.to_padded_tensor(0), scores.to_padded_tensor(0.0), truth.mask())
     assert padded.compute() == pytest.approx(expected)
+
+
+OF_CLASSES = (M.Accuracy, M.BalancedAccuracy, M.CohenKappa, M.F1, M.MCC, M.Precision, M.Recall, M.Specificity)
+OF_PROBABILITIES = (M.Brier, M.CalibrationError, M.LogLoss, M.PRAUC, M.ROCAUC)
+OF_NUMBERS = (M.MAE, M.MSE, M.R2, M.RMSE)
+
+
+@pytest.mark.parametrize("metric", [*OF_CLASSES, *OF_PROBABILITIES, *OF_NUMBERS])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_every_figure_of_padded_and_of_ragged_sequences_is_that_of_their_steps(metric, n_classes):
+    rng = np.random.RandomState(n_classes)
+    lengths = [5, 1, 9, 3, 0, 7]
+    if metric in OF_NUMBERS:
+        truth, found = [rng.randn(n) for n in lengths], [rng.randn(n) for n in lengths]
+    else:
+        truth = [rng.randint(0, n_classes, n) for n in lengths]
+        found = [rng.dirichlet(np.ones(n_classes), n) for n in lengths]
+    expected = metric().update(np.concatenate(truth), np.concatenate(found)).compute()
+    ragged = [ex.ragged([ex.tensor(row) for row in rows]) for rows in (truth, found)]
+    assert metric().update(*ragged).compute() == pytest.approx(expected, abs=1e-12)
+    padded = [rows.to_padded_tensor(0) for rows in ragged]
+    if metric not in OF_NUMBERS:
+        padded[1] = padded[1] + (~ragged[0].mask()).double().unsqueeze(-1) * 5  # what is masked must not matter
+    assert metric().update(*padded, ragged[0].mask()).compute() == pytest.approx(expected, abs=1e-12)
+    streamed = metric()
+    for i in range(0, len(lengths), 2):
+        streamed.update(padded[0][i : i + 2], padded[1][i : i + 2], ragged[0].mask()[i : i + 2])
+    assert streamed.compute() == pytest.approx(expected, abs=1e-12)
+
+
+@given(st.integers(2, 40), st.integers(1, 4), st.integers(0, 2**31 - 1))
+def test_several_outputs_of_a_sample_are_averaged(n, n_outputs, seed):
+    rng = np.random.RandomState(seed)
+    truth = rng.randn(n, n_outputs) * 10.0 ** rng.randint(-2, 3, n_outputs)
+    truth[:, 0] = 1.0 if seed % 3 == 0 else truth[:, 0]  # without variance
+    found = truth + rng.randn(n, n_outputs) * (seed % 2)
+    assert fed(M.R2, truth, found, rng) == pytest.approx(sk.r2_score(truth, found), rel=1e-6, abs=1e-6)
+    assert fed(M.RMSE, truth, found, rng) == pytest.approx(sk.root_mean_squared_error(truth, found))
+    assert fed(M.MSE, truth, found, rng) == pytest.approx(sk.mean_squared_error(truth, found))
+    assert fed(M.MAE, truth, found, rng) == pytest.approx(sk.mean_absolute_error(truth, found))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_impossible_things_that_happen_cost_as_much_as_in_scikit_learn(dtype):
+    truth, p = [1, 1, 0], np.array([[1, 0], [0.3, 0.7], [1, 0]], dtype)
+    expected = sk.log_loss(truth, p, labels=[0, 1])
+    assert M.LogLoss().update(truth, p).compute() == pytest.approx(expected, abs=1e-6)
+    assert M.LogLoss().update(truth, ex.tensor(p)).compute() == pytest.approx(expected, abs=1e-6)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import shutil
+import warnings
 
 import pytest
 
@@ -97,8 +99,8 @@ def test_training_stops_when_a_figure_has_not_improved_for_so_many_epochs(capsys
     assert len(made.fit(loader(), epochs=8)) == 3
     made = trainer([Replaying(losses), EarlyStopping(2, mode="max")])
     assert len(made.fit(loader(), epochs=8)) == 3
-    with pytest.raises(KeyError, match="no figure 'valid_f1' in this epoch; there are train_loss"):
-        trainer([EarlyStopping(figure="valid_f1")]).fit(loader(), epochs=1)
+    with pytest.raises(ValueError, match="no figure 'valid_f1' in this epoch; there are train_loss"):
+        trainer([EarlyStopping(figure="valid_f1")]).fit(loader(), loader(), epochs=1)
     with pytest.raises(ValueError, match="'min' or 'max'"):
         EarlyStopping(mode="least")
     with pytest.raises(ValueError, match="at least 1 epoch"):
@@ -127,7 +129,23 @@ def test_the_best_weights_are_kept_and_put_back(tmp_path):
     made.fit(loader(), epochs=2)
     assert (tmp_path / "log" / "best.ext").exists()
     with pytest.raises(ValueError, match="log_dir"):
-        trainer([KeepBest()]).fit(loader(), epochs=1)
+        trainer([KeepBest()]).fit(loader(), loader(), epochs=1)
+
+
+@pytest.mark.parametrize("follower", [EarlyStopping(), KeepBest("best.ext")])
+def test_a_figure_of_validation_without_validation_is_refused_before_anything_is_trained(follower):
+    made = trainer([follower])
+    with pytest.raises(ValueError, match=r"no data for validation: fit\(train, valid"):
+        made.fit(loader(), epochs=1)
+    assert made.n_steps == 0
+
+
+def test_one_callback_needs_no_list_and_a_class_is_none():
+    calls = []
+    trainer(Noting(calls)).fit(loader(1), epochs=1)
+    assert calls == ["start", "step 1", "epoch 1", "end"]
+    with pytest.raises(TypeError, match="must be objects of Callback"):
+        trainer([EarlyStopping])
 
 
 # ---- TensorBoard
@@ -192,3 +210,33 @@ def test_the_callback_can_be_used_without_a_log_dir(tmp_path):
     (file,) = (tmp_path / "runs").iterdir()
     assert file.name.startswith("events.out.tfevents.")
     assert b"epoch/train_loss" in file.read_bytes()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_whoever_goes_on_from_a_checkpoint_finds_all_steps_until_then(tmp_path):
+    class Copying(Callback):
+        """What a process that is killed now would leave."""
+
+        def on_step(self, trainer, loss):
+            if trainer.n_steps == 5:
+                shutil.copytree(tmp_path / "run", tmp_path / "left")
+
+    trainer([Copying()], log_dir=tmp_path / "run", checkpoint_every=2).fit(loader(6), epochs=1)
+    steps = [step for step, _ in read_scalars(tmp_path / "left")["step/loss"]]
+    assert steps[:4] == [1, 2, 3, 4]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_new_run_in_the_folder_of_another_warns_and_is_shown_alone(tmp_path):
+    trainer(log_dir=tmp_path).fit(loader(6), epochs=2)
+    with pytest.warns(UserWarning, match=r"writes over the checkpoint of another run.*resume=True"):
+        history = trainer(log_dir=tmp_path, lr=0.01).fit(loader(6), epochs=1)
+    found = read_scalars(tmp_path)
+    assert len(found["step/loss"]) == 6
+    assert found["epoch/train_loss"] == [(1, pytest.approx(history["train_loss"][0]))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = trainer(log_dir=tmp_path)
+        made.fit(loader(6), epochs=2, resume=True)
+        made.fit(loader(6), epochs=3)
+    assert [step for step, _ in read_scalars(tmp_path)["step/loss"]] == list(range(1, 19))

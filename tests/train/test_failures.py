@@ -11,7 +11,7 @@ import pytest
 import extempo as ex
 from extempo import nn, optim
 from extempo.nn import functional as F
-from extempo.train import NonFiniteLossError, Trainer
+from extempo.train import Callback, NonFiniteLossError, Trainer
 
 
 class Rooted(nn.Module):
@@ -137,3 +137,21 @@ def test_models_of_one_sample_name_the_op_too():
     data = [(ex.tensor([2.0, 3.0]), [0, 1]), (ex.tensor([3.0, 0.5]), [0, 1])]
     with pytest.raises(NonFiniteLossError, match=r"step 2, .*: log \(.*test_failures\.py"):
         made.fit(data, epochs=1)
+
+
+def test_a_nan_in_validation_names_the_op_and_changes_nothing():
+    made = trainer()
+    good = batches(0)[1:]
+    states = []
+
+    class Keeping(Callback):
+        def on_step(self, trainer, loss):
+            states.append(everything(trainer))
+
+    made.callbacks.append(Keeping())
+    line = next(
+        i for i, text in enumerate(Path(__file__).read_text().splitlines(), 1) if "the line to be named" in text
+    )
+    with pytest.raises(NonFiniteLossError, match=rf"validation, epoch 1: the loss is nan: sqrt \(.*:{line}\)"):
+        made.fit(good, batches(0), epochs=1)
+    assert all(ex.equal(a, b) for a, b in zip(states[-1], everything(made), strict=True))

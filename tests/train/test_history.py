@@ -148,3 +148,20 @@ def test_html_has_tables_curve_and_sentence():
     assert "by heart" in page
     assert History()._repr_html_() == "no epochs yet"
     assert str(History()) == "no epochs yet"
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "words"),
+    [
+        ((0.7, 0.94), "accuracy rose with it, from 70% to 94%"),
+        ((0.94, 0.9), "accuracy fell, from 94% to 90%"),
+        ((0.98, 0.981), "accuracy stays at 98%"),
+        ((math.nan, 0.9), "training goes on paying"),
+    ],
+)
+def test_a_falling_loss_is_told_with_what_accuracy_did(accuracies, words):
+    records = [
+        {"train_loss": loss, "valid_loss": loss, "valid_accuracy": accuracy}
+        for loss, accuracy in zip((1.0, 0.5), accuracies, strict=True)
+    ]
+    assert words in observe(records)

@@ -201,6 +201,25 @@ def test_the_handler_of_ctrl_c_is_put_back_and_a_second_one_stops_at_once(capsys
     assert len(made.fit(batches(), epochs=1)) == 1, "model and optimizer are usable"
 
 
+def test_ctrl_c_while_fit_checks_itself_stops_before_anything_is_trained(tmp_path, capsys):
+    class Asking(nn.Linear):
+        asked = False
+
+        def forward(self, x):
+            if not self.asked:
+                self.asked = True
+                signal.raise_signal(signal.SIGINT)
+            return super().forward(x)
+
+    made = small(tmp_path, model=Asking(3, 2))
+    before = weights(made)
+    made.fit(batches(), epochs=2)
+    assert made.stop == "interrupted"
+    assert made.n_steps == 0
+    same(weights(made), before)
+    assert len(made.fit(batches(), epochs=2)) == 2
+
+
 def test_a_process_that_ignores_ctrl_c_goes_on_ignoring_it():
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -446,4 +465,31 @@ def test_models_of_one_sample_go_on_with_the_same_bits_where_batches_pay(tmp_pat
     again = made(tmp_path)
     again.fit(data, epochs=3, resume=True)
     assert again.n_steps == 9
+    same(weights(again), weights(whole))
+
+
+def test_a_loss_that_learns_goes_on_with_the_same_bits(tmp_path):
+    class Tempered(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(ex.ones(()))
+            self.register_buffer("seen", ex.zeros(()))
+
+        def forward(self, output, target):
+            self.seen += 1
+            return F.cross_entropy(output * self.scale, target)
+
+    def made(folder=None):
+        ex.manual_seed(1)
+        model, loss = nn.Linear(3, 2), Tempered()
+        optimizer = optim.Adam([*model.parameters(), *loss.parameters()], lr=0.05)
+        return Trainer(model, loss, optimizer, checkpoint=folder and folder / "c.ext", progress=False)
+
+    whole = made()
+    whole.fit(batches(), epochs=3)
+    made(tmp_path).fit(batches(), epochs=1)
+    again = made(tmp_path)
+    again.fit(batches(), epochs=3, resume=True)
+    same(again.loss.state_dict(), whole.loss.state_dict())
+    assert again.loss.seen.item() == 18
     same(weights(again), weights(whole))

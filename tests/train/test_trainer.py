@@ -13,6 +13,7 @@ import pytest
 import extempo as ex
 from extempo import metrics, nn, optim
 from extempo.data import DataLoader, TensorDataset
+from extempo.errors import ShapeError
 from extempo.nn import functional as F
 from extempo.train import Callback, Trainer, progress
 
@@ -497,3 +498,64 @@ def test_a_healthy_model_gets_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         trainer(metrics=[metrics.Accuracy()]).fit(loader(shuffle=True), loader(), epochs=1)
+
+
+# ---- what is seldom meant
+
+
+def test_a_fit_that_trains_nothing_says_so():
+    made = trainer()
+    made.fit(loader(), epochs=2)
+    with pytest.warns(UserWarning, match=r"2 epochs are done, so there is nothing to train; fit\(\.\.\., epochs=4\)"):
+        made.fit(loader(), epochs=2)
+    for epochs in (-1, 1.5):
+        with pytest.raises(ValueError, match="whole number of epochs"):
+            made.fit(loader(), epochs=epochs)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"optimizer": optim.SGD}, r"optimizer is the class SGD; make one first"),
+        ({"loss": nn.CrossEntropyLoss}, r"loss is the class CrossEntropyLoss; make one first"),
+        ({"scheduler": optim.lr_scheduler.StepLR}, "scheduler is the class StepLR; make one first"),
+        ({"metrics": ["accuracy"]}, "must be from ex.metrics, got 'accuracy'"),
+        ({"metrics": {"a": metrics.Accuracy}}, "must be from ex.metrics"),
+        ({"clip_grad_norm": 0.0}, "must be above 0"),
+    ],
+)
+def test_arguments_that_cannot_work_are_refused_at_once(options, message):
+    model = network()
+    given = {"loss": F.cross_entropy, "optimizer": optim.SGD(model.parameters(), lr=0.1), **options}
+    with pytest.raises((TypeError, ValueError), match=message):
+        Trainer(model, **given)
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_batch_without_samples_is_an_error_in_training_and_nothing_in_validation(batch):
+    x, y = points(8)
+    whole, empty = (x, y), (x[:0], y[:0])
+    with pytest.raises(ShapeError, match="step 2, epoch 1: a batch without samples"):
+        trainer(batch=batch).fit([whole, empty], epochs=1)
+    with_empty = trainer(batch=batch, metrics=[metrics.Accuracy()]).fit([whole], [empty, whole], epochs=1)
+    without = trainer(batch=batch, metrics=[metrics.Accuracy()]).fit([whole], [whole], epochs=1)
+    assert with_empty["valid_loss"] == without["valid_loss"]
+    assert with_empty["valid_accuracy"] == without["valid_accuracy"]
+
+
+def test_modules_are_left_in_the_mode_they_were_in(capsys):
+    model = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.Dropout(0.1), nn.Linear(8, 3))
+    for training, of_dropout in ((True, False), (False, True)):
+        made = trainer(model)
+        model.train(training)
+        model[2].train(of_dropout)
+        modes = [module.training for module in model.modules()]
+        for look in (
+            lambda made=made: made.fit(loader(), loader(), epochs=1),
+            lambda made=made: made.evaluate(loader()),
+            lambda made=made: made.predict(loader()),
+            lambda made=made: made.find_lr(loader(), steps=3),
+            lambda made=made: made.overfit(next(iter(loader())), steps=2),
+        ):
+            look()
+            assert [module.training for module in model.modules()] == modes

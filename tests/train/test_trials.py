@@ -131,3 +131,37 @@ def test_few_and_no_batches():
         made.find_lr([])
     with pytest.raises(ValueError, match="0 < low < high"):
         made.find_lr(batches, low=1.0, high=0.1)
+
+
+def test_a_loss_that_learns_is_restored_too():
+    made = trainer()
+    made.loss = Tempered()
+    learning = Trainer(
+        made.model, made.loss, optim.SGD([*made.model.parameters(), *made.loss.parameters()], lr=0.1), progress=False
+    )
+    learning.find_lr(loader(), steps=20)
+    assert made.loss.scale.item() == 1.0
+    learning.fit(loader(), epochs=1)
+    assert made.loss.scale.item() != 1.0
+
+
+class Tempered(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(ex.ones(()))
+
+    def forward(self, output, target):
+        return F.cross_entropy(output * self.scale, target)
+
+
+def test_too_few_steps_suggest_nothing():
+    curve = trainer().find_lr(iter(list(loader())[:2]))
+    assert math.isnan(curve.suggestion)
+    assert "too few steps" in str(curve)
+    assert json.loads(curve.to_json())["suggestion"] is None
+    assert "<svg" in curve._repr_html_()
+
+
+def test_a_loader_is_no_batch():
+    with pytest.raises(TypeError, match=r"next\(iter\(loader\)\)"):
+        trainer().overfit(loader())

@@ -9,14 +9,17 @@ import importlib.util
 import json
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
 import click
+from rich.text import Text
 
 import extempo
+from extempo.cli.showing import show
 
 T = TypeVar("T")
 _PACKAGE = str(Path(extempo.__file__).parent)
@@ -62,17 +65,20 @@ def compare(
     for mode in asked:
         if mode not in MODES:
             raise click.UsageError(f"unknown mode {mode!r}; the modes are {', '.join(MODES)}")
+    if out is not None and not out.parent.is_dir():
+        raise click.UsageError(f"--out: there is no directory {out.parent}")
     old = None
     if against is not None:
         try:
             old = read(against)
         except ValueError as error:
             raise click.UsageError(f"{against} holds no saved comparison ({error})") from None
-    scripts = _Scripts(by_path=len({place.rpartition(":")[0] for place in steps}) > 1)
-    variants = [scripts.variant(place, data_name, n_steps) for place in steps]
-    if len(variants) == 2 and variants[0].name == variants[1].name:
-        variants[1].name += " (2)"
-    theirs = None if torch_step is None else scripts.variant(torch_step, data_name, n_steps, torch=True)
+    scripts = _Scripts()
+    names = _names(steps)
+    variants: list[Any] = []
+    for place, name in zip(steps, names, strict=True):
+        variants.append(scripts.variant(place, name, data_name, n_steps))
+    theirs = None if torch_step is None else scripts.variant(torch_step, "torch", data_name, n_steps, torch=True)
     comparison = _shown_errors(lambda: compare_variants(variants, theirs, asked, warm_up, rounds, True))
     changes = None if old is None else comparison.against(old)
     if out is not None:
@@ -83,23 +89,51 @@ def compare(
             json.dumps(found if changes is None else found | {"against": json.loads(changes.to_json())}, indent=2)
         )
         return
-    click.echo(str(comparison))
+    show(coloured(str(comparison)))
     if changes is not None:
-        click.echo(f"\n{changes}")
+        show(coloured(f"\n{changes}"))
     if out is not None:
         click.echo(f"\nSaved as {out}")
+
+
+def coloured(report: str) -> Text:
+    """The report with its headings, verdict and warnings in colour, where there is any."""
+    text = Text(report)
+    text.highlight_regex(r"(?m)^ {3,}\S.*$|^(Training time|Memory|Flexibility)\b(?! High| Low).*$|^Next:", "bold")
+    text.highlight_regex(r"(?m)^(Unfair|Leak|\w+ cannot run this step)\b", "bold red")
+    text.highlight_regex(r"(?m)^Note:", "yellow")
+    for style, words in _STYLES.items():
+        text.highlight_regex(rf"(?m)^Verdict: ({words})", f"bold {style}")
+    return text
+
+
+_STYLES = {
+    "green": "good|dynamic only",
+    "yellow": "watch|inconclusive|overfitted to speed",
+    "red": "bad|unfair",
+}
+
+
+def _names(places: tuple[str, ...]) -> list[str]:
+    """What the steps are called: by name, if these differ; with their scripts' names, or as much of their paths."""
+    paths = [Path(place.rpartition(":")[0]).resolve().with_suffix("").parts for place in places]
+    steps = [place.rpartition(":")[2] for place in places]
+    if len(set(paths)) > 1:
+        n_parts = next(n for n in range(1, 99) if len({path[-n:] for path in paths}) == len(paths))
+        return [f"{'/'.join(path[-n_parts:])}:{step}" for path, step in zip(paths, steps, strict=True)]
+    return [step if i == steps.index(step) else f"{step} ({i + 1})" for i, step in enumerate(steps)]
 
 
 class _Scripts:
     """Scripts by path, each run once."""
 
-    def __init__(self, by_path: bool) -> None:
-        self._by_path = by_path  # whether names of steps need those of scripts
+    def __init__(self) -> None:
         self._loaded: dict[Path, ModuleType] = {}
+        self._batches: dict[Path, list[Any]] = {}  # drawn once, as a DataLoader may shuffle
 
-    def variant(self, place: str, data_name: str, n_steps: int | None, torch: bool = False) -> Any:
-        """A step `script.py:name` with the data beside it."""
-        from extempo.comparing.variants import Variant
+    def variant(self, place: str, called: str, data_name: str, n_steps: int | None, torch: bool = False) -> Any:
+        """A step `script.py:name` with the data beside it, or else that of the first step."""
+        from extempo.comparing.variants import MOST_STEPS, Variant
 
         path, separator, name = place.rpartition(":")
         if not separator or not name.isidentifier():
@@ -108,12 +142,19 @@ class _Scripts:
         step = _found(script, name, path)
         if not callable(step):
             raise click.UsageError(f"{name} of {path} is a {type(step).__name__}, not a function")
-        data = _found(script, data_name, path)
-        if self._by_path:
-            name = f"{Path(path).stem}:{name}"
+        key = Path(path).resolve()
+        if key not in self._batches:
+            if self._batches and not hasattr(script, data_name):
+                key = next(iter(self._batches))
+            else:
+                data = _found(script, data_name, path)
+                if not isinstance(data, Iterable):
+                    raise click.UsageError(f"{data_name} of {path} is a {type(data).__name__}, not a list of batches")
+                self._batches[key] = _shown_errors(lambda: list(islice(data, n_steps or MOST_STEPS)))
+        batches = self._batches[key]
         metric = getattr(script, "metric", None)
         metric = metric if callable(metric) and not torch else None
-        return _shown_errors(lambda: Variant(name, step, data, n_steps, None, metric, torch))
+        return _shown_errors(lambda: Variant(called, step, batches, n_steps, None, metric, torch))
 
     def _load(self, path: Path) -> ModuleType:
         path = path.resolve()
@@ -125,12 +166,25 @@ class _Scripts:
         if spec is None or spec.loader is None:
             raise click.UsageError(f"{path} is not a Python script")
         script = importlib.util.module_from_spec(spec)
+        for other in self._loaded:
+            if other.parent != path.parent:
+                _forget_modules_in(other.parent, path.parent)
         sys.path.insert(0, str(path.parent))
         sys.modules[path.stem] = script
         loader = spec.loader
         _shown_errors(lambda: loader.exec_module(script))
         self._loaded[path] = script
         return script
+
+
+def _forget_modules_in(directory: Path, new: Path) -> None:
+    """Let a script elsewhere import its own `model.py`, not the one that a script in this directory has imported."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        root = name.partition(".")[0]
+        shadowed = (new / f"{root}.py").is_file() or (new / root).is_dir()
+        if file and shadowed and Path(file).is_relative_to(directory) and "site-packages" not in file:
+            del sys.modules[name]
 
 
 def _found(script: ModuleType, name: str, path: str) -> Any:

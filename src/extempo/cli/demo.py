@@ -7,11 +7,13 @@ numbers on every run, apart from time and memory.
 from __future__ import annotations
 
 import json
+import os
 import textwrap
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -21,7 +23,7 @@ from extempo.cli.demo_page import page
 from extempo.cli.demo_stages import N_EPOCHS, Stage, Verbatim, data_in, embedding, preprocessing, recurrent, scores
 from extempo.cli.demo_training import prediction, training
 from extempo.inspect import Table
-from extempo.inspect.tables import WIDTH
+from extempo.inspect.tables import WIDTH, plain
 from extempo.svg import Picture
 
 PAGE_NAME = "demo.html"
@@ -45,16 +47,34 @@ def stages(seed: int) -> Iterator[Stage]:
 def run(show: Callable[[RenderableType], None], seed: int = 0, out: Path | None = None) -> list[Stage]:
     """Show the stages one by one, and give them all; `out`: also write the page there."""
     began = time.perf_counter()
+    if out is not None:
+        _prepare(out)
     done: list[Stage] = []
     for stage in stages(seed):
         done.append(stage)
         show(as_text(stage))
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / PAGE_NAME).write_text(page(done, seed), encoding="utf-8")
+        try:
+            (out / PAGE_NAME).write_text(page(done, seed), encoding="utf-8")
+        except OSError as error:
+            raise _unwritable(out / PAGE_NAME, error.strerror) from None
     written = f" The same as a page, with pictures: {out / PAGE_NAME}" if out is not None else ""
     show(Text(f"\nDone in {time.perf_counter() - began:.1f} s.{written}"))
     return done
+
+
+def _prepare(out: Path) -> None:
+    """Make the directory, so that one that cannot be written to is told of before the tour, not after it."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(out, error.strerror) from None
+    if not os.access(out, os.W_OK | os.X_OK):
+        raise _unwritable(out, "Permission denied")
+
+
+def _unwritable(path: Path, why: str | None) -> click.ClickException:
+    return click.BadParameter(f"cannot write to {str(path)!r}: {why}", param_hint="'--out'")
 
 
 def as_text(stage: Stage) -> RenderableType:
@@ -68,9 +88,9 @@ def as_text(stage: Stage) -> RenderableType:
         if isinstance(block, Picture):
             continue
         if isinstance(block, Table):
-            parts.append(Text(block.text(), no_wrap=True))
+            parts.append(Text(block.text()))
         elif isinstance(block, Verbatim):
-            parts.append(Text(block.text, no_wrap=True))
+            parts.append(Text(block.text))
         else:
             parts.append(Text(textwrap.fill(block, WIDTH, subsequent_indent=" " * (len(block) - len(block.lstrip())))))
     return Group(*parts)
@@ -87,4 +107,4 @@ def to_json(done: list[Stage], seed: int) -> str:
             shapes = {"before": stage.before, "after": stage.after} if stage.before else {}
             facts[stage.name] = {**shapes, **stage.facts}
     facts["epochs"] = epochs
-    return json.dumps(facts, indent=2)
+    return json.dumps(plain(facts), indent=2)

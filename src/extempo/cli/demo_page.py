@@ -30,7 +30,10 @@ def page(stages: list[Stage], seed: int) -> str:
         if stage.before:
             parts.append(f'<p class="shapes">{escape(stage.before)} &rarr; {escape(stage.after)}</p>')
         parts += [_html(block) for block in stage.blocks]
-    head = f'<meta charset="utf-8"><title>Extempo: from data to prediction</title><style>{_STYLE}</style>'
+    head = (
+        '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f"<title>Extempo: from data to prediction</title><style>{_STYLE}</style>"
+    )
     body = "\n".join(parts)
     told = f"<p>Extempo {escape(__version__)}, seed {seed}. Words in a picture's shapes appear under the mouse.</p>"
     return (

@@ -132,8 +132,8 @@ def recurrent(model: Classifier, sequences: list[list[int]]) -> Stage:
     return Stage(
         "rnn",
         "4  The dynamic RNN",
-        "ragged (4, *, 3)",
-        f"states (4, {task.N_HIDDEN})",
+        f"ragged ({len(sequences)}, *, {task.N_FEATURES})",
+        f"states ({len(sequences)}, {task.N_HIDDEN})",
         [
             Verbatim(
                 "for word in words:                # plain Python, written for ONE sequence\n"
@@ -168,8 +168,8 @@ def scores(model: Classifier, sequences: list[list[int]]) -> Stage:
     return Stage(
         "scores",
         "5  Class scores",
-        f"states (4, {task.N_HIDDEN})",
-        f"scores (4, {task.N_CLASSES})",
+        f"states ({len(sequences)}, {task.N_HIDDEN})",
+        f"scores ({len(sequences)}, {task.N_CLASSES})",
         [Table(columns, rows), f"Nothing is learned yet: {n_parameters:,} parameters with random values."],
         {"scores": [score.tolist() for score in found], "n_parameters": n_parameters},
     )

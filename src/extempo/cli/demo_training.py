@@ -9,7 +9,7 @@ from extempo.cli import demo_pictures as pictures
 from extempo.cli import demo_task as task
 from extempo.cli.demo_stages import Stage, Verbatim
 from extempo.cli.demo_task import Classifier, Example
-from extempo.inspect import Column, Table, sparkline, trace
+from extempo.inspect import Column, Table, curve, sparkline, trace
 from extempo.inspect.tables import bytes_text, seconds_text
 from extempo.train import Callback, Trainer
 from extempo.train.progress import Bar
@@ -28,8 +28,9 @@ def training(model: Classifier, examples: list[Example], held_out: list[Example]
         "",
         "",
         [
-            "Each batch runs as one by ex.batch, sequences of any length together. Accuracy is on those held out.",
-            f"untrained  loss {before['loss']:.4f}  accuracy {before['accuracy']:4.0%}",
+            "Each batch runs as one by ex.batch, sequences of any length together. Valid loss and accuracy are on "
+            "those held out.",
+            f"untrained{'':14}(valid {before['loss']:.4f})  accuracy {before['accuracy']:4.0%}",
         ],
         {"valid_loss": before["loss"], "valid_accuracy": before["accuracy"]},
     )
@@ -41,22 +42,23 @@ def training(model: Classifier, examples: list[Example], held_out: list[Example]
             raise KeyboardInterrupt  # fit has ended cleanly, and the tour ends here, too
         record, said = history.records[-1], history.observation()
         line = (
-            f"epoch {epoch}    loss {record['train_loss']:.4f}  accuracy {record['valid_accuracy']:4.0%}  "
-            f"{seconds_text(record['seconds'])}  peak memory {bytes_text(record['peak_bytes'])}"
+            f"epoch {epoch}    loss {record['train_loss']:.4f} (valid {record['valid_loss']:.4f})  "
+            f"accuracy {record['valid_accuracy']:4.0%}  {seconds_text(record['seconds'])}  "
+            f"peak {bytes_text(record['peak_bytes'])}"
         )
         yield Stage("epoch", "", "", "", [line, f"  {said}"], {**record, "observation": said})
-    losses = trainer.history["valid_loss"]
+    losses, accuracies = trainer.history["valid_loss"], trainer.history["valid_accuracy"]
     yield Stage(
         "training",
         "",
         "",
         "",
         [
-            Verbatim(f"held-out loss {before['loss']:.2f} {sparkline([before['loss'], *losses])} {losses[-1]:.2f}"),
+            Verbatim(f"valid loss {before['loss']:.2f} {sparkline([before['loss'], *losses])} {losses[-1]:.2f}"),
             trainer.history.plot(),
-            trainer.history.plot("valid_accuracy"),
+            curve({"accuracy": [before["accuracy"], *accuracies]}, "Accuracy on held-out sequences", start=0),
         ],
-        {"valid_loss": losses, "valid_accuracy": trainer.history["valid_accuracy"]},
+        {"valid_loss": losses, "valid_accuracy": accuracies},
     )
 
 

@@ -9,22 +9,12 @@ import sys
 from pathlib import Path
 
 import click
-from rich.console import Console, RenderableType
 
 from extempo._version import __version__
 from extempo.cli.compare_command import compare
+from extempo.cli.showing import show
 
-PIPED_COLUMNS = 80
 INTERRUPTED = 130  # what shells report for a command ended by SIGINT
-
-
-def _show(renderable: RenderableType) -> None:
-    """Print it: in colour and at the terminal's width only when standard output is a terminal."""
-    console = Console(width=None if sys.stdout.isatty() else PIPED_COLUMNS, highlight=False)
-    with console.capture() as capture:
-        console.print(renderable)
-    # rich fills every line up to the width; in a bug report or a diff those spaces would only be noise.
-    click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
 
 @click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -49,7 +39,7 @@ def info(as_json: bool) -> None:
     if as_json:
         click.echo(environment.as_json(facts))
     else:
-        _show(environment.as_table(facts))
+        show(environment.as_table(facts))
 
 
 @command.command()
@@ -69,13 +59,13 @@ def ops(name: str | None, missing: bool, as_json: bool) -> None:
         if as_json:
             click.echo(op_table.gaps_as_json(gaps))
         else:
-            _show(op_table.gaps_as_text(gaps))
+            show(op_table.gaps_as_text(gaps))
     elif as_json:
         click.echo(op_table.as_json(rows if name is None else rows[0]))
     elif name is None:
-        _show(op_table.as_table(rows))
+        show(op_table.as_table(rows))
     else:
-        _show(op_table.as_page(rows[0]))
+        show(op_table.as_page(rows[0]))
 
 
 @command.group(invoke_without_command=True)
@@ -96,7 +86,7 @@ def cache_info(as_json: bool) -> None:
     if as_json:
         click.echo(kernel_cache.as_json(contents))
     else:
-        _show(kernel_cache.as_table(contents))
+        show(kernel_cache.as_table(contents))
 
 
 @cache.command("clear")
@@ -112,13 +102,13 @@ def cache_clear(as_json: bool) -> None:
     if as_json:
         click.echo(kernel_cache.as_json(removal))
     else:
-        _show(kernel_cache.removal_as_text(removal))
+        show(kernel_cache.removal_as_text(removal))
     if removal.failed:
         raise click.exceptions.Exit(1)
 
 
 @command.command()
-@click.option("--seed", default=0, show_default=True, help="Of data and weights.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Of data and weights.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write a page with pictures there.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def demo(seed: int, out: Path | None, as_json: bool) -> None:
@@ -128,7 +118,7 @@ def demo(seed: int, out: Path | None, as_json: bool) -> None:
     if as_json:
         click.echo(tour.to_json(tour.run(lambda renderable: None, seed, out), seed))
     else:
-        tour.run(_show, seed, out)
+        tour.run(show, seed, out)
 
 
 def main() -> None:

@@ -85,9 +85,11 @@ def float_dtypes(tensors: list[Any]) -> list[str]:
 
 
 def as_torch(value: Any) -> Any:
-    """The batch with PyTorch's tensors in place of Extempo's, copied."""
+    """The batch with PyTorch's tensors in place of Extempo's, copied; of a ragged one, a list of its rows."""
     import torch
 
+    if isinstance(value, RaggedTensor):
+        return [as_torch(row) for row in value.unbind()]
     if isinstance(value, Tensor):
         return torch.from_numpy(value.detach().numpy().copy())
     if isinstance(value, list):
@@ -98,6 +100,21 @@ def as_torch(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: as_torch(x) for key, x in value.items()}
     return value
+
+
+def same_values(a: Any, b: Any) -> bool:
+    """Whether two batches of the same form hold the same numbers, whichever library's."""
+    if isinstance(a, RaggedTensor) and isinstance(b, RaggedTensor):
+        return same_values(a.values(), b.values())
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(same_values, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same_values(a[key], b[key]) for key in a)
+    if is_tensor(a) and is_tensor(b):
+        return np.array_equal(a.detach().double().numpy(), b.detach().double().numpy(), equal_nan=True)
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
+    return type(a) is not type(b) or not isinstance(a, str | int | float) or a == b
 
 
 class _Listing(Observer):

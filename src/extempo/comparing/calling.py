@@ -12,9 +12,9 @@ from ..settings import get_num_threads
 from ..train.progress import Bar
 from .batches import batch_size
 from .figures import Figures
-from .measuring import PASSES, Rounds, measure
+from .measuring import Rounds, measure, n_steps_of
 from .reports import Comparison
-from .variants import MODES, Runner, Variant, same_weights
+from .variants import MODES, Runner, Variant
 from .verdicts import chosen, judge
 
 ROUNDS, MOST_ROUNDS = 7, 35
@@ -93,20 +93,14 @@ def compare_variants(
     asked = tuple(modes or (("compile",) if several else MODES))
     runners = [Runner(variant, mode) for variant in variants for mode in asked]
     names = [_heading(r, several, len(asked) > 1) for r in runners]
-    original = None
     if torch is not None:
-        original = torch.state.take()
-        same_weights(variants[0], torch)
         runners.append(Runner(torch, "torch"))
         names.append("torch")
     planned = Rounds(rounds or ROUNDS, rounds or MOST_ROUNDS, PATIENCE, _conclusive)
-    n_samples = sum(batch_size(batch) or 1 for batch in variants[0].batches)
-    try:
-        with Bar("comparing", len(runners) * (PASSES + planned.least), progress) as bar:
-            columns = measure(runners, names, planned, warm_up, lambda: bar.advance(n_samples))
-    finally:
-        if torch is not None and original is not None:
-            torch.state.put(original)
+    batches = variants[0].batches
+    n_samples = round(sum(batch_size(batch) or 1 for batch in batches) / len(batches))
+    with Bar("comparing", n_steps_of(runners, planned, warm_up), progress) as bar:
+        columns = measure(runners, names, planned, warm_up, lambda: bar.advance(n_samples))
     about = {
         "name": " and ".join(variant.name for variant in variants),
         "steps": len(variants[0].batches),

@@ -31,10 +31,12 @@ class Figures:
     leak: Leak | None = None
     parameter_shapes: list[tuple[int, ...]] = field(default_factory=list)
     dtypes: list[str] = field(default_factory=list)
+    own: list[str] = field(default_factory=list)  # of "weights" and "batches", those that are not the first column's
     batch_sizes: list[int | None] = field(default_factory=list)
     threads: list[int] = field(default_factory=list)  # by round
     structures: list[int] = field(default_factory=list)  # by step, a number for each structure of graph
     lengths: list[int] = field(default_factory=list)  # by step, a number for each form of input
+    trains: bool = True  # whether any parameter changes
     loss_at_start: float | None = None
     loss_same_steps: float | None = None
     loss_same_time: float | None = None

@@ -1,19 +1,24 @@
-"""Tensors and graph nodes that stay alive from iteration to iteration: how many, made at which line, held by what."""
+"""What stays alive from iteration to iteration: how many tensors and graph nodes, made at which line, held by what.
+
+Memory may outlive its tensors, in NumPy arrays that share it: then there are more bytes each time, and no more tensors.
+"""
 
 from __future__ import annotations
 
 import gc
 import sys
-from collections import Counter
+from collections import Counter, deque
+from contextlib import suppress
 from itertools import pairwise
-from types import FrameType, FunctionType, ModuleType
+from types import FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from .._tensor import Tensor
 from ..graph import Node, describe_where
-from .states import is_tensor
+from .states import globals_of, is_installed, is_tensor
 
 _MOST_ASKED = 8  # tensors whose holders are looked for
+_CONTAINERS = (list, dict, set, deque)
 
 
 class Leak(NamedTuple):
@@ -22,18 +27,19 @@ class Leak(NamedTuple):
     tensors_per_step: float
     nodes_per_step: float  # of graphs, which keep their inputs
     bytes_per_step: float  # of tensors, and of what nodes keep for their gradients
-    what: str  # the most frequent, such as "tensors of float32 () made by mean"
+    what: str  # the most frequent, such as "float32 () made by mean"
     line: str  # where they were made, "" if that is not known
     holder: str  # what holds them, "" if that is not known
 
     def __str__(self) -> str:
-        grown = (
-            f"each step leaves {self.tensors_per_step:.3g} tensors and {self.nodes_per_step:.3g} graph nodes alive "
-            f"({self.bytes_per_step:,.0f} bytes)"
-        )
+        counts = ((self.tensors_per_step, "tensor"), (self.nodes_per_step, "graph node"))
+        # One tensor in a whole pass is the end of what has grown, not what grows.
+        left = [f"{n:.3g} {what}{'s' * (n != 1)}" for n, what in counts if n >= 0.5]
+        grown = f"each step leaves {' and '.join(left) or 'memory'} behind"
+        size = f" ({self.bytes_per_step:,.0f} bytes)" if self.bytes_per_step >= 1 else ""
         made = f", at {self.line}" if self.line else ""
         held = f"; held by {self.holder}" if self.holder else ""
-        return f"{grown}: {self.what}{made}{held}"
+        return f"{grown}{size}: {self.what}{made}{held}"
 
 
 class Newcomers:
@@ -88,7 +94,7 @@ def grows(counts: list[int]) -> bool:
 
 
 def leak_of(new: list[Any], n_steps: int) -> Leak | None:
-    """What stayed alive after so many steps, told by its most frequent kind. None if that is nothing."""
+    """The tensors and nodes left after so many steps, told by their most frequent kind. None if there are none."""
     if not new:
         return None
     tensors = [x for x in new if not isinstance(x, Node)]
@@ -108,9 +114,9 @@ def leak_of(new: list[Any], n_steps: int) -> Leak | None:
 
 def _kind(t: Any) -> tuple[str, str]:
     if isinstance(t, Node):
-        return f"graph nodes of {t.op.name}", describe_where(t.where)
+        return f"nodes of {t.op.name}", describe_where(t.where)
     dtype = str(t.dtype).rpartition(".")[2]
-    text = f"tensors of {dtype} {tuple(t.shape)}"
+    text = f"{dtype} {tuple(t.shape)}"
     node = t.grad_fn if isinstance(t, Tensor) else None
     if node is not None:
         graph = ", with their graph" if node.inputs else ""
@@ -119,6 +125,45 @@ def _kind(t: Any) -> tuple[str, str]:
     if cut:
         return f"{text} from {cut[0]}", describe_where(cut[1])
     return text, ""
+
+
+def memory_leak(n_bytes: int, n_steps: int, before: dict[str, int], after: dict[str, int]) -> Leak:
+    """Memory that has outlived its tensors; `before`, `after`: the lengths of the step's containers."""
+    longer = [name for name, n in after.items() if n > before.get(name, 0)]
+    what = "NumPy arrays, or other views of tensors that are gone"
+    return Leak(0.0, 0.0, n_bytes / n_steps, what, "", ", ".join(longer))
+
+
+def lengths_of_containers(step: Any) -> dict[str, int]:
+    """How long the lists, dicts and sets are that a step and the functions it calls name, and those in attributes."""
+    found: dict[str, int] = {}
+    _measure_named(step, found, set())
+    return found
+
+
+def _measure_named(fn: Any, found: dict[str, int], seen: set[int]) -> None:
+    if isinstance(fn, MethodType):
+        _measure_one("self", fn.__self__, found, seen)
+        fn = fn.__func__
+    if not isinstance(fn, FunctionType) or id(fn) in seen or is_installed(fn.__globals__.get("__name__")):
+        return
+    seen.add(id(fn))
+    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+        with suppress(ValueError):  # not assigned yet
+            _measure_one(name, cell.cell_contents, found, seen)
+    for name, _ in globals_of(fn.__code__):
+        _measure_one(name, fn.__globals__.get(name), found, seen)
+
+
+def _measure_one(name: str, value: Any, found: dict[str, int], seen: set[int]) -> None:
+    if isinstance(value, _CONTAINERS):
+        found[name] = len(value)
+    elif isinstance(value, FunctionType | MethodType):
+        _measure_named(value, found, seen)
+    elif not isinstance(value, ModuleType | type):
+        for key, held in getattr(value, "__dict__", {}).items():
+            if isinstance(held, _CONTAINERS):
+                found[f"{name}.{key}"] = len(held)
 
 
 def _holder(value: Any, own: set[int], depth: int = 0) -> str:
@@ -135,7 +180,7 @@ def _holder(value: Any, own: set[int], depth: int = 0) -> str:
             return f"{referrer.__name__}"
         if type(referrer).__name__ == "cell":
             return _closure(referrer) or "a variable of a closure"
-        if isinstance(referrer, list | tuple | dict | set) or type(referrer).__name__ == "deque":
+        if isinstance(referrer, (*_CONTAINERS, tuple)):
             if depth < 3:
                 own.add(id(referrer))
                 outer = _holder(referrer, own, depth + 1)

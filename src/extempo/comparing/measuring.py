@@ -18,19 +18,20 @@ from typing import Any, NamedTuple
 from ..backends.choice import native
 from ..inspect import memory
 from ..settings import get_num_threads
-from .batches import batch_size, float_dtypes, sizes, structure, tensors_in
+from .batches import batch_size, float_dtypes, same_values, sizes, structure, tensors_in
 from .figures import Figures
-from .leaks import Newcomers, grows, leak_of
+from .leaks import Newcomers, grows, leak_of, lengths_of_containers, memory_leak
 from .states import Snapshot, State
-from .variants import Runner, Variant
+from .torch_memory import tensor_memory
+from .variants import Runner, Variant, same_weights
 
 clock = perf_counter
 
 PROBES = 8  # batches on which the loss is taken after training
 PARTS = 4  # of a pass, after each of which tensors are counted
+PROFILED = 20  # steps of PyTorch, whose profiler is slow
 
-Done = Callable[[], None]  # called after each pass
-PASSES = 3  # of each column, besides its rounds
+Done = Callable[[], None]  # called after each step, never while a clock runs
 
 
 class Rounds(NamedTuple):
@@ -62,46 +63,87 @@ class Starts:
 def measure(
     runners: list[Runner], names: list[str], rounds: Rounds, n_warm_up: int | None, done: Done
 ) -> list[Figures]:
-    """The figures of each runner. Everything that steps have changed is put back, also if one raises."""
+    """The figures of each runner. Everything that steps have changed is put back, also if one raises or is stopped."""
     variants = list({id(r.variant): r.variant for r in runners}.values())
     originals = [(v.state, v.state.take()) for v in variants]
+    figures = [Figures(name, r.variant.name, r.mode) for name, r in zip(names, runners, strict=True)]
+    columns = list(zip(runners, figures, strict=True))
     try:
-        return _measure(runners, variants, names, rounds, n_warm_up, done)
+        starts = _starts(variants, originals, columns, done)
+        _measure(columns, starts, rounds, n_warm_up, done)
     finally:
-        for state, kept in originals:
-            state.put(kept)
+        try:
+            _put_all(originals)
+        except KeyboardInterrupt:  # impatience must not leave half of it
+            _put_all(originals)
+            raise
+    return figures
+
+
+def _put_all(originals: list[tuple[State, Snapshot]]) -> None:
+    for state, kept in originals:
+        state.put(kept)
+
+
+def n_steps_of(runners: list[Runner], rounds: Rounds, n_warm_up: int | None) -> int:
+    """How many steps `measure` takes, if static takes every batch and no rounds are added."""
+    n_passes = rounds.least + 3  # memory, and learning twice
+    total = sum({id(r.variant): r.variant.n_different for r in runners}.values())
+    for runner in runners:
+        n_steps = len(runner.variant.batches)
+        total += n_passes * n_steps + (2 * n_steps if n_warm_up is None else n_warm_up)
+        total += runner.variant.n_different if runner.mode == "static" else 0
+    return total
+
+
+def _starts(
+    variants: list[Variant],
+    originals: list[tuple[State, Snapshot]],
+    columns: list[tuple[Runner, Figures]],
+    done: Done,
+) -> Starts:
+    """Describe the variants and keep where their rounds begin: with the first one's weights, if they have its names."""
+    starts = Starts()
+    for variant in variants:
+        _put_all(originals)  # two variants may train the same model
+        own = [] if same_weights(variants[0], variant) else ["weights"]
+        own += [] if _same_batches(variants[0], variant) else ["batches"]
+        first = _first_step(variant)
+        starts.keep(variant)
+        of_variant = [(r, f) for r, f in columns if r.variant is variant]
+        for runner, column in of_variant:
+            column.own = own
+            if runner.mode in ("eager", "torch"):
+                column.first_seconds = first
+        _describe(variant, starts, [f for _, f in of_variant], done)
+    return starts
+
+
+def _same_batches(a: Variant, b: Variant) -> bool:
+    """False if batches have the same form and other values. Those of another form are different on purpose."""
+    pairs = [pair for pair in zip(a.batches, b.batches, strict=False) if pair[0] is not pair[1]]
+    return any(sizes(x) != sizes(y) for x, y in pairs) or all(same_values(x, y) for x, y in pairs)
 
 
 def _measure(
-    runners: list[Runner], variants: list[Variant], names: list[str], rounds: Rounds, n_warm_up: int | None, done: Done
-) -> list[Figures]:
-    figures = [Figures(name, r.variant.name, r.mode) for name, r in zip(names, runners, strict=True)]
-    columns = list(zip(runners, figures, strict=True))
-    starts = Starts()
-    for variant in variants:
-        first = _first_step(variant)
-        for runner, column in columns:
-            if runner.variant is variant and runner.mode in ("eager", "torch"):
-                column.first_seconds = first
-        starts.keep(variant)
-        _describe(variant, starts, [f for r, f in columns if r.variant is variant])
+    columns: list[tuple[Runner, Figures]], starts: Starts, rounds: Rounds, n_warm_up: int | None, done: Done
+) -> None:
+    figures = [f for _, f in columns]
     for runner, column in columns:
-        _survey(runner, column, starts)
-        _warm_up(runner, column, starts, n_warm_up)
-        done()
+        _survey(runner, column, starts, done)
+        _warm_up(runner, column, starts, n_warm_up, done)
     running = [(r, f) for r, f in columns if f.runs]
     began, n_round = clock(), 0
     while n_round < rounds.least or rounds.more(figures, n_round, clock() - began):
         shift = n_round % max(len(running), 1)
         for runner, column in running[shift:] + running[:shift]:
             _round(runner, column, starts)
-            done()
+            for _ in range(len(column.taken) if n_round < rounds.least else 0):
+                done()
         n_round += 1
     for runner, column in running:
-        _memory(runner, column, starts)
-        done()
+        _memory(runner, column, starts, done)
     _learning(running, starts, done)
-    return figures
 
 
 def _first_step(variant: Variant) -> float:
@@ -112,15 +154,20 @@ def _first_step(variant: Variant) -> float:
         return clock() - began
 
 
-def _describe(variant: Variant, starts: Starts, columns: list[Figures]) -> None:
+def _describe(variant: Variant, starts: Starts, columns: list[Figures], done: Done) -> None:
     """What the batches and parameters are, and the structure of each batch's graph."""
     forms = [repr(sizes(batch)) for batch in variant.batches]
     structures: list[Any] = []
+    weights = variant.state.values()
     for i in range(variant.n_different):
+        call = partial(variant.step, *variant.arguments[i])
         if variant.is_torch:
-            structures.append(0)
+            call()
+            structures.append(0)  # not known
         else:
-            structures.append(structure(partial(variant.step, *variant.arguments[i])))
+            structures.append(structure(call))
+        done()
+    trains = not all(map(same_values, weights, variant.state.values()))
     starts.put(variant)
     structures = list(islice(cycle(structures), len(variant.batches)))
     parameters = variant.state.parameters()
@@ -129,6 +176,7 @@ def _describe(variant: Variant, starts: Starts, columns: list[Figures]) -> None:
         column.structures, column.lengths = _numbered(structures), _numbered(forms)
         column.parameter_shapes = sorted(tuple(map(int, p.shape)) for p in parameters)
         column.dtypes = dtypes
+        column.trains = trains
         column.batch_sizes = [batch_size(batch) for batch in variant.batches]
 
 
@@ -137,7 +185,7 @@ def _numbered(values: list[Any]) -> list[int]:
     return [numbers.setdefault(value, len(numbers)) for value in values]
 
 
-def _survey(runner: Runner, column: Figures, starts: Starts) -> None:
+def _survey(runner: Runner, column: Figures, starts: Starts, done: Done) -> None:
     """Which batches the mode takes. Only the static one may refuse any; elsewhere an error is the user's."""
     n_steps = len(runner.variant.batches)
     starts.put(runner.variant)
@@ -157,6 +205,7 @@ def _survey(runner: Runner, column: Figures, starts: Starts) -> None:
             starts.put(runner.variant)
             if not any(answers.values()):  # it could not be recorded, whatever the batch
                 break
+        done()
     column.taken = [answers.get(i % runner.variant.n_different, False) for i in range(n_steps)]
     runner.begin()
 
@@ -165,7 +214,7 @@ def _steps(column: Figures) -> list[int]:
     return [i for i, taken in enumerate(column.taken) if taken]
 
 
-def _warm_up(runner: Runner, column: Figures, starts: Starts, n_steps: int | None) -> None:
+def _warm_up(runner: Runner, column: Figures, starts: Starts, n_steps: int | None, done: Done) -> None:
     places = _steps(column)
     if not places:
         return
@@ -173,12 +222,14 @@ def _warm_up(runner: Runner, column: Figures, starts: Starts, n_steps: int | Non
         n_steps = 2 * len(column.taken)
     starts.put(runner.variant)
     with runner.inside():
-        began = clock()
         for n_done, i in enumerate(islice(cycle(places), n_steps)):
+            began = clock()
             runner.run(i)
+            seconds = clock() - began
+            column.warm_up_seconds += seconds
             if not n_done and runner.mode == "compile":
-                column.first_seconds = clock() - began
-        column.warm_up_seconds = clock() - began
+                column.first_seconds = seconds
+            done()
     column.warm_up_steps = n_steps
 
 
@@ -219,34 +270,48 @@ def _threads(variant: Variant) -> int:
     return int(get_num_threads())
 
 
-def _memory(runner: Runner, column: Figures, starts: Starts) -> None:
+def _memory(runner: Runner, column: Figures, starts: Starts, done: Done) -> None:
     """Peak and growth over a pass, and what stays alive from step to step."""
     starts.put(runner.variant)
     places = _steps(column)
     backend = None if runner.variant.is_torch else native()
     part = max(len(places) // PARTS, 1)
-    counts = [0]
+    counts, held = [0], [0]
+    lengths = lengths_of_containers(runner.variant.step)
     resident = memory.resident_bytes()
     memory.reset_peak()
     if backend is not None:
         backend.memory.reset_peak()
-        held = backend.memory.stats()["bytes_in_use"]
+        held = [backend.memory.stats()["bytes_in_use"]]
     with Newcomers() as newcomers:
         with runner.inside():
             for n_done, i in enumerate(places, 1):
                 runner.run(i)
                 if n_done % part == 0:
                     counts.append(len(newcomers.alive()))
+                    held.append(0 if backend is None else backend.memory.stats()["bytes_in_use"])
+                done()
         new = newcomers.alive()
     if backend is not None:
         now = backend.memory.stats()
-        column.peak_bytes, column.retained_bytes = now["peak_bytes_in_use"], max(now["bytes_in_use"] - held, 0)
+        column.peak_bytes, column.retained_bytes = now["peak_bytes_in_use"], max(now["bytes_in_use"] - held[0], 0)
+    elif runner.variant.is_torch:
+        starts.put(runner.variant)
+        column.peak_bytes, column.retained_bytes = tensor_memory(lambda: _run_all(runner, places[:PROFILED]))
     else:
         column.peak_bytes = max(memory.peak_bytes() - resident, 0)
         column.retained_bytes = max(memory.resident_bytes() - resident, 0)
         column.memory_of = "process"
     if grows(counts) and len(counts) > PARTS:
         column.leak = leak_of(new, len(places))
+    elif grows(held) and len(held) > PARTS:
+        longer = lengths_of_containers(runner.variant.step)
+        column.leak = memory_leak(held[-1] - held[0], len(places), lengths, longer)
+
+
+def _run_all(runner: Runner, places: list[int]) -> None:
+    for i in places:
+        runner.run(i)
 
 
 def _learning(columns: list[tuple[Runner, Figures]], starts: Starts, done: Done) -> None:
@@ -263,13 +328,12 @@ def _learning(columns: list[tuple[Runner, Figures]], starts: Starts, done: Done)
         # The fastest finishes by definition, whatever rounding makes of the division.
         within = n_steps if totals[id(column)] <= shortest or not per_step else int(shortest / per_step)
         column.steps_same_time = max(min(within, n_steps), 1)
-        column.loss_same_time, column.metric_same_time = _trained(runner, column, starts, column.steps_same_time)
+        column.loss_same_time, column.metric_same_time = _trained(runner, column, starts, column.steps_same_time, done)
         column.loss_same_steps, column.metric_same_steps = (
             (column.loss_same_time, column.metric_same_time)
             if column.steps_same_time == n_steps
-            else _trained(runner, column, starts, n_steps)
+            else _trained(runner, column, starts, n_steps, done)
         )
-        done()
 
 
 def _total(column: Figures) -> float:
@@ -278,12 +342,15 @@ def _total(column: Figures) -> float:
     return fmean(times) * len(column.taken) if times else 0.0
 
 
-def _trained(runner: Runner, column: Figures, starts: Starts, n_steps: int) -> tuple[float | None, float | None]:
+def _trained(
+    runner: Runner, column: Figures, starts: Starts, n_steps: int, done: Done
+) -> tuple[float | None, float | None]:
     """Train so many steps from the start; the loss on the probes then, and the metric."""
     starts.put(runner.variant)
     with runner.inside():
         for i in islice(cycle(_steps(column)), n_steps):
             runner.run(i)
+            done()
     metric = runner.variant.metric
     value = None if metric is None else float(metric())
     return _probed(runner.variant), value

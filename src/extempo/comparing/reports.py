@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from ..inspect.tables import WIDTH, Column, Table, bytes_text, plain, seconds_text
-from .figures import Figures, overhead
+from .figures import Figures, overhead, ratio
 from .verdicts import Flag, Verdict, judge
 
 _VERSION = 1
@@ -51,7 +52,7 @@ class Comparison:
         rows = [
             ["Training time (s)", *(_training(f) for f in columns)],
             row("Memory (MB)", lambda f: f"{f.peak_bytes / 2**20:.2f}{'*' * (f.memory_of == 'process')}"),
-            ["Flexibility", *(f.flexibility for f in columns)],
+            ["Flexibility", *(f"{f.flexibility}, {f.n_taken}/{len(f.taken)}" for f in columns)],
             ["", *("" for _ in columns)],
             row("iteration, median", lambda f: seconds_text(f.median_seconds)),
             row("iteration, p90", lambda f: seconds_text(f.p90_seconds)),
@@ -104,14 +105,27 @@ class Comparison:
             notes.append(f"Flexibility High ({', '.join(high)}): all {len(f.taken)} batches taken, {met}.")
         fixed = [f for f in self.columns if f.mode == "static" and f.takes_all]
         notes += [f"Flexibility Low ({f.name}): it repeats what it recorded, any change is an error." for f in fixed]
+        notes += self._beside_torch()
+        silent = {f.variant for f in self.columns if f.runs and all(x is None for row in f.losses for x in row)}
+        notes += [f"{name} returns no loss, so nobody knows what it learns." for name in sorted(silent)]
         if any(f.memory_of == "process" for f in self.columns):
             notes.append(
-                "* growth of the process in a pass: this library does not count its tensors' memory, and small ones "
-                "fit what the process holds already."
+                "* growth of the process in a pass, as tensors are not counted here; small ones fit what it holds "
+                "already."
             )
-        notes += [f"Leak in {f.name}: {f.leak}." for f in self.columns if f.leak is not None]
+        leaking: dict[str, list[str]] = {}
+        for f in self.columns:
+            if f.leak is not None:
+                leaking.setdefault(str(f.leak), []).append(f.name)
+        notes += [f"Leak in {', '.join(names)}: {leak}." for leak, names in leaking.items()]
         notes += [f"{'Unfair' if flag.refuses else 'Note'}: {flag.text}." for flag in self.flags]
         return notes
+
+    def _beside_torch(self) -> Iterator[str]:
+        for theirs in (f for f in self.columns if f.mode == "torch"):
+            found = {f.name: ratio(theirs, f) for f in self.columns if f is not theirs and f.runs}
+            times = [f"{times.middle:.3g} times as long as {name}" for name, times in found.items() if times]
+            yield f"{theirs.name} takes {', '.join(times)}."
 
     @property
     def title(self) -> str:
@@ -205,12 +219,8 @@ class Changes:
 
     def rows(self) -> list[dict[str, Any]]:
         """One for each figure that both have: column, figure, old, new, and new relative to old."""
-        before = {column["name"]: column for column in self.old["columns"]}
         rows = []
-        for column in self.new["columns"]:
-            past = before.get(column["name"])
-            if past is None:
-                continue
+        for past, column in self._pairs():
             for key, _, _ in _COMPARED:
                 old, new = past.get(key), column.get(key)
                 if old is None or new is None or (not old and not new):
@@ -222,16 +232,28 @@ class Changes:
                         "old": old,
                         "new": new,
                         "ratio": new / old if old else None,
+                        "certain": key != "training_seconds" or not _overlap(past, column),
                     }
                 )
         return rows
 
+    def _pairs(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """Columns that both have, old and new."""
+        before = {column["name"]: column for column in self.old["columns"]}
+        return [(before[column["name"]], column) for column in self.new["columns"] if column["name"] in before]
+
     def notes(self) -> list[str]:
         """What makes the two hard to compare, columns that only one has, and the verdicts."""
         notes = []
-        for key in ("name", "machine", "threads", "backend", "steps", "rounds"):
+        for key in ("name", "machine", "threads", "backend", "steps"):
             if self.old.get(key) != self.new.get(key):
                 notes.append(f"Unfair: {key} was {self.old.get(key)}, is {self.new.get(key)}.")
+        for past, column in self._pairs():
+            for key in ("parameters", "dtypes"):
+                if past.get(key) != column.get(key):
+                    notes.append(f"Unfair: {column['name']}: {key} was {past.get(key)}, is {column.get(key)}.")
+        if any(_overlap(past, column) for past, column in self._pairs()):
+            notes.append("? the times of old and new rounds overlap: this may be chance.")
         names = [[column["name"] for column in side["columns"]] for side in (self.old, self.new)]
         notes += [f"{name} was not there before." for name in names[1] if name not in names[0]]
         notes += [f"{name} is not there any more." for name in names[0] if name not in names[1]]
@@ -247,7 +269,7 @@ class Changes:
             if row["figure"] not in _ALWAYS and row["ratio"] is not None and abs(row["ratio"] - 1) < _NOTABLE:
                 continue
             title, text = texts[row["figure"]]
-            change = "" if row["ratio"] is None else f"{row['ratio'] - 1:+.0%}"
+            change = "" if row["ratio"] is None else f"{row['ratio'] - 1:+.0%}{'' if row['certain'] else '?'}"
             rows.append([row["column"], title, text(row["old"]), text(row["new"]), change])
         columns = [Column("column", may_shrink=True), Column("figure"), Column("old", right=True)]
         return Table([*columns, Column("new", right=True), Column("change", right=True)], rows)
@@ -268,6 +290,14 @@ class Changes:
 
     def _repr_html_(self) -> str:
         return self.table.html() + "".join(f"<p>{escape(note)}</p>" for note in self.notes())
+
+
+def _overlap(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Whether the median of one side's rounds lies among the other's times."""
+    sides = [sorted(column.get("round_seconds") or ()) for column in (old, new)]
+    if not all(sides):
+        return False
+    return any(a[0] <= median(b) <= a[-1] for a, b in (sides, sides[::-1])) and median(sides[0]) != median(sides[1])
 
 
 def _training(f: Figures) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 
 from .._tensor import Tensor
 from ..errors import UnsupportedError
+from ..settings import get_num_threads, set_num_threads
 from ..train.positions import random_state, restore_random_state
 
 _DEEP = 5  # how far attributes and containers are followed
@@ -58,7 +59,7 @@ class _Search:
             self._several(value.values(), depth)
         elif isinstance(value, list | tuple | set):
             self._several(value, depth)
-        elif not isinstance(value, ModuleType) and not _is_installed(type(value).__module__):
+        elif not isinstance(value, ModuleType) and not is_installed(type(value).__module__):
             self._attributes(value, depth)
         elif hasattr(value, "__wrapped__"):
             self.visit(value.__wrapped__, depth)
@@ -84,11 +85,11 @@ class _Search:
             except ValueError:  # not assigned yet
                 continue
         self._several((fn.__defaults__, fn.__kwdefaults__), depth)
-        if _is_installed(fn.__globals__.get("__name__")):
+        if is_installed(fn.__globals__.get("__name__")):
             return
-        for name, attribute in sorted(set(_globals_of(fn.__code__))):
+        for name, attribute in sorted(set(globals_of(fn.__code__))):
             value = fn.__globals__.get(name)
-            if isinstance(value, ModuleType) and not _is_installed(value.__name__):
+            if isinstance(value, ModuleType) and not is_installed(value.__name__):
                 value = vars(value).get(attribute)
             self.visit(value, depth)
 
@@ -100,7 +101,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(constant)
 
 
-def _globals_of(code: CodeType) -> Iterator[tuple[str, str]]:
+def globals_of(code: CodeType) -> Iterator[tuple[str, str]]:
     """The global names that code reads, each with the attribute that it is asked for at once, or ""."""
     for inner in _codes(code):
         instructions = list(dis.get_instructions(inner))
@@ -109,7 +110,8 @@ def _globals_of(code: CodeType) -> Iterator[tuple[str, str]]:
                 yield now.argval, after.argval if after.opname in ("LOAD_ATTR", "LOAD_METHOD") else ""
 
 
-def _is_installed(module: str | None) -> bool:
+def is_installed(module: str | None) -> bool:
+    """Whether a module is of Python or of a library, and not the user's own."""
     root = (module or "").partition(".")[0]
     path = getattr(sys.modules.get(root), "__file__", None) or ""
     return root in _INSTALLED or "site-packages" in path or "dist-packages" in path
@@ -138,8 +140,10 @@ class Snapshot:
         self.training = [(m, m.training) for m in state.modules()]
         self.dicts = [(x, copy.deepcopy(x.state_dict())) for x in state.others]
         self.random = random_state()
+        self.n_threads = get_num_threads()
         torch = sys.modules.get("torch")
         self.torch_random = None if torch is None else torch.get_rng_state()
+        self.n_torch_threads = None if torch is None else torch.get_num_threads()
 
 
 class State:
@@ -163,6 +167,10 @@ class State:
         owned = [p for m in self._modules for p in m.parameters()]
         groups = [p for x in self.others for g in getattr(x, "param_groups", ()) for p in g["params"]]
         return list({id(p): p for p in (*owned, *groups, *self._loose) if p.requires_grad}.values())
+
+    def values(self) -> list[Any]:
+        """What the parameters are now, copied."""
+        return [p.detach().clone() for p in self.parameters()]
 
     def named_parameters(self) -> dict[str, Any]:
         """The parameters of modules by name; names that two modules share are numbered."""
@@ -197,8 +205,13 @@ class State:
         for x, state in kept.dicts:
             _put_dict(x, state)
         restore_random_state(kept.random)
+        if get_num_threads() != kept.n_threads:
+            set_num_threads(kept.n_threads)
         if kept.torch_random is not None:
-            sys.modules["torch"].set_rng_state(kept.torch_random)
+            torch = sys.modules["torch"]
+            torch.set_rng_state(kept.torch_random)
+            if torch.get_num_threads() != kept.n_torch_threads:
+                torch.set_num_threads(kept.n_torch_threads)
 
 
 def _grad_of(t: Any) -> Any:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
 from ..compiling import Compiled, eager
 from ..compiling import compile as compile_
-from ..errors import DtypeError, UnsupportedError
+from ..errors import DtypeError, ShapeError, UnsupportedError
 from .batches import as_torch, caller, has_torch
-from .states import State, find_state, is_tensor, is_torch, unwrapped
+from .states import State, find_state, is_tensor, unwrapped
 
 MODES = ("eager", "compile", "static")
 MOST_STEPS = 200  # of a round, if the user does not say
@@ -45,6 +46,7 @@ class Variant:
         self.n_different = min(len(batches), n_steps)
         arguments = caller(self.step)
         self.arguments = [arguments(batch) for batch in self.batches]
+        _check_call(name, self.step, self.batches[0], self.arguments[0])
         self.is_torch = is_torch
         self.metric = metric
         self.state = State(find_state(self.step) if state is None else state)
@@ -53,6 +55,16 @@ class Variant:
                 f"compare: {name} uses no module, optimizer or parameter that could be found in its closure, globals "
                 "or attributes; pass them: compare(step, data, state=[model, optimizer])"
             )
+
+
+def _check_call(name: str, step: Callable[..., Any], batch: Any, arguments: tuple[Any, ...]) -> None:
+    try:
+        inspect.signature(step).bind(*arguments)
+    except ValueError:  # a step without a signature
+        return
+    except TypeError as error:
+        what = f"a {type(batch).__name__}" + (f" of {len(batch)}" if isinstance(batch, list | tuple) else "")
+        raise ShapeError(f"compare: {name} cannot be called with the first batch, {what}: {error}") from None
 
 
 class Runner:
@@ -108,13 +120,15 @@ def loss_of(result: Any) -> float | None:
 
 
 def same_weights(ours: Variant, theirs: Variant) -> bool:
-    """Copy our weights into a variant of PyTorch whose parameters have the same names; False if they have not."""
-    import torch
-
+    """Copy the weights of one variant to another whose parameters have the same names; False if they have not."""
+    trained = [{id(p) for p in variant.state.parameters()} for variant in (ours, theirs)]
+    if trained[0] == trained[1]:
+        return True
     mine, other = ours.state.named_parameters(), theirs.state.named_parameters()
-    shapes = [{name: tuple(p.shape) for name, p in found.items()} for found in (mine, other)]
-    if not mine or shapes[0] != shapes[1] or not all(is_torch(p, "Tensor") for p in other.values()):
+    have_names = all(ids <= {id(p) for p in named.values()} for ids, named in zip(trained, (mine, other), strict=True))
+    shapes = [{name: tuple(p.shape) for name, p in named.items()} for named in (mine, other)]
+    if not have_names or shapes[0] != shapes[1]:
         return False
     for name, p in other.items():
-        p.detach().copy_(torch.from_numpy(mine[name].detach().numpy().copy()))
+        p.detach().copy_(as_torch(mine[name]) if theirs.is_torch else mine[name].detach())
     return True

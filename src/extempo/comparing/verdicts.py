@@ -25,6 +25,10 @@ LATER_TOLERANCE = 0.05  # later on, where rounding has been amplified by trainin
 LIBRARY_TOLERANCE = 1e-3  # at the first step, of another library
 WORSE = 0.05  # of what the loss has fallen, by which another loss must be higher to be worse
 METRIC_WORSE = 0.01
+_REMEDIES = {
+    "weights": "they are copied where parameters have the same names and shapes",
+    "batches": "use one list for both, or the same seed",
+}
 
 
 class Verdict(NamedTuple):
@@ -49,28 +53,38 @@ class Flag(NamedTuple):
 def judge(figures: list[Figures]) -> tuple[Verdict, list[Flag]]:
     """The verdict on all columns, and everything that is doubtful."""
     flags = list(doubts(figures))
+    verdict = _verdict(figures, flags)
+    leaking = next((f for f in figures if f.leak is not None), None)
+    if leaking is not None and verdict.word in ("good", "watch", "bad", "dynamic only"):
+        verdict = verdict._replace(
+            next=f"stop the leak in {leaking.name} first: keep numbers (loss.item()), not tensors"
+        )
+    return verdict, flags
+
+
+def _verdict(figures: list[Figures], flags: list[Flag]) -> Verdict:
     pair = chosen(figures)
     if pair is None:
-        return _without_reference(figures), flags
+        return _without_reference(figures)
     judged, reference = pair
     refusing = [f for f in flags if f.refuses and set(f.columns) <= {judged.name, reference.name}]
     disagree = [f for f in refusing if judged.variant == reference.variant]
     if refusing and not disagree:
-        return Verdict("unfair", refusing[0].text, "make both do the same work, then compare again"), flags
+        return Verdict("unfair", refusing[0].text, "make both do the same work, then compare again")
     found = ratio(judged, reference)
     if found is None:
-        return Verdict("inconclusive", f"{judged.name} and {reference.name} have no batch in common", ""), flags
+        return Verdict("inconclusive", f"{judged.name} and {reference.name} have no batch in common", "")
     overfitted = _overfitted(judged, reference, found)
     if overfitted is not None:
-        return overfitted, flags
+        return overfitted
     if disagree:
         reason = disagree[0].text
-        return Verdict("unfair", reason, "find out which is right: results come before times"), flags
+        return Verdict("unfair", reason, "find out which is right: results come before times")
     worse = learns_worse(judged, reference) if judged.variant != reference.variant else None
     if worse is not None:
         reason = f"{judged.name} learns worse than {reference.name} and is not faster: {worse}"
-        return Verdict("bad", reason, f"use {reference.name}"), flags
-    return _by_time(judged, reference, found), flags
+        return Verdict("bad", reason, f"use {reference.name}")
+    return _by_time(judged, reference, found)
 
 
 def chosen(figures: list[Figures]) -> tuple[Figures, Figures] | None:
@@ -138,6 +152,13 @@ def doubts(figures: list[Figures]) -> Iterator[Flag]:
     for i, a in enumerate(running):
         for b in running[i + 1 :]:
             yield from _between(a, b)
+    for f in {f.variant: f for f in reversed(running)}.values():
+        wild = next((i for i, x in enumerate(f.losses[0]) if x is not None and not isfinite(x)), None)
+        if wild is not None:
+            text = f"the loss of {f.variant} is {f.losses[0][wild]} at step {wild + 1}: what it learns says nothing"
+            yield Flag(text, (f.name, f.name), False)
+        elif not f.trains:
+            yield Flag(f"{f.variant} does not train: it changes no parameter", (f.name, f.name), False)
     for f in running:
         if len(set(f.threads)) > 1:
             yield Flag(
@@ -165,6 +186,10 @@ def _between(a: Figures, b: Figures) -> Iterator[Flag]:
             yield Flag(f"{a.name} computes in {_list(a.dtypes)}, {b.name} in {_list(b.dtypes)}", both, True)
     if a.threads and b.threads and a.threads[-1] != b.threads[-1]:
         yield Flag(f"{a.name} has {_count(a.threads[-1], 'thread')}, {b.name} {b.threads[-1]}", both, True)
+    if a.variant != b.variant and a.parameter_shapes == b.parameter_shapes and a.batch_sizes == b.batch_sizes:
+        # Only the second has been compared with the first, which owns nothing.
+        for what in (*a.own, *b.own):
+            yield Flag(f"{b.name} begins with other {what} than {a.name}: {_REMEDIES[what]}", both, False)
     differing = _first_difference(a, b)
     if differing is not None:
         step, ours, theirs = differing
@@ -285,21 +310,35 @@ def _by_time(judged: Figures, reference: Figures, found: Ratio) -> Verdict:
     )
     if judged.n_taken > reference.n_taken:
         reason += f", and takes {judged.n_taken} batches where {reference.name} takes {reference.n_taken}"
-    return Verdict(word, reason, _advice(judged, reference, word))
+    if judged.variant != reference.variant and judged.mode == reference.mode:
+        return Verdict(word, reason, _choice(judged, reference, found))
+    return Verdict(word, reason, _advice(judged, reference, word, found.middle))
 
 
-def _advice(judged: Figures, reference: Figures, word: str) -> str:
+def _choice(second: Figures, first: Figures, found: Ratio) -> str:
+    """Which of two steps of the user's to take."""
+    if found.middle > FASTER:
+        return f"use {first.name}"
+    either = f"use {second.name}" if found.middle < 1 / FASTER else "either: they take about the same time"
+    unknown = first.metric_same_steps is None and _first_difference(first, second) is not None
+    return f"{either}; a function metric() would tell whether both learn as well" if unknown else either
+
+
+def _advice(judged: Figures, reference: Figures, word: str, times: float) -> str:
     """The next thing to try, from what was counted."""
     if word == "good":
-        return "nothing: dynamic graphs cost this model next to nothing" if reference.mode == "static" else "nothing"
+        if reference.mode != "static":
+            return "nothing"
+        cost = "are faster here" if times < 1 / FASTER else "cost this model next to nothing"
+        return f"nothing: dynamic graphs {cost}"
     stats = judged.compile_stats
     closed, unplannable = stats.get("closed") or {}, stats.get("unplannable") or {}
     if judged.mode == "eager":
         return "put the whole step (forward, backward, optimizer) into ex.compile; if it is there, see compile.stats()"
     if stats.get("aside"):
         return f"{stats['why']}; write the model for one sample and call it by ex.batch, or sort batches by length"
-    if closed:
-        why, n = max(closed.items(), key=lambda item: item[1])
+    why, n = max(closed.items(), key=lambda item: item[1], default=("", 0))
+    if n and 2 * n >= stats.get("calls", 0):  # the first calls of any function may end early
         return f"the recording ended {n:,} times early: {why}; keep that out of the step"
     if unplannable:
         why, n = max(unplannable.items(), key=lambda item: item[1])

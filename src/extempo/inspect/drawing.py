@@ -1,46 +1,54 @@
 """`draw`: a graph as a plain picture, from leaves at the top to results at the bottom.
 
-A node stands below all that it uses; a line runs down its source's column, which is kept free for it.
+A node stands below all that it uses, right above its first use; a line runs down its source's column, which is kept
+free for it.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from .._tensor import Tensor
+from ..func.tree import leaves
 from ..graph import Graph, Leaf, Node, Pick, type_text
 from ..nn import Module
-from ..svg import FAINT, GRID, INK, Picture
+from ..ragged_tensors.tensor import RaggedTensor
+from ..svg import FAINT, INK, Picture
 
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 148, 34, 16, 30, 16
-MOST_NODES = 400
+_LINE = "#a5a5a5"
+MOST_OPS = 120
 
 
 def draw(what: Any, title: str = "", model: Module | None = None) -> Picture:
-    """A picture of a graph, or of the graph that a tensor was made by. `.save("graph.svg")` writes it.
+    """A picture of a graph, or of the graph that tensors were made by. `.save("graph.svg")` writes it.
 
     Leaves that require grad have a blue frame, results a bold one; each op says its type, and its line when the mouse
-    is over it. With `model`, its parameters stand there by their names.
+    is over it. With `model`, its parameters stand there by their names. Of a graph with more than 120 ops the last ones
+    are drawn, with a note; a dotted line comes from an op that is left out.
 
     >>> x = ex.tensor(3.0, requires_grad=True)
     >>> str(ex.inspect.draw(x * x)).startswith("<svg")
     True
     """
-    graph = what if isinstance(what, Graph) else Graph.of(what)
+    graph = what if isinstance(what, Graph) else _graph(what)
     names = _names(model) if model is not None else {}
-    nodes = [node for node in graph.nodes if node.op is not Pick]
-    hidden = max(0, len(nodes) - MOST_NODES)
-    nodes = nodes[-MOST_NODES:] if hidden else nodes
+    nodes, n_ops = _drawn(graph)
+    hidden = max(0, n_ops - MOST_OPS)
+    if not nodes:
+        return _nothing(title)
     places = _places(nodes)
-    n_columns = max((column for column, _ in places.values()), default=0) + 1
-    n_layers = max((layer for _, layer in places.values()), default=0) + 1
-    top = _MARGIN + (24 if title or hidden else 0)
+    n_columns = max(column for column, _ in places.values()) + 1
+    n_layers = max(layer for _, layer in places.values()) + 1
+    top = _MARGIN + (24 if title or hidden else 0) + (_GAP_Y / 2 if hidden else 0)
     picture = Picture(
         2 * _MARGIN + n_columns * (_WIDTH + _GAP_X) - _GAP_X,
         top + _MARGIN + n_layers * (_HEIGHT + _GAP_Y) - _GAP_Y,
         title or "Computation graph",
     )
-    said = title + (f" (the last {MOST_NODES} of {MOST_NODES + hidden} nodes)" if hidden else "")
-    if said:
+    if title or hidden:
+        left_out = f"the last {MOST_OPS} of {n_ops:,} ops" if hidden else ""
+        said = f"{title} ({left_out})" if title and hidden else title or left_out
         picture.text(_MARGIN, _MARGIN + 10, said, size=14, font_weight=600)
 
     def corner(node: Node) -> tuple[float, float]:
@@ -54,12 +62,15 @@ def draw(what: Any, title: str = "", model: Module | None = None) -> Picture:
                 from_x, from_y = corner(source)
                 middle = from_x + _WIDTH / 2
                 way = [(middle, from_y + _HEIGHT), (middle, y - _GAP_Y), (x + _WIDTH / 2, y)]
-                picture.path(way, stroke="#b5b5b5", stroke_linejoin="round")
+                picture.path(way, stroke=_LINE, stroke_linejoin="round")
+            else:
+                way = [(x + _WIDTH / 2, y - _GAP_Y / 2), (x + _WIDTH / 2, y)]
+                picture.path(way, stroke=_LINE, stroke_dasharray="2 3")
     outputs = {_picked(node) for node in graph.outputs}
     for node in nodes:
         x, y = corner(node)
         learned = node.op is Leaf and node.requires_grad
-        frame = "#1f6fb4" if learned else (INK if node in outputs else GRID)
+        frame = "#1f6fb4" if learned else (INK if node in outputs else _LINE)
         where = node.line if node.where else ""
         fill = "#eef4fa" if node.op is Leaf else "#ffffff"
         thick = 1.5 if learned or node in outputs else 1
@@ -72,8 +83,36 @@ def draw(what: Any, title: str = "", model: Module | None = None) -> Picture:
     return picture
 
 
+def _graph(what: Any) -> Graph:
+    """Of a tensor, ragged or not, or of all in a tuple, list or dict."""
+    found = [leaf.values() if isinstance(leaf, RaggedTensor) else leaf for leaf in leaves(what)]
+    strange = next((type(leaf).__name__ for leaf in found if not isinstance(leaf, Tensor)), None)
+    if strange is not None:
+        hint = "; draw what it gives: draw(model(x), model=model)" if isinstance(what, Module) else ""
+        raise TypeError(f"draw: expected a tensor or a Graph, got {strange}{hint}")
+    return Graph.of(*found)
+
+
+def _nothing(title: str) -> Picture:
+    picture = Picture(440, 64, title or "Computation graph")
+    picture.text(_MARGIN, _MARGIN + 10, title or "Computation graph", size=14, font_weight=600)
+    why = "nothing was recorded: nothing requires grad, or the graph is freed"
+    picture.text(_MARGIN, _MARGIN + 32, why, fill=FAINT)
+    return picture
+
+
 def _names(model: Module) -> dict[Node, str]:
     return {node: name for name, parameter in model.named_parameters() for node in Graph.of(parameter).outputs}
+
+
+def _drawn(graph: Graph) -> tuple[list[Node], int]:
+    """The last ops with the leaves that they use, and how many ops there are in all."""
+    ops = [node for node in graph.nodes if node.op is not Pick and node.op is not Leaf]
+    if len(ops) <= MOST_OPS:
+        return [node for node in graph.nodes if node.op is not Pick], len(ops)
+    shown = set(ops[-MOST_OPS:])
+    shown |= {source for node in shown for source in _sources(node) if source.op is Leaf}
+    return [node for node in graph.nodes if node in shown], len(ops)
 
 
 def _picked(node: Node) -> Node:
@@ -85,30 +124,25 @@ def _sources(node: Node) -> list[Node]:
 
 
 def _places(nodes: list[Node]) -> dict[Node, tuple[int, int]]:
-    """(column, layer) of each node: below all that it uses, leaves right above their first use, near their fellows."""
+    """(column, layer) of each node: below all that it uses, right above its first use, near its fellows."""
     layer: dict[Node, int] = {}
+    users: dict[Node, list[Node]] = {node: [] for node in nodes}
     for node in nodes:
-        if node.op is not Leaf:
-            above = [layer[s] for s in _sources(node) if s in layer]
-            layer[node] = max(above, default=0) + 1
+        sources = [source for source in _sources(node) if source in users]
+        layer[node] = max((layer[source] + 1 for source in sources), default=0)
+        for source in sources:
+            users[source].append(node)
     for node in reversed(nodes):
-        for source in _sources(node):
-            if source.op is Leaf:
-                layer[source] = min(layer.get(source, layer[node] - 1), layer[node] - 1)
-    for node in nodes:
-        layer.setdefault(node, 0)
-    last_use = dict(layer)
-    for node in nodes:
-        for source in _sources(node):
-            if source in last_use:
-                last_use[source] = max(last_use[source], layer[node])
-    first = min(layer.values(), default=0)
+        layer[node] = min((layer[user] - 1 for user in users[node]), default=layer[node])
+    last_use = {node: max((layer[user] for user in users[node]), default=layer[node]) for node in nodes}
+    first = min(layer.values())
     taken: set[tuple[int, int]] = set()
     places: dict[Node, tuple[int, int]] = {}
     for node in sorted(nodes, key=lambda n: (layer[n], n.op is Leaf, n.number)):
         # Its column stays free down to its last use, so that no line passes behind a box.
         span = range(layer[node], max(last_use[node], layer[node] + 1))
-        wanted = next((places[s][0] for s in _sources(node) if s in places), 0)
+        fellows = _sources(node) or [s for user in users[node][:1] for s in _sources(user)]
+        wanted = next((places[s][0] for s in fellows if s in places), 0)
         nearest = sorted(range(wanted + len(nodes) + 1), key=lambda c: (abs(c - wanted), c))
         column = next(c for c in nearest if not any((c, at) in taken for at in span))
         taken |= {(column, at) for at in span}

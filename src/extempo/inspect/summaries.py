@@ -8,7 +8,7 @@ from typing import Any
 
 from ..nn import Module, ModuleDict, ModuleList
 from .tables import WIDTH, Column, Table, bytes_text
-from .tracing import Step, trace
+from .tracing import Step, require_module, trace, types_text
 
 _LISTS = (ModuleList, ModuleDict)  # which nobody calls
 
@@ -18,10 +18,10 @@ class Summary:
 
     def __init__(self, model: Module, steps: list[Step] | None) -> None:
         self.model = type(model).__name__
-        shapes = {step.name: ", ".join(o.removeprefix("float32 ") for o in step.outputs) for step in steps or ()}
+        outputs = {step.name: step.outputs for step in steps or ()}
         calls: dict[str, int] = {}
         for step in steps or ():
-            calls[step.name] = step.call
+            calls[step.name] = max(step.call, calls.get(step.name, 0))
         self.layers: list[dict[str, Any]] = []
         counted: set[int] = set()
         for name, module in model.named_modules():
@@ -33,7 +33,7 @@ class Summary:
                     "name": name,
                     "kind": type(module).__name__,
                     "depth": name.count(".") + 1 if name else 0,
-                    "output": shapes.get(name, "" if steps is None or isinstance(module, _LISTS) else "not called"),
+                    "outputs": outputs.get(name, [] if steps is None or isinstance(module, _LISTS) else ["not called"]),
                     "calls": calls.get(name, 0),
                     "parameters": sum(p.numel() for p in own),
                     "trainable": sum(p.numel() for p in own if p.requires_grad),
@@ -51,25 +51,28 @@ class Summary:
     def table(self) -> Table:
         columns = [Column("layer", may_shrink=True)]
         if self._with_shapes:
-            columns.append(Column("output", may_shrink=True))
+            columns.append(Column("output", wraps=True))
         columns.append(Column("parameters", right=True))
         rows = []
         for layer in self.layers:
             name = f"{layer['name'].rsplit('.', 1)[-1]}: {layer['kind']}" if layer["name"] else layer["kind"]
             again = f" x{layer['calls']}" if layer["calls"] > 1 else ""
             n = f"{layer['parameters']:,}" if layer["parameters"] else ""
-            frozen = " frozen" if layer["parameters"] and not layer["trainable"] else ""
+            n_frozen = layer["parameters"] - layer["trainable"]
+            frozen = "" if not n_frozen else " frozen" if not layer["trainable"] else f", {n_frozen:,} frozen"
             row = ["  " * layer["depth"] + name + again]
-            row += [layer["output"]] if self._with_shapes else []
+            row += [types_text(layer["outputs"])] if self._with_shapes else []
             rows.append([*row, n + frozen + (" shared" if layer["shared"] else "")])
         return Table(columns, rows)
 
     def __str__(self) -> str:
-        total = f"{self.n_parameters:,} parameters ({bytes_text(self.n_bytes)}), {self.n_trainable:,} of them trainable"
-        buffers = f"; {self.n_buffers:,} numbers in buffers" if self.n_buffers else ""
-        return f"{self.table.text()}\n{textwrap.fill(total + buffers, WIDTH)}"
+        return f"{self.table.text()}\n{textwrap.fill(self._total(), WIDTH)}"
 
     __repr__ = __str__
+
+    def _total(self) -> str:
+        total = f"{self.n_parameters:,} parameters ({bytes_text(self.n_bytes)}), {self.n_trainable:,} of them trainable"
+        return total + (f"; {self.n_buffers:,} numbers in buffers" if self.n_buffers else "")
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -77,13 +80,15 @@ class Summary:
             "layers": self.layers,
             "parameters": self.n_parameters,
             "trainable": self.n_trainable,
+            "bytes": self.n_bytes,
+            "buffers": self.n_buffers,
         }
 
     def to_json(self) -> str:
         return json.dumps(self.as_dict(), indent=2)
 
     def _repr_html_(self) -> str:
-        return f"{self.table.html()}<p>{self.n_parameters:,} parameters, {self.n_trainable:,} trainable</p>"
+        return f"{self.table.html()}<p>{self._total()}</p>"
 
 
 def summary(model: Module, *inputs: Any, **options: Any) -> Summary:
@@ -96,5 +101,6 @@ def summary(model: Module, *inputs: Any, **options: Any) -> Summary:
       1: ReLU    (4, 3)
     9 parameters (36 B), 9 of them trainable
     """
+    require_module("summary", model)
     steps = trace(model, *inputs, **options).steps if inputs or options else None
     return Summary(model, steps)

@@ -6,19 +6,22 @@ import math
 import textwrap
 from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 WIDTH = 80
+NO_BREAK = "\u00a0"
 _GAP = "  "
 
 
 class Column(NamedTuple):
-    """A column: its heading, whether its entries stand at the right, whether they may be cut to fit, and how far."""
+    """A column: its heading, whether its entries stand at the right, and what is done with those that do not fit."""
 
     title: str
     right: bool = False
-    may_shrink: bool = False
+    may_shrink: bool = False  # they are cut, down to `least` characters
     least: int = 8
+    wraps: bool = False  # they go on in the next line, between words; a no-break space does not part words
 
 
 class Table:
@@ -37,13 +40,14 @@ class Table:
     def text(self, width: int = WIDTH) -> str:
         """Lines of at most `width` characters.
 
-        Columns that may shrink are cut, the widest first; those that still find no place stand in a block below, again
-        behind the first column.
+        Columns that wrap are made narrower, then those that may shrink, the widest first; those that still find no
+        place stand in a block below, again behind the first column.
         """
         lines = textwrap.wrap(self.title, width)
         widths = self._widths(width)
         for block in self._blocks(widths, width):
-            lines += [self._line(entries, widths, block) for entries in ([c.title for c in self.columns], *self.rows)]
+            for entries in ([c.title for c in self.columns], *self.rows):
+                lines += self._lines(entries, widths, block)
         return "\n".join(lines)
 
     def _widths(self, width: int) -> list[int]:
@@ -51,12 +55,21 @@ class Table:
             min(max(len(column.title), 1, *(len(row[i]) for row in self.rows)), width)
             for i, column in enumerate(self.columns)
         ]
+        least = [self._least(i, natural) for i, natural in enumerate(widths)]
         for _ in range(sum(widths) + len(_GAP) * (len(widths) - 1) - width):
-            shrinkable = [i for i, c in enumerate(self.columns) if c.may_shrink and widths[i] > c.least]
+            shrinkable = [i for i, w in enumerate(widths) if w > least[i]]
             if not shrinkable:
                 break
-            widths[max(shrinkable, key=lambda i: widths[i])] -= 1
+            widths[max(shrinkable, key=lambda i: (self.columns[i].wraps, widths[i]))] -= 1
         return widths
+
+    def _least(self, i: int, natural: int) -> int:
+        """How narrow a column may become."""
+        column = self.columns[i]
+        if column.wraps:
+            words = (word for entry in (column.title, *(row[i] for row in self.rows)) for word in entry.split(" "))
+            return max(map(len, words))
+        return column.least if column.may_shrink else natural
 
     def _blocks(self, widths: list[int], width: int) -> list[list[int]]:
         """The places of the columns that stand side by side, block by block."""
@@ -69,12 +82,23 @@ class Table:
             blocks[-1].append(i)
         return blocks
 
-    def _line(self, entries: Sequence[str], widths: list[int], block: list[int]) -> str:
-        parts = []
+    def _lines(self, entries: Sequence[str], widths: list[int], block: list[int]) -> list[str]:
+        """A row, which takes as many lines as the longest of its wrapped entries."""
+        stacks = []
         for i in block:
-            short = entries[i] if len(entries[i]) <= widths[i] else entries[i][: widths[i] - 1] + "…"
-            parts.append(short.rjust(widths[i]) if self.columns[i].right else short.ljust(widths[i]))
-        return _GAP.join(parts).rstrip()
+            fits = len(entries[i]) <= widths[i]
+            if self.columns[i].wraps and not fits:
+                stacks.append(textwrap.wrap(entries[i], widths[i], break_on_hyphens=False))
+            else:
+                stacks.append([entries[i] if fits else entries[i][: widths[i] - 1] + "…"])
+        lines = []
+        for parts in zip_longest(*stacks, fillvalue=""):
+            aligned = [
+                part.rjust(widths[i]) if self.columns[i].right else part.ljust(widths[i])
+                for i, part in zip(block, parts, strict=True)
+            ]
+            lines.append(_GAP.join(aligned).replace(NO_BREAK, " ").rstrip())
+        return lines
 
     __str__ = text
     __repr__ = text

@@ -1,18 +1,21 @@
 """`trace`: a model's way from input to output, module by module, in the order in which they ran.
 
-A module that a loop calls several times is there several times, with the number of the call. Nothing of the model
-changes: the hooks that watch are gone afterwards, also when forward raises; then the way up to there is a note of the
-error.
+A module that a loop calls several times is there several times, with the number of the call. Looking changes nothing:
+afterwards, also when forward raises, the hooks that watch are gone, and buffers (such as running means) and the random
+stream are as they were. When forward raises, the way up to there is a note of the error.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 import textwrap
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from html import escape
 from typing import Any, NamedTuple
 
@@ -24,9 +27,11 @@ from ..func.tree import leaves
 from ..modes import no_grad
 from ..nn import Module
 from ..ragged_tensors.tensor import RaggedTensor
-from .tables import WIDTH, Column, Table, bytes_text, plain, seconds_text
+from ..random import fork_rng
+from .tables import NO_BREAK, WIDTH, Column, Table, bytes_text, plain, seconds_text
 
 MOST_VALUES = 6
+MOST_ROWS = 100  # of a printed trace
 
 
 class Step(NamedTuple):
@@ -46,11 +51,13 @@ class Step(NamedTuple):
     seconds: float  # with the modules below
     n_bytes: int  # of the output
     glimpse: str  # the first values of the output
+    origin: str  # of a nan or an infinity in the output: what else has one, "" if there is none
     error: str  # what forward raised, "" as a rule
 
 
 class Trace:
-    """What `trace` saw. Printed it is a table; `.steps`, `.to_json()` and `.html()` have all of it."""
+    """What `trace` saw. Printed it is a table, of a very long way its beginning and end; all of it is in `.steps`,
+    `.table`, `.to_json()` and `.html()`."""
 
     def __init__(self, model: str, steps: list[Step], output: Any) -> None:
         self.model = model
@@ -74,26 +81,29 @@ class Trace:
 
     @property
     def table(self) -> Table:
+        return self._table(self.steps)
+
+    def _table(self, steps: list[Step]) -> Table:
         columns = [
-            Column("module", may_shrink=True, least=20),
-            Column("in", may_shrink=True),
-            Column("out", may_shrink=True),
+            Column("module", may_shrink=True, least=14),
+            Column("in", wraps=True),
+            Column("out", wraps=True),
             Column("params", right=True),
-            Column("range", may_shrink=True, least=12),
+            Column("range", wraps=True),
             Column("time", right=True),
             Column("memory", right=True),
         ]
         rows = [
             [
                 "  " * step.depth + _title(step),
-                ", ".join(map(_without_float32, step.inputs)),
-                step.error or ", ".join(map(_without_float32, step.outputs)),
+                types_text(step.inputs),
+                step.error or types_text(step.outputs),
                 f"{step.n_parameters:,}" if step.n_parameters else "",
                 _range(step),
                 seconds_text(step.seconds),
                 bytes_text(step.n_bytes),
             ]
-            for step in self.steps
+            for step in steps
         ]
         return Table(columns, rows)
 
@@ -109,14 +119,30 @@ class Trace:
         return found
 
     def __str__(self) -> str:
-        lines = [f"{self.model}: {len(self.steps)} calls", self.table.text()]
-        bad = self.first_bad
-        if bad is not None:
-            told = f"first not finite: {_title(bad)} gives {bad.n_nan} nan and {bad.n_inf} inf; look at its input"
-            lines.append(textwrap.fill(told, WIDTH))
-        return "\n".join(lines)
+        shown, left_out = self._shown()
+        notes = [textwrap.fill(note, WIDTH) for note in (left_out, self._verdict()) if note]
+        return "\n".join([self._heading(), self._table(shown).text(), *notes])
 
     __repr__ = __str__
+
+    def _heading(self) -> str:
+        return f"{self.model}: {len(self.steps):,} call{'s' if len(self.steps) != 1 else ''}"
+
+    def _shown(self) -> tuple[list[Step], str]:
+        """The steps that people are shown, and a note of those that are left out."""
+        n_hidden = len(self.steps) - MOST_ROWS
+        if n_hidden <= 0:
+            return self.steps, ""
+        half = MOST_ROWS // 2
+        told = f"after {_title(self.steps[half - 1])} {n_hidden:,} calls are left out; .table, .to_json() and .html() "
+        return self.steps[:half] + self.steps[-half:], told + "have all of them"
+
+    def _verdict(self) -> str:
+        bad = self.first_bad
+        if bad is None:
+            return ""
+        what = _counted(bad.n_nan, bad.n_inf)
+        return f"first not finite: {_title(bad)} gives {what}; {bad.origin or 'all that it was given is finite'}"
 
     def as_dict(self) -> dict[str, Any]:
         steps = [{name: plain(value) for name, value in step._asdict().items()} for step in self.steps]
@@ -126,6 +152,12 @@ class Trace:
         return json.dumps(self.as_dict(), indent=2)
 
     def html(self) -> str:
+        return self._html(self.steps, "")
+
+    def _repr_html_(self) -> str:
+        return self._html(*self._shown())
+
+    def _html(self, steps: list[Step], left_out: str) -> str:
         rows = [
             [
                 "\u00a0\u00a0" * step.depth + _title(step),
@@ -137,27 +169,28 @@ class Trace:
                 seconds_text(step.seconds),
                 bytes_text(step.n_bytes),
             ]
-            for step in self.steps
+            for step in steps
         ]
         titles = ["module", "in", "out", "parameters", "range", "values", "time", "memory"]
         columns = [Column(title, right=title in ("parameters", "time", "memory")) for title in titles]
-        return f"<h4>{escape(self.model)}</h4>" + Table(columns, rows).html()
-
-    _repr_html_ = html
+        notes = "".join(f"<p>{escape(note)}</p>" for note in (left_out, self._verdict()) if note)
+        return f"<h4>{escape(self._heading())}</h4>{Table(columns, rows).html()}{notes}"
 
 
 def trace(model: Module, *inputs: Any, **options: Any) -> Trace:
     """Run the model once and tell what each module got and gave: shapes, dtypes, ranges, nan, time, memory.
 
     Runs eagerly, without gradients and in the model's own train or eval mode; `options` are keyword arguments of
-    forward. What looking takes is not part of the time.
+    forward. What looking takes is not part of the time; memory is that of the output. Buffers and the random stream
+    are afterwards as they were.
 
     >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
     >>> [(step.name, step.outputs) for step in ex.inspect.trace(model, ex.ones(4, 2))]
     [('', ['float32 (4, 3)']), ('0', ['float32 (4, 3)']), ('1', ['float32 (4, 3)'])]
     """
+    require_module("trace", model)
     watch = _Watch(model)
-    with watch, no_grad(), eager():
+    with _unchanged(model), watch, no_grad(), eager():
         try:
             output = model(*inputs, **options)
         except Exception as error:
@@ -166,10 +199,38 @@ def trace(model: Module, *inputs: Any, **options: Any) -> Trace:
     return Trace(type(model).__name__, watch.steps(), output)
 
 
+def require_module(what: str, model: Any) -> None:
+    """Say it clearly if something else was given."""
+    if not isinstance(model, Module):
+        given = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
+        hint = "make one of it first" if isinstance(model, type) else "what a function did is in ex.Graph.of(result)"
+        raise TypeError(f"{what}: expected a module, got {given}; {hint}")
+
+
+@contextmanager
+def _unchanged(model: Module) -> Iterator[None]:
+    """Put buffers and the random stream back at the end."""
+    kept = [
+        (module._buffers, name, buffer, buffer._version, buffer.clone())
+        for module in model.modules()
+        for name, buffer in module._buffers.items()
+        if buffer is not None and buffer.numel()  # one of a lazy layer has no elements yet, and will have another size
+    ]
+    with fork_rng():
+        try:
+            yield
+        finally:
+            for buffers, name, buffer, version, values in kept:
+                buffers[name] = buffer
+                if buffer._version != version:
+                    buffer.detach().copy_(values)
+
+
 class _Opened(NamedTuple):
     """A call that has begun."""
 
     place: int  # among the found
+    call: int  # of this module
     began: float  # without what looking took
     inputs: Any
     error: BaseException | None  # one that was being handled already
@@ -205,20 +266,20 @@ class _Watch:
 
     def _before(self, module: Module, args: Any, kwargs: Any) -> None:
         now = time.perf_counter()
-        self._open.append(_Opened(len(self._found), now - self._looking, (args, kwargs), sys.exc_info()[1]))
+        call = self._calls[id(module)] = self._calls.get(id(module), 0) + 1
+        self._open.append(_Opened(len(self._found), call, now - self._looking, (args, kwargs), sys.exc_info()[1]))
         self._found.append(None)
 
     def _after(self, module: Module, args: Any, output: Any) -> None:
         ended = time.perf_counter()
         opened = self._open.pop()
         error = sys.exc_info()[1]
-        call = self._calls[id(module)] = self._calls.get(id(module), 0) + 1
         outputs = _tensors(output)
         low, high, n_nan, n_inf = _extremes(outputs)
         self._found[opened.place] = Step(
             self._names.get(id(module), ""),  # a compiled model runs the one it was made from
             type(module).__name__,
-            call,
+            opened.call,
             len(self._open),
             [_type_text(t) for t in _tensors(opened.inputs)] or [_value_text(a) for a in args],
             [_type_text(t) for t in outputs],
@@ -230,13 +291,21 @@ class _Watch:
             ended - self._looking - opened.began,
             sum(_flat(t).numel() * _flat(t).element_size() for t in outputs),
             glimpse(outputs[0]) if outputs else "",
+            _origin(module, _tensors(opened.inputs)) if n_nan or n_inf else "",
             f"raised {type(error).__name__}" if error is not None and error is not opened.error else "",
         )
         self._looking += time.perf_counter() - ended
 
 
 def _tensors(tree: Any) -> list[Any]:
-    return [leaf for leaf in leaves(tree) if isinstance(leaf, Tensor | RaggedTensor)]
+    """All in tuples, lists, dicts and dataclasses."""
+    found = []
+    for leaf in leaves(tree):
+        if isinstance(leaf, Tensor | RaggedTensor):
+            found.append(leaf)
+        elif is_dataclass(leaf) and not isinstance(leaf, type):
+            found += _tensors([getattr(leaf, field.name) for field in fields(leaf)])
+    return found
 
 
 def _flat(t: Any) -> Tensor:
@@ -249,8 +318,22 @@ def _type_text(t: Any) -> str:
 
 
 def _value_text(value: Any) -> str:
-    text = repr(value)
+    if isinstance(value, np.ndarray):
+        return f"numpy {value.dtype} {value.shape}"
+    text = " ".join(repr(value).split())
     return text if len(text) <= 30 else text[:27] + "..."
+
+
+def _origin(module: Module, inputs: list[Any]) -> str:
+    """Which of an input and the parameters is not finite already."""
+    of_inputs = _counted(*_extremes(inputs)[2:])
+    if of_inputs:
+        return f"its input has {of_inputs} already"
+    for name, parameter in module.named_parameters():
+        found = _counted(*_extremes([parameter])[2:])
+        if found:
+            return f"its parameter {name} has {found}"
+    return ""
 
 
 def glimpse(t: Any, n: int = MOST_VALUES) -> str:
@@ -269,9 +352,9 @@ def _extremes(tensors: list[Any]) -> tuple[float, float, int, int]:
     for t in tensors:
         array = np.asarray(_flat(t).detach().numpy())
         if array.dtype.kind in "biu":
-            finite = array.astype(np.float64)
+            finite = array
         else:
-            array = array.astype(np.float64)
+            array = array if array.dtype.kind == "f" else array.astype(np.float64)  # NumPy has no bfloat16
             finite = array[np.isfinite(array)]
             n_nan += int(np.isnan(array).sum())
             n_inf += int(np.isinf(array).sum())
@@ -287,9 +370,14 @@ def _title(step: Step) -> str:
 
 def _range(step: Step) -> str:
     told = f"{step.low:.2g}..{step.high:.2g}" if step.low <= step.high else ""
-    bad = [f"{n} {what}" for n, what in ((step.n_nan, "nan"), (step.n_inf, "inf")) if n]
-    return " ".join([*bad, told])
+    return " ".join(part for part in (_counted(step.n_nan, step.n_inf), told) if part)
 
 
-def _without_float32(text: str) -> str:
-    return text.removeprefix("float32 ")
+def _counted(n_nan: int, n_inf: int) -> str:
+    return " and ".join(f"{n:,} {what}" for n, what in ((n_nan, "nan"), (n_inf, "inf")) if n)
+
+
+def types_text(types: list[str]) -> str:
+    """Types without what goes without saying, and each shape in one piece."""
+    told = ", ".join(text.removeprefix("float32 ") for text in types)
+    return re.sub(r"\([0-9*, ]*\)", lambda shape: shape[0].replace(" ", NO_BREAK), told)

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from .._tensor import Tensor, from_array
-from ..errors import DtypeError, ShapeError
+from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..ragged_tensors.tensor import RaggedTensor
 from ..storage import Array
 
@@ -23,6 +23,7 @@ class Metric:
     _state: tuple[str, ...] = ()  # the names of the attributes that hold what was seen; they add up
 
     def __init__(self) -> None:
+        self._settings = dict(self.__dict__)  # what a kind of metric sets before it has seen anything
         self.reset()
 
     def reset(self) -> None:
@@ -41,13 +42,18 @@ class Metric:
         """Take into account what another metric of the same kind has seen, in another process for example."""
         if type(other) is not type(self):
             raise DtypeError(f"merge: expected another {type(self).__name__}, got {type(other).__name__}")
+        for name, value in self._settings.items():
+            if other._settings.get(name) != value:
+                raise DtypeError(
+                    f"merge: one {self.name} has {name}={value!r}, the other {name}={other._settings.get(name)!r}"
+                )
         for name in self._state:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         return self
 
     def state_dict(self) -> dict[str, Any]:
         """What was seen, for a checkpoint."""
-        return {name: _stored(value) for name, value in self.__dict__.items()}
+        return {name: _stored(value) for name, value in self.__dict__.items() if name != "_settings"}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take what was seen from a checkpoint."""
@@ -78,7 +84,7 @@ class Metric:
 
 def pair(metric: str, y_true: Any, y_pred: Any, mask: Any = None) -> tuple[Array, Array]:
     """Truth and predictions as arrays in which everything counts: ragged ones as their values, masked ones without
-    what the mask leaves out. Predictions may have one dimension more than the truth."""
+    what the mask leaves out. Predictions may have one dimension more than the truth, of scores."""
     if isinstance(y_true, RaggedTensor) != isinstance(y_pred, RaggedTensor):
         raise DtypeError(f"{metric}: truth and predictions must both be ragged, or neither")
     if isinstance(y_true, RaggedTensor):
@@ -97,12 +103,44 @@ def pair(metric: str, y_true: Any, y_pred: Any, mask: Any = None) -> tuple[Array
         if kept.shape != truth.shape[: kept.ndim]:
             raise ShapeError(f"{metric}: the mask has shape {kept.shape}, the truth {truth.shape}")
         truth, found = truth[kept], found[kept]
-    if found.shape[: truth.ndim] != truth.shape:
+    if found.shape[: truth.ndim] != truth.shape or found.ndim > truth.ndim + 1:
         raise ShapeError(
             f"{metric}: predictions of shape {found.shape} do not fit a truth of shape {truth.shape}; they have the "
             "same shape, or one dimension more, of scores for each class, at the end"
         )
+    if found.ndim > truth.ndim and found.shape[-1] == 1:
+        raise ShapeError(
+            f"{metric}: predictions of shape {found.shape} and a truth of shape {truth.shape} would broadcast, or be "
+            "scores of a single class, which is hardly meant: squeeze(-1) the predictions"
+        )
     return truth, found
+
+
+def require_classes(metric: str, truth: Array, n_classes: int | None = None) -> Array:
+    """A truth as numbers of classes, 0 and up; `n_classes`: of which there are so many."""
+    if truth.dtype.kind == "f":
+        broken = truth[~(np.isfinite(truth) & (truth == np.floor(truth)))]
+        if broken.size:
+            raise DtypeError(f"{metric}: the truth must be numbers of classes, got floats such as {broken[0]}")
+    classes = truth.astype(np.int64)
+    if classes.size and classes.min() < 0:
+        raise IndexRangeError(
+            f"{metric}: class {classes.min()} in the truth; classes count from 0 (leave ignored ones out by a mask)"
+        )
+    if n_classes is not None and classes.size and classes.max() >= n_classes:
+        raise IndexRangeError(
+            f"{metric}: class {classes.max()} in the truth, and predictions for {n_classes} classes, 0 to "
+            f"{n_classes - 1}"
+        )
+    return classes
+
+
+def require_labels(metric: str, truth: Array) -> Array:
+    """A truth of 0 and 1, as bools."""
+    if truth.dtype.kind != "b" and not np.isin(truth, (0, 1)).all():
+        other = truth[~np.isin(truth, (0, 1))][0]
+        raise DtypeError(f"{metric}: a truth of labels must be 0 and 1, got {other}")
+    return truth.astype(bool)
 
 
 def as_array(metric: str, given: Any) -> Array:
@@ -120,9 +158,12 @@ def as_array(metric: str, given: Any) -> Array:
     if array.size == 0 and not isinstance(given, np.ndarray):
         return array.astype(np.int64)
     try:
-        return array.astype(np.float64)
+        if array.dtype.kind not in "cSU":
+            return array.astype(np.float64)
     except (TypeError, ValueError):
-        raise DtypeError(f"{metric}: expected numbers, got {array.dtype}; number the classes first") from None
+        pass
+    got = type(given).__name__ if array.ndim == 0 else array.dtype
+    raise DtypeError(f"{metric}: expected numbers, got {got}; number the classes first")
 
 
 def ratio(part: Any, whole: Any, otherwise: float = 0.0) -> Array:

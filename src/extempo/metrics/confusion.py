@@ -10,9 +10,12 @@ import numpy as np
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..storage import Array
 from ..svg import FAINT, INK, Picture
-from .base import Metric, pair, ratio
+from .base import Metric, pair, ratio, require_classes
 
 __all__ = ["ConfusionMatrix"]
+
+_WIDTH = 80
+_NAME_WIDTH = 24
 
 
 def classes_of(
@@ -24,26 +27,47 @@ def classes_of(
     probabilities of class 1.
     """
     truth, found = pair(metric, y_true, y_pred, mask)
-    if truth.dtype.kind == "f":
-        if (truth != np.floor(truth)).any():
-            raise DtypeError(
-                f"{metric}: the truth must be numbers of classes, got floats such as {truth.reshape(-1)[0]}"
-            )
-        truth = truth.astype(np.int64)
-    truth = truth.astype(np.int64)
-    if found.ndim == truth.ndim + 1:
-        if np.isnan(found).any():
-            raise DtypeError(f"{metric}: predicted scores are nan, so no class is the best")
-        found = found.argmax(-1)
+    of_each = found.ndim == truth.ndim + 1
+    truth = require_classes(metric, truth, found.shape[-1] if of_each else None)
+    if of_each:
+        found = best_class(metric, found, threshold)
     elif found.dtype.kind == "f":
         found = over(metric, found, threshold)
-    truth, found = truth.reshape(-1), found.reshape(-1).astype(np.int64)
-    for what, values in (("truth", truth), ("predictions", found)):
-        if values.size and values.min() < 0:
-            raise IndexRangeError(
-                f"{metric}: class {values.min()} in the {what}; classes count from 0 (leave ignored ones out by a mask)"
-            )
-    return truth, found
+    found = found.reshape(-1).astype(np.int64)
+    if found.size and found.min() < 0:
+        raise IndexRangeError(f"{metric}: class {found.min()} in the predictions; classes count from 0")
+    return truth.reshape(-1), found
+
+
+def best_class(metric: str, scores: Array, threshold: float | None) -> Array:
+    """The class of the highest score; of two classes, with a threshold, class 1 if it is that probable."""
+    require_scores(metric, scores)
+    if threshold is None:
+        return scores.argmax(-1)
+    if scores.shape[-1] != 2:
+        raise ShapeError(
+            f"{metric}: a threshold is for two classes, got scores of shape {scores.shape}; leave it out, and the "
+            "highest score counts"
+        )
+    return second_of_two(scores) >= threshold
+
+
+def require_scores(metric: str, scores: Array) -> None:
+    if np.isnan(scores).any():
+        raise DtypeError(f"{metric}: predicted scores are nan, so no class is the best")
+
+
+def second_of_two(scores: Array) -> Array:
+    """The probabilities of class 1, of those of both classes or of scores of both."""
+    if sum_to_one(scores):
+        return scores[..., 1]
+    with np.errstate(over="ignore"):
+        return 1 / (1 + np.exp(scores[..., 0] - scores[..., 1]))
+
+
+def sum_to_one(scores: Array) -> bool:
+    """Whether scores of classes are probabilities."""
+    return not scores.size or bool(scores.min() >= 0 and (np.abs(scores.sum(-1) - 1) < 1e-3).all())
 
 
 def over(metric: str, probabilities: Array, threshold: float | None) -> Array:
@@ -57,6 +81,8 @@ def over(metric: str, probabilities: Array, threshold: float | None) -> Array:
             f"{probabilities.max():.4g}; pass logits.sigmoid(), or threshold=0.0 for logits"
         )
     if threshold is None and whole:
+        if not np.isfinite(probabilities).all():
+            raise DtypeError(f"{metric}: predictions are infinite")
         return probabilities.astype(np.int64)  # classes that came as floats
     return probabilities >= (0.5 if threshold is None else threshold)
 
@@ -82,6 +108,7 @@ class ConfusionMatrix(Metric):
         self.names = list(names) if names is not None else None
         self.threshold = threshold
         super().__init__()
+        self._settings = {"threshold": threshold}  # matrices of other sizes and names may be merged
 
     def reset(self) -> None:
         self.matrix = np.zeros((self.n_least, self.n_least), np.int64)
@@ -120,29 +147,38 @@ class ConfusionMatrix(Metric):
             return (
                 f"{n} classes, {self.matrix.sum()} samples, {np.trace(self.matrix)} of them on the diagonal; see .svg()"
             )
-        labels = [self.label(i) for i in range(n)]
+        labels = [short(self.label(i), _NAME_WIDTH) for i in range(n)]
         first = max(4, *map(len, labels))
         widths = [max(7, len(labels[j]), len(str(self.matrix[:, j].max()))) for j in range(n)]
-        lines = [" " * first + "  " + "predicted".rjust(widths[0] + 2)]
-        lines.append("true".ljust(first) + "".join(" " + labels[j].rjust(widths[j]) for j in range(n)))
-        for i in range(n):
-            cells = "".join(" " + str(self.matrix[i, j]).rjust(widths[j]) for j in range(n))
-            lines.append(labels[i].ljust(first) + cells)
+        lines = []
+        at = 0
+        while at < n:  # as many columns as fit, then the others below
+            to = at + 1
+            while to < n and first + sum(widths[at : to + 1]) + to + 1 - at <= _WIDTH:
+                to += 1
+            lines.append(" " * first + "  " + "predicted".rjust(widths[at] + 2))
+            lines.append("true".ljust(first) + "".join(" " + labels[j].rjust(widths[j]) for j in range(at, to)))
+            for i in range(n):
+                cells = "".join(" " + str(self.matrix[i, j]).rjust(widths[j]) for j in range(at, to))
+                lines.append(labels[i].ljust(first) + cells)
+            at = to
         return "\n".join(lines)
 
     def svg(self, title: str = "Confusion matrix") -> Picture:
         """A picture: the share of each true class in colour, the counts in numbers."""
         n = len(self.matrix)
-        cell = 56 if n <= 12 else max(8, 640 / n)
-        left, top = 18 + 7 * max((len(self.label(i)) for i in range(n)), default=1) + 14, 64
+        longest = max((len(self.label(i)) for i in range(n)), default=1)
+        cell = min(max(56, 8 * longest), 104 if n <= 6 else 56) if n <= 12 else max(8, 640 / n)
+        left, top = 18 + 7 * min(longest, _NAME_WIDTH) + 14, 64
         picture = Picture(left + max(cell * n, 9 * len(title)) + 20, top + cell * n + 20, title)
         picture.text(left, 22, title, size=15, font_weight=600)
         picture.text(left + cell * n / 2, 40, "predicted", anchor="middle", fill=FAINT)
         shares = ratio(self.matrix, self.matrix.sum(1, keepdims=True))
         for i in range(n):
             if n <= 40:
-                picture.text(left - 8, top + cell * (i + 0.5) + 4, self.label(i), anchor="end")
-                picture.text(left + cell * (i + 0.5), top - 6, self.label(i), anchor="middle")
+                name = self.label(i)
+                picture.text(left - 8, top + cell * (i + 0.5) + 4, short(name, _NAME_WIDTH), anchor="end")
+                picture.text(left + cell * (i + 0.5), top - 6, short(name, max(int(cell // 8), 3)), anchor="middle")
             for j in range(n):
                 share, count = float(shares[i, j]), int(self.matrix[i, j])
                 tone = _tone(share, i == j)
@@ -156,11 +192,17 @@ class ConfusionMatrix(Metric):
                         anchor="middle",
                         fill="#ffffff" if share > 0.55 else INK,
                     )
-        picture.text(12, top + cell * n / 2, "true", fill=FAINT, transform=f"rotate(-90 12 {top + cell * n / 2})")
+        middle = top + cell * n / 2
+        picture.text(12, middle, "true", anchor="middle", fill=FAINT, transform=f"rotate(-90 12 {middle})")
         return picture
 
     def _repr_html_(self) -> str:
         return str(self.svg())
+
+
+def short(name: str, width: int) -> str:
+    """A name of at most so many characters."""
+    return name if len(name) <= width else name[: width - 1] + "…"
 
 
 def _grown(matrix: Array, n: int) -> Array:

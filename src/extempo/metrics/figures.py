@@ -8,8 +8,8 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..storage import Array
-from .base import Metric, pair, ratio
-from .confusion import ConfusionMatrix, classes_of, over
+from .base import Metric, pair, ratio, require_classes, require_labels
+from .confusion import ConfusionMatrix, classes_of, over, require_scores
 
 __all__ = [
     "F1",
@@ -54,12 +54,10 @@ class _OfClasses(Metric):
                 f"{self.name}: several labels need truth and predictions of one shape (samples, labels), got "
                 f"{truth.shape} and {found.shape}"
             )
-        yes = truth.reshape(-1, truth.shape[-1]).astype(bool)
-        said = found.reshape(yes.shape)
-        said = over(self.name, said, self.threshold).astype(bool) if said.dtype.kind == "f" else said.astype(bool)
+        yes = require_labels(self.name, truth).reshape(-1, truth.shape[-1])
+        said = _said(self.name, found, self.threshold).reshape(yes.shape)
         counts = np.stack([(yes & said).sum(0), (~yes & said).sum(0), (yes & ~said).sum(0), (~yes & ~said).sum(0)], 1)
-        if len(self.counts) not in (0, len(counts)):
-            raise ShapeError(f"{self.name}: {len(counts)} labels, before there were {len(self.counts)}")
+        self._require_as_many(len(counts))
         self.counts = counts if not len(self.counts) else self.counts + counts
         return self
 
@@ -67,8 +65,13 @@ class _OfClasses(Metric):
         super().merge(other)
         self.confusion.merge(other.confusion)
         if len(other.counts):
+            self._require_as_many(len(other.counts))
             self.counts = other.counts.copy() if not len(self.counts) else self.counts + other.counts
         return self
+
+    def _require_as_many(self, n_labels: int) -> None:
+        if len(self.counts) not in (0, n_labels):
+            raise ShapeError(f"{self.name}: {n_labels} labels, before there were {len(self.counts)}")
 
     def _counts(self) -> Array:
         """Of each class or label that occurred: true positives, false ones, missed ones, true negatives."""
@@ -85,6 +88,20 @@ class _OfClasses(Metric):
             return np.ones(len(self.counts), bool)
         m = self.confusion.matrix
         return (m.sum(0) + m.sum(1)) > 0
+
+
+def _said(metric: str, found: Array, threshold: float | None) -> Array:
+    """Which labels were predicted, of probabilities or of labels."""
+    if found.dtype.kind == "f":
+        found = over(metric, found, threshold)
+    return found.astype(bool)
+
+
+class _OfOneClass(_OfClasses):
+    """A figure that is defined for samples of one class each."""
+
+    def __init__(self, *, threshold: float | None = None) -> None:
+        super().__init__(threshold=threshold)
 
 
 class Accuracy(_OfClasses):
@@ -117,16 +134,20 @@ class Accuracy(_OfClasses):
     def update(self, y_true: Any, y_pred: Any, mask: Any = None) -> Self:
         if self.multilabel:
             truth, found = pair(self.name, y_true, y_pred, mask)
-            if truth.shape != found.shape:
-                raise ShapeError(f"{self.name}: several labels need one shape, got {truth.shape} and {found.shape}")
-            said = over(self.name, found, self.threshold) if found.dtype.kind == "f" else found
-            right = (truth.astype(bool) == said.astype(bool)).all(-1)
+            if truth.ndim < 2 or truth.shape != found.shape:
+                raise ShapeError(
+                    f"{self.name}: several labels need truth and predictions of one shape (samples, labels), got "
+                    f"{truth.shape} and {found.shape}"
+                )
+            right = (require_labels(self.name, truth) == _said(self.name, found, self.threshold)).all(-1)
         elif self.top_k > 1:
             truth, scores = pair(self.name, y_true, y_pred, mask)
             if scores.ndim != truth.ndim + 1:
                 raise ShapeError(
                     f"{self.name}: expected scores for each class, got predictions of shape {scores.shape}"
                 )
+            require_scores(self.name, scores)
+            truth = require_classes(self.name, truth, scores.shape[-1])
             # As scikit-learn: of equal scores the higher class goes first.
             best = np.argsort(scores, -1, kind="stable")[..., ::-1][..., : self.top_k]
             right = (best == truth[..., None]).any(-1)
@@ -255,7 +276,7 @@ class F1(FBeta):
         super().__init__(1.0, average, **options)
 
 
-class BalancedAccuracy(_OfClasses):
+class BalancedAccuracy(_OfOneClass):
     """The mean recall of the classes that are there: a majority guess gets no more than chance.
 
     >>> ex.metrics.BalancedAccuracy().update([0, 0, 0, 1], [0, 0, 0, 0]).compute()
@@ -268,7 +289,7 @@ class BalancedAccuracy(_OfClasses):
         return float(Recall._figure(counts[there]).mean()) if there.any() else float("nan")
 
 
-class MCC(_OfClasses):
+class MCC(_OfOneClass):
     """Matthews' correlation coefficient: 1 is perfect, 0 is no better than chance, for any mixture of classes.
 
     >>> ex.metrics.MCC().update([0, 0, 1, 1], [0, 0, 0, 1]).compute()
@@ -286,7 +307,7 @@ class MCC(_OfClasses):
         return float(shared / np.sqrt(spread)) if spread > 0 else 0.0
 
 
-class CohenKappa(_OfClasses):
+class CohenKappa(_OfOneClass):
     """Agreement beyond that of chance: 1 is perfect, 0 is chance.
 
     >>> ex.metrics.CohenKappa().update([0, 0, 1, 1], [0, 0, 0, 1]).compute()

@@ -14,7 +14,7 @@ def interval(n_right: float, n: float, z: float = 1.96) -> tuple[float, float]:
     """
     if not n:
         return 0.0, 1.0
-    share = n_right / n
+    share = float(n_right) / float(n)
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
     return max(0.0, middle - half), min(1.0, middle + half)

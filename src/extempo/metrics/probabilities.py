@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import DtypeError, ShapeError
 from ..storage import Array
-from .base import Metric, pair
+from .base import Metric, pair, require_classes
 
 __all__ = ["Brier", "CalibrationError", "LogLoss"]
 
@@ -16,7 +16,9 @@ __all__ = ["Brier", "CalibrationError", "LogLoss"]
 def with_probabilities(metric: str, y_true: Any, y_pred: Any, mask: Any) -> tuple[Array, Array]:
     """True classes as a vector, and the probabilities of each class, of class 1 alone made those of two classes."""
     truth, found = pair(metric, y_true, y_pred, mask)
-    if found.size and (found.min() < 0 or found.max() > 1 or np.isnan(found).any()):
+    if np.isnan(found).any():
+        raise DtypeError(f"{metric}: predicted probabilities are nan")
+    if found.size and (found.min() < 0 or found.max() > 1):
         raise DtypeError(
             f"{metric}: expected probabilities between 0 and 1, got {found.min():.4g} to {found.max():.4g}; pass "
             "scores.softmax(-1), or logits.sigmoid()"
@@ -28,9 +30,7 @@ def with_probabilities(metric: str, y_true: Any, y_pred: Any, mask: Any) -> tupl
     if found.size and np.abs(sums - 1).max() > 1e-3:
         worst = sums[np.abs(sums - 1).argmax()]
         raise DtypeError(f"{metric}: the probabilities of a sample sum to {worst:.4g}, not 1; pass scores.softmax(-1)")
-    classes = truth.reshape(-1).astype(np.int64)
-    if classes.size and (classes.min() < 0 or classes.max() >= found.shape[1]):
-        raise ShapeError(f"{metric}: class {classes.max()} in the truth, probabilities for {found.shape[1]} classes")
+    classes = require_classes(metric, truth, found.shape[1]).reshape(-1)
     return classes, found / np.maximum(sums, 1e-300)[:, None]
 
 
@@ -46,6 +46,12 @@ class _Mean(Metric):
         return self.total / self.n if self.n else float("nan")
 
 
+def _least(y_pred: Any) -> float:
+    """What stands for a probability of 0, as in scikit-learn: the precision of the numbers that were given."""
+    size = getattr(getattr(y_pred, "dtype", None), "itemsize", 8)
+    return {2: 2.0**-10, 4: 2.0**-23}.get(size, 2.0**-52)  # of float16, float32 and float64
+
+
 class LogLoss(_Mean):
     """The mean of -log(probability of the true class): cross-entropy, in nats.
 
@@ -55,7 +61,7 @@ class LogLoss(_Mean):
 
     def update(self, y_true: Any, y_pred: Any, mask: Any = None) -> Self:
         truth, p = with_probabilities(self.name, y_true, y_pred, mask)
-        least = np.finfo(p.dtype).eps
+        least = _least(y_pred)
         self.total -= float(np.log(np.clip(p[np.arange(len(truth)), truth], least, 1 - least)).sum())
         self.n += len(truth)
         return self

@@ -11,7 +11,8 @@ import numpy as np
 
 from ..errors import DtypeError, ShapeError
 from ..storage import Array
-from .base import Metric, pair
+from .base import Metric, pair, require_classes
+from .confusion import sum_to_one
 
 __all__ = ["PRAUC", "ROCAUC", "precision_recall_curve", "roc_curve", "threshold_for_recall"]
 
@@ -71,24 +72,36 @@ class _Area(Metric):
             raise DtypeError(f"{self.name}: scores are nan and have no order")
         if scores.ndim == truth.ndim + 1:
             n = scores.shape[-1]
-            if truth.size and (truth.min() < 0 or truth.max() >= n):
-                raise ShapeError(f"{self.name}: class {truth.max()} in the truth, but there are scores for {n} classes")
-            flat = truth.reshape(-1).astype(np.int64)
-            truth, scores = np.eye(n, dtype=bool)[flat], scores.reshape(-1, n)
-            if n == 2:  # the scores of one class say it all
-                truth, scores = truth[:, 1], scores[:, 1]
+            classes = require_classes(self.name, truth, n).reshape(-1)
+            truth, scores = np.eye(n, dtype=bool)[classes], scores.reshape(-1, n)
+            if n == 2:
+                if not sum_to_one(scores):
+                    raise DtypeError(
+                        f"{self.name}: expected the probabilities of two classes, or one score for each sample; pass "
+                        "scores.softmax(-1)"
+                    )
+                truth, scores = truth[:, 1], scores[:, 1]  # the probabilities of one class say it all
         elif truth.size and not np.isin(truth, (0, 1)).all():
             raise ShapeError(
                 f"{self.name}: a truth of several classes needs a score for each, predictions of shape (..., classes)"
             )
+        elif truth.ndim > 2:
+            truth, scores = truth.reshape(-1, truth.shape[-1]), scores.reshape(-1, truth.shape[-1])
+        if not truth.size:
+            return self
+        self._require_columns(scores)
+        self._truth.append(np.atleast_1d(truth).astype(bool))
+        self._scores.append(np.atleast_1d(scores).astype(np.float64))
+        return self
+
+    def _require_columns(self, scores: Array) -> None:
         if self._scores and self._scores[0].shape[1:] != scores.shape[1:]:
             raise ShapeError(f"{self.name}: scores of shape {scores.shape} after some of {self._scores[0].shape}")
-        self._truth.append(truth.astype(bool))
-        self._scores.append(scores.astype(np.float64))
-        return self
 
     def merge(self, other: Self) -> Self:
         super().merge(other)
+        if other._scores:
+            self._require_columns(other._scores[0])
         self._truth += other._truth
         self._scores += other._scores
         return self
@@ -143,6 +156,8 @@ def _binary(metric: str, y_true: Any, scores: Any, mask: Any = None) -> tuple[Ar
     truth, found = pair(metric, y_true, scores, mask)
     if truth.shape != found.shape or (truth.size and not np.isin(truth, (0, 1)).all()):
         raise ShapeError(f"{metric}: expected a truth of 0 and 1 and one score for each, got shape {found.shape}")
+    if np.isnan(found).any():
+        raise DtypeError(f"{metric}: scores are nan and have no order")
     return truth.reshape(-1).astype(bool), found.reshape(-1).astype(np.float64)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..storage import Array
-from .base import Metric, pair
+from .base import Metric, pair, ratio
 
 __all__ = ["MAE", "MSE", "R2", "RMSE"]
 
@@ -69,52 +69,95 @@ class MSE(_Errors):
         return error**2
 
 
-class RMSE(MSE):
-    """The root of the mean squared error, in the unit of the truth.
+class _OfColumns(Metric):
+    """A figure of each column of (samples, outputs), whose mean is told; sequences of numbers are one column where a
+    mask or ragged tensors say which count."""
+
+    n_columns: int
+
+    def _as_columns(self, y_true: Any, y_pred: Any, mask: Any) -> tuple[Array, Array]:
+        truth, found = numbers(self.name, y_true, y_pred, mask)
+        n_columns = truth.shape[-1] if truth.ndim > 1 else 1
+        if truth.size:
+            self._require_columns(n_columns)
+        return truth.reshape(-1, n_columns), found.reshape(-1, n_columns)
+
+    def _require_columns(self, n_columns: int) -> None:
+        if self.n_columns not in (0, n_columns):
+            raise ShapeError(
+                f"{self.name}: {n_columns} outputs for each sample, before there were {self.n_columns}; for sequences "
+                "of different length pass a mask, or ragged tensors"
+            )
+
+
+class RMSE(_OfColumns):
+    """The root of the mean squared error, in the unit of the truth; of several outputs the mean of their roots.
 
     >>> ex.metrics.RMSE().update([1.0, 2.0], [4.0, 6.0]).compute()
     3.5355339059327378
     """
 
-    def compute(self) -> float:
-        return float(np.sqrt(super().compute()))
-
-
-class R2(Metric):
-    """The share of the truth's variance that is explained: 1 is perfect, 0 is the mean as a guess, less is worse.
-
-    >>> ex.metrics.R2().update([1.0, 2.0, 3.0], [1.0, 2.0, 2.0]).compute()
-    0.5
-    """
-
-    _state = ()
-
     def reset(self) -> None:
-        self.n, self.mean, self.spread, self.missed = 0, 0.0, 0.0, 0.0
+        self.n, self.n_columns = 0, 0
+        self.total: Array = np.zeros(1)
 
     def update(self, y_true: Any, y_pred: Any, mask: Any = None) -> Self:
-        truth, found = numbers(self.name, y_true, y_pred, mask)
+        truth, found = self._as_columns(y_true, y_pred, mask)
         if truth.size:
-            mean = float(truth.mean())
-            self._join(truth.size, mean, float(((truth - mean) ** 2).sum()), float(((truth - found) ** 2).sum()))
+            self._join(len(truth), ((truth - found) ** 2).sum(0))
         return self
 
     def merge(self, other: Self) -> Self:
         super().merge(other)
         if other.n:
+            self._require_columns(other.n_columns)
+            self._join(other.n, other.total)
+        return self
+
+    def _join(self, n: int, total: Array) -> None:
+        self.n, self.n_columns, self.total = self.n + n, len(total), self.total + total
+
+    def compute(self) -> float:
+        return float(np.sqrt(self.total / self.n).mean()) if self.n else float("nan")
+
+
+class R2(_OfColumns):
+    """The share of the truth's variance that is explained: 1 is perfect, 0 is the mean as a guess, less is worse.
+
+    Of several outputs the mean of their shares.
+
+    >>> ex.metrics.R2().update([1.0, 2.0, 3.0], [1.0, 2.0, 2.0]).compute()
+    0.5
+    """
+
+    def reset(self) -> None:
+        self.n, self.n_columns = 0, 0
+        self.mean, self.spread, self.missed = np.zeros(1), np.zeros(1), np.zeros(1)
+
+    def update(self, y_true: Any, y_pred: Any, mask: Any = None) -> Self:
+        truth, found = self._as_columns(y_true, y_pred, mask)
+        if truth.size:
+            mean = truth.mean(0)
+            self._join(len(truth), mean, ((truth - mean) ** 2).sum(0), ((truth - found) ** 2).sum(0))
+        return self
+
+    def merge(self, other: Self) -> Self:
+        super().merge(other)
+        if other.n:
+            self._require_columns(other.n_columns)
             self._join(other.n, other.mean, other.spread, other.missed)
         return self
 
-    def _join(self, n: int, mean: float, spread: float, missed: float) -> None:
+    def _join(self, n: int, mean: Array, spread: Array, missed: Array) -> None:
         """Means and spreads of two lots as those of both, without the loss of digits of sums of squares."""
         both, apart = self.n + n, mean - self.mean
-        self.spread += spread + apart**2 * self.n * n / both
-        self.mean += apart * n / both
-        self.n, self.missed = both, self.missed + missed
+        self.spread = self.spread + spread + apart**2 * self.n * n / both
+        self.mean = self.mean + apart * n / both
+        self.missed = self.missed + missed
+        self.n, self.n_columns = both, len(mean)
 
     def compute(self) -> float:
         if self.n < 2:
             return float("nan")
-        if not self.spread:
-            return 1.0 if not self.missed else 0.0
-        return 1 - self.missed / self.spread
+        unexplained = ratio(self.missed, self.spread, 1.0)
+        return float(np.where((self.spread == 0) & (self.missed == 0), 1.0, 1 - unexplained).mean())

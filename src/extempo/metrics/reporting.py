@@ -11,36 +11,25 @@ import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from .._tensor import Tensor
 from ..errors import ShapeError
+from ..inspect.tables import plain
 from ..storage import Array
+from . import findings
 from .base import pair, ratio
-from .confusion import ConfusionMatrix, classes_of
+from .confusion import ConfusionMatrix, classes_of, second_of_two, short
 from .figures import MCC
+from .findings import ClassFigures, Reason
 from .intervals import interval
-from .ranking import ROCAUC, threshold_for_recall
+from .ranking import ROCAUC
 
 __all__ = ["Report", "report"]
 
-RARE = 0.2  # a class with less than this share is called rare
-TOO_FEW = 30  # samples of a class for a figure to mean much
-LOW_RECALL = 0.5
-GAP = 0.1  # between training and validation accuracy
-
-
-class ClassFigures(NamedTuple):
-    """What is known of one class."""
-
-    name: str
-    precision: float
-    recall: float
-    f1: float
-    n: int
-    recall_interval: tuple[float, float]
+MOST_CLASSES = 30  # that a table shows
+_NAME_WIDTH = 24
 
 
 class Report:
@@ -75,12 +64,17 @@ class Report:
         return [reason.text for reason in self.reasons]
 
     def __str__(self) -> str:
-        width = max(5, *(len(c.name) for c in self.classes)) if self.classes else 5
+        shown = sorted(self.classes, key=lambda c: c.recall if c.n else 2.0)[:MOST_CLASSES]
+        fewer = len(shown) < len(self.classes)
+        names = [short(c.name, _NAME_WIDTH) for c in (shown if fewer else self.classes)]
+        width = max(5, *map(len, names))
         lines = [f"{'class':<{width}}  precision  recall      f1       n   recall, 95% sure"]
-        for c in self.classes:
+        for name, c in zip(names, shown if fewer else self.classes, strict=True):
             low, high = c.recall_interval
             sure = f"{low:6.1%} to {high:6.1%}" if c.n else "no samples"
-            lines.append(f"{c.name:<{width}}  {c.precision:9.1%}  {c.recall:6.1%}  {c.f1:6.1%}  {c.n:6d}   {sure}")
+            lines.append(f"{name:<{width}}  {c.precision:9.1%}  {c.recall:6.1%}  {c.f1:6.1%}  {c.n:6d}   {sure}")
+        if fewer:
+            lines.append(f"(the {len(shown)} of {len(self.classes)} classes with the lowest recall; .classes has all)")
         lines.append("")
         lines += [f"{name:<20} {_figure_text(name, value)}" for name, value in self.figures.items()]
         lines += ["", self.verdict]
@@ -91,7 +85,7 @@ class Report:
     __repr__ = __str__
 
     def as_dict(self) -> dict[str, Any]:
-        """For machines; `json.dumps` takes it."""
+        """For machines."""
         return {
             "figures": self.figures,
             "classes": [{**c._asdict(), "recall_interval": list(c.recall_interval)} for c in self.classes],
@@ -102,7 +96,8 @@ class Report:
         }
 
     def to_json(self) -> str:
-        return json.dumps(self.as_dict(), indent=2)
+        """The same as JSON; what is not a number is null."""
+        return json.dumps(plain(self.as_dict()), indent=2)
 
     def _repr_html_(self) -> str:
         cells = "".join(
@@ -122,13 +117,6 @@ class Report:
         )
 
 
-class Reason(NamedTuple):
-    """One finding. kind: "no" speaks against the model, "unsure" against the figures, "note" is worth knowing."""
-
-    kind: str
-    text: str
-
-
 def report(
     y_true: Any,
     y_pred: Any,
@@ -146,7 +134,8 @@ def report(
 
     y_true, y_pred: true classes, and classes, scores or probabilities that were predicted.
     names: of the classes. threshold: from which probability on it is class 1 (0.5).
-    recall: of the rarest class that you need; says which threshold reaches it, if probabilities were given.
+    recall: of the rarer class that you need; says which threshold reaches it, if probabilities of two classes were
+        given.
     costs: {(true, predicted): cost} of errors; without it an error of the rarer class is said to cost most.
     train: the same pair for the training samples, to see overfitting.
     train_inputs, test_inputs: samples, to see whether some were both trained and tested on.
@@ -155,6 +144,8 @@ def report(
     >>> print(ex.metrics.report(y_true, [0] * 99 + [1]).verdict)
     NO: accuracy 97.0% does not tell how good this model is.
     """
+    if recall is not None and not 0 < recall <= 1:
+        raise ShapeError(f"report: recall must be above 0 and at most 1, got {recall}")
     truth, found = classes_of("report", y_true, y_pred, mask, threshold)
     if not truth.size:
         raise ShapeError("report: there are no samples")
@@ -164,13 +155,13 @@ def report(
     classes = _class_figures(confusion)
     figures = _figures(matrix, truth, found, probabilities)
     reasons = [
-        *_against_majority(matrix, confusion, figures),
-        *_missed_classes(classes),
-        *_dear_errors(matrix, confusion, costs),
-        *_threshold(truth, probabilities, recall, confusion),
-        *_too_few(classes),
-        *_overfitting(figures["accuracy"], train, threshold),
-        *_leakage(train_inputs, test_inputs),
+        *findings.against_majority(matrix, confusion, figures),
+        *findings.missed_classes(classes),
+        *findings.dear_errors(matrix, confusion, costs),
+        *findings.threshold_for(truth, probabilities, recall, confusion),
+        *findings.too_few(classes),
+        *findings.overfitting(figures["accuracy"], train, threshold),
+        *findings.leakage(train_inputs, test_inputs),
     ]
     return Report(confusion, figures, classes, reasons)
 
@@ -221,165 +212,8 @@ def _probabilities(y_true: Any, y_pred: Any, mask: Any) -> Array | None:
     if found.dtype.kind != "f":
         return None
     if found.ndim == truth.ndim + 1:
-        return found[..., 1].reshape(-1) if found.shape[-1] == 2 else None
+        return second_of_two(found).reshape(-1) if found.shape[-1] == 2 else None
     return None if (found == np.floor(found)).all() else found.reshape(-1)
-
-
-# ---- findings
-
-
-def _against_majority(matrix: Array, confusion: ConfusionMatrix, figures: dict[str, float]) -> list[Reason]:
-    are = matrix.sum(1)
-    most = int(are.argmax())
-    guess, accuracy, n = figures["majority guess"], figures["accuracy"], int(are.sum())
-    text = (
-        f"{confusion.label(most)} is {are[most]} of {n} samples, so always answering {confusion.label(most)} scores "
-        f"{guess:.1%} without looking"
-    )
-    if (are > 0).sum() == 1:
-        return [
-            Reason("unsure", f"all {n} samples are of class {confusion.label(most)}; nothing can be told of others")
-        ]
-    low, _ = interval(np.trace(matrix), n)
-    if accuracy <= guess:
-        return [Reason("no", f"{text}: this model is no better ({accuracy:.1%})")]
-    if low <= guess:
-        return [Reason("unsure", f"{text}: {accuracy:.1%} is above that by less than chance might do on {n} samples")]
-    if guess > 1 - RARE:
-        return [Reason("note", f"{text}: look at recall, not at accuracy")]
-    return []
-
-
-def _missed_classes(classes: list[ClassFigures]) -> list[Reason]:
-    n = sum(c.n for c in classes)
-    found = []
-    for c in classes:
-        if c.n and c.recall < LOW_RECALL and c.recall_interval[1] < LOW_RECALL + 0.25:
-            rare = f", which is rare ({c.n / n:.1%})," if c.n / n < RARE else ""
-            found.append(
-                Reason(
-                    "no",
-                    f"of {c.n} samples of class {c.name}{rare} it finds {round(c.recall * c.n)} and misses "
-                    f"{c.n - round(c.recall * c.n)}: recall {c.recall:.0%}",
-                )
-            )
-    return found
-
-
-def _dear_errors(
-    matrix: Array, confusion: ConfusionMatrix, costs: Mapping[tuple[int, int], float] | None
-) -> list[Reason]:
-    wrong = matrix - np.diag(np.diag(matrix))
-    if not wrong.any():
-        return []
-    if costs:
-        total = {pair_: cost * float(wrong[pair_]) for pair_, cost in costs.items() if max(pair_) < len(wrong)}
-        whole = sum(total.values())
-        if not whole:
-            return []
-        (i, j), most = max(total.items(), key=lambda item: item[1])
-        return [
-            Reason(
-                "note",
-                f"errors cost {whole:g} in all; {most:g} of it comes from {wrong[i, j]} samples of class "
-                f"{confusion.label(i)} taken for {confusion.label(j)}",
-            )
-        ]
-    are = matrix.sum(1)
-    if are[are > 0].min() >= RARE * are.sum() or (are > 0).sum() < 2:
-        return []
-    rarest = int(np.where(are > 0, are, are.max() + 1).argmin())
-    missed, false = int(wrong[rarest].sum()), int(wrong[:, rarest].sum())
-    name = confusion.label(rarest)
-    if not missed and not false:
-        return []
-    return [
-        Reason(
-            "note",
-            f"errors are not alike: {missed} of class {name} were missed, {false} others were taken for {name}; where "
-            f"a missed {name} costs more than a false alarm, those {missed} are what to bring down (costs= adds up)",
-        )
-    ]
-
-
-def _threshold(truth: Array, probabilities: Array | None, recall: float | None, names: ConfusionMatrix) -> list[Reason]:
-    if recall is None:
-        return []
-    if probabilities is None:
-        return [
-            Reason("note", f"which threshold reaches a recall of {recall:.0%} can be said when probabilities are given")
-        ]
-    if not truth.any():
-        return [Reason("note", f"without samples of class {names.label(1)} there is no recall")]
-    found = threshold_for_recall(truth, probabilities, recall)
-    return [
-        Reason(
-            "note",
-            f"a recall of {recall:.0%} on class {names.label(1)} is reached at threshold {found.threshold:.4g} "
-            f"(precision {found.precision:.0%}: of ten alarms about {round(10 * found.precision)} are real)",
-        )
-    ]
-
-
-def _too_few(classes: list[ClassFigures]) -> list[Reason]:
-    found = []
-    for c in classes:
-        if 0 < c.n < TOO_FEW:
-            low, high = c.recall_interval
-            found.append(
-                Reason(
-                    "unsure",
-                    f"class {c.name} has {c.n} samples: its recall could be anywhere from {low:.0%} to {high:.0%}; "
-                    "collect more before you rely on it",
-                )
-            )
-    return found
-
-
-def _overfitting(accuracy: float, train: tuple[Any, Any] | None, threshold: float | None) -> list[Reason]:
-    if train is None:
-        return []
-    truth, found = classes_of("report", train[0], train[1], None, threshold)
-    trained = float((truth == found).mean()) if truth.size else float("nan")
-    if trained - accuracy <= GAP:
-        return []
-    return [
-        Reason(
-            "no",
-            f"accuracy is {trained:.1%} on the training samples and {accuracy:.1%} here: it has learned them by heart "
-            "(overfitting); more data, dropout, weight decay or a smaller model would help",
-        )
-    ]
-
-
-def _leakage(train_inputs: Any, test_inputs: Any) -> list[Reason]:
-    if train_inputs is None or test_inputs is None:
-        return []
-    seen = {_fingerprint(sample) for sample in train_inputs}
-    both = [i for i, sample in enumerate(test_inputs) if _fingerprint(sample) in seen]
-    if not both:
-        return []
-    n = len(test_inputs)
-    return [
-        Reason(
-            "no",
-            f"{len(both)} of {n} test samples are also in the training set (leakage; the first is number {both[0]}): "
-            "the figures are better than they would be on new ones",
-        )
-    ]
-
-
-def _fingerprint(sample: Any) -> Any:
-    """The same for samples of the same content."""
-    if isinstance(sample, Tensor):
-        sample = sample.detach().numpy()
-    if isinstance(sample, np.ndarray | np.generic):
-        return sample.shape, sample.tobytes()
-    if isinstance(sample, Mapping):
-        return tuple((key, _fingerprint(value)) for key, value in sample.items())
-    if isinstance(sample, list | tuple):
-        return tuple(_fingerprint(part) for part in sample)
-    return sample
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -73,19 +73,19 @@ def joined(outputs: Sequence[Any]) -> Any:
     return list(outputs)
 
 
-def require_batches(name: str, data: Any) -> None:
+def require_batches(caller: str, name: str, data: Any) -> None:
     """Refuse what is no iterable of batches, before anything is trained."""
     if not isinstance(data, Iterable) and not hasattr(data, "__getitem__"):
         hint = "; call it" if callable(data) else ""
-        raise TypeError(f"fit: {name} must be an iterable of batches, got {type(data).__name__}{hint}")
+        raise TypeError(f"{caller}: {name} must be an iterable of batches, got {type(data).__name__}{hint}")
     if isinstance(data, Dataset) and not isinstance(data, IterableDataset):
         raise TypeError(
-            f"fit: {name} is a data set, which has samples and no batches: DataLoader({name}, batch_size=32, ...)"
+            f"{caller}: {name} is a data set, which has samples and no batches: DataLoader({name}, batch_size=32, ...)"
         )
     if isinstance(data, Tensor):
-        raise TypeError(f"fit: {name} is a tensor: DataLoader(TensorDataset(x, y), batch_size=32) makes batches")
+        raise TypeError(f"{caller}: {name} is a tensor: DataLoader(TensorDataset(x, y), batch_size=32) makes batches")
     if isinstance(data, Sized) and not n_batches(data, 1):
-        raise ShapeError(f"fit: {name} has no batches; is the data set empty, or smaller than drop_last allows?")
+        raise ShapeError(f"{caller}: {name} has no batches; is the data set empty, or smaller than drop_last allows?")
 
 
 def n_batches(data: Any, otherwise: int | None = None) -> int | None:

@@ -43,6 +43,15 @@ class Callback:
         """Take it from a checkpoint."""
 
 
+def listed(callbacks: Any) -> list[Callback]:
+    """Callbacks as a list; one alone is a list of one."""
+    given = [callbacks] if isinstance(callbacks, Callback) else list(callbacks)
+    for callback in given:
+        if not isinstance(callback, Callback):
+            raise TypeError(f"Trainer: callbacks must be objects of Callback, got {callback!r}")
+    return given
+
+
 class _Following(Callback):
     """Follows one figure."""
 
@@ -53,10 +62,18 @@ class _Following(Callback):
         self.mode = mode
         self.best = math.inf if mode == "min" else -math.inf
 
+    def on_start(self, trainer: Trainer) -> None:
+        others = [c for c in trainer.callbacks if not isinstance(c, _Following | TensorBoard)]  # might add the figure
+        if self.figure.startswith("valid_") and not trainer.validates and not others:
+            raise ValueError(
+                f"{type(self).__name__}: follows {self.figure!r}, and fit has no data for validation: "
+                "fit(train, valid, ...), or figure='train_loss'"
+            )
+
     def improved(self, record: dict[str, Any], by: float = 0.0) -> bool:
         if self.figure not in record:
             known = ", ".join(name for name in record if isinstance(record[name], float))
-            raise KeyError(f"{type(self).__name__}: no figure {self.figure!r} in this epoch; there are {known}")
+            raise ValueError(f"{type(self).__name__}: no figure {self.figure!r} in this epoch; there are {known}")
         value = record[self.figure]
         better: bool = value < self.best - by if self.mode == "min" else value > self.best + by
         if better:
@@ -84,6 +101,7 @@ class EarlyStopping(_Following):
         self.waited = 0
 
     def on_start(self, trainer: Trainer) -> None:
+        super().on_start(trainer)
         if not trainer.resumed:
             self.waited = 0
         self._judge(trainer)  # a run that was stopped and is resumed stays stopped
@@ -118,6 +136,7 @@ class KeepBest(_Following):
         self.restore = restore
 
     def on_start(self, trainer: Trainer) -> None:
+        super().on_start(trainer)
         if self.path is None:
             if trainer.log_dir is None:
                 raise ValueError("KeepBest: say where, KeepBest('best.ext'), or give the trainer a log_dir")
@@ -142,8 +161,14 @@ class TensorBoard(Callback):
         self._flushed = time.monotonic()
 
     def on_start(self, trainer: Trainer) -> None:
-        if trainer.resumed:
+        if trainer.resumed or not trainer.n_steps:  # what was written from here on is of a run that is no more
             self._open().restart(trainer.n_steps + 1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing; but whoever goes on from a checkpoint finds all that was told until then in the file."""
+        if self._writer is not None:
+            self._writer.flush()
+        return {}
 
     def _open(self) -> EventWriter:
         if self._writer is None:

@@ -12,6 +12,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..nn import Module
 from ..serialization import load, save
 from .history import History
 from .positions import random_state, restore_random_state
@@ -19,13 +20,14 @@ from .positions import random_state, restore_random_state
 if TYPE_CHECKING:
     from .trainer import Trainer
 
-_VERSION = 1
+_VERSION = 2
 
 
 def state_of(trainer: Trainer, loaders: tuple[Any, ...]) -> dict[str, Any]:
     """Everything that going on needs. `loaders`: the data, whose generators are part of it."""
     return {
         "model": trainer.model.state_dict(),
+        "loss": trainer.loss.state_dict() if isinstance(trainer.loss, Module) else {},
         "optimizer": trainer.optimizer.state_dict(),
         "scheduler": None if trainer.scheduler is None else trainer.scheduler.state_dict(),
         "callbacks": [[type(callback).__name__, callback.state_dict()] for callback in trainer.callbacks],
@@ -54,6 +56,8 @@ def restore(trainer: Trainer, state: dict[str, Any], loaders: tuple[Any, ...]) -
         for callback, (_, of_callback) in zip(trainer.callbacks, kept, strict=True):
             callback.load_state_dict(of_callback)
     trainer.model.load_state_dict(state["model"])
+    if isinstance(trainer.loss, Module):
+        trainer.loss.load_state_dict(state["loss"])
     trainer.optimizer.load_state_dict(state["optimizer"])
     if trainer.scheduler is not None and state["scheduler"] is not None:
         trainer.scheduler.load_state_dict(state["scheduler"])

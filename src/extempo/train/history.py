@@ -14,7 +14,7 @@ from typing import Any
 
 from ..inspect.curves import curve, sparkline
 from ..inspect.tables import Column, Table, bytes_text, plain, seconds_text
-from ..svg import COLOURS, GRID, Picture
+from ..svg import Picture
 
 _WIDTH = 80
 _NOT_FIGURES = ("epoch", "seconds", "peak_bytes", "lr", "samples_per_second")
@@ -96,7 +96,7 @@ class History:
         title = ", ".join(_folded(list(shown))).capitalize()
         picture = curve({name.replace("_", " "): self[name] for name in shown}, title)
         if path is not None:
-            _write_picture(picture, {name: self[name] for name in shown}, title, Path(path))
+            picture.save(path)
         return picture
 
     def observation(self) -> str:
@@ -210,31 +210,17 @@ def observe(records: list[dict[str, Any]]) -> str:
             f"{title} fell {moved}, but is {last / train:.1f} times the train loss ({train:.4g}): it fits what it has "
             "seen better than what it has not."
         )
-    return f"{title} fell {moved}, and training goes on paying."
+    return f"{title} fell {moved}, and {_with_accuracy(records[-2], records[-1], name.partition('_')[0])}."
 
 
-def _write_picture(picture: Picture, series: dict[str, list[float]], title: str, path: Path) -> None:
-    if path.suffix == ".svg":
-        picture.save(path)
-        return
-    if path.suffix != ".png":
-        raise ValueError(f"plot: expected a path that ends in .svg or .png, got {path}")
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import MaxNLocator
-    except ImportError:
-        raise ImportError("plot: PNG files need matplotlib: pip install 'extempo[plot]'; .svg needs nothing") from None
-    figure = Figure(figsize=(6, 3.4), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    for i, (name, values) in enumerate(series.items()):
-        label, colour = name.replace("_", " "), COLOURS[i % len(COLOURS)]
-        axes.plot(range(1, len(values) + 1), values, marker="o", markersize=4, label=label, color=colour)
-    axes.set_title(title, loc="left", fontweight="bold")
-    axes.set_xlabel("epoch")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.grid(axis="y", color=GRID)
-    axes.legend(frameon=False)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
+def _with_accuracy(before: dict[str, Any], now: dict[str, Any], which: str) -> str:
+    """What accuracy did while the loss fell, if it is known."""
+    name = f"{which}_accuracy"
+    first, last = (each.get(name, math.nan) for each in (before, now))
+    if not math.isfinite(last - first):
+        return "training goes on paying"
+    if last - first >= 0.005:
+        return f"accuracy rose with it, from {first:.0%} to {last:.0%}"
+    if last - first <= -0.005:
+        return f"yet accuracy fell, from {first:.0%} to {last:.0%}: it is surer of what it knows, and wrong more often"
+    return f"accuracy stays at {last:.0%}: it decides as before, only surer"

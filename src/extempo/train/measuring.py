@@ -43,10 +43,12 @@ def named(metrics: Sequence[Metric] | Mapping[str, Metric] | None) -> dict[str, 
     """Metrics by name."""
     if isinstance(metrics, Metric):
         metrics = [metrics]
-    pairs = list(metrics.items()) if isinstance(metrics, Mapping) else [(m.name, m) for m in metrics or ()]
-    for i, (name, metric) in enumerate(pairs):
+    given = metrics or ()
+    for metric in given.values() if isinstance(given, Mapping) else given:
         if not isinstance(metric, Metric):
             raise TypeError(f"Trainer: metrics must be from ex.metrics, got {metric!r}; Accuracy() makes one")
+    pairs = list(given.items()) if isinstance(given, Mapping) else [(metric.name, metric) for metric in given]
+    for i, (name, _) in enumerate(pairs):
         if name == "loss" or name in [other for other, _ in pairs[:i]]:
             raise ValueError(f"Trainer: two figures would be named {name!r}; give a dict, metrics={{'name': metric}}")
     return dict(pairs)

@@ -125,8 +125,10 @@ class Stepper:
     # ---- steps that can be undone
 
     def begin(self) -> None:
-        """Know the model's buffers, which steps keep; a model may have others than in the last epoch."""
-        self._buffers = [(buffer, buffer._version, buffer.clone()) for buffer in self._model.buffers()]
+        """Know the buffers of model and loss, which steps keep; there may be others than in the last epoch."""
+        modules = [module for module in (self._model, self._loss) if isinstance(module, Module)]
+        buffers = [buffer for module in modules for buffer in module.buffers()]
+        self._buffers = [(buffer, buffer._version, buffer.clone()) for buffer in buffers]
 
     def keep(self) -> None:
         """Remember what forward may change: the random stream, and buffers that the last step has written to."""
@@ -155,7 +157,8 @@ class Stepper:
             raise NonFiniteLossError(self._why_gradient(inputs, target)) from None
         if not math.isfinite(loss):
             self.undo()
-            raise NonFiniteLossError(f"the loss is {loss}: {self._why(inputs, target)}")
+            why = self._spoiled() or f"{self._to_blame(inputs, target)}; the model is as it was before this step"
+            raise NonFiniteLossError(f"the loss is {loss}: {why}")
         return output, loss
 
     def finish(self, factor: float) -> None:
@@ -166,13 +169,23 @@ class Stepper:
             self._optimizer.zero_grad()
             raise NonFiniteLossError("the gradients are not finite; the weights are as before this step") from None
 
-    def _why(self, inputs: Inputs, target: Any) -> str:
+    def why_nan(self, inputs: Inputs, target: Any) -> str:
+        """What makes the loss of a batch nan, where nothing is learnt."""
+        self.keep()
+        return f"the loss is nan: {self._spoiled() or self._to_blame(inputs, target)}"
+
+    def _spoiled(self) -> str:
+        """The parameter that is to blame, if one is."""
         spoiled = [n for n, p in self._model.named_parameters() if not is_finite(p)]
-        if spoiled:
-            return (
-                f"parameter {spoiled[0]} is not finite since the last step, whose gradient was too large or nan; lower "
-                "the learning rate, or set clip_grad_norm, which also stops before such a step"
-            )
+        if not spoiled:
+            return ""
+        return (
+            f"parameter {spoiled[0]} is not finite since the last step, whose gradient was too large or nan; lower "
+            "the learning rate, or set clip_grad_norm, which also stops before such a step"
+        )
+
+    def _to_blame(self, inputs: Inputs, target: Any) -> str:
+        """The data or the op that is to blame, by running the step again."""
         try:
             found = first_nonfinite(self.forward, inputs, target, model=self._model)
         finally:
@@ -186,7 +199,7 @@ class Stepper:
         reasons = [f"{bad[0]} of this batch is not finite"] if bad else []
         if found is not None:
             reasons.append(str(found))
-        return f"{', and '.join(reasons) or 'a second run was finite'}; the model is as it was before this step"
+        return ", and ".join(reasons) or "a second run was finite"
 
     def _why_gradient(self, inputs: Inputs, target: Any) -> str:
         text = "the gradients are not finite, the loss is"

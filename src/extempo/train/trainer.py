@@ -18,20 +18,21 @@ from pathlib import Path
 from typing import Any
 
 from .._tensor import Tensor
+from ..errors import ShapeError
 from ..inspect.memory import peak_bytes, reset_peak
 from ..metrics import Metric
-from ..modes import no_grad
 from ..nn import Module
 from ..optim.lr_scheduler import ReduceLROnPlateau
 from ..ragged_tensors.tensor import RaggedTensor
 from . import trials
 from .batches import Feed, Inputs, PutBack, inputs_of, joined, n_batches, n_samples, require_batches, split
-from .callbacks import Callback, TensorBoard
+from .callbacks import Callback, TensorBoard, listed
 from .checkpoints import read_checkpoint, restore, state_of, write_checkpoint, write_text
 from .checks import check
 from .history import History, epoch_line
 from .interrupts import INTERRUPTED, Interrupts
 from .measuring import Feeding, figures, fresh, named
+from .modes import Evaluating, Modes
 from .positions import Position, random_state, restore_random_state
 from .progress import Bar
 from .stepping import NonFiniteLossError, Stepper
@@ -79,9 +80,16 @@ class Trainer:
         predictions: Callable[[Any], Any] | None = None,
         progress: bool = True,
     ) -> None:
+        for name, made in (("model", model), ("optimizer", optimizer), ("scheduler", scheduler), ("loss", loss)):
+            if isinstance(made, type):
+                raise TypeError(f"Trainer: {name} is the class {made.__name__}; make one first, {made.__name__}(...)")
         for name, number in (("accumulate", accumulate), ("checkpoint_every", checkpoint_every)):
             if number is not None and number < 1:
                 raise ValueError(f"Trainer: {name} must be at least 1, got {number}")
+        if clip_grad_norm is not None and not clip_grad_norm > 0:
+            raise ValueError(
+                f"Trainer: clip_grad_norm must be above 0, got {clip_grad_norm}; None leaves gradients alone"
+            )
         if scheduler_every not in ("epoch", "step"):
             raise ValueError(f"Trainer: scheduler_every must be 'epoch' or 'step', got {scheduler_every!r}")
         if isinstance(scheduler, ReduceLROnPlateau) and scheduler.mode != "min":
@@ -101,7 +109,7 @@ class Trainer:
             raise ValueError("Trainer: checkpoint_every needs checkpoint= or log_dir=, to say where")
         self.checkpoint_every = checkpoint_every
         self.progress = progress
-        self.callbacks = list(callbacks)
+        self.callbacks = listed(callbacks)
         if self.log_dir is not None:
             self.callbacks.append(TensorBoard(self.log_dir))
         self.batch = batch
@@ -114,6 +122,11 @@ class Trainer:
         self.stop: str | None = None  # why training shall end; set by callbacks, or from another thread
         self.resumed = False  # whether this fit goes on from a checkpoint
         self._loaders: tuple[Any, ...] = ()  # what fit was given
+
+    @property
+    def validates(self) -> bool:
+        """Whether fit was given data for validation."""
+        return len(self._loaders) > 1 and self._loaders[1] is not None
 
     def split(self, batch: Any) -> tuple[Inputs, Any]:
         """Inputs and target of a batch; override it for batches of another form."""
@@ -128,13 +141,17 @@ class Trainer:
 
         resume: go on from the checkpoint, if there is one, with the same batches and draws as if it had never stopped.
         """
-        require_batches("train", train)
+        if epochs != int(epochs) or epochs < 0:
+            raise ValueError(f"fit: epochs must be a whole number of epochs, got {epochs}")
+        require_batches("fit", "train", train)
         if valid is not None:
-            require_batches("valid", valid)
+            require_batches("fit", "valid", valid)
         self._loaders = (train, valid)
         self.so_far = Position()
         self.stop = None
         self.resumed = resume and self._resume()
+        if not self.resumed:
+            self._warn_of_old_and_done(epochs)
         if isinstance(train, Iterator):
             train = PutBack(train)
             if epochs - self.epoch > 1:
@@ -144,8 +161,9 @@ class Trainer:
             valid = list(valid)
         self.optimizer.zero_grad()
         if not self.n_steps and self.epoch < epochs:
-            self._check_first(train)
-        was_training = self.model.training
+            with Interrupts(self):
+                self._check_first(train)
+        modes, was_training = Modes(self.model), self.model.training
         try:
             with Interrupts(self):
                 self._tell("on_start")
@@ -154,7 +172,7 @@ class Trainer:
         finally:
             self._tell("on_end")
             if not was_training:
-                self.model.eval()
+                modes.put_back()
             self._write_history()
         if self.stop is not None and (self.progress or self.stop == INTERRUPTED):
             print(self._why_stopped(), flush=True)
@@ -209,13 +227,15 @@ class Trainer:
         with Bar(f"epoch {self.epoch + 1}", feed.n_left, self.progress) as bar:
             for batch in feed:
                 inputs, target = self.split(batch)
+                n = n_samples(target)
+                if not n:
+                    raise ShapeError(f"fit: step {self.n_steps + 1}, epoch {self.epoch + 1}: a batch without samples")
                 update = len(group) + 1 == self.accumulate
                 try:
                     output, loss = self.stepper.run(inputs, target, 1 / self.accumulate, update)
                 except NonFiniteLossError as error:
                     place = f"step {self.n_steps + 1}, epoch {self.epoch + 1}"
                     raise NonFiniteLossError(f"fit: {place}: {error}") from None
-                n = n_samples(target)
                 so_far.add(loss, n)
                 self.feeding.update(self.metrics, target, output)
                 bar.advance(n)
@@ -261,22 +281,29 @@ class Trainer:
 
     def evaluate(self, data: Iterable[Any]) -> dict[str, Any]:
         """Loss and metrics on other data, in eval mode; modes and metrics of training stay as they are."""
-        require_batches("data", data)
+        require_batches("evaluate", "data", data)
         return self._look_over(data, "evaluating") or {}
 
     def _look_over(self, data: Iterable[Any], title: str, stoppable: bool = False) -> dict[str, Any] | None:
         """Loss and metrics; None if it was stopped."""
         metrics = fresh(self.metrics)
         total, n_seen = 0.0, 0
-        with _Evaluating(self.model), Bar(title, n_batches(data), self.progress) as bar:
+        with Evaluating(self.model), Bar(title, n_batches(data), self.progress) as bar:
             for batch in data:
                 if stoppable and self.stop is not None:
                     return None
                 inputs, target = self.split(batch)
-                output, loss = self.stepper.look(inputs, target)
-                self.feeding.update(metrics, target, output)
                 n = n_samples(target)
-                total, n_seen = total + float(loss.item()) * n, n_seen + n
+                if not n:
+                    continue
+                output, loss = self.stepper.look(inputs, target)
+                value = float(loss.item())
+                if stoppable and math.isnan(value):
+                    raise NonFiniteLossError(
+                        f"fit: validation, epoch {self.epoch + 1}: {self.stepper.why_nan(inputs, target)}"
+                    )
+                self.feeding.update(metrics, target, output)
+                total, n_seen = total + value * n, n_seen + n
                 bar.advance(n)
         if not n_seen:
             warnings.warn(f"{title}: there were no batches", stacklevel=3)
@@ -290,7 +317,7 @@ class Trainer:
         """
         batches = [data] if isinstance(data, Tensor | RaggedTensor) else data
         outputs: list[Any] = []
-        with _Evaluating(self.model), Bar("predicting", n_batches(batches), self.progress) as bar:
+        with Evaluating(self.model), Bar("predicting", n_batches(batches), self.progress) as bar:
             for batch in batches:
                 outputs.append(self.stepper.output(inputs_of(batch, has_target)))
                 bar.advance(len(outputs[-1]) if isinstance(outputs[-1], list) else n_samples(outputs[-1]))
@@ -348,6 +375,15 @@ class Trainer:
         restore(self, read_checkpoint(self.checkpoint), self._loaders)
         return True
 
+    def _warn_of_old_and_done(self, epochs: int) -> None:
+        """A fit that makes no epoch, or writes over what another run has left, is seldom meant."""
+        if self.epoch >= epochs > 0:
+            told = f"fit: {self.epoch} epochs are done, so there is nothing to train; fit(..., epochs={2 * self.epoch})"
+            warnings.warn(f"{told} goes on", stacklevel=3)
+        elif not self.n_steps and self.checkpoint is not None and self.checkpoint.exists():
+            told = f"fit: writes over the checkpoint of another run, {self.checkpoint}; fit(..., resume=True)"
+            warnings.warn(f"{told} would go on from it", stacklevel=3)
+
     # ---- small things
 
     def _tell(self, event: str, *args: Any) -> None:
@@ -365,24 +401,6 @@ class Trainer:
             self.log_dir.mkdir(parents=True, exist_ok=True)
             write_text(self.log_dir / "history.json", self.history.to_json() + "\n")
             write_text(self.log_dir / "history.csv", self.history.to_csv())
-
-
-class _Evaluating:
-    """Eval mode and no gradients; afterwards each module is in the mode it was in."""
-
-    def __init__(self, model: Module) -> None:
-        self._modes = [(module, module.training) for module in model.modules()]
-        self._model = model
-        self._no_grad = no_grad()
-
-    def __enter__(self) -> None:
-        self._no_grad.__enter__()
-        self._model.eval()
-
-    def __exit__(self, *raised: Any) -> None:
-        for module, training in self._modes:
-            module.training = training
-        self._no_grad.__exit__(*raised)
 
 
 def _numbers(of: str, found: dict[str, Any]) -> dict[str, float]:

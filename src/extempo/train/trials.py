@@ -9,9 +9,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .._tensor import Tensor
+from ..data import DataLoader
 from ..inspect.curves import sparkline, tick_labels
+from ..inspect.tables import plain
+from ..nn import Module
 from ..optim.lr_base import set_rate
 from ..svg import COLOURS, FAINT, GRID, Picture, ticks
+from .modes import Modes
 from .positions import random_state, restore_random_state
 
 if TYPE_CHECKING:
@@ -27,8 +31,13 @@ class Restoring:
 
     def __enter__(self) -> None:
         trainer = self._trainer
-        self._model = {name: _kept(value) for name, value in trainer.model.state_dict().items()}
+        self._states = [
+            (module, {name: _kept(value) for name, value in module.state_dict().items()})
+            for module in (trainer.model, trainer.loss)
+            if isinstance(module, Module)
+        ]
         self._optimizer = copy.deepcopy(trainer.optimizer.state_dict())
+        self._modes = Modes(trainer.model)
         self._training = trainer.model.training
         self._random = random_state(*self._loaders)
         if not self._training:
@@ -38,10 +47,11 @@ class Restoring:
         trainer = self._trainer
         trainer.model.zero_grad()
         trainer.optimizer.zero_grad()
-        trainer.model.load_state_dict(self._model)
+        for module, state in self._states:
+            module.load_state_dict(state)
         trainer.optimizer.load_state_dict(self._optimizer)
         if not self._training:
-            trainer.model.eval()
+            self._modes.put_back()
         restore_random_state(self._random, *self._loaders)
 
 
@@ -64,6 +74,8 @@ def endless(data: Iterable[Any]) -> Iterator[Any]:
 
 
 def overfit(trainer: Trainer, batch: Any, steps: int, below: float) -> bool:
+    if isinstance(batch, DataLoader):
+        raise TypeError("overfit: expected one batch, got a DataLoader; next(iter(loader)) is one")
     inputs, target = trainer.split(batch)
     losses: list[float] = []
     with Restoring(trainer):
@@ -114,9 +126,12 @@ class LRCurve:
 
     @property
     def suggestion(self) -> float:
-        """A learning rate to begin with: where the loss, smoothed over about a tenth of the curve, falls fastest."""
+        """A learning rate to begin with: where the loss, smoothed over about a tenth of the curve, falls fastest.
+
+        nan of fewer than three steps.
+        """
         if len(self.losses) < 3:
-            return self.rates[0] if self.rates else math.nan
+            return math.nan
         smooth = _smoothed(self.losses)
         apart = _reach(self.losses)
         falls = [smooth[min(i + apart, len(smooth) - 1)] - smooth[max(i - apart, 0)] for i in range(len(smooth))]
@@ -125,9 +140,10 @@ class LRCurve:
     def __str__(self) -> str:
         if not self.rates:
             return "the loss was not finite at the lowest learning rate already"
+        few = math.isnan(self.suggestion)
         return (
             f"loss over learning rates {self.rates[0]:.1e} .. {self.rates[-1]:.1e}\n{sparkline(self.losses, 60)}\n"
-            f"suggested learning rate: {self.suggestion:.1e}"
+            + ("too few steps to suggest one" if few else f"suggested learning rate: {self.suggestion:.1e}")
         )
 
     __repr__ = __str__
@@ -136,7 +152,8 @@ class LRCurve:
         return {"rates": self.rates, "losses": self.losses, "suggestion": self.suggestion}
 
     def to_json(self) -> str:
-        return json.dumps(self.as_dict() if self.rates else {"rates": [], "losses": [], "suggestion": None}, indent=2)
+        """The same as JSON; no suggestion is null."""
+        return json.dumps(plain(self.as_dict()), indent=2)
 
     def plot(self) -> Picture:
         """The smoothed loss over the logarithm of the learning rate, the suggestion marked."""
@@ -158,6 +175,8 @@ class LRCurve:
         for x in range(math.ceil(xs[0]), math.floor(xs[-1]) + 1):
             picture.text(at(x, low)[0], 236, f"1e{x}", anchor="middle", size=11, fill=FAINT)
         picture.path([at(x, y) for x, y in zip(xs, ys, strict=True)], stroke=COLOURS[0], stroke_width=2)
+        if math.isnan(self.suggestion):
+            return picture
         there = at(math.log10(self.suggestion), low)[0]
         picture.line(there, 40, there, 222, stroke=COLOURS[1], stroke_dasharray="4 3")
         picture.text(there + 5, 50, f"{self.suggestion:.1e}", size=11, fill=COLOURS[1])
