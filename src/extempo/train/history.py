@@ -219,8 +219,8 @@ def _with_accuracy(before: dict[str, Any], now: dict[str, Any], which: str) -> s
     first, last = (each.get(name, math.nan) for each in (before, now))
     if not math.isfinite(last - first):
         return "training goes on paying"
-    if last - first >= 0.005:
+    if f"{first:.0%}" == f"{last:.0%}":
+        return f"accuracy stays at {last:.0%}: it decides as before, only surer"
+    if last > first:
         return f"accuracy rose with it, from {first:.0%} to {last:.0%}"
-    if last - first <= -0.005:
-        return f"yet accuracy fell, from {first:.0%} to {last:.0%}: it is surer of what it knows, and wrong more often"
-    return f"accuracy stays at {last:.0%}: it decides as before, only surer"
+    return f"yet accuracy fell, from {first:.0%} to {last:.0%}: it is surer of what it knows, and wrong more often"
