@@ -170,6 +170,11 @@ class use_generator:
         _current.set(self._before.pop())
 
 
+def _set_current(generator: Generator) -> None:
+    """Random calls that name no generator use this one from now on, in this context alone."""
+    _current.set(generator)
+
+
 def sample_generator(parent: Generator, call: int, sample: int) -> Generator:
     """The generator of one sample of one `ex.batch` call, which `parent.next_batch()` has numbered.
 

@@ -330,3 +330,24 @@ def test_whole_arrays_are_rows_of_their_numbers(backend, layout):
     assert made.has([2, 3, 5, 300, 301, 700]).tolist() == [True, False, True, True, False, True]
     with pytest.raises(ValueError, match="read-only"):
         made.scatter_add([300], np.ones((1, 4, 3), np.float32))
+
+
+@backends
+def test_some_of_the_numbers_fill_rows_and_are_added_to(backend):
+    made, rng = table(backend), np.random.default_rng(0)
+    source = filled(rng, (9, 5), F32)
+    made.add(0, source)
+    numbers = np.array([8, 0, 3, 3, 7, 1], np.int64)
+    out = np.full((8, 5), 7, F32)
+    made.fill(numbers, out, 2, 5)
+    assert bits(out[2:5]) == bits(source[numbers[2:5]])
+    assert (out[:2] == 7).all()
+    assert (out[5:] == 7).all()
+    expected, values = source.copy(), filled(rng, (3, 5), F32)
+    np.add.at(expected, numbers[2:5], values)
+    slots, marks = np.arange(9), np.zeros(9, np.uint8)
+    made.add_from(2, numbers, values, slots, marks)
+    assert bits(source) == bits(expected)
+    assert marks.tolist() == [0, 0, 0, 1, 0, 0, 0, 1, 0]
+    with pytest.raises(IndexRangeError):
+        made.fill(np.array([0, 99], np.int64), out, 0, 2)

@@ -39,8 +39,11 @@ Shape = tuple[int, ...]
 
 _LOW_32 = 0xFFFFFFFF
 _N_ROUNDS = 10
-_MULTIPLIERS = np.array([[0xD2511F53], [0xCD9E8D57]], np.uint64)
-_KEY_STEP = np.array([[0x9E3779B9], [0xBB67AE85]], np.uint64)
+_MULTIPLIER, _OTHER_MULTIPLIER = 0xD2511F53, 0xCD9E8D57
+_STEP, _OTHER_STEP = 0x9E3779B9, 0xBB67AE85
+_MULTIPLIERS = np.array([[_MULTIPLIER], [_OTHER_MULTIPLIER]], np.uint64)
+_KEY_STEP = np.array([[_STEP], [_OTHER_STEP]], np.uint64)
+_FEW = 8  # blocks
 # Blocks computed at a time: their state (about 50 bytes a block) stays in the second-level cache.
 _CHUNK = 8192
 _ATTEMPT_STRIDE = 1 << 48
@@ -60,11 +63,25 @@ _RANGES = {
 def blocks(seed: int, draw: int, numbers: npt.ArrayLike) -> Words:
     """The blocks of these numbers, as rows of four words."""
     flat = np.asarray(numbers, np.uint64).reshape(-1)
+    if flat.size <= _FEW:
+        few = [_block(seed & (2**64 - 1), draw & (2**64 - 1), number) for number in flat.tolist()]
+        return np.array(few, np.uint32).reshape(-1, 4)
     out = np.empty((flat.size, 4), np.uint32)
     for start in range(0, flat.size, _CHUNK):
         chunk = flat[start : start + _CHUNK]
         _encrypt(seed & (2**64 - 1), draw & (2**64 - 1), chunk, out[start : start + chunk.size])
     return out
+
+
+def _block(seed: int, draw: int, number: int) -> tuple[int, int, int, int]:
+    """One block, by Python's ints: for a few of them arrays cost more than what is computed."""
+    a, b, c, d = number & _LOW_32, number >> 32, draw & _LOW_32, draw >> 32
+    low, high = seed & _LOW_32, seed >> 32
+    for _ in range(_N_ROUNDS):
+        left, right = a * _MULTIPLIER, c * _OTHER_MULTIPLIER
+        a, b, c, d = (right >> 32) ^ b ^ low, right & _LOW_32, (left >> 32) ^ d ^ high, left & _LOW_32
+        low, high = (low + _STEP) & _LOW_32, (high + _OTHER_STEP) & _LOW_32
+    return a, b, c, d
 
 
 def _encrypt(seed: int, draw: int, numbers: LongWords, out: Words) -> None:

@@ -11,7 +11,7 @@ kind whose calls lie least deep on average is next, since the others may still g
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,11 +47,25 @@ class Calls:
         return _as_array(self.refs).reshape(len(self.firsts), len(self.kind.inputs))
 
 
-def order(waiting: Sequence[Calls], first_value: int, n_values: int) -> Iterator[tuple[Calls, Any, Any, Any]]:
-    """All calls, as batches in the order in which they can run: (calls, which of them, refs of inputs, first results).
+class Batches(NamedTuple):
+    """Calls of one kind that run next: as one, or level by level where they wait for each other."""
 
-    Values below `first_value` are there already.
-    """
+    calls: Calls
+    members: Any  # which of them, level after level
+    refs: Any  # of their inputs
+    firsts: Any  # of their results
+    ends: list[int]  # of each level
+
+
+class Family(NamedTuple):
+    """Batches of kinds that depend on each other, and in which order they run: (whose turn it is, which level)."""
+
+    batches: list[Batches]
+    turns: list[tuple[int, int]]
+
+
+def order(waiting: Sequence[Calls], first_value: int, n_values: int) -> Iterator[Family]:
+    """All calls, in the order in which they can run. Values below `first_value` are there already."""
     size = n_values - first_value
     maker = np.full(size, -1, np.int64)  # by value: which of `waiting` makes it
     number = np.empty(size, np.int64)  # and which of its calls
@@ -68,20 +82,23 @@ def order(waiting: Sequence[Calls], first_value: int, n_values: int) -> Iterator
     for family in families:
         (k, *others) = family
         if others:
-            batches = _by_agenda(family, all_refs, maker, number, first_value)
+            agenda = list(_agenda(family, all_refs, maker, number, first_value))
+            batches, turns, n_levels = [], [], dict.fromkeys(family, 0)
+            for k, _ in agenda:
+                turns.append((family.index(k), n_levels[k]))
+                n_levels[k] += 1
+            for k in family:
+                levels = [members for which, members in agenda if which == k]
+                ranked, ends = np.concatenate(levels), np.cumsum([len(members) for members in levels]).tolist()
+                batches.append(Batches(waiting[k], ranked, all_refs[k][ranked], all_firsts[k][ranked], ends))
+            yield Family(batches, turns)
         elif made[k] >> k & 1:
             ranked, ends = _levels(k, all_refs[k], maker, number, first_value)
-            refs, firsts = all_refs[k][ranked], all_firsts[k][ranked]
-            start = 0
-            for end in ends:
-                yield waiting[k], ranked[start:end], refs[start:end], firsts[start:end]
-                start = end
-            continue
+            batches = [Batches(waiting[k], ranked, all_refs[k][ranked], all_firsts[k][ranked], ends)]
+            yield Family(batches, [(0, level) for level in range(len(ends))])
         else:
-            yield waiting[k], np.arange(len(all_firsts[k])), all_refs[k], all_firsts[k]
-            continue
-        for which, members in batches:
-            yield waiting[which], members, all_refs[which][members], all_firsts[which][members]
+            n = len(all_firsts[k])
+            yield Family([Batches(waiting[k], np.arange(n), all_refs[k], all_firsts[k], [n])], [(0, 0)])
 
 
 def _note_makers(firsts: Any, n_results: int, k: int, maker: Any, number: Any, first_value: int) -> None:
@@ -177,6 +194,40 @@ def _depths(k: int, refs: Any, maker: Any, number: Any, first_value: int) -> Any
         for several in zip(*columns, strict=True):
             depths.append(max([depths[source] + 1 if source >= 0 else 0 for source in several]))
     return np.array(depths)
+
+
+def _agenda(
+    family: list[int], all_refs: list[Any], maker: Any, number: Any, first_value: int
+) -> Iterator[tuple[int, Any]]:
+    """The batches of a family of several kinds: (kind, which of its calls)."""
+    native = recorder()
+    if native is None:
+        yield from _by_agenda(family, all_refs, maker, number, first_value)
+        return
+    begins = np.cumsum([0, *[len(all_refs[k]) for k in family]])
+    offsets = np.full(len(all_refs) + 1, -1)  # of the calls of each kind; the last is for values that no kind makes
+    offsets[family] = begins[:-1]
+    sources, readers = [], []
+    for begin, k in zip(begins[:-1].tolist(), family, strict=True):
+        refs = all_refs[k]
+        at = np.flatnonzero(refs.reshape(-1) >= first_value)
+        made = refs.reshape(-1)[at] - first_value
+        inside = np.flatnonzero(offsets[maker[made]] >= 0)
+        made = made[inside]
+        sources.append(offsets[maker[made]] + number[made])
+        readers.append(at[inside] // refs.shape[1] + begin)
+    n, n_kinds = int(begins[-1]), len(family)
+    edges = np.concatenate(sources), np.concatenate(readers)
+    kinds = np.repeat(np.arange(n_kinds), np.diff(begins))
+    ranked, ends, chosen = np.empty((3, n), np.int64)
+    room = np.empty((n + 1) * 5 + (n_kinds + 1) * 4 + len(edges[0]), np.int64)
+    n_batches = native.agenda(*edges, kinds, n_kinds, ranked, ends, chosen, room)
+    start = 0
+    for end, which in zip(ends[:n_batches].tolist(), chosen[:n_batches].tolist(), strict=True):
+        members = ranked[start:end]
+        members.sort()
+        yield family[which], members - begins[which]
+        start = end
 
 
 def _by_agenda(

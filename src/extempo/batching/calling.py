@@ -12,7 +12,7 @@ from ..compiling import steps_aside
 from ..errors import DtypeError, ShapeError
 from ..func.tree import leaves
 from ..modes import MODE, Mode, end_tape
-from ..random import current_generator, sample_generator, use_generator
+from ..random import Generator, _set_current, current_generator, sample_generator
 from .hub import Hub
 from .noting import Explanation, Notes
 from .reads import look_again
@@ -86,12 +86,13 @@ class batch:
         call = functools.partial(self._fn, **kwargs) if kwargs else self._fn
         mode = MODE.get()
         outer = mode.interceptor
-        generators = _generators(len(samples))
+        parent = current_generator()
+        draws = (parent, parent.next_batch())
         if isinstance(outer, Sample) and not self._debug:
-            return _inside(outer, call, samples, generators)
+            return _inside(outer, call, samples, draws)
         # A static function that is being recorded has to see every op.
         if self._debug or steps_aside(mode) or getattr(outer, "heard", None) is not None:
-            return _loop(call, samples, generators)
+            return _loop(call, samples, draws)
         n_bits = len(samples).bit_length()
         outlook = self._outlooks.get(n_bits)
         if outlook is None:
@@ -99,7 +100,7 @@ class batch:
         self._outlook = outlook
         if outlook.calls_aside:
             outlook.calls_aside -= 1
-            return _loop(call, samples, generators)
+            return _loop(call, samples, draws)
         end_tape(mode)
         look_again()
         self._notes = notes = Notes()
@@ -113,8 +114,8 @@ class batch:
 
         inside = Mode(mode.grad, mode.inference, None, mode.quiet)
         bodies = [
-            functools.partial(_body, call, sample, Sample(run, number, hub), inside, g)
-            for number, (sample, g) in enumerate(zip(samples, generators, strict=True))
+            functools.partial(_body, call, sample, Sample(run, number, hub), inside, (*draws, number))
+            for number, sample in enumerate(samples)
         ]
         results = hub.together(bodies, go_on)
         run.flush()
@@ -162,42 +163,39 @@ def _zipped(args: Sequence[Any]) -> list[tuple[Any, ...]]:
     return list(zip(*columns, strict=True))
 
 
-def _generators(n: int) -> list[Any]:
-    """The stream of random draws of each sample."""
-    parent = current_generator()
-    call = parent.next_batch()
-    return [functools.partial(sample_generator, parent, call, i) for i in range(n)]
+Draws = tuple[Generator, int]  # whose numbers samples draw, and which of its calls of ex.batch this is
 
 
-def _loop(call: Callable[..., Any], samples: list[tuple[Any, ...]], generators: list[Any]) -> list[Any]:
+def _loop(call: Callable[..., Any], samples: list[tuple[Any, ...]], draws: Draws) -> list[Any]:
     """One sample after the other."""
-    results = []
-    for number, (sample, generator) in enumerate(zip(samples, generators, strict=True)):
-        try:
-            with use_generator(generator()):
-                results.append(call(*sample))
-        except BaseException as error:
-            error.add_note(f"in sample {number} of ex.batch")
-            raise
+    results: list[Any] = []
+    before = current_generator()
+    try:
+        for sample in samples:
+            _set_current(sample_generator(*draws, len(results)))
+            results.append(call(*sample))
+    except BaseException as error:
+        error.add_note(f"in sample {len(results)} of ex.batch")
+        raise
+    finally:
+        _set_current(before)
     return results
 
 
 def _body(
-    call: Callable[..., Any], sample: tuple[Any, ...], who: Sample, mode: Mode, generator: Callable[[], Any]
+    call: Callable[..., Any], sample: tuple[Any, ...], who: Sample, mode: Mode, draws: tuple[Generator, int, int]
 ) -> Any:
     """What runs in the greenlet of a sample, whose context is its own."""
     MODE.set(Mode(mode.grad, mode.inference, who, mode.quiet))
-    use_generator(generator()).__enter__()
+    _set_current(sample_generator(*draws))
     return call(*sample)
 
 
-def _inside(
-    outer: Sample, call: Callable[..., Any], samples: list[tuple[Any, ...]], generators: list[Any]
-) -> list[Any]:
+def _inside(outer: Sample, call: Callable[..., Any], samples: list[tuple[Any, ...]], draws: Draws) -> list[Any]:
     """A sample that has samples of its own: they join the run."""
     mode = MODE.get()
     bodies = [
-        functools.partial(_body, call, sample, Sample(outer.run, outer.number, outer.hub), mode, g)
-        for sample, g in zip(samples, generators, strict=True)
+        functools.partial(_body, call, sample, Sample(outer.run, outer.number, outer.hub), mode, (*draws, number))
+        for number, sample in enumerate(samples)
     ]
     return outer.hub.together(bodies, outer.hub.pause)

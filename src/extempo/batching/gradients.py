@@ -8,7 +8,7 @@ Gradients of tensors that kinds capture, the weights, come last, for all batches
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,19 +26,34 @@ from .rows import Table
 
 
 class Group:
-    """A batch that has run."""
+    """A batch that has run, or levels of one kind."""
 
-    __slots__ = ("firsts", "kind", "refs", "runner", "saved", "shared")
+    __slots__ = ("ends", "firsts", "kind", "refs", "runner", "saved", "shared")
 
     def __init__(
-        self, kind: Kind, runner: Runner | None, refs: Any, shared: tuple[bool, ...], firsts: Any, saved: Any
+        self,
+        kind: Kind,
+        runner: Runner | None,
+        refs: Any,
+        shared: tuple[bool, ...],
+        firsts: Any,
+        saved: Any,
+        ends: list[int] | None = None,
     ) -> None:
         self.kind = kind
         self.runner = runner  # None for a stack, which takes no more than moving rows
         self.refs = refs  # of the inputs: a row for each call
         self.shared = shared
         self.firsts = firsts  # the first result of each call
-        self.saved = saved
+        self.saved = saved  # of levels: `Levels`
+        self.ends = [len(firsts)] if ends is None else ends  # of each level
+
+
+class Turns(NamedTuple):
+    """Levels of kinds that ran in turn: (whose turn it was, which level)."""
+
+    groups: list[Group]
+    turns: list[tuple[int, int]]
 
 
 class Source:
@@ -58,7 +73,7 @@ class History:
     __slots__ = ("captured", "groups", "n_open", "n_values", "outside")
 
     def __init__(self) -> None:
-        self.groups: list[Group] | None = []  # in the order in which they ran; None once they were freed
+        self.groups: list[Group | Turns] | None = []  # in the order in which they ran; None once they were freed
         self.captured: dict[int, Source] = {}  # tensors that kinds read, by id, if they are tracked
         self.outside: dict[int, Source] = {}  # tracked tensors among the values, by value
         self.n_values = 0
@@ -72,6 +87,7 @@ class BatchRun(Op, abstract=True):
     family = "custom"
     materialize = False
     traceable = False
+    gives_away = True
     infer = Refuse("a run knows its results when it has run")
     numpy = Refuse("its batches have run")
     saves = ()
@@ -100,7 +116,7 @@ class BatchRun(Op, abstract=True):
         of_outside, of_captured = _backward(history, seeds)
         found = [*[of_outside.get(value) for value in outside], *[of_captured.get(key) for key in captured]]
         types = [x._type if isinstance(x, Tensor) else x for x in inputs]
-        return [None if array is None else wrap(array, t) for array, t in zip(found, types, strict=True)]
+        return [None if array is None else wrap(array, t) for array, t in zip(_each_its_own(found), types, strict=True)]
 
     @classmethod
     def freed(cls, node: Node) -> None:
@@ -132,6 +148,15 @@ def link_results(history: History, tensors: Sequence[Tensor]) -> None:
         t._history = Node(Pick, (node,), {"index": i}, t._type, (), where)
 
 
+def _each_its_own(arrays: Sequence[Array | None]) -> list[Array | None]:
+    """Copies where one array is the gradient of several tensors."""
+    made, given = [], set()
+    for array in arrays:
+        made.append(array.copy() if array is not None and id(array) in given else array)
+        given.add(id(array))
+    return made
+
+
 def _backward(history: History, seeds: list[tuple[int, Array]]) -> tuple[dict[int, Array], dict[int, Array]]:
     """The gradients of tensors from outside, by value, and of captured ones, by id."""
     groups = history.groups
@@ -146,20 +171,21 @@ def _backward(history: History, seeds: list[tuple[int, Array]]) -> tuple[dict[in
 class _Pass:
     """One backward through the batches of a run."""
 
-    def __init__(self, history: History, groups: list[Group]) -> None:
+    def __init__(self, history: History, steps: list[Group | Turns]) -> None:
         self._history = history
-        self._groups = groups
+        self._steps = steps
+        self._groups = groups = [g for step in steps for g in (step.groups if isinstance(step, Turns) else [step])]
         self._table = Table(history.n_values)
-        # Rows of gradients have slots: one for each result of each batch.
+        # Rows of gradients have slots: one for each result of each level of each batch.
         self._slots = np.full(history.n_values, -1, np.int64)  # by value
-        self._rows: list[Array | None] = []
+        self._rows: list[Array | None] = []  # by slot: at that of the first level, those of all levels
         self._first_slots: list[int] = []  # by batch
         self._of_outside: dict[int, Array] = {}
         kinds: dict[Kind, list[int]] = {}
         for k, group in enumerate(groups):
             kinds.setdefault(group.kind, []).append(k)
             self._first_slots.append(len(self._rows))
-            self._rows += [None] * len(group.kind.results)
+            self._rows += [None] * (len(group.kind.results) * len(group.ends))
         for kind, members in kinds.items():
             self._make_room(kind, members)
         self._marks = bytearray(len(self._rows))  # slots that have got a gradient
@@ -168,26 +194,40 @@ class _Pass:
     def _make_room(self, kind: Kind, members: list[int]) -> None:
         """One array for each result that is tracked, with rows for these batches one after another."""
         all_firsts = [self._groups[k].firsts for k in members]
-        counts = [len(firsts) for firsts in all_firsts]
         firsts = all_firsts[0] if len(members) == 1 else np.concatenate(all_firsts)
+        counts, first_slots = [], []
+        for k in members:
+            slot, start = self._first_slots[k], 0
+            for end in self._groups[k].ends:
+                counts.append(end - start)
+                first_slots.append(slot)
+                slot, start = slot + len(kind.results), end
         for i, (t, tracked) in enumerate(zip(kind.results, kind.tracked, strict=True)):
             if not tracked:
                 continue
             rows, values = empty(TensorType((len(firsts), *t.shape), t.dtype)), firsts + i if i else firsts
             rows.fill(0)
-            slots = [self._first_slots[k] + i for k in members]
-            self._slots[values] = slots[0] if len(members) == 1 else np.repeat(slots, counts)
+            slots = [slot + i for slot in first_slots]
+            self._slots[values] = slots[0] if len(slots) == 1 else np.repeat(slots, counts)
             self._table.add_at(values, rows)
             start = 0
-            for slot, n in zip(slots, counts, strict=True):
-                self._rows[slot] = rows[start : start + n]
+            for k in members:
+                n = len(self._groups[k].firsts)
+                self._rows[self._first_slots[k] + i] = rows[start : start + n]
                 start += n
 
     def run(self, seeds: list[tuple[int, Array]]) -> tuple[dict[int, Array], dict[int, Array]]:
         self._seed(seeds)
         rests: dict[Runner, list[Any]] = {}
         marks, rows = self._marks, self._rows
-        for group, first in zip(reversed(self._groups), reversed(self._first_slots), strict=True):
+        k = len(self._groups)
+        for step in reversed(self._steps):
+            if isinstance(step, Turns):
+                k -= len(step.groups)
+                self._through_turns(step, self._first_slots[k : k + len(step.groups)], rests)
+                continue
+            k -= 1
+            group, first = step, self._first_slots[k]
             end = first + len(group.kind.results)
             if 1 not in marks[first:end]:
                 continue
@@ -208,6 +248,32 @@ class _Pass:
                 before = of_captured.get(id(t))
                 of_captured[id(t)] = total if before is None else before + total
         return self._of_outside, of_captured
+
+    def _through_turns(self, step: Turns, first_slots: list[int], rests: dict[Runner, list[Any]]) -> None:
+        """Through levels, adding the gradients of their inputs."""
+        from .levels import BackwardOfLevels
+
+        marks, as_marks, slots, table = self._marks, self._as_marks, self._slots, self._table
+        kinds = []
+        for group, first in zip(step.groups, first_slots, strict=True):
+            n = len(group.kind.results)
+            backward = BackwardOfLevels(group.kind, group.saved, self._rows[first : first + n])
+            kinds.append((backward, list(group.saved.columns), [0, *group.ends], first, n))
+        for which, level in reversed(step.turns):
+            backward, columns, starts, first, n = kinds[which]
+            slot = first + level * n
+            given = bytes(marks[slot : slot + n])
+            if 1 not in given:
+                continue
+            start = starts[level]
+            for column, g in zip(columns, backward.run(level, given), strict=True):
+                if g is not None:
+                    if self._history.outside:
+                        self._make_room_outside(column[start : start + len(g)], g.dtype)
+                    table.add_from(start, column, g, slots, as_marks)
+        for group, (backward, *_) in zip(step.groups, kinds, strict=True):
+            if group.runner is not None:
+                rests.setdefault(group.runner, []).extend(backward.rests())
 
     def _add_parts(self, group: Group, g: Any) -> None:
         """The gradient of a stack: parts of it are those of its inputs."""
@@ -233,8 +299,6 @@ class _Pass:
         """Rows of gradients for these values."""
         if self._history.outside:
             self._make_room_outside(values, g.dtype)
-        if not g.flags.c_contiguous:
-            g = np.ascontiguousarray(g)
         self._table.scatter_add(values, g, self._slots, self._as_marks)
 
     def _make_room_outside(self, values: Any, dtype: Any) -> None:

@@ -12,9 +12,12 @@ from typing import Any, NamedTuple, Protocol
 
 from .._tensor import Tensor
 from ..graph import Where
+from ..kernel import Cache
 from ..storage import Array
 from ..types import TensorType
 
+# One object for equal types: whoever compares the types of results does it most often by identity.
+_TYPES: Cache[TensorType, TensorType] = Cache("types of results of kinds", 10_000)
 TAKE_NUMBERS = ("embedding", "cross_entropy")  # ops that take a 0-dim tensor wherever they take a number
 
 
@@ -63,7 +66,7 @@ class Kind:
         self.name = name
         self.fn = fn  # of one sample: takes the inputs in order, returns a tuple of tensors
         self.inputs = inputs
-        self.results = results
+        self.results = tuple([_TYPES.get(t) or _TYPES.put(t, t) for t in results])
         self.tracked = tracked  # which results have a gradient
         self.captured = captured  # tensors it reads besides its inputs; the same in all calls
         self.where = where  # its first call
@@ -73,7 +76,7 @@ class Kind:
         self.stacks = stacks  # the result is its inputs, of one type, one after the other
         self.varying: set[int] = set()  # numbers among the inputs that were seen to differ between calls
         self.runners: dict[Any, Runner] = {}  # by which inputs are shared
-        self.runner_of_rows: Any = None  # a Planned, once it is known that calls never share an input
+        self.runner_of_rows: Any = None  # a Planned, if calls never share an input; False if there is none
 
     def __repr__(self) -> str:
         return f"<kind {self.name}: {', '.join(str(i.type) for i in self.inputs)}>"
@@ -98,5 +101,5 @@ class Runner(Protocol):
         ...
 
     def finish(self, rests: list[Any]) -> list[tuple[Tensor, Array]]:
-        """The gradients of captured tensors, from the rests of all backward calls."""
+        """The gradients of captured tensors, from the rests of all backward calls. Nobody else has their memory."""
         ...

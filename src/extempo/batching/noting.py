@@ -44,7 +44,7 @@ class Explanation:
 
 # What a run costs against a plain loop, in microseconds, without gradients and with them. Measured once and roughly: by
 # a clock results would depend on how busy the machine is.
-CALL, BATCH, OP = (1.5, 2.0), (25.0, 60.0), (1.5, 4.0)
+CALL, BATCH, OP = (1.5, 2.0), (25.0, 30.0), (1.5, 4.0)
 
 
 class Notes:

@@ -89,7 +89,7 @@ class Plain:
         for t, *parts in zip(self._captured, *[rest for rest in rests if rest], strict=True):
             arrays = [g._values() for g in parts if g is not None]
             if arrays:
-                totals.append((t, sum(arrays[1:], start=arrays[0])))
+                totals.append((t, sum(arrays[1:], start=arrays[0]) if len(arrays) > 1 else arrays[0].copy()))
         return totals
 
 

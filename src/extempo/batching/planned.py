@@ -104,14 +104,18 @@ class Planned:
             return None
         return _Saved(programs, n, programs.literals, [there[i] for i in programs.saved])
 
+    @property
+    def programs_of_rows(self) -> Programs | None:
+        """What runs if all inputs are tensors; None if that is not so, or nothing can."""
+        return None if self._waits else self._programs[()]
+
     def backward(self, saved: Any, gradients: list[Array | None]) -> tuple[list[Array | None], Any]:
         if type(saved) is not _Saved:
-            found, rest = self._plain.backward(saved, gradients)
-            return found, _Rest(None, 0, rest)
+            return self._plain.backward(saved, gradients)
         kind, (programs, n, numbers, arrays) = self._kind, saved
         given = tuple([t and g is not None for t, g in zip(kind.tracked, gradients, strict=True)])
         if True not in given:
-            return [None] * len(kind.inputs), _Rest(None, 0, [])
+            return [None] * len(kind.inputs), []
         back = programs.backward_for(given)
         there = list(arrays)
         for g, wanted, t in zip(gradients, back.given, kind.results, strict=True):
@@ -121,26 +125,26 @@ class Planned:
                 elif g.shape != (n, *t.shape) or g.dtype != t.dtype.numpy:
                     raise GraphError(f"backward: a gradient of {n} rows of {t} is {g.dtype}{list(g.shape)}")
                 there.append(g if g.flags.carray else np.array(g, order="C"))
-        made = back.run(n, there, numbers)
+        made = back.run(n, [there[i] for i in back.reads], numbers)
         if isinstance(made, int):
             raise GraphError(f"backward: {kind.name} has no gradient for some of its values")
         there += made
         of_inputs = [None if i is None else there[i] for i in back.of_inputs]
-        return of_inputs, _Rest(back, n, [there[i] for i in back.kept])
+        return of_inputs, Rest(back, n, [there[i] for i in back.rows_at], [there[i] for i in back.parts_at])
 
     def finish(self, rests: list[Any]) -> list[tuple[Tensor, Array]]:
-        plain = [rest.kept for rest in rests if rest.back is None]
+        plain = [rest for rest in rests if type(rest) is not Rest]
         found = self._plain.finish(plain) if plain else []
-        leaders: dict[Back, list[tuple[int, list[Array]]]] = {}
-        same: dict[Back, list[list[Array]]] = {}
-        for back, n, kept in rests:
-            if back is not None:
-                same.setdefault(back, []).append(kept)
-                leaders.setdefault(back.leader, []).append((n, back.late_rows(kept)))
-        for back, kept in same.items():
-            found += back.of_parts(kept)
-        for back, rows in leaders.items():
-            found += back.finish(rows)
+        leaders: dict[Back, list[Rest]] = {}
+        same: dict[Back, list[Rest]] = {}
+        for rest in rests:
+            if type(rest) is Rest:
+                same.setdefault(rest.back, []).append(rest)
+                leaders.setdefault(rest.back.leader, []).append(rest)
+        for back, own in same.items():
+            found += back.of_parts(own)
+        for back, own in leaders.items():
+            found += back.finish(own)
         totals: dict[int, tuple[Tensor, Array]] = {}
         for t, g in found:
             totals[id(t)] = (t, totals[id(t)][1] + g if id(t) in totals else g)
@@ -154,7 +158,10 @@ class _Saved(NamedTuple):
     arrays: list[Array]
 
 
-class _Rest(NamedTuple):
-    back: Back | None  # None: it is Plain's
-    n: int
-    kept: Any
+class Rest(NamedTuple):
+    """What a backward leaves for the end."""
+
+    back: Back
+    n: int  # calls
+    rows: list[Array]  # that the end reads, in the order in which the leader wants them; behind n calls may be zeros
+    parts: list[Array]  # of gradients of captured tensors

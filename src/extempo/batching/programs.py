@@ -7,7 +7,7 @@ was saved, the gradients that are given, then what it makes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,17 +16,19 @@ from ..backends.choice import empty
 from ..errors import GraphError
 from ..planning.building import Unplannable
 from ..planning.layout import row_major
-from ..planning.templates import N_SIZES, Template, alike
+from ..planning.templates import N_SIZES, alike
 from ..storage import Array
 from ..types import TensorType, from_numpy_dtype
+from .filled import ByRows, Filled
 from .kinds import Kind
 from .splitting import Split
 from .tracing import Trace
 
+if TYPE_CHECKING:
+    from .planned import Rest
+
 # Numbers of calls to trace at: a size that is one of them is the number of calls.
 PRIMES = (1_009, 1_013, 1_019, 1_021, 1_031, 1_033, 1_039, 1_049, 1_051, 1_061, 1_063, 1_069, 1_087, 1_091, 1_093)
-MOST_FILLED = 512  # numbers of rows that a template remembers; small ones, which come up often, for good
-SMALL = 256
 MOST_ROWS = 1 << 15  # that are taken at once at the end, roughly
 
 
@@ -53,7 +55,8 @@ class Programs:
             if isinstance(t, TensorType)
         ]
         tensors = [i.type for i in kind.inputs if isinstance(i.type, TensorType)]
-        self.rows = [(t.shape, t.dtype.numpy, t.dtype.itemsize) for t in tensors]  # of each input
+        self.input_rows = [TensorType(t.shape, t.dtype) for t in tensors]  # one of each input
+        self.rows = [(t.shape, t.dtype.numpy, t.dtype.itemsize) for t in tensors]
         self._captured = [_Captured(t, trace.tape.leaves[leaf].strides) for leaf, t in sorted(self.tensors.items())]
         self.is_tracked = any(kind.tracked)
         self._backs: dict[tuple[bool, ...], Back] = {}
@@ -91,14 +94,20 @@ class Programs:
         places |= {value: split.n_leaves + i for i, value in enumerate(values)}
         self.reads = [places[v] for v in reads]
         self.results = [places[v] for v in split.results]
+        rows = [split.row_type(v) for v in values]
+        # One row of each array that forward makes; None: not all have rows, or a result is something that was there.
+        self.made_rows = [t for t in rows if t is not None] if min(self.results, default=0) >= split.n_leaves else None
+        if None in rows:
+            self.made_rows = None
         self.saved = [places[v] for v in self.saved_values]
         self._forward: Filled | None = None
         if part is not None:
             parts = [m[0] for m in made]
-            self._forward = Filled(Template(parts, self.sizes, self.number_kinds))  # type: ignore[arg-type] # all there
+            weights = [i for i, place in enumerate(self.reads) if not self.has_rows(place)]
+            self._forward = Filled(parts, self.sizes, self.number_kinds, weights)  # type: ignore[arg-type] # all there
         if self.is_tracked:
             self._backs[given] = Back(self, splits, given)
-        self._ready = _ByRows()
+        self._ready, self._ready_levels = ByRows(), ByRows()
 
     def _splits(self, given: tuple[bool, ...]) -> list[Split]:
         splits = [Split(trace, n, given) for trace, n in zip(self._traces, self.sizes, strict=True)]
@@ -121,6 +130,22 @@ class Programs:
             found = None
         return self._ready.put(n, found)
 
+    def at_level(self, n: int) -> Any:
+        """The same for one of several levels, which takes its inputs as `packed` gives them."""
+        found = self._ready_levels.get(n, self)
+        if found is not self:
+            return found
+        try:
+            found = None if self._forward is None else self._forward.for_levels.at(n)
+            if self.is_tracked:
+                self._backs[self._kind.tracked].prepare(n, True)
+        except Unplannable:
+            found = None
+        return self._ready_levels.put(n, found)
+
+    def packed(self, reads: list[Array]) -> list[Array]:
+        return reads if self._forward is None else self._forward.for_levels.packed(reads)
+
     def leaves(self, inputs: Sequence[Any], n: int) -> list[Array] | None:
         """The arrays of all leaves, as they are expected to lie; None if one is not what was traced."""
         found = []
@@ -141,6 +166,10 @@ class Programs:
                 return False
             leaves.append(x)
         return True
+
+    def has_rows(self, place: int) -> bool:
+        """Whether an array of forward has rows, if all have that it makes."""
+        return not len(self.input_rows) <= place < len(self.input_rows) + len(self._captured)
 
     def captured(self, leaf: int) -> _Captured:
         return self._captured[sorted(self.tensors).index(leaf)]
@@ -185,29 +214,6 @@ class _Captured:
         return made if made.strides == self._strides else None
 
 
-class _ByRows(dict[int, Any]):
-    """Something for each number of rows that came up."""
-
-    def put(self, n: int, value: Any) -> Any:
-        if len(self) >= MOST_FILLED:
-            del self[next(known for known in self if known > SMALL)]
-        self[n] = value
-        return value
-
-
-class Filled:
-    """A template at the numbers of rows that came up."""
-
-    def __init__(self, template: Template) -> None:
-        self.template = template
-        self._runs = _ByRows()
-
-    def at(self, n: int) -> Any:
-        """What runs it; raises Unplannable."""
-        found = self._runs.get(n)
-        return self._runs.put(n, self.template.at(n)) if found is None else found
-
-
 class Back:
     """Backward, and what is left of it for the end, when some results have gradients."""
 
@@ -225,36 +231,49 @@ class Back:
         of_leaves = {leaf: places[split.gradients[leaf]] for leaf in split.early_of}
         self.of_inputs = [None if leaf is None else of_leaves.get(leaf) for leaf in programs.of_inputs]
         partial = [leaf for leaf in split.early_of if leaf in tensors]
-        self.kept = [places[v] for v in rows] + [of_leaves[leaf] for leaf in partial]
+        self.rows_at = [places[v] for v in rows]  # what the end reads
+        self.row_types = [t for v in rows if (t := split.row_type(v)) is not None]
+        self.parts_at = [of_leaves[leaf] for leaf in partial]
+        self.n_made = len(split.made)
         self._partial = [tensors[leaf] for leaf in partial]
-        self._n_rows = len(rows)
-        self._late_reads = [
-            programs.captured(captured[v]) if v in captured else rows.index(v) for v in split.late_reads
-        ]
+        self._late_reads = [programs.captured(captured[v]) if v in captured else None for v in split.late_reads]
         self.late_of = [(leaf, split.late_made.index(split.gradients[leaf])) for leaf in split.late_of]
         self._late = [(tensors[leaf], i) for leaf, i in self.late_of]
         self._early_part: Filled | None = None
         self._late_part: Filled | None = None
         self.late_program = split.late
         self.leader = self  # who does what is left for the end
+        self.ignores_zeros = False  # whether rows of zeros change nothing at the end
         if split.backward is not None:
-            self._early_part = Filled(Template([s.backward for s in splits], sizes, kinds))  # type: ignore[misc] # so
+            n_saved = len(programs.saved)
+            weights = [i for i, p in enumerate(self.reads) if p < n_saved and not programs.has_rows(programs.saved[p])]
+            self._early_part = Filled([s.backward for s in splits], sizes, kinds, weights)  # type: ignore[misc] # so
         if split.late is not None:
-            late = Template([s.late for s in splits], sizes, kinds)  # type: ignore[misc] # all have one, or none
-            self._late_part, self._ignores_zeros = Filled(late), late.ignores_zeros
+            self._late_part = Filled([s.late for s in splits], sizes, kinds)  # type: ignore[misc] # all, or none
+            self.ignores_zeros = self._late_part.template.ignores_zeros
         self._programs = programs
 
-    def prepare(self, n: int) -> None:
+    def prepare(self, n: int, levels: bool = False) -> None:
         """Raises Unplannable if it cannot run on n calls."""
         if self._early_part is not None:
-            self._early_part.at(n)
+            (self._early_part.for_levels if levels else self._early_part).at(n)
 
-    def run(self, n: int, arrays: list[Array], numbers: list[Any]) -> list[Array] | int:
-        """What is made of `arrays`, those that were saved and those that are given."""
+    def run(self, n: int, reads: list[Array], numbers: list[Any]) -> list[Array] | int:
+        """What is made of the arrays at `self.reads`."""
         if self._early_part is None:
             return []
-        made: list[Array] | int = self._early_part.at(n)([arrays[i] for i in self.reads], numbers)
+        made: list[Array] | int = self._early_part.at(n)(reads, numbers)
         return made
+
+    def run_level(self, n: int, reads: list[Array], numbers: list[Any], *rows: Any) -> list[Array] | int:
+        """The same for one of several levels: `reads` as `packed` gives them, `rows` as the plans' runner says."""
+        if self._early_part is None:
+            return []
+        made: list[Array] | int = self._early_part.for_levels.at(n)(reads, numbers, *rows)
+        return made
+
+    def packed(self, reads: list[Array]) -> list[Array]:
+        return reads if self._early_part is None else self._early_part.for_levels.packed(reads)
 
     def join(self, others: Iterable[Back]) -> None:
         """Leave the end to another one, where that would do the same."""
@@ -264,42 +283,44 @@ class Back:
                 self.leader = other.leader
                 return
 
-    def of_parts(self, kept: Sequence[list[Array]]) -> list[tuple[Tensor, Array]]:
+    def of_parts(self, rests: Sequence[Rest]) -> list[tuple[Tensor, Array]]:
         """The gradients of captured tensors that each backward made a part of."""
         found = []
-        for k, t in enumerate(self._partial, self._n_rows):
-            total = kept[0][k]
-            for arrays in kept[1:]:
-                total = total + arrays[k]
+        for k, t in enumerate(self._partial):
+            total = rests[0].parts[k]
+            for rest in rests[1:]:
+                total = total + rest.parts[k]
             found.append((t, total))
         return found
 
-    def late_rows(self, kept: list[Array]) -> list[Array]:
-        """What the end reads of what was kept, in the order in which the leader wants it."""
-        return [kept[i] for i in self._late_reads if type(i) is int]
-
-    def finish(self, rests: Sequence[tuple[int, list[Array]]]) -> list[tuple[Tensor, Array]]:
-        """The gradients of captured tensors, from (number of calls, what `late_rows` says) of each backward."""
+    def finish(self, rests: Sequence[Rest]) -> list[tuple[Tensor, Array]]:
+        """The gradients of captured tensors that are left for the end."""
         found: list[tuple[Tensor, Array]] = []
         first = n = 0
-        for end, (n_more, _) in enumerate(rests, 1):
-            n += n_more
+        for end, rest in enumerate(rests, 1):
+            n += rest.n
             if self._late_part is not None and (n >= MOST_ROWS or end == len(rests)):
-                found += self._of_all([rows for _, rows in rests[first:end]], n)
+                found += self._of_all(rests[first:end], n)
                 first, n = end, 0
         return found
 
-    def _of_all(self, kept: Sequence[list[Array]], n: int) -> list[tuple[Tensor, Array]]:
-        size = _rounded(n) if len(kept) > 1 and self._ignores_zeros else n
-        rows = iter([parts[0] if len(parts) == 1 else _joined(parts, n, size) for parts in zip(*kept, strict=True)])
-        arrays = [source.array() if isinstance(source, _Captured) else next(rows) for source in self._late_reads]
+    def _of_all(self, rests: Sequence[Rest], n: int) -> list[tuple[Tensor, Array]]:
+        if len(rests) == 1:
+            joined = rests[0].rows
+            size = len(joined[0]) if joined else n
+        else:
+            size = rounded(n) if self.ignores_zeros else n
+            same = zip(*[[array[: rest.n] for array in rest.rows] for rest in rests], strict=True)
+            joined = [_joined(parts, n, size) for parts in same]
+        rows = iter(joined)
+        arrays = [next(rows) if source is None else source.array() for source in self._late_reads]
         made = self._late_part.at(size)(arrays, self._programs.any_numbers)  # type: ignore[union-attr] # there is one
         if type(made) is not list:
             raise GraphError("backward: something is not as it was when it was recorded")
         return [(t, made[i]) for t, i in self._late]
 
 
-def _rounded(n: int) -> int:
+def rounded(n: int) -> int:
     """A few more, so that not every number of rows is one of its own."""
     step = max(16, 1 << max(n.bit_length() - 5, 0))
     return -(-n // step) * step

@@ -113,6 +113,12 @@ class Table:
             out[positions] = array[rows].reshape(len(rows), *shape)
         return out
 
+    def fill(self, numbers: Array, array: Array, start: int, end: int) -> None:
+        """Copy the rows of numbers[start:end] to array[start:end], which is C-contiguous and has that form."""
+        native = self._native
+        if native is None or not native.fill(self._places, numbers, array, array.itemsize, start, end):
+            array[start:end] = self.gather(numbers[start:end], array.shape[1:], array.dtype)
+
     def gather_columns(
         self, numbers: Array, forms: Sequence[tuple[tuple[int, ...], np.dtype[Any], int]]
     ) -> list[Array]:
@@ -126,6 +132,12 @@ class Table:
                 x = x if x.flags.carray else np.array(x, order="C")
             found.append(x)
         return found
+
+    def add_from(self, start: int, numbers: Array, values: Array, slots: Array, marks: Array) -> None:
+        """`scatter_add` for as many of the numbers from `start` on as there are values."""
+        native = self._native
+        if native is None or not native.add(self._places, numbers, values, values.itemsize, slots, marks, start):
+            self.scatter_add(numbers[start : start + len(values)], values, slots, marks)
 
     def scatter_add(
         self, numbers: Numbers, values: Array, slots: Array | None = None, marks: Array | None = None

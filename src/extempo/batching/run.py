@@ -20,8 +20,8 @@ from ..graph import Node, Taped
 from ..lines import user_line
 from ..storage import Array, Storage
 from ..types import TensorType, count, float64, get_default_dtype, int64
-from .agenda import Calls, order
-from .gradients import Group, History, Source, link_results
+from .agenda import Batches, Calls, order
+from .gradients import Group, History, Source, Turns, link_results
 from .kinds import Kind, Runner
 from .noting import Notes
 from .plain import OneByOne, Plain
@@ -29,6 +29,7 @@ from .planned import Planned
 from .rows import Table
 from .ways import recorder
 
+FEW_LEVELS = 4  # of a kind, up to which what is done once for all of them takes longer than what it saves
 LARGE = 4_096  # elements, from which on a tensor that all calls of a batch read is not copied for each
 
 
@@ -128,15 +129,39 @@ class Run(OnTape):
             return
         self.notes.n_waves += 1
         self._take_in()
-        for calls, members, refs, firsts in order(waiting, first, self.n_values):
-            try:
-                self._run(calls.kind, refs, firsts)
-            except Exception as error:
-                self._blame(error, calls, members, refs, firsts)
-                raise
-            self.notes.batches.append((calls, members, self.notes.n_waves))
+        for batches, turns in order(waiting, first, self.n_values):
+            n_done = self._run_levels(batches, turns) if len(turns) > FEW_LEVELS * len(batches) else 0
+            for i, (which, level) in enumerate(turns):
+                calls, members, refs, firsts, ends = batches[which]
+                if len(ends) > 1:
+                    own = slice(ends[level - 1] if level else 0, ends[level])
+                    members, refs, firsts = members[own], refs[own], firsts[own]
+                if i >= n_done:
+                    try:
+                        self._run(calls.kind, refs, firsts)
+                    except Exception as error:
+                        self._blame(error, calls, members, refs, firsts)
+                        raise
+                self.notes.batches.append((calls, members, self.notes.n_waves))
         wanted, self._read = self._read, []
         self._fill_all(wanted)
+
+    def _run_levels(self, batches: list[Batches], turns: list[tuple[int, int]]) -> int:
+        """Run batches together; how many of them, as far as that is the way."""
+        programs = [runner and runner.programs_of_rows for runner in [_runner_of_rows(b.calls.kind) for b in batches]]
+        if None in programs:
+            return 0
+        from .levels import run_levels  # where there are programs, there is native code
+
+        n_done, saved = run_levels(programs, self.values, batches, turns)
+        if saved is not None and self.history.groups is not None:
+            groups = []
+            for own, b in zip(saved, batches, strict=True):
+                kind, end = b.calls.kind, own.ends[-1] if own.ends else 0
+                planned = kind.runner_of_rows
+                groups.append(Group(kind, planned, b.refs[:end], planned.shared, b.firsts[:end], own, own.ends))
+            self.history.groups.append(Turns(groups, turns[:n_done]))
+        return n_done
 
     def _take_in(self) -> None:
         """Tensors from outside that have been met get their rows."""
@@ -151,7 +176,7 @@ class Run(OnTape):
         if kind.stacks:
             self._run_stack(kind, refs, firsts)
             return
-        planned = kind.runner_of_rows
+        planned = _runner_of_rows(kind)
         if planned is not None:
             saved = planned.forward_of_rows(self.values, refs, firsts)
             if saved is not False:
@@ -167,8 +192,6 @@ class Run(OnTape):
         runner = kind.runners.get(which)
         if runner is None:
             runner = kind.runners[which] = _runner(kind, which)
-            if type(runner) is Planned and True not in which and all(_is_small(i.type) for i in kind.inputs):
-                kind.runner_of_rows = runner
         arrays, saved = runner.forward(inputs, n)
         for i, array in enumerate(arrays):
             self.values.add_at(firsts + i if i else firsts, array)
@@ -294,6 +317,22 @@ class Run(OnTape):
 def _is_small(t: Any) -> bool:
     """Whether an input of that type is a tensor that is never shared."""
     return isinstance(t, TensorType) and count(t.shape) < LARGE
+
+
+def _runner_of_rows(kind: Kind) -> Any:
+    """Who runs rows of inputs that are all tensors and never shared; None where inputs may be others, or nobody can.
+
+    It is there from the first batch on: results would else depend on what has run before.
+    """
+    found = kind.runner_of_rows
+    if found is None:
+        may_be = not (kind.stacks or kind.alone) and all(_is_small(i.type) for i in kind.inputs)
+        which = (False,) * len(kind.inputs)
+        if may_be and which not in kind.runners:
+            kind.runners[which] = _runner(kind, which)
+        runner = kind.runners.get(which) if may_be else None
+        found = kind.runner_of_rows = runner if type(runner) is Planned else False
+    return found or None
 
 
 def _runner(kind: Kind, shared: tuple[bool, ...]) -> Runner:

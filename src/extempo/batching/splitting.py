@@ -17,6 +17,7 @@ from ..planning.forms import additions, of_step
 from ..planning.program import CONSTANT, Program
 from ..planning.templates import Part, part_of
 from ..tape import NONE, NUMBER
+from ..types import TensorType
 from .tracing import Trace
 
 
@@ -135,6 +136,11 @@ class Split:
 
     def has_rows(self, root: int) -> bool:
         return self._program.types[root].shape[:1] == (self._n,)
+
+    def row_type(self, value: int) -> TensorType | None:
+        """The type of one row of a value; None if it has none."""
+        t = self._program.types[value]
+        return TensorType(t.shape[1:], t.dtype) if self.has_rows(value) else None
 
     def _once(self, values: Sequence[int]) -> list[int]:
         """Values that have to be made."""

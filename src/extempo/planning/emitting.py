@@ -98,7 +98,7 @@ class Unfinished(NamedTuple):
         if not self.constants:
             return run
         constants = _packed(self.constants)
-        return lambda arrays, numbers: run([*arrays, constants], numbers)
+        return lambda arrays, numbers, *rows: run([*arrays, constants], numbers, *rows)
 
 
 class Emitter:

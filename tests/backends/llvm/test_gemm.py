@@ -13,13 +13,13 @@ import extempo as ex
 from extempo.backends.llvm.ir.builder import Module, f32, f64, i64, ptr, void
 from extempo.backends.llvm.ir.machine import machine
 from extempo.backends.llvm.routines import gemm_plan, products
-from extempo.backends.llvm.routines.gemm import FIELDS, Gemm, gemm_of
+from extempo.backends.llvm.routines.gemm import FIELDS, Gemm, gemm_of, n_packed, packed
 from extempo.backends.llvm.routines.gemm_few_rows import SWEEP_ROWS
 from extempo.backends.llvm.routines.gemm_plan import plan
 from extempo.backends.llvm.routines.gemm_tiles import MAX_ROWS, Tiling
 from extempo.backends.llvm.routines.gemm_ways import FUNCTIONS
 
-from .guarded import bind, call
+from .guarded import Guarded, _run, bind, call
 
 TRANSPOSED = [(False, False), (False, True), (True, False), (True, True)]
 # Sizes that reach every way of computing: sweeps, dots, columns in place and packed, blocks with several blocks of k.
@@ -291,3 +291,32 @@ def test_sums_of_many_rows_lose_little():
     g = np.full((40_000, 3), 0.1, np.float32)
     (_, sums) = call("linear_gradient", g, np.ones((40_000, 1), np.float32))
     np.testing.assert_allclose(sums, 40_000 * float(np.float32(0.1)), rtol=2e-6)
+
+
+# ---- a matrix that was packed before
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [*LARGER, (2, 64, 256), (6, 300, 750), (13, 33, 17), (130, 700, 40)])
+@pytest.mark.parametrize("name", ["linear", "matmul"])
+def test_products_with_a_packed_matrix_agree_with_numpy(name, m, k, n):
+    rng = np.random.default_rng(3)
+    x, w = draw(rng, (m, k)), draw(rng, (n, k) if name == "linear" else (k, n))
+    columns = w.T if name == "linear" else w
+    place = Guarded((n_packed(n, k),), np.float32)
+    packed(columns, place.array)
+    place.check()
+    bound = bind(name, (x, w, None) if name == "linear" else (x, w), {products.PACKED: True})
+    result, scratch = Guarded((m, n), np.float32), Guarded((bound.scratch,), np.uint8)
+    inputs = [x, place.array, None][: len(bound.reads)]
+    buffers = [None if b is None else b.ctypes.data for b in (*inputs, result.array, scratch.array)]
+    strides = [s // 4 for s in x.strides] if bound.reads[0] == "m" else []
+    assert bound.reads[1] == "c"
+    assert _run(bound.address, buffers, [*bound.meta, *strides]) == 0
+    for guarded in (place, result, scratch):
+        guarded.check()
+    check(result.array, x.astype(np.float64) @ columns.astype(np.float64), k)
+
+
+def test_a_packed_matrix_is_for_products_of_matrices():
+    x = draw(np.random.default_rng(4), (3, 5, 6))
+    assert bind("matmul", (x, x.swapaxes(1, 2)), {products.PACKED: True}) is None

@@ -10,6 +10,7 @@ pytest.importorskip("llvmlite")
 
 import extempo as ex
 from extempo.backends.choice import native
+from extempo.backends.llvm.calls.memory import HELD_LIMIT
 from extempo.nn import functional as F
 
 if native() is None:
@@ -53,6 +54,21 @@ def test_blocks_of_one_size_are_reused():
     for _ in range(50):
         (x + x).sum()
     assert ex.backends.stats()["memory"]["blocks_allocated"] - before <= 2
+
+
+def test_a_large_block_takes_the_place_of_older_ones():
+    """Else the largest, such as the memory of a plan, would be had from the system anew each time."""
+    native().memory.clear()
+    kept = [ex.zeros(6 << 20) for _ in range(4)]  # together nearly all that may be free
+    del kept
+    for _ in range(2):
+        ex.zeros(20 << 20)
+    memory = ex.backends.stats()["memory"]
+    for _ in range(20):
+        ex.zeros(20 << 20)
+    assert ex.backends.stats()["memory"]["blocks_allocated"] == memory["blocks_allocated"]
+    assert memory["free_bytes"] <= HELD_LIMIT
+    native().memory.clear()
 
 
 def test_the_pool_is_bounded():

@@ -307,3 +307,21 @@ def test_threads_can_be_within_one_plan():
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_rows_of_larger_arrays_are_read_and_written_where_they_lie():
+    code, probe = PlanCode(2, ()), Probe(4, 0)
+    outs = [code.output(TensorType((2, 3), float32)) for _ in range(2)]
+    code.call(probe.address, [(0, 0), (1, 0), *[(out, 0) for out in outs]], ())
+    run = code.finish(0, [probe])
+    rows, whole, place = np.zeros((9, 5), np.float32), np.zeros((9, 5), np.float32), np.zeros((9, 3), np.float32)
+    references = [sys.getrefcount(x) for x in (rows, whole, place)]
+    first, second = run([rows, whole], [], [place, None], 4, b"\1\0")
+    (((at_row, at_whole, at_place, at_new), _),) = probe.calls
+    assert (at_row, at_whole) == (rows.ctypes.data + 4 * 20, whole.ctypes.data)
+    assert (at_place, at_new) == (place.ctypes.data + 4 * 12, second.ctypes.data)
+    assert first is place
+    assert second.shape == (2, 3)
+    del first
+    assert [sys.getrefcount(x) for x in (rows, whole, place)] == references
+    assert run([rows, whole], [], [None], 4, b"\1\0") == -1  # a place for each output

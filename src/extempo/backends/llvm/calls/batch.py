@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..ir.builder import Module, Pointer, Value, WayOut, i1, i32, i64, ptr, void
+from ..ir.builder import Module, Pointer, Value, WayOut, f64, i1, i32, i64, ptr, void
 from .batch_match import MORE, NAMES, Slots, found_by_id, found_in, list_item, size, write_match, write_same
 from .batch_try import write_from_outside, write_line, write_tensor, write_try
 from .callables import function
@@ -58,6 +58,7 @@ class Recorder(NamedTuple):
     call_cell: Callable[..., Any]  # (callable, args, kwargs): NotImplemented if nobody records it
     as_array: Callable[[list[int]], Any]  # an int64 array of ints; None if they are not
     depths: Callable[..., None]  # (refs, maker, number, which, first value, depths): see _write_depths
+    agenda: Callable[..., int]  # (sources, readers, kinds, number of kinds, order, ends, chosen, room): _write_agenda
     note_makers: Callable[..., None]  # (firsts, number of results, which, maker, number, first value)
     line: Callable[[Any], Any]  # (a line that was found): where the user's code stands, which is often the same line
     sources: Callable[..., int]  # (refs, maker, first value): the kinds that made inputs, as bits
@@ -66,7 +67,7 @@ class Recorder(NamedTuple):
 def load_recorder(launcher: Launcher, classes: BatchClasses, known: dict[str, Any]) -> Recorder:
     """`known`: what native code refers to besides, by the names of `MORE`."""
     offsets = launcher.offsets | classes.offsets()
-    exported = ("apply", "call", "as_array", "depths", "note_makers", "line_now", "sources")
+    exported = ("apply", "call", "as_array", "depths", "agenda", "note_makers", "line_now", "sources")
     names = [f"extempo_batch_{name}" for name in exported]
 
     def write(module: Module) -> None:
@@ -81,6 +82,7 @@ def load_recorder(launcher: Launcher, classes: BatchClasses, known: dict[str, An
         _write_apply(module, offsets)
         _write_as_array(module, offsets)
         _write_depths(module)
+        _write_agenda(module)
         _write_note_makers(module)
         _write_line_now(module)
         _write_sources(module)
@@ -256,6 +258,102 @@ def _write_depths(module: Module) -> None:
                     deepest.set(b.select(below > deepest.value, below, deepest.value))
             depths[i] = deepest.value
         b.ret(python.incref(given[0]))
+
+
+def _write_agenda(module: Module) -> None:
+    """extempo_batch_agenda: what `agenda._by_agenda` decides; the number of batches.
+
+    Calls are numbered kind by kind. (calls that make an input, calls that read it, kind of each call, number of kinds,
+    calls in the order of batches, where each batch ends, its kind, room): contiguous int64 arrays but for the number.
+    """
+    with module.function("extempo_batch_agenda", ptr, self=ptr, args=ptr, nargs=i64) as b:
+        given = Pointer(b.arg("args"), ptr)
+        python = Python(b)
+        sources, readers, kinds, order, ends, chosen, room = (
+            Pointer(python.data(given[k]), i64) for k in (0, 1, 2, 4, 5, 6, 7)
+        )
+        n_edges, n, n_kinds = python.shape(given[0])[0], python.shape(given[2])[0], python.as_int(given[3])
+        first, missing, counts, depths, ready = (room + (n + 1) * i for i in range(5))
+        per_kind = room + (n + 1) * 5
+        begins, n_ready, sums, left = (per_kind + (n_kinds + 1) * i for i in range(4))
+        targets = per_kind + (n_kinds + 1) * 4
+        python.zero(room.address, ((n + 1) * 5 + (n_kinds + 1) * 4) * 8)
+
+        def for_readers(call: Value, do: Callable[[Value], None]) -> None:
+            with b.loop(first[call], first[call + 1]) as e:
+                do(targets[e])
+
+        with b.loop(0, n_edges) as e:
+            first[sources[e] + 1] = first[sources[e] + 1] + 1
+            missing[readers[e]] = missing[readers[e]] + 1
+        with b.loop(0, n) as i:
+            first[i + 1] = first[i + 1] + first[i]
+            counts[i] = first[i]
+            begins[kinds[i] + 1] = i + 1
+        with b.loop(0, n_edges) as e:
+            at = counts[sources[e]]
+            targets[at] = readers[e]
+            counts[sources[e]] = at + 1
+        n_met, n_done = b.var(i64, 0), b.var(i64, 0)  # `order` is the queue for now
+        with b.loop(0, n) as i:
+            counts[i] = missing[i]
+            with b.if_(missing[i] == 0):
+                order[n_met.value] = i
+                n_met.set(n_met.value + 1)
+        with b.while_(lambda: n_done.value < n_met.value):
+            call = order[n_done.value]
+            below = depths[call] + 1
+
+            def deepen(reader: Value) -> None:
+                depths[reader] = b.select(below > depths[reader], below, depths[reader])
+                counts[reader] = counts[reader] - 1
+                with b.if_(counts[reader] == 0):
+                    order[n_met.value] = reader
+                    n_met.set(n_met.value + 1)
+
+            for_readers(call, deepen)
+            n_done.set(n_done.value + 1)
+
+        def make_ready(call: Value) -> None:
+            kind = kinds[call]
+            ready[begins[kind] + n_ready[kind]] = call
+            n_ready[kind] = n_ready[kind] + 1
+
+        with b.loop(0, n) as i:
+            sums[kinds[i]] = sums[kinds[i]] + depths[i]
+            left[kinds[i]] = left[kinds[i]] + 1
+            with b.if_(missing[i] == 0):
+                make_ready(i)
+        n_batches, place, best, least = b.var(i64, 0), b.var(i64, 0), b.var(i64, 0), b.var(f64, 0.0)
+        with b.while_(lambda: best.value >= 0):
+            best.set(-1)
+            with b.loop(0, n_kinds) as k, b.if_(n_ready[k] > 0):
+                mean = b.cast("sitofp", sums[k], f64) / b.cast("sitofp", left[k], f64)
+                with b.if_((best.value < 0) | (mean < least.value)):
+                    best.set(k)
+                    least.set(mean)
+            with b.if_(best.value >= 0):
+                k, start = best.value, place.value
+                end = start + n_ready[k]
+                with b.loop(start, end) as i:
+                    call = ready[begins[k] + i - start]
+                    order[i] = call
+                    sums[k] = sums[k] - depths[call]
+                left[k] = left[k] - n_ready[k]
+                n_ready[k] = b.const(i64, 0)
+
+                def pass_on(reader: Value) -> None:
+                    missing[reader] = missing[reader] - 1
+                    with b.if_(missing[reader] == 0):
+                        make_ready(reader)
+
+                with b.loop(start, end) as i:
+                    for_readers(order[i], pass_on)
+                place.set(end)
+                ends[n_batches.value] = end
+                chosen[n_batches.value] = k
+                n_batches.set(n_batches.value + 1)
+        b.ret(b.call(module.declare("PyLong_FromLongLong", ptr, [i64]), n_batches.value))
 
 
 def _write_note_makers(module: Module) -> None:

@@ -25,7 +25,7 @@ _WHERE, _ADDRESS, _FORM, _DTYPE = range(WORDS)
 _ARRAY, _LIST, _NONE = range(3)  # in the tuple that every function has as `self`
 _LIST_SIZE, _LIST_ITEMS = 16, 24  # PyListObject: ob_size, ob_item
 _LANES = 8
-_NAMES = ("put", "put_at", "put_each", "gather", "add", "has")
+_NAMES = ("put", "put_at", "put_each", "gather", "fill", "add", "has")
 
 
 class Rows(NamedTuple):
@@ -35,8 +35,11 @@ class Rows(NamedTuple):
     put_at: Callable[..., bool]  # (places, numbers, array, itemsize, array number)
     put_each: Callable[..., bool]  # (places, numbers, arrays, bytes of each, number of the first array): whole arrays
     gather: Callable[..., Any]  # (places, arrays, numbers, row shape, dtype, itemsize): an array or a view of one
-    # (places, numbers, values, itemsize, slots or None, marks), in the order of the numbers. With slots, an int64 by
-    # number, the byte of `marks` for the slot of each number that is added to becomes 1; a slot below 0 has none.
+    # (places, numbers, array, itemsize, start, end): copy the rows of numbers[start:end] to array[start:end]
+    fill: Callable[..., bool]
+    # (places, numbers, values, itemsize, slots or None, marks[, start]), in the order of the numbers, from `start` on.
+    # With slots, an int64 by number, the byte of `marks` for the slot of each number that is added to becomes 1; a slot
+    # below 0 has none.
     add: Callable[..., bool]
     has: Callable[..., Any]  # (places, numbers, dtype of bools): whether something is there
 
@@ -47,7 +50,7 @@ def load_rows() -> Rows:
     _write_numbers(module)
     _write_add_rows(module, "add_rows32", f32)
     _write_add_rows(module, "add_rows64", f64)
-    for name, write in zip(_NAMES, (_put, _put_at, _put_each, _gather, _add, _has), strict=True):
+    for name, write in zip(_NAMES, (_put, _put_at, _put_each, _gather, _fill, _add, _has), strict=True):
         with module.function(f"extempo_rows_{name}", ptr, self=ptr, args=ptr, nargs=i64) as b:
             write(_Call(b))
     names = [f"extempo_rows_{name}" for name in _NAMES]
@@ -99,11 +102,19 @@ class _Call:
     def has_flags(self, array: Value, wanted: int) -> Value:
         return (self.python.flags(array) & wanted) == wanted
 
-    def read_numbers(self, o: Value, decline: Callable[[], None], limit: int | None = None) -> None:
-        """Numbers from 0 on; unless there is another limit, of places that are there."""
+    def read_numbers(
+        self,
+        o: Value,
+        decline: Callable[[], None],
+        limit: int | None = None,
+        start: Value | int = 0,
+        end: Value | int = LARGEST,
+    ) -> None:
+        """Numbers from 0 on; unless there is another limit, of places that are there. `start`, `end`: some of them."""
         b = self.b
         found, stop = b.array(ptr, 3), self.n_places if limit is None else b.const(i64, limit)
-        fits = b.call(b.module.defined["numbers"], o, self.known(_ARRAY), self.known(_LIST), stop, found.address)
+        types = (self.known(_ARRAY), self.known(_LIST))
+        fits = b.call(b.module.defined["numbers"], o, *types, stop, start, end, found.address)
         self._block = found[1]  # null unless it has to be let go of
         self.n = Pointer(found.address, i64)[2]
         self.numbers = Pointer(found[0], i64)
@@ -121,13 +132,13 @@ class _Call:
 
 
 def _write_numbers(module: Module) -> None:
-    """numbers(o, array type, list type, limit, found): whether it has int64 numbers, all of them below the limit.
+    """numbers(o, types, limit, start, end, found): whether o[start:end] has int64 numbers, all below the limit.
 
     found: where they lie, the block that this memory belongs to (null if it is the array's own), how many there are.
+    A start is for arrays only.
     """
-    with module.function(
-        "numbers", i64, internal=True, o=ptr, array_type=ptr, list_type=ptr, limit=i64, found=ptr
-    ) as b:
+    types = {"array_type": ptr, "list_type": ptr}
+    with module.function("numbers", i64, internal=True, o=ptr, **types, limit=i64, start=i64, end=i64, found=ptr) as b:
         python, o, declare = Python(b), b.arg("o"), module.declare
         found = Pointer(b.arg("found"), ptr)
         count = Pointer(found.address, i64)
@@ -166,7 +177,11 @@ def _write_numbers(module: Module) -> None:
             is_int64 = (python.dtype_number(o) == np.dtype(np.int64).num) & ((python.flags(o) & ALIGNED) != 0)
             with b.if_(~is_int64 | (python.ndim(o) != 1)):
                 b.ret(0)
-            n, data, step = python.shape(o)[0], python.data(o), python.strides(o)[0]
+            end, step = python.shape(o)[0], python.strides(o)[0]
+            end = b.select(b.arg("end") < end, b.arg("end"), end)
+            n, data = end - b.arg("start"), b.byte_offset(python.data(o), step * b.arg("start"))
+            with b.if_((b.arg("start") < 0) | (n < 0)):
+                b.ret(0)
             together, apart = b.if_else((python.flags(o) & C_CONTIGUOUS) != 0)
             with together:
                 found[0] = data
@@ -307,6 +322,22 @@ def _gather(c: _Call) -> None:
     c.end(made)
 
 
+def _fill(c: _Call) -> None:
+    b, python = c.b, c.python
+    numbers, array, itemsize = (c.args[k] for k in range(1, 4))
+    start, end = c.number(c.args[4]), c.number(c.args[5])
+    n, row, _ = _row_form(c, array, c.number(itemsize))
+    c.unless(c.has_flags(array, C_CONTIGUOUS | WRITEABLE) & c.is_array(numbers), c.declined)
+    c.read_numbers(numbers, c.declined, start=start, end=end)
+    c.unless((c.n == end - start) & (end <= n), c.declined)
+    kind = b.cast("ptrtoint", b.field(ptr, array, ARRAY_DTYPE), i64)
+    with b.loop(0, c.n) as i:
+        p = c.place(i)
+        c.unless((p[_DTYPE] == kind) & ((p[_FORM] >> 1) == row), c.declined)
+    _copy_rows(c, b.byte_offset(python.data(array), row * start), row)
+    c.answer(True)
+
+
 def _copy_rows(c: _Call, target: Value, row: Value) -> None:
     b = c.b
     single, more = b.if_else(row == 4)
@@ -335,7 +366,12 @@ def _add(c: _Call) -> None:
     single = python.dtype_number(values) == np.dtype(np.float32).num
     double = python.dtype_number(values) == np.dtype(np.float64).num
     c.unless((single | double) & c.has_flags(values, C_CONTIGUOUS), c.declined)
-    c.read_numbers(numbers, c.declined)
+    start = b.var(i64, 0)
+    with b.if_(b.arg("nargs") == 7):
+        start.set(c.number(c.args[6]))
+        c.unless(c.is_array(numbers), c.declined)
+    n = b.select(b.arg("nargs") == 7, form[0], b.const(i64, LARGEST))
+    c.read_numbers(numbers, c.declined, start=start.value, end=b.select(n == LARGEST, n, start.value + n))
     c.unless(c.n == form[0], c.declined)
     kind, row = b.cast("ptrtoint", b.field(ptr, values, ARRAY_DTYPE), i64), form[1]
     with b.loop(0, c.n) as i:

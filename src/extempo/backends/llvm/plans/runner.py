@@ -8,6 +8,10 @@ is not there), then outputs and derived bases as they were asked for.
 non-zero, or -1 where something is not what the plan was built for (a number too large, an array that is none). Nothing
 outside the plan has changed then. It raises MemoryError when memory runs out.
 
+`run(arrays, numbers, places, start, has_rows)` reads and writes rows of larger arrays, from row `start` on: of inputs
+whose byte in `has_rows` is not 0, and of outputs for which `places` has an array rather than None. The caller answers
+for such arrays being C-contiguous, with enough rows of the right form, and for rows that are written not being read.
+
 A plan's record is never written to. What depends on a run (addresses, numbers, the arena) lies in one block of the
 pool, so any number of threads can be within one plan. The run owns references to all it reads: a long instruction may
 hand over the GIL.
@@ -29,7 +33,7 @@ from .runtime import runtime
 
 Place = tuple[int, int]  # (base, offset in bytes)
 Number = tuple[int, int] | tuple[int, int, str]  # (position in meta, number), see `call`
-Run = Callable[[list[Any], list[Any]], list[Any] | int]
+Run = Callable[..., list[Any] | int]
 Words = Any  # a list of ints, or an array of int64
 
 _NUMBER_CODES = {float: 0, int: 1, bool: 2}

@@ -15,7 +15,7 @@ A run's own block: one of `SECTIONS` after the other, 8 bytes an entry, then the
 from __future__ import annotations
 
 from ..calls.cpython import BLOCK_DATA, Python
-from ..ir.builder import Function, Module, Pointer, Value, f64, i32, i64, ptr, void
+from ..ir.builder import Function, Module, Pointer, Value, f64, i8, i32, i64, ptr, void
 
 # What a run holds of its own.
 SECTIONS = ("bases", "operands", "meta", "numbers", "inputs", "outputs")
@@ -59,15 +59,28 @@ class _Run:
         """Check the arguments, take the block and hold the inputs."""
         b, python = self.b, self.python
         size = b.module.declare("PyList_Size", i64, [ptr])
-        self.arrays, self.numbers = (b.pointer(b.arg("args"), ptr)[i] for i in range(2))
-        with b.if_(b.arg("nargs") != 2):
+        given = b.pointer(b.arg("args"), ptr)
+        self.arrays, self.numbers, self.places = given[0], given[1], b.var(ptr, 0)
+        self.start, has_rows = b.var(i64, 0), b.var(ptr, 0)
+        with b.if_((b.arg("nargs") != 2) & (b.arg("nargs") != 5)):
             b.ret(self._number(_REPLAY))
-        for given, expected in ((self.arrays, "n_inputs"), (self.numbers, "n_numbers")):
-            n = b.call(size, given)
+
+        def check(listed: Value, expected: str) -> None:
+            n = b.call(size, listed)
             with b.if_(n < 0):
                 b.ret(b.const(ptr, 0))
             with b.if_(n != self.head(expected)):
                 b.ret(self._number(_REPLAY))
+
+        check(self.arrays, "n_inputs")
+        check(self.numbers, "n_numbers")
+        with b.if_(b.arg("nargs") == 5):
+            self.places.set(given[2])
+            check(self.places.value, "n_outputs")
+            self.start.set(python.as_int(given[3]))
+            has_rows.set(b.call(b.module.declare("PyBytes_AsString", ptr, [ptr]), given[4]))
+            with b.if_(has_rows.value == 0):
+                b.ret(b.const(ptr, 0))
         self.block.set(python.take(self.head("block_bytes")))
         with b.if_(self.block.value == 0):
             b.ret(b.const(ptr, 0))
@@ -77,12 +90,20 @@ class _Run:
         held, bases = self.own("inputs"), self.own("bases")
         with b.loop(0, self.head("n_inputs")) as i:
             array = b.call(item, self.arrays, i)
-            type_ = b.emit(i64, f"ptrtoint ptr {python.type_of(array).text} to i64")
-            with b.if_(type_ != self.head("array_type")):
+            with b.if_(~self._is_array(array)):
                 self.leave(self._number(_REPLAY))
             held[i] = python.incref(array)
             self.n_held.set(i + 1)
             bases[i] = python.data(array)
+            with b.if_(has_rows.value != 0), b.if_(Pointer(has_rows.value, i8)[i] != 0):
+                bases[i] = self._from_start(array)
+
+    def _from_start(self, array: Value) -> Value:
+        return self.b.byte_offset(self.python.data(array), self.start.value * self.python.strides(array)[0])
+
+    def _is_array(self, o: Value) -> Value:
+        type_ = self.b.emit(i64, f"ptrtoint ptr {self.python.type_of(o).text} to i64")
+        return type_ == self.head("array_type")
 
     def leave(self, answer: Value) -> None:
         """Return the answer; arrays that were made and not given away are let go."""
@@ -133,13 +154,20 @@ class _Run:
         )
         with b.loop(0, self.head("n_outputs")) as i:
             base, dtype, ndim, nbytes, sizes = (entries[i * _OUTPUT_WORDS + k] for k in range(_OUTPUT_WORDS))
-            descriptor = b.emit(ptr, f"inttoptr i64 {dtype.text} to ptr")
-            array = python.empty(descriptor, ndim, shapes.at(sizes), nbytes)
-            with b.if_(array == 0):
-                self.leave(array)
-            made[i] = array
+            array = b.var(ptr, 0)
+            with b.if_(self.places.value != 0):
+                place = b.call(b.module.declare("PyList_GetItem", ptr, [ptr, i64]), self.places.value, i)
+                with b.if_(self._is_array(place)):
+                    array.set(python.incref(place))
+                    bases[base] = self._from_start(place)
+            with b.if_(array.value == 0):
+                descriptor = b.emit(ptr, f"inttoptr i64 {dtype.text} to ptr")
+                array.set(python.empty(descriptor, ndim, shapes.at(sizes), nbytes))
+                with b.if_(array.value == 0):
+                    self.leave(array.value)
+                bases[base] = python.data(array.value)
+            made[i] = array.value
             self.n_made.set(i + 1)
-            bases[base] = python.data(array)
 
     def set_bases(self) -> None:
         """Those that are not arrays: the arena, the numbers, null, and the derived ones."""

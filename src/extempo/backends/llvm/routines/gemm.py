@@ -7,11 +7,14 @@ module. Only what a plan needs is compiled: panels one by one, ways of computing
 
 from __future__ import annotations
 
+import ctypes
+import functools
 from collections.abc import Callable
+from typing import Any
 
-from ..ir.builder import Callee, Module, Type, ptr, void
+from ..ir.builder import Callee, Module, Type, f32, ptr, void
 from ..ir.machine import Library, machine
-from .gemm_plan import Plan, plan
+from .gemm_plan import Plan, k_blocks, plan
 from .gemm_tiles import Tiling, write_panel, write_stack
 from .gemm_ways import FIELDS, SHARED, Record, Ways, product_name
 from .routine import build
@@ -53,6 +56,10 @@ class Gemm:
         """One of the functions in SHARED, for use in a module."""
         self._base()
         return module.declare(self.symbol(name), void, list(SHARED[name].values()))
+
+    @functools.cached_property
+    def pack_slivers(self) -> Callable[..., None]:
+        return _PACK_SLIVERS(self._base().address[self.symbol("pack_slivers")])
 
     def _base(self) -> Library:
         """What nearly every product needs."""
@@ -102,10 +109,33 @@ class Gemm:
             module = Module()
             write(Ways(module, self.t, self.symbol))
             names = [self.symbol(n) for n in (name, *others)]
-            found = self._libraries[name] = machine().load(module.text(), names, module.imports)
+            found = machine().load(module.text(), names, module.imports)
             for symbol in names:
                 machine().offer(symbol, found.address[symbol])
+            self._libraries[name] = found  # last: an interrupt before leaves it to be done again
         return found
+
+
+_PACK_SLIVERS = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_longlong] * 4, ctypes.c_void_p)
+
+
+def packed(columns: Any, out: Any) -> None:
+    """B, C-contiguous or the transpose of what is, as products take it whose plan says that it is given.
+
+    `out`: memory for `n_packed` elements.
+    """
+    gemm = gemm_of(f32)
+    (k, n), (step, column) = columns.shape, columns.strides
+    pack, source, to = gemm.pack_slivers, columns.ctypes.data, out.ctypes.data
+    _, k_block = k_blocks(k, gemm.t)
+    for start in range(0, k, k_block):
+        at = to + start * (n_packed(n, k) // k) * gemm.t.size
+        pack(source + start * step, column, step, n, min(k_block, k - start), at)
+
+
+def n_packed(n: int, k: int) -> int:
+    """How many elements a B of that size has when it is packed."""
+    return -(-n // gemm_of(f32).t.columns) * gemm_of(f32).t.columns * k
 
 
 _GEMMS: dict[Type, Gemm] = {}

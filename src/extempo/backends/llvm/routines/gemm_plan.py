@@ -45,6 +45,7 @@ class Plan(NamedTuple):
     chunk_columns: int
     packed: int  # both A and B are packed, however they lie
     dots: int  # a B that lies by columns is multiplied by dot products
+    given: int  # B comes packed (`gemm.packed`)
     a_scratch: int  # bytes for packed rows of A: of one block of rows, or of all
     b_scratch: int  # bytes for packed columns of B: of one block of columns, or of one group
 
@@ -58,7 +59,7 @@ class Plan(NamedTuple):
     @property
     def sweeps(self) -> bool:
         """Whether a B that lies by rows is swept over once."""
-        return self.m <= SWEEP_ROWS
+        return self.m <= SWEEP_ROWS and not self.given
 
 
 def _ceil(value: int, divisor: int) -> int:
@@ -69,13 +70,21 @@ def _rounded_up(value: int, multiple: int) -> int:
     return _ceil(value, multiple) * multiple
 
 
-def plan(m: int, n: int, k: int, t: Tiling, threads: bool = True) -> Plan:
-    """The plan of an (m, k) by (k, n) product, none of them zero. Without `threads` it is one chunk."""
+def k_blocks(k: int, t: Tiling) -> tuple[int, int]:
+    """How many blocks a sum over k is cut into, and how long they are."""
+    n_k_blocks = _ceil(k * t.size, K_BLOCK_BYTES)
+    return n_k_blocks, _ceil(k, n_k_blocks)
+
+
+def plan(m: int, n: int, k: int, t: Tiling, threads: bool = True, given: bool = False) -> Plan:
+    """The plan of an (m, k) by (k, n) product, none of them zero. Without `threads` it is one chunk.
+
+    `given`: B comes packed.
+    """
     n_tiles = _ceil(m, MAX_ROWS)
     n_slivers = _ceil(n, t.columns)
-    n_k_blocks = _ceil(k * t.size, K_BLOCK_BYTES)
-    k_block = _ceil(k, n_k_blocks)
-    packed = any(m >= rows and n >= columns for rows, columns in PACKED_FROM)
+    n_k_blocks, k_block = k_blocks(k, t)
+    packed = given or any(m >= rows and n >= columns for rows, columns in PACKED_FROM)
     group_bytes = PACKED_GROUP_BYTES if packed else GROUP_BYTES
     group = min(n_slivers, max(1, group_bytes // (k_block * t.sliver_step)))
     in_blocks = packed and m > ROWS_BLOCK
@@ -92,7 +101,7 @@ def plan(m: int, n: int, k: int, t: Tiling, threads: bool = True) -> Plan:
     return Plan(
         m, n, k, n_tiles, m // n_tiles, m % n_tiles, k_block, n_k_blocks, group,
         _ceil(n_tiles, block_tiles), block_tiles, columns_block,
-        _ceil(n, chunk_columns), chunk_columns, int(packed), int(m <= MAX_DOT_ROWS),
+        _ceil(n, chunk_columns), chunk_columns, int(packed), int(m <= MAX_DOT_ROWS and not given), int(given),
         _rounded_up(n_packed_rows * t.size + slack, 64) if packed else 0,
-        0 if m <= SWEEP_ROWS else (columns_block if in_blocks else group * t.columns) * k_block * t.size,
+        0 if m <= SWEEP_ROWS or given else (columns_block if in_blocks else group * t.columns) * k_block * t.size,
     )  # fmt: skip

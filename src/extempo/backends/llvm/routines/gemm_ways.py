@@ -10,6 +10,7 @@ share the chunks, which only read the record:
     packed     more rows: the same with A packed, too
     blocks     many rows: B is packed for a block of k, then each block of rows packs its part of A and takes all of it
 
+`packed` and `blocks` also take a B that was packed before, for many products, whatever the number of rows.
 Blocks of k are added up in order, so how the work is shared never changes a result.
 """
 
@@ -101,6 +102,11 @@ class Record:
         """Where a column of B begins, from a k on."""
         return self.b.byte_offset(self["b"], column * self["b_column"] + k_start * self["b_step"])
 
+    def packed_at(self, t: Tiling, column: Value, k_start: Value, k: Value) -> Value:
+        """Where a sliver of a B that comes packed begins: blocks of k one after the other, all slivers in each."""
+        n = (self["n"] + (t.columns - 1)) // t.columns * t.columns
+        return self.b.byte_offset(self["b"], (k_start * n + column * k) * t.size)
+
     def k_range(self, k_index: Value) -> tuple[Value, Value]:
         """Where a block of k begins and how long it is."""
         start = k_index * self["k_block"]
@@ -162,17 +168,20 @@ class Ways:
             with beside, b.loop(b.arg("first"), b.arg("last"), TOGETHER) as tile:
                 n_tiles = smaller(b, b.arg("last") - tile, TOGETHER)
                 out = b.byte_offset(b.arg("out"), (tile - b.arg("first")) * k * t.tile_step)
-                with b.loop(0, k) as step, b.loop(0, n_tiles) as i:
-                    row = r.tile_start(tile + i)
-                    source = b.byte_offset(start, step * a_step + row * t.size)
+                inside = (n_tiles == TOGETHER) & (r.tile_start(tile + (TOGETHER - 1)) + GROUP <= r["m"])
+                # A whole group of lanes reaches into the tile's next step, which is yet to come.
+                n_whole = b.select(inside, k - 1, b.const(i64, 0))
+                tiles = [b.byte_offset(start, r.tile_start(tile + i) * t.size) for i in range(TOGETHER)]
+                targets = [b.byte_offset(out, k * (i * t.tile_step)) for i in range(TOGETHER)]
+                with b.loop(0, n_whole) as step:
+                    for source, to in zip(tiles, targets, strict=True):
+                        group = b.load(lanes, b.byte_offset(source, step * a_step))
+                        b.store(group, b.byte_offset(to, step * t.tile_step))
+                with b.loop(n_whole, k) as step, b.loop(0, n_tiles) as i:
+                    there = first_lanes(b, r.tile_height(tile + i), GROUP)
+                    source = b.byte_offset(start, step * a_step + r.tile_start(tile + i) * t.size)
                     to = b.byte_offset(out, (i * k + step) * t.tile_step)
-                    # A whole group of lanes reaches into the tile's next step, which is yet to come.
-                    inside, at_edge = b.if_else((row + GROUP <= r["m"]) & (step < k - 1))
-                    with inside:
-                        b.store(b.load(lanes, source), to)
-                    with at_edge:
-                        there = first_lanes(b, r.tile_height(tile + i), GROUP)
-                        b.masked_store(b.masked_load(source, there, b.const(lanes, 0.0)), to, there)
+                    b.masked_store(b.masked_load(source, there, b.const(lanes, 0.0)), to, there)
             with along, b.loop(b.arg("first"), b.arg("last")) as tile:
                 source = b.byte_offset(start, r.tile_start(tile) * a_row)
                 out = b.byte_offset(b.arg("out"), (tile - b.arg("first")) * k * t.tile_step)
@@ -303,11 +312,13 @@ class Ways:
             with b.loop(0, r["n_k_blocks"]) as k_index, b.loop(first, last, r["group"] * t.columns) as column:
                 k_start, k = r.k_range(k_index)
                 n_columns = smaller(b, last - column, r["group"] * t.columns)
-                columns = r.columns_at(column, k_start)
-                b.call(self.own("pack_slivers"), columns, r["b_column"], r["b_step"], n_columns, k, packed)
+                columns, start = r.columns_at(column, k_start), b.var(ptr, r.packed_at(t, column, k_start, k))
+                with b.if_(r["given"] == 0):
+                    start.set(packed)
+                    b.call(self.own("pack_slivers"), columns, r["b_column"], r["b_step"], n_columns, k, packed)
                 rows, a_tile = b.byte_offset(r["scratch"], k_start * t.tile_step), r["k"] * t.tile_step
                 with b.loop(0, n_columns, t.columns) as i:
-                    sliver, n = b.byte_offset(packed, i * k * t.size), smaller(b, n_columns - i, t.columns)
+                    sliver, n = b.byte_offset(start.value, i * k * t.size), smaller(b, n_columns - i, t.columns)
                     self._call_stacks(r, b.const(i64, 0), r["n_tiles"], rows, a_tile, sliver, column + i, n, k_index)
                 self._made_at_last(r, k_index, 0, r["m"], column, n_columns)
         with self.module.function(self.symbol("packed"), void, internal=False, **CHUNK_ARGS) as b:
@@ -373,7 +384,8 @@ class Ways:
                 with b.loop(0, r["n_k_blocks"]) as k_index:
                     r["k_index"] = k_index
                     n_parts = (n_columns + (t.columns * PACK_CHUNK - 1)) // (t.columns * PACK_CHUNK)
-                    self._share(b, "pack_chunk", n_parts)
+                    with b.if_(r["given"] == 0):
+                        self._share(b, "pack_chunk", n_parts)
                     self._share(b, "rows_chunk", r["n_row_blocks"])
 
     def _write_pack_chunk(self) -> None:
@@ -401,7 +413,8 @@ class Ways:
             n_columns = smaller(b, r["columns_block"], r["n"] - start)
             with b.loop(0, n_columns, t.columns) as column:
                 n = smaller(b, n_columns - column, t.columns)
-                sliver = b.byte_offset(r["scratch"], column * k * t.size)
+                own = b.byte_offset(r["scratch"], column * k * t.size)
+                sliver = b.select(r["given"] == 0, own, r.packed_at(t, start + column, k_start, k))
                 self._call_stacks(r, first, last, rows, k * t.tile_step, sliver, start + column, n, k_index)
             row = r.tile_start(first)
             self._made_at_last(r, k_index, row, r.tile_start(last) - row, start, n_columns)

@@ -22,6 +22,7 @@ from .gemm_ways import FIELDS, FUNCTIONS, OPERANDS
 from .routine import Bound, build, routine
 
 SUM_ROWS = 256
+PACKED = "packed"  # attribute of a linear or matmul in plans: its second input comes packed
 ELEMENTS: dict[str, Type] = {"float32": f32, "float64": f64}
 # A call's meta: the plan, the functions, these numbers, (size, stride of a, stride of b) for each dimension of the
 # stack, strides that are known beforehand. What ends in _at is a place in meta.
@@ -238,15 +239,19 @@ def _bind(
     bias: int | None = None,
     contiguous: tuple[int, ...] = (),
     column_sums: tuple[int, int] = (0, 0),
+    given: bool = False,
 ) -> Bound | None:
     """The call for result[...] = a @ b + bias. `contiguous`: inputs with dimensions that are read as one.
 
-    `column_sums`: rows and columns of the first input, if the second result is the sums of its columns.
+    `column_sums`: rows and columns of the first input, if the second result is the sums of its columns. `given`: b
+    comes packed (`gemm.packed`).
     """
     tensors = [t for t in types if isinstance(t, TensorType)]
     dtype = tensors[0].dtype
     element = ELEMENTS.get(dtype._name)
     if element is None or 0 in (*sizes, *stack) or any(t.dtype is not dtype for t in tensors) or not usable():
+        return None
+    if given and (stack or sizes.n == 1):
         return None
     spread_bias = 0
     n_products = count(stack)
@@ -257,10 +262,10 @@ def _bind(
         a, b = _Operand(b.input, b.column, b.row, b.stack), _Operand(a.input, a.column, a.row, a.stack)
     gemm = gemm_of(element)
     by_products = n_products >= 4  # threads then share products, not parts of them
-    p = plan(*sizes, gemm.t, threads=not by_products)
+    p = plan(*sizes, gemm.t, threads=not by_products, given=given)
     n_chunks = max(1, min(n_products, MAX_CHUNKS, n_products * count(sizes) // CHUNK_PRODUCTS)) if by_products else 1
     kinds = ["c" if isinstance(t, TensorType) else "-" for t in types]
-    for operand, must_be in ((a, bool(p.dots)), (b, False)):
+    for operand, must_be in ((a, bool(p.dots)), (b, given)):
         if types[operand.input].ndim > 1 and not must_be and operand.input not in contiguous:
             kinds[operand.input] = "m"
     strides = _Strides(types, "".join(kinds), _STACK_AT + 3 * len(stack))
@@ -309,7 +314,8 @@ def bind_matmul(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | 
     stack = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     left = _Operand(0, n_a - 2 if n_a > 1 else None, n_a - 1, _stacked(a, len(stack)))
     right = _Operand(1, max(n_b - 2, 0), column, _stacked(b, len(stack)))
-    return _bind(types, _Sizes(a.shape[-2] if n_a > 1 else 1, n, a.shape[-1]), left, right, (result,), stack)
+    sizes, given = _Sizes(a.shape[-2] if n_a > 1 else 1, n, a.shape[-1]), attrs.get(PACKED, False)
+    return _bind(types, sizes, left, right, (result,), stack, given=given)
 
 
 @routine("linear")
@@ -325,8 +331,8 @@ def bind_linear(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | 
     right = _Operand(1, weight.ndim - 1, 0 if weight.ndim == 2 else None)
     sizes = _Sizes(count(x.shape[:-1]), n, x.shape[-1])
     folded = (0,) if x.ndim > 2 else ()
-    given = 2 if isinstance(bias, TensorType) else None
-    return _bind(types, sizes, left, right, (result,), bias=given, contiguous=folded)
+    added, given = 2 if isinstance(bias, TensorType) else None, attrs.get(PACKED, False)
+    return _bind(types, sizes, left, right, (result,), bias=added, contiguous=folded, given=given)
 
 
 @routine("linear_gradient")
