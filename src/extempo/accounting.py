@@ -26,6 +26,8 @@ SOON = 16  # the same for one whose loops have a plan: other lengths need none o
 FREE_CALLS, FIRST_CALLS = 8, 12  # this many calls' worth of investments is free; from when on only to those that repeat
 FREE_TO_ALL = 2  # what is free to functions that do not
 MOST_DEBT = 4  # calls' worth that what the first calls cost is remembered for
+WORKED_OUT = 1e-3  # seconds that it takes at most, about, to work out what a new size leads to
+LITTLE = 0.05  # of an eager call: what takes no longer does not matter
 FAMILIAR = 0.4  # a function of which this part of the last calls did hardly anything new repeats itself
 PLANNING_CALLS = 2  # this many calls' worth of planning a call may do
 WAITING_CALLS = 3  # this many calls' worth of LLVM's work a call may wait for, see plans/background.py
@@ -88,7 +90,6 @@ class Account:
         "_familiar",
         "_invested",
         "_knows_loops",
-        "_mean_steps",
         "_n_by_plan",
         "_patience",
         "_resizes",
@@ -100,6 +101,7 @@ class Account:
         "aside",
         "calls",
         "eager_mean",
+        "mean_steps",
         "n_eager",
         "rests",
     )
@@ -117,7 +119,7 @@ class Account:
         self._seconds_by_plan = 0.0
         self._invested = 0.0  # seconds: planning, and calls that met something new
         self._total_seconds = 0.0
-        self._mean_steps = 0.0  # that a call records
+        self.mean_steps = 0.0  # that a call records
         self._familiar = 0.0  # which part of recorded calls, lately, did hardly anything that was new
         self._by_plan = 0.0  # which part of the last few ran by plans alone
         self._wanted = 0.0  # seconds of planning that could not be afforded
@@ -167,6 +169,8 @@ class Account:
             self.again = False
             return True
         if self.n_eager > 1 and not self.runs_by_plans:  # an eager call costs no more than one that is replayed
+            if self._by_plan and (self.eager_mean > LONG_CALL or self.n_eager > 3):  # but some do run by plans
+                return self.calls % 32 == 0
             return self.calls % 8 == 0 or self.calls in _EAGER_SAMPLES
         if self.n_eager > 1 and self.eager_mean > LONG_CALL:
             return False
@@ -194,7 +198,7 @@ class Account:
         `seconds` are without planning; `planning`: those that count of it.
         """
         if n_steps:
-            self._mean_steps += (n_steps - self._mean_steps) * (0.1 if self._mean_steps else 1.0)
+            self.mean_steps += (n_steps - self.mean_steps) * (0.1 if self.mean_steps else 1.0)
         self._familiar += 0.2 * ((n_new * 10 <= n_steps) - self._familiar)
         self._by_plan += 0.5 * ((not learnt) - self._by_plan)
         if not self.n_eager:
@@ -218,6 +222,20 @@ class Account:
             self._invested += self._patience * self.eager_mean
             self._patience = min(2 * self._patience, MOST_PATIENCE)
         self._tries_again = self._tries_again and not self.aside and learnt
+
+    def repeated_call(self, seconds: float, n_steps: int) -> bool:
+        """The same, in short, for a call that did nothing new in a row of such calls; False: it is not that."""
+        mean = self.eager_mean
+        if seconds > mean or self._by_plan < 0.999 or self._familiar < 0.999 or self._tries_again:
+            return False
+        self.mean_steps += (n_steps - self.mean_steps) * 0.1
+        self._total_seconds += seconds
+        self._n_by_plan += 1
+        self._seconds_by_plan += seconds
+        return True
+
+    def is_little(self, seconds: float) -> bool:
+        return seconds <= LITTLE * self.eager_mean
 
     def allows_plan(self, n_steps: int) -> bool:
         """Whether planning so many steps can be afforded; if not, it is saved up for. None: only operands are moved."""
@@ -243,7 +261,7 @@ class Account:
     def planning_per_step(self) -> float:
         """Seconds that a call may plan for each step that it records; what it does not do then is for later calls."""
         seconds = PLANNING_CALLS * self.eager_mean if self.n_eager else CAPITAL
-        return seconds / self._mean_steps if self._mean_steps else inf
+        return seconds / self.mean_steps if self.mean_steps else inf
 
     def new_steps_allowed(self) -> int:
         """How many unknown steps the next call may record before it gives up."""

@@ -23,11 +23,14 @@ from .errors import DtypeError
 from .flushes import PLANS, Counters, Flush
 from .kernel import CACHES
 from .modes import MODE, Mode, switch
+from .pruning import prune
 from .recording import Recording
 from .tape import ACTIVE, State
 from .types import DEFAULT_DTYPE_LISTENERS
 
-MOST_STEPS = 200_000  # in the trie of one function; then it begins anew
+MOST_NEW_STEPS = 20_000  # in the trie of one function, since what never came up again was forgotten; or, if more,
+MOST_NEW_CALLS = 64  # those of so many calls
+MOST_STEPS = 200_000  # of what did come up again; then the trie begins anew
 
 _EAGER = os.environ.get("EXTEMPO_EAGER", "") not in ("", "0")
 _LOG = "compile" in os.environ.get("EXTEMPO_LOG", "").replace(" ", "").split(",")
@@ -78,6 +81,14 @@ class eager(switch):
         return eager()
 
 
+def _end(recording: Recording, mode: Mode) -> None:
+    """Record no more, if that has not been said yet; `mode`: as it was before."""
+    if recording in ACTIVE.recordings:
+        ACTIVE.recordings.remove(recording)
+    now = MODE.get()  # the function may have called set_grad_enabled()
+    MODE.set(mode if now.grad is mode.grad and now.inference is mode.inference else now.but(recording=None))
+
+
 class Compiled:
     """A compiled function: what was recorded of it, and whether recording pays."""
 
@@ -89,7 +100,9 @@ class Compiled:
         self.account = Account()
         self.eager_calls = 0
         self._runs_before = 0  # runs of plans before the last call that was run eagerly
-        self.forgotten = 0  # steps that were known when the trie had grown too large
+        self._steps_before = 0  # that had been made when the trie was looked through, or begun
+        self._steps_kept = 0  # that it had then
+        self.evicted = 0  # steps that were forgotten to make room
         _functions.add(self)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
@@ -105,31 +118,38 @@ class Compiled:
             return self.fn(*args, **kwargs)
         if account.eager_next() or native() is None:
             return self._eagerly(*args, **kwargs)
-        if self.counters.waits_for_kernels() and not account.runs_by_plans:
+        counters = self.counters
+        if counters.waiting is not None and counters.waits_for_kernels() and not account.runs_by_plans:
             return self._while_compiling(*args, **kwargs)
         began = accounting.clock()
-        counters = self.counters
-        before = self._counts()
-        n_learnt = counters.n_learnt
-        counters.begin_call(account.planning_per_step())
-        recording = Recording(self.root, self.counters, self._may_plan, account.new_steps_allowed())
-        ACTIVE.recordings.append(recording)
-        MODE.set(Mode(mode.grad, mode.inference, None, mode.quiet, recording))
+        n_steps, n_new, n_learnt = counters.steps, counters.new_steps, counters.n_learnt
+        worked_out = counters.worked_out
+        planning, spent = counters.invested, counters.planning_seconds
+        counters.begin_call(account.planning_per_step)
+        recording = Recording(self.root, counters, self._may_plan, account.new_steps_allowed)
         try:
-            result = self.fn(*args, **kwargs)
-        finally:
-            ACTIVE.recordings.remove(recording)
-            now = MODE.get()  # the function may have called set_grad_enabled()
-            MODE.set(mode if now.grad is mode.grad and now.inference is mode.inference else now.but(recording=None))
-            recording.leave()
-        n_steps, n_new, planning, spent = (now - then for now, then in zip(self._counts(), before, strict=True))
-        learnt = counters.n_learnt != n_learnt
+            try:
+                ACTIVE.recordings.append(recording)
+                MODE.set(Mode(mode.grad, mode.inference, None, mode.quiet, recording))
+                result = self.fn(*args, **kwargs)
+            finally:
+                _end(recording, mode)
+                recording.leave()
+        except BaseException:  # an interrupt may have come before that was done
+            _end(recording, mode)
+            raise
         del recording  # takes its time, too
-        account.recorded_call(accounting.clock() - began - spent, n_steps, n_new, planning, learnt)
+        seconds = accounting.clock() - began - (counters.planning_seconds - spent)
+        n_steps = counters.steps - n_steps
+        if counters.n_learnt == n_learnt and account.repeated_call(seconds, n_steps):
+            return result
+        n_learnt, worked_out = counters.n_learnt - n_learnt, counters.worked_out - worked_out
+        learnt = n_learnt > worked_out or not account.is_little(worked_out * accounting.WORKED_OUT)
+        account.recorded_call(seconds, n_steps, counters.new_steps - n_new, counters.invested - planning, learnt)
         if account.aside:
             log(f"{self.name}: {self._why()}; it runs eagerly until that has been paid for")
-        if self.counters.new_steps - self.forgotten > MOST_STEPS:
-            self.forget()
+        if self._n_new() > MOST_NEW_STEPS:
+            self._make_room()
         return result
 
     def _while_compiling(self, *args: Any, **kwargs: Any) -> Any:
@@ -154,10 +174,6 @@ class Compiled:
             give_back_memory()
         return result
 
-    def _counts(self) -> tuple[Any, ...]:
-        counters = self.counters
-        return counters.steps, counters.new_steps, counters.invested, counters.planning_seconds
-
     def _may_plan(self, flush: Flush, n_steps: int, is_range: bool = False) -> bool:
         """What is met for the first time is never planned; what is met again is, if it can be afforded."""
         if is_range:
@@ -171,10 +187,32 @@ class Compiled:
             return "its calls hardly repeat, most structures or sizes are new"
         return "recording it has taken longer than it saved"
 
+    def _n_new(self) -> int:
+        """Steps that were made since the trie was looked through."""
+        return self.counters.new_steps + self.counters.grown_steps - self._steps_before
+
+    def _make_room(self) -> None:
+        """Forget what never came up again, if there is too much of it; all, if what did is too much."""
+        n_new = self._n_new()
+        if n_new <= MOST_NEW_CALLS * self.account.mean_steps and n_new + self._steps_kept <= MOST_STEPS:
+            return
+        n_before, n_kept = self._steps_kept + n_new, prune(self.root)
+        what = "steps of structures that never came up again"
+        if n_kept > MOST_STEPS:
+            n_kept, what = 0, "steps, all that it knew: too many structures came up again"
+            self.root = State()
+        self._begin_count(n_kept)
+        n_evicted = max(n_before - n_kept, 0)
+        self.evicted += n_evicted
+        log(f"{self.name}: evicted {n_evicted:,} {what}")
+
+    def _begin_count(self, n_steps: int) -> None:
+        self._steps_before, self._steps_kept = self._steps_before + self._n_new(), n_steps
+
     def forget(self) -> None:
         """Begin with an empty trie."""
         self.root = State()
-        self.forgotten = self.counters.new_steps
+        self._begin_count(0)
 
     def stats(self) -> dict[str, Any]:
         aside = self.account.aside
@@ -184,6 +222,8 @@ class Compiled:
             "eager_calls": self.eager_calls,
             "aside": aside,
             "why": self._why() if aside else None,
+            "steps_known": self._steps_kept + self._n_new(),
+            "steps_evicted": self.evicted,
             **self.counters.stats(),
         }
 
@@ -203,6 +243,11 @@ class Stats(dict[str, Any]):
                 f"{f['plans']:,} plans, {f['replays']:,} replays"
                 + (f"; runs eagerly now: {f['why']}" if f["aside"] else "")
             )
+            if f.get("steps_evicted"):
+                lines.append(
+                    f"    {f['steps_evicted']:,} steps evicted, of structures that did not come up again; "
+                    f"{f['steps_known']:,} are known"
+                )
             lines += [f"    tape ended {n:,} times: {why}" for why, n in f["closed"].items()]
             lines += [f"    no plan {n:,} times: {why}" for why, n in f["unplannable"].items()]
         for name, (size, limit, evicted) in self["caches"].items():

@@ -10,7 +10,7 @@ A size that is also that of something else in a step, or hardly one, is not take
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from . import sizes
@@ -74,6 +74,12 @@ class Node:
         found = [state.events.get(key) for state in self.states]
         return None if None in found else found
 
+    def further(self) -> list[Node]:
+        """The places that are known to come after this one. What led to none, and was forgotten, is forgotten here."""
+        there = set(self.states[0].ways())
+        self._ways = {step: way for step, way in self._ways.items() if way is not None or step in there}
+        return [*[way.following for way in self._ways.values() if way is not None], *self._after.values()]
+
     def after(self, key: Any, follow: Callable[[State], State]) -> Node | None:
         """Where the tapes go on after that."""
         node = self._after.get(key)
@@ -95,6 +101,7 @@ class Way:
     """A step that three tries have, at any size."""
 
     n_worked_out: ClassVar[int] = 0  # how often a size was not known to follow from others
+    n_made: ClassVar[int] = 0  # steps that were made after others
 
     __slots__ = (
         *("_attrs", "_constants", "_growing", "_kinds", "_known", "_leaves", "_type", "_view", "following"),
@@ -129,6 +136,7 @@ class Way:
                 self._known.missed(self._parts, (n,))
         if found[0] is None:
             return None
+        Way.n_made += 1
         kinds, attrs, type_, leaves, view = found[0]
         if leaves:
             leaves = tuple([LeafKind(*leaf) for leaf in leaves])
@@ -183,6 +191,23 @@ class Family:
                 step.following = State(self._state, step)
                 grow(step.following, Like(self._way.following, n))
         return step
+
+    def members(self) -> list[Step]:
+        return list(self._members.values())
+
+    def keep(self, members: Container[Step]) -> None:
+        """Forget all members but these."""
+        self._members = {n: step for n, step in self._members.items() if step in members}
+
+    def samples(self) -> list[State]:
+        """Every state that its members are made after."""
+        found: list[State] = []
+        nodes = [self._way.following]
+        while nodes:
+            node = nodes.pop()
+            found += node.states
+            nodes += node.further()
+        return found
 
     def take(self, step: Step) -> None:
         """Look for this way first from now on. Ways of other sizes are found without looking through all of them."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any
+from weakref import WeakValueDictionary
 
 from .backends.llvm.calls.filling import Filling
 from .planning.building import Backward, Plan, Prospect, Resizing, forget
@@ -15,6 +16,7 @@ class Flush:
     """What is done at one place of the trie, given what is still held: how it runs, and where the tape goes on."""
 
     __slots__ = (
+        "__weakref__",
         "backward",
         "filling",
         "following",
@@ -53,11 +55,16 @@ class Flush:
         self.reason: str | None = None  # why there is no plan
         self.resizing: Resizing | None = None  # what makes the plans of all sizes of it, if it was met with others
         self.seen = 0  # how often a plan was wished for
-        self.last_uses: list[list[int]] | None = None  # for the replay: after each step, the places that are done with
+        self.last_uses: list[Sequence[int]] | None = None  # for the replay: after each step, places that are done with
 
     def like(self, following: State) -> Flush:
         """The same for other sizes."""
         return Flush(self.wanted, self.tracked, self.held, following, self.backward, self.freed)
+
+    @property
+    def has_repeated(self) -> bool:
+        """Whether it was met again, or its like was."""
+        return self.seen > 1 or any(x is not None for x in (self.plan, self.waiting, self.reason, self.resizing))
 
     def forget(self) -> None:
         """As if it had not been planned yet."""
@@ -65,28 +72,35 @@ class Flush:
         self.seen = 0
 
 
-class Plans(dict[int, Flush]):
-    """Every flush that has a plan, oldest first: when there are too many, the oldest quarter lose theirs."""
+class Plans(WeakValueDictionary[int, Flush]):
+    """Every flush that has a plan, oldest first: when there are too many, the oldest quarter lose theirs.
+
+    It keeps none alive: with a flush it would keep the whole trie that the flush is part of.
+    """
 
     limit = 4_000
     evicted = 0
 
     def add(self, flush: Flush) -> None:
         if len(self) >= self.limit:
-            for number in list(self)[: self.limit // 4]:
-                found = self.pop(number, None)
-                if found is not None:
-                    found.forget()
-                    self.evicted += 1
+            for found in list(self.values())[: self.limit // 4]:
+                self.pop(id(found), None)  # another thread may have been faster
+                found.forget()
+                self.evicted += 1
         self[id(flush)] = flush
 
     def clear(self) -> None:
-        while self:  # other threads may add some meanwhile
-            self.popitem()[1].forget()
+        for found in list(self.values()):
+            self.pop(id(found), None)
+            found.forget()
         forget()
 
 
 PLANS = Plans()
+
+
+def _any_time() -> float:
+    return inf
 
 
 class Counters:
@@ -99,6 +113,7 @@ class Counters:
         self.log = log
         self.steps = 0
         self.new_steps = 0
+        self.grown_steps = 0  # that were made after those of other sizes
         self.wishes = 0  # for plans that were not there
         self.worked_out = 0  # times that what a new size leads to was not known to follow from others
         self.given_up = 0  # calls of which the rest ran eagerly, because too much was new
@@ -109,7 +124,7 @@ class Counters:
         self.planning_seconds = 0.0
         self.invested = 0.0  # of these, what counts against the function: not LLVM's share
         self.waiting: Plan | None = None  # the last plan that was made and has no kernels yet
-        self._seconds_per_step = inf  # that the call at hand may plan, for each step that it records
+        self._seconds_per_step: Callable[[], float] = _any_time  # that the call at hand may plan, for each step
         self._seconds_spent = 0.0
         self.closed: dict[str, int] = {}
         self.unplannable: dict[str, int] = {}
@@ -119,13 +134,13 @@ class Counters:
         """How often something was done that a call which is repeated does not do."""
         return self.wishes + self.new_steps + self.plans + self.worked_out + self.given_up
 
-    def begin_call(self, seconds_per_step: float) -> None:
+    def begin_call(self, seconds_per_step: Callable[[], float]) -> None:
         """From now on so many seconds may be spent with planning, for each step that is recorded."""
         self._seconds_per_step, self._seconds_spent = seconds_per_step, 0.0
 
     def patience(self, n_steps: int) -> float:
         """Seconds that are left for planning, after so many steps."""
-        return self._seconds_per_step * n_steps - self._seconds_spent
+        return self._seconds_per_step() * n_steps - self._seconds_spent
 
     def spent(self, seconds: float) -> None:
         """Planning took some time."""

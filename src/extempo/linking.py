@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
 from .autograd.derive import derived_vjp
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
 class _Linker:
     """Makes each node once."""
 
-    def __init__(self, recording: Recording, freed: frozenset[int]) -> None:
+    def __init__(self, recording: Recording, freed: Container[int]) -> None:
         self.recording = recording
         self.freed = freed  # steps that a backward has passed, by their places
-        self.numbers = recording.node_numbers()
+        self.number = recording.node_numbers()
         self.nodes: dict[int, Node] = {}  # by place
         self._gradients: dict[tuple[Any, int], tuple[tuple[int, ...], Any]] = {}  # by signature and tracked inputs
 
@@ -38,14 +39,14 @@ class _Linker:
             inputs = self._inputs(step)
             saved = tuple([self._entry(step, position) for position in positions])
             node = Node(step.op, inputs, step.attrs, step.type, saved, step.where, gradient)
-        node.number = self.numbers[step.place]
+        node.number = self.number(step.place)
         if type(step.type) is not tuple:
             self.nodes[step.place] = node
             return
         for i, t in enumerate(step.type):
             if t.dtype.is_floating_point:
                 pick = self.nodes[step.place + i] = Node(Pick, (node,), {"index": i}, t, (), step.where)
-                pick.number = self.numbers[step.place + i] + 2.0**-31
+                pick.number = self.number(step.place + i) + 2.0**-31
 
     def _inputs(self, step: Step) -> tuple[Any, ...]:
         r = self.recording
@@ -105,7 +106,7 @@ def link_tape(recording: Recording) -> None:
     _link(recording, places, recording.reached(places), frozenset())
 
 
-def link_freed(recording: Recording, freed: frozenset[int]) -> None:
+def link_freed(recording: Recording, freed: Container[int]) -> None:
     """The same after a backward: nodes of the steps that it passed, by their places, say that they were freed."""
     others = []
     for place in recording.alive:
@@ -119,7 +120,7 @@ def link_freed(recording: Recording, freed: frozenset[int]) -> None:
     _link(recording, others, _until_freed(recording, others, freed), freed)
 
 
-def _link(recording: Recording, places: list[int], steps: list[Step], freed: frozenset[int]) -> None:
+def _link(recording: Recording, places: list[int], steps: list[Step], freed: Container[int]) -> None:
     if not places:
         return
     linker = _Linker(recording, freed)
@@ -131,7 +132,7 @@ def _link(recording: Recording, places: list[int], steps: list[Step], freed: fro
             t._history = linker.nodes[place]
 
 
-def _until_freed(recording: Recording, places: list[int], freed: frozenset[int]) -> list[Step]:
+def _until_freed(recording: Recording, places: list[int], freed: Container[int]) -> list[Step]:
     """The steps that these places depend on, up to those that lost their inputs when they were freed."""
     found: dict[int, Step] = {}
     stack = list(places)

@@ -7,10 +7,12 @@ that were computed and stay.
 
 from __future__ import annotations
 
-import sys
 import weakref
+from bisect import bisect
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
+from itertools import accumulate
+from sys import getrefcount
 from typing import Any
 
 from ._tensor import OnTape, Tensor, new
@@ -20,11 +22,12 @@ from .planning.building import reads
 from .replaying import arguments_of
 from .running import alias_of
 from .storage import Array, Storage
-from .tape import NONE, NUMBER, State, Step, left_lock
+from .tape import NUMBER, State, Step, left_lock
 from .types import TensorType
 from .viewing import is_row_major
 
 _HELD = 3  # references to a result that nobody else holds: the list, the loop's variable, getrefcount's argument
+_OWN = 2  # references to what one attribute alone refers to: that, and getrefcount's argument
 _NOBODY_ELSE = nullcontext()
 
 
@@ -62,7 +65,6 @@ class Recorded(OnTape):
     __slots__ = (
         "__weakref__",
         "alive",
-        "allowed",
         "arrays",
         "behind",
         "clocks",
@@ -74,6 +76,8 @@ class Recorded(OnTape):
         "leaves",
         "makers",
         "memories",
+        "most_new_steps",
+        "n_allowed",
         "nodes",
         "numbers",
         "proxy",
@@ -85,13 +89,19 @@ class Recorded(OnTape):
     )
 
     def __init__(
-        self, root: State, counters: Counters, decide: Callable[..., bool], new_steps_allowed: int = 1_000_000
+        self,
+        root: State,
+        counters: Counters,
+        decide: Callable[..., bool],
+        most_new_steps: Callable[[], int] | None = None,
     ) -> None:
         self.counters = counters
         self.decide = decide  # whether a flush of so many steps that has no plan (or its sizes) gets one now
-        self.allowed = new_steps_allowed  # that are still allowed, before this gives up
+        self.most_new_steps = most_new_steps  # that are allowed, before this gives up; asked when there is one
+        self.n_allowed: int | None = None  # that are left
         self.inside = True  # the compiled function is still running
         self.makers: list[Step] = []  # for each place its step
+        self.proxy = Node(Taped, (), {}, None, (), None)  # of every tensor on the tape that is tracked
         self._begin(root)
 
     def _begin(self, state: State) -> None:
@@ -112,7 +122,8 @@ class Recorded(OnTape):
         self.sweep_at = 1_000
         self.token = object()  # marks leaves; holds nothing
         self.clocks = [(0, next_number())]  # from which place on nodes would have which numbers
-        self.proxy = Node(Taped, (), {}, None, (), None)
+        if getrefcount(self.proxy) > _OWN:  # a tensor that is held stays with it
+            self.proxy = Node(Taped, (), {}, None, (), None)
 
     def _alone(self) -> Any:
         """A tape that was left may be reached by other threads, too."""
@@ -185,20 +196,18 @@ class Recorded(OnTape):
     def is_view(self, t: Tensor) -> bool:
         return self.makers[t._place].view is not None
 
-    def node_numbers(self) -> list[float]:
-        """For each place the number of its node: after all nodes that were there when it was recorded."""
-        found: list[float] = []
-        clocks = iter([*self.clocks, (len(self.makers), 0)])
-        now, (following, number) = 0.0, next(clocks)
-        for place, step in enumerate(self.makers):
-            while place >= following:
-                now = max(now, number)
-                following, number = next(clocks)
-            for ref in step.refs:
-                if NONE < ref < 0 and type(self.nodes[-1 - ref]) is Node:
-                    now = max(now, self.nodes[-1 - ref].number)
-            found.append(now + (place + 1) * 2.0**-30)
-        return found
+    def node_numbers(self) -> Callable[[int], float]:
+        """For a place the number of its node: after all nodes that were there when it was recorded."""
+        tracked = [node.number if type(node) is Node else 0.0 for node in self.nodes]
+        of_leaves = list(accumulate(tracked, max, initial=0.0))  # for the first so many of them
+        of_clocks = list(accumulate([number for _, number in self.clocks], max))
+        starts, makers = [place for place, _ in self.clocks], self.makers
+
+        def number(place: int) -> float:
+            before = max(of_leaves[makers[place].following.n_leaves], of_clocks[bisect(starts, place) - 1])
+            return before + (place + 1) * 2.0**-30
+
+        return number
 
     # ---- the tensors
 
@@ -217,13 +226,12 @@ class Recorded(OnTape):
         t = self.results[place]
         if not self.inside:
             return None if t is None else t()
-        return t if t is not None and sys.getrefcount(t) > _HELD else None
+        return t if t is not None and getrefcount(t) > _HELD else None
 
     def _live(self, first: int) -> bytes:
         """For each place from `first` on, whether someone holds its tensor."""
         if self.inside:
-            count = sys.getrefcount
-            return bytes([count(t) > _HELD + 1 for t in self.results[first:]])  # the slice holds them, too
+            return bytes([getrefcount(t) > _HELD + 1 for t in self.results[first:]])  # the slice holds them, too
         return bytes([t is not None and t() is not None for t in self.results[first:]])
 
     def _fill(self, places: list[int]) -> None:

@@ -106,12 +106,18 @@ class Recording(Taking):
         known = None if state.like is None else state.like.node.flushes(key)
         if known is None:
             return None
-        found: Flush = state.remember(key, known[0].like(families.follow(state, key, follow)))
+        found: Flush = state.remember(key, known[0].like(self._follow(state, key, follow)))
         found.reason = known[0].reason
         began = accounting.clock()
         found.resizing = state.like.node.resizing(key)
         self.counters.spent(accounting.clock() - began)  # what makes plans may have to be loaded
         return found
+
+    def _follow(self, state: State, key: Any, after: Callable[[State], State]) -> State:
+        n_made = families.Way.n_made
+        following = families.follow(state, key, after)
+        self.counters.grown_steps += families.Way.n_made - n_made
+        return following
 
     def _note_filling(self, found: Flush, state: State, first: int) -> None:
         """How native code ends it; for a size that is new, only when it has come up again."""
@@ -176,14 +182,16 @@ class Recording(Taking):
         """Make the plan of a flush that was met with other sizes from what is known of theirs."""
         assert found.resizing is not None
         request = self._request(found, state, first)
-        began, before, n_steps = accounting.clock(), found.resizing.n_worked_out, len(request.steps)
-
+        began, n_steps = accounting.clock(), len(request.steps)
+        before, n_bound = found.resizing.n_worked_out, found.resizing.n_bound
         found.plan = found.resizing.plan(state.like.size, request, lambda: self.decide(found, n_steps, True))
         if found.resizing.n_worked_out != before:
             seconds = accounting.clock() - began
             self.counters.spent(seconds)
             self.counters.worked_out += 1
             self.counters.invested += Planning.learn_range(n_steps, seconds)
+            if found.plan is not None and found.resizing.n_bound != n_bound and found.plan.arena_bytes > _LARGE:
+                give_back_memory()
         return found.plan is not None
 
     def _make_plan(
@@ -271,15 +279,20 @@ class Recording(Taking):
                 self._wait()
             return found
 
+    def backward_known(self, place: int, gradient: Array) -> list[tuple[Node, Array]] | None:
+        """The same in native code, from a place, where it was met before; what is left to do of it. None: all."""
+        rest = _backward_known(self, place, gradient)
+        if rest is not None:
+            if self.alive:
+                link_freed(self, range(len(self.makers)))  # nothing else that is held is left
+            self._over(self.cursor)
+        return rest
+
     def _backward(
         self, root: Tensor, gradient: Array, inputs: Sequence[Tensor] | None, keep: bool
     ) -> list[tuple[Any, Array]] | None:
         state, place = self.cursor, root._place
-        rest = _backward_known(self, place, gradient) if inputs is None and not keep else None
-        if rest is not None:
-            if self.alive:
-                link_freed(self, frozenset(s.place for s in self.makers))  # nothing else that is held is left
-            self._over(self.cursor)
+        if inputs is None and not keep and (rest := self.backward_known(place, gradient)) is not None:
             return rest
         began, n_first = self.clocks[0][1], len(self.makers[0].new_leaves)
         for k, node in enumerate(self.nodes):
@@ -350,7 +363,7 @@ class Recording(Taking):
         link_tape(self)
         following = state.events.get("closed")
         if following is None:
-            following = state.remember("closed", families.follow(state, "closed", _new_tape))
+            following = state.remember("closed", self._follow(state, "closed", _new_tape))
         self._over(following)
 
     def _over(self, following: State) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,7 @@ def replay(r: Recording, found: Flush, state: State, first: int) -> list[Any]:
     return [values[p] for p in found.wanted]
 
 
-def _last_uses(steps: list[Step], wanted: set[int]) -> list[list[int]]:
+def _last_uses(steps: list[Step], wanted: set[int]) -> list[Sequence[int]]:
     """For each step the values that may go after it. A view is an array of its own on its base's memory."""
     last: dict[int, int] = {}
     for i, step in enumerate(steps):
@@ -51,7 +52,7 @@ def _last_uses(steps: list[Step], wanted: set[int]) -> list[list[int]]:
     for place, i in last.items():
         if place not in wanted and place >= steps[0].place:
             done[i].append(place)
-    return done
+    return [tuple(places) for places in done]  # () is there once, and the garbage collector leaves tuples of ints alone
 
 
 def _run_step(r: Recording, step: Step, values: dict[int, Any]) -> None:

@@ -26,7 +26,7 @@ from .tape import NONE, NUMBER, LeafKind, State, Step
 from .types import TensorType
 from .viewing import exact_strides, is_row_major, view_of
 
-_trie_lock = threading.RLock()
+trie_lock = threading.RLock()
 _GATE = State()
 
 
@@ -69,10 +69,10 @@ class Taking(Recorded):
         given = self._inputs(inputs)
         if given is not None:
             step = self._known(state, given, op, attrs, mode)
-            if step is None and self.allowed > 0:
+            if step is None and self._may_be_new():
                 step = self._new_step(state, given, op, attrs, mode)
         if step is None or given is None:
-            if self.allowed <= 0:
+            if not self._may_be_new():
                 self._give_up()
             return self._eagerly(op, inputs, attrs, mode)
         made = self._results(step)  # first: a finalizer that runs here may record, too
@@ -139,29 +139,30 @@ class Taking(Recorded):
         key = _Key(given, op, attrs, mode)
         for step in state.ways():
             if key.fits(step):
-                with _trie_lock:
+                with trie_lock:
                     state.take(step)
                 return step
         return self._like_others(state, key)
 
     def _like_others(self, state: State, key: _Key) -> Step | None:
         """The same of a size that is new, where ways of other sizes are known."""
-        before = Way.n_worked_out
+        n_worked_out, n_made = Way.n_worked_out, Way.n_made
         found = self._of_new_size(state, key)
-        self.counters.worked_out += Way.n_worked_out - before
+        self.counters.worked_out += Way.n_worked_out - n_worked_out
+        self.counters.grown_steps += Way.n_made - n_made
         return found
 
     def _of_new_size(self, state: State, key: _Key) -> Step | None:
         if state.like is not None:
             for way in state.like.node.ways():
                 if way.step.op is key.op and (step := way.at(state.like.size)) is not None and key.fits(step):
-                    with _trie_lock:
+                    with trie_lock:
                         grow(state.add(step).following, Like(way.following, state.like.size))
                     return step
         for family in state.families:
             step = family.member(key.op, key.new_leaves)
             if step is not None and key.fits(step):
-                with _trie_lock:
+                with trie_lock:
                     family.take(step)
                 return step
         return None
@@ -212,10 +213,11 @@ class Taking(Recorded):
             cut,
         )
         self.counters.new_steps += 1
-        self.allowed -= 1
+        if self.n_allowed is not None:
+            self.n_allowed -= 1
         if step.new_leaves and state.step is not None and state.like is None:
             find_family(state, step)
-        with _trie_lock:
+        with trie_lock:
             return state.add(step)
 
     def _has_other_starts(self, state: State, given: Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> bool:
@@ -278,6 +280,12 @@ class Taking(Recorded):
             self.close(f"{op.name} runs eagerly")
             self._wait_for_first_step()
         return run(op, inputs, attrs, mode.but(recording=None))
+
+    def _may_be_new(self) -> bool:
+        """Whether another step that was not known is allowed."""
+        if self.n_allowed is None and self.most_new_steps is not None:
+            self.n_allowed = self.most_new_steps()
+        return self.n_allowed is None or self.n_allowed > 0
 
     def _wait_for_first_step(self) -> None:
         """The first step must be noticed, to know which nodes were there before: no known way leads on from here."""

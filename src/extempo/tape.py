@@ -42,7 +42,8 @@ def before_write(storages: Iterable[Any] | None = None) -> None:
     if not ACTIVE.recordings and not LEFT:
         return
     for recording in list(ACTIVE.recordings):
-        _run_before(recording, storages)
+        if recording.leaves or recording.makers:
+            _run_before(recording, storages)
     if LEFT:
         with left_lock:
             for left in list(LEFT.values()):

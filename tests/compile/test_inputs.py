@@ -9,9 +9,10 @@ import pytest
 
 import extempo as ex
 from extempo import nn
+from extempo.compiling import Compiled
 from extempo.nn import functional as F
 
-from .agreement import CALLS, agree, agree_on_calls, draw, grads, whole
+from .agreement import CALLS, agree, agree_on_calls, draw, grads, needs_native_code, whole
 
 
 def mixed(x):
@@ -165,6 +166,42 @@ def test_numbers_of_every_kind():
             yield run(whole(0, 3), n)
 
     agree(scenario)
+
+
+@needs_native_code
+@pytest.mark.parametrize("how", [{}, {"padding_idx": 2}, {"scale_grad_by_freq": True}])
+def test_rows_and_classes_as_numbers_are_inputs_of_one_plan(how):
+    """Words, labels: an int is looked up, and its gradient scattered, without a plan for each int."""
+    ints = np.random.RandomState(0).randint(0, 4, (40, 2)).tolist()
+
+    def scenario(wrap):
+        ex.manual_seed(0)
+        embedding, classes = nn.Embedding(4, 6, **how), nn.Linear(6, 4)
+        weights = [*embedding.parameters(), *classes.parameters()]
+
+        @wrap
+        def step(word, label):
+            loss = F.cross_entropy(classes(embedding(word) * embedding(3)), label)
+            loss.backward()
+            return loss
+
+        for word, label in ints:
+            yield step(word, label), grads(*weights)
+            for w in weights:
+                w.grad = None
+
+    agree(scenario)
+    made = []
+
+    def wrap(fn):
+        made.append(Compiled(fn, "step"))
+        return made[0].run
+
+    for _ in scenario(wrap):
+        pass
+    stats = made[0].stats()
+    assert (stats["plans"], stats["unplannable"]) == (1, {})
+    assert stats["runs"] >= len(ints) // 2  # LLVM may have had to be waited for
 
 
 def test_special_values():

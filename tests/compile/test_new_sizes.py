@@ -11,6 +11,7 @@ from extempo import families, nn, optim
 from extempo.accounting import Account
 from extempo.compiling import Compiled
 from extempo.nn import functional as F
+from extempo.planning import bindings, resizing
 
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 pytestmark = pytest.mark.skipif(ex.backends.choice.native() is None, reason="the native backend does not run here")
@@ -114,6 +115,54 @@ def test_lengths_in_the_middle():
         return trained(model, lambda m, x: (m(x).transpose(1, 2) @ x).exp().sum())
 
     same_bits(make, lambda n: (ex.randn(3, n, 8),), drawn(65, 128, 40), at_least=15)
+
+
+@pytest.mark.parametrize("much", [1 << 10, 1 << 30])
+def test_attention_over_rows_takes_numbers_and_scratch_memory(monkeypatch, much):
+    """`much`: from how much on scratch memory has a place among the values."""
+    monkeypatch.setattr(bindings, "MUCH_SCRATCH", much)
+    draws = random.Random(1)
+
+    def make():
+        ex.manual_seed(0)
+        model = nn.MultiheadAttention(16, 2, batch_first=True)
+
+        def loss_of(m, x):
+            y = m(x, x, x, need_weights=False)[0]
+            return (m(y, y, y, need_weights=False)[0] ** 2).mean()
+
+        return trained(model, loss_of)
+
+    def inputs(n):
+        first = draws.randint(1, n // 2)
+        return (ex.ragged_from_values(ex.randn(n, 16), [first, n - first - 3, 0, 3]),)
+
+    same_bits(make, inputs, drawn(65, 128, 40), at_least=15)
+
+
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU])
+def test_ragged_sequences_whose_lengths_never_repeat(layer):
+    """The longest of them changes with the number of elements, but on its own."""
+    draws = random.Random(2)
+
+    def make():
+        ex.manual_seed(0)
+        return trained(layer(5, 6, bidirectional=True), lambda m, x: (m(x)[0].values() ** 2).sum())
+
+    def inputs(n):
+        longest = draws.randint(33, min(60, n - 3))
+        return (ex.ragged_from_values(ex.randn(n, 5), [n - longest - 3, longest, 0, 3]),)
+
+    same_bits(make, inputs, drawn(67, 96, 29), at_least=15)
+
+
+@pytest.mark.parametrize("most_waste", [0, 1 << 12, 1 << 40])
+def test_ranges_are_parted_where_memory_would_be_wasted(monkeypatch, most_waste):
+    monkeypatch.setattr(resizing, "MOST_WASTE", most_waste)
+    sizes = drawn(257, 512, 70)
+    same_bits(
+        mlp, lambda n: (ex.randn(n, 12), ex.randint(0, 5, (n,))), sizes, at_least=50 if most_waste > 1 << 12 else 0
+    )
 
 
 def test_an_embedding_and_positions():

@@ -71,11 +71,14 @@ def backward(
         given = _values(grad_tensors, tensors)
         heard(backward, _values(tensors), given, retain_graph, create_graph, _values(inputs))
         return
-    outputs, grad_tensors = _as_list(tensors, "tensors"), _values(grad_tensors, tensors)
+    outputs = [tensors] if isinstance(tensors, Tensor) else _as_list(tensors, "tensors")
+    if grad_tensors is not None:
+        grad_tensors = _values(grad_tensors, tensors)
     if not create_graph and inputs is None:
         planned = _by_plan(outputs, grad_tensors, "backward", None, bool(retain_graph))
         if planned is not None:
-            accumulate_planned(planned, bool(retain_graph))
+            if planned:
+                accumulate_planned(planned, bool(retain_graph))
             return
     roots = _roots(outputs, grad_tensors, "backward", create_graph)
     wanted = None
@@ -109,8 +112,12 @@ def _by_plan(
     if tape is None:
         return None
     root = outputs[0]
-    given = gradients[0] if isinstance(gradients, list | tuple) and len(gradients) == 1 else gradients
-    if MODE.get().interceptor is not None or not _Backward.natively or not (given is None or isinstance(given, Tensor)):
+    given = gradients
+    if given is not None:
+        given = gradients[0] if isinstance(gradients, list | tuple) and len(gradients) == 1 else gradients
+        if not isinstance(given, Tensor):
+            return None
+    if MODE.get().interceptor is not None or not _Backward.natively:
         return None
     gradient = _SEEDS.get(root._type) if given is None else None
     if gradient is None:
@@ -516,7 +523,7 @@ class _Backward:
             if value is None:
                 continue
             value = fit(value, source.type)
-            owned = op.traceable and id(value._storage) not in seen and value._alias is None
+            owned = (op.traceable or op.gives_away) and id(value._storage) not in seen and value._alias is None
             seen.add(id(value._storage))
             self._add(source, self._value(value), owned)
 

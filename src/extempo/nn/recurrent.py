@@ -223,7 +223,8 @@ class RNNBase(Module):
     def _through_layers(self, rows: Tensor, sizes: Tensor, initial: list[State]) -> tuple[Tensor, list[Tensor]]:
         """The last layer's output rows, and the final states (layers * directions, batch, features).
 
-        `sizes`: how many samples have each step; a sample of no step stands last, in `initial` only.
+        `sizes`: how many samples have each step; a sample of no step stands last, in `initial` only, and so does a
+        step of no sample in `sizes`.
         """
         finals: list[State] = []
         for layer in range(self.num_layers):
@@ -256,7 +257,8 @@ class RNNBase(Module):
             return output, (h,)
         if weights.hr is not None:
             x = F.linear(rows, weights.ih, bias)
-            return _with_projection(x, sizes.tolist(), state, weights.hh, weights.hr, backwards)
+            there = [n for n in sizes.tolist() if n]
+            return _with_projection(x, there, state, weights.hh, weights.hr, backwards)
         output, h, c, *_ = apply(LstmSequence, (*inputs, *state, sizes), way)
         return output, (h, c)
 

@@ -17,7 +17,7 @@ from ..modes import no_grad
 from ..op import Op, Rng, Routine, Sample
 from ..running import apply
 from ..storage import Array
-from ..types import InputType, TensorType
+from ..types import InputType, TensorType, int64
 
 FUNCTIONAL = ["embedding", "embedding_bag"]
 
@@ -58,7 +58,7 @@ class Embedding(Op):
 
     @staticmethod
     def vjp(g: Tensor, y: Any, weight: Any, rows: Any, padding: Any, *, by_frequency: bool) -> tuple[Any, ...]:
-        return lambda: _table_gradient(g, weight, ops.as_tensor(rows), padding, by_frequency), None, None
+        return lambda: _table_gradient(g, weight, rows, padding, by_frequency), None, None
 
     @staticmethod
     def batch(size: int, weight: Tensor, rows: Any, padding: Any, *, by_frequency: bool) -> Tensor:
@@ -88,11 +88,14 @@ def _unpadded(table: Tensor, padding: int | None, n_rows: int) -> Tensor:
     return ops.where(is_padding, table.detach(), table)
 
 
-def _table_gradient(g: Tensor, weight: Any, rows: Tensor, padding: Any, by_frequency: bool) -> Tensor:
+def _table_gradient(g: Tensor, weight: Any, rows: Any, padding: Any, by_frequency: bool) -> Tensor:
+    """Rows may be one number, or a symbol of it: it is no tensor before something has to be computed with it."""
+    if (padding is not None or by_frequency) and not (isinstance(rows, Tensor) and isinstance(rows._type, TensorType)):
+        rows = ops.zeros((), dtype=int64) + rows
     if padding is not None:
         g = ops.where(ops.eq(rows, padding).unsqueeze(-1), 0.0, g)
     if by_frequency:
-        ones = ops.ones((*rows.shape, 1), dtype=g.dtype)
+        ones = ops.zeros((*rows.shape, 1), dtype=g.dtype) + 1.0  # plans of gradients make zeros, and no other constants
         uses = apply(SumRows, (ones, rows), {"n_rows": weight.shape[0]})
         g = g / apply(Embedding, (uses, rows, None), {"by_frequency": False})
     return apply(SumRows, (g, rows), {"n_rows": weight.shape[0]})
@@ -107,13 +110,14 @@ class SumRows(Op):
     lower = Routine("sum_rows")
 
     @staticmethod
-    def infer(x: TensorType, rows: TensorType, *, n_rows: int) -> TensorType:
-        if x.shape[:-1] != rows.shape:
-            raise ShapeError(f"sum_rows: vectors of shape {x.shape} for rows of shape {rows.shape}")
+    def infer(x: TensorType, rows: InputType, *, n_rows: int) -> TensorType:
+        shape = rows.shape if isinstance(rows, TensorType) else ()
+        if x.shape[:-1] != shape:
+            raise ShapeError(f"sum_rows: vectors of shape {x.shape} for rows of shape {shape}")
         return TensorType((n_rows, x.shape[-1]), x.dtype)
 
     @staticmethod
-    def numpy(x: Array, rows: Array, *, n_rows: int) -> Array:
+    def numpy(x: Array, rows: Any, *, n_rows: int) -> Array:
         rows = _check_rows("sum_rows", rows, n_rows).reshape(-1)
         half = x.dtype.itemsize == 2
         out = np.zeros((n_rows, x.shape[-1]), np.float32 if half else x.dtype)
@@ -127,17 +131,20 @@ class SumRows(Op):
         return out.astype(x.dtype, copy=False)
 
     @staticmethod
-    def vjp(g: Tensor, y: Any, x: Any, rows: Tensor, *, n_rows: int) -> tuple[Any, ...]:
+    def vjp(g: Tensor, y: Any, x: Any, rows: Any, *, n_rows: int) -> tuple[Any, ...]:
         return lambda: apply(Embedding, (g, rows, None), {"by_frequency": False}), None
 
     @staticmethod
-    def batch(size: int, x: Tensor, rows: Tensor, *, n_rows: int) -> Tensor:
-        first = (ops.arange(size) * n_rows).reshape(-1, *(1,) * (rows.ndim - 1))
-        return apply(SumRows, (x, rows + first), {"n_rows": size * n_rows}).reshape(size, n_rows, -1)
+    def batch(size: int, x: Tensor, rows: Any, *, n_rows: int) -> Tensor:
+        first = ops.arange(size) * n_rows
+        if isinstance(rows, Tensor):
+            first = first.reshape(-1, *(1,) * (rows.ndim - 1))
+        return apply(SumRows, (x, first + rows), {"n_rows": size * n_rows}).reshape(size, n_rows, -1)
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(4, 3)), np.array([0, 2, 2, 4]), n_rows=5)
+        yield Sample(rng.normal(size=(3,)), 2, n_rows=5)
         yield Sample(rng.normal(size=(2, 2, 3)), np.array([[1, 0], [1, 1]]), n_rows=2)
         yield Sample(np.empty((0, 3)), np.empty(0, np.int64), n_rows=2)
 

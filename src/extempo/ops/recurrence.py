@@ -1,10 +1,11 @@
 """A recurrent layer over packed rows as one op: LSTM, GRU and plain RNN, each with its gradient.
 
 Rows are the first steps of all sequences, then all second steps, and so on; `sizes` (steps,) says how many sequences
-have each step, and never grows: the sequences that end first stand last. `x` (rows, features) has one row for each step
-of each sequence; what its product with `input_weight`, plus `input_bias` or None, gives to the gates is computed for
-all rows at once. States (sequences, hidden) come in and go out in the order of the sequences; a sequence of no step
-keeps its state. With `backwards` each sequence is read from its last step to its first.
+have each step, and never grows: the sequences that end first stand last. Steps of no sequence may come at the end. `x`
+(rows, features) has one row for each step of each sequence; what its product with `input_weight`, plus `input_bias` or
+None, gives to the gates is computed for all rows at once. States (sequences, hidden) come in and go out in the order of
+the sequences; a sequence of no step keeps its state. With `backwards` each sequence is read from its last step to its
+first.
 
 The lengths are values: no cache entry and no kernel depends on them. Beside outputs and final states an op returns what
 its gradient reads: the gates, and the states before each step. The gradient with respect to the weight is one product

@@ -99,6 +99,7 @@ class Block:
         self._stretches: dict[tuple[int, int], list[Stretch]] = {}
         self._places = native_places(d, self.values, self.moments)
         self._stepping = native_stepping()
+        self._kernel: tuple[Any, Any] = (None, None)  # of the last kind of update
         self._complete = False  # after a step of all members together: their state lies here and has begun
 
     def _moved_values(self, d: np.dtype[Any]) -> Array:
@@ -210,7 +211,10 @@ class Block:
         if gradients is None:
             return False
         new, update = rule(not self.started[0], tuple(old))
-        native = native_update(update, len(self.moments), self.values.dtype)
+        kind, native = self._kernel
+        if update.kind is not kind:
+            native = native_update(update, len(self.moments), self.values.dtype)
+            self._kernel = update.kind, native
         if native is None or not native(self._places, update.numbers, arrays, gradients):
             return False
         stepping.written(members, self.storages, where)

@@ -6,7 +6,8 @@ word of their records is an even function of the number of rows, but for
 - what a routine was bound to: the routine is bound again for each number of rows;
 - how sums that run in turn with others are cut;
 - places in the arena: all have those of the largest number, where every value is at least as large;
-- scratch memory, which lies behind all of them: no two instructions use it at once.
+- scratch memory, which lies behind all of them: no two instructions use it at once. Where it is much, it has a place in
+  the arena, too, and numbers that need more of it than the largest have no binding.
 
 So another number of rows takes no planning, only arithmetic.
 """
@@ -36,11 +37,16 @@ SMALLEST = 8  # up to here every number of rows is planned: routines do somethin
 LEAST_WIDTH = 16  # of a part of a range, which are powers of two
 MOST_FAILED = 6  # parts of a range that have no binding, after which none is tried
 PLANNED_BEFORE = 2  # numbers of rows of a range, before the range is worth a binding
+MUCH_SCRATCH = 1 << 20
 
 WORTH = 2  # numbers of rows that are worked out before what follows from them is learnt
 
 _ADDRESS, _FIRST_META, _OWNS = (INSTRUCTION.index(name) for name in ("address", "first_meta", "owns_meta"))
 _BLOCK_BYTES = HEAD.index("block_bytes")
+
+
+class TooWide(Unplannable):
+    """A range in which memory for the largest number would be wasted on the smallest."""
 
 
 class Emission(NamedTuple):
@@ -104,9 +110,15 @@ class Ranges:
         """How often planning was needed in any way."""
         return len(self._found) + sum(b.n_worked_out for b in self._found.values() if b is not None)
 
+    @property
+    def n_bound(self) -> int:
+        return sum(binding is not None for binding in self._found.values())
+
     def _bound(self, first: int, last: int, top: int) -> Binding | None:
         try:
             return self._make((first, (first + last) // 2, last))
+        except TooWide:
+            return None
         except Unplannable:
             self._n_failed[top] = self._n_failed.get(top, 0) + 1
             return None
@@ -146,6 +158,7 @@ class Binding:
             raise Unplannable("the number of rows decides which instructions there are")
         words = np.array([[word for section in record for word in section] for record in records], np.int64)
         begins = dict(zip(HEAD, records[0][0], strict=True))
+        self._inside = self._much_scratch(emissions)
         for own, e in zip(words, emissions, strict=True):
             self._move_operands(own[begins["operands_at"] : begins["instructions_at"]], e, largest)
         self._sums = self._find_sums(words, begins, emissions)
@@ -160,7 +173,9 @@ class Binding:
         nodes = [unit for unit in largest.emitter.units.units if type(unit) is not Cluster]
         fixed = [node[1] for node in nodes if node[0] == ROUTINE and id(node[1]) not in varying]  # type: ignore[index]
         groups = [sum(_room(node) for node in nodes) for _, nodes in largest.emitter.sums_in_turn]
-        self._scratch = max([bound.scratch for bound in fixed] + groups, default=0)
+        behind = [bound.scratch for bound in fixed if id(bound) not in self._inside]
+        self._scratch = max(behind + groups, default=0)
+        self._most_scratch = [self._inside.get(id(bound)) for bound in largest.varying]
         written: list[int] = []
         for sums in self._sums:
             written += range(sums.where, sums.where + N_OF_CUT)
@@ -172,6 +187,17 @@ class Binding:
         self._code = largest.code
         self._numbers = _Numbers(emissions)
 
+    def _much_scratch(self, emissions: Sequence[Emission]) -> dict[int, int]:
+        """Routines, by id, whose scratch memory is in the arena, and how much that is at the largest number."""
+        largest = emissions[-1]
+        in_turn = {id(node[1]) for _, nodes in largest.emitter.sums_in_turn for node in nodes}
+        routines = [unit[1] for unit in largest.emitter.units.units if type(unit) is tuple and unit[0] == ROUTINE]
+        found = {id(b): b.scratch for b in routines if b.scratch >= MUCH_SCRATCH and id(b) not in in_turn}
+        for k, bound in enumerate(largest.varying):
+            if any(e.varying[k].scratch > bound.scratch for e in emissions):
+                found.pop(id(bound), None)
+        return found
+
     def _move_operands(self, operands: Any, e: Emission, largest: Emission) -> None:
         """Into the arena of the largest number of rows."""
         own, at_most = e.emitter.places.offsets, largest.emitter.places.offsets
@@ -182,9 +208,11 @@ class Binding:
             for node in nodes:
                 scratch[-1 - largest.emitter.units.units.index(node)] = taken
                 taken += _room(node)
+        units, places = largest.emitter.units.units, largest.emitter.places.scratch
         for i, code in enumerate(e.emitter.operand_codes):
             if NONE < code < 0:
-                operands[2 * i + 1] = self._arena_bytes + scratch.get(code, 0)
+                inside = id(units[-1 - code][1]) in self._inside  # type: ignore[index] # a routine
+                operands[2 * i + 1] = places[-1 - code] if inside else self._arena_bytes + scratch.get(code, 0)
             elif 0 <= code < len(roots) and roots[code] in own:
                 operands[2 * i + 1] += at_most[roots[code]] - own[roots[code]]
 
@@ -200,19 +228,22 @@ class Binding:
             n_meta = len(bound.meta)
             if any(len(e.varying[k].meta) != n_meta for e in emissions):
                 raise Unplannable("the number of rows decides how a routine is bound")
-            addresses, where = [], -1
+            fitting = []  # a word may differ, which says what comes after the routine; but not if there is a better one
             for i in range(entries.shape[1]):
-                first = begins["meta_at"] + int(entries[0, i, _FIRST_META])
+                owns = entries[0, i, _OWNS]  # a meta that takes numbers is one instruction's alone
+                first = begins["patched_at" if owns else "meta_at"] + int(entries[0, i, _FIRST_META])
                 metas = words[:, first : first + n_meta]
-                if entries[0, i, _OWNS] or metas.shape[1] != n_meta:
+                if (owns and first in users) or metas.shape[1] != n_meta:
                     continue
                 same = np.array([m == e.varying[k].meta for m, e in zip(metas, emissions, strict=True)]).all(0)
                 runs_it = all(entries[j, i, _ADDRESS] == e.varying[k].address for j, e in enumerate(emissions))
-                if runs_it and n_meta - same.sum() <= 1 and where in (-1, first):
-                    addresses.append(begins["instructions_at"] + i * len(INSTRUCTION) + _ADDRESS)
-                    where, patched = first, np.flatnonzero(same).tolist()
-            if where < 0:
-                raise Unplannable("a routine runs in turn with another, or takes numbers")
+                if runs_it and n_meta - same.sum() <= 1:
+                    fitting.append((n_meta - int(same.sum()), first, i, np.flatnonzero(same).tolist()))
+            if not fitting:
+                raise Unplannable("a routine runs in turn with another")
+            _, where, _, patched = min(fitting, key=lambda fit: fit[0])
+            instructions = [i for _, first, i, _ in fitting if first == where]
+            addresses = [begins["instructions_at"] + i * len(INSTRUCTION) + _ADDRESS for i in instructions]
             users[where] = users.get(where, 0) + 1
             found.append(_Bindable(k, bound.reads, n_meta, where, addresses, patched))
         for own in found:
@@ -276,7 +307,11 @@ class Binding:
                 return None, bounds
             words += [bound.address] * len(own.addresses)
             words += [bound.meta[i] for i in own.patched]
-            scratch = max(scratch, bound.scratch)
+            most = self._most_scratch[own.bound]
+            if most is None:
+                scratch = max(scratch, bound.scratch)
+            elif bound.scratch > most:
+                return None, bounds
         return (*words, self._block_bytes_at(n) + scratch), bounds
 
     def _block_bytes_at(self, n: Any) -> Any:

@@ -179,6 +179,10 @@ class Resizing(Protocol):
     def n_worked_out(self) -> int:
         """How often a plan did not simply follow from others."""
 
+    @property
+    def n_bound(self) -> int:
+        """Ranges of sizes whose plans follow from one."""
+
     def plan(self, n: int, request: Request, may_bind: Callable[[], bool]) -> Plan | None: ...
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..backends.llvm.plans.background import Job
 from ..backends.llvm.routines.routine import ROUTINES, Bound
 from ..op import Op
-from .bindings import Binding, Emission, Ranges
+from .bindings import Binding, Emission, Ranges, TooWide
 from .building import Plan, Request, Unplannable
 from .emitting import Emitter
 from .loops import find_loop
@@ -22,6 +22,8 @@ from .program import ROUTINE, Node
 from .recipes import Fit, Recipe, at_size
 from .stretching import number_kinds
 from .units import Units
+
+MOST_WASTE = 32 << 20  # bytes of memory that the largest size of a range takes and the smallest does not
 
 
 class _NotYet(Exception):
@@ -60,8 +62,16 @@ class Resizing:
     def n_worked_out(self) -> int:
         return self._ranges.n_worked_out
 
+    @property
+    def n_bound(self) -> int:
+        """Ranges of sizes that have their instructions."""
+        return self._ranges.n_bound
+
     def _binding(self, sizes: Sequence[int]) -> Binding:
-        planned = [self._planned(n) for n in sizes]
+        largest, smallest = self._planned(sizes[-1]), self._planned(sizes[0])
+        if largest[3].nbytes - smallest[3].nbytes > MOST_WASTE:
+            raise TooWide("too much memory would be wasted")
+        planned = [smallest, *map(self._planned, sizes[1:-1]), largest]
         (_, used, gradients, emitter, nodes), *others = planned
         for _, *same, _, other_nodes in others:
             if same != [used, gradients] or len(nodes) != len(other_nodes):

@@ -21,7 +21,7 @@ class Packing(NamedTuple):
 
     order: Tensor  # the numbers of the sequences, longest first
     ranks: Tensor  # where each sequence is in that order
-    sizes: Tensor  # how many sequences have each step
+    sizes: Tensor  # how many sequences have each step; at the end, steps that none has
     elements: Tensor  # for each packed row, the element that it is
     places: Tensor  # for each element, its packed row
 
@@ -31,8 +31,10 @@ def packing_of(rows: Rows) -> Packing:
     order = np.argsort(-lengths, kind="stable")
     ranks = np.empty_like(order)
     ranks[order] = np.arange(rows.n)
-    # Sequences that have step t: all but those of at most t steps.
-    sizes = rows.n - np.cumsum(np.bincount(lengths, minlength=rows.longest + 1))[: rows.longest]
+    # Sequences that have step t: all but those of at most t steps. The longest of a batch is often another one: up to a
+    # power of two, steps that no sequence has leave just one size that is new, the number of rows.
+    n_steps = 1 << (rows.longest - 1).bit_length() if rows.longest else 0
+    sizes = rows.n - np.cumsum(np.bincount(lengths, minlength=n_steps + 1))[:n_steps]
     starts = np.cumsum(sizes) - sizes
     places = starts[rows.place_of] + ranks[rows.row_of]
     elements = np.empty_like(places)

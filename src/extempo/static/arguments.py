@@ -299,15 +299,14 @@ class Arguments:
         if kwargs:
             for key, argument in self._named.items():
                 argument.take(kwargs[key], slots)
-        memories = []
-        for tensor in self._tensors:
-            x = slots[tensor.slot]
-            memories.append(id(x._memory))
-            if id(x) in self.outside:
-                raise GraphError(
-                    f"{tensor.path} is a tensor that the function has from elsewhere, too, when it was recorded it was "
-                    f"not; {_ADVICE}"
-                )
+        given = [slots[tensor.slot] for tensor in self._tensors]
+        if not self.outside.isdisjoint(map(id, given)):
+            path = next(t.path for t, x in zip(self._tensors, given, strict=True) if id(x) in self.outside)
+            raise GraphError(
+                f"{path} is a tensor that the function has from elsewhere, too, when it was recorded it was not; "
+                f"{_ADVICE}"
+            )
+        memories = [id(x._memory) for x in given]
         if len(set(memories)) != self._n_memories or (self._n_memories != len(memories) and self._differ(memories)):
             raise GraphError(
                 f"{self._name}: the arguments share memory in another way than when the function was recorded; pass "

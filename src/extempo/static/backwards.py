@@ -81,6 +81,7 @@ class PlannedBackward(Action):
         self.effect = effect  # the same by the engine
         self.backward = Backward(asked.root._place, -1 - state.n_leaves, asked.refs)
         self.keep = asked.keep
+        self._is_plain = not asked.keep and asked.refs is None
         self.sources = asked.sources
         self.found: Flush
         self.handles: list[Handle] = []  # those that get their values
@@ -99,6 +100,12 @@ class PlannedBackward(Action):
 
     def run(self, call: Call) -> None:
         r, found = call.recording, self.found
+        if self._is_plain:
+            rest = r.backward_known(self.backward.root, self._incoming(call))
+            if rest is not None:
+                if rest:
+                    accumulate_planned(rest, keep=False)
+                return
         gradients = None if must_be_eager(r) or self._goes_on(r) else self._gradients(call)
         if gradients is None:
             self.effect.run(call)
@@ -116,6 +123,9 @@ class PlannedBackward(Action):
         for index, slot, type_ in self.effect.results:
             call.slots[slot] = wrap(gradients[self.sources[index or 0]], type_)
 
+    def _incoming(self, call: Call) -> Array:
+        return self._one if self._gradient is None else np.ascontiguousarray(call.slots[self._gradient]._array)
+
     def _goes_on(self, r: Recording) -> bool:
         """Whether gradients are asked for, and a leaf is one from which they go on."""
         return bool(self.sources) and any(type(node) is Node and node.op is not Leaf for node in r.nodes)
@@ -126,8 +136,7 @@ class PlannedBackward(Action):
             r._make_plan(found, self.state, self.first)
             if found.plan is None:
                 return None
-        incoming = self._one if self._gradient is None else np.ascontiguousarray(call.slots[self._gradient]._array)
-        leaves, values = [*r.arrays, incoming], r.values
+        leaves, values = [*r.arrays, self._incoming(call)], r.values
         arrays = [values[ref] if ref >= 0 else leaves[-1 - ref] for ref in found.plan.inputs]
         out = found.plan.run(arrays, r.numbers)
         if type(out) is not list:

@@ -67,17 +67,27 @@ class Script:
         self.modules.bind(slots, function.name)
         recording = Recording(self._root, function.counters, _seen_before)
         call = Call(slots, recording, mode)
-        ACTIVE.recordings.append(recording)
         try:
-            for action in self.actions:
-                action.run(call)
-                for slot in action.drops:
-                    slots[slot] = None
-        finally:
-            ACTIVE.recordings.remove(recording)
-            if call.mode is not mode:
-                MODE.set(mode)
+            try:
+                ACTIVE.recordings.append(recording)
+                for action in self.actions:
+                    action.run(call)
+                    for slot in action.drops:
+                        slots[slot] = None
+            finally:
+                _end(recording, mode)
+        except BaseException:  # an interrupt may have come before that was done
+            _end(recording, mode)
+            raise
         return self._result if self._make_result is None else self._make_result(slots)
+
+
+def _end(recording: Recording, mode: Mode) -> None:
+    """Nothing is active any more, if that has not been said yet; `mode`: as it was before."""
+    if recording in ACTIVE.recordings:
+        ACTIVE.recordings.remove(recording)
+    if MODE.get() is not mode:
+        MODE.set(mode)
 
 
 def _seen_before(flush: Flush, n_steps: int) -> bool:
@@ -127,19 +137,22 @@ class StaticFunction:
         arguments = Arguments(self.fn, self.name)
         given, named = recorder.begin(arguments, args, kwargs)
         recording = recorder.recording
-        ACTIVE.recordings.append(recording)
-        MODE.set(Mode(mode.grad, mode.inference, recorder, False))
         try:
-            with watching:
-                result = self.fn(*given, **named)
-            self._check_mode(mode)
-            recorder.catch_up()
-            MODE.set(mode)
-            script = Script(self, arguments, recorder, result, mode)
-        finally:
-            ACTIVE.recordings.remove(recording)
-            MODE.set(mode)
-            recording.leave()
+            try:
+                ACTIVE.recordings.append(recording)
+                MODE.set(Mode(mode.grad, mode.inference, recorder, False))
+                with watching:
+                    result = self.fn(*given, **named)
+                self._check_mode(mode)
+                recorder.catch_up()
+                MODE.set(mode)
+                script = Script(self, arguments, recorder, result, mode)
+            finally:
+                _end(recording, mode)
+                recording.leave()
+        except BaseException:  # an interrupt may have come before that was done
+            _end(recording, mode)
+            raise
         del given, named
         self._check_kept(recorder, result)
         self._scripts = [*self._scripts[1 - MOST_SCRIPTS :], script]

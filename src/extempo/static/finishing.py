@@ -86,6 +86,9 @@ class Finisher:
         if action.keep or all(tape.makers[place].place in found.freed for place in tracked):
             scratch._make_plan(found, state, first)
         if action.finds_all:
+            if not action.keep and action.backward.asked is None:
+                scratch._note_filling(found, state, first)
+                state.remember((action.backward.root, live), found)
             self.actions.append(action)
             return
         if state.n_places > first:

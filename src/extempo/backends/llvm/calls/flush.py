@@ -136,8 +136,12 @@ class FlushCode:
         marks = Pointer(self.call("PyBytes_AsString", live), i8)
         with b.loop(0, n) as i:
             t = self.at(results, self.first + i)
-            self.unless(self.python.type_of(t) == self.o.known("tensor"))
-            marks[i] = b.cast("zext", self.references(t) > 1, i8)
+            nobody, somebody = b.if_else(t == self.o.known("none"))
+            with nobody:
+                marks[i] = b.const(i8, 0)
+            with somebody:
+                self.unless(self.python.type_of(t) == self.o.known("tensor"))
+                marks[i] = b.cast("zext", self.references(t) > 1, i8)
 
     def find(self, key: Value) -> None:
         """The flush, its plan, and how it ends: ours, since other threads may forget the plan."""

@@ -2,10 +2,11 @@
 
 A block is 64-byte aligned and belongs to a size class (four to a doubling). A new array gets a block as its base;
 when the last array, tensor or foreign view on it is gone, Python frees the block, and freeing means: put it on the
-free list of its class. Beyond a limit of free bytes, blocks go back to the system. So do, when a class has no block and
-one must be allocated, free blocks of the classes that were not asked for the longest, until all blocks together are no
-more than twice what was ever in use at a time: sizes that keep changing do not leave blocks behind for each. Everything
-happens under the GIL.
+free list of its class. Beyond a limit of free bytes, blocks go back to the system: free ones, not much smaller, that
+were last asked for before the one that is freed, or else this one. So do, when a class has no block and one must be
+allocated, free blocks of the classes that were not asked for the longest, until all blocks together are no more than
+twice what was ever in use at a time: sizes that keep changing do not leave blocks behind for each. Everything happens
+under the GIL.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from .callables import function
 from .cpython import ALIGNED, BLOCK_CLASS, BLOCK_DATA, BLOCK_NEXT, BLOCK_SIZE, C_CONTIGUOUS, LARGEST, WRITEABLE, Python
 
 N_CLASSES = 4 * 58  # every size that an int64 can have
+N_SMALLER = 8  # classes that a block takes the place of: blocks are a quarter as large, so a few are enough
 N_LARGER = 3  # classes from which a block is taken where the right one has none: it is less than twice as large
 MAX_NDIM = 64  # as NumPy
 HELD_LIMIT = 1 << 27
@@ -147,13 +149,34 @@ def _write_take(module: Module) -> None:
         b.ret(b.call(module.declare("PyObject_Init", ptr, [ptr, ptr]), block.value, types[0]))
 
 
+def _write_replace_older(module: Module) -> None:
+    """Free blocks that were last asked for before a class was go, until no more than `allowed` bytes are free."""
+    with module.function("extempo_replace_older", void, index=i64, allowed=i64) as b:
+        counters, index = _Counters(b), b.arg("index")
+        free = b.pointer(module.address_of(b, "free_lists"), ptr)
+        last_asked = b.pointer(module.address_of(b, "last_asked"), i64)
+        first = b.select(index > N_SMALLER, index - N_SMALLER, 0)
+        oldest, since = b.var(i64, 0), b.var(i64, 0)
+        with b.while_(lambda: (counters["free_bytes"] > b.arg("allowed")) & (oldest.value >= 0)):
+            oldest.set(-1)
+            since.set(last_asked[index])
+            with b.loop(first, N_CLASSES) as i, b.if_((free[i] != 0) & (i != index) & (last_asked[i] <= since.value)):
+                oldest.set(i)
+                since.set(last_asked[i])
+            with b.if_(oldest.value >= 0):
+                _release(b, free, oldest.value)
+
+
 def _write_give_back(module: Module) -> None:
     """tp_dealloc of the type of blocks."""
+    _write_replace_older(module)
     with module.function("extempo_give_back", void, block=ptr) as b:
         python, counters, block = Python(b), _Counters(b), b.arg("block")
         size, index = b.field(i64, block, BLOCK_SIZE), b.field(i64, block, BLOCK_CLASS)
         python.decref(python.type_of(block))  # an instance of a heap type holds its type
         counters.add("bytes_in_use", -size)
+        with b.if_((counters["free_bytes"] + size > HELD_LIMIT) & (size <= HELD_LIMIT)):
+            b.call(module.defined["extempo_replace_older"], index, HELD_LIMIT - size)
         keep, drop = b.if_else(counters["free_bytes"] + size <= HELD_LIMIT)
         with keep:
             free = b.pointer(module.address_of(b, "free_lists"), ptr)

@@ -88,7 +88,7 @@ def offsets_of(classes: Classes) -> dict[str, int]:
         classes.flush: ("filling", "following", "freed", "frees_all", "plan", "wanted"),
         classes.plan: ("gradients", "inputs", "run"),
         classes.extra: ("grad", "hooks", "post_hooks", "retain"),
-        State: ("events", "n_leaves", "n_places", "n_run", "step"),
+        State: ("events", "n_leaves", "n_places", "n_run", "others", "step"),
         Step: (
             *("attrs", "baked", "cut", "following", "grad", "kinds", "new_leaves"),
             *("op", "packed", "place", "refs", "tracked", "type", "where"),

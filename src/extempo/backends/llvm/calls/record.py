@@ -1,8 +1,8 @@
 """Recording in native code: an op that stands next on the tape is put there without a line of Python.
 
-What `Recording.apply` does, where the way that was taken last from here is the same op on the same inputs. Everything
-that can fail or run someone else's code comes first, then the inputs are compared, then the tape is changed: an op that
-does not fit has changed nothing and goes the slow way, which looks for another way or begins one.
+What `Recording.apply` does, where one of the last two ways that were taken from here is the same op on the same inputs.
+Everything that can fail or run someone else's code comes first, then the inputs are compared, then the tape is changed:
+an op that does not fit has changed nothing and goes the slow way, which looks for another way or begins one.
 """
 
 from __future__ import annotations
@@ -38,14 +38,26 @@ class _Record:
         self.n_numbers = b.var(i64, 0)  # among the inputs so far
         self.failed = b.var(i32, 0)
         self.state = self.own("cursor")
-        self.step = self.o.get(self.state, "state.step")
-        with b.if_(self.step == self.o.known("none")):
-            b.ret(self.o.known("none"))
-        with b.if_(self.slot("op") != b.arg("op")):
-            b.ret(self.o.known("none"))
+        self.step = self._way()
         self.python.incref(self.step)  # another thread may look for another way from here
         self.not_here = b.way_out(lambda: self.leave(self.o.known("none")))
         self.failed_here = b.way_out(lambda: self.leave(b.const(ptr, 0)))
+
+    def _way(self) -> Value:
+        """The way that was taken last from here, or else the one before it; it returns unless one is the same op."""
+        b, o = self.b, self.o
+        way = b.var(ptr, o.get(self.state, "state.step"))
+        with b.if_(way.value == o.known("none")):
+            b.ret(o.known("none"))
+        with b.if_(o.get(way.value, "step.op") != b.arg("op")):
+            others = o.get(self.state, "state.others")
+            n_others = self.length(others)
+            with b.if_(n_others == 0):
+                b.ret(o.known("none"))
+            way.set(self.python.item(others, n_others - 1))
+            with b.if_(o.get(way.value, "step.op") != b.arg("op")):
+                b.ret(o.known("none"))
+        return way.value
 
     def slot(self, name: str) -> Value:
         return self.o.get(self.step, f"step.{name}")

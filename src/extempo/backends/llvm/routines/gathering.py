@@ -120,7 +120,7 @@ def _write_embedding(module: Module, name: str, index: Type) -> None:
 def bind_sum_rows(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
     """Vectors added to the rows of a table of zeros."""
     x, rows = types
-    element, index = float_type(x), index_type(rows)
+    element, index = float_type(x), i64 if rows is int else index_type(rows)
     if not isinstance(x, TensorType) or element is None or index is None:
         return None
     width, n_rows, n_vectors = x.shape[-1], attrs["n_rows"], count(x.shape[:-1])
@@ -128,7 +128,7 @@ def bind_sum_rows(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound 
     name = f"sum_rows_{element.suffix}_{index.suffix}"
     address = build(name, lambda module: _write_sum_rows(module, name, element, index))
     out = TensorType((n_rows, width), x.dtype)
-    return Bound(address, "cc", (out,), (n_parts, per_part, n_vectors, n_rows, width))
+    return Bound(address, "ci" if rows is int else "cc", (out,), (n_parts, per_part, n_vectors, n_rows, width))
 
 
 def _write_sum_rows(module: Module, name: str, element: Type, index: Type) -> None:
@@ -147,9 +147,10 @@ def _write_sum_rows(module: Module, name: str, element: Type, index: Type) -> No
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
         given, buffers = b.pointer(b.arg("meta"), i64), buffers_of(b)
         n_parts, per_part, n_vectors, n_rows, width = (given[i] for i in range(5))
-        decline_outside(b, b.pointer(buffers[1], index), n_vectors, 0, n_rows)
+        rows = b.select(buffers[1] == 0, given.at(5), buffers[1])  # a number stands after the bound ones
+        decline_outside(b, b.pointer(rows, index), n_vectors, 0, n_rows)
         with b.if_((n_rows > 0) & (width > 0)):
-            words = (buffers[0], buffers[1], buffers[2], n_vectors, n_rows, per_part, width)
+            words = (buffers[0], rows, buffers[2], n_vectors, n_rows, per_part, width)
             in_parts(b, name + "_part", n_parts, *words)
         b.ret(0)
 
