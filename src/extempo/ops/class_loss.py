@@ -37,8 +37,9 @@ def _as_indices(input: Tensor, target: Target, dim: int) -> Tensor:
     if isinstance(target, int):
         shape = tuple(s for d, s in enumerate(input.shape) if d != dim)
         return ops.full(shape, target, dtype=int64)
-    target = ops.as_tensor(target)
-    return target.long() if target.dtype.category == 1 else target
+    if not isinstance(target, Tensor):
+        target = ops.as_tensor(target)
+    return target.long() if target._type.dtype.category == 1 else target
 
 
 def _shares(op: str, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, dim: int) -> Tensor:
@@ -86,7 +87,7 @@ def cross_entropy(
     dim = _class_dim("cross_entropy", input)
     if not 0.0 <= label_smoothing <= 1.0:
         raise ShapeError(f"cross_entropy: label_smoothing must lie between 0 and 1, got {label_smoothing}")
-    if isinstance(target, Tensor) and target.is_floating_point():
+    if isinstance(target, Tensor) and target._type.dtype.is_floating_point:
         return _cross_entropy_of_probabilities(input, target, weight, label_smoothing, reduction, dim)
     plain = weight is None and not label_smoothing
     if plain and isinstance(target, int) and input.ndim == 1:
