@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+import extempo as ex
 from extempo.accounting import OFTEN, SOON, Account
+from extempo.compiling import Compiled
 
 
 def in_debt(n_calls):
@@ -42,3 +44,36 @@ def test_what_eager_calls_take_is_asked_again_while_no_plans_run():
             account.recorded_call(0.6, n_steps=20, n_new=5, planning=0.0, learnt=True)
     assert account.eager_mean == pytest.approx(0.5, rel=0.05)
     assert n_eager > 10
+
+
+class Waiting:
+    """A plan whose kernels are being compiled."""
+
+    is_compiled = False
+    waited = 0
+
+    def wait(self, seconds):
+        self.waited += 1
+
+
+def test_kernels_that_were_paid_for_are_waited_for_and_tried_where_no_more_can_be_invested():
+    if ex.backends.stats()["backend"] == "numpy":
+        pytest.skip("records with native kernels only")
+    made = Compiled(lambda x: x * 2.0 + 1.0, "f")
+    x = ex.ones(3)
+    made.account.aside, made.account.rests = True, 5
+    plan = made.counters.waiting = Waiting()
+    made.run(x)
+    made.run(x)
+    assert (plan.waited, made.account.rests, made.account.calls) == (2, 5, 2)
+    plan.is_compiled = True
+    made.run(x)
+    assert (made.account.aside, made.account.rests) == (False, 0)
+    assert plan.waited == 2
+
+
+def test_a_function_that_rests_does_not_record():
+    made = Compiled(lambda x: x * 2.0 + 1.0, "f")
+    made.account.aside, made.account.rests = True, 5
+    made.run(ex.ones(3))
+    assert (made.account.rests, made.counters.new_steps) == (4, 0)

@@ -7,8 +7,9 @@ a few calls' worth of them is free, later they are paid for by what plans have s
 time of all calls; once a function has been called often and hardly ever does what it never did before, it may invest as
 long as it has run, up to a limit; sooner where its loops have plans, which other lengths share. A size that is new but
 follows from others, as its plan does, is nothing new; a range of sizes that has to be planned first is an investment.
-Where nothing can be invested, a function runs eagerly, unless plans that it has run nearly all of its calls. One that
-met nothing but new things when it was tried again waits longer before the next attempt.
+Where nothing can be invested, a function runs eagerly, unless plans that it has run nearly all of its calls; once the
+kernels are there of a plan that it had already invested in, it is tried again at once. One that met nothing but new
+things when it was tried again waits longer before the next attempt.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ class Account:
                 self.rests = n_calls
                 self._total_seconds += n_calls * self.eager_mean
                 return True
-            self.aside, self._tries_again = False, True
+            self.try_again()
         if self.again:
             self.again = False
             return True
@@ -175,6 +176,9 @@ class Account:
         if self.n_eager > 1 and self.eager_mean > LONG_CALL:
             return False
         return self.calls == _WARM_UP or self.calls in _EAGER_SAMPLES or self.calls % 64 == 0
+
+    def try_again(self) -> None:
+        self.aside, self.rests, self._tries_again = False, 0, True
 
     def _can_go_on(self) -> bool:
         return self.lost <= 0 and (self.runs_by_plans or self.to_invest >= self._wanted)

@@ -107,8 +107,8 @@ class Compiled:
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function and record it, unless someone else does already or it is to run eagerly."""
-        account = self.account
-        if account.rests:
+        account, counters = self.account, self.counters
+        if account.rests and counters.waiting is None:
             account.rests -= 1
             account.calls += 1
             self.eager_calls += 1
@@ -116,9 +116,13 @@ class Compiled:
         mode = MODE.get()
         if mode.recording is not None or mode.interceptor is not None or steps_aside(mode):
             return self.fn(*args, **kwargs)
+        if account.aside and counters.waiting is not None:  # what it has paid for is to come, or there
+            if counters.waits_for_kernels():
+                account.calls += 1
+                return self._while_compiling(*args, **kwargs)
+            account.try_again()
         if account.eager_next() or native() is None:
             return self._eagerly(*args, **kwargs)
-        counters = self.counters
         if counters.waiting is not None and counters.waits_for_kernels() and not account.runs_by_plans:
             return self._while_compiling(*args, **kwargs)
         began = accounting.clock()
