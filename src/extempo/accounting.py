@@ -29,7 +29,7 @@ FREE_TO_ALL = 2  # what is free to functions that do not
 MOST_DEBT = 4  # calls' worth that what the first calls cost is remembered for
 WORKED_OUT = 1e-3  # seconds that it takes at most, about, to work out what a new size leads to
 LITTLE = 0.05  # of an eager call: what takes no longer does not matter
-FAMILIAR = 0.4  # a function of which this part of the last calls did hardly anything new repeats itself
+FAMILIAR = 0.35  # a function of which this part of the last calls did hardly anything new repeats itself: two do
 PLANNING_CALLS = 2  # this many calls' worth of planning a call may do
 WAITING_CALLS = 3  # this many calls' worth of LLVM's work a call may wait for, see plans/background.py
 MOST_PER_STEP_OF_RANGE = 5e-3
@@ -125,7 +125,7 @@ class Account:
         self._by_plan = 0.0  # which part of the last few ran by plans alone
         self._wanted = 0.0  # seconds of planning that could not be afforded
         self._resizes = False  # whether it met new sizes of what it knows: most sizes may come up only once
-        self._knows_loops = False  # whether it went through a loop that has a plan, at another length
+        self._knows_loops = False  # whether a loop that it went through at several lengths has a plan, or gets one
 
     @property
     def saved(self) -> float:
@@ -241,11 +241,15 @@ class Account:
     def is_little(self, seconds: float) -> bool:
         return seconds <= LITTLE * self.eager_mean
 
-    def allows_plan(self, n_steps: int) -> bool:
-        """Whether planning so many steps can be afforded; if not, it is saved up for. None: only operands are moved."""
+    def allows_plan(self, n_steps: int, is_loop: bool = False) -> bool:
+        """Whether planning so many steps can be afforded; if not, it is saved up for. None: only operands are moved.
+
+        `is_loop`: they are those of a loop that was met before, at another length.
+        """
         self._knows_loops |= not n_steps
         cost = Planning.expected(n_steps)
         affordable = cost <= self.to_invest
+        self._knows_loops |= is_loop and affordable
         self._wanted = 0.0 if affordable else cost
         return affordable
 

@@ -178,12 +178,12 @@ class Compiled:
             give_back_memory()
         return result
 
-    def _may_plan(self, flush: Flush, n_steps: int, is_range: bool = False) -> bool:
+    def _may_plan(self, flush: Flush, n_steps: int, is_range: bool = False, is_loop: bool = False) -> bool:
         """What is met for the first time is never planned; what is met again is, if it can be afforded."""
         if is_range:
             return self.account.allows_range(n_steps)
         flush.seen += 1
-        return flush.seen > 1 and self.account.allows_plan(n_steps)
+        return flush.seen > 1 and self.account.allows_plan(n_steps, is_loop)
 
     def _why(self) -> str:
         counters = self.counters

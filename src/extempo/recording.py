@@ -175,7 +175,7 @@ class Recording(Taking):
             self.counters.spent(accounting.clock() - began)
             if known.is_familiar and not found.seen:
                 found.seen = 1  # as good as that: with another number of windows
-            if self.decide(found, known.n_steps):
+            if self.decide(found, known.n_steps, is_loop=known.is_familiar):
                 self._make_plan(found, state, first, wait=False, known=known)
 
     def _resize(self, found: Flush, state: State, first: int) -> bool:

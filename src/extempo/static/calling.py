@@ -90,7 +90,7 @@ def _end(recording: Recording, mode: Mode) -> None:
         MODE.set(mode)
 
 
-def _seen_before(flush: Flush, n_steps: int) -> bool:
+def _seen_before(flush: Flush, n_steps: int, is_range: bool = False, is_loop: bool = False) -> bool:
     flush.seen += 1
     return flush.seen > 1
 

@@ -37,7 +37,7 @@ from .tape import Close, Extend, FlushNow, LeafOf, Tape
 _OPAQUE = "leave static=True out, where Python runs at every call"
 
 
-def op_by_op(flush: Flush, n_steps: int) -> bool:
+def op_by_op(flush: Flush, n_steps: int, is_range: bool = False, is_loop: bool = False) -> bool:
     """Whether a flush gets a plan: not while the future is unknown."""
     return False
 
