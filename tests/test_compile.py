@@ -31,7 +31,7 @@ def draw(seed, *shape):
 def record_always(monkeypatch):
     """However little it pays on this machine, at this moment."""
     monkeypatch.setattr(Account, "eager_next", lambda self: False)
-    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps: True)
+    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps, is_loop=False: True)
     monkeypatch.setattr(Account, "planning_per_step", lambda self: inf)
 
 

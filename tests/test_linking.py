@@ -20,7 +20,7 @@ F = ex.nn.functional
 @pytest.fixture(autouse=True)
 def always_recorded(monkeypatch):
     monkeypatch.setattr(Account, "eager_next", lambda self: False)
-    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps: False)
+    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps, is_loop=False: False)
 
 
 def draw(*shape, dtype=np.float32):

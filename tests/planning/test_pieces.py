@@ -116,7 +116,7 @@ class Clock:
 @pytest.fixture
 def always_recorded(monkeypatch):
     monkeypatch.setattr(Account, "eager_next", lambda self: False)
-    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps: True)
+    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps, is_loop=False: True)
     monkeypatch.setattr(Account, "planning_per_step", lambda self: 1.0)
     monkeypatch.setattr(accounting, "clock", Clock(0.0))
     forget()

@@ -105,7 +105,7 @@ def test_a_kernel_that_cannot_be_compiled_is_a_reason_for_no_plan(in_the_backgro
 
 def test_a_compiled_function_runs_op_by_op_until_then(in_the_background, monkeypatch):
     monkeypatch.setattr(Account, "eager_next", lambda self: False)
-    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps: True)
+    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps, is_loop=False: True)
     monkeypatch.setattr(Account, "planning_per_step", lambda self: float("inf"))
     w = draw(6, 6).requires_grad_()
 

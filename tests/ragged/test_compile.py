@@ -17,7 +17,7 @@ from extempo.nn import functional as F
 def always_recorded(monkeypatch):
     """Functions are recorded in every call and planned at the second sighting, however little that pays."""
     monkeypatch.setattr(Account, "eager_next", lambda self: False)
-    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps: True)
+    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps, is_loop=False: True)
     monkeypatch.setattr(Account, "planning_per_step", lambda self: inf)
     monkeypatch.setattr(Account, "new_steps_allowed", lambda self: 1_000_000)
 

@@ -276,7 +276,7 @@ def test_rows_that_are_too_short_for_what_is_asked_are_named():
 def test_compiled_functions_have_the_same_bits_for_any_lengths(fn, monkeypatch):
     # Recorded in every call and planned at the second sighting, however little that pays.
     monkeypatch.setattr(Account, "eager_next", lambda self: False)
-    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps: True)
+    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps, is_loop=False: True)
     monkeypatch.setattr(Account, "planning_per_step", lambda self: math.inf)
     monkeypatch.setattr(Account, "new_steps_allowed", lambda self: 1_000_000)
 

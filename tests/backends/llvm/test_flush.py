@@ -28,7 +28,7 @@ FLUSH, BACKWARD = recording._flush_known, recording._backward_known
 @pytest.fixture(autouse=True)
 def always_recorded(monkeypatch):
     monkeypatch.setattr(Account, "eager_next", lambda self: False)
-    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps: True)
+    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps, is_loop=False: True)
     monkeypatch.setattr(Account, "planning_per_step", lambda self: inf)
     monkeypatch.setattr(Account, "new_steps_allowed", lambda self: 1_000_000)
 

@@ -30,7 +30,7 @@ SLOTS = ("_raw", "_memory", "_alias", "_type", "_history", "_cut", "_pending", "
 @pytest.fixture(autouse=True)
 def always_recorded(monkeypatch):
     monkeypatch.setattr(Account, "eager_next", lambda self: False)
-    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps: True)
+    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps, is_loop=False: True)
     monkeypatch.setattr(Account, "planning_per_step", lambda self: float("inf"))
     monkeypatch.setattr(Account, "new_steps_allowed", lambda self: 1_000_000)
 
