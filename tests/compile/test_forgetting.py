@@ -34,7 +34,7 @@ def everything_is_recorded(monkeypatch):
     ex.compile.clear()
 
 
-def planned_when_seen_again(self, flush, n_steps, is_range=False):
+def planned_when_seen_again(self, flush, n_steps, is_range=False, is_loop=False):
     flush.seen += 1
     return is_range or flush.seen > 1
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(ex.backends.choice.native() is None, reason="the
 @pytest.fixture(autouse=True)
 def plans_at_once(monkeypatch):
     """Nothing is run eagerly to save the price of recording."""
-    monkeypatch.setattr(Compiled, "_may_plan", lambda self, flush, n_steps, is_range=False: True)
+    monkeypatch.setattr(Compiled, "_may_plan", lambda self, flush, n_steps, is_range=False, is_loop=False: True)
     monkeypatch.setattr(Account, "eager_next", lambda self: False)
     monkeypatch.setattr(Account, "_can_go_on", lambda self: True)
     monkeypatch.setattr(Account, "planning_per_step", lambda self: 1.0)
