@@ -28,6 +28,7 @@ from .modes import (
 from .ops.activation import *
 from .ops.arithmetic import *
 from .ops.arrange import *
+from .ops.bessel import *
 from .ops.choice import *
 from .ops.comparison import *
 from .ops.contraction import *
@@ -37,10 +38,13 @@ from .ops.counting import *
 from .ops.creation import *
 from .ops.differences import *
 from .ops.dropouts import *
+from .ops.error_functions import *
 from .ops.factories import *
 from .ops.factors import *
+from .ops.gamma_functions import *
 from .ops.index import *
 from .ops.join import *
+from .ops.limits import *
 from .ops.linalg_older import *
 from .ops.loss import *
 from .ops.matrices import *
@@ -57,7 +61,6 @@ from .ops.scattering import *
 from .ops.shaping import *
 from .ops.softmaxes import *
 from .ops.sorting import *
-from .ops.special import *
 from .ops.statistics import *
 from .ops.systems import *
 from .ops.toplevel import *

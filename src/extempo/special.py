@@ -25,41 +25,39 @@ from .ops import (
     softmax,
     xlogy,
 )
-from .ops.special import (
+from .ops.bessel import (
     airy_ai,
     bessel_j0,
     bessel_j1,
     bessel_y0,
     bessel_y1,
-    chebyshev_polynomial_t,
-    chebyshev_polynomial_u,
-    chebyshev_polynomial_v,
-    chebyshev_polynomial_w,
-    entr,
-    erfcx,
-    hermite_polynomial_h,
-    hermite_polynomial_he,
     i0e,
     i1,
     i1e,
-    laguerre_polynomial_l,
-    legendre_polynomial_p,
-    log_ndtr,
     modified_bessel_i0,
     modified_bessel_i1,
     modified_bessel_k0,
     modified_bessel_k1,
-    ndtr,
-    ndtri,
     scaled_modified_bessel_k0,
     scaled_modified_bessel_k1,
+    spherical_bessel_j0,
+)
+from .ops.error_functions import erfcx, log_ndtr, ndtr, ndtri
+from .ops.gamma_functions import zeta
+from .ops.limits import entr, xlog1py
+from .ops.orthogonal import (
+    chebyshev_polynomial_t,
+    chebyshev_polynomial_u,
+    chebyshev_polynomial_v,
+    chebyshev_polynomial_w,
+    hermite_polynomial_h,
+    hermite_polynomial_he,
+    laguerre_polynomial_l,
+    legendre_polynomial_p,
     shifted_chebyshev_polynomial_t,
     shifted_chebyshev_polynomial_u,
     shifted_chebyshev_polynomial_v,
     shifted_chebyshev_polynomial_w,
-    spherical_bessel_j0,
-    xlog1py,
-    zeta,
 )
 
 expit, gammainc, gammaincc, gammaln, multigammaln, psi = sigmoid, igamma, igammac, lgamma, mvlgamma, digamma

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ._tensor import Tensor, from_array
-from .autograd.engine import grad
+from .autograd.entry_points import grad
 from .autograd.numeric import gradcheck, gradgradcheck
 from .errors import ExtempoError
 from .func import vmap

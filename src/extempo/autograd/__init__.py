@@ -9,7 +9,7 @@ from ..modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 from . import function, functional, graph
 from .anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from .custom import Function
-from .engine import backward, grad
+from .entry_points import backward, grad
 from .numeric import gradcheck, gradgradcheck
 
 __all__ = [

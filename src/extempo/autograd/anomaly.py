@@ -14,8 +14,9 @@ from .._tensor import Tensor
 from ..errors import AutogradError
 from ..graph import Node
 from . import engine
+from .messages import at
 
-_plain = engine._Backward
+_plain = engine.Backward
 
 
 class _Watched(dict[Node, Any]):
@@ -43,10 +44,9 @@ class _Watched(dict[Node, Any]):
         if source is None:
             return "detect_anomaly: the gradient given to backward is NaN already; look at the loss"
         place = source.inputs.index(node) if node in source.inputs else 0
-        where = f" (recorded at {source.line})" if source.where is not None else ""
         return (
-            f"detect_anomaly: the gradient of {source.op.name}{where} with respect to its input {place} has a NaN; "
-            "look at the values that went into that line (log or sqrt of 0, 0/0, overflow)"
+            f"detect_anomaly: the gradient of {source.op.name}{at(source)} with respect to its input {place} has a NaN"
+            "; look at the values that went into that line (log or sqrt of 0, 0/0, overflow)"
         )
 
 
@@ -75,14 +75,14 @@ class set_detect_anomaly:
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        self._before = engine._Backward
-        engine._Backward = _Looking if mode and check_nan else _plain  # type: ignore[misc] # exchanged on purpose
+        self._before = engine.Backward
+        engine.Backward = _Looking if mode and check_nan else _plain  # type: ignore[misc] # exchanged on purpose
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        engine._Backward = self._before  # type: ignore[misc] # exchanged on purpose
+        engine.Backward = self._before  # type: ignore[misc] # exchanged on purpose
 
 
 class detect_anomaly(set_detect_anomaly):
@@ -107,4 +107,4 @@ def is_anomaly_enabled() -> bool:
     ...     ex.autograd.is_anomaly_enabled()
     True
     """
-    return engine._Backward is _Looking
+    return engine.Backward is _Looking

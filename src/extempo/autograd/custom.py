@@ -23,10 +23,9 @@ input or output that is saved keeps its place in the graph; anything else comes 
 
 from __future__ import annotations
 
-import functools
 import inspect
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from .. import ops
@@ -373,49 +372,3 @@ def _give_history(t: Tensor, node: Node, name: str, dirty: bool) -> None:
         t._node = node
         return
     rebase(t, base, symbol(t._type, node, None))
-
-
-class OnceDifferentiable(Op):
-    """A gradient that cannot be differentiated again."""
-
-    family = "custom"
-    infer = Refuse("it only marks a gradient")
-    numpy = Refuse("it only marks a gradient")
-    saves = ("",)
-    batch = Refuse("it only marks a gradient")
-    onnx = Refuse("it only marks a gradient")
-    samples = Refuse("differentiating it is an error")
-
-    @staticmethod
-    def vjp(g: Any, y: Any, *inputs: Any, name: str) -> tuple[Any, ...]:
-        raise AutogradError(
-            f"{name}: marked once_differentiable, so it has no second derivative; drop the decorator if backward is "
-            "written in tensor operations"
-        )
-
-
-def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a Function's backward that is not written in tensor operations; a second derivative raises an error."""
-
-    @functools.wraps(fn)
-    def wrapped(ctx: Context, *gradients: Any) -> Any:
-        recorded = MODE.get().grad
-        with no_grad():
-            returned = fn(ctx, *gradients)
-        sources = [t for t in (*gradients, *(ctx._restored or ())) if isinstance(t, Tensor) and t.requires_grad]
-        if not recorded or not sources:
-            return returned
-        values = returned if isinstance(returned, tuple) else (returned,)
-        marked = tuple(_marked(v, sources, fn.__qualname__) for v in values)
-        return marked if isinstance(returned, tuple) else marked[0]
-
-    return wrapped
-
-
-def _marked(value: Any, sources: list[Tensor], name: str) -> Any:
-    if not isinstance(value, Tensor) or not value._type.dtype.is_floating_point:
-        return value
-    out = alias_outside_graph(value)
-    nodes = tuple(s._own_node() for s in sources)
-    out._node = Node(OnceDifferentiable, nodes, {"name": name}, value._type, (), user_line())
-    return out

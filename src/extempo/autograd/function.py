@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .custom import Context as FunctionCtx
-from .custom import Function, once_differentiable
+from .custom import Function
+from .once import once_differentiable
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]

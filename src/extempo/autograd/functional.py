@@ -17,7 +17,7 @@ from ..modes import enable_grad
 from ..op import REGISTRY
 from ..running import apply
 from ..types import count
-from .engine import grad
+from .entry_points import grad
 
 Fn = Callable[..., Any]
 Tensors = Any  # one tensor or a tuple of them

@@ -18,7 +18,7 @@ from ..errors import AutogradError, ShapeError
 from ..graph import Leaf, Node
 from ..op import Op
 from .derive import derived_vjp
-from .engine import fit
+from .fitting import fit
 
 _next_id = itertools.count(1).__next__
 
@@ -105,6 +105,18 @@ def _retains_grad(self: Tensor) -> bool:
 
 
 setattr(TensorMethods, "retains_grad", property(_retains_grad))  # noqa: B010 - the stub declares it read-only
+
+
+def run_hooks(hooks: dict[int, Any], g: Tensor, node: Node) -> Tensor:
+    """Show a gradient to the hooks of its tensor, one after another; what they make of it."""
+    for hook in list(hooks.values()):
+        changed = hook(g)
+        if changed is not None:
+            if not isinstance(changed, Tensor) or changed._type != g._type:
+                got = changed._type if isinstance(changed, Tensor) else type(changed).__name__
+                raise ShapeError(f"hook of {node.name()}: expected None or a tensor of type {g._type}, got {got}")
+            g = changed
+    return g
 
 
 # ---- hooks of nodes

@@ -8,6 +8,7 @@ gradient arrives there, before the node's gradient is computed, and so it can pu
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from .._tensor import Tensor
@@ -18,6 +19,14 @@ from ..running import apply
 from ..writing import write
 
 REFILL = 0  # its key among a node's hooks; those of users are numbered from 1
+
+
+def listener(mode: Mode) -> Callable[..., Any] | None:
+    """What is called in place of `backward` and `grad`, as (function, *arguments), if an interceptor has to see them.
+
+    A static function that is being recorded has to: it notes what to do again. A sample of a batch refuses.
+    """
+    return getattr(mode.interceptor, "heard", None)
 
 
 class Observer:

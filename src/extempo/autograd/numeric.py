@@ -20,7 +20,7 @@ from ..errors import AutogradError
 from ..modes import enable_grad, no_grad
 from ..storage import Array
 from ..types import float64
-from .engine import grad
+from .entry_points import grad
 
 Fn = Callable[..., Any]
 

@@ -21,10 +21,11 @@ from ..kernel import Cache
 from ..modes import switch
 from ..op import Op
 from ..recorder import Recorder
-from ..signatures import SIGNATURES, Kernel, kernel_of, learn, sizes_of, structure_of, with_sizes
+from ..signatures import SIGNATURES, Kernel, learn, sizes_of, structure_of, with_sizes
 from ..sizes import Family, kind_of
 from ..types import TensorType
 from .derive import Gradient
+from .fitting import fit
 
 
 class GradientPlan(Gradient):
@@ -69,8 +70,6 @@ class _Trace:
         reads: tuple[int, ...],
         needed: tuple[int, ...],
     ) -> None:
-        from .engine import fit
-
         recorder = Recorder()
         g = recorder.leaf(result)
         y: Any = recorder.leaf(result) if 0 in reads else result
@@ -275,12 +274,6 @@ def _straight_line(
         exec(text, namespace)
         found = _makers.put(text, namespace["make"])
     return found
-
-
-def kernel_call(op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any]) -> Callable[..., Any]:
-    """A function of arrays: the op's native kernel for these types, or its NumPy kernel."""
-    (_, words, _), kernel = kernel_of(op, types, attrs)
-    return kernel.native_call(attrs, words) or kernel.fallback(attrs)
 
 
 def _input_type(source: Any, weak: set[Node]) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._tensor import Tensor, TensorLike
+from ..autograd.interception import listener
 from ..compiling import steps_aside
 from ..errors import DtypeError, ShapeError
 from ..func.tree import leaves
@@ -91,7 +92,7 @@ class batch:
         if isinstance(outer, Sample) and not self._debug:
             return _inside(outer, call, samples, draws)
         # A static function that is being recorded has to see every op.
-        if self._debug or steps_aside(mode) or getattr(outer, "heard", None) is not None:
+        if self._debug or steps_aside(mode) or listener(mode) is not None:
             return _loop(call, samples, draws)
         n_bits = len(samples).bit_length()
         outlook = self._outlooks.get(n_bits)

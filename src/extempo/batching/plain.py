@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import ops
 from .._tensor import Tensor, wrap
-from ..autograd.engine import grad
+from ..autograd.entry_points import grad
 from ..func.levels import Level
 from ..modes import MODE, Mode
 from ..storage import Array

@@ -16,7 +16,7 @@ from typing import Any
 from .. import ops
 from .._tensor import Tensor, TensorLike, symbol
 from ..autograd.custom import alias_outside_graph
-from ..autograd.engine import grad as engine_grad
+from ..autograd.entry_points import grad as engine_grad
 from ..errors import AutogradError, DtypeError, ShapeError
 from ..graph import Leaf, Node, leaf
 from ..modes import MODE, enable_grad

@@ -11,6 +11,7 @@ from . import (
     activation,
     arithmetic,
     arrange,
+    bessel,
     choice,
     comparison,
     contraction,
@@ -20,10 +21,13 @@ from . import (
     creation,
     differences,
     dropouts,
+    error_functions,
     factories,
     factors,
+    gamma_functions,
     index,
     join,
+    limits,
     linalg_older,
     loss,
     matrices,
@@ -40,7 +44,6 @@ from . import (
     shaping,
     softmaxes,
     sorting,
-    special,
     statistics,
     systems,
     toplevel,
@@ -52,6 +55,7 @@ from . import class_loss as class_loss
 from . import ctc as ctc
 from . import gamma_gradient as gamma_gradient
 from . import lookup as lookup
+from . import orthogonal as orthogonal
 from . import recurrence as recurrence
 from . import row_attention as row_attention
 from . import segments as segments
@@ -59,6 +63,7 @@ from .activation import *
 from .arithmetic import *
 from .arithmetic import zero as zero
 from .arrange import *
+from .bessel import *
 from .choice import *
 from .comparison import *
 from .contraction import *
@@ -71,10 +76,13 @@ from .define import deliver as deliver
 from .differences import *
 from .dropouts import *
 from .dropouts import native_dropout_backward as native_dropout_backward
+from .error_functions import *
 from .factories import *
 from .factors import *
+from .gamma_functions import *
 from .index import *
 from .join import *
+from .limits import *
 from .linalg_older import *
 from .loss import *
 from .matrices import *
@@ -97,7 +105,6 @@ from .shaping import *
 from .softmaxes import *
 from .softmaxes import _softmax_backward_data as _softmax_backward_data
 from .sorting import *
-from .special import *
 from .statistics import *
 from .systems import *
 from .toplevel import *
@@ -108,6 +115,7 @@ __all__: list[str] = []
 __all__ += activation.__all__
 __all__ += arithmetic.__all__
 __all__ += arrange.__all__
+__all__ += bessel.__all__
 __all__ += choice.__all__
 __all__ += comparison.__all__
 __all__ += contraction.__all__
@@ -117,10 +125,13 @@ __all__ += counting.__all__
 __all__ += creation.__all__
 __all__ += differences.__all__
 __all__ += dropouts.__all__
+__all__ += error_functions.__all__
 __all__ += factories.__all__
 __all__ += factors.__all__
+__all__ += gamma_functions.__all__
 __all__ += index.__all__
 __all__ += join.__all__
+__all__ += limits.__all__
 __all__ += linalg_older.__all__
 __all__ += loss.__all__
 __all__ += matrices.__all__
@@ -137,7 +148,6 @@ __all__ += scattering.__all__
 __all__ += shaping.__all__
 __all__ += softmaxes.__all__
 __all__ += sorting.__all__
-__all__ += special.__all__
 __all__ += statistics.__all__
 __all__ += systems.__all__
 __all__ += toplevel.__all__

@@ -244,7 +244,7 @@ def storage_offset(input: Tensor) -> int:
 @method
 def data_ptr(input: Tensor) -> int:
     """The address of the first element."""
-    return int(input._values().__array_interface__["data"][0])
+    return int(input._handed_out().__array_interface__["data"][0])
 
 
 @method
@@ -570,10 +570,11 @@ def _version(self: Tensor) -> int:
 @_property
 def _base(self: Tensor) -> Tensor | None:
     """The tensor that this one is a view of."""
-    return self._alias.base if self._alias is not None else None
+    alias = self._settled_alias()
+    return alias.base if alias is not None else None
 
 
 @method
 def _is_view(self: Tensor) -> bool:
     """Whether this tensor looks into the memory of another."""
-    return self._alias is not None
+    return self._settled_alias() is not None

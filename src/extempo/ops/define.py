@@ -113,6 +113,8 @@ def inplace_method(name: str, fn: Callable[..., Tensor]) -> None:
 
     def fn_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         since = next_number()
+        if (recording := MODE.get().recording) is not None:
+            recording.note_number(since)
         return write(input, fn(input, *args, **kwargs), name, since)
 
     fn_.__name__ = fn_.__qualname__ = name

@@ -8,7 +8,7 @@ attributes: a call with other lengths is the same call.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -37,7 +37,7 @@ def _slices(offsets: Array, n_elements: int) -> list[slice]:
     return [slice(*pair) for pair in pairwise(ends)]
 
 
-def _pairs(query: Array, key: Array, offsets: tuple[Array, Array]) -> Iterator[tuple[slice, slice]]:
+def _pairs(query: Array, key: Array, offsets: Sequence[Array]) -> Iterator[tuple[slice, slice]]:
     """The elements of each row of queries and of keys."""
     return zip(_slices(offsets[0], query.shape[-2]), _slices(offsets[1], key.shape[-2]), strict=True)
 
@@ -80,18 +80,10 @@ class RowAttention(Op):
         return TensorType((*query.shape[:-1], value.shape[-1]), query.dtype)
 
     @staticmethod
-    def numpy(
-        query: Array,
-        key: Array,
-        value: Array,
-        query_offsets: Array,
-        key_offsets: Array,
-        scale: float,
-        *,
-        is_causal: bool,
-    ) -> Array:
+    def numpy(query: Array, key: Array, value: Array, *rest: Any, is_causal: bool) -> Array:
+        *offsets, scale = rest
         out = np.empty((*query.shape[:-1], value.shape[-1]), query.dtype)
-        for q, k in _pairs(query, key, (query_offsets, key_offsets)):
+        for q, k in _pairs(query, key, offsets):
             rows = _part(query, q), _part(key, k), _part(value, k)
             out[..., q, :] = ScaledDotProductAttention.numpy(*rows, None, scale, is_causal=is_causal)
         return out
@@ -136,32 +128,15 @@ class RowAttentionGradient(Op):
 
     @staticmethod
     def infer(
-        g: TensorType,
-        query: TensorType,
-        key: TensorType,
-        value: TensorType,
-        query_offsets: TensorType,
-        key_offsets: TensorType,
-        scale: InputType,
-        *,
-        is_causal: bool,
+        g: TensorType, query: TensorType, key: TensorType, value: TensorType, *rest: InputType, is_causal: bool
     ) -> tuple[TensorType, ...]:
         return query, key, value
 
     @staticmethod
-    def numpy(
-        g: Array,
-        query: Array,
-        key: Array,
-        value: Array,
-        query_offsets: Array,
-        key_offsets: Array,
-        scale: float,
-        *,
-        is_causal: bool,
-    ) -> tuple[Array, ...]:
+    def numpy(g: Array, query: Array, key: Array, value: Array, *rest: Any, is_causal: bool) -> tuple[Array, ...]:
+        *offsets, scale = rest
         into_query, into_key, into_value = (np.zeros(x.shape, x.dtype) for x in (query, key, value))
-        for q, k in _pairs(query, key, (query_offsets, key_offsets)):
+        for q, k in _pairs(query, key, offsets):
             if q.start == q.stop or k.start == k.stop:
                 continue  # nothing attends, or to nothing
             rows = _part(g, q), _part(query, q), _part(key, k), _part(value, k)

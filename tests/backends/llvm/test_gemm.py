@@ -13,11 +13,11 @@ import extempo as ex
 from extempo.backends.llvm.ir.builder import Module, f32, f64, i64, ptr, void
 from extempo.backends.llvm.ir.machine import machine
 from extempo.backends.llvm.routines import gemm_plan, products
-from extempo.backends.llvm.routines.gemm import FIELDS, Gemm, gemm_of, n_packed, packed
+from extempo.backends.llvm.routines.gemm import Gemm, gemm_of, n_packed, packed
 from extempo.backends.llvm.routines.gemm_few_rows import SWEEP_ROWS
 from extempo.backends.llvm.routines.gemm_plan import plan
+from extempo.backends.llvm.routines.gemm_record import FIELDS, FUNCTIONS
 from extempo.backends.llvm.routines.gemm_tiles import MAX_ROWS, Tiling
-from extempo.backends.llvm.routines.gemm_ways import FUNCTIONS
 
 from .guarded import Guarded, _run, bind, call
 

@@ -13,17 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..ir.builder import Function, Module, Pointer, Type, Value, f32, f64, i1, i8, i32, i64, ptr, vector, void
+from ..ir.builder import Module, Pointer, Type, Value, f32, f64, i1, i8, i32, i64, ptr, vector, void
 from ..ir.machine import machine
 from .callables import function
-from .cpython import ALIGNED, ARRAY_DTYPE, BLOCK_DATA, C_CONTIGUOUS, LARGEST, WRITEABLE, Python
+from .cpython import ALIGNED, ARRAY_DTYPE, C_CONTIGUOUS, LARGEST, WRITEABLE
 from .memory import MAX_NDIM
+from .rows_call import ADDRESS, ARRAY, DTYPE, FORM, NONE, ROW_BITS, WHERE, WORDS, RowsCall, write_numbers
 
-WORDS = 4  # of a place
-ROW_BITS = 32  # of the first word; array numbers have the others
-_WHERE, _ADDRESS, _FORM, _DTYPE = range(WORDS)
-_ARRAY, _LIST, _NONE = range(3)  # in the tuple that every function has as `self`
-_LIST_SIZE, _LIST_ITEMS = 16, 24  # PyListObject: ob_size, ob_item
+_LIST_ITEMS = 24  # PyListObject: ob_item
 _LANES = 8
 _NAMES = ("put", "put_at", "put_each", "gather", "fill", "add", "has")
 
@@ -47,159 +44,22 @@ class Rows(NamedTuple):
 def load_rows() -> Rows:
     """Compile, or take from the disk."""
     module = Module()
-    _write_numbers(module)
+    write_numbers(module)
     _write_add_rows(module, "add_rows32", f32)
     _write_add_rows(module, "add_rows64", f64)
     for name, write in zip(_NAMES, (_put, _put_at, _put_each, _gather, _fill, _add, _has), strict=True):
         with module.function(f"extempo_rows_{name}", ptr, self=ptr, args=ptr, nargs=i64) as b:
-            write(_Call(b))
+            write(RowsCall(b))
     names = [f"extempo_rows_{name}" for name in _NAMES]
     at = machine().load(module.text(), names, module.imports).address
     known = (np.ndarray, list, None)
     return Rows(*(function(f"rows_{name}", at[full], known) for name, full in zip(_NAMES, names, strict=True)))
 
 
-class _Call:
-    """One call while its function is written: arguments, places, and what is to be let go of at its end."""
-
-    def __init__(self, b: Function) -> None:
-        self.b = b
-        self.python = Python(b)
-        self.args = Pointer(b.arg("args"), ptr)
-        self.places = Pointer(self.python.data(self.args[0]), i64)
-        self.n_places = self.python.shape(self.args[0])[0]
-        self.numbers = Pointer(b.const(ptr, 0), i64)
-        self.n = b.const(i64, 0)
-        self._block: Value | None = None
-
-    def known(self, index: int) -> Value:
-        return self.python.item(self.b.arg("self"), index)
-
-    def end(self, answer: Value) -> None:
-        if self._block is not None:
-            with self.b.if_(self._block != 0):
-                self.python.decref(self._block)
-        self.b.ret(answer)
-
-    def answer(self, truth: bool) -> None:
-        self.end(self.b.call(self.b.module.declare("PyBool_FromLong", ptr, [i64]), int(truth)))
-
-    def number(self, o: Value) -> Value:
-        """A Python int; -1 for whatever is none or too large."""
-        b = self.b
-        number = self.python.as_int(o)
-        with b.if_(number == -1):
-            b.call(b.module.declare("PyErr_Clear", void, []))
-        return number
-
-    def unless(self, fits: Value, decline: Callable[[], None]) -> None:
-        with self.b.if_(~fits):
-            decline()
-
-    def is_array(self, o: Value) -> Value:
-        return self.python.type_of(o) == self.known(_ARRAY)
-
-    def has_flags(self, array: Value, wanted: int) -> Value:
-        return (self.python.flags(array) & wanted) == wanted
-
-    def read_numbers(
-        self,
-        o: Value,
-        decline: Callable[[], None],
-        limit: int | None = None,
-        start: Value | int = 0,
-        end: Value | int = LARGEST,
-    ) -> None:
-        """Numbers from 0 on; unless there is another limit, of places that are there. `start`, `end`: some of them."""
-        b = self.b
-        found, stop = b.array(ptr, 3), self.n_places if limit is None else b.const(i64, limit)
-        types = (self.known(_ARRAY), self.known(_LIST))
-        fits = b.call(b.module.defined["numbers"], o, *types, stop, start, end, found.address)
-        self._block = found[1]  # null unless it has to be let go of
-        self.n = Pointer(found.address, i64)[2]
-        self.numbers = Pointer(found[0], i64)
-        self.unless(fits != 0, decline)
-
-    def place(self, i: Value) -> Pointer:
-        """The place of the i-th number."""
-        return self.places + self.numbers[i] * WORDS
-
-    def declined(self) -> None:
-        self.answer(False)
-
-    def declined_with_none(self) -> None:
-        self.end(self.python.incref(self.known(_NONE)))
-
-
-def _write_numbers(module: Module) -> None:
-    """numbers(o, types, limit, start, end, found): whether o[start:end] has int64 numbers, all below the limit.
-
-    found: where they lie, the block that this memory belongs to (null if it is the array's own), how many there are.
-    A start is for arrays only.
-    """
-    types = {"array_type": ptr, "list_type": ptr}
-    with module.function("numbers", i64, internal=True, o=ptr, **types, limit=i64, start=i64, end=i64, found=ptr) as b:
-        python, o, declare = Python(b), b.arg("o"), module.declare
-        found = Pointer(b.arg("found"), ptr)
-        count = Pointer(found.address, i64)
-        found[0] = b.const(ptr, 0)
-        found[1] = b.const(ptr, 0)
-        count[2] = b.const(i64, 0)
-
-        def copies(n: Value) -> Pointer:
-            """Memory for them."""
-            block = python.take(n * 8)
-            with b.if_(block == 0):
-                b.call(declare("PyErr_Clear", void, []))
-                b.ret(0)
-            found[1] = block
-            found[0] = b.field(ptr, block, BLOCK_DATA)
-            count[2] = n
-            return Pointer(found[0], i64)
-
-        is_list, other = b.if_else(python.type_of(o) == b.arg("list_type"))
-        with is_list:
-            n = b.field(i64, o, _LIST_SIZE)
-            numbers = copies(n)
-            with b.loop(0, n) as i:
-                # Looked up with bounds: converting an odd kind of int may run Python code that shortens the list.
-                item = b.call(declare("PyList_GetItem", ptr, [ptr, i64]), o, i)
-                with b.if_(item == 0):
-                    b.call(declare("PyErr_Clear", void, []))
-                    b.ret(0)
-                number = python.as_int(item)
-                with b.if_(number == -1):
-                    b.call(declare("PyErr_Clear", void, []))
-                numbers[i] = number
-        with other:
-            with b.if_(python.type_of(o) != b.arg("array_type")):
-                b.ret(0)
-            is_int64 = (python.dtype_number(o) == np.dtype(np.int64).num) & ((python.flags(o) & ALIGNED) != 0)
-            with b.if_(~is_int64 | (python.ndim(o) != 1)):
-                b.ret(0)
-            end, step = python.shape(o)[0], python.strides(o)[0]
-            end = b.select(b.arg("end") < end, b.arg("end"), end)
-            n, data = end - b.arg("start"), b.byte_offset(python.data(o), step * b.arg("start"))
-            with b.if_((b.arg("start") < 0) | (n < 0)):
-                b.ret(0)
-            together, apart = b.if_else((python.flags(o) & C_CONTIGUOUS) != 0)
-            with together:
-                found[0] = data
-                count[2] = n
-            with apart:  # a column of a matrix
-                numbers = copies(n)
-                with b.loop(0, n) as i:
-                    numbers[i] = b.load(i64, b.byte_offset(data, step * i))
-        numbers, limit = Pointer(found[0], i64), b.arg("limit")
-        with b.loop(0, count[2]) as i, b.if_(b.compare(">=", numbers[i], limit, unsigned=True)):
-            b.ret(0)
-        b.ret(1)
-
-
 # ---- giving numbers to rows
 
 
-def _row_form(c: _Call, array: Value, itemsize: Value) -> tuple[Value, Value, Value]:
+def _row_form(c: RowsCall, array: Value, itemsize: Value) -> tuple[Value, Value, Value]:
     """How many rows it has, the bytes of one, and how far they lie apart. Declines unless rows are runs of memory."""
     b, python = c.b, c.python
     c.unless(c.is_array(array), c.declined)
@@ -216,7 +76,7 @@ def _row_form(c: _Call, array: Value, itemsize: Value) -> tuple[Value, Value, Va
 
 
 def _put_rows(
-    c: _Call, array: Value, number: Value, form: tuple[Value, Value, Value], place: Callable[[Value], Pointer]
+    c: RowsCall, array: Value, number: Value, form: tuple[Value, Value, Value], place: Callable[[Value], Pointer]
 ) -> None:
     b, python = c.b, c.python
     n, nbytes, step = form
@@ -225,13 +85,13 @@ def _put_rows(
     dtype = b.cast("ptrtoint", b.field(ptr, array, ARRAY_DTYPE), i64)
     with b.loop(0, n) as i:
         p = place(i)
-        p[_WHERE] = where + i
-        p[_ADDRESS] = b.cast("ptrtoint", b.byte_offset(data, step * i), i64)
-        p[_FORM] = nbytes * 2 + writeable
-        p[_DTYPE] = dtype
+        p[WHERE] = where + i
+        p[ADDRESS] = b.cast("ptrtoint", b.byte_offset(data, step * i), i64)
+        p[FORM] = nbytes * 2 + writeable
+        p[DTYPE] = dtype
 
 
-def _put(c: _Call) -> None:
+def _put(c: RowsCall) -> None:
     b = c.b
     first, stride, array, itemsize, number = (c.args[k] for k in range(1, 6))
     form = _row_form(c, array, c.number(itemsize))
@@ -245,7 +105,7 @@ def _put(c: _Call) -> None:
     c.answer(True)
 
 
-def _put_at(c: _Call) -> None:
+def _put_at(c: RowsCall) -> None:
     numbers, array, itemsize, number = (c.args[k] for k in range(1, 5))
     form = _row_form(c, array, c.number(itemsize))
     c.read_numbers(numbers, c.declined)
@@ -254,7 +114,7 @@ def _put_at(c: _Call) -> None:
     c.answer(True)
 
 
-def _put_each(c: _Call) -> None:
+def _put_each(c: RowsCall) -> None:
     """The numbers must be below the number of places; the three lists must have one length."""
     b, python, declare = c.b, c.python, c.b.module.declare
     arrays, sizes = c.args[2], c.args[3]
@@ -271,17 +131,17 @@ def _put_each(c: _Call) -> None:
     with b.loop(0, c.n) as i:
         array, p = item(arrays, i), c.place(i)
         writeable = b.cast("zext", c.has_flags(array, WRITEABLE), i64)
-        p[_WHERE] = (before + i + 1) << ROW_BITS
-        p[_ADDRESS] = b.cast("ptrtoint", python.data(array), i64)
-        p[_FORM] = c.number(item(sizes, i)) * 2 + writeable
-        p[_DTYPE] = b.cast("ptrtoint", b.field(ptr, array, ARRAY_DTYPE), i64)
+        p[WHERE] = (before + i + 1) << ROW_BITS
+        p[ADDRESS] = b.cast("ptrtoint", python.data(array), i64)
+        p[FORM] = c.number(item(sizes, i)) * 2 + writeable
+        p[DTYPE] = b.cast("ptrtoint", b.field(ptr, array, ARRAY_DTYPE), i64)
     c.answer(True)
 
 
 # ---- reading and adding
 
 
-def _gather(c: _Call) -> None:
+def _gather(c: RowsCall) -> None:
     b, python, declare = c.b, c.python, c.b.module.declare
     arrays, numbers, shape, dtype, itemsize = (c.args[k] for k in range(1, 6))
     decline = c.declined_with_none
@@ -300,19 +160,19 @@ def _gather(c: _Call) -> None:
     c.unless(n > 0, decline)
     sizes[0] = n
     first, together = c.place(b.const(i64, 0)), b.var(i1, 1)
-    begin, start, kind = first[_WHERE], first[_ADDRESS], b.cast("ptrtoint", dtype, i64)
+    begin, start, kind = first[WHERE], first[ADDRESS], b.cast("ptrtoint", dtype, i64)
     with b.loop(0, n) as i:
         p = c.place(i)
-        c.unless((p[_DTYPE] == kind) & ((p[_FORM] >> 1) == row), decline)
-        together.set(together.value & (p[_WHERE] == begin + i) & (p[_ADDRESS] == start + row * i))
+        c.unless((p[DTYPE] == kind) & ((p[FORM] >> 1) == row), decline)
+        together.set(together.value & (p[WHERE] == begin + i) & (p[ADDRESS] == start + row * i))
     with b.if_(together.value):
         array = b.pointer(b.field(ptr, arrays, _LIST_ITEMS), ptr)[(begin >> ROW_BITS) - 1]
-        writeable = b.select((first[_FORM] & 1) != 0, b.const(i32, WRITEABLE), 0)
+        writeable = b.select((first[FORM] & 1) != 0, b.const(i32, WRITEABLE), 0)
         new = declare("PyArray_NewFromDescr", ptr, [ptr, ptr, i32, ptr, ptr, ptr, i32, ptr])
         ndim, null = b.cast("trunc", n_sizes + 1, i32), b.const(ptr, 0)
         flags, data = writeable | (C_CONTIGUOUS | ALIGNED), b.cast("inttoptr", start, ptr)
         python.incref(dtype)  # the view takes one over
-        view = b.call(new, c.known(_ARRAY), dtype, ndim, sizes.address, null, data, flags, null)
+        view = b.call(new, c.known(ARRAY), dtype, ndim, sizes.address, null, data, flags, null)
         with b.if_(view != 0):
             b.call(declare("PyArray_SetBaseObject", i32, [ptr, ptr]), view, python.incref(array))
         c.end(view)
@@ -322,7 +182,7 @@ def _gather(c: _Call) -> None:
     c.end(made)
 
 
-def _fill(c: _Call) -> None:
+def _fill(c: RowsCall) -> None:
     b, python = c.b, c.python
     numbers, array, itemsize = (c.args[k] for k in range(1, 4))
     start, end = c.number(c.args[4]), c.number(c.args[5])
@@ -333,12 +193,12 @@ def _fill(c: _Call) -> None:
     kind = b.cast("ptrtoint", b.field(ptr, array, ARRAY_DTYPE), i64)
     with b.loop(0, c.n) as i:
         p = c.place(i)
-        c.unless((p[_DTYPE] == kind) & ((p[_FORM] >> 1) == row), c.declined)
+        c.unless((p[DTYPE] == kind) & ((p[FORM] >> 1) == row), c.declined)
     _copy_rows(c, b.byte_offset(python.data(array), row * start), row)
     c.answer(True)
 
 
-def _copy_rows(c: _Call, target: Value, row: Value) -> None:
+def _copy_rows(c: RowsCall, target: Value, row: Value) -> None:
     b = c.b
     single, more = b.if_else(row == 4)
     with single:
@@ -348,18 +208,18 @@ def _copy_rows(c: _Call, target: Value, row: Value) -> None:
         with double:
             _copy_elements(c, target, i64)
         with rows, b.loop(0, c.n) as i:
-            source = b.cast("inttoptr", c.place(i)[_ADDRESS], ptr)
+            source = b.cast("inttoptr", c.place(i)[ADDRESS], ptr)
             b.call(b.module.declare("memcpy", ptr, [ptr, ptr, i64]), b.byte_offset(target, row * i), source, row)
 
 
-def _copy_elements(c: _Call, target: Value, element: Type) -> None:
+def _copy_elements(c: RowsCall, target: Value, element: Type) -> None:
     """Rows of as many bytes as an element: a call each would cost more than they do."""
     with c.b.loop(0, c.n) as i:
-        source = Pointer(c.b.cast("inttoptr", c.place(i)[_ADDRESS], ptr), element)
+        source = Pointer(c.b.cast("inttoptr", c.place(i)[ADDRESS], ptr), element)
         Pointer(target, element)[i] = source[0]
 
 
-def _add(c: _Call) -> None:
+def _add(c: RowsCall) -> None:
     b, python = c.b, c.python
     numbers, values, itemsize = (c.args[k] for k in range(1, 4))
     form = _row_form(c, values, c.number(itemsize))
@@ -376,9 +236,9 @@ def _add(c: _Call) -> None:
     kind, row = b.cast("ptrtoint", b.field(ptr, values, ARRAY_DTYPE), i64), form[1]
     with b.loop(0, c.n) as i:
         p = c.place(i)
-        c.unless((p[_DTYPE] == kind) & (p[_FORM] == row * 2 + 1), c.declined)
+        c.unless((p[DTYPE] == kind) & (p[FORM] == row * 2 + 1), c.declined)
     slots = c.args[4]
-    with b.if_(slots != c.known(_NONE)):
+    with b.if_(slots != c.known(NONE)):
         _mark(c, slots, c.args[5])
     given = (c.places.address, c.numbers.address, c.n, python.data(values), row)
     short, long = b.if_else(single)
@@ -389,7 +249,7 @@ def _add(c: _Call) -> None:
     c.answer(True)
 
 
-def _mark(c: _Call, slots: Value, marks: Value) -> None:
+def _mark(c: RowsCall, slots: Value, marks: Value) -> None:
     b, python = c.b, c.python
     c.unless(c.is_array(slots) & c.is_array(marks), c.declined)
     is_int64 = python.dtype_number(slots) == np.dtype(np.int64).num
@@ -412,7 +272,7 @@ def _write_add_rows(module: Module, name: str, element: Type) -> None:
         rest = b.splat(size - whole, _LANES) > b.lanes(vector(i64, _LANES), range(_LANES))
         zeros = b.const(vector(element, _LANES), 0.0)
         with b.loop(0, b.arg("n")) as i:
-            address = places[numbers[i] * WORDS + _ADDRESS]
+            address = places[numbers[i] * WORDS + ADDRESS]
             total = Pointer(b.cast("inttoptr", address, ptr), element)
             more = Pointer(b.byte_offset(b.arg("values"), b.arg("row") * i), element)
             with b.loop(0, whole, _LANES) as k:
@@ -422,7 +282,7 @@ def _write_add_rows(module: Module, name: str, element: Type) -> None:
                 b.masked_store(old + b.masked_load(more.at(whole), rest, zeros), total.at(whole), rest)
 
 
-def _has(c: _Call) -> None:
+def _has(c: RowsCall) -> None:
     b, python = c.b, c.python
     c.read_numbers(c.args[1], c.declined_with_none, limit=LARGEST)
     sizes = b.array(i64, 1)
@@ -433,5 +293,5 @@ def _has(c: _Call) -> None:
         with b.loop(0, c.n) as i:
             answers[i] = b.const(i8, 0)
             with b.if_(c.numbers[i] < c.n_places):
-                answers[i] = b.cast("zext", c.place(i)[_WHERE] != 0, i8)
+                answers[i] = b.cast("zext", c.place(i)[WHERE] != 0, i8)
     c.end(made)

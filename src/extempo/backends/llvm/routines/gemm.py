@@ -1,7 +1,7 @@
 """Matrix products: C = A B or C = A B + bias, for any size, A and B by rows or by columns.
 
 `Gemm` builds the code for one dtype and hands out addresses. Who wants a product calls `plan`, puts plan and
-`functions(plan)` into a record (`gemm_ways.FIELDS`) and lets native code call `product`, which may be declared in any
+`functions(plan)` into a record (`gemm_record.FIELDS`) and lets native code call `product`, which may be declared in any
 module. Only what a plan needs is compiled: panels one by one, ways of computing one by one.
 """
 
@@ -16,10 +16,10 @@ from ..ir.builder import Callee, Module, Type, f32, ptr, void
 from ..ir.machine import Library, machine
 from .gemm_plan import Plan, k_blocks, plan
 from .gemm_tiles import Tiling, write_panel, write_stack
-from .gemm_ways import FIELDS, SHARED, Record, Ways, product_name
+from .gemm_ways import SHARED, Ways, product_name
 from .routine import build
 
-__all__ = ["FIELDS", "Gemm", "Plan", "Record", "gemm_of", "plan"]
+__all__ = ["Gemm", "Plan", "gemm_of", "plan"]
 
 
 class Gemm:

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from ....types import InputType, TensorType, broadcast_shapes, count
 from ..ir.builder import Function, Module, Pointer, Type, Value, f32, f64, i64, ptr, void
 from ..ir.machine import machine
-from .gemm import Gemm, Plan, Record, gemm_of, plan
+from .gemm import Gemm, Plan, gemm_of, plan
 from .gemm_plan import CHUNK_PRODUCTS, MAX_CHUNKS
+from .gemm_record import FIELDS, FUNCTIONS, OPERANDS, Record
 from .gemm_tiles import Tiling, first_lanes, smaller
-from .gemm_ways import FIELDS, FUNCTIONS, OPERANDS
 from .routine import Bound, build, routine
 
 SUM_ROWS = 256

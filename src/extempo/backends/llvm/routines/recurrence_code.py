@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from ..ir.builder import Function, Module, Pointer, Value, i1, i8, i64, ptr, void
 from ..lanes.emitter import Emitter
-from .gemm import FIELDS, Gemm, Plan, Record
+from .gemm import Gemm, Plan
+from .gemm_record import FIELDS, FUNCTIONS, OPERANDS, Record
 from .gemm_tiles import MAX_ROWS, null, smaller
-from .gemm_ways import FUNCTIONS, OPERANDS
 from .sweeps import Row
 
 # width: of all gates that the weight makes. descending: from the last step to the first. group: columns of the weight

@@ -9,6 +9,7 @@ their numbers alone.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -203,11 +204,5 @@ def _extra(gemm: Gemm, s: Sizes, n_rows: int, strip_columns: int, n_bound: int, 
     return n_rows, n_meta, meta_bytes, s.n_queries, s.n_keys, strip_columns, *panels, 0, *places
 
 
-@routine("row_attention")
-def bind_row_attention(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
-    return _bound(types, attrs, is_gradient=False)
-
-
-@routine("row_attention_gradient")
-def bind_row_attention_gradient(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
-    return _bound(types, attrs, is_gradient=True)
+routine("row_attention")(functools.partial(_bound, is_gradient=False))
+routine("row_attention_gradient")(functools.partial(_bound, is_gradient=True))

@@ -1,0 +1,82 @@
+"""Adding to `.grad`: the last step of a backward, and the only one that other backwards can meet.
+
+Where it can be, a gradient is added in place; who has recorded reading `.grad` reads it before. Hooks that wait for the
+sum run when the lock is free again: they may go backward themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import numpy as np
+
+from .._tensor import Tensor, wrap
+from ..errors import ShapeError
+from ..graph import Leaf, Node
+from ..storage import Array
+from ..tape import before_write
+from .native_walk import walker
+
+# Two backward passes in two threads may reach the same leaf; NumPy lets go of the GIL while it adds.
+_accumulating = threading.RLock()
+
+
+def _renew_lock() -> None:
+    global _accumulating
+    _accumulating = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):  # another thread may have been adding when the process was forked
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+def accumulate(node: Node, g: Tensor, create_graph: bool, is_own: bool) -> None:
+    """Add to the `.grad` of a node's tensor, then run its hooks. `is_own`: nobody else sees the memory of `g`."""
+    extra = node.need()
+    with _accumulating:
+        if extra.grad is None:
+            extra.grad = g.clone() if create_graph else g if is_own else _copied(g)
+        elif create_graph or extra.grad.requires_grad or extra.grad._array is None or g._array is None:
+            extra.grad = extra.grad + g
+        elif extra.grad._type != g._type:
+            raise ShapeError(
+                f"backward: .grad is {extra.grad._type}, the gradient to be added is {g._type}; after a change of "
+                "x.data set x.grad = None"
+            )
+        else:
+            before_write((extra.grad._storage,))
+            _add_in_place(extra.grad._array, g._array)
+            extra.grad._storage.version += 1
+    tensor = extra.tensor() if extra.post_hooks and extra.tensor is not None else None
+    if tensor is not None:
+        for hook in list(extra.post_hooks.values()):  # type: ignore[union-attr] # asked for just above
+            hook(tensor)
+
+
+def accumulate_all(gradients: list[tuple[Node, Array]]) -> None:
+    """The gradients of leaves, in memory that nobody else sees."""
+    for node, g in gradients:
+        accumulate(node, wrap(g, node.type), create_graph=False, is_own=True)
+
+
+def before_adding(nodes: list[Node]) -> None:
+    """Gradients of these leaves will be added to in place, by native code: who has recorded reading them reads now."""
+    gradients = [node.extra.grad for node in nodes if node.op is Leaf and node.extra is not None]
+    storages = [g._storage for g in gradients if g is not None]
+    if storages:
+        before_write(storages)
+
+
+def _add_in_place(total: Array, more: Array) -> None:
+    """total += more, the way the native walk does it, so that two threads that reach one leaf lose nothing."""
+    native = walker()
+    if native is None or not native.add(total, more):
+        np.add(total, more, out=total)
+
+
+def _copied(g: Tensor) -> Tensor:
+    """A gradient that may be added to in place: a copy, because others may see this memory."""
+    if g._array is None:
+        return g
+    return wrap(g._array.copy(), g._type)

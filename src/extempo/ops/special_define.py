@@ -1,0 +1,44 @@
+"""What special functions share: tables in place of native code, and functions that tensors get no method of.
+
+PyTorch has many of them in `special` only. Their ops are named `special_...`, and they are in no `__all__`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .._tensor import Tensor
+from ..op import Elementwise, Refuse
+from ..short_path import runner1, runner2
+from .define import Operand, deliver
+from .transcendental import FloatingFunction
+
+TABLES = Refuse("its regions and tables are NumPy code; no training loop waits for it")
+
+
+class TableFunction(FloatingFunction, abstract=True):
+    """A function of one variable that NumPy code computes from tables, region by region."""
+
+    lower = TABLES  # type: ignore[assignment] # the family has native code, these members have not
+
+
+def of_one(op: type[Elementwise]) -> Callable[..., Tensor]:
+    """The function of an op that PyTorch has in `special` only: tensors get no method of it."""
+    return named(runner1(op, deliver), op.name.removeprefix("special_"), op.__doc__)
+
+
+def of_two(op: type[Elementwise]) -> Callable[..., Tensor]:
+    """`of_one` for a function of two operands."""
+    run = runner2(op)
+
+    def fn(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        return run(input, other) if out is None else deliver(run(input, other), out)
+
+    return named(fn, op.name.removeprefix("special_"), op.__doc__)
+
+
+def named(fn: Callable[..., Tensor], name: str, text: str | None) -> Callable[..., Tensor]:
+    """A function made here, with the name and the text that users see."""
+    fn.__name__ = fn.__qualname__ = name
+    fn.__doc__ = text
+    return fn
