@@ -10,10 +10,10 @@ from typing import Any
 
 from .._tensor import Tensor
 from ..errors import ShapeError
+from ..updating import Update
 from .elementwise import ElementwiseOptimizer, average_square, kind_of, lerp, lerp_weight, update_of
 from .flat import Names, Rule
 from .optimizer import ParamsT, number
-from .updating import Update
 
 __all__ = ["Adam", "AdamW", "Adamax", "NAdam", "RAdam"]
 

@@ -7,10 +7,10 @@ from typing import Any
 from .. import ops
 from .._tensor import Tensor
 from ..errors import NumericalError
+from ..updating import Update
 from .elementwise import ElementwiseOptimizer, average_square, lerp, lerp_weight, update_of
 from .flat import Names, Rule
 from .optimizer import ParamsT, number
-from .updating import Update
 
 __all__ = ["Adadelta", "Adagrad", "RMSprop", "Rprop"]
 

@@ -13,10 +13,10 @@ from .._tensor import Tensor
 from ..errors import NumericalError, ShapeError, UnsupportedError
 from ..lines import user_line
 from ..modes import enable_grad
+from ..updating import Formula, Kind, Update
 from .flat import Layout, Names, Rule, Workspaces
 from .optimizer import Optimizer, number
 from .seen import SAME_CONTENTS, SAME_OPTIONS, Seen, contents_of, options_of, unknown
-from .updating import Formula, Kind, Update
 
 
 class ElementwiseOptimizer(Optimizer):

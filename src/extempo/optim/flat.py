@@ -20,8 +20,8 @@ from ..running import quietly
 from ..storage import ALIGNMENT, Array, Storage
 from ..tape import before_write
 from ..types import TensorType, dtype, from_numpy_dtype, get_default_dtype
+from ..updating import Update, native_places, native_stepping, native_update, numpy_update
 from .moving import BUFFERS, buffer, unseen
-from .updating import Update, native_places, native_stepping, native_update, numpy_update
 
 # Elements that NumPy handles at a time: what a formula makes of one stretch stays in the second-level cache.
 STRETCH = 1 << 14

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .updating import native_stepping
+from ..updating import native_stepping
 
 SAME_CONTENTS, SAME_OPTIONS = 1, 2  # bits, as native code knows them
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from .._tensor import Tensor
 from ..errors import NumericalError
+from ..updating import Update
 from .elementwise import ElementwiseOptimizer, kind_of, update_of
 from .flat import Names, Rule
 from .optimizer import ParamsT, number
-from .updating import Update
 
 __all__ = ["ASGD", "SGD"]
 

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo import optim
+from extempo import optim, updating
 from extempo.backends.choice import native
-from extempo.optim import updating
 from extempo.optim.adam import _adam, _adamax, _nadam, _radam
 from extempo.optim.adaptive import _adadelta, _adagrad, _rmsprop, _rprop
 from extempo.optim.sgd import _averaged, _descend
-from extempo.optim.updating import Kind, Update, numpy_update
+from extempo.updating import Kind, Update, numpy_update
 
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 if native() is None:

@@ -1,4 +1,8 @@
-"""Keep gradients within bounds, between backward and the optimizer's step. Gradients are changed in place."""
+"""Keep gradients within bounds, between backward and the optimizer's step. Gradients are changed in place.
+
+As optimizers do, this works on what is there: inside `ex.compile`, too, it runs when its line does, and is no part of a
+plan, which could not have gone on over the writes.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,10 @@ from collections.abc import Iterable
 
 from ... import ops
 from ..._tensor import Tensor
+from ...changing import clamp_all, scale_all
 from ...errors import NumericalError
 from ...linalg import vector_norm
-from ...modes import no_grad
+from ...modes import switch
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
@@ -23,6 +28,10 @@ def _gradients(parameters: Tensors) -> list[Tensor]:
     return [p.grad for p in _as_list(parameters) if p.grad is not None]
 
 
+def _at_once() -> switch:
+    return switch(grad=False, recording=None)
+
+
 def get_total_norm(
     tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
@@ -31,16 +40,7 @@ def get_total_norm(
     >>> nn.utils.get_total_norm([ex.tensor([3.0]), ex.tensor([[4.0]])])
     tensor(5.)
     """
-    order = float(norm_type)
-    with no_grad():
-        norms = [vector_norm(t, order) for t in _as_list(tensors)]
-        total = vector_norm(ops.stack(norms), order) if norms else ops.tensor(0.0)
-    if error_if_nonfinite and not total.isfinite():
-        raise NumericalError(
-            f"clip_grad_norm_: the norm of order {order} is {total.item()}, and no factor makes that finite; "
-            "look for the step that overflowed (ex.autograd.detect_anomaly), or pass error_if_nonfinite=False"
-        )
-    return total
+    return total_norm(_as_list(tensors), float(norm_type), error_if_nonfinite)
 
 
 def clip_grads_with_norm_(
@@ -54,10 +54,7 @@ def clip_grads_with_norm_(
     >>> p.grad
     tensor([0.6000, 0.8000])
     """
-    with no_grad():
-        factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
-        for gradient in _gradients(parameters):
-            gradient.mul_(factor)
+    clip_by_norm(_gradients(parameters), float(max_norm), total_norm)
 
 
 def clip_grad_norm_(
@@ -76,9 +73,9 @@ def clip_grad_norm_(
     >>> nn.utils.clip_grad_norm_([p], 1.0), p.grad
     (tensor(5.), tensor([0.6000, 0.8000]))
     """
-    held = _as_list(parameters)
-    total = get_total_norm(_gradients(held), norm_type, error_if_nonfinite)
-    clip_grads_with_norm_(held, max_norm, total)
+    gradients = _gradients(parameters)
+    total = total_norm(gradients, float(norm_type), error_if_nonfinite)
+    clip_by_norm(gradients, float(max_norm), total)
     return total
 
 
@@ -91,7 +88,29 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
     >>> p.grad
     tensor([ 1.0000, -0.5000])
     """
-    bound = float(clip_value)
-    with no_grad():
-        for gradient in _gradients(parameters):
-            gradient.clamp_(-bound, bound)
+    clip_by_value(_gradients(parameters), float(clip_value))
+
+
+# ---- what static functions record as a whole, by these names
+
+
+def total_norm(tensors: list[Tensor], order: float, error_if_nonfinite: bool) -> Tensor:
+    with _at_once():
+        norms = [vector_norm(t, order) for t in tensors]
+        total = vector_norm(ops.stack(norms), order) if norms else ops.tensor(0.0)
+        if error_if_nonfinite and not total.isfinite():
+            raise NumericalError(
+                f"clip_grad_norm_: the norm of order {order} is {total.item()}, and no factor makes that finite; "
+                "look for the step that overflowed (ex.autograd.detect_anomaly), or pass error_if_nonfinite=False"
+            )
+    return total
+
+
+def clip_by_norm(gradients: list[Tensor], max_norm: float, total: Tensor) -> None:
+    with _at_once():
+        scale_all(gradients, (max_norm / (total + 1e-6)).clamp(max=1.0))
+
+
+def clip_by_value(gradients: list[Tensor], bound: float) -> None:
+    with _at_once():
+        clamp_all(gradients, -bound, bound)

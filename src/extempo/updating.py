@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._tensor import Tensor
-from ..backends.choice import native
-from ..kernel import Cache
-from ..storage import Array
+from ._tensor import Tensor
+from .backends.choice import native
+from .kernel import Cache
+from .storage import Array
 
 if TYPE_CHECKING:
-    from ..backends.llvm.routines.stepping import Stepping
+    from .backends.llvm.routines.stepping import Stepping
 
 __all__ = ["Kind", "Update", "native_places", "native_stepping", "native_update", "numpy_update"]
 
@@ -78,7 +78,7 @@ def _build(update: Update, n_moments: int, d: np.dtype[Any]) -> Any | None:
     is_named = "<" not in update.kind.formula.__qualname__  # one made inside a function may share its name with others
     if native() is None or not is_named:
         return None
-    from ..backends.llvm.routines.updates import update_function
+    from .backends.llvm.routines.updates import update_function
 
     name = f"{update.kind.name}_{n_moments}"
     return update_function(name, update.kind.__call__, len(update.numbers), n_moments, d)
@@ -88,7 +88,7 @@ def native_places(d: np.dtype[Any], values: Array, moments: Sequence[Array]) -> 
     """Where values and moments lie, for native kernels; None where there are none."""
     if native() is None:
         return None
-    from ..backends.llvm.routines.updates import places
+    from .backends.llvm.routines.updates import places
 
     return places(d, values, moments)
 
@@ -101,7 +101,7 @@ def native_stepping() -> Stepping | None:
     if not _STEPPING:
         made = None
         if native() is not None:
-            from ..backends.llvm.routines.stepping import Stepping
+            from .backends.llvm.routines.stepping import Stepping
 
             made = Stepping(Tensor)
         _STEPPING.append(made)
