@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 import extempo as ex
-from extempo.accounting import OFTEN, SOON, Account
+from extempo.accounting import OFTEN, SOON, Account, Learning
 from extempo.compiling import Compiled
 
 
@@ -77,3 +79,58 @@ def test_a_function_that_rests_does_not_record():
     made.account.aside, made.account.rests = True, 5
     made.run(ex.ones(3))
     assert (made.account.rests, made.counters.new_steps) == (4, 0)
+
+
+EAGER, BY_PLAN, FIRST, AGAIN, PLANNING = 1e-3, 0.6e-3, 12e-3, 3e-3, 8e-3  # seconds of a call of 100 steps
+
+
+def seconds_of(calls, monkeypatch):
+    """What calls take in all: each has a kind of arguments and a structure."""
+    monkeypatch.setattr(Learning, "seconds_per_step", Learning.seconds_per_step)
+    account, n_seen, total, n_by_plan = Account(), {}, 0.0, 0
+    for kind, structure in calls:
+        if account.rests:
+            account.rests -= 1
+            account.calls += 1
+            total += EAGER
+            continue
+        if not account.runs_by_plans:
+            account.met.call(kind)
+        if account.eager_next():
+            account.eager_call(EAGER)
+            total += EAGER
+            continue
+        seen = n_seen.get(structure, 0)
+        n_seen[structure] = min(seen + 1, 1)
+        if seen == 2:
+            account.recorded_call(BY_PLAN, 100, 0, 0.0, learnt=False)
+            total += BY_PLAN
+            n_by_plan += 1
+        elif seen and account.allows_plan(100):
+            account.recorded_call(AGAIN, 100, 0, PLANNING, learnt=True)
+            total += AGAIN + PLANNING
+        else:
+            account.recorded_call(AGAIN if seen else FIRST, 100, 0 if seen else 100, 0.0, learnt=True)
+            total += AGAIN if seen else FIRST
+        if seen and account._wanted == 0.0:
+            n_seen[structure] = 2
+    return total, n_by_plan
+
+
+@pytest.mark.parametrize("n_kinds", [2, 9, 20])
+def test_a_function_of_some_lengths_gets_its_plans(n_kinds, monkeypatch):
+    rng = random.Random(0)
+    lengths = [rng.randrange(n_kinds) for _ in range(4_000)]
+    total, n_by_plan = seconds_of([(length, length) for length in lengths], monkeypatch)
+    assert n_by_plan > 2_000
+    assert total < 0.9 * 4_000 * EAGER
+
+
+@pytest.mark.parametrize("n_kinds", [1, 9, 4_000])
+def test_a_function_that_never_does_the_same_costs_little(n_kinds, monkeypatch):
+    calls = [(k % n_kinds, k) for k in range(4_000)]
+    total, n_by_plan = seconds_of(calls, monkeypatch)
+    assert n_by_plan == 0
+    assert total < 1.1 * 4_000 * EAGER  # the allowance
+    early, _ = seconds_of(calls[:60], monkeypatch)
+    assert early < 60 * EAGER + 4 * FIRST

@@ -10,12 +10,18 @@ follows from others, as its plan does, is nothing new; a range of sizes that has
 Where nothing can be invested, a function runs eagerly, unless plans that it has run nearly all of its calls; once the
 kernels are there of a plan that it had already invested in, it is tried again at once. One that met nothing but new
 things when it was tried again waits longer before the next attempt.
+
+A function of a dozen lengths does something new in most of its first calls, though it will repeat itself. So a call is
+also known by the types of its arguments, which cost nothing to compare: attempts are made with such as were recorded
+before, and where these did the same again, and most calls have arguments that were met before, the function repeats
+itself.
 """
 
 from __future__ import annotations
 
 from math import inf
 from time import perf_counter
+from typing import Any
 
 clock = perf_counter  # what calls and planning are timed by
 
@@ -38,6 +44,9 @@ SMALLEST_PLAN = 0.2e-3  # seconds that planning takes besides what it takes for 
 MOST_PATIENCE = 32  # calls' worth of the allowance that an attempt in vain costs at most
 MOST_RESTS = 16  # calls in a row that are not even timed
 LONG_CALL = 5e-3  # from here on recording is lost in the work itself: two eager calls are enough to know
+MOST_KINDS = 512  # kinds of arguments that are remembered
+MOSTLY = 0.8  # of the calls, lately, had arguments like earlier ones
+OPPORTUNITIES = 16  # to try a call with arguments that were recorded before; then it may be another
 _WARM_UP = 3  # this call is run eagerly and not timed: the first takes what it takes to make eager mode's kernels
 _EAGER_SAMPLES = frozenset({4, 7, 12, 20, 32})  # calls that are run eagerly to know what that takes; later one in 64
 
@@ -83,6 +92,54 @@ class Learning:
         cls.seconds_per_step += 0.05 * (measured - cls.seconds_per_step)
 
 
+class Met:
+    """The calls of a function by the kinds of their arguments: which came up again, and did the same then."""
+
+    __slots__ = ("_kinds", "_now", "_part", "_passed", "_same")
+
+    def __init__(self) -> None:
+        self._kinds: dict[Any, bool] = {}  # and whether a call of each was recorded
+        self._now: Any = None  # that of the last call
+        self._part = 0.0  # which part of the last calls had arguments like earlier ones
+        self._same = 0.0  # which part of those that were recorded again did hardly anything new
+        self._passed = 0  # opportunities
+
+    def call(self, kind: Any) -> None:
+        """A call with such arguments."""
+        is_new = kind not in self._kinds
+        self._part += 0.05 * (1.0 - is_new - self._part)
+        self._now = kind
+        if is_new:
+            if len(self._kinds) >= MOST_KINDS:
+                self._kinds.clear()
+            self._kinds[kind] = False
+
+    def recorded(self, familiar: bool) -> None:
+        """The last call was recorded to its end, and did hardly anything new or not."""
+        if self.was_recorded:
+            self._same += 0.3 * (familiar - self._same)
+        self._kinds[self._now] = True
+
+    @property
+    def was_recorded(self) -> bool:
+        """Whether a call with arguments like those of the last one was."""
+        return self._kinds.get(self._now, False)
+
+    @property
+    def waits_for_another(self) -> bool:
+        """Whether a call with arguments that were recorded before is the better one to try; for a while."""
+        if self.was_recorded or self._part < 0.5 or True not in self._kinds.values():
+            self._passed = 0
+            return False
+        self._passed += 1
+        return self._passed % OPPORTUNITIES != 0
+
+    @property
+    def repeats(self) -> bool:
+        """Whether most calls are like earlier ones, and do the same as they did."""
+        return self._part > MOSTLY and self._same > FAMILIAR
+
+
 class Account:
     """Of one function."""
 
@@ -103,6 +160,7 @@ class Account:
         "calls",
         "eager_mean",
         "mean_steps",
+        "met",
         "n_eager",
         "rests",
     )
@@ -121,6 +179,7 @@ class Account:
         self._invested = 0.0  # seconds: planning, and calls that met something new
         self._total_seconds = 0.0
         self.mean_steps = 0.0  # that a call records
+        self.met = Met()
         self._familiar = 0.0  # which part of recorded calls, lately, did hardly anything that was new
         self._by_plan = 0.0  # which part of the last few ran by plans alone
         self._wanted = 0.0  # seconds of planning that could not be afforded
@@ -151,13 +210,17 @@ class Account:
     @property
     def _repeats(self) -> bool:
         """Whether it has been called often and hardly ever does what it never did before."""
-        return self.calls > (SOON if self._knows_loops else OFTEN) and self._familiar > FAMILIAR
+        is_often = self.calls > (SOON if self._knows_loops else OFTEN)
+        return is_often and (self._familiar > FAMILIAR or self.met.repeats)
 
     def eager_next(self) -> bool:
         """Whether the next call is to run eagerly; counts it."""
         self.calls += 1
         if self.aside:
-            missing = max(self._wanted - self.to_invest, self.lost)
+            wanted = self._wanted
+            if not self.met.was_recorded:  # to its end, if it can be
+                wanted = max(wanted, self.mean_steps * Learning.seconds_per_step)
+            missing = max(wanted - self.to_invest, self.lost)
             if missing > 0:
                 n_calls = min(int(missing / (ALLOWANCE * self.eager_mean)), MOST_RESTS) if self.eager_mean else 0
                 if self._repeats:
@@ -165,6 +228,9 @@ class Account:
                 self.rests = n_calls
                 self._total_seconds += n_calls * self.eager_mean
                 return True
+        if (self.aside or self._tries_again) and not self._repeats and self.met.waits_for_another:
+            return True
+        if self.aside:
             self.try_again()
         if self.again:
             self.again = False
@@ -196,14 +262,19 @@ class Account:
             self.eager_mean += (usual - self.eager_mean) * max(1 / self.n_eager, 0.05 if self.n_eager > 16 else 0.4)
         self._total_seconds += seconds
 
-    def recorded_call(self, seconds: float, n_steps: int, n_new: int, planning: float, learnt: bool) -> None:
+    def recorded_call(
+        self, seconds: float, n_steps: int, n_new: int, planning: float, learnt: bool, to_its_end: bool = True
+    ) -> None:
         """A call that was recorded. `learnt`: it did not run by plans alone.
 
         `seconds` are without planning; `planning`: those that count of it.
         """
         if n_steps:
             self.mean_steps += (n_steps - self.mean_steps) * (0.1 if self.mean_steps else 1.0)
-        self._familiar += 0.2 * ((n_new * 10 <= n_steps) - self._familiar)
+        familiar = 0 < n_steps >= n_new * 10
+        self._familiar += 0.2 * (familiar - self._familiar)
+        if to_its_end:
+            self.met.recorded(familiar)
         self._by_plan += 0.5 * ((not learnt) - self._by_plan)
         if not self.n_eager:
             self._invested += planning + n_new * Learning.seconds_per_step
@@ -222,7 +293,7 @@ class Account:
         self.aside = not self._can_go_on()
         if not self.aside and not learnt:
             self._patience = 1
-        elif self.aside and self._tries_again and self._familiar < FAMILIAR:
+        elif self.aside and self._tries_again and self._familiar < FAMILIAR and not familiar:
             self._invested += self._patience * self.eager_mean
             self._patience = min(2 * self._patience, MOST_PATIENCE)
         self._tries_again = self._tries_again and not self.aside and learnt
