@@ -143,6 +143,11 @@ def runner2(op: type[Op]) -> Callable[[Any, Any], Any]:
     return run2
 
 
+def native_call(op: type[Op], arity: int) -> Callable[..., Any] | None:
+    """The native call of an op without attributes, if it has one."""
+    return next((s.run for s in _shorts if s.op is op and s.arity == arity and s.launch is not None), None)
+
+
 def plain_class(cls: type[Tensor]) -> None:
     """Treat instances of this subclass like tensors in native calls: it adds nothing that an op would see."""
     _PLAIN[:] = [cls]

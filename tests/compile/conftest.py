@@ -1,10 +1,14 @@
-"""Functions here are recorded in every call and planned at the second sighting, however little that pays."""
+"""Functions here are recorded in every call and planned at the second sighting, however little that pays.
+
+Static ones run by plans; `static_agreement` makes them run op by op, too.
+"""
 
 from math import inf
 
 import pytest
 
 from extempo.accounting import Account
+from extempo.static.choosing import Choice
 
 
 @pytest.fixture(autouse=True)
@@ -13,3 +17,4 @@ def always_recorded(monkeypatch):
     monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps, is_loop=False: True)
     monkeypatch.setattr(Account, "planning_per_step", lambda self: inf)
     monkeypatch.setattr(Account, "new_steps_allowed", lambda self: 1_000_000)
+    monkeypatch.setattr(Choice, "first", lambda self: self._ways[0])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
+from unittest import mock
 
 import extempo as ex
 from extempo import nn, tape
 from extempo.modes import MODE
+from extempo.static.choosing import Choice
 
 from .agreement import observe
 
@@ -15,16 +18,33 @@ CALLS = 6
 static = functools.partial(ex.compile, static=True)
 
 
+WAYS = {"by plans": [0], "op by op": [1], "in turns": [0, 1]}
+
+
+@contextlib.contextmanager
+def going(way):
+    """Inside, the calls of functions that are recorded there are done in this way: a key of WAYS."""
+
+    def first(choice):
+        turns = itertools.cycle(WAYS[way])
+        return lambda *args: choice._ways[next(turns)](*args)
+
+    with mock.patch.object(Choice, "first", first), mock.patch.object(Choice, "settle"):
+        yield
+
+
 def agree(scenario, *args):
     """A static function shows what eager shows; how often its body ran is for the scenario to count."""
     expected = observe(scenario, lambda fn: fn, *args)
-    found = observe(scenario, static, *args)
-    for i, (a, b) in enumerate(zip(expected, found, strict=True)):
-        assert b == a, f"observation {i} differs"
-    assert not tape.ACTIVE.recordings
-    assert MODE.get().recording is None
-    assert MODE.get().interceptor is None
-    assert ex.is_grad_enabled()
+    for way in WAYS:
+        with going(way):
+            found = observe(scenario, static, *args)
+        for i, (a, b) in enumerate(zip(expected, found, strict=True)):
+            assert b == a, f"{way}: observation {i} differs"
+        assert not tape.ACTIVE.recordings
+        assert MODE.get().recording is None
+        assert MODE.get().interceptor is None
+        assert ex.is_grad_enabled()
 
 
 def mlp(*sizes, **options):

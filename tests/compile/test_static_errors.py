@@ -11,9 +11,15 @@ from extempo.errors import DtypeError, GraphError, ShapeError
 from extempo.modes import MODE
 
 from .agreement import draw, needs_native_code
-from .static_agreement import static
+from .static_agreement import WAYS, going, static
 
 pytestmark = needs_native_code
+
+
+@pytest.fixture(autouse=True, params=WAYS)
+def way(request):
+    with going(request.param):
+        yield
 
 
 @pytest.mark.parametrize(

@@ -253,8 +253,8 @@ class Arguments:
     def __init__(self, fn: Callable[..., Any], name: str) -> None:
         self._fn = fn
         self._name = name
-        self._positional: list[Argument] = []
-        self._named: dict[str, Argument] = {}
+        self.positional: list[Argument] = []
+        self.named: dict[str, Argument] = {}
         self._tensors: list[TensorArgument] = []
         self._sharing: list[int] = []  # for each tensor, the first one on the same memory
         self._n_memories = 0
@@ -268,10 +268,10 @@ class Arguments:
         given, named = [], {}
         for value, name in zip(args, self._names(len(args)), strict=True):
             argument, stand_in = taker.take(f"{self._name}: argument {name}", value)
-            self._positional.append(argument)
+            self.positional.append(argument)
             given.append(stand_in)
         for key, value in kwargs.items():
-            self._named[key], named[key] = taker.take(f"{self._name}: argument {key}", value)
+            self.named[key], named[key] = taker.take(f"{self._name}: argument {key}", value)
         found = list(taker.seen.values())
         self._tensors = [argument for _, argument in found]
         self._sharing = _firsts([id(x._memory) for x, _ in found])
@@ -287,17 +287,22 @@ class Arguments:
         names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         return [*names[:n_args], *numbered[len(names) :]]
 
+    @property
+    def shares_memory(self) -> bool:
+        """Whether some of the tensors lay in the same memory."""
+        return self._n_memories != len(self._tensors)
+
     def take(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], slots: Slots) -> None:
         """Put the arguments of a call into their slots, or raise."""
-        if len(args) != len(self._positional) or kwargs.keys() != self._named.keys():
+        if len(args) != len(self.positional) or kwargs.keys() != self.named.keys():
             raise GraphError(
                 f"{self._name}: called with {_count(args, kwargs)}, when the function was recorded it was "
-                f"{_count(self._positional, self._named)}; {_ADVICE}"
+                f"{_count(self.positional, self.named)}; {_ADVICE}"
             )
-        for argument, value in zip(self._positional, args, strict=True):
+        for argument, value in zip(self.positional, args, strict=True):
             argument.take(value, slots)
         if kwargs:
-            for key, argument in self._named.items():
+            for key, argument in self.named.items():
                 argument.take(kwargs[key], slots)
         given = [slots[tensor.slot] for tensor in self._tensors]
         if not self.outside.isdisjoint(map(id, given)):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._tensor import Tensor, wrap
-from ..autograd.engine import accumulate_planned
+from ..autograd.planned import accumulate_planned
 from ..flushes import Flush
 from ..graph import Leaf, Node
 from ..linking import link_freed, link_tape

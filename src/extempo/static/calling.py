@@ -1,8 +1,8 @@
 """ex.compile(fn, static=True): the structure is fixed at the first call, and the body does not run again.
 
     first call   the body runs and is recorded (recording, told by watching)
-                 -> script: actions on slots, with their plans (finishing, script)
-    later calls  arguments into slots (arguments), the actions in order, results out of slots
+                 -> script: actions on slots, with their plans (finishing, script), and the same op by op (direct)
+    later calls  arguments into slots (fitting, arguments), one or the other (choosing), results out of slots
 
 There is a script for each train/eval setting of the modules called and each grad mode. Read anew at each call: the
 arguments, every tensor from outside, `.grad`, what optimizers and schedules keep, random draws. Anything else that
@@ -23,15 +23,20 @@ from ..modes import MODE, Mode
 from ..recording import Recording
 from ..tape import ACTIVE, State
 from ..types import Size
-from .arguments import Arguments, is_named_tuple, rebuilt
+from .arguments import Arguments, Slots, is_named_tuple, rebuilt
+from .choosing import Choice
+from .direct import Writer
 from .finishing import Finisher
+from .fitting import fits_of
 from .modules import Modules
 from .numbers import FOLLOWED, plain
 from .recording import Recorder
 from .script import Call, filler
+from .tape import Extend, Leave
 from .watching import watching
 
 MOST_SCRIPTS = 32  # settings of one function; the oldest is forgotten then
+_OP_BY_OP = "op by op, without the body, it takes less time than by plans"
 _PLAIN = (str, bytes, bool, int, float, complex, type(None), range, slice, Size)
 
 
@@ -42,6 +47,8 @@ class Script:
         self, function: StaticFunction, arguments: Arguments, recorder: Recorder, result: Any, mode: Mode
     ) -> None:
         self.grad, self.inference = mode.grad, mode.inference
+        self.mode: Mode | None = None  # that it was last run in
+        self.is_op_by_op = False  # plans would take longer
         self._function = function
         self._arguments = arguments
         found: list[int] = []
@@ -54,23 +61,45 @@ class Script:
         self._make_result = filler(result, slot_of, anew=True)
         self._result = result if self._make_result is None else None
         self.modules = Modules(recorder.modules.values(), recorder.outside)
-        finisher = Finisher(recorder, function.counters, found)
-        self.actions = finisher.actions
-        self._slots = recorder.slots
+        self.has_modules = bool(recorder.modules)
+        self._actions = Finisher(recorder, function.counters, found).actions
+        self._writer = Writer(len(recorder.slots), mode)
+        self._writer.write([*recorder.renewals, *recorder.moves], set(found))
+        self._slots = recorder.slots + [None] * (self._writer.n_slots - len(recorder.slots))
         arguments.outside = frozenset(map(id, recorder.outside.values()))
+        self._fits = fits_of(arguments)
         self._root = State()
+        leaves_tape = any(isinstance(action, Leave) for action in self._actions)
+        op_by_op = self._writer.only_part() or self._op_by_op
+        self._choice = Choice((self._by_plans, op_by_op), leaves_tape, self._tell)
+        if not any(isinstance(action, Extend) for action in self._actions):
+            self._choice.settle(1)
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any], mode: Mode) -> Any:
         slots = self._slots.copy()
-        function = self._function
-        self._arguments.take(args, kwargs, slots)
-        self.modules.bind(slots, function.name)
-        recording = Recording(self._root, function.counters, _seen_before)
+        if not self._fits(args, kwargs, slots):
+            self._arguments.take(args, kwargs, slots)
+        if self.has_modules:
+            self.modules.bind(slots, self._function.name)
+        try:
+            self._choice.run(slots, mode)
+        except BaseException as error:
+            self._writer.tell(error)
+            raise
+        return self._result if self._make_result is None else self._make_result(slots)
+
+    def _tell(self, way: int) -> None:
+        self.is_op_by_op = way == 1
+        if self.is_op_by_op:
+            self._function.counters.log(f"{self._function.name}: {_OP_BY_OP}")
+
+    def _by_plans(self, slots: Slots, mode: Mode) -> None:
+        recording = Recording(self._root, self._function.counters, _seen_before)
         call = Call(slots, recording, mode)
         try:
             try:
                 ACTIVE.recordings.append(recording)
-                for action in self.actions:
+                for action in self._actions:
                     action.run(call)
                     for slot in action.drops:
                         slots[slot] = None
@@ -79,7 +108,18 @@ class Script:
         except BaseException:  # an interrupt may have come before that was done
             _end(recording, mode)
             raise
-        return self._result if self._make_result is None else self._make_result(slots)
+
+    def _op_by_op(self, slots: Slots, mode: Mode) -> None:
+        writer = self._writer
+        call = Call(slots, None, mode) if writer.needs_call else None
+        try:
+            for part in writer.parts:
+                part(slots, call)
+            if writer.changes_mode:
+                MODE.set(mode)
+        except BaseException:
+            MODE.set(mode)
+            raise
 
 
 def _end(recording: Recording, mode: Mode) -> None:
@@ -105,10 +145,15 @@ class StaticFunction:
         self.calls = 0
         self._steps_aside = steps_aside
         self._scripts: list[Script] = []
+        self._last: Script | None = None  # that was run
         self._lock = threading.RLock()
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         mode = MODE.get()
+        last = self._last
+        if last is not None and last.mode is mode and (not last.has_modules or last.modules.are_set()):
+            self.calls += 1
+            return last.run(args, kwargs, mode)
         if mode.recording is not None or mode.interceptor is not None or mode.stepped_aside or self._steps_aside:
             return self.fn(*args, **kwargs)
         script = self._script(mode)
@@ -119,6 +164,7 @@ class StaticFunction:
                 script = self._script(mode)  # another thread may have recorded it meanwhile
                 if script is None:
                     return self._record(args, kwargs, mode)
+        script.mode, self._last = mode, script
         self.calls += 1
         return script.run(args, kwargs, mode)
 
@@ -177,15 +223,20 @@ class StaticFunction:
 
     def forget(self) -> None:
         """Record anew at the next call."""
-        self._scripts = []
+        self._scripts, self._last = [], None
 
     def stats(self) -> dict[str, Any]:
+        aside = self._last is not None and self._last.is_op_by_op
         return {
             "name": self.name,
             "calls": self.calls,
+            "static": True,
             "eager_calls": 0,
-            "aside": False,
-            "why": None,
+            "waiting_calls": 0,
+            "aside": aside,
+            "why": _OP_BY_OP if aside else None,
+            "steps_known": self.counters.new_steps,
+            "steps_evicted": 0,
             **self.counters.stats(),
         }
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._tensor import Tensor
-from ..autograd.engine import backward
+from ..autograd.entry_points import backward
 from ..errors import DtypeError, GraphError, UnsupportedError
 from ..flushes import Counters, Flush
 from ..graph import Where, describe_where
@@ -29,6 +29,7 @@ from ..tape import State, Step
 from ..writing import write
 from .arguments import Arguments
 from .backwards import Asked, PlannedBackward
+from .direct import Constant, Move, OpNow, Place, Result, Source, eager_op
 from .numbers import FOLLOWED, asked, plain
 from .script import Action, Effect, Renew
 from .streams import Streams
@@ -74,6 +75,7 @@ class Recorder:
         self.name = name
         self.recording = Recording(State(), counters, op_by_op)
         self.actions: list[Action] = []
+        self.moves: list[Move] = []  # the same op by op
         self.renewals: list[Action] = []  # what every call begins with
         self.slots: list[Any] = []  # as every call finds them: tensors from outside and constants, else None
         self.outside: dict[int, Tensor] = {}  # by slot
@@ -83,6 +85,7 @@ class Recorder:
         self._token = self.recording.token
         self._stretch: Extend | None = None
         self._arguments: set[int] = set()  # their slots
+        self._of_ops: set[int] = set()  # slots of results of ops that run eagerly
         self._known: dict[int, Known] = {}
         self._before = {id(x): weakref.ref(x) for x in gc.get_objects() if issubclass(type(x), Tensor)}
         self._n_effects = 0
@@ -173,12 +176,24 @@ class Recorder:
             MODE.set(now)
         step = r.cursor.via
         if step is not None and r.cursor.parent is before:
-            self._take(step, inputs, out)
+            self._take(step, inputs, out, inner)
         else:
             self.catch_up()
             action = Effect(apply, (op, inputs, attrs), {}, inner)
+            sources = [self._source(x, may_change=op.aliases_input) for x in inputs]
             self._log_effect(action, out, may_change=op.aliases_input)
+            move = eager_op(action, sources)
+            if move is not None:
+                self.moves[-1] = move
+                self._of_ops.update(slot for _, slot, _ in action.results)
         return out
+
+    def _source(self, x: Any, may_change: bool) -> Source:
+        if isinstance(x, Tensor):
+            known = self._what_is(x)
+            if known.tape is not None:
+                return Place(known.tape, known.place)
+        return self.slot_of(x, may_change) if isinstance(x, Tensor) or type(x) in FOLLOWED else Constant(x)
 
     def write(self, target: Tensor, value: Tensor, op_name: str) -> Tensor:
         return self.effect(write, (target, value, op_name))
@@ -186,7 +201,7 @@ class Recorder:
     def run_function(self, cls: Any, *rest: Any) -> Any:
         raise self.refusal(f"{cls.__name__} is an autograd.Function, whose Python would not run again")
 
-    def _take(self, step: Step, inputs: tuple[Any, ...], out: Any) -> None:
+    def _take(self, step: Step, inputs: tuple[Any, ...], out: Any, mode: Mode) -> None:
         """The op is on the tape."""
         r, tape = self.recording, self.tape
         stretch = self._stretch
@@ -195,10 +210,14 @@ class Recorder:
             tape.stretches.append(stretch)
             self.actions.append(stretch)
         n_new = len(step.new_leaves)
+        leaves: list[LeafOf] = []
         for x, kind in zip(r.leaves[len(r.leaves) - n_new :], step.new_leaves, strict=True):
             slot = self.slot_of(x, may_change=False)
             checked, stays = slot in self._arguments, self.slots[slot] is x
-            stretch.leaves.append(LeafOf(slot, kind, step.where, checked, stays))
+            leaf = LeafOf(slot, kind, step.where, checked, stays)
+            stretch.leaves.append(leaf)
+            if not checked and slot not in self._of_ops and self._what_is(x).tape is None:
+                leaves.append(leaf)
         for x in inputs:
             if x is None or isinstance(x, Tensor):
                 continue
@@ -215,6 +234,10 @@ class Recorder:
         for i, t in enumerate(results):
             known = self._known[id(t)] = Known(t, -1, step.where)
             known.tape, known.place = tape, step.place + i
+        sources = [self._source(x if step.baked is None else plain(x), may_change=False) for x in inputs]
+        places: list[Result] = [Place(tape, step.place + i) for i in range(len(results))]
+        gives = places if type(out) is tuple else places[0]
+        self.moves.append(OpNow(step.op, sources, step.attrs, mode, step.where, gives, leaves))
         self._at = stretch.end = r.cursor
 
     def catch_up(self) -> None:
@@ -300,6 +323,8 @@ class Recorder:
 
     def log(self, action: Action) -> None:
         self.actions.append(action)
+        if not isinstance(action, FlushNow | Close):
+            self.moves.append(action.effect if isinstance(action, PlannedBackward) else action)
         self._stretch = None
 
     def _log_effect(self, action: Effect, out: Any, may_change: bool = True, filled: bool = False) -> None:
@@ -311,7 +336,8 @@ class Recorder:
     def _note_results(self, action: Effect, out: Any) -> None:
         action.where = user_line()
         action.gives_none = out is None
-        parts = enumerate(out) if isinstance(out, list | tuple) else [(None, out)]
+        parts = list(enumerate(out)) if isinstance(out, list | tuple) else [(None, out)]
+        action.n_results = len(parts)
         for index, t in parts:
             if isinstance(t, Tensor) and self._find(t) is None:
                 if self._was_there(t):

@@ -18,10 +18,11 @@ from ..graph import Where, describe_where
 from ..modes import MODE, Mode
 from ..recording import Recording
 from ..types import TensorType
-from .arguments import Slots, is_named_tuple, rebuilt
+from .arguments import Slots, is_named_tuple
 from .numbers import FOLLOWED
 
 Filler = Callable[[Slots], Any]
+_ADVICE = "sizes and structure are fixed, leave static=True out where they depend on values"
 
 
 class Call:
@@ -29,9 +30,9 @@ class Call:
 
     __slots__ = ("mode", "recording", "slots")
 
-    def __init__(self, slots: Slots, recording: Recording, mode: Mode) -> None:
+    def __init__(self, slots: Slots, recording: Recording | None, mode: Mode) -> None:
         self.slots = slots
-        self.recording = recording
+        self.recording: Any = recording  # None where ops run one by one: then no action asks for it
         self.mode = mode
 
 
@@ -42,23 +43,42 @@ def filler(value: Any, slot_of: Callable[[Any], int], anew: bool = False) -> Fil
     """
     if isinstance(value, Tensor) or type(value) in FOLLOWED:
         return operator.itemgetter(slot_of(value))
+    held: dict[str, Any] = {}
+    text = _expression(value, slot_of, anew, held)
+    return None if text is None else eval(f"lambda s: {text}", held)
+
+
+def _expression(value: Any, slot_of: Callable[[Any], int], anew: bool, held: dict[str, Any]) -> str | None:
+    """The same as Python text; `held`: what its names stand for."""
+
+    def name(x: Any) -> str:
+        held[f"v{len(held)}"] = x
+        return f"v{len(held) - 1}"
+
+    if isinstance(value, Tensor) or type(value) in FOLLOWED:
+        return f"s[{slot_of(value)}]"
     if isinstance(value, TensorLike):
-        make_like, slot = value._maker(), slot_of(value._flat)
-        return lambda slots: make_like(slots[slot])
+        return f"{name(value._maker())}(s[{slot_of(value._flat)}])"
     if type(value) in (list, tuple) or is_named_tuple(value):
-        kind, parts = type(value), [_part(x, slot_of, anew) for x in value]
-        if any(make is not None for make, _ in parts) or (anew and kind is list):
-            return lambda slots: rebuilt(kind, [x if make is None else make(slots) for make, x in parts])
+        parts = [_expression(x, slot_of, anew, held) for x in value]
+        if any(part is not None for part in parts) or (anew and type(value) is list):
+            items = ", ".join(part or name(x) for part, x in zip(parts, value, strict=True))
+            if type(value) is list:
+                return f"[{items}]"
+            return f"({items},)" if type(value) is tuple else f"{name(type(value))}({items})"
     elif type(value) is dict:
-        entries = {k: _part(x, slot_of, anew) for k, x in value.items()}
-        if any(make is not None for make, _ in entries.values()) or anew:
-            return lambda slots: {k: x if make is None else make(slots) for k, (make, x) in entries.items()}
+        entries = {k: _expression(x, slot_of, anew, held) for k, x in value.items()}
+        if any(part is not None for part in entries.values()) or anew:
+            return f"{{{', '.join(f'{name(k)}: {part or name(value[k])}' for k, part in entries.items())}}}"
     return None
 
 
-def _part(value: Any, slot_of: Callable[[Any], int], anew: bool) -> tuple[Filler | None, Any]:
-    make = filler(value, slot_of, anew)
-    return make, value if make is None else None
+def misfit(name: str, where: Where | None, got: str, expected: str, advice: str = _ADVICE) -> Exception:
+    """Something has another result than it had."""
+    return ShapeError(
+        f"static: the result of {name} at {describe_where(where)} is {got}, when the function was recorded it was "
+        f"{expected}; {advice}"
+    )
 
 
 class Action:
@@ -86,9 +106,10 @@ class Effect(Action):
         self.named: list[tuple[str, Filler]] = []
         self.read: list[int] = []  # slots
         self.results: list[tuple[int | None, int, TensorType]] = []  # (which of several, slot, type)
+        self.n_results = 0  # of these, and of others that were there before
         self.gives_none = False
         self.where: Where | None = None
-        self.advice = "sizes and structure are fixed, leave static=True out where they depend on values"
+        self.advice = _ADVICE
 
     def fill_from(self, slot_of: Callable[[Any], int]) -> None:
         """Find out which arguments are read from slots."""
@@ -122,8 +143,13 @@ class Effect(Action):
             else:
                 out = self.fn(*args)
         except Exception as error:
-            error.add_note(f"{self._name()} was recorded at {describe_where(self.where)}")
+            error.add_note(f"{self.name} was recorded at {describe_where(self.where)}")
             raise
+        if (out is None) is not self.gives_none or self.results:
+            self.keep(out, slots)
+
+    def keep(self, out: Any, slots: Slots) -> None:
+        """Put results into their slots, or raise if they are not like those of the recorded call."""
         if (out is None) is not self.gives_none:
             raise self._misfit("None" if out is None else "not None", "None" if self.gives_none else "not None")
         for index, slot, type_ in self.results:
@@ -132,15 +158,14 @@ class Effect(Action):
                 raise self._misfit("None" if t is None else str(t._type), str(type_))
             slots[slot] = t
 
-    def _name(self) -> str:
+    @property
+    def name(self) -> str:
+        """Of the op or function."""
         named = getattr(self.args[0], "name", "") if self.args and isinstance(self.args[0], type) else ""
         return named or getattr(self.fn, "__name__", "a function")
 
     def _misfit(self, got: str, expected: str) -> Exception:
-        return ShapeError(
-            f"static: the result of {self._name()} at {describe_where(self.where)} is {got}, when the function was "
-            f"recorded it was {expected}; {self.advice}"
-        )
+        return misfit(self.name, self.where, got, expected, self.advice)
 
 
 class Renew(Action):

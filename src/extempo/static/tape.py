@@ -14,10 +14,14 @@ from ..errors import GraphError, ShapeError
 from ..flushes import Flush
 from ..graph import Node, Where, describe_where, next_number
 from ..recording import Recording
-from ..tape import LEFT, LeafKind, State, Step
+from ..tape import LeafKind, State, Step, note_left
 from ..types import TensorType
 from .arguments import Slots, lies_as
 from .script import Action, Call
+
+
+def _nothing() -> None:
+    return None
 
 
 class LeafOf:
@@ -31,7 +35,7 @@ class LeafOf:
         self.where = where
         self.checked = checked  # before: an argument
         self.stays = stays  # from call to call it is the same tensor
-        self.array: Any = None  # what fitted last
+        self.array: Callable[[], Any] = _nothing  # what fitted last, held weakly: an optimizer may want to move it
         self.node: Any = None
 
     def check(self, x: Tensor) -> None:
@@ -50,7 +54,7 @@ class LeafOf:
                 f"{array.strides}, when the function was recorded it did not; use x.contiguous(), or compile it anew"
             )
         if self.stays:
-            self.array, self.node = array, x._history
+            self.array, self.node = weakref.ref(array), x._history
 
 
 class Handle:
@@ -110,7 +114,7 @@ class Extend(Action):
             if x._alias is not None:
                 x._catch_up()
             array, node, memory = x._raw, x._history, x._memory
-            if (array is not leaf.array or node is not leaf.node) and not leaf.checked:
+            if not leaf.checked and (array is not leaf.array() or node is not leaf.node):
                 leaf.check(x)
             leaves.append(x)
             arrays.append(array)
@@ -181,7 +185,9 @@ class Close(Action):
     """End the tape: whatever is held and tracked gets its node."""
 
     def run(self, call: Call) -> None:
-        call.recording.close("a node was asked for")
+        call.recording.close(
+            "the graph itself was asked for: by a hook, by grad_fn, or by a backward that had no plan yet"
+        )
 
 
 class Leave(Action):
@@ -193,5 +199,4 @@ class Leave(Action):
         r.inside = False
         for k, x in enumerate(r.leaves):
             x._pending, x._place = r.token, -1 - k
-        number = id(r)
-        LEFT[number] = weakref.ref(r, lambda _: LEFT.pop(number, None))
+        note_left(r)

@@ -111,6 +111,7 @@ def _classes(cls: Any) -> Iterator[type]:
 def _watched() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     """(owner, name, who is told) of every method; of properties, of their getters and setters."""
     from ..nn.module import Module
+    from ..nn.utils import clip_grad
     from ..optim.lr_scheduler import LRScheduler
     from ..optim.optimizer import Optimizer
 
@@ -128,6 +129,8 @@ def _watched() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
         yield Generator, name, _seed
     yield Observer, "__init__", _observe
     yield creation, "as_array", _array_of
+    for name in ("total_norm", "clip_by_norm", "clip_by_value"):
+        yield clip_grad, name, _effect
     for base, name, tell in (
         (Module, "__call__", _call_module),
         (Optimizer, "step", _step),
