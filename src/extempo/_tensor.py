@@ -17,6 +17,7 @@ from .lines import remember_value_read, user_line
 from .op import Op
 from .sizes import AnySize
 from .storage import Array, Storage
+from .tape import before_sharing
 from .types import Number, Size, TensorType, dtype, from_numpy_dtype
 
 
@@ -154,20 +155,24 @@ class Tensor(TensorMethods):
 
     @property
     def _array(self) -> Any:
-        if self._raw is None and isinstance(self._pending, OnTape):
-            self._pending.settle(self)
+        pending = self._pending  # first: another thread may give it values meanwhile
+        if self._raw is None and isinstance(pending, OnTape):
+            pending.settle(self)
         return self._raw
 
     @_array.setter
     def _array(self, array: Any) -> None:
         if isinstance(self._pending, OnTape):
             self._pending.release(self, "a tensor got other memory")
+        elif (memory := getattr(self, "_memory", None)) is not None:
+            before_sharing(memory)  # a recorded view of this tensor is one of what it was
         self._raw = array
 
     @property
     def _storage(self) -> Any:
-        if self._memory is None and isinstance(self._pending, OnTape):
-            self._pending.settle(self)
+        pending = self._pending
+        if self._memory is None and isinstance(pending, OnTape):
+            pending.settle(self)
         return self._memory
 
     @_storage.setter
@@ -176,8 +181,9 @@ class Tensor(TensorMethods):
 
     @property
     def _node(self) -> Any:
-        if self._history is not None and self._history.op is Taped:
-            self._pending.link(self)
+        pending, node = self._pending, self._history
+        if node is not None and node.op is Taped:
+            pending.link(self)
         return self._history
 
     @_node.setter
@@ -297,7 +303,7 @@ class Tensor(TensorMethods):
 
     def detach_(self) -> Tensor:
         """Make this tensor a leaf that does not require grad."""
-        if self._alias is not None:
+        if self._settled_alias() is not None:
             raise AutogradError("detach_: this tensor is a view; use x = x.detach() instead")
         if self.requires_grad:
             self._cut = ("detach_()", user_line())
@@ -311,9 +317,15 @@ class Tensor(TensorMethods):
 
     def _values(self) -> Array:
         """The array, for reading."""
+        pending = self._pending
         if self._raw is None:
-            return self._pending.read(self)
+            return pending.read(self)
         return self._raw
+
+    def _handed_out(self) -> Array:
+        """The array, for whoever may write to it."""
+        before_sharing(self._storage)
+        return self._values()
 
     def item(self) -> Number:
         """The value of a tensor with one element, as a Python number."""
@@ -338,7 +350,7 @@ class Tensor(TensorMethods):
                     "numpy: this tensor requires grad, and NumPy would not record; use x.detach().numpy()"
                 )
             remember_value_read()
-        return self._values().view()  # the array itself stays ours: its shape and flags can be changed in place
+        return self._handed_out().view()  # the array itself stays ours: its shape and flags can be changed in place
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         array = self.numpy()
@@ -351,7 +363,7 @@ class Tensor(TensorMethods):
     def __dlpack__(self, **options: Any) -> Any:
         if self.requires_grad:
             raise AutogradError("__dlpack__: this tensor requires grad; export x.detach()")
-        return dlpack.export(self._values(), **options)
+        return dlpack.export(self._handed_out(), **options)
 
     def __array_wrap__(self, array: Array, context: Any = None, return_scalar: bool = False) -> Tensor:
         """NumPy functions called on a tensor return a tensor, outside the graph."""
@@ -451,7 +463,7 @@ class Tensor(TensorMethods):
     ) -> None:
         """Add the gradient of this tensor to the `.grad` of every leaf it depends on, and free the graph."""
         if not _ENGINE:
-            from .autograd.engine import backward
+            from .autograd.entry_points import backward
 
             _ENGINE.append(backward)
         _ENGINE[0](self, gradient, retain_graph, create_graph, inputs)
@@ -483,6 +495,13 @@ class Tensor(TensorMethods):
         carry_retained(self._node, node)
         self._node = node
 
+    def _settled_alias(self) -> Alias | None:
+        """How it is a view of another tensor, which a recorded one knows once it has run."""
+        pending = self._pending
+        if self._raw is None and isinstance(pending, OnTape):
+            pending.settle(self)
+        return self._alias
+
     def _root(self) -> Tensor:
         """The tensor whose memory this one is a view of; itself if it is none."""
         base = self
@@ -510,8 +529,9 @@ def wrap(array: Array, type_: TensorType, cls: type[Tensor] = Tensor) -> Tensor:
 
 def layout_of(t: Tensor) -> tuple[int, ...] | None:
     """The strides of a tensor in bytes; None if its elements lie in order. No value is asked for."""
+    pending = t._pending
     if t._raw is None:
-        return t._pending.strides_of(t) if isinstance(t._pending, OnTape) else None
+        return pending.strides_of(t) if isinstance(pending, OnTape) else None
     return None if t._raw.flags.c_contiguous else t._raw.strides
 
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .backends.llvm.calls.filling import OF_GIVEN, OF_LEAF, OF_PLACE, OUTPUT, Filling
-from .planning.reading import read_positions
 from .tape import NUMBER, Step
 
 if TYPE_CHECKING:
@@ -37,14 +36,14 @@ def filling(found: Flush, makers: Sequence[Step], first: int, stop: int) -> Fill
             if look is None:
                 return ()
             way = _way(step)
-        frees = type(step.type) is not tuple and bool(read_positions(step))
+        frees = type(step.type) is not tuple and bool(step.read_positions)
         entries += struct.pack("<5q", kind, source, place - first, step.tracked, step.tracked and frees)
         looks.append(look)
         ways.append(way)
     tracked = [p for p in places if makers[p].tracked]
     alive = tracked
     if found.backward is not None:  # the others get their freed nodes at once
-        alive = [p for p in tracked if type(makers[p].type) is tuple or not read_positions(makers[p])]
+        alive = [p for p in tracked if type(makers[p].type) is tuple or not makers[p].read_positions]
     steps = tuple([makers[p] for p in places])
     stays = struct.pack(f"<{len(tracked)}q", *[p - first for p in tracked])
     return Filling(entries, places, steps, tuple(looks), tuple(ways), [None] * (stop - first), stays, alive)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from .autograd.derive import derived_vjp
 from .graph import Node, Pick, leaf
-from .planning.reading import read_positions
 from .replaying import array_at
 from .storage import Storage
 from .tape import NONE, NUMBER, Step
@@ -25,20 +24,17 @@ class _Linker:
         self.freed = freed  # steps that a backward has passed, by their places
         self.number = recording.node_numbers()
         self.nodes: dict[int, Node] = {}  # by place
-        self._gradients: dict[tuple[Any, int], tuple[tuple[int, ...], Any]] = {}  # by signature and tracked inputs
+        self._gradients: dict[tuple[Any, int], Any] = {}  # by signature and tracked inputs
 
     def link(self, step: Step) -> None:
         """The node of a step, after those of the steps it depends on."""
-        key = (step.signature, step.needs)
-        if key not in self._gradients:
-            self._gradients[key] = (read_positions(step), _gradient(step))
-        positions, gradient = self._gradients[key]
+        positions = step.read_positions
         if positions and step.place in self.freed:
             node = Node(step.op, (), step.attrs, step.type, None, step.where)
         else:
             inputs = self._inputs(step)
-            saved = tuple([self._entry(step, position) for position in positions])
-            node = Node(step.op, inputs, step.attrs, step.type, saved, step.where, gradient)
+            saved = tuple([self._entry(step, position) for position in positions]) if positions else ()
+            node = Node(step.op, inputs, step.attrs, step.type, saved, step.where, self._gradient(step))
         node.number = self.number(step.place)
         if type(step.type) is not tuple:
             self.nodes[step.place] = node
@@ -47,6 +43,12 @@ class _Linker:
             if t.dtype.is_floating_point:
                 pick = self.nodes[step.place + i] = Node(Pick, (node,), {"index": i}, t, (), step.where)
                 pick.number = self.number(step.place + i) + 2.0**-31
+
+    def _gradient(self, step: Step) -> Any:
+        key = (step.signature, step.needs)
+        if key not in self._gradients:
+            self._gradients[key] = _gradient(step)
+        return self._gradients[key]
 
     def _inputs(self, step: Step) -> tuple[Any, ...]:
         r = self.recording
@@ -113,7 +115,7 @@ def link_freed(recording: Recording, freed: Container[int]) -> None:
         t, step = recording.held(place), recording.makers[place]
         if t is None or t._history is not recording.proxy:
             continue
-        if type(step.type) is not tuple and step.place in freed and read_positions(step):
+        if type(step.type) is not tuple and step.place in freed and step.read_positions:
             t._history = Node(step.op, (), step.attrs, step.type, None, step.where)
         else:
             others.append(place)
@@ -140,6 +142,6 @@ def _until_freed(recording: Recording, places: list[int], freed: Container[int])
         step = recording.makers[stack.pop()]
         if step.place not in found and step.tracked:
             found[step.place] = step
-            if step.place not in freed or not read_positions(step):
-                stack += [ref for ref in step.refs if 0 <= ref < NUMBER]
+            if step.place not in freed or not step.read_positions:
+                stack += [ref for i, ref in enumerate(step.refs) if 0 <= ref < NUMBER and step.needs >> i & 1]
     return list(found.values())

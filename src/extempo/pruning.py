@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import tape
 from .flushes import Flush
-from .taking import trie_lock
 from .tape import NO_EVENTS, State, Step
 
 
 def prune(root: State) -> int:
     """Forget all ways from a state on which nothing was met twice. Returns how many states are left."""
-    with trie_lock:
+    with tape.trie_lock:
         order = _in_order(root)
         kept: set[State] = {root}
         for state in reversed(order):  # whatever follows comes before what leads to it

@@ -8,21 +8,20 @@ that were computed and stay.
 from __future__ import annotations
 
 import weakref
-from bisect import bisect
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from itertools import accumulate
 from sys import getrefcount
 from typing import Any
 
-from ._tensor import OnTape, Tensor, new
+from . import tape
+from ._tensor import OnTape, Tensor, layout_of, new
 from .flushes import Counters
 from .graph import Node, Taped, next_number
 from .planning.building import reads
 from .replaying import arguments_of
 from .running import alias_of
 from .storage import Array, Storage
-from .tape import NUMBER, State, Step, left_lock
+from .tape import NUMBER, State, Step
 from .types import TensorType
 from .viewing import is_row_major
 
@@ -73,11 +72,13 @@ class Recorded(OnTape):
         "decide",
         "given",
         "inside",
+        "is_left",
         "leaves",
         "makers",
         "memories",
         "most_new_steps",
         "n_allowed",
+        "n_left",
         "nodes",
         "numbers",
         "proxy",
@@ -99,13 +100,18 @@ class Recorded(OnTape):
         self.decide = decide  # whether a flush of so many steps that has no plan (or its sizes) gets one now
         self.most_new_steps = most_new_steps  # that are allowed, before this gives up; asked when there is one
         self.n_allowed: int | None = None  # that are left
-        self.inside = True  # the compiled function is still running
+        self.inside = True  # the compiled function is still running, or a backward is as if it were
+        self.is_left = False  # it has returned
         self.makers: list[Step] = []  # for each place its step
+        self.n_left = 0  # of these, counted as left when the function returned
         self.proxy = Node(Taped, (), {}, None, (), None)  # of every tensor on the tape that is tracked
         self._begin(root)
 
     def _begin(self, state: State) -> None:
         self.counters.steps += len(self.makers)
+        if self.n_left:
+            self.counters.left_steps -= self.n_left
+            self.n_left = 0
         self.cursor = state
         self.behind: State | None = None
         self.results: list[Any] = []  # for each place its tensor; once the function has returned a weak reference
@@ -127,7 +133,7 @@ class Recorded(OnTape):
 
     def _alone(self) -> Any:
         """A tape that was left may be reached by other threads, too."""
-        return _NOBODY_ELSE if self.inside else left_lock
+        return tape.left_lock if self.is_left else _NOBODY_ELSE
 
     # ---- the steps
 
@@ -190,22 +196,35 @@ class Recorded(OnTape):
         return None if view is None else view.strides
 
     def strides_of(self, t: Tensor) -> tuple[int, ...] | None:
-        found = self._strides_at(t._place)
-        return None if found is None or is_row_major(t._type, found) else found
+        with self._alone():
+            if t._raw is not None:  # another thread was faster
+                return layout_of(t)
+            found = self._strides_at(t._place)
+            return None if found is None or is_row_major(t._type, found) else found
 
     def is_view(self, t: Tensor) -> bool:
-        return self.makers[t._place].view is not None
+        with self._alone():
+            return t._alias is not None if t._raw is not None else self.makers[t._place].view is not None
+
+    def note_number(self, number: int) -> None:
+        """Nodes of what is recorded from now on come after the one that would have this number."""
+        self.clocks.append((len(self.makers), number))
 
     def node_numbers(self) -> Callable[[int], float]:
-        """For a place the number of its node: after all nodes that were there when it was recorded."""
-        tracked = [node.number if type(node) is Node else 0.0 for node in self.nodes]
-        of_leaves = list(accumulate(tracked, max, initial=0.0))  # for the first so many of them
-        of_clocks = list(accumulate([number for _, number in self.clocks], max))
-        starts, makers = [place for place, _ in self.clocks], self.makers
+        """For places, asked in their order, the numbers of their nodes: after all that were there when recorded."""
+        nodes, makers, clocks = self.nodes, self.makers, self.clocks
+        highest, n_leaves, n_clocks = 0.0, 0, 0
 
         def number(place: int) -> float:
-            before = max(of_leaves[makers[place].following.n_leaves], of_clocks[bisect(starts, place) - 1])
-            return before + (place + 1) * 2.0**-30
+            nonlocal highest, n_leaves, n_clocks
+            n_before, n_leaves = n_leaves, makers[place].following.n_leaves
+            for node in nodes[n_before:n_leaves]:
+                if type(node) is Node:
+                    highest = max(highest, node.number)
+            while n_clocks < len(clocks) and clocks[n_clocks][0] <= place:
+                highest = max(highest, clocks[n_clocks][1])
+                n_clocks += 1
+            return highest + (place + 1) * 2.0**-30
 
         return number
 
@@ -289,7 +308,9 @@ class Recorded(OnTape):
                 continue
             if live[i]:
                 kept[i] = t
-            elif self.inside and t._raw is not None:  # the base of a view that is held
+            elif not self.inside:
+                kept[i] = t  # that of a base of a view that is held, made for it and noted as alive by then
+            elif t._raw is not None:  # the base of a view that is held
                 kept[i] = t
                 self.alive.append(first + i)
         self.results[first:stop] = kept
@@ -310,6 +331,12 @@ class Recorded(OnTape):
         for x, memory in zip(self.leaves, self.memories, strict=True):
             if x._pending is self.token and (storages is None or any(memory is s for s in storages)):
                 x._pending = None
+
+    def looks_at(self, storage: Storage) -> bool:
+        """Whether steps that have not run may read that memory."""
+        if self.cursor.n_run == self.cursor.n_places:
+            return False
+        return any(m is storage for m in self.memories) or any(m is storage for m in self.given.values())
 
     def reads_memory(self, storage: Storage) -> bool:
         """Whether the tape would notice a write into that memory.

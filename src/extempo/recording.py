@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any
 
-from . import accounting, families
+from . import accounting, families, tape
 from ._tensor import Tensor
 from .accounting import Planning
 from .backends.choice import give_back_memory
@@ -29,7 +29,7 @@ from .planning.building import Backward, Plan, Prospect, Request, Unplannable, p
 from .replaying import Failed, replay
 from .storage import Array
 from .taking import Taking
-from .tape import LEFT, NUMBER, LeafKind, State, Step, left_lock
+from .tape import NUMBER, LeafKind, State, Step
 
 _LARGE = 1 << 20
 
@@ -50,6 +50,12 @@ def flush_natively(flush: Callable[..., bool], backward: Callable[..., Any]) -> 
     _flush_known, _backward_known = flush, backward
 
 
+def _share_a_node(nodes: list[Any]) -> bool:
+    """Whether two leaves have one."""
+    tracked = [node for node in nodes if type(node) is Node]
+    return len(set(tracked)) < len(tracked)
+
+
 def _new_tape(state: State) -> State:
     return State()
 
@@ -62,17 +68,19 @@ class Recording(Taking):
     # ---- running
 
     def settle(self, t: Tensor) -> None:
-        if not _flush_known(self):
+        if self.is_left or not _flush_known(self):
             self.flush()
 
     def read(self, t: Tensor) -> Array:
-        if not _flush_known(self):
+        if self.is_left or not _flush_known(self):
             self.flush()
         return t._raw
 
     def flush(self) -> None:
         """Run everything that has not run yet."""
         with self._alone():
+            if self.is_left:
+                tape.worked_on = id(self)
             self._flush()
 
     def _flush(self) -> None:
@@ -219,7 +227,8 @@ class Recording(Taking):
             found.reason = made.reason
             self.counters.no_plan(made.reason)
         elif not made.is_complete:
-            found.waiting = self.counters.waiting = made
+            self.counters.has_no_kernels(made, is_new=waiting is not made)
+            found.waiting = made
             PLANS.add(found)
         else:
             found.plan = made
@@ -266,18 +275,21 @@ class Recording(Taking):
         it is to `keep` the graph, the tape is over then: what is still held has its values and its nodes, freed ones
         where backward came by.
         """
-        if self.inside:
+        if not self.is_left:
             return self._backward(root, gradient, asked, keep)
-        with left_lock:  # as if the function were still running
+        with tape.left_lock:  # as if the function were still running
+            tape.worked_on = id(self)
+            if root._history is not self.proxy:
+                return None  # another thread was faster, and it is not on the tape any more
             self.results = [None if ref is None else ref() for ref in self.results]
             for place in range(self.cursor.n_run, len(self.results)):
                 if self.results[place] is None:
                     self.results[place] = self._result(self.makers[place], self._type_of(place), place)
             self.inside = True
-            found = self._backward(root, gradient, asked, keep)
-            if found is None or keep:
+            try:
+                return self._backward(root, gradient, asked, keep)
+            finally:
                 self._wait()
-            return found
 
     def backward_known(self, place: int, gradient: Array) -> list[tuple[Node, Array]] | None:
         """The same in native code, from a place, where it was met before; what is left to do of it. None: all."""
@@ -292,6 +304,9 @@ class Recording(Taking):
         self, root: Tensor, gradient: Array, inputs: Sequence[Tensor] | None, keep: bool
     ) -> list[tuple[Any, Array]] | None:
         state, place = self.cursor, root._place
+        nodes = self.nodes
+        if len(set(nodes)) + max(nodes.count(None), 1) <= len(nodes) and _share_a_node(nodes):
+            return None  # saved values, for a graph: a plan would add up the gradients of each by themselves
         if inputs is None and not keep and (rest := self.backward_known(place, gradient)) is not None:
             return rest
         began, n_first = self.clocks[0][1], len(self.makers[0].new_leaves)
@@ -347,11 +362,13 @@ class Recording(Taking):
     # ---- the end of a tape
 
     def link(self, t: Tensor) -> None:
-        self.close("a node was asked for")
+        self.close("the graph itself was asked for: by a hook, by grad_fn, or by a backward that had no plan yet")
 
     def close(self, why: str) -> None:
         """Run everything, give every tensor that is held its node, and begin a new tape."""
         with self._alone():
+            if self.is_left:
+                tape.worked_on = id(self)
             self._close(why)
 
     def _close(self, why: str) -> None:
@@ -390,8 +407,9 @@ class Recording(Taking):
                 self._over(State())
                 return
         self._wait()
-        number = id(self)
-        LEFT[number] = weakref.ref(self, lambda _: LEFT.pop(number, None))
+        self.n_left = len(self.makers)
+        self.counters.left_steps += self.n_left
+        tape.note_left(self)
 
     def _wait(self) -> None:
         """Hold tensors weakly from now on: whoever forgets them all forgets the tape."""

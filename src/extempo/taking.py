@@ -6,13 +6,13 @@ it links a node.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from types import NoneType
 from typing import Any
 
 import numpy as np
 
+from . import tape
 from ._tensor import OnTape, Tensor
 from .families import Like, Way, find_family, grow
 from .graph import Node, next_number
@@ -26,7 +26,6 @@ from .tape import NONE, NUMBER, LeafKind, State, Step
 from .types import TensorType
 from .viewing import exact_strides, is_row_major, view_of
 
-trie_lock = threading.RLock()
 _GATE = State()
 
 
@@ -59,6 +58,8 @@ class Taking(Recorded):
     def apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode) -> Any:
         """Put the op on the tape, or run it if that is not possible."""
         with self._alone():
+            if self.is_left:
+                tape.worked_on = id(self)
             return self._apply(op, inputs, attrs, mode)
 
     def _apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode) -> Any:
@@ -139,7 +140,7 @@ class Taking(Recorded):
         key = _Key(given, op, attrs, mode)
         for step in state.ways():
             if key.fits(step):
-                with trie_lock:
+                with tape.trie_lock:
                     state.take(step)
                 return step
         return self._like_others(state, key)
@@ -156,13 +157,13 @@ class Taking(Recorded):
         if state.like is not None:
             for way in state.like.node.ways():
                 if way.step.op is key.op and (step := way.at(state.like.size)) is not None and key.fits(step):
-                    with trie_lock:
+                    with tape.trie_lock:
                         grow(state.add(step).following, Like(way.following, state.like.size))
                     return step
         for family in state.families:
             step = family.member(key.op, key.new_leaves)
             if step is not None and key.fits(step):
-                with trie_lock:
+                with tape.trie_lock:
                     family.take(step)
                 return step
         return None
@@ -217,7 +218,7 @@ class Taking(Recorded):
             self.n_allowed -= 1
         if step.new_leaves and state.step is not None and state.like is None:
             find_family(state, step)
-        with trie_lock:
+        with tape.trie_lock:
             return state.add(step)
 
     def _has_other_starts(self, state: State, given: Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> bool:
@@ -268,7 +269,7 @@ class Taking(Recorded):
     def _give_up(self) -> None:
         """Too much is new to be worth recording: the rest of the function runs eagerly."""
         self.counters.given_up += 1
-        self.close("too much was new")
+        self.close("too many ops of one call were new, the rest of it ran eagerly")
         mode = MODE.get()
         if mode.recording is self:
             MODE.set(mode.but(recording=None))

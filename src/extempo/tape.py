@@ -8,6 +8,7 @@ starts of slices of recorded values, which are part of it until they are seen to
 
 from __future__ import annotations
 
+import os
 import struct
 import threading
 import weakref
@@ -33,8 +34,34 @@ class _Active(threading.local):
 # Recordings of compiled functions that run now in this thread, and those whose tape is still needed after their
 # function returned. (A thread that writes what another one reads at the same time is on its own, as ever.)
 ACTIVE = _Active()
-LEFT: dict[int, weakref.ref[Any]] = {}
+LEFT: set[weakref.ref[Any]] = set()
 left_lock = threading.RLock()  # any thread may come across one that was left
+worked_on = 0  # the id of the one that was changed last, by who had the lock
+trie_lock = threading.RLock()  # ways are added by one thread at a time
+
+
+def _renew_locks() -> None:
+    """Another thread may have had them when the process was forked, and the tape that it changed is as it was then."""
+    global left_lock, trie_lock
+    if left_lock.acquire(blocking=False):
+        left_lock.release()
+    else:
+        left_lock = threading.RLock()
+        LEFT.difference_update([left for left in LEFT if id(left()) == worked_on])
+    if trie_lock.acquire(blocking=False):
+        trie_lock.release()
+    else:
+        trie_lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
+
+
+def note_left(recording: Any) -> None:
+    """The function returned, and what it recorded is still needed."""
+    recording.is_left = True
+    LEFT.add(weakref.ref(recording, LEFT.discard))  # no Python: an interrupt would be lost in what a collection calls
 
 
 def before_write(storages: Iterable[Any] | None = None) -> None:
@@ -46,16 +73,30 @@ def before_write(storages: Iterable[Any] | None = None) -> None:
             _run_before(recording, storages)
     if LEFT:
         with left_lock:
-            for left in list(LEFT.values()):
+            for left in list(LEFT):
                 if (recording := left()) is not None:
                     _run_before(recording, storages)
+
+
+def before_sharing(storage: Any) -> None:
+    """Memory is about to be handed out, and may be written by whoever gets it: what is to be read of it is read now."""
+    if not ACTIVE.recordings and not LEFT:
+        return
+    for recording in list(ACTIVE.recordings):
+        if recording.looks_at(storage):
+            recording.flush()
+    if LEFT:
+        with left_lock:
+            for left in list(LEFT):
+                if (recording := left()) is not None and recording.looks_at(storage):
+                    recording.flush()
 
 
 def _run_before(recording: Any, storages: Iterable[Any] | None) -> None:
     recording.flush()
     recording.forget_leaves(storages)
     if recording.makers and (storages is None or any(map(recording.reads_memory, storages))):
-        recording.close("memory that it reads was written")
+        recording.close("memory that it reads was written to")
 
 
 class View(NamedTuple):
@@ -79,6 +120,7 @@ class Step:
     """One recorded op, and the state that it leads to. Nothing of it changes once it stands in the trie."""
 
     __slots__ = (
+        "_read_positions",
         "_signature",
         "attrs",
         "baked",
@@ -120,6 +162,7 @@ class Step:
         self.refs = refs
         self.kinds = kinds  # for each input a TensorType, float, int, bool or NoneType
         self._signature: Signature | Callable[[Step], Signature] = signature
+        self._read_positions: tuple[int, ...] | None = None
         self.type: Any = signature.type
         self.place = place  # of its first result
         self.needs = needs  # bit i: input i is tracked
@@ -143,6 +186,19 @@ class Step:
             found = self._signature = found(self)
         return found
 
+    @property
+    def read_positions(self) -> tuple[int, ...]:
+        """What the eager engine saves for it: positions in (y, *inputs), or -1 - i for result i of several."""
+        found = self._read_positions
+        if found is None:
+            present = 0
+            for i, kind in enumerate(self.kinds):
+                present |= isinstance(kind, TensorType) << i
+            masks = (self.needs, present)
+            found = self.op._save_plans.get(masks)
+            found = self._read_positions = self.op.save_plan(masks, self.kinds) if found is None else found
+        return found
+
     def resized(
         self,
         attrs: dict[str, Any],
@@ -156,6 +212,7 @@ class Step:
         made: Step = Step.__new__(Step)
         made.op, made.attrs, made.refs, made.kinds = self.op, attrs, self.refs, kinds
         made._signature, made.type, made.place = signature, type_, self.place
+        made._read_positions = None
         made.needs, made.grad, made.tracked, made.new_leaves = self.needs, self.grad, self.tracked, new_leaves
         made.view, made.baked, made.where, made.cut = view, self.baked, self.where, self.cut
         made.n_numbers, made.packed = self.n_numbers, self.packed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,7 @@ def _keep_old_values(last: Node | None, target: Tensor, since: int | None) -> No
     """The ops that made the value may have saved what is about to be overwritten: they get a copy of their own."""
     if last is None:
         return
-    first = last.number if since is None else since + 1
+    before = inf if since is None else since
     seen, stack = {last}, [last]
     while stack:
         node = stack.pop()
@@ -94,7 +95,7 @@ def _keep_old_values(last: Node | None, target: Tensor, since: int | None) -> No
         if kept:
             node.saved = tuple(kept)
         for source in node.inputs:
-            if type(source) is Node and source.number >= first and source not in seen:
+            if type(source) is Node and source.number > before and source not in seen:
                 seen.add(source)
                 stack.append(source)
 

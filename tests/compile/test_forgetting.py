@@ -160,7 +160,7 @@ def test_evictions_are_said_in_words(monkeypatch):
     for _ in range(40):
         f(x, w, [draws.randrange(len(OPS)) for _ in range(20)])
     assert any(text.startswith("f: evicted") and "never came up again" in text for text in said)
-    assert f"{compiled.evicted:,} steps evicted" in str(ex.compile.stats())
+    assert f"{compiled.evicted:,} recorded ops evicted" in str(ex.compile.stats())
 
 
 def test_a_function_that_is_gone_takes_its_plans_with_it():

@@ -9,7 +9,7 @@ from extempo import autograd
 from extempo.nn import functional as F
 from extempo.utils.checkpoint import checkpoint
 
-from .agreement import CALLS, agree, agree_on_calls, draw, grads
+from .agreement import CALLS, agree, agree_on_calls, draw, grads, needs_native_code
 
 
 def weights(i=0):
@@ -190,5 +190,41 @@ def test_transforms_inside_and_around():
             loss.backward()
             yield loss, w.grad
             yield ex.func.vmap(around)(x), ex.func.grad(around)(x[0]), ex.func.jacrev(around)(x)
+
+    agree(scenario)
+
+
+@needs_native_code
+def test_a_gradient_with_a_graph_does_not_run_the_tape_node_by_node():
+    w = draw(0, 4, grad=True)
+
+    def slope(x):
+        for _ in range(50):
+            x = (x * w).tanh()
+        (g,) = ex.autograd.grad(x.sum(), w, create_graph=True)
+        return (g * g).sum()
+
+    run = ex.compile(slope)
+    run(draw(1, 4)).backward()
+    found = next(f for f in ex.compile.stats()["functions"] if f["name"].endswith("slope"))
+    assert found["replays"] + found["runs"] < 10
+
+
+def test_contributions_to_values_that_were_saved_are_added_in_order():
+    """In a gradient with a graph the result of tanh and what gelu read are two tensors of one node."""
+
+    def scenario(wrap):
+        w = draw(0, 4, 4, grad=True)
+
+        def f(x):
+            y = F.gelu((x @ w).tanh())
+            (g,) = autograd.grad(y.square().sum(), w, create_graph=True)
+            penalty = (g * g).sum()
+            penalty.backward()
+            return y, g, penalty
+
+        run = wrap(f)
+        for i in range(2 * CALLS):
+            yield run(draw(i, 4, 4)), grads(w)
 
     agree(scenario)

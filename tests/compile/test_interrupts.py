@@ -15,7 +15,8 @@ from extempo.tape import ACTIVE
 
 CODES = (
     *(compiling.Compiled.run.__code__, compiling._end.__code__),
-    *(calling.Script.run.__code__, calling._end.__code__),
+    *(calling.Script.run.__code__, calling.Script._by_plans.__code__, calling.Script._op_by_op.__code__),
+    calling._end.__code__,
 )
 
 
@@ -74,3 +75,19 @@ def test_an_interrupt_at_any_line_leaves_nobody_recording(static):
         made = ex.compile(step, static=static)
         n_lines += 1
     assert n_lines > 20  # the lines that record are among them
+
+
+def test_no_python_runs_where_a_tape_goes_away():
+    """An interrupt that came in there would be printed and lost, and the tape remembered for ever."""
+    w = ex.ones(3, requires_grad=True)
+    run = ex.compile(lambda x: (x * w).exp())
+    called = []
+    for _ in range(3):
+        y = run(ex.ones(3))
+        before = sys.gettrace()
+        sys.settrace(lambda frame, event, arg: called.append(frame.f_code.co_name))
+        try:
+            del y
+        finally:
+            sys.settrace(before)
+    assert called == []

@@ -1,8 +1,10 @@
-"""Compiled functions in compiled functions, threads, generators, greenlets and recursion."""
+"""Compiled functions in compiled functions, threads, forked processes, generators, greenlets and recursion."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 import threading
 
@@ -10,7 +12,7 @@ import greenlet
 import pytest
 
 import extempo as ex
-from extempo import nn, optim
+from extempo import nn, optim, tape
 
 from .agreement import CALLS, agree, draw, grads, see
 
@@ -199,6 +201,31 @@ def test_clearing_caches_while_others_run(often):
     assert found[0] == work(shared, 0, 40)
 
 
+def test_threads_that_go_on_with_one_result(often):
+    w = draw(0, 4, 4, grad=True)
+    heads = [
+        lambda z: (z * 2).sin().sum(),
+        lambda z: z.exp().sum() * 3,
+        lambda z: (z[0] * z[-1]).sum(),
+        lambda z: z.detach().sum() + z.T.reshape(-1)[2:5].square().sum(),
+    ]
+
+    def encode(x):
+        return (x @ w).tanh()
+
+    def gradient(head, z):
+        loss = head(z)
+        return see((loss, ex.autograd.grad(loss, w, retain_graph=True), z.T.is_contiguous()))
+
+    run = ex.compile(encode)
+    for i in range(40):
+        x, found = draw(i, 3, 4), {}
+        z = run(x)
+        errors = in_threads([lambda k=k: found.update({k: gradient(heads[k], z)}) for k in range(4)])  # noqa: B023 # ends here
+        assert not errors, errors
+        assert found == {k: gradient(heads[k], encode(x)) for k in range(4)}
+
+
 def test_a_result_is_read_and_differentiated_in_another_thread():
     def scenario(wrap):
         w = draw(0, 4, grad=True)
@@ -334,3 +361,41 @@ def test_results_of_several_calls_meet(wait):
             yield loss, parts, w.grad
 
     agree(scenario)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+def test_a_process_is_forked_while_another_thread_works_on_a_tape_that_was_left():
+    w = draw(3, 4, grad=True)
+    run = ex.compile(lambda x: (x * w).exp().sum())
+    losses = [run(draw(i, 3, 4)) for i in range(CALLS)]
+    begun, forked = threading.Event(), threading.Event()
+
+    def work():
+        with tape.left_lock, tape.trie_lock:
+            at_work = losses[0]._pending
+            if at_work is not None:  # without native code nothing is recorded
+                tape.worked_on, before = id(at_work), at_work.results
+                at_work.results = [at_work.held(place) for place in range(len(before))]  # as in its backward
+            begun.set()
+            forked.wait()
+            if at_work is not None:
+                at_work.results = before
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    begun.wait()
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            signal.alarm(30)  # a child that waits for a lock would wait for ever
+            (losses[1] * 2).backward()
+            with ex.no_grad():
+                w.mul_(0.5)
+            run(draw(9, 3, 4)).backward()
+            status = 0
+        finally:
+            os._exit(status)
+    forked.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0

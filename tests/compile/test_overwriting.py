@@ -7,7 +7,7 @@ import pytest
 import extempo as ex
 from extempo import nn
 
-from .agreement import CALLS, agree, agree_on_calls, draw, error_of
+from .agreement import CALLS, agree, agree_on_calls, draw, error_of, grads
 
 
 def mul_after_use(w, c):
@@ -175,5 +175,28 @@ def test_resizing_and_set_data_inside():
         for i in range(CALLS):
             loss = run(draw(i, 3))
             yield loss, w, error_of(loss.backward), w.grad
+
+    agree(scenario)
+
+
+@pytest.mark.parametrize("name", ["addcmul_", "addcdiv_", "logit_", "renorm_"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_value_is_overwritten_by_several_ops_that_read_it(name, first):
+    """Each of them keeps what it read, however many ops the one method is made of."""
+    args = {"logit_": lambda x: (0.1,), "renorm_": lambda x: (2, 0, 1.0)}.get(name, lambda x: (x, x))
+
+    def scenario(wrap):
+        w = draw(0, 3, 4, grad=True)
+
+        def f(x, rows):
+            more = rows * 2 if first else rows
+            getattr(x, name)(*args(x))
+            return (more @ x.T).sum()
+
+        run = wrap(f)
+        for i in range(CALLS):
+            loss = run(w * draw(i, 3, 4), draw(i, 2, 4))
+            loss.backward()
+            yield loss, grads(w)
 
     agree(scenario)

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
+from ..autograd.fitting import broadcast_dims, is_smaller
 from ..kernel import Cache
 from ..op import REGISTRY
 from ..tape import NUMBER, Step
@@ -151,13 +152,11 @@ class Backward:
         own = program.types[value]
         form = _FITS.get((own, t))
         if form is None:
-            from ..autograd.engine import _broadcast_dims, _is_smaller
-
-            if _is_smaller(own.shape, t.shape):
+            if is_smaller(own.shape, t.shape):
                 layout = view_layout("expand", own, program.strides(value), {}, t)
                 assert layout is not None
                 return program.view(value, t, layout.strides)
-            attrs = {"dim": _broadcast_dims(own.shape, t.shape), "keepdim": False}
+            attrs = {"dim": broadcast_dims(own.shape, t.shape), "keepdim": False}
             form = _FITS.put((own, t), form_of(REGISTRY["sum"], (own,), attrs))
         (made,) = program.apply(form, (value,), index)
         return program.view(made, t, row_major(t))

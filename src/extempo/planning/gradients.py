@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from .._tensor import Tensor
 from ..autograd.derive import derived_vjp
-from ..autograd.engine import fit
+from ..autograd.fitting import fit
 from ..backends.llvm.plans.expressions import Expression, of_derived
 from ..backends.numpy import numbers_only
 from ..errors import ExtempoError
@@ -25,7 +25,6 @@ from ..tape import Step
 from ..types import TensorType, bool_
 from .building import Unplannable
 from .forms import Form, form_of
-from .reading import read_positions
 
 
 class Derived(NamedTuple):
@@ -141,7 +140,7 @@ class _Trace:
 
     def __init__(self, step: Step, given: tuple[bool, ...]) -> None:
         op, recorder = step.op, Recorder()
-        positions = read_positions(step)
+        positions = step.read_positions
         several = type(step.type) is tuple
         types: tuple[TensorType, ...] = step.type if several else (step.type,)
         zeros = [

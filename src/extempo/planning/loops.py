@@ -199,4 +199,7 @@ class _Shorter:
         return made
 
 
-_KEPT = ("_signature", "attrs", "baked", "kinds", "n_numbers", "needs", "new_leaves", "op", "tracked", "type", "view")
+_KEPT = (
+    *("_read_positions", "_signature", "attrs", "baked", "kinds", "n_numbers", "needs", "new_leaves", "op"),
+    *("tracked", "type", "view"),
+)

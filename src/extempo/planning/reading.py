@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..tape import Step
-from ..types import TensorType
 
 
 def reads(step: Step) -> tuple[int, ...]:
@@ -12,7 +11,7 @@ def reads(step: Step) -> tuple[int, ...]:
     A ref may be a view; what has to be kept is then what the view looks into.
     """
     refs: list[int] = []
-    for position in read_positions(step):
+    for position in step.read_positions:
         if position > 0:
             refs.append(step.refs[position - 1])
         elif position < 0:
@@ -20,13 +19,3 @@ def reads(step: Step) -> tuple[int, ...]:
         else:
             refs += range(step.place, step.place + step.n_results)
     return tuple(refs)
-
-
-def read_positions(step: Step) -> tuple[int, ...]:
-    """What the eager engine saves: positions in (y, *inputs), or -1 - i for result i of several."""
-    present = 0
-    for i, kind in enumerate(step.kinds):
-        present |= isinstance(kind, TensorType) << i
-    masks = (step.needs, present)
-    found = step.op._save_plans.get(masks)
-    return step.op.save_plan(masks, step.kinds) if found is None else found
