@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from extempo.backends.choice import native
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -28,6 +30,19 @@ def test_the_first_example_of_the_readme_runs_as_pasted_and_learns():
     assert float(re.search(r"loss ([0-9.]+)", out)[1]) < 0.2
     assert "[0, 1, 1, 0, 1]" in out
     assert "graph(" in out
+
+
+@pytest.mark.skipif(native() is None, reason="without native code the body of a static function runs at every call")
+def test_the_page_on_compiling_runs_as_pasted_and_shows_what_it_prints():
+    page = (ROOT / "docs" / "compiling.md").read_text()
+    out = run("-c", "\n".join(re.findall(r"```python\n(.*?)```", page, re.S)))
+    assert float(re.search(r"loss ([0-9.]+)", out)[1]) < 0.1
+    assert "step: 1,000 calls" in out
+    assert "encoder learns: True" in out
+    refused = re.search(r"\n    (scores: argument words.*?)\n\n", page, re.S)[1]
+    assert " ".join(refused.split()) in out
+    failed = re.search(r"\n    (embedding: row 10 .*?)\n\n", page, re.S)[1]
+    assert failed.replace("\n    ", "\n").replace("train.py", "<string>") in out
 
 
 def test_the_page_on_batching_runs_as_pasted():

@@ -17,8 +17,10 @@ from collections.abc import Callable
 from typing import Any
 
 from . import accounting
+from ._tensor import Tensor
 from .accounting import Account
 from .backends.choice import give_back_memory, native
+from .compile_stats import Stats
 from .errors import DtypeError
 from .flushes import PLANS, Counters, Flush
 from .kernel import CACHES
@@ -32,8 +34,11 @@ MOST_NEW_STEPS = 20_000  # in the trie of one function, since what never came up
 MOST_NEW_CALLS = 64  # those of so many calls
 MOST_STEPS = 200_000  # of what did come up again; then the trie begins anew
 
+_LOOKED_AT = 4  # of the members of a list that is an argument
 _EAGER = os.environ.get("EXTEMPO_EAGER", "") not in ("", "0")
-_LOG = "compile" in os.environ.get("EXTEMPO_LOG", "").replace(" ", "").split(",")
+_asked = os.environ.get("EXTEMPO_LOG", "").replace(" ", "").split(",")
+_LOG = "compile" in _asked or "plans" in _asked
+Counters.describes_plans = "plans" in _asked
 _functions: weakref.WeakSet[Compiled] = weakref.WeakSet()
 
 
@@ -43,15 +48,16 @@ def steps_aside(mode: Mode) -> bool:
 
 
 def log(text: str) -> None:
-    """Tell whoever asked by EXTEMPO_LOG=compile."""
+    """Tell whoever asked by EXTEMPO_LOG=compile, or by EXTEMPO_LOG=plans, which tells more."""
     if _LOG:
         print(f"extempo compile: {text}", file=sys.stderr)
 
 
 class eager(switch):
-    """Inside, `ex.compile` steps aside: every op runs when its line does, for print, pdb and comparisons.
+    """Inside, `ex.compile` and `ex.batch` step aside: every op runs when its line does, for pdb and comparisons.
 
-    A context manager and a decorator. `EXTEMPO_EAGER=1` does the same for a whole process.
+    A context manager and a decorator: `@ex.eager` keeps a function out of a compiled one that calls it.
+    `EXTEMPO_EAGER=1` does the same for a whole process.
 
     >>> @ex.compile
     ... def double(x):
@@ -89,6 +95,20 @@ def _end(recording: Recording, mode: Mode) -> None:
     MODE.set(mode if now.grad is mode.grad and now.inference is mode.inference else now.but(recording=None))
 
 
+def kind_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What calls have in common whose arguments are of the same types."""
+    kinds = tuple([_kind(x) for x in args])
+    return (kinds, tuple([(name, _kind(x)) for name, x in kwargs.items()])) if kwargs else kinds
+
+
+def _kind(x: Any) -> Any:
+    if isinstance(x, Tensor):
+        return x._type
+    if isinstance(x, list | tuple):
+        return (type(x), len(x), *[_kind(y) for y in x[:_LOOKED_AT]])
+    return type(x)
+
+
 class Compiled:
     """A compiled function: what was recorded of it, and whether recording pays."""
 
@@ -99,6 +119,7 @@ class Compiled:
         self.counters = Counters(name, log)
         self.account = Account()
         self.eager_calls = 0
+        self.waiting_calls = 0  # of these, while LLVM was at work
         self._runs_before = 0  # runs of plans before the last call that was run eagerly
         self._steps_before = 0  # that had been made when the trie was looked through, or begun
         self._steps_kept = 0  # that it had then
@@ -121,13 +142,15 @@ class Compiled:
                 account.calls += 1
                 return self._while_compiling(*args, **kwargs)
             account.try_again()
+        if not account.runs_by_plans:
+            account.met.call(kind_of_call(args, kwargs))
         if account.eager_next() or native() is None:
             return self._eagerly(*args, **kwargs)
         if counters.waiting is not None and counters.waits_for_kernels() and not account.runs_by_plans:
             return self._while_compiling(*args, **kwargs)
         began = accounting.clock()
-        n_steps, n_new, n_learnt = counters.steps, counters.new_steps, counters.n_learnt
-        worked_out = counters.worked_out
+        n_steps, n_new, n_learnt = counters.n_recorded, counters.new_steps, counters.n_learnt
+        worked_out, given_up = counters.worked_out, counters.given_up
         planning, spent = counters.invested, counters.planning_seconds
         counters.begin_call(account.planning_per_step)
         recording = Recording(self.root, counters, self._may_plan, account.new_steps_allowed)
@@ -144,14 +167,15 @@ class Compiled:
             raise
         del recording  # takes its time, too
         seconds = accounting.clock() - began - (counters.planning_seconds - spent)
-        n_steps = counters.steps - n_steps
+        n_steps = counters.n_recorded - n_steps
         if counters.n_learnt == n_learnt and account.repeated_call(seconds, n_steps):
             return result
         n_learnt, worked_out = counters.n_learnt - n_learnt, counters.worked_out - worked_out
         learnt = n_learnt > worked_out or not account.is_little(worked_out * accounting.WORKED_OUT)
-        account.recorded_call(seconds, n_steps, counters.new_steps - n_new, counters.invested - planning, learnt)
+        n_new, planning = counters.new_steps - n_new, counters.invested - planning
+        account.recorded_call(seconds, n_steps, n_new, planning, learnt, counters.given_up == given_up)
         if account.aside:
-            log(f"{self.name}: {self._why()}; it runs eagerly until that has been paid for")
+            log(f"{self.name}: {self._why()}; it runs eagerly for a while and is tried again")
         if self._n_new() > MOST_NEW_STEPS:
             self._make_room()
         return result
@@ -159,6 +183,7 @@ class Compiled:
     def _while_compiling(self, *args: Any, **kwargs: Any) -> Any:
         """Run eagerly while LLVM works, which is not to be timed: it may be using the same core."""
         self.eager_calls += 1
+        self.waiting_calls += 1
         began = accounting.clock()
         result = self.fn(*args, **kwargs)
         self.counters.wait_for_kernels(accounting.WAITING_CALLS * (accounting.clock() - began))
@@ -187,9 +212,9 @@ class Compiled:
 
     def _why(self) -> str:
         counters = self.counters
-        if counters.new_steps * 2 > counters.steps:
+        if counters.new_steps * 2 > counters.n_recorded:
             return "its calls hardly repeat, most structures or sizes are new"
-        return "recording it has taken longer than it saved"
+        return "recording and planning it has so far taken longer than it saved"
 
     def _n_new(self) -> int:
         """Steps that were made since the trie was looked through."""
@@ -201,9 +226,9 @@ class Compiled:
         if n_new <= MOST_NEW_CALLS * self.account.mean_steps and n_new + self._steps_kept <= MOST_STEPS:
             return
         n_before, n_kept = self._steps_kept + n_new, prune(self.root)
-        what = "steps of structures that never came up again"
+        what = "recorded ops of structures that never came up again"
         if n_kept > MOST_STEPS:
-            n_kept, what = 0, "steps, all that it knew: too many structures came up again"
+            n_kept, what = 0, "recorded ops, all that it knew: too many structures came up again"
             self.root = State()
         self._begin_count(n_kept)
         n_evicted = max(n_before - n_kept, 0)
@@ -223,40 +248,15 @@ class Compiled:
         return {
             "name": self.name,
             "calls": self.account.calls,
+            "static": False,
             "eager_calls": self.eager_calls,
+            "waiting_calls": self.waiting_calls,
             "aside": aside,
             "why": self._why() if aside else None,
             "steps_known": self._steps_kept + self._n_new(),
             "steps_evicted": self.evicted,
             **self.counters.stats(),
         }
-
-
-class Stats(dict[str, Any]):
-    """Statistics that print as a text."""
-
-    def __str__(self) -> str:
-        lines = [
-            f"{self['runs']:,} runs of {self['plans']:,} plans, {self['replays']:,} replays op by op; "
-            f"{self['steps_recorded']:,} steps recorded, {self['new_steps']:,} of them new; "
-            f"planning took {self['planning_seconds']:.2f} s, LLVM {self['compile_seconds']:.2f} s"
-        ]
-        for f in self["functions"]:
-            lines.append(
-                f"  {f['name']}: {f['calls']:,} calls ({f['eager_calls']:,} eager), {f['runs']:,} runs of "
-                f"{f['plans']:,} plans, {f['replays']:,} replays"
-                + (f"; runs eagerly now: {f['why']}" if f["aside"] else "")
-            )
-            if f.get("steps_evicted"):
-                lines.append(
-                    f"    {f['steps_evicted']:,} steps evicted, of structures that did not come up again; "
-                    f"{f['steps_known']:,} are known"
-                )
-            lines += [f"    tape ended {n:,} times: {why}" for why, n in f["closed"].items()]
-            lines += [f"    no plan {n:,} times: {why}" for why, n in f["unplannable"].items()]
-        for name, (size, limit, evicted) in self["caches"].items():
-            lines.append(f"  {name}: {size:,} of at most {limit:,}, {evicted:,} evicted")
-        return "\n".join(lines)
 
 
 class Compile:
@@ -266,14 +266,16 @@ class Compile:
     together, at the end or when a value is asked for. What is recorded for the first time runs op by op; seen again, it
     runs as a plan: fused kernels, one piece of memory, one native call. A whole training step may be inside (forward,
     `loss.backward()`, clipping, `optimizer.step()`), or only the model: `ex.compile(model)` is a module with the same
-    parameters and state, and a loss and `backward()` outside are planned, too.
+    parameters and state, and a loss and `backward()` outside are planned, too. A function whose calls do not repeat, or
+    that plans do not make faster, runs eagerly.
 
     `static=True` fixes the structure at the first call and does not run the body again; a call that does not fit is an
     error. PyTorch's `fullgraph`, `dynamic`, `backend`, `mode` and `options` are accepted and needless: there are no
     graph breaks, every size is dynamic, and there is nothing to tune. `disable=True` returns the function as it is.
 
-    `ex.compile.stats()` says what was recorded and planned, `ex.compile.clear()` forgets it, and `EXTEMPO_LOG=compile`
-    tells as it happens. `ex.eager()` and `EXTEMPO_EAGER=1` switch compiling off.
+    `print(ex.compile.stats())` says what was recorded and planned, and why not, `ex.compile.clear()` forgets it.
+    `EXTEMPO_LOG=compile` tells as it happens, `EXTEMPO_LOG=plans` with the instructions of each plan. `ex.eager()` and
+    `EXTEMPO_EAGER=1` switch compiling off.
 
     >>> @ex.compile
     ... def scale(x, factor):
@@ -300,6 +302,10 @@ class Compile:
             return functools.partial(self, disable=disable, static=static)
         if not callable(model):
             raise DtypeError(f"compile: expected a function or a module, got {type(model).__name__}")
+        if isinstance(model, type):
+            raise DtypeError(
+                f"compile: {model.__name__} is a class; make an object of it first, ex.compile({model.__name__}(...))"
+            )
         if disable:
             return model
         from .nn import Module
@@ -315,7 +321,7 @@ class Compile:
         return compiled
 
     def stats(self) -> Stats:
-        """What was recorded, planned and run, in all and for each function; `print` it for words."""
+        """What was recorded, planned and run, in all and for each function that still exists; `print` it for words."""
         functions = [f.stats() for f in sorted(_functions, key=lambda f: f.name)]
         backend = native()
         names = ("plans", "runs", "replays", "steps_recorded", "new_steps", "planning_seconds")
@@ -323,7 +329,8 @@ class Compile:
         caches = {name: (len(c), c.limit, c.evicted) for name, c in list(CACHES.items())}
         caches["plans"] = (len(PLANS), PLANS.limit, PLANS.evicted)
         seconds = 0.0 if backend is None else backend.stats()["compile_seconds"]
-        return Stats(totals, compile_seconds=seconds, functions=functions, caches=caches)
+        where = {"native": backend is not None, "switched_off": _EAGER}
+        return Stats(totals, compile_seconds=seconds, **where, functions=functions, caches=caches)
 
     def clear(self) -> None:
         """Forget everything recorded and planned. Results do not depend on it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
+from textwrap import indent
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -108,10 +109,13 @@ class Counters:
 
     __slots__ = ("__dict__", "runs")  # native code counts runs
 
+    describes_plans = False  # whether the log also says what each instruction does
+
     def __init__(self, name: str, log: Callable[[str], None]) -> None:
         self.name = name
         self.log = log
-        self.steps = 0
+        self.steps = 0  # of tapes that have ended
+        self.left_steps = 0  # of tapes that have not: what was returned may be used in a loss, or was forgotten unread
         self.new_steps = 0
         self.grown_steps = 0  # that were made after those of other sizes
         self.wishes = 0  # for plans that were not there
@@ -121,6 +125,7 @@ class Counters:
         self.plans = 0
         self.runs = 0
         self.failed = 0
+        self.fused = 0  # ops of plans that other ops' kernels compute
         self.planning_seconds = 0.0
         self.invested = 0.0  # of these, what counts against the function: not LLVM's share
         self.waiting: Plan | None = None  # the last plan that was made and has no kernels yet
@@ -128,6 +133,10 @@ class Counters:
         self._seconds_spent = 0.0
         self.closed: dict[str, int] = {}
         self.unplannable: dict[str, int] = {}
+
+    @property
+    def n_recorded(self) -> int:
+        return self.steps + self.left_steps
 
     @property
     def n_learnt(self) -> int:
@@ -153,6 +162,12 @@ class Counters:
             self.waiting = None
         return self.waiting is not None
 
+    def has_no_kernels(self, plan: Plan, is_new: bool) -> None:
+        """A plan was made, now or before, and LLVM has yet to make kernels for it."""
+        self.waiting = plan
+        if is_new:
+            self.log(f"{self.name}: LLVM makes the kernels of a plan in the background, it runs eagerly meanwhile")
+
     def wait_for_kernels(self, seconds: float) -> None:
         """Let LLVM work for so long, where it would share the only core with whoever does not wait."""
         if self.waiting is not None:
@@ -162,28 +177,31 @@ class Counters:
         """The tape ended before its time."""
         self.closed[why] = self.closed.get(why, 0) + 1
         if self.closed[why] == 1:
-            self.log(f"{self.name}: the tape ended early: {why}")
+            self.log(f"{self.name}: recording ended early: {why}")
 
     def no_plan(self, why: str) -> None:
         self.unplannable[why] = self.unplannable.get(why, 0) + 1
         if self.unplannable[why] == 1:
-            self.log(f"{self.name}: no plan, it is replayed op by op: {why}")
+            self.log(f"{self.name}: no plan, it runs op by op: {why}")
 
     def planned(self, plan: Plan, n_steps: int, seconds: float) -> None:
         self.plans += 1
+        self.fused += plan.n_fused
         self.log(
-            f"{self.name}: {n_steps} steps became a plan of {plan.n_instructions} instructions, {plan.n_fused} ops "
-            f"fused away, {plan.arena_bytes:,} bytes of working memory, in {1e3 * seconds:.1f} ms"
+            f"{self.name}: {n_steps:,} recorded ops became a plan of {plan.n_instructions:,} instructions, "
+            f"{plan.n_fused:,} ops (gradients count) fused into others, {plan.arena_bytes:,} bytes of working memory, "
+            f"in {1e3 * seconds:.1f} ms" + (":\n" + indent(plan.describe(), "    ") if self.describes_plans else "")
         )
 
     def stats(self) -> dict[str, Any]:
         return {
-            "steps_recorded": self.steps,
+            "steps_recorded": self.n_recorded,
             "new_steps": self.new_steps,
             "plans": self.plans,
             "runs": self.runs,
             "replays": self.replays,
             "failed_runs": self.failed,
+            "fused": self.fused,
             "planning_seconds": self.planning_seconds,
             "closed": dict(self.closed),
             "unplannable": dict(self.unplannable),

@@ -41,7 +41,10 @@ _SCRIPT = "Extempo runs your Python as it is; leave the script or trace call out
 _STORAGE = "typed storages are not part of Extempo; use x.numpy() for the memory of a tensor"
 _NOT_RAGGED = "this is an ordinary tensor, and it has no rows to pad; ex.ragged(rows) makes a ragged one"
 _SHARED = "tensors cannot be moved into shared memory; give ex.from_numpy an array on multiprocessing.shared_memory"
-_COMPILER = "ex.compile has nothing to tune and no graph breaks; `with ex.eager():` switches it off"
+_COMPILER = (
+    "ex.compile has nothing to tune and no graph breaks; write `@ex.eager` for disable, ex.compile.clear() for reset, "
+    "False for is_compiling()"
+)
 _NOT_YET = "not part of this version; the script runs without it"
 _ELSEWHERE = "not part of Extempo; Python's own modules (cProfile, multiprocessing) work on its code"
 _MKLDNN = "there is one memory layout; leave the conversion out"
@@ -74,7 +77,7 @@ NAMES: Mapping[str, str] = _table(
     _SCRIPT="jit",
     _STORAGE="Storage TypedStorage UntypedStorage FloatStorage DoubleStorage HalfStorage BFloat16Storage LongStorage "
     "IntStorage ShortStorage CharStorage ByteStorage BoolStorage ComplexFloatStorage ComplexDoubleStorage",
-    _COMPILER="compiler",
+    _COMPILER="compiler _dynamo _inductor",
     _NOT_YET="distributed export onnx",
     _ELSEWHERE="profiler multiprocessing hub accelerator",
 )

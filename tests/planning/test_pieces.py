@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("llvmlite", reason="plans are native code")
 
 import extempo as ex
-from extempo import accounting
+from extempo import accounting, compiling
 from extempo.accounting import Account
 from extempo.backends.choice import native
 from extempo.backends.llvm.plans.background import settle
@@ -189,11 +189,15 @@ def test_calls_run_eagerly_while_kernels_are_compiled(always_recorded, monkeypat
     def waited_for(x):
         return ((x.sin() + 1.0625).cos() * x).sin()
 
-    compiled, x = ex.compile(waited_for), draw(5, 3)
+    said = []
+    with monkeypatch.context() as listening:
+        listening.setattr(compiling, "log", said.append)
+        compiled, x = ex.compile(waited_for), draw(5, 3)
     monkeypatch.setattr(Plan, "is_compiled", property(lambda self: False))
     for _ in range(4):
         same_bits(compiled(x).numpy(), waited_for(x).numpy(), "the result")
-    assert stats_of("waited_for")["eager_calls"] == 2
+    assert stats_of("waited_for")["eager_calls"] == stats_of("waited_for")["waiting_calls"] == 2
+    assert len([text for text in said if "LLVM makes the kernels of a plan" in text]) == 1
     monkeypatch.undo()
     settle()
     monkeypatch.setattr(Account, "eager_next", lambda self: False)

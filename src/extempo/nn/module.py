@@ -209,8 +209,10 @@ class Module(HookMethods, StateMethods):
         computed = self._parametrization(name)
         if computed is not None:
             return computed()
-        unready = "" if "_parameters" in self.__dict__ else "; was super().__init__() called?"
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{unready}", name=name, obj=self)
+        hint = "" if "_parameters" in self.__dict__ else "; was super().__init__() called?"
+        if name == "compile":
+            hint = "; write model = ex.compile(model)"
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
     def _parametrization(self, name: str) -> Any:
         """What computes the tensor of that name (`nn.utils.parametrize`), or None."""
