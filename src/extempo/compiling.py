@@ -89,8 +89,11 @@ class eager(switch):
 
 def _end(recording: Recording, mode: Mode) -> None:
     """Record no more, if that has not been said yet; `mode`: as it was before."""
-    if recording in ACTIVE.recordings:
-        ACTIVE.recordings.remove(recording)
+    recordings = ACTIVE.recordings
+    if recordings and recordings[-1] is recording:
+        recordings.pop()
+    elif recording in recordings:
+        recordings.remove(recording)
     now = MODE.get()  # the function may have called set_grad_enabled()
     MODE.set(mode if now.grad is mode.grad and now.inference is mode.inference else now.but(recording=None))
 

@@ -305,7 +305,7 @@ class Recording(Taking):
     ) -> list[tuple[Any, Array]] | None:
         state, place = self.cursor, root._place
         nodes = self.nodes
-        if len(set(nodes)) + max(nodes.count(None), 1) <= len(nodes) and _share_a_node(nodes):
+        if len(set(nodes)) + (nodes.count(None) or 1) <= len(nodes) and _share_a_node(nodes):
             return None  # saved values, for a graph: a plan would add up the gradients of each by themselves
         if inputs is None and not keep and (rest := self.backward_known(place, gradient)) is not None:
             return rest

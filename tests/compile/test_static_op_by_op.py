@@ -29,6 +29,7 @@ class Timed:
     def __init__(self, monkeypatch, *seconds, goes_on=False):
         self.now, self.calls, self.told = 0.0, "", []
         monkeypatch.setattr(choosing, "clock", lambda: self.now)
+        monkeypatch.setattr(choosing, "LONG_CALL", 100.0)
         monkeypatch.setattr(Choice, "first", lambda self: self._try)
         self.choice = Choice(
             tuple(self.way(name, s) for name, s in zip("ab", seconds, strict=True)), goes_on, self.told.append
@@ -359,3 +360,9 @@ def test_stats_say_that_it_runs_op_by_op():
         assert stats["aside"] is aside
         assert ("op by op" in str(stats["why"])) is aside
         assert stats["runs"] == (0 if aside else 2)
+
+
+def test_where_a_call_takes_long_only_plans_are_run(monkeypatch):
+    timed = Timed(monkeypatch, 101.0, 1.0)
+    assert timed.call(10) == 10 * "a"
+    assert timed.told == [0]

@@ -1,7 +1,8 @@
 """Which way a static function's calls are done: by plans, or op by op. What took less time in the first calls is.
 
 The ways take turns of a few calls each, of which the first is not timed: neither has a use for the memory that the
-other took. A way that takes much longer in its first turns gets no more.
+other took, which is given back. A way that takes much longer in its first turns gets no more. Where a call takes long,
+what plans cost beside the work does not matter, and the first way is not compared at all.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ..backends.choice import give_back_memory
 TURN = 3  # calls
 TURNS = (1, 4, 16)  # of each way, after which one is chosen that took less
 LESS = (0.7, 0.9, 1.0)  # than this part of what the other took; the nearer they are, the less trying costs
+LONG_CALL = 2e-3  # seconds
 Run = Callable[..., Any]
 
 
@@ -49,6 +51,8 @@ class Choice:
             self.settle(int(self._best[1] < self._best[0]))
             return self.run(*args)
         self._n_calls = n_calls + 1
+        if within == 0 and turn:
+            give_back_memory()
         way = turn % 2
         self._began, self._timed = began, way if within else None
         out = self._ways[way](*args)
@@ -60,6 +64,8 @@ class Choice:
         self._best[way] = min(self._best[way], seconds)
 
     def _is_clear(self, n_turns: int) -> bool:
+        if n_turns == 0:  # the second way has not been tried
+            return LONG_CALL < self._best[0] < inf
         less = max((x for n, x in zip(TURNS, LESS, strict=True) if n <= n_turns), default=0.0)
         return min(self._best) <= less * max(self._best)
 

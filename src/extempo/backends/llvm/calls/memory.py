@@ -30,7 +30,8 @@ MAX_NDIM = 64  # as NumPy
 HELD_LIMIT = 1 << 27
 SPARE = 1 << 18  # bytes that may be free in any case
 LARGE_PAGE = 1 << 21
-_MADV_HUGEPAGE = 14
+LARGE_BLOCK = LARGE_PAGE if sys.platform == "linux" else LARGEST  # from here on mapped by itself
+_READ_WRITE, _PRIVATE_ANONYMOUS, _HUGE_PAGES = 3, 0x22, 14  # PROT_, MAP_ and MADV_ of Linux
 _DISALLOW_INSTANTIATION = 1 << 7
 _TP_DEALLOC = 52
 # The module's counters, in this order.
@@ -106,22 +107,51 @@ def _release(b: Function, free: Pointer, index: Value) -> None:
     block = free[index]
     free[index] = b.field(ptr, block, BLOCK_NEXT)
     _Counters(b).add("free_bytes", -b.field(i64, block, BLOCK_SIZE))
-    b.call(b.module.declare("free", void, [ptr]), b.field(ptr, block, BLOCK_DATA))
+    _give_to_system(b, block)
+
+
+def _allocate(b: Function, size: Value, used: Value) -> Value:
+    """Memory from the system; null if there is none.
+
+    Large blocks are mapped by themselves, on large pages: thousands of small ones are more than a core finds at once,
+    and what is given back is the system's again. `used`: the bytes that are asked for; a large page must not go beyond
+    them, since all of it counts as soon as any is written.
+    """
+    data = b.var(ptr, 0)
+    large, small = b.if_else(size >= LARGE_BLOCK)
+    with large:
+        declared = b.module.declare("mmap", ptr, [ptr, i64, i32, i32, i32, i64])
+        protection, flags, no_file = (b.const(i32, word) for word in (_READ_WRITE, _PRIVATE_ANONYMOUS, -1))
+        found = b.call(declared, b.const(ptr, 0), size + LARGE_PAGE, protection, flags, no_file, b.const(i64, 0))
+        begin = b.cast("ptrtoint", found, i64)
+        with b.if_(begin != -1):
+            first = (begin + (LARGE_PAGE - 1)) & -LARGE_PAGE
+            _unmap(b, begin, first - begin)
+            _unmap(b, first + size, begin + LARGE_PAGE - first)
+            data.set(b.cast("inttoptr", first, ptr))
+            advise = b.module.declare("madvise", i32, [ptr, i64, i32])
+            b.call(
+                advise, data.value, used & -LARGE_PAGE, b.const(i32, _HUGE_PAGES)
+            )  # a wish: refused, nothing is lost
+    with small:
+        data.set(b.call(b.module.declare("aligned_alloc", ptr, [i64, i64]), 64, (size + 63) & -64))
+    return data.value
+
+
+def _unmap(b: Function, begin: Value, size: Value) -> None:
+    with b.if_(size > 0):
+        b.call(b.module.declare("munmap", i32, [ptr, i64]), b.cast("inttoptr", begin, ptr), size)
+
+
+def _give_to_system(b: Function, block: Value) -> None:
+    """A block and its memory are no more."""
+    data, size = b.field(ptr, block, BLOCK_DATA), b.field(i64, block, BLOCK_SIZE)
+    large, small = b.if_else(size >= LARGE_BLOCK)
+    with large:
+        _unmap(b, b.cast("ptrtoint", data, i64), size)
+    with small:
+        b.call(b.module.declare("free", void, [ptr]), data)
     b.call(b.module.declare("PyObject_Free", void, [ptr]), block)
-
-
-def _allocate(b: Function, size: Value) -> Value:
-    """Memory from the system: of a few large pages where they fit, since thousands of small ones are more than a core
-    finds by itself (weights of some MB are read and written at 0.9 of the time)."""
-    aligned_alloc = b.module.declare("aligned_alloc", ptr, [i64, i64])
-    if sys.platform != "linux":
-        return b.call(aligned_alloc, 64, (size + 63) & -64)
-    is_large = size >= LARGE_PAGE
-    data = b.call(aligned_alloc, b.select(is_large, b.const(i64, LARGE_PAGE), 64), (size + 63) & -64)
-    with b.if_(is_large & (data != 0)):
-        madvise = b.module.declare("madvise", i32, [ptr, i64, i32])
-        b.call(madvise, data, size & -LARGE_PAGE, b.const(i32, _MADV_HUGEPAGE))  # a wish: refused, nothing is lost
-    return data
 
 
 def _write_take(module: Module) -> None:
@@ -140,9 +170,10 @@ def _write_take(module: Module) -> None:
         with is_new:
             b.call(module.defined["extempo_make_room"], size)
             block.set(b.call(module.declare("PyObject_Malloc", ptr, [i64]), 48))
-            data = _allocate(b, size)
+            data = _allocate(b, size, b.arg("nbytes"))
             with b.if_((data == 0) | (block.value == 0)):
-                b.call(module.declare("free", void, [ptr]), data)
+                with b.if_((data != 0) & (size < LARGE_BLOCK)):
+                    b.call(module.declare("free", void, [ptr]), data)
                 b.call(module.declare("PyObject_Free", void, [ptr]), block.value)
                 args = b.array(ptr, 1)
                 args[0] = b.call(module.declare("PyLong_FromLongLong", ptr, [i64]), b.arg("nbytes"))
@@ -201,8 +232,7 @@ def _write_give_back(module: Module) -> None:
             free[index] = block
             counters.add("free_bytes", size)
         with drop:
-            b.call(module.declare("free", void, [ptr]), b.field(ptr, block, BLOCK_DATA))
-            b.call(module.declare("PyObject_Free", void, [ptr]), block)
+            _give_to_system(b, block)
     with module.function("extempo_release_free", void) as b:
         free = b.pointer(module.address_of(b, "free_lists"), ptr)
         with b.loop(0, N_CLASSES) as i, b.while_(lambda: free[i] != 0):
