@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -135,3 +136,19 @@ def test_names_around_pytorchs_compiler_lead_to_ours(name):
 def test_a_module_has_no_compile_and_says_what_to_write():
     with pytest.raises(AttributeError, match=r"model = ex\.compile\(model\)"):
         nn.Linear(2, 2).compile()
+
+
+def test_a_function_that_is_forgotten_is_gone_at_once():
+    @ex.compile
+    def forgotten(x):
+        return (x * 2.0).sum()
+
+    for _ in range(6):
+        forgotten(ex.ones(3)).item()
+    gc.disable()
+    try:
+        assert any("forgotten" in f["name"] for f in ex.compile.stats()["functions"])
+        del forgotten
+        assert not any("forgotten" in f["name"] for f in ex.compile.stats()["functions"])
+    finally:
+        gc.enable()

@@ -112,6 +112,22 @@ def _kind(x: Any) -> Any:
     return type(x)
 
 
+def _nobody(*args: Any, **kwargs: Any) -> bool:
+    return False
+
+
+def _n_references(x: Any) -> int:
+    return sys.getrefcount(x)
+
+
+def _of_one_variable() -> int:
+    made = object()
+    return _n_references(made)
+
+
+_ONE_VARIABLE = _of_one_variable()  # references to what one variable of a caller refers to
+
+
 class Compiled:
     """A compiled function: what was recorded of it, and whether recording pays."""
 
@@ -127,6 +143,7 @@ class Compiled:
         self._steps_before = 0  # that had been made when the trie was looked through, or begun
         self._steps_kept = 0  # that it had then
         self.evicted = 0  # steps that were forgotten to make room
+        self._spare: list[Recording] = []  # of calls that are over: making one takes as long as recording ten ops
         _functions.add(self)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
@@ -156,7 +173,12 @@ class Compiled:
         worked_out, given_up = counters.worked_out, counters.given_up
         planning, spent = counters.invested, counters.planning_seconds
         counters.begin_call(account.planning_per_step)
-        recording = Recording(self.root, counters, self._may_plan, account.new_steps_allowed)
+        spare = self._spare
+        if spare:
+            recording = spare.pop()
+            recording.begin_again(self.root, self._may_plan)
+        else:
+            recording = Recording(self.root, counters, self._may_plan, account.new_steps_allowed)
         try:
             try:
                 ACTIVE.recordings.append(recording)
@@ -168,6 +190,9 @@ class Compiled:
         except BaseException:  # an interrupt may have come before that was done
             _end(recording, mode)
             raise
+        if recording.is_empty and _n_references(recording) == _ONE_VARIABLE:
+            recording.decide = _nobody  # or function and recording would keep each other
+            spare.append(recording)
         del recording  # takes its time, too
         seconds = accounting.clock() - began - (counters.planning_seconds - spent)
         n_steps = counters.n_recorded - n_steps

@@ -131,6 +131,16 @@ class Recorded(OnTape):
         if getrefcount(self.proxy) > _OWN:  # a tensor that is held stays with it
             self.proxy = Node(Taped, (), {}, None, (), None)
 
+    def begin_again(self, root: State, decide: Callable[..., bool]) -> None:
+        """As if it were new, for another call of the same function: its last tape is over and nobody else has it."""
+        self.cursor, self.behind, self.n_allowed, self.decide = root, None, None, decide
+        self.clocks = [(0, next_number())]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is on its tape, nor marked as read by it."""
+        return not self.makers and not self.leaves and not self.is_left
+
     def _alone(self) -> Any:
         """A tape that was left may be reached by other threads, too."""
         return tape.left_lock if self.is_left else _NOBODY_ELSE

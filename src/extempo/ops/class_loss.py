@@ -39,7 +39,8 @@ def _as_indices(input: Tensor, target: Target, dim: int) -> Tensor:
         return ops.full(shape, target, dtype=int64)
     if not isinstance(target, Tensor):
         target = ops.as_tensor(target)
-    return target.long() if target._type.dtype.category == 1 else target
+    d = target._type.dtype
+    return target if d is int64 or d.category != 1 else target.long()
 
 
 def _shares(op: str, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, dim: int) -> Tensor:
