@@ -22,6 +22,15 @@ from extempo.backends.choice import native
 from extempo.modes import MODE
 from extempo.nn import functional as F
 
+
+def in_a_process(code, environment):
+    """What became of a program of its own, with these variables set."""
+    env = {**os.environ, **environment}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
 needs_native_code = pytest.mark.skipif(native() is None, reason="without native code compiled functions run eagerly")
 
 
@@ -396,9 +405,7 @@ def test_the_environment_variable_steps_aside(eager):
         "for _ in range(5): y = f(ex.ones(2))\n"
         "print(y.tolist(), ex.compile.stats()['steps_recorded'] > 0)\n"
     )
-    env = {**os.environ, "EXTEMPO_EAGER": eager}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
+    done = in_a_process(code, {"EXTEMPO_EAGER": eager})
     assert done.stdout.split("] ")[0] == "[3.0, 3.0"
     assert done.stdout.strip().endswith(str(eager != "1"))
 
@@ -415,9 +422,7 @@ def test_the_log_says_on_request_what_plans_consist_of():
         "f = ex.compile(lambda x: (x * 2).exp().sum())\n"
         "while not ex.compile.stats()['runs']: f(ex.ones(2))\n"
     )
-    env = {**os.environ, "EXTEMPO_LOG": "plans", "EXTEMPO_EAGER": ""}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
+    done = in_a_process(code, {"EXTEMPO_LOG": "plans", "EXTEMPO_EAGER": ""})
     assert re.search(
         r"3 recorded ops became a plan of [^\n]*:\n    fused: mul, exp -> f32\[2\]\n    run sum", done.stderr
     )
@@ -432,9 +437,7 @@ def test_the_log_says_what_happens_in_words():
         "def doubling(x): return (x * w * 2).grad_fn.name()\n"
         "doubling(ex.ones(2))\n"
     )
-    env = {**os.environ, "EXTEMPO_LOG": "compile", "EXTEMPO_EAGER": ""}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
+    done = in_a_process(code, {"EXTEMPO_LOG": "compile", "EXTEMPO_EAGER": ""})
     assert "doubling: recording ended early: the graph itself was asked for: by a hook, by grad_fn" in done.stderr
 
 
@@ -446,9 +449,7 @@ def test_the_numpy_backend_runs_compiled_functions_eagerly():
         "for _ in range(4): f(ex.ones(2)).backward()\n"
         "print(w.grad.tolist(), ex.backends.stats()['backend'])\n"
     )
-    env = {**os.environ, "EXTEMPO_BACKEND": "numpy"}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
+    done = in_a_process(code, {"EXTEMPO_BACKEND": "numpy"})
     assert done.stdout.split() == ["[4.0,", "4.0]", "numpy"]
 
 

@@ -26,8 +26,8 @@ from .flushes import PLANS, Counters, Flush
 from .kernel import CACHES
 from .modes import MODE, Mode, switch
 from .pruning import prune
-from .recording import Recording
-from .tape import ACTIVE, State
+from .recording import Recording, op_by_op
+from .tape import ACTIVE, State, end_active
 from .types import DEFAULT_DTYPE_LISTENERS
 
 MOST_NEW_STEPS = 20_000  # in the trie of one function, since what never came up again was forgotten; or, if more,
@@ -89,11 +89,7 @@ class eager(switch):
 
 def _end(recording: Recording, mode: Mode) -> None:
     """Record no more, if that has not been said yet; `mode`: as it was before."""
-    recordings = ACTIVE.recordings
-    if recordings and recordings[-1] is recording:
-        recordings.pop()
-    elif recording in recordings:
-        recordings.remove(recording)
+    end_active(recording)
     now = MODE.get()  # the function may have called set_grad_enabled()
     MODE.set(mode if now.grad is mode.grad and now.inference is mode.inference else now.but(recording=None))
 
@@ -110,10 +106,6 @@ def _kind(x: Any) -> Any:
     if isinstance(x, list | tuple):
         return (type(x), len(x), *[_kind(y) for y in x[:_LOOKED_AT]])
     return type(x)
-
-
-def _nobody(*args: Any, **kwargs: Any) -> bool:
-    return False
 
 
 def _n_references(x: Any) -> int:
@@ -191,7 +183,7 @@ class Compiled:
             _end(recording, mode)
             raise
         if recording.is_empty and _n_references(recording) == _ONE_VARIABLE:
-            recording.decide = _nobody  # or function and recording would keep each other
+            recording.decide = op_by_op  # or function and recording would keep each other
             spare.append(recording)
         del recording  # takes its time, too
         seconds = accounting.clock() - began - (counters.planning_seconds - spent)

@@ -50,6 +50,11 @@ def flush_natively(flush: Callable[..., bool], backward: Callable[..., Any]) -> 
     _flush_known, _backward_known = flush, backward
 
 
+def op_by_op(flush: Flush, n_steps: int, is_range: bool = False, is_loop: bool = False) -> bool:
+    """Whether a flush gets a plan: not while nobody knows what follows."""
+    return False
+
+
 def _share_a_node(nodes: list[Any]) -> bool:
     """Whether two leaves have one."""
     tracked = [node for node in nodes if type(node) is Node]

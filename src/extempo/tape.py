@@ -64,35 +64,45 @@ def note_left(recording: Any) -> None:
     LEFT.add(weakref.ref(recording, LEFT.discard))  # no Python: an interrupt would be lost in what a collection calls
 
 
+def end_active(recording: Any) -> None:
+    """It runs no more in this thread, if that has not been said yet."""
+    recordings = ACTIVE.recordings
+    if recordings and recordings[-1] is recording:
+        recordings.pop()
+    elif recording in recordings:
+        recordings.remove(recording)
+
+
 def before_write(storages: Iterable[Any] | None = None) -> None:
     """Memory is about to be written: whoever has recorded reading it reads it now. None: any memory."""
-    if not ACTIVE.recordings and not LEFT:
-        return
-    for recording in list(ACTIVE.recordings):
-        if recording.leaves or recording.makers:
-            _run_before(recording, storages)
-    if LEFT:
-        with left_lock:
-            for left in list(LEFT):
-                if (recording := left()) is not None:
-                    _run_before(recording, storages)
+    if ACTIVE.recordings or LEFT:
+        _tell_all(_run_before, storages)
 
 
 def before_sharing(storage: Any) -> None:
     """Memory is about to be handed out, and may be written by whoever gets it: what is to be read of it is read now."""
-    if not ACTIVE.recordings and not LEFT:
-        return
+    if ACTIVE.recordings or LEFT:
+        _tell_all(_run_if_it_looks_at, storage)
+
+
+def _tell_all(tell: Callable[[Any, Any], None], what: Any) -> None:
     for recording in list(ACTIVE.recordings):
-        if recording.looks_at(storage):
-            recording.flush()
+        tell(recording, what)
     if LEFT:
         with left_lock:
             for left in list(LEFT):
-                if (recording := left()) is not None and recording.looks_at(storage):
-                    recording.flush()
+                if (recording := left()) is not None:
+                    tell(recording, what)
+
+
+def _run_if_it_looks_at(recording: Any, storage: Any) -> None:
+    if recording.looks_at(storage):
+        recording.flush()
 
 
 def _run_before(recording: Any, storages: Iterable[Any] | None) -> None:
+    if not recording.leaves and not recording.makers:
+        return
     recording.flush()
     recording.forget_leaves(storages)
     if recording.makers and (storages is None or any(map(recording.reads_memory, storages))):
@@ -212,7 +222,7 @@ class Step:
         made: Step = Step.__new__(Step)
         made.op, made.attrs, made.refs, made.kinds = self.op, attrs, self.refs, kinds
         made._signature, made.type, made.place = signature, type_, self.place
-        made._read_positions = None
+        made._read_positions = self._read_positions
         made.needs, made.grad, made.tracked, made.new_leaves = self.needs, self.grad, self.tracked, new_leaves
         made.view, made.baked, made.where, made.cut = view, self.baked, self.where, self.cut
         made.n_numbers, made.packed = self.n_numbers, self.packed

@@ -31,20 +31,22 @@ def around(x):
     return x * 1 if isinstance(x, ex.Tensor) and x.is_floating_point() else x
 
 
+def between_others(op, inputs, attrs):
+    """The op with neighbours and alone, and a backward from what floats."""
+    y = apply(op, tuple(map(around, inputs)), attrs)
+    alone = apply(op, tuple(inputs), attrs)
+    results = y if isinstance(y, tuple) else (y,)
+    after = [around(t) for t in results]
+    loss = sum(t.sum() for t in after if t.requires_grad)
+    if isinstance(loss, ex.Tensor):
+        loss.backward()
+    return results, after, alone
+
+
 @pytest.mark.parametrize("op", OPS)
 def test_an_op_between_others(op):
     def scenario(wrap, grad, dtype):
-        def f(inputs, attrs):
-            y = apply(op, tuple(map(around, inputs)), attrs)
-            alone = apply(op, tuple(inputs), attrs)
-            results = y if isinstance(y, tuple) else (y,)
-            after = [around(t) for t in results]
-            loss = sum(t.sum() for t in after if t.requires_grad)
-            if isinstance(loss, ex.Tensor):
-                loss.backward()
-            return results, after, alone
-
-        run = wrap(f)
+        run = wrap(lambda inputs, attrs: between_others(op, inputs, attrs))
         for sample in list(op.samples(np.random.default_rng(1)))[:4]:
             for _ in range(CALLS):
                 inputs = tensors_of(sample, dtype, grad)

@@ -21,7 +21,7 @@ from ..errors import GraphError
 from ..flushes import Counters, Flush
 from ..modes import MODE, Mode
 from ..recording import Recording
-from ..tape import ACTIVE, State
+from ..tape import ACTIVE, State, end_active
 from ..types import Size
 from .arguments import Arguments, Slots, is_named_tuple, rebuilt
 from .choosing import Choice
@@ -124,8 +124,7 @@ class Script:
 
 def _end(recording: Recording, mode: Mode) -> None:
     """Nothing is active any more, if that has not been said yet; `mode`: as it was before."""
-    if recording in ACTIVE.recordings:
-        ACTIVE.recordings.remove(recording)
+    end_active(recording)
     if MODE.get() is not mode:
         MODE.set(mode)
 

@@ -10,10 +10,10 @@ from math import inf
 from typing import Any
 
 from ..flushes import Counters, Flush
-from ..recording import Recording
+from ..recording import Recording, op_by_op
 from ..tape import State
 from .backwards import PlannedBackward
-from .recording import Recorder, op_by_op
+from .recording import Recorder
 from .script import Action, Effect
 from .tape import Extend, FlushNow, Handle, Leave, Tape
 

@@ -23,7 +23,7 @@ from ..graph import Where, describe_where
 from ..lines import user_line
 from ..modes import MODE, Mode
 from ..op import Op
-from ..recording import Recording
+from ..recording import Recording, op_by_op
 from ..running import apply, as_input
 from ..tape import State, Step
 from ..writing import write
@@ -36,11 +36,6 @@ from .streams import Streams
 from .tape import Close, Extend, FlushNow, LeafOf, Tape
 
 _OPAQUE = "leave static=True out, where Python runs at every call"
-
-
-def op_by_op(flush: Flush, n_steps: int, is_range: bool = False, is_loop: bool = False) -> bool:
-    """Whether a flush gets a plan: not while the future is unknown."""
-    return False
 
 
 class Known:

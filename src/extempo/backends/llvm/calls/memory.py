@@ -106,8 +106,9 @@ def _release(b: Function, free: Pointer, index: Value) -> None:
     """Give the first free block of a class back to the system."""
     block = free[index]
     free[index] = b.field(ptr, block, BLOCK_NEXT)
-    _Counters(b).add("free_bytes", -b.field(i64, block, BLOCK_SIZE))
-    _give_to_system(b, block)
+    size = b.field(i64, block, BLOCK_SIZE)
+    _Counters(b).add("free_bytes", -size)
+    _give_to_system(b, block, b.field(ptr, block, BLOCK_DATA), size)
 
 
 def _allocate(b: Function, size: Value, used: Value) -> Value:
@@ -130,9 +131,8 @@ def _allocate(b: Function, size: Value, used: Value) -> Value:
             _unmap(b, first + size, begin + LARGE_PAGE - first)
             data.set(b.cast("inttoptr", first, ptr))
             advise = b.module.declare("madvise", i32, [ptr, i64, i32])
-            b.call(
-                advise, data.value, used & -LARGE_PAGE, b.const(i32, _HUGE_PAGES)
-            )  # a wish: refused, nothing is lost
+            # A wish: where it is refused, nothing is lost.
+            b.call(advise, data.value, used & -LARGE_PAGE, b.const(i32, _HUGE_PAGES))
     with small:
         data.set(b.call(b.module.declare("aligned_alloc", ptr, [i64, i64]), 64, (size + 63) & -64))
     return data.value
@@ -143,11 +143,10 @@ def _unmap(b: Function, begin: Value, size: Value) -> None:
         b.call(b.module.declare("munmap", i32, [ptr, i64]), b.cast("inttoptr", begin, ptr), size)
 
 
-def _give_to_system(b: Function, block: Value) -> None:
-    """A block and its memory are no more."""
-    data, size = b.field(ptr, block, BLOCK_DATA), b.field(i64, block, BLOCK_SIZE)
+def _give_to_system(b: Function, block: Value, data: Value, size: Value) -> None:
+    """A block and its memory, either of which may be null, are no more."""
     large, small = b.if_else(size >= LARGE_BLOCK)
-    with large:
+    with large, b.if_(data != 0):
         _unmap(b, b.cast("ptrtoint", data, i64), size)
     with small:
         b.call(b.module.declare("free", void, [ptr]), data)
@@ -172,9 +171,7 @@ def _write_take(module: Module) -> None:
             block.set(b.call(module.declare("PyObject_Malloc", ptr, [i64]), 48))
             data = _allocate(b, size, b.arg("nbytes"))
             with b.if_((data == 0) | (block.value == 0)):
-                with b.if_((data != 0) & (size < LARGE_BLOCK)):
-                    b.call(module.declare("free", void, [ptr]), data)
-                b.call(module.declare("PyObject_Free", void, [ptr]), block.value)
+                _give_to_system(b, block.value, data, size)
                 args = b.array(ptr, 1)
                 args[0] = b.call(module.declare("PyLong_FromLongLong", ptr, [i64]), b.arg("nbytes"))
                 raised = python.vectorcall(types[2], args.address, b.const(i64, 1), b.const(ptr, 0))
@@ -232,7 +229,7 @@ def _write_give_back(module: Module) -> None:
             free[index] = block
             counters.add("free_bytes", size)
         with drop:
-            _give_to_system(b, block)
+            _give_to_system(b, block, b.field(ptr, block, BLOCK_DATA), size)
     with module.function("extempo_release_free", void) as b:
         free = b.pointer(module.address_of(b, "free_lists"), ptr)
         with b.loop(0, N_CLASSES) as i, b.while_(lambda: free[i] != 0):
