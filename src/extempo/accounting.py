@@ -47,8 +47,10 @@ LONG_CALL = 5e-3  # from here on recording is lost in the work itself: two eager
 MOST_KINDS = 512  # kinds of arguments that are remembered
 MOSTLY = 0.8  # of the calls, lately, had arguments like earlier ones
 OPPORTUNITIES = 16  # to try a call with arguments that were recorded before; then it may be another
+MOST_OF_LATE = 0.7  # of the last calls ran by plans alone: it runs by plans
 _WARM_UP = 3  # this call is run eagerly and not timed: the first takes what it takes to make eager mode's kernels
-_EAGER_SAMPLES = frozenset({4, 7, 12, 20, 32})  # calls that are run eagerly to know what that takes; later one in 64
+_EAGER_SAMPLES = frozenset({4, 7, 12, 20, 32})  # calls that are run eagerly to know what that takes; later one in 64,
+MANY = 256  # and from this call on, when that is well known, one in so many
 
 
 class Planning:
@@ -163,6 +165,7 @@ class Account:
         "met",
         "n_eager",
         "rests",
+        "runs_by_plans",
     )
 
     def __init__(self) -> None:
@@ -182,6 +185,7 @@ class Account:
         self.met = Met()
         self._familiar = 0.0  # which part of recorded calls, lately, did hardly anything that was new
         self._by_plan = 0.0  # which part of the last few ran by plans alone
+        self.runs_by_plans = False  # whether nearly all of them did
         self._wanted = 0.0  # seconds of planning that could not be afforded
         self._resizes = False  # whether it met new sizes of what it knows: most sizes may come up only once
         self._knows_loops = False  # whether a loop that it went through at several lengths has a plan, or gets one
@@ -241,7 +245,8 @@ class Account:
             return self.calls % 8 == 0 or self.calls in _EAGER_SAMPLES
         if self.n_eager > 1 and self.eager_mean > LONG_CALL:
             return False
-        return self.calls == _WARM_UP or self.calls in _EAGER_SAMPLES or self.calls % 64 == 0
+        every = 64 if self.calls <= MANY else MANY
+        return self.calls == _WARM_UP or self.calls in _EAGER_SAMPLES or self.calls % every == 0
 
     def try_again(self) -> None:
         self.aside, self.rests, self._tries_again = False, 0, True
@@ -276,6 +281,7 @@ class Account:
         if to_its_end:
             self.met.recorded(familiar)
         self._by_plan += 0.5 * ((not learnt) - self._by_plan)
+        self.runs_by_plans = self._by_plan > MOST_OF_LATE
         if not self.n_eager:
             self._invested += planning + n_new * Learning.seconds_per_step
             return
@@ -331,11 +337,6 @@ class Account:
         affordable = cost <= self.to_invest
         self._wanted = 0.0 if affordable else cost
         return affordable
-
-    @property
-    def runs_by_plans(self) -> bool:
-        """Whether nearly all of the last calls did."""
-        return self._by_plan > 0.7
 
     def planning_per_step(self) -> float:
         """Seconds that a call may plan for each step that it records; what it does not do then is for later calls."""

@@ -14,6 +14,7 @@ import os
 import sys
 import weakref
 from collections.abc import Callable
+from sys import getrefcount
 from typing import Any
 
 from . import accounting
@@ -108,16 +109,12 @@ def _kind(x: Any) -> Any:
     return type(x)
 
 
-def _n_references(x: Any) -> int:
-    return sys.getrefcount(x)
-
-
 def _of_one_variable() -> int:
     made = object()
-    return _n_references(made)
+    return getrefcount(made)
 
 
-_ONE_VARIABLE = _of_one_variable()  # references to what one variable of a caller refers to
+_ONE_VARIABLE = _of_one_variable()  # references to what one variable refers to; interpreters differ
 
 
 class Compiled:
@@ -127,8 +124,8 @@ class Compiled:
         self.fn = fn
         self.name = name
         self.root = State()
-        self.counters = Counters(name, log)
         self.account = Account()
+        self.counters = Counters(name, log, self.account.planning_per_step)
         self.eager_calls = 0
         self.waiting_calls = 0  # of these, while LLVM was at work
         self._runs_before = 0  # runs of plans before the last call that was run eagerly
@@ -161,10 +158,10 @@ class Compiled:
         if counters.waiting is not None and counters.waits_for_kernels() and not account.runs_by_plans:
             return self._while_compiling(*args, **kwargs)
         began = accounting.clock()
-        n_steps, n_new, n_learnt = counters.n_recorded, counters.new_steps, counters.n_learnt
+        (n_steps, n_learnt), n_new = counters.stand(), counters.new_steps
         worked_out, given_up = counters.worked_out, counters.given_up
         planning, spent = counters.invested, counters.planning_seconds
-        counters.begin_call(account.planning_per_step)
+        counters.seconds_spent = 0.0
         spare = self._spare
         if spare:
             recording = spare.pop()
@@ -178,19 +175,21 @@ class Compiled:
                 result = self.fn(*args, **kwargs)
             finally:
                 _end(recording, mode)
-                recording.leave()
+                if recording.makers:
+                    recording.leave()
         except BaseException:  # an interrupt may have come before that was done
             _end(recording, mode)
             raise
-        if recording.is_empty and _n_references(recording) == _ONE_VARIABLE:
+        if recording.is_empty and getrefcount(recording) == _ONE_VARIABLE:
             recording.decide = op_by_op  # or function and recording would keep each other
             spare.append(recording)
         del recording  # takes its time, too
         seconds = accounting.clock() - began - (counters.planning_seconds - spent)
-        n_steps = counters.n_recorded - n_steps
-        if counters.n_learnt == n_learnt and account.repeated_call(seconds, n_steps):
+        n_recorded, now_learnt = counters.stand()
+        n_steps, n_learnt = n_recorded - n_steps, now_learnt - n_learnt
+        if not n_learnt and account.repeated_call(seconds, n_steps):
             return result
-        n_learnt, worked_out = counters.n_learnt - n_learnt, counters.worked_out - worked_out
+        worked_out = counters.worked_out - worked_out
         learnt = n_learnt > worked_out or not account.is_little(worked_out * accounting.WORKED_OUT)
         n_new, planning = counters.new_steps - n_new, counters.invested - planning
         account.recorded_call(seconds, n_steps, n_new, planning, learnt, counters.given_up == given_up)

@@ -111,7 +111,9 @@ class Counters:
 
     describes_plans = False  # whether the log also says what each instruction does
 
-    def __init__(self, name: str, log: Callable[[str], None]) -> None:
+    def __init__(
+        self, name: str, log: Callable[[str], None], seconds_per_step: Callable[[], float] = _any_time
+    ) -> None:
         self.name = name
         self.log = log
         self.steps = 0  # of tapes that have ended
@@ -129,8 +131,8 @@ class Counters:
         self.planning_seconds = 0.0
         self.invested = 0.0  # of these, what counts against the function: not LLVM's share
         self.waiting: Plan | None = None  # the last plan that was made and has no kernels yet
-        self._seconds_per_step: Callable[[], float] = _any_time  # that the call at hand may plan, for each step
-        self._seconds_spent = 0.0
+        self._seconds_per_step = seconds_per_step  # that a call may plan, for each step that it records
+        self.seconds_spent = 0.0  # by the call at hand
         self.closed: dict[str, int] = {}
         self.unplannable: dict[str, int] = {}
 
@@ -138,23 +140,19 @@ class Counters:
     def n_recorded(self) -> int:
         return self.steps + self.left_steps
 
-    @property
-    def n_learnt(self) -> int:
-        """How often something was done that a call which is repeated does not do."""
-        return self.wishes + self.new_steps + self.plans + self.worked_out + self.given_up
-
-    def begin_call(self, seconds_per_step: Callable[[], float]) -> None:
-        """From now on so many seconds may be spent with planning, for each step that is recorded."""
-        self._seconds_per_step, self._seconds_spent = seconds_per_step, 0.0
+    def stand(self) -> tuple[int, int]:
+        """How many steps were recorded, and how often something was done that a call which is repeated does not do."""
+        learnt = self.wishes + self.new_steps + self.plans + self.worked_out + self.given_up
+        return self.steps + self.left_steps, learnt
 
     def patience(self, n_steps: int) -> float:
         """Seconds that are left for planning, after so many steps."""
-        return self._seconds_per_step() * n_steps - self._seconds_spent
+        return self._seconds_per_step() * n_steps - self.seconds_spent
 
     def spent(self, seconds: float) -> None:
         """Planning took some time."""
         self.planning_seconds += seconds
-        self._seconds_spent += seconds
+        self.seconds_spent += seconds
 
     def waits_for_kernels(self) -> bool:
         """Whether a plan was made that cannot run yet: LLVM is at work, and until then recording gains nothing."""

@@ -25,7 +25,14 @@ from .tape import NUMBER, State, Step
 from .types import TensorType
 from .viewing import is_row_major
 
-_HELD = 3  # references to a result that nobody else holds: the list, the loop's variable, getrefcount's argument
+
+def _of_list_and_variable() -> int:
+    held = [object()]
+    one = held[0]
+    return getrefcount(one)
+
+
+HELD = _of_list_and_variable()  # references to a result that a list and a variable have, nobody else
 _OWN = 2  # references to what one attribute alone refers to: that, and getrefcount's argument
 _NOBODY_ELSE = nullcontext()
 
@@ -250,17 +257,28 @@ class Recorded(OnTape):
         t._place = place
         return t
 
+    def _make_bases(self) -> None:
+        """Tensors for places that nobody holds, but views of them that are to get values."""
+        first, makers, results = self.cursor.n_run, self.makers, self.results
+        for place, t in enumerate(results):
+            if t is None:
+                continue
+            while makers[place].view is not None and (place := makers[place].refs[0]) >= first:
+                if results[place] is None:
+                    results[place] = self._result(makers[place], self._type_of(place), place)
+
     def held(self, place: int) -> Tensor | None:
         """The tensor at that place, if someone else has it."""
         t = self.results[place]
         if not self.inside:
             return None if t is None else t()
-        return t if t is not None and getrefcount(t) > _HELD else None
+        return t if t is not None and getrefcount(t) > HELD else None
 
     def _live(self, first: int) -> bytes:
         """For each place from `first` on, whether someone holds its tensor."""
         if self.inside:
-            return bytes([getrefcount(t) > _HELD + 1 for t in self.results[first:]])  # the slice holds them, too
+            held = HELD + 1  # the slice holds them, too
+            return bytes([t is not None and getrefcount(t) > held for t in self.results[first:]])
         return bytes([t is not None and t() is not None for t in self.results[first:]])
 
     def _fill(self, places: list[int]) -> None:
@@ -320,7 +338,7 @@ class Recorded(OnTape):
                 kept[i] = t
             elif not self.inside:
                 kept[i] = t  # that of a base of a view that is held, made for it and noted as alive by then
-            elif t._raw is not None:  # the base of a view that is held
+            elif t is not None and t._raw is not None:  # the base of a view that is held
                 kept[i] = t
                 self.alive.append(first + i)
         self.results[first:stop] = kept

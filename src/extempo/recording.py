@@ -15,6 +15,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from math import inf
+from sys import getrefcount
 from typing import Any
 
 from . import accounting, families, tape
@@ -26,6 +27,7 @@ from .flushes import PLANS, Flush
 from .graph import Leaf, Node, describe_where
 from .linking import link_freed, link_tape
 from .planning.building import Backward, Plan, Prospect, Request, Unplannable, plan_in_pieces, prospect, reads
+from .recorded import HELD
 from .replaying import Failed, replay
 from .storage import Array
 from .taking import Taking
@@ -287,9 +289,7 @@ class Recording(Taking):
             if root._history is not self.proxy:
                 return None  # another thread was faster, and it is not on the tape any more
             self.results = [None if ref is None else ref() for ref in self.results]
-            for place in range(self.cursor.n_run, len(self.results)):
-                if self.results[place] is None:
-                    self.results[place] = self._result(self.makers[place], self._type_of(place), place)
+            self._make_bases()
             self.inside = True
             try:
                 return self._backward(root, gradient, asked, keep)
@@ -405,7 +405,7 @@ class Recording(Taking):
             return
         first = self.cursor.n_run
         live = self._live(first)
-        waits = any(alive and self.makers[p].tracked for p, alive in enumerate(live, first))
+        waits = [p for p, alive in enumerate(live, first) if alive and self.makers[p].tracked]
         if not waits:
             self.flush()
             if not any(self.held(p) is not None for p in self.alive):
@@ -418,5 +418,6 @@ class Recording(Taking):
 
     def _wait(self) -> None:
         """Hold tensors weakly from now on: whoever forgets them all forgets the tape."""
-        self.results = [None if self.held(p) is None else weakref.ref(t) for p, t in enumerate(self.results)]
+        if self.inside:
+            self.results = [weakref.ref(t) if t is not None and getrefcount(t) > HELD else None for t in self.results]
         self.inside = False

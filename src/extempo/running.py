@@ -7,6 +7,7 @@ vmap) stands in the current mode as an interceptor.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from contextvars import copy_context
 from itertools import chain
@@ -46,12 +47,8 @@ def quietly(fn: Callable[..., Any], *args: Any) -> Any:
     return copy_context().run(inside)
 
 
-def apply(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any] = NO_ATTRS) -> Any:
+def slow_way(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any] = NO_ATTRS) -> Any:
     """Run `op` in the current mode. Returns a Tensor, or a tuple of them for an op with several results."""
-    return _apply(op, inputs, attrs)
-
-
-def _run_or_intercept(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     for x in inputs:
         if isinstance(x, TensorLike):
             return x._apply(op, inputs, attrs)
@@ -68,16 +65,12 @@ def _run_or_intercept(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, An
     return run(op, inputs, attrs, mode)
 
 
-_apply: Any = _run_or_intercept
+apply: Any = functools.partial(slow_way)  # not a function: what it calls can be replaced, and is called at once
 
 
 def install(native_apply: Any) -> None:
     """From now on ops run by this function, which comes back to `slow_way` for what it does not do."""
-    global _apply
-    _apply = native_apply
-
-
-slow_way = _run_or_intercept
+    apply.__setstate__((native_apply, (), {}, {}))
 
 
 def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode) -> Any:

@@ -172,7 +172,7 @@ class AnySize:
         return repr(self._number())
 
 
-SIZES = (int, AnySize)
+SIZES = frozenset((int, AnySize))
 
 
 def kind_of(value: Any) -> Any:

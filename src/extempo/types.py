@@ -7,6 +7,7 @@ below dimensioned ones, and the higher category (bool < integer < floating) wins
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import prod
 from typing import Any, NamedTuple, Self
 
 import ml_dtypes
@@ -192,12 +193,7 @@ class TensorType(NamedTuple):
 InputType = TensorType | type[Any]
 
 
-def count(shape: Iterable[int]) -> int:
-    """The number of elements of a shape."""
-    total = 1
-    for size in shape:
-        total *= size
-    return total
+count: Callable[[Iterable[int]], int] = prod  # the number of elements of a shape
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:

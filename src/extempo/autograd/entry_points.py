@@ -30,7 +30,7 @@ def backward(
     >>> x.grad
     tensor(16.)
     """
-    if (heard := listener(MODE.get())) is not None:
+    if (mode := MODE.get()).interceptor is not None and (heard := listener(mode)) is not None:
         given = values_of(grad_tensors, tensors)
         heard(backward, values_of(tensors), given, retain_graph, create_graph, values_of(inputs))
         return
@@ -76,7 +76,7 @@ def grad(
     >>> ex.autograd.grad(x * x, x)
     (tensor(6.),)
     """
-    if (heard := listener(MODE.get())) is not None:
+    if (mode := MODE.get()).interceptor is not None and (heard := listener(mode)) is not None:
         options = (retain_graph, create_graph, only_inputs, allow_unused, is_grads_batched, materialize_grads)
         asked = inputs if isinstance(inputs, Tensor | TensorLike) else list(inputs)
         given = values_of(grad_outputs, outputs)

@@ -20,7 +20,7 @@ from ..backends.special import erfc
 from ..errors import DtypeError, ShapeError
 from ..op import Elementwise, Rng, Sample, samples_unary
 from ..running import apply
-from ..short_path import runner1
+from ..short_path import Short
 from ..types import dtype, normalize_dim
 from ..writing import write
 from .define import Operand, deliver, inplace_method
@@ -348,12 +348,7 @@ def _overwriting(fn: Callable[..., Tensor], example: str) -> Callable[..., Tenso
     return fn_
 
 
-_relu, _gelu, _gelu_tanh, _silu = (
-    runner1(Relu, deliver),
-    runner1(Gelu, deliver),
-    runner1(GeluTanh, deliver),
-    runner1(Silu, deliver),
-)
+_relu, _gelu, _gelu_tanh, _silu = (Short(op, 1) for op in (Relu, Gelu, GeluTanh, Silu))
 
 
 @method
@@ -363,7 +358,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> ex.relu(ex.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
-    return _here(input, _relu(input), inplace, "relu")
+    return _here(input, _relu.run(input), inplace, "relu") if inplace else _relu.run(input)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
@@ -485,7 +480,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """
     if approximate not in ("none", "tanh"):
         raise DtypeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
-    return _gelu(input) if approximate == "none" else _gelu_tanh(input)
+    return _gelu.run(input) if approximate == "none" else _gelu_tanh.run(input)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -494,7 +489,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> F.silu(ex.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.2689,  0.0000,  0.7311])
     """
-    return _here(input, _silu(input), inplace, "silu")
+    return _here(input, _silu.run(input), inplace, "silu")
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
@@ -599,10 +594,8 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return input.narrow(d, 0, size // 2) * ops.sigmoid(input.narrow(d, size // 2, size // 2))
 
 
-def _implicit_dim(dim: int | None, ndim: int, op: str) -> int:
+def _implicit_dim(ndim: int, op: str) -> int:
     """The dimension that PyTorch once chose when none was given."""
-    if dim is not None:
-        return dim
     chosen = 0 if ndim in (0, 1, 3) else 1
     warnings.warn(f"{op}: no dim given, dimension {chosen} is used; write dim={chosen}", stacklevel=3)
     return chosen
@@ -614,7 +607,7 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     >>> F.softmax(ex.tensor([0.0, 0.0, 1.0]), dim=0)
     tensor([0.2119, 0.2119, 0.5761])
     """
-    return ops.softmax(input, _implicit_dim(dim, input.ndim, "softmax"), dtype=dtype)
+    return ops.softmax(input, _implicit_dim(input.ndim, "softmax") if dim is None else dim, dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None) -> Tensor:
@@ -623,7 +616,7 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     >>> F.softmin(ex.tensor([0.0, 0.0, 1.0]), dim=0)
     tensor([0.4223, 0.4223, 0.1554])
     """
-    return ops.softmax(-input, _implicit_dim(dim, input.ndim, "softmin"), dtype=dtype)
+    return ops.softmax(-input, _implicit_dim(input.ndim, "softmin") if dim is None else dim, dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None) -> Tensor:
@@ -632,7 +625,7 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
     >>> F.log_softmax(ex.tensor([0.0, 1000.0]), dim=0)
     tensor([-1000.,     0.])
     """
-    return ops.log_softmax(input, _implicit_dim(dim, input.ndim, "log_softmax"), dtype=dtype)
+    return ops.log_softmax(input, _implicit_dim(input.ndim, "log_softmax") if dim is None else dim, dtype)
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:

@@ -27,9 +27,10 @@ Target = Tensor | int | Sequence[int]
 
 
 def _class_dim(op: str, input: Tensor) -> int:
-    if not input.ndim:
+    ndim = len(input._type.shape)
+    if not ndim:
         raise ShapeError(f"{op}: scores must have a dimension of classes, got a 0-dim tensor")
-    return min(input.ndim - 1, 1)
+    return min(ndim - 1, 1)
 
 
 def _as_indices(input: Tensor, target: Target, dim: int) -> Tensor:
@@ -39,8 +40,7 @@ def _as_indices(input: Tensor, target: Target, dim: int) -> Tensor:
         return ops.full(shape, target, dtype=int64)
     if not isinstance(target, Tensor):
         target = ops.as_tensor(target)
-    d = target._type.dtype
-    return target if d is int64 or d.category != 1 else target.long()
+    return target.long() if target._type.dtype.category == 1 else target
 
 
 def _shares(op: str, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, dim: int) -> Tensor:
@@ -97,18 +97,19 @@ def cross_entropy(
         return apply(
             CrossEntropy, (input, target, ignore_index), {"dim": 0, "reduction": "none" if counts else reduction}
         )
-    indices = _as_indices(input, target, dim)
+    if not isinstance(target, Tensor) or target._type.dtype is not int64:
+        target = _as_indices(input, target, dim)
     if plain:
-        return apply(CrossEntropy, (input, indices, ignore_index), {"dim": dim, "reduction": reduction})
-    loss = apply(CrossEntropy, (input, indices, ignore_index), {"dim": dim, "reduction": "none"})
-    shares = _shares("cross_entropy", input, indices, weight, ignore_index, dim)
+        return apply(CrossEntropy, (input, target, ignore_index), {"dim": dim, "reduction": reduction})
+    loss = apply(CrossEntropy, (input, target, ignore_index), {"dim": dim, "reduction": "none"})
+    shares = _shares("cross_entropy", input, target, weight, ignore_index, dim)
     if weight is not None:
         loss = loss * shares
     if label_smoothing:
         surprise = -ops.log_softmax(input, dim)
         if weight is not None:
             surprise = surprise * _along(weight, dim, input.ndim)
-        spread = ops.where(ops.ne(indices, ignore_index), surprise.sum(dim), 0.0)
+        spread = ops.where(ops.ne(target, ignore_index), surprise.sum(dim), 0.0)
         loss = loss * (1.0 - label_smoothing) + spread * (label_smoothing / input.shape[dim])
     return _reduced_by(loss, shares, reduction)
 

@@ -541,7 +541,7 @@ _constant("device", CPU)
 _constant("layout", strided)
 _constant("is_cpu", True)
 for _name in ("is_cuda", "is_mps", "is_xpu", "is_sparse", "is_quantized", "is_meta", "is_nested", "is_mkldnn"):
-    _constant(_name, False)
+    setattr(TensorMethods, _name, property([].__contains__))  # always False: many ops ask, and this runs no Python
 
 
 def _property(fn: Any) -> Any:

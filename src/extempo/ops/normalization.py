@@ -41,7 +41,7 @@ def _standardize(
     dims: tuple[int, ...],
     centred: bool = True,
 ) -> Any:
-    if not x.dtype.is_floating_point:
+    if not x._type.dtype.is_floating_point:
         raise DtypeError(f"{op}: expected a floating input, got {x.dtype}; use x.float()")
     return apply(Standardize, (x, weight, bias, float(eps)), {"dims": dims, "centred": centred})
 
@@ -51,14 +51,13 @@ def _standardize(
 
 def _last_dims(op: str, x: Tensor, normalized_shape: Any, **parameters: Tensor | None) -> tuple[int, ...]:
     wanted = tuple(normalized_shape) if hasattr(normalized_shape, "__iter__") else (normalized_shape,)
-    if not wanted or tuple(x.shape[-len(wanted) :]) != wanted:
-        raise ShapeError(
-            f"{op}: normalized_shape {wanted} must be the last sizes of the input, whose shape is {tuple(x.shape)}"
-        )
+    shape = x._type.shape
+    if not wanted or shape[-len(wanted) :] != wanted:
+        raise ShapeError(f"{op}: normalized_shape {wanted} must be the last sizes of the input, whose shape is {shape}")
     for name, t in parameters.items():
-        if t is not None and tuple(t.shape) != wanted:
-            raise ShapeError(f"{op}: expected {name} of shape {wanted}, like normalized_shape, got {tuple(t.shape)}")
-    return tuple(range(x.ndim - len(wanted), x.ndim))
+        if t is not None and t._type.shape != wanted:
+            raise ShapeError(f"{op}: expected {name} of shape {wanted}, like normalized_shape, got {t._type.shape}")
+    return tuple(range(len(shape) - len(wanted), len(shape)))
 
 
 def layer_norm(

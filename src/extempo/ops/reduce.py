@@ -341,9 +341,10 @@ class Any_(_Truth):
 def _reduce(
     op: type[Reduction], input: Tensor, dim: Dims, keepdim: bool, out: Tensor | None, dtype: dtype | None = None
 ) -> Tensor:
-    attrs = {"dim": normalize_dims(dim, input.ndim, op.name), "keepdim": keepdim}
+    attrs = {"dim": normalize_dims(dim, len(input._type.shape), op.name), "keepdim": keepdim}
     if dtype is None:
-        return ops.deliver(apply(op, (input,), attrs), out)
+        result: Tensor = apply(op, (input,), attrs)
+        return result if out is None else ops.deliver(result, out)
     wanted = as_dtype(dtype)
     return ops.deliver(apply(op, (input.to(wanted),), attrs).to(wanted), out)
 
@@ -428,10 +429,12 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
 
 def along(op: type[Op], input: Tensor, dim: int, attrs: dict[str, Any]) -> Tensor:
     """Run an op that works along one dimension of at least one; a 0-dim tensor counts as one element."""
-    d = normalize_dim(dim, input.ndim, op.name)
-    if not input.ndim:
+    ndim = len(input._type.shape)
+    d = normalize_dim(dim, ndim, op.name)
+    if not ndim:
         return apply(op, (input.reshape(1),), {"dim": 0, **attrs}).reshape(())
-    return apply(op, (input,), {"dim": d, **attrs})
+    result: Tensor = apply(op, (input,), {"dim": d, **attrs})
+    return result
 
 
 def find(op: type[Place], input: Tensor, dim: int, keepdim: bool, *numbers: Any) -> Tensor:

@@ -67,7 +67,9 @@ Dims = int | Sequence[int]
 
 def _fill_in(shape: tuple[int, ...], x: TensorType, op: str) -> tuple[int, ...]:
     """Replace a -1 by what the number of elements leaves for it."""
-    total = x.numel()
+    total = count(x.shape)
+    if count(shape) == total and (not shape or min(shape) >= 0):
+        return shape
     known = count(s for s in shape if s != -1)
     if shape.count(-1) > 1:
         raise ShapeError(f"{op}: only one size can be -1, got {shape}")
@@ -81,9 +83,7 @@ def _fill_in(shape: tuple[int, ...], x: TensorType, op: str) -> tuple[int, ...]:
         if total % known:
             raise ShapeError(f"{op}: shape {x.shape} has {total} elements, which {shape} does not divide evenly")
         return tuple(total // known if s == -1 else s for s in shape)
-    if known != total:
-        raise ShapeError(f"{op}: shape {x.shape} has {total} elements, {shape} has {known}")
-    return shape
+    raise ShapeError(f"{op}: shape {x.shape} has {total} elements, {shape} has {known}")
 
 
 @method
@@ -166,8 +166,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     >>> ex.flatten(ex.tensor([[1, 2], [3, 4]])), ex.flatten(ex.zeros(2, 3, 4), 1).shape
     (tensor([1, 2, 3, 4]), extempo.Size([2, 12]))
     """
-    first, last = normalize_dim(start_dim, input.ndim, "flatten"), normalize_dim(end_dim, input.ndim, "flatten")
     shape = input._type.shape
+    first, last = normalize_dim(start_dim, len(shape), "flatten"), normalize_dim(end_dim, len(shape), "flatten")
     if first > last:
         raise ShapeError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
     if input.is_nested:
@@ -176,7 +176,9 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         return flattened(input, first, last)
     if first == last and shape:
         return input
-    return reshape(input, (*shape[:first], count(shape[first : last + 1]), *shape[last + 1 :]))
+    flat = (*shape[:first], count(shape[first : last + 1]), *shape[last + 1 :])
+    result: Tensor = apply(Reshape, (input,), {"shape": flat})
+    return result
 
 
 @method

@@ -222,7 +222,8 @@ class LogsumexpBackward(Op):
 def _normalised(op: type[Op], input: Tensor, dim: int, dtype: dtype | None, out: Tensor | None) -> Tensor:
     if dtype is not None:
         input = input.to(as_dtype(dtype))
-    return ops.deliver(along(op, input, dim, {}), out)
+    result = along(op, input, dim, {})
+    return result if out is None else ops.deliver(result, out)
 
 
 @method

@@ -487,7 +487,7 @@ def as_shape(args: tuple[Any, ...], op: str) -> tuple[int, ...]:
     """Sizes given as `f(2, 3)` or `f((2, 3))`."""
     if len(args) == 1 and not isinstance(args[0], int) and hasattr(args[0], "__iter__"):
         args = tuple(args[0])
-    if all(type(a) in SIZES for a in args):
+    if SIZES.issuperset(map(type, args)):
         return args
     try:
         return tuple(a.__index__() for a in args)

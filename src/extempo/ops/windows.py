@@ -7,6 +7,7 @@ windowed ("spatial") dimension; what comes before those dimensions is carried al
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -21,29 +22,33 @@ Pads = tuple[tuple[int, int], ...]
 
 def as_ints(value: Any, n: int, op: str, name: str, lowest: int = 1) -> tuple[int, ...]:
     """One int for all spatial dimensions, or one for each, as n ints that are not below `lowest`."""
-    values = tuple(value) if hasattr(value, "__iter__") else (value,)
     try:
-        ints = tuple(v.__index__() for v in values)
-    except AttributeError:
+        ints = tuple(map(index, value if hasattr(value, "__iter__") else (value,)))
+    except TypeError:
         raise DtypeError(f"{op}: {name} must be an int or {n} of them, got {value!r}") from None
     if len(ints) == 1:
         ints *= n
     if len(ints) != n:
         raise ShapeError(f"{op}: {name} must be one int or {n}, got {value!r}")
-    if any(i < lowest for i in ints):
+    if min(ints, default=lowest) < lowest:
         raise ShapeError(f"{op}: {name} must be at least {lowest}, got {value!r}")
     return ints
 
 
 def batched(x: Tensor, n: int, op: str) -> tuple[Tensor, bool]:
     """`x` as (batch, channel, *n spatial), and whether it came so."""
-    if x.ndim == n + 2:
-        return x, True
-    if x.ndim == n + 1:
-        return x.unsqueeze(0), False
+    had_batch = batched_shape(x._type.shape, n, op) is x._type.shape
+    return (x if had_batch else x.unsqueeze(0)), had_batch
+
+
+def batched_shape(shape: tuple[int, ...], n: int, op: str) -> tuple[int, ...]:
+    """The shape itself if it is (batch, channel, *n spatial), otherwise with a batch of one before it."""
+    if len(shape) == n + 2:
+        return shape
+    if len(shape) == n + 1:
+        return (1, *shape)
     raise ShapeError(
-        f"{op}: expected {n + 2} dimensions (batch, channel, {n} spatial) or {n + 1} without batch, "
-        f"got shape {tuple(x.shape)}"
+        f"{op}: expected {n + 2} dimensions (batch, channel, {n} spatial) or {n + 1} without batch, got shape {shape}"
     )
 
 

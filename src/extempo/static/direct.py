@@ -180,7 +180,7 @@ class Writer:
         short = None if move.attrs else native_call(move.op, len(inputs))
         if short is not None:
             return f"{target} = {self._name(short)}({', '.join(inputs)})"
-        apply, op, attrs = self._name(running._apply), self._name(move.op), self._name(move.attrs)
+        apply, op, attrs = self._name(running.apply.func), self._name(move.op), self._name(move.attrs)
         return f"{target} = {apply}({op}, ({', '.join(inputs)},), {attrs})"
 
     def _effect(self, move: Effect) -> list[str]:

@@ -27,7 +27,12 @@ class _Apply:
         self.slow_way = self.python.item(b.arg("self"), 1)
         self.new_signature = self.python.item(b.arg("self"), 2)
         args = Pointer(b.arg("args"), ptr)
-        self.op, self.inputs, self.attrs = (args[k] for k in range(3))
+        with b.if_((b.arg("nargs") != 2) & (b.arg("nargs") != 3)):
+            b.ret(self.python.vectorcall(self.slow_way, b.arg("args"), b.arg("nargs"), b.const(ptr, 0)))
+        attrs = b.var(ptr, self.o.known("no_attributes"))
+        with b.if_(b.arg("nargs") == 3):
+            attrs.set(args[2])
+        self.op, self.inputs, self.attrs = args[0], args[1], attrs.value
         self.n_inputs = self._size(self.inputs)
         self.arrays = b.array(ptr, MAX_INPUTS)
         # References of ours, null as long as there is none: a kernel may let other threads run, and these may empty the
@@ -214,7 +219,7 @@ class _Apply:
 
 
 def write_apply(module: Module, offsets: dict[str, int]) -> None:
-    """extempo_apply(op, inputs, attrs): the result of an op that has one."""
+    """extempo_apply(op, inputs, attrs={}): the result of an op that has one."""
     with module.function("extempo_apply", ptr, self=ptr, args=ptr, nargs=i64) as b:
         run = _Apply(b, offsets)
         o, python = run.o, run.python
