@@ -24,7 +24,7 @@ LAYERS = [
     {"interpreter", "lines", "_methods", "_tensor", "_format"},
     {"signatures", "updating"},
     {"running"},
-    {"short_path", "writing", "changing"},
+    {"short_path", "fronts", "writing", "changing"},
     {"recorder"},
     {"random"},
     {"ops"},

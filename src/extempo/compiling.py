@@ -144,7 +144,7 @@ class Compiled:
             self.eager_calls += 1
             return self.fn(*args, **kwargs)
         mode = MODE.get()
-        if mode.recording is not None or mode.interceptor is not None or steps_aside(mode):
+        if mode.recording is not None or mode.interceptor is not None or _EAGER or mode.stepped_aside:
             return self.fn(*args, **kwargs)
         if account.aside and counters.waiting is not None:  # what it has paid for is to come, or there
             if counters.waits_for_kernels():
@@ -153,7 +153,7 @@ class Compiled:
             account.try_again()
         if not account.runs_by_plans:
             account.met.call(kind_of_call(args, kwargs))
-        if account.eager_next() or native() is None:
+        if account.eager_next() or (not counters.plans and native() is None):
             return self._eagerly(*args, **kwargs)
         if counters.waiting is not None and counters.waits_for_kernels() and not account.runs_by_plans:
             return self._while_compiling(*args, **kwargs)

@@ -155,6 +155,16 @@ def plain_class(cls: type[Tensor]) -> None:
         launcher.set_parameter(cls)
 
 
+def is_loaded() -> bool:
+    """Whether the native backend is there."""
+    return bool(_launcher)
+
+
+def is_plain(cls: type) -> bool:
+    """Whether its instances are tensors to native code."""
+    return cls is Tensor or cls in _PLAIN
+
+
 def launcher() -> Launcher:
     """Of the native backend, which must be there."""
     return _launcher[0]

@@ -12,6 +12,7 @@ from typing import Any
 from .. import ops
 from .._tensor import Tensor, TensorLike
 from ..errors import DtypeError, ShapeError
+from ..fronts import by_types
 from ..running import apply
 from ..types import int64
 from .activation import logsigmoid
@@ -27,10 +28,9 @@ Target = Tensor | int | Sequence[int]
 
 
 def _class_dim(op: str, input: Tensor) -> int:
-    ndim = len(input._type.shape)
-    if not ndim:
+    if not input.ndim:
         raise ShapeError(f"{op}: scores must have a dimension of classes, got a 0-dim tensor")
-    return min(ndim - 1, 1)
+    return min(input.ndim - 1, 1)
 
 
 def _as_indices(input: Tensor, target: Target, dim: int) -> Tensor:
@@ -40,7 +40,8 @@ def _as_indices(input: Tensor, target: Target, dim: int) -> Tensor:
         return ops.full(shape, target, dtype=int64)
     if not isinstance(target, Tensor):
         target = ops.as_tensor(target)
-    return target.long() if target._type.dtype.category == 1 else target
+    d = target._type.dtype
+    return target if d is int64 or d.category != 1 else target.long()
 
 
 def _shares(op: str, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, dim: int) -> Tensor:
@@ -79,6 +80,20 @@ def cross_entropy(
     >>> F.cross_entropy(scores, ex.tensor([0, 1]), reduction="none")
     tensor([0.1269, 0.6931])
     """
+    run = _cross_entropy if type(target) is int else _cross_entropy_by_types  # a number is not to be remembered
+    return run(input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing)
+
+
+def _cross_entropy(
+    input: Tensor,
+    target: Target,
+    weight: Tensor | None,
+    size_average: bool | None,
+    ignore_index: int,
+    reduce: bool | None,
+    reduction: str,
+    label_smoothing: float,
+) -> Any:
     reduction = reduction_of("cross_entropy", reduction, size_average, reduce)
     if input.is_nested or isinstance(target, TensorLike):
         from ..ragged_tensors import losses
@@ -97,8 +112,7 @@ def cross_entropy(
         return apply(
             CrossEntropy, (input, target, ignore_index), {"dim": 0, "reduction": "none" if counts else reduction}
         )
-    if not isinstance(target, Tensor) or target._type.dtype is not int64:
-        target = _as_indices(input, target, dim)
+    target = _as_indices(input, target, dim)
     if plain:
         return apply(CrossEntropy, (input, target, ignore_index), {"dim": dim, "reduction": reduction})
     loss = apply(CrossEntropy, (input, target, ignore_index), {"dim": dim, "reduction": "none"})
@@ -112,6 +126,9 @@ def cross_entropy(
         spread = ops.where(ops.ne(target, ignore_index), surprise.sum(dim), 0.0)
         loss = loss * (1.0 - label_smoothing) + spread * (label_smoothing / input.shape[dim])
     return _reduced_by(loss, shares, reduction)
+
+
+_cross_entropy_by_types = by_types(_cross_entropy)
 
 
 def _cross_entropy_of_probabilities(

@@ -9,14 +9,11 @@ from typing import Any
 
 from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
-from ..kernel import Cache
+from ..fronts import by_types
 from ..running import apply
-from ..types import TensorType
 from .conv_ops import Conv, ConvTranspose, conv_attrs, window_counts
 from .conv_ops import convolve as convolve
-from .windows import Ints, Pads, as_ints, batched, batched_shape, dilated_size
-
-Typed = Tensor | TensorType
+from .windows import Ints, Pads, as_ints, batched, dilated_size
 
 __all__ = [
     "conv1d",
@@ -56,9 +53,9 @@ def _same_padding(
     return tuple((t // 2, t - t // 2) for t in totals)
 
 
-def _check(op: str, x: Typed, w: Typed, bias: Typed | None, n: int, groups: int, transposed: bool) -> None:
+def _check(op: str, x: Tensor, w: Tensor, bias: Tensor | None, n: int, groups: int, transposed: bool) -> None:
     """Ranks, dtypes, channels and groups; `x` is batched."""
-    if len(w.shape) != n + 2:
+    if w.ndim != n + 2:
         raise ShapeError(f"{op}: expected a weight with {n + 2} dimensions, got shape {tuple(w.shape)}")
     for name, t in (("weight", w), ("bias", bias)):
         if t is not None and t.dtype is not x.dtype:
@@ -83,7 +80,7 @@ def _check(op: str, x: Typed, w: Typed, bias: Typed | None, n: int, groups: int,
         )
 
 
-def _channel_hint(x: Typed, w: Typed, n: int, groups: int, transposed: bool) -> str:
+def _channel_hint(x: Tensor, w: Tensor, n: int, groups: int, transposed: bool) -> str:
     channels, expected = x.shape[1], w.shape[0] if transposed else w.shape[1] * groups
     if x.shape[-1] == expected:
         return f"; channels come first here, did you mean x.movedim(-1, {-n - 1})?"
@@ -109,52 +106,26 @@ def _conv(
 ) -> Tensor:
     if input.is_nested:
         return _ragged_conv(op, n, input, weight, bias, stride, padding, dilation, groups)
-    # What is equal to an int need not be one, so only ints are looked up as they came.
-    strides = stride if type(stride) is int else as_ints(stride, n, op, "stride")
-    pads = padding if type(padding) in (int, str) else as_ints(padding, n, op, "padding", 0)
-    dilations = dilation if type(dilation) is int else as_ints(dilation, n, op, "dilation")
-    n_groups = groups if type(groups) is int else as_ints(groups, 1, op, "groups")[0]
-    types = (input._type, weight._type, None if bias is None else bias._type)
-    key = (op, *types, strides, pads, dilations, n_groups)
-    attrs = _ATTRS.get(key)
-    if attrs is None:
-        attrs = _ATTRS.put(key, _conv_attrs(op, n, *types, strides, pads, dilations, n_groups))
-    if len(types[0].shape) == n + 2:
-        y: Tensor = apply(Conv, (input, weight, bias), attrs)
-        return y
-    return apply(Conv, (input.unsqueeze(0), weight, bias), attrs).squeeze(0)
-
-
-_ATTRS: Cache[Any, dict[str, Any]] = Cache("arguments of convolutions", 2_000)
-
-
-def _conv_attrs(
-    op: str,
-    n: int,
-    x: TensorType,
-    weight: TensorType,
-    bias: TensorType | None,
-    stride: Ints,
-    padding: Ints | str,
-    dilation: Ints,
-    groups: int,
-) -> dict[str, Any]:
-    """The attributes of the primitive, or an error that says what does not fit."""
-    shape = batched_shape(x.shape, n, op)
-    _check(op, TensorType(shape, x.dtype), weight, bias, n, groups, transposed=False)
-    kernel = weight.shape[2:]
+    x, had_batch = batched(input, n, op)
+    _check(op, x, weight, bias, n, groups, transposed=False)
+    kernel = tuple(weight.shape[2:])
     strides, dilations = as_ints(stride, n, op, "stride"), as_ints(dilation, n, op, "dilation")
     pads = _same_padding(op, padding, kernel, strides, dilations)
-    sizes = [s + low + high for s, (low, high) in zip(shape[2:], pads, strict=True)]
+    sizes = [s + low + high for s, (low, high) in zip(x.shape[2:], pads, strict=True)]
     for size, k, d in zip(sizes, kernel, dilations, strict=True):
         if k < 1 or dilated_size(k, d) > size:
             spans = tuple(dilated_size(k, d) for k, d in zip(kernel, dilations, strict=True))
             raise ShapeError(
                 f"{op}: the kernel spans {spans}, more than the padded input {tuple(sizes)} "
-                f"(input {x.shape}, weight {weight.shape}, dilation {dilations}); add padding"
+                f"(input {tuple(input.shape)}, weight {tuple(weight.shape)}, dilation {dilations}); add padding"
             )
-    counts = window_counts(shape[2:], kernel, strides, pads, dilations)
-    return conv_attrs(strides, tuple(low for low, _ in pads), dilations, counts, groups)
+    counts = window_counts(tuple(x.shape[2:]), kernel, strides, pads, dilations)
+    attrs = conv_attrs(strides, tuple(low for low, _ in pads), dilations, counts, groups)
+    y: Tensor = apply(Conv, (x, weight, bias), attrs)
+    return y if had_batch else y.squeeze(0)
+
+
+_conv_by_types = by_types(_conv)
 
 
 def _ragged_conv(
@@ -238,7 +209,7 @@ def conv1d(
     >>> ex.conv1d(ex.tensor([[[1.0, 2.0, 4.0, 8.0]]]), ex.tensor([[[-1.0, 1.0]]]))
     tensor([[[1., 2., 4.]]])
     """
-    return _conv("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+    return _conv_by_types("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv2d(
@@ -256,7 +227,7 @@ def conv2d(
     tensor([[4., 4.],
             [4., 4.]])
     """
-    return _conv("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+    return _conv_by_types("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv3d(
@@ -273,7 +244,7 @@ def conv3d(
     >>> ex.conv3d(ex.ones(1, 1, 3, 2, 2), ex.ones(1, 1, 2, 2, 2)).flatten()
     tensor([8., 8.])
     """
-    return _conv("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+    return _conv_by_types("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv_transpose1d(

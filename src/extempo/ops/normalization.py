@@ -12,6 +12,7 @@ from typing import Any
 from .. import ops
 from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
+from ..fronts import by_types
 from ..modes import no_grad
 from ..running import apply
 from ..types import count, finfo, uint8
@@ -74,6 +75,13 @@ def layer_norm(
     tensor([[-1.0000,  1.0000],
             [-1.0000,  1.0000]])
     """
+    return _layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+@by_types
+def _layer_norm(
+    input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Any:
     dims = _last_dims("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     return _standardize("layer_norm", input, weight, bias, eps, dims)[0]
 

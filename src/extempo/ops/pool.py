@@ -15,9 +15,9 @@ import numpy as np
 from .. import ops
 from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
-from ..kernel import Cache
+from ..fronts import by_types
 from ..running import apply
-from ..types import TensorType, bool_, int64
+from ..types import bool_, int64
 from .averages import AvgPool, pool_attrs
 from .maxima import MaxPool, Pooled, Unpool, adaptive_windows, combined, fractional_starts, max_over, scatter_back
 from .taps import weighted_taps
@@ -67,7 +67,7 @@ FUNCTIONAL = [
 # ---- shared by the functions
 
 
-def _sizes(op: str, x: Tensor | TensorType, n: int) -> tuple[int, ...]:
+def _sizes(op: str, x: Tensor, n: int) -> tuple[int, ...]:
     if x.ndim not in (n + 1, n + 2):
         raise ShapeError(
             f"{op}: expected {n + 2} dimensions (batch, channel, {n} spatial) or {n + 1} without batch, "
@@ -133,30 +133,6 @@ def _max_pool(
     options = (kernel_size, stride, padding, dilation, ceil_mode)
     if x.is_nested:
         return _by_row(op, x, n, lambda row: _max_pool(op, n, row, *options))
-    if not _INTS.issuperset(map(type, options)):  # what is equal to an int need not be one
-        return apply(MaxPool, (x,), _max_pool_attrs(op, n, x._type, *options))
-    key = (op, x._type, options)
-    attrs = _ATTRS.get(key)
-    if attrs is None:
-        attrs = _ATTRS.put(key, _max_pool_attrs(op, n, x._type, *options))
-    return apply(MaxPool, (x,), attrs)
-
-
-_INTS = frozenset((int, bool, type(None)))
-_ATTRS: Cache[Any, dict[str, Any]] = Cache("arguments of poolings", 2_000)
-
-
-def _max_pool_attrs(
-    op: str,
-    n: int,
-    x: TensorType,
-    kernel_size: Ints,
-    stride: Ints | None,
-    padding: Ints,
-    dilation: Ints,
-    ceil_mode: bool,
-) -> dict[str, Any]:
-    """The attributes of the primitive, or an error that says what does not fit."""
     sizes = _sizes(op, x, n)
     kernel = as_ints(kernel_size, n, op, "kernel_size")
     attrs: dict[str, Any] = {
@@ -165,7 +141,15 @@ def _max_pool_attrs(
         "padding": as_ints(padding, n, op, "padding", 0),
         "dilation": as_ints(dilation, n, op, "dilation"),
     }
-    return {**attrs, "counts": _window_counts(op, sizes, **attrs, ceil_mode=ceil_mode)}
+    counts = _window_counts(op, sizes, **attrs, ceil_mode=ceil_mode)
+    return apply(MaxPool, (x,), {**attrs, "counts": counts})
+
+
+def _max_pool_values(*args: Any) -> Tensor:
+    return _max_pool(*args)[0]
+
+
+_max_pool_by_types, _max_pool_values_by_types = by_types(_max_pool), by_types(_max_pool_values)
 
 
 def _max_pooler(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -181,7 +165,7 @@ def _max_pooler(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
         ceil_mode: bool = False,
         return_indices: bool = True,
     ) -> Pooled:
-        return _max_pool(op, n, input, kernel_size, stride, padding, dilation, ceil_mode)
+        return _max_pool_by_types(op, n, input, kernel_size, stride, padding, dilation, ceil_mode)
 
     def pool(
         input: Tensor,
@@ -192,8 +176,8 @@ def _max_pooler(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Tensor | Pooled:
-        pooled = _max_pool(op, n, input, kernel_size, stride, padding, dilation, ceil_mode)
-        return pooled if return_indices else pooled[0]
+        run = _max_pool_by_types if return_indices else _max_pool_values_by_types
+        return run(op, n, input, kernel_size, stride, padding, dilation, ceil_mode)
 
     text = f"The largest element of each {n}-dimensional window"
     return _named(

@@ -16,6 +16,7 @@ from .. import ops
 from .._methods import method
 from .._tensor import Tensor, TensorLike
 from ..errors import DtypeError, ShapeError
+from ..fronts import by_types
 from ..op import Op, Reduction, Refuse, Rng, Routine, Sample
 from ..running import apply
 from ..storage import Array
@@ -338,13 +339,13 @@ class Any_(_Truth):
 # ---- functions
 
 
+@by_types
 def _reduce(
     op: type[Reduction], input: Tensor, dim: Dims, keepdim: bool, out: Tensor | None, dtype: dtype | None = None
 ) -> Tensor:
-    attrs = {"dim": normalize_dims(dim, len(input._type.shape), op.name), "keepdim": keepdim}
+    attrs = {"dim": normalize_dims(dim, input.ndim, op.name), "keepdim": keepdim}
     if dtype is None:
-        result: Tensor = apply(op, (input,), attrs)
-        return result if out is None else ops.deliver(result, out)
+        return ops.deliver(apply(op, (input,), attrs), out)
     wanted = as_dtype(dtype)
     return ops.deliver(apply(op, (input.to(wanted),), attrs).to(wanted), out)
 
@@ -429,12 +430,10 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
 
 def along(op: type[Op], input: Tensor, dim: int, attrs: dict[str, Any]) -> Tensor:
     """Run an op that works along one dimension of at least one; a 0-dim tensor counts as one element."""
-    ndim = len(input._type.shape)
-    d = normalize_dim(dim, ndim, op.name)
-    if not ndim:
+    d = normalize_dim(dim, input.ndim, op.name)
+    if not input.ndim:
         return apply(op, (input.reshape(1),), {"dim": 0, **attrs}).reshape(())
-    result: Tensor = apply(op, (input,), {"dim": d, **attrs})
-    return result
+    return apply(op, (input,), {"dim": d, **attrs})
 
 
 def find(op: type[Place], input: Tensor, dim: int, keepdim: bool, *numbers: Any) -> Tensor:

@@ -16,6 +16,7 @@ from .. import ops
 from .._methods import TensorMethods, method
 from .._tensor import OnTape, Tensor, TensorLike, new, wrap
 from ..errors import IndexRangeError, LeafWriteError, ShapeError
+from ..fronts import by_types
 from ..modes import MODE
 from ..running import apply
 from ..types import Size, TensorType, as_dtype, count, dtype, normalize_dim
@@ -166,8 +167,13 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     >>> ex.flatten(ex.tensor([[1, 2], [3, 4]])), ex.flatten(ex.zeros(2, 3, 4), 1).shape
     (tensor([1, 2, 3, 4]), extempo.Size([2, 12]))
     """
+    return _flatten(input, start_dim, end_dim)
+
+
+@by_types
+def _flatten(input: Tensor, start_dim: int, end_dim: int) -> Any:
+    first, last = normalize_dim(start_dim, input.ndim, "flatten"), normalize_dim(end_dim, input.ndim, "flatten")
     shape = input._type.shape
-    first, last = normalize_dim(start_dim, len(shape), "flatten"), normalize_dim(end_dim, len(shape), "flatten")
     if first > last:
         raise ShapeError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
     if input.is_nested:
@@ -176,9 +182,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         return flattened(input, first, last)
     if first == last and shape:
         return input
-    flat = (*shape[:first], count(shape[first : last + 1]), *shape[last + 1 :])
-    result: Tensor = apply(Reshape, (input,), {"shape": flat})
-    return result
+    return reshape(input, (*shape[:first], count(shape[first : last + 1]), *shape[last + 1 :]))
 
 
 @method

@@ -15,6 +15,7 @@ from .. import ops
 from .._methods import method
 from .._tensor import Tensor
 from ..errors import DtypeError
+from ..fronts import by_types
 from ..op import Op, Reduction, Rng, Routine, Sample
 from ..running import apply
 from ..storage import Array
@@ -219,11 +220,11 @@ class LogsumexpBackward(Op):
         yield Sample(rng.normal(size=()), rng.normal(size=()), rng.normal(size=()), dim=())
 
 
+@by_types
 def _normalised(op: type[Op], input: Tensor, dim: int, dtype: dtype | None, out: Tensor | None) -> Tensor:
     if dtype is not None:
         input = input.to(as_dtype(dtype))
-    result = along(op, input, dim, {})
-    return result if out is None else ops.deliver(result, out)
+    return ops.deliver(along(op, input, dim, {}), out)
 
 
 @method

@@ -37,18 +37,13 @@ def as_ints(value: Any, n: int, op: str, name: str, lowest: int = 1) -> tuple[in
 
 def batched(x: Tensor, n: int, op: str) -> tuple[Tensor, bool]:
     """`x` as (batch, channel, *n spatial), and whether it came so."""
-    had_batch = batched_shape(x._type.shape, n, op) is x._type.shape
-    return (x if had_batch else x.unsqueeze(0)), had_batch
-
-
-def batched_shape(shape: tuple[int, ...], n: int, op: str) -> tuple[int, ...]:
-    """The shape itself if it is (batch, channel, *n spatial), otherwise with a batch of one before it."""
-    if len(shape) == n + 2:
-        return shape
-    if len(shape) == n + 1:
-        return (1, *shape)
+    if x.ndim == n + 2:
+        return x, True
+    if x.ndim == n + 1:
+        return x.unsqueeze(0), False
     raise ShapeError(
-        f"{op}: expected {n + 2} dimensions (batch, channel, {n} spatial) or {n + 1} without batch, got shape {shape}"
+        f"{op}: expected {n + 2} dimensions (batch, channel, {n} spatial) or {n + 1} without batch, "
+        f"got shape {tuple(x.shape)}"
     )
 
 

@@ -23,6 +23,7 @@ from .callables import function
 from .cpython import Python
 from .dispatch import write_apply
 from .flush import counts_references, write_flush
+from .front import write_front
 from .loading import load_calls
 from .objects import TABLE, Classes, Objects, fill_table, known_objects, offsets_of, write_making, write_table
 from .parts import write_parts
@@ -276,10 +277,11 @@ class Launcher:
                 _write_launch(module, offsets, arity)
             write_apply(module, offsets)
             _write_operator(module, offsets)
+            write_front(module, offsets)
 
         load_views()
-        names = ["extempo_table", "extempo_launch1", "extempo_launch2", "extempo_apply", "extempo_operator"]
-        self._library = load_calls(write, names, offsets)
+        names = ["table", "launch1", "launch2", "apply", "operator", "front"]
+        self._library = load_calls(write, [f"extempo_{name}" for name in names], offsets)
         self._known = known_objects(classes, table)
         self._tables: list[Any] = []
         self._more: list[dict[str, Any]] = []  # what tables of others refer to
@@ -352,6 +354,10 @@ class Launcher:
     def operator(self, op: Any, slow: Callable[..., Any]) -> Callable[..., Any]:
         """An operator of two operands that goes straight to `apply`; `slow(a, b)` for what are no such operands."""
         return function(op.name, self._library.address["extempo_operator"], (self._for_apply, slow, op))
+
+    def front(self, name: str, slow: Callable[..., Any], lately: list[Any]) -> Callable[..., Any]:
+        """A function of which these entries say what it makes of its arguments; `slow(*arguments)` of others."""
+        return function(name, self._library.address["extempo_front"], (self._for_apply, slow, lately))
 
     def launch(self, name: str, op: Any, arity: int, slow: Callable[..., Any]) -> Launch:
         return Launch(name, op, self._library.address[f"extempo_launch{arity}"], slow)

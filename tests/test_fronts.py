@@ -1,0 +1,227 @@
+"""Functions that make one op of their arguments: what they made is remembered by types, and nothing is mixed up."""
+
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import extempo as ex
+from extempo import fronts
+from extempo.backends.choice import native
+from extempo.errors import DtypeError, ShapeError
+from extempo.nn import functional as F
+
+pytestmark = pytest.mark.skipif(native() is None, reason="only the native backend remembers")
+RNG = np.random.RandomState(0)
+
+
+def tensor(*shape, dtype="f4"):
+    return ex.from_numpy(RNG.randn(*shape).astype(dtype))
+
+
+def entries_of(name):
+    return [entry for (front, *_), entry in fronts._KNOWN.items() if front.fn.__name__ == name]
+
+
+@pytest.fixture
+def asked():
+    """A function by types that counts how often its Python runs."""
+    calls = []
+
+    def scaled(x, y, factor, dims):
+        calls.append((x, y))
+        return fronts.apply(ex.op.REGISTRY["softmax"], (x,), {"dim": dims[0]})
+
+    front = fronts.Front(scaled)
+    yield front.call, calls
+    fronts._fronts.remove(front)
+
+
+def test_python_runs_once_for_the_same_types(asked):
+    call, calls = asked
+    x, y = tensor(2, 3), tensor(4)
+    first = call(x, y, 2, (1,))
+    for _ in range(3):
+        other = call(x, tensor(4), 2, (1,))
+        assert np.array_equal(other.numpy(), first.numpy())
+    assert call(tensor(2, 3), y, 2, (1,)).shape == (2, 3)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"x": tensor(3, 3)},
+        {"x": tensor(2, 3, dtype="f8")},
+        {"y": tensor(5)},
+        {"y": None},
+        {"factor": 3},
+        {"factor": 2.0},
+        {"factor": True},
+        {"dims": (0,)},
+        {"dims": (1, 1)},
+    ],
+    ids=lambda changed: "".join(changed),
+)
+def test_anything_else_is_asked_again(asked, changed):
+    call, calls = asked
+    for _ in range(2):
+        call(tensor(2, 3), tensor(4), 2, (1,))
+    call(*{"x": tensor(2, 3), "y": tensor(4), "factor": 2, "dims": (1,), **changed}.values())
+    assert len(calls) == 2
+
+
+def test_equal_numbers_of_other_kinds_are_told_apart(asked):
+    call, calls = asked
+    x, y = tensor(2, 3), tensor(4)
+    for factor in (1, 1.0, True, 0.0, -0.0):
+        call(x, y, factor, (1,))
+    assert len(calls) == 5
+
+
+def test_large_ints_and_new_tuples_are_the_same_again(asked):
+    call, calls = asked
+    x, y = tensor(2, 3), tensor(4)
+    for _ in range(4):
+        call(x, y, int("123456789"), tuple(range(1, 2)))
+    assert len(calls) == 1
+
+
+def test_lists_and_arrays_are_never_remembered(asked):
+    call, calls = asked
+    dims = [1]
+    for expected in (1, 2, 3):
+        call(tensor(2, 3), tensor(4), 2, dims)
+        assert len(calls) == expected
+
+
+def test_a_tensor_that_is_there_twice_says_nothing_about_which_is_read():
+    def second(a, b):
+        return ex.neg(b)
+
+    front = fronts.Front(second)
+    try:
+        x, y = tensor(3), tensor(3)
+        assert np.array_equal(front.call(x, x).numpy(), -x.numpy())
+        for _ in range(3):
+            assert np.array_equal(front.call(x, y).numpy(), -y.numpy())
+            assert np.array_equal(front.call(y, x).numpy(), -x.numpy())
+    finally:
+        fronts._fronts.remove(front)
+
+
+def test_what_is_more_than_one_op_is_left_as_it_is():
+    def twice(x):
+        return ex.neg(ex.exp(x))
+
+    def itself(x):
+        return x
+
+    for fn in (twice, itself):
+        front = fronts.Front(fn)
+        try:
+            x = tensor(3)
+            for _ in range(3):
+                assert np.array_equal(front.call(x).numpy(), fn(x).numpy())
+            assert front._lately == [None] * len(front._lately)
+        finally:
+            fronts._fronts.remove(front)
+
+
+def test_more_kinds_than_are_kept_lately():
+    for _ in range(3):
+        for n in range(1, 40):
+            assert F.softmax(tensor(2, n), -1).shape == (2, n)
+            assert F.conv1d(tensor(1, 1, n + 2), tensor(1, 1, 3)).shape == (1, 1, n)
+
+
+def test_errors_are_raised_every_time():
+    x, w = tensor(1, 3, 8, 8), tensor(4, 2, 3, 3)
+    for _ in range(3):
+        with pytest.raises(ShapeError, match="channels"):
+            F.conv2d(x, w)
+        with pytest.raises(DtypeError, match="stride"):
+            F.conv2d(x, tensor(4, 3, 3, 3), stride=1.0)
+        F.conv2d(x, tensor(4, 3, 3, 3), stride=1)
+
+
+def test_gradients_hooks_and_modes_are_those_of_the_op():
+    x = tensor(2, 5).requires_grad_()
+    for _ in range(3):
+        y = F.softmax(x, -1)
+        assert y.grad_fn is not None
+        y.square().sum().backward()
+        with ex.no_grad():
+            assert not F.softmax(x, -1).requires_grad
+    parameter = ex.nn.Parameter(tensor(2, 5))
+    assert F.softmax(parameter, -1).requires_grad
+
+
+def test_results_of_an_op_with_several_are_picked():
+    x = tensor(1, 1, 4, 4)
+    for _ in range(3):
+        values = F.max_pool2d(x, 2)
+        both = F.max_pool2d(x, 2, return_indices=True)
+        assert np.array_equal(values.numpy(), both[0].numpy())
+        assert both[1].dtype is ex.int64
+    assert [entry.pick for entry in entries_of("_max_pool_values") if entry is not None].count(0) >= 1
+
+
+def test_views_stay_views():
+    x = tensor(2, 3, 4)
+    for _ in range(3):
+        flat = x.flatten(1)
+        flat[0, 0] = 7.0
+        assert x[0, 0, 0].item() == 7.0
+        x[0, 0, 0] = 1.0
+        assert flat[0, 0].item() == 1.0
+
+
+def test_subclasses_and_other_interceptors_go_by_python():
+    x = tensor(4, 2, 5)
+    expected = F.softmax(x, -1).numpy()
+    for _ in range(3):
+        got = ex.vmap(lambda row: F.softmax(row, -1))(x)
+        assert np.allclose(got.numpy(), expected, atol=1e-6)
+        assert ex.func.jvp(lambda x: F.softmax(x, -1), (x,), (x,))[0].shape == x.shape
+
+
+def test_the_default_dtype_is_asked_for_again():
+    x = ex.tensor([1, 2, 3])
+    with pytest.raises(DtypeError):
+        x.mean()
+    before = ex.softmax(tensor(3), 0).dtype
+    ex.set_default_dtype(ex.float64)
+    try:
+        assert not fronts._KNOWN
+    finally:
+        ex.set_default_dtype(ex.float32)
+    assert ex.softmax(tensor(3), 0).dtype is before
+
+
+def test_threads_may_share_one():
+    failures = []
+
+    def work(n):
+        x = tensor(n, 7)
+        expected = F.softmax(x, -1).numpy()
+        failures.extend(1 for _ in range(300) if not np.array_equal(F.softmax(x, -1).numpy(), expected))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(1, 30)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_entries_hold_no_tensors():
+    x = tensor(11, 13)
+    F.softmax(x, -1)
+    F.softmax(x, -1)
+    seen = weakref.ref(x)
+    del x
+    gc.collect()
+    assert seen() is None
