@@ -37,6 +37,11 @@ def test_a_column_that_wraps_loses_nothing_and_is_made_narrow_before_any_is_cut(
     assert lines[-1].split() == ["y", "short"]
 
 
+def test_a_column_of_spaces_stays_one_wide():
+    table = Table([Column("x" * 90), Column(" " * 4, wraps=True)], [["y", " " * 9]])
+    assert all(len(line) <= 80 for line in table.text().splitlines())
+
+
 def test_a_no_break_space_keeps_words_together_and_is_shown_as_a_space():
     shapes = ", ".join(f"({i},{NO_BREAK}{i})" for i in range(10, 25))
     lines = Table([Column("shapes", wraps=True)], [[shapes]]).text().splitlines()

@@ -68,7 +68,7 @@ class Table:
         column = self.columns[i]
         if column.wraps:
             words = (word for entry in (column.title, *(row[i] for row in self.rows)) for word in entry.split(" "))
-            return max(map(len, words))
+            return max(1, *map(len, words))
         return column.least if column.may_shrink else natural
 
     def _blocks(self, widths: list[int], width: int) -> list[list[int]]:
