@@ -68,7 +68,7 @@ PEERS: Peers = {
     "torch.compile": partial(program, torch, compiled=True, fused=True),
     "jax.jit": with_jax,
 }
-WORKLOADS = [Workload("conv_small", __doc__, 4, PEERS, floor=1.00, compiled_floor=1.00)]
+WORKLOADS = [Workload("conv_small", __doc__, 4, PEERS, floor=1.00, compiled_floor=1.00, warm_up=16)]
 
 if __name__ == "__main__":
     run_this(__file__)

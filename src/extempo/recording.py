@@ -294,7 +294,7 @@ class Recording(Taking):
             try:
                 return self._backward(root, gradient, asked, keep)
             finally:
-                self._wait()
+                self.results, self.inside = self._references(), False
 
     def backward_known(self, place: int, gradient: Array) -> list[tuple[Node, Array]] | None:
         """The same in native code, from a place, where it was met before; what is left to do of it. None: all."""
@@ -403,21 +403,19 @@ class Recording(Taking):
         """The function returned. What is tracked and not run yet may wait: a loss and a backward may follow."""
         if not self.makers:
             return
-        first = self.cursor.n_run
-        live = self._live(first)
-        waits = [p for p, alive in enumerate(live, first) if alive and self.makers[p].tracked]
-        if not waits:
+        first, makers = self.cursor.n_run, self.makers
+        references = self._references()
+        if not [p for p, t in enumerate(references) if t is not None and p >= first and makers[p].tracked]:
             self.flush()
             if not any(self.held(p) is not None for p in self.alive):
                 self._over(State())
                 return
-        self._wait()
+            references = self._references()
+        self.results, self.inside = references, False
         self.n_left = len(self.makers)
         self.counters.left_steps += self.n_left
         tape.note_left(self)
 
-    def _wait(self) -> None:
-        """Hold tensors weakly from now on: whoever forgets them all forgets the tape."""
-        if self.inside:
-            self.results = [weakref.ref(t) if t is not None and getrefcount(t) > HELD else None for t in self.results]
-        self.inside = False
+    def _references(self) -> list[Any]:
+        """Weak ones to the tensors that are held: whoever forgets them all forgets the tape."""
+        return [weakref.ref(t) if t is not None and getrefcount(t) > HELD else None for t in self.results]
