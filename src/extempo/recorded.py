@@ -223,10 +223,6 @@ class Recorded(OnTape):
         with self._alone():
             return t._alias is not None if t._raw is not None else self.makers[t._place].view is not None
 
-    def note_number(self, number: int) -> None:
-        """Nodes of what is recorded from now on come after the one that would have this number."""
-        self.clocks.append((len(self.makers), number))
-
     def node_numbers(self) -> Callable[[int], float]:
         """For places, asked in their order, the numbers of their nodes: after all that were there when recorded."""
         nodes, makers, clocks = self.nodes, self.makers, self.clocks

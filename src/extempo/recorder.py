@@ -50,7 +50,7 @@ class Recorder:
             self.captured[node] = value  # also keeps the tensor, and so its id, alive
         return node
 
-    def write(self, target: Tensor, value: Tensor, op_name: str) -> Tensor:
+    def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> Tensor:
         raise GraphError(f"{op_name}: in-place writes cannot be recorded here; use the out-of-place form")
 
     def read(self, value: Tensor) -> NoReturn:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -19,16 +18,16 @@ from .tape import before_write
 from .types import dtype
 
 
-def write(target: Tensor, value: Tensor, op_name: str, since: int | None = None) -> Tensor:
+def write(target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> Tensor:
     """Replace the values of `target` (and of everything that shares its memory) by `value`, and record that.
 
-    `since`: the nodes recorded after this number made the value; it is the last one alone if not given.
+    `made_from`: what several ops have made the value of; it is the result of one op if that is not said.
     """
     if isinstance(target, TensorLike):
         return target._write(value, op_name)
     mode = MODE.get()
     if mode.interceptor is not None:
-        return mode.interceptor.write(target, value, op_name)  # type: ignore[attr-defined]
+        return mode.interceptor.write(target, value, op_name, made_from)  # type: ignore[attr-defined]
     before_write((target._storage,))
     node = target._current_node()
     check_fits(target, value, op_name)
@@ -41,7 +40,7 @@ def write(target: Tensor, value: Tensor, op_name: str, since: int | None = None)
             f"{op_name}: elements of this tensor share memory (expand) or the memory is read-only; write into x.clone()"
         )
     if tracked:
-        _keep_old_values(value._node, target, since)
+        _keep_old_values(value._node, target, made_from)
     np.copyto(target._array, value._array, casting="unsafe")
     storage = target._storage
     storage.version += 1
@@ -78,12 +77,11 @@ def refuse_leaf_write(target: Tensor, base: Tensor, op_name: str) -> None:
             )
 
 
-def _keep_old_values(last: Node | None, target: Tensor, since: int | None) -> None:
+def _keep_old_values(last: Node | None, target: Tensor, made_from: tuple[Tensor, ...]) -> None:
     """The ops that made the value may have saved what is about to be overwritten: they get a copy of their own."""
     if last is None:
         return
-    before = inf if since is None else since
-    seen, stack = {last}, [last]
+    seen, stack = {last, *[x._node for x in made_from]}, [last]
     while stack:
         node = stack.pop()
         kept = []
@@ -95,7 +93,7 @@ def _keep_old_values(last: Node | None, target: Tensor, since: int | None) -> No
         if kept:
             node.saved = tuple(kept)
         for source in node.inputs:
-            if type(source) is Node and source.number > before and source not in seen:
+            if made_from and type(source) is Node and source not in seen:
                 seen.add(source)
                 stack.append(source)
 

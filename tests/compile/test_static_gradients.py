@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import extempo as ex
 from extempo import autograd, nn
 
@@ -107,3 +109,32 @@ def test_a_gradient_is_planned_with_its_forward():
         static_gradient(draw(i, 4, 6))
     (stats,) = [s for s in ex.compile.stats()["functions"] if s["name"].endswith("static_gradient")]
     assert (stats["plans"], stats["runs"]) == (1, 4)
+
+
+IN_PLACE = {
+    "addcdiv_": lambda y: y.addcdiv_(y, y, value=0.5),
+    "addmm_": lambda y: y.addmm_(y, y),
+    "addr_": lambda y: y.addr_(y[0], y[1]),
+    "ldexp_": lambda y: y.ldexp_(y),
+    "renorm_": lambda y: y.renorm_(2, 0, 1.0),
+    "scatter_reduce_": lambda y: y.scatter_reduce_(0, ex.tensor([[0, 1, 0]]), y[:1].clone(), "prod"),
+    "index_put_": lambda y: y.index_put_((ex.tensor([0]),), y[1] * 2),
+}
+
+
+@pytest.mark.parametrize("write", IN_PLACE.values(), ids=list(IN_PLACE))
+def test_a_value_is_overwritten_by_several_ops_that_read_it(write):
+    def scenario(wrap):
+        w = draw(1, 3, 3, grad=True)
+
+        @wrap
+        def step(x):
+            y = x * w
+            (write(y) * x).sum().backward()
+            return y
+
+        for i in range(CALLS):
+            w.grad = None
+            yield step(draw(i, 3, 3)), grads(w)
+
+    agree(scenario)

@@ -48,10 +48,10 @@ class Observer:
         self.ran(op, inputs, attrs, new_node(op, result))
         return result
 
-    def write(self, target: Tensor, value: Tensor, op_name: str) -> Tensor:
+    def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> Tensor:
         before = MODE.set(self._outer_mode())
         try:
-            return write(target, value, op_name)
+            return write(target, value, op_name, made_from)
         finally:
             MODE.reset(before)
 

@@ -172,7 +172,7 @@ class Trace:
             self._viewed.update((reads[0], *range(first, self._n_values)))
         return tuple(made) if several else made[0]
 
-    def write(self, target: Tensor, value: Tensor, op_name: str) -> Tensor:
+    def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> Tensor:
         if target._pending is not self or target._place < len(self.inputs):
             if target._pending is not self and not self._is_outside(target):
                 self.decline("it writes in place into a tensor that it has made of constants")

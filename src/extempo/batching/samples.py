@@ -102,7 +102,7 @@ class Sample:
         """A tensor that the sample has filled with something, which is its own to write to."""
         self._made[id(t)] = weakref.ref(t)
 
-    def write(self, target: Tensor, value: Tensor, op_name: str) -> Tensor:
+    def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> Tensor:
         """In-place writes to the sample's own tensors: they mean other values from now on."""
         run = self.run
         if target._pending is not run:

@@ -64,7 +64,7 @@ class _Rows(Level):
     def _loop(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], found: list[Any], type_: Any) -> Any:
         raise Unplannable(f"{op.name} runs sample by sample")
 
-    def write(self, target: Tensor, value: Tensor, op_name: str) -> NoReturn:
+    def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> NoReturn:
         raise Unplannable(f"{op_name} writes in place")
 
     def run_function(self, function: Any, ctx: Any, args: Any, separate: bool, grad: bool) -> NoReturn:
@@ -210,7 +210,7 @@ class Tape:
                 return False
         return True
 
-    def write(self, target: Tensor, value: Tensor, op_name: str) -> NoReturn:
+    def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> NoReturn:
         raise Unplannable(f"{op_name} writes in place")
 
     def read(self, t: Tensor) -> NoReturn:

@@ -341,12 +341,12 @@ class Level:
         mine.steps = (*theirs.steps, (op, inputs[1:], attrs))
         base._pending.views.append(weakref.ref(out))
 
-    def write(self, target: Tensor, value: Tensor, op_name: str) -> Tensor:
+    def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> Tensor:
         mode = MODE.get()
         there = self.find(target)
         if there is None and not self.is_batched(value):
             with self.outside(mode.grad):
-                return write(target, self.lowered(value), op_name)
+                return write(target, self.lowered(value), op_name, tuple(map(self.lowered, made_from)))
         if there is None or (there.shared and self.is_batched(value)):
             raise AutogradError(
                 f"{op_name}: inside vmap, values that differ between samples cannot be written into a tensor that "

@@ -70,8 +70,8 @@ class _Watching(Observer):
                 self.made[id(out)] = self.last = event
         return result
 
-    def write(self, target: Tensor, value: Tensor, op_name: str) -> Tensor:
-        written = super().write(target, value, op_name)
+    def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> Tensor:
+        written = super().write(target, value, op_name, made_from)
         maker = self._maker(value) if isinstance(value, Tensor) else None
         if maker is not None:
             self.written[id(target._storage)] = maker._replace(held=target)

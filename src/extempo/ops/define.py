@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar, cast
 
 from .._methods import TensorMethods, method
 from .._tensor import Tensor
 from ..errors import AutogradError, DtypeError
-from ..graph import next_number
 from ..modes import MODE
 from ..op import Op
 from ..short_path import Short, runner1, runner2
@@ -108,14 +107,21 @@ def numpy_names(fn: F) -> F:
     return cast(F, renamed)
 
 
+def _tensors(given: Iterable[Any]) -> Iterator[Tensor]:
+    """Of arguments, and of lists among them."""
+    for x in given:
+        if isinstance(x, Tensor):
+            yield x
+        elif isinstance(x, list | tuple):
+            yield from _tensors(x)
+
+
 def inplace_method(name: str, fn: Callable[..., Tensor]) -> None:
     """`x.name(...)` as `x[...] = fn(x, ...)`, for functions made of other ops."""
 
     def fn_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        since = next_number()
-        if (recording := MODE.get().recording) is not None:
-            recording.note_number(since)
-        return write(input, fn(input, *args, **kwargs), name, since)
+        given = (input, *args, *kwargs.values())
+        return write(input, fn(input, *args, **kwargs), name, tuple(_tensors(given)))
 
     fn_.__name__ = fn_.__qualname__ = name
     fn_.__doc__ = f"In-place {name.rstrip('_')}: writes the result of `{fn.__name__}` into the tensor."

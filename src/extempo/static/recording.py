@@ -190,8 +190,8 @@ class Recorder:
                 return Place(known.tape, known.place)
         return self.slot_of(x, may_change) if isinstance(x, Tensor) or type(x) in FOLLOWED else Constant(x)
 
-    def write(self, target: Tensor, value: Tensor, op_name: str) -> Tensor:
-        return self.effect(write, (target, value, op_name))
+    def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> Tensor:
+        return self.effect(write, (target, value, op_name, made_from))
 
     def run_function(self, cls: Any, *rest: Any) -> Any:
         raise self.refusal(f"{cls.__name__} is an autograd.Function, whose Python would not run again")
