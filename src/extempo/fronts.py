@@ -1,10 +1,10 @@
 """Functions that check their arguments and make one op of them: done once for such arguments, then remembered.
 
 A convolution looks at a dozen numbers before it knows its op's attributes, and all that it finds out follows from the
-types of its tensors and from its other arguments. `by_types(fn)` calls `fn` the first time and sees which op it ran on
-which of its arguments; given tensors of the same types and the same other arguments, that op runs at once. So `fn` must
-be such a function: with nothing else that it depends on, and no effect but its op's. What turns out to be more than one
-op, or returns something else than its result, is left as it is.
+types of its tensors and from its other arguments. `by_types(fn)` sees which op `fn` runs on which of its arguments when
+these come up again; from then on, given tensors of the same types and the same other arguments, that op runs at once.
+So `fn` must be such a function: with nothing else that it depends on, and no effect but its op's. What turns out to be
+more than one op, or returns something else than its result, is left as it is.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from .modes import MODE, Mode, set_mode
 from .running import apply
 from .short_path import is_loaded, is_plain, launcher
 from .types import DEFAULT_DTYPE_LISTENERS, dtype
+from .writing import write
 
-_KNOWN: Cache[Any, Entry | None] = Cache("what functions make of their arguments", 4_000)
+_KNOWN: Cache[Any, Any] = Cache("what functions make of their arguments", 4_000)
 _NUMBERS = frozenset((bool, float, int, type(None)))
 _HASHED = _NUMBERS | {str, dtype}
 _fronts: list[Front] = []
-_NEW: Any = object()
+_NEW, _MET = object(), object()  # of a kind of arguments: never seen, and once
+MOST_ENTRIES = 1_000  # of one function, that native code finds
 
 
 class Front:
@@ -37,40 +39,49 @@ class Front:
         self.call: Any = functools.partial(fn)  # what it calls can be replaced
         self._lately: list[Entry | None] = [None] * LATELY
         self._next = 0
+        self._entries: dict[tuple[Any, ...], Entry] = {}  # by what they expect
         _fronts.append(self)
         if is_loaded():
             self.load()
 
     def load(self) -> None:
         """From now on the native call."""
-        native = launcher().front(self.fn.__name__, self._slow, self._lately)
+        native = launcher().front(self.fn.__name__, self._slow, self._lately, self._entries)
         self.call.__setstate__((native, (), {}, {}))
 
     def forget(self) -> None:
         self._lately[:] = [None] * LATELY
+        self._entries.clear()
 
     def _slow(self, *args: Any) -> Any:
         mode = MODE.get()
         key = _key(args) if mode.interceptor is None else None
         if key is None:
             return self.fn(*args)
-        found = _KNOWN.get((self, *key), _NEW)
-        if found is _NEW and not _repeats_one(args):
-            return self._learn((self, *key), args, mode)
-        if found is _NEW or found is None:
-            return self.fn(*args)
-        self._put(found, args)
-        inputs = [c if s == CONSTANT else args[s] for s, c in zip(found.sources, found.constants, strict=True)]
-        made = apply(found.op, tuple(inputs), found.attrs)
-        return made if found.pick == ALL else made[found.pick]
+        key = (self, *key)
+        found = _KNOWN.get(key, _NEW)
+        if found is _NEW:
+            _KNOWN.put(key, _MET)
+        elif found is _MET and not _repeats_one(args):
+            return self._learn(key, args, mode)
+        elif isinstance(found, Entry):
+            self._put(found, args)
+            inputs = [c if s == CONSTANT else args[s] for s, c in zip(found.sources, found.constants, strict=True)]
+            made = apply(found.op, tuple(inputs), found.attrs)
+            return made if found.pick == ALL else made[found.pick]
+        return self.fn(*args)
 
     def _learn(self, key: Any, args: tuple[Any, ...], mode: Mode) -> Any:
-        spy = _Spy(mode)
+        spy = _Spy()
         try:
-            set_mode(mode.but(interceptor=spy))
-            result = self.fn(*args)
-        finally:
-            set_mode(mode)
+            try:
+                set_mode(mode.but(interceptor=spy))
+                result = self.fn(*args)
+            finally:
+                spy.end(mode)
+        except BaseException:  # an interrupt may have come before that was done
+            spy.end(mode)
+            raise
         found = spy.entry(args, result)
         _KNOWN.put(key, found)
         if found is not None:
@@ -80,30 +91,44 @@ class Front:
     def _put(self, found: Entry, args: tuple[Any, ...]) -> None:
         """Know it by these very objects."""
         expected = tuple([x._type if isinstance(x, Tensor) else x for x in args])
-        self._lately[self._next] = found._replace(expected=expected)
+        entry = self._lately[self._next] = found._replace(expected=expected)
         self._next = (self._next + 1) % LATELY
+        if len(self._entries) >= MOST_ENTRIES:
+            self._entries.clear()
+        self._entries[expected] = entry
 
 
 class _Spy:
     """An interceptor that sees which ops run, and lets them run as they would."""
 
-    def __init__(self, outside: Mode) -> None:
-        self._outside = outside
+    def __init__(self) -> None:
         self._seen: list[tuple[Any, tuple[Any, ...], dict[str, Any], Any]] = []
+        self._writes = False
 
     def apply(self, op: Any, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-        inside = MODE.get()
-        try:
-            set_mode(self._outside)
-            made = apply(op, inputs, attrs)
-        finally:
-            set_mode(inside)
+        made = self._outside(apply, op, inputs, attrs)
         self._seen.append((op, inputs, attrs, made))
         return made
 
+    def write(self, *args: Any) -> Any:
+        self._writes = True
+        return self._outside(write, *args)
+
+    def _outside(self, fn: Callable[..., Any], *args: Any) -> Any:
+        set_mode(MODE.get().but(interceptor=None))
+        try:
+            return fn(*args)
+        finally:
+            set_mode(MODE.get().but(interceptor=self))  # a recording may have given up meanwhile
+
+    def end(self, before: Mode) -> None:
+        """The mode as it was `before`, but for a recording that has given up."""
+        now = MODE.get()
+        set_mode(before if now.recording is before.recording else now.but(interceptor=None))
+
     def entry(self, args: tuple[Any, ...], result: Any) -> Entry | None:
         """What the function did, if that is all that there is to it."""
-        if len(self._seen) != 1:
+        if len(self._seen) != 1 or self._writes:
             return None
         op, inputs, attrs, made = self._seen[0]
         results = made if type(made) is tuple else ()

@@ -277,6 +277,9 @@ class Taking(Recorded):
     def _eagerly(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode) -> Any:
         """Run the op now. A node that it links must come after those of everything on the tape."""
         inputs = tuple(map(as_input, inputs))
+        if op.name == "detach":  # with its values it is as good as any tensor
+            inputs[0]._values()
+            return inputs[0].detach()
         if mode.grad and any(isinstance(x, Tensor) and type(x._history) is Node for x in inputs):
             self.close(f"{op.name} runs eagerly")
             self._wait_for_first_step()

@@ -288,7 +288,8 @@ def normalize_dims(dim: int | Sequence[int] | None, ndim: int, op: str) -> tuple
     if dim is None:
         return tuple(range(ndim))
     if isinstance(dim, int) or not isinstance(dim, Iterable):  # NumPy's integers are none of Python's
-        return (normalize_dim(dim, ndim, op),) if ndim else ()
+        one = normalize_dim(dim, ndim, op)
+        return (one,) if ndim else ()
     dims = sorted(normalize_dim(d, ndim, op) for d in dim)
     if len(set(dims)) != len(dims):
         raise ShapeError(f"{op}: dim {tuple(dim)} names a dimension twice")

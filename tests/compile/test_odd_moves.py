@@ -378,3 +378,17 @@ def test_ints_and_bools_stay_apart():
         lambda i: (ex.arange(1, 4) if i % 2 else draw(i, 3), [1, True, 1.0, 2, False, 0.0][i // 2 % 6]),
         calls=24,
     )
+
+
+def test_detach_is_outside_the_graph_also_when_a_recording_gives_up():
+    def body(x):
+        y = x * 2
+        y._pending.n_allowed = 0
+        return y.detach(), y
+
+    w = draw(1, 3, grad=True)
+    outside, inside = ex.compile(body)(w)
+    assert not outside.requires_grad
+    assert outside.data_ptr() == inside.data_ptr()
+    inside.sum().backward()
+    assert w.grad is not None

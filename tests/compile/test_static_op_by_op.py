@@ -366,3 +366,12 @@ def test_where_a_call_takes_long_only_plans_are_run(monkeypatch):
     timed = Timed(monkeypatch, 101.0, 1.0)
     assert timed.call(10) == 10 * "a"
     assert timed.told == [0]
+
+
+def test_numbers_that_become_attributes():
+    def scenario(wrap):
+        step = wrap(lambda x, keep: ex.amin(x, keepdim=keep))
+        for i in range(2 * CALLS):
+            yield step(ex.tensor([3 + i, 4]), 0)
+
+    agree(scenario)

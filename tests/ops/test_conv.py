@@ -8,6 +8,7 @@ import pytest
 import extempo as ex
 from extempo.autograd.numeric import gradcheck, gradgradcheck
 from extempo.errors import DtypeError, ShapeError
+from extempo.nn import functional as F
 
 
 def by_definition(x, w, stride, padding, dilation, groups):
@@ -152,3 +153,10 @@ def test_dtypes_must_agree():
         ex.conv1d(ex.ones(1, 1, 4), ex.ones(1, 1, 2, dtype=ex.float64))
     with pytest.raises(DtypeError, match="bool"):
         ex.conv1d(ex.ones(1, 1, 4).bool(), ex.ones(1, 1, 2).bool())
+
+
+@pytest.mark.parametrize("groups", [1.0, ex.tensor(1.0), "1", None])
+def test_groups_must_be_an_int(groups):
+    for convolve in (F.conv2d, F.conv_transpose2d):
+        with pytest.raises(DtypeError, match="groups"):
+            convolve(ex.ones(1, 2, 4, 4), ex.ones(2, 2, 1, 1), groups=groups)

@@ -87,6 +87,12 @@ def test_dim_may_be_none_a_tuple_negative_or_empty():
         x.sum(3)
 
 
+@pytest.mark.parametrize("reduce", [ex.sum, ex.mean, ex.amax, ex.amin, ex.prod])
+def test_a_0_dim_tensor_has_no_dim_1(reduce):
+    with pytest.raises(ex.errors.IndexRangeError, match="dim 1"):
+        reduce(ex.tensor(1.0), 1)
+
+
 def test_a_0_dim_tensor_reduces_along_dim_0():
     x = ex.tensor(3.0)
     assert x.sum(0).item() == x.prod(-1).item() == x.max(0).values.item() == 3

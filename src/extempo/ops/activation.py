@@ -18,13 +18,13 @@ from .._methods import method
 from .._tensor import Tensor
 from ..backends.special import erfc
 from ..errors import DtypeError, ShapeError
-from ..fronts import by_types
 from ..op import Elementwise, Rng, Sample, samples_unary
 from ..running import apply
 from ..short_path import Short
 from ..types import dtype, normalize_dim
 from ..writing import write
 from .define import Operand, deliver, inplace_method
+from .softmaxes import LogSoftmax, Softmax, normalised
 
 __all__ = [
     "celu",
@@ -602,23 +602,13 @@ def _implicit_dim(ndim: int, op: str) -> int:
     return chosen
 
 
-@by_types
-def _softmax(input: Tensor, dim: int, dtype: dtype | None) -> Tensor:
-    return ops.softmax(input, dim, dtype)
-
-
-@by_types
-def _log_softmax(input: Tensor, dim: int, dtype: dtype | None) -> Tensor:
-    return ops.log_softmax(input, dim, dtype)
-
-
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None) -> Tensor:
     """exp(input) / sum(exp(input)) along `dim`.
 
     >>> F.softmax(ex.tensor([0.0, 0.0, 1.0]), dim=0)
     tensor([0.2119, 0.2119, 0.5761])
     """
-    return _softmax(input, _implicit_dim(input.ndim, "softmax") if dim is None else dim, dtype)
+    return normalised(Softmax, input, _implicit_dim(input.ndim, "softmax") if dim is None else dim, dtype, None)
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None) -> Tensor:
@@ -636,7 +626,8 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
     >>> F.log_softmax(ex.tensor([0.0, 1000.0]), dim=0)
     tensor([-1000.,     0.])
     """
-    return _log_softmax(input, _implicit_dim(input.ndim, "log_softmax") if dim is None else dim, dtype)
+    along = _implicit_dim(input.ndim, "log_softmax") if dim is None else dim
+    return normalised(LogSoftmax, input, along, dtype, None)
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:

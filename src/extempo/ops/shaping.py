@@ -69,7 +69,7 @@ Dims = int | Sequence[int]
 def _fill_in(shape: tuple[int, ...], x: TensorType, op: str) -> tuple[int, ...]:
     """Replace a -1 by what the number of elements leaves for it."""
     total = count(x.shape)
-    if count(shape) == total and (not shape or min(shape) >= 0):
+    if count(shape) == total and all(s >= 0 for s in shape):
         return shape
     known = count(s for s in shape if s != -1)
     if shape.count(-1) > 1:

@@ -221,7 +221,7 @@ class LogsumexpBackward(Op):
 
 
 @by_types
-def _normalised(op: type[Op], input: Tensor, dim: int, dtype: dtype | None, out: Tensor | None) -> Tensor:
+def normalised(op: type[Op], input: Tensor, dim: int, dtype: dtype | None, out: Tensor | None) -> Tensor:
     if dtype is not None:
         input = input.to(as_dtype(dtype))
     return ops.deliver(along(op, input, dim, {}), out)
@@ -235,7 +235,7 @@ def softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Tensor 
     >>> ex.softmax(ex.tensor([0.0, 0.0, 1.0]), dim=0)
     tensor([0.2119, 0.2119, 0.5761])
     """
-    return _normalised(Softmax, input, dim, dtype, out)
+    return normalised(Softmax, input, dim, dtype, out)
 
 
 @method
@@ -246,7 +246,7 @@ def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Ten
     >>> ex.log_softmax(ex.tensor([0.0, 1000.0]), dim=0)
     tensor([-1000.,     0.])
     """
-    return _normalised(LogSoftmax, input, dim, dtype, out)
+    return normalised(LogSoftmax, input, dim, dtype, out)
 
 
 @method

@@ -70,10 +70,13 @@ Move = OpNow | Action
 
 
 def eager_op(action: Effect, sources: list[Source]) -> OpNow | None:
-    """An effect that is an op without native code, as an op; None if it hands on something that was there before."""
+    """An effect that is an op without native code, as an op.
+
+    None if it hands on something that was there before, or if its attributes are others at each call.
+    """
     op, _, attrs = action.args
     slots, types = [slot for _, slot, _ in action.results], [type_ for _, _, type_ in action.results]
-    if not sources or len(slots) != action.n_results:
+    if not sources or len(slots) != action.n_results or attrs is None:
         return None
     gives: Result | list[Result] = [*slots] if action.results[0][0] is not None else slots[0]
     return OpNow(op, sources, attrs, action.mode, action.where, gives, checked=types)

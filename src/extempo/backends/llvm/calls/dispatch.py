@@ -32,6 +32,8 @@ class _Apply:
         attrs = b.var(ptr, self.o.known("no_attributes"))
         with b.if_(b.arg("nargs") == 3):
             attrs.set(args[2])
+        with b.if_(self.python.type_of(attrs.value) != self.python.type_of(self.o.known("no_attributes"))):
+            b.ret(self.python.vectorcall(self.slow_way, b.arg("args"), b.arg("nargs"), b.const(ptr, 0)))
         self.op, self.inputs, self.attrs = args[0], args[1], attrs.value
         self.n_inputs = self._size(self.inputs)
         self.arrays = b.array(ptr, MAX_INPUTS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-LATELY = 16  # entries that native code looks through
+LATELY = 4  # entries that native code looks through before it asks a dict
 CONSTANT = -1  # a source that is no argument, but the constant at the same place
 ALL = -1  # what is picked of an op with one result, or of all results
 

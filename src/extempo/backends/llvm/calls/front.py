@@ -1,12 +1,14 @@
 """Functions that make one op of their arguments, in native code: what they made of such arguments, they make again.
 
-What a `fronts.Front` has seen lately stands in a short list. An entry fits tensors of the same types, and other
-arguments that are the same objects, equal ints, or tuples of the same objects. Then its op runs, and no Python does.
+What a `fronts.Front` has seen lately stands in a short list, the rest in a dict. An entry fits tensors of the same
+types, and other arguments that are the same objects, the same numbers, or tuples of the same objects or ints. Then its
+op runs, and no Python does. A dict takes 1, 1.0 and True for the same; what it has found is looked at like the others.
 """
 
 from __future__ import annotations
 
 from ..ir.builder import Module, Pointer, Value, i32, i64, ptr, void
+from .cpython import FLOAT_VALUE
 from .entries import ALL, CONSTANT, LATELY, Entry
 from .objects import Objects
 
@@ -14,7 +16,7 @@ _EQUAL = 2  # Py_EQ
 
 
 def write_front(module: Module, offsets: dict[str, int]) -> None:
-    """extempo_front(*arguments), with (what `extempo_apply` needs, the function in Python, list of entries) as self."""
+    """extempo_front(*arguments); self: what `extempo_apply` needs, the function in Python, entries as list and dict."""
     _write_fits(module, offsets)
     with module.function("extempo_front", ptr, self=ptr, args=ptr, nargs=i64) as b:
         o = Objects(b, offsets)
@@ -23,14 +25,32 @@ def write_front(module: Module, offsets: dict[str, int]) -> None:
         slow_way = python.item(packed, 1)
         slow = b.way_out(lambda: b.ret(python.vectorcall(slow_way, b.arg("args"), b.arg("nargs"), nothing)))
         o.current_mode(slow, lambda sample: None)
-        found = b.var(ptr, nothing)
+        found, lately = b.var(ptr, nothing), python.item(packed, 2)
+
+        def look_at(entry: Value) -> None:
+            with b.if_(b.call(module.defined["extempo_fits"], entry, b.arg("args"), b.arg("nargs")) != 0):
+                found.set(entry)
+
         with b.loop(0, LATELY) as i:
-            entry = b.call(module.declare("PyList_GetItem", ptr, [ptr, i64]), python.item(packed, 2), i)
-            with b.if_(entry != o.known("none")):
-                fits = b.call(module.defined["extempo_fits"], entry, b.arg("args"), b.arg("nargs"))
-                with b.if_(fits != 0):
-                    found.set(entry)
-                    b.break_()
+            entry = b.call(module.declare("PyList_GetItem", ptr, [ptr, i64]), lately, i)
+            with b.if_((found.value == 0) & (entry != o.known("none"))):
+                look_at(entry)
+        with b.if_(found.value == 0):
+            with b.loop(0, b.arg("nargs")) as k:
+                slow.take_if(python.type_of(args[k]) == python.type_of(lately))  # lists are no keys
+            key = o.check(python.new_tuple(b.arg("nargs")))
+            with b.loop(0, b.arg("nargs")) as k:
+                part_of_key = b.var(ptr, args[k])
+                with b.if_(o.is_tensor(python.type_of(args[k]))):
+                    part_of_key.set(o.get(args[k], "tensor._type"))
+                python.set_item(key, k, python.incref(part_of_key.value))
+            known = b.call(module.declare("PyDict_GetItemWithError", ptr, [ptr, ptr]), python.item(packed, 3), key)
+            python.decref(key)
+            nowhere, somewhere = b.if_else(known == 0)
+            with nowhere:
+                b.call(module.declare("PyErr_Clear", void, []))
+            with somewhere:
+                look_at(known)
         slow.take_if(found.value == 0)
         entry = python.incref(found.value)  # ours: while the op runs, the list may get others
 
@@ -48,8 +68,8 @@ def write_front(module: Module, offsets: dict[str, int]) -> None:
             with argument:
                 python.set_item(inputs, i, python.incref(args[source]))
         given = b.array(ptr, 3)
-        for k, x in enumerate((part("op"), inputs, part("attrs"))):
-            given[k] = x
+        for place, x in enumerate((part("op"), inputs, part("attrs"))):
+            given[place] = x
         made = b.var(ptr, b.call(module.defined["extempo_apply"], python.item(packed, 0), given.address, 3))
         python.decref(inputs)
         pick = python.as_int(part("pick"))
@@ -68,6 +88,15 @@ def _write_fits(module: Module, offsets: dict[str, int]) -> None:
         expected = python.item(b.arg("known"), Entry._fields.index("expected"))
         n_of = module.declare("PyTuple_Size", i64, [ptr])
         n_expected = b.call(n_of, expected)
+        compare = module.declare("PyObject_RichCompareBool", i32, [ptr, ptr, i32])
+
+        def equal(one: Value, other: Value) -> Value:
+            """Of ints or types: 1, 0, or after an error, which is forgotten, -1."""
+            answer = b.call(compare, one, other, _EQUAL)
+            with b.if_(answer < 0):
+                b.call(module.declare("PyErr_Clear", void, []))
+            return answer
+
         with b.if_(n_expected != b.arg("nargs")):
             b.ret(0)
         with b.loop(0, n_expected) as k:
@@ -80,16 +109,22 @@ def _write_fits(module: Module, offsets: dict[str, int]) -> None:
                 same.set(1)
             is_like = (have.value != wanted) & (python.type_of(have.value) == python.type_of(wanted))
             with b.if_(is_like & (is_tensor | (kind == o.known("int")))):
-                compare = module.declare("PyObject_RichCompareBool", i32, [ptr, ptr, i32])
-                same.set(b.call(compare, have.value, wanted, _EQUAL))
-                with b.if_(same.value < 0):
-                    b.call(module.declare("PyErr_Clear", void, []))
+                same.set(equal(have.value, wanted))
+            with b.if_(is_like & (kind == o.known("float"))):  # bit by bit: there are two zeros
+                alike = b.field(i64, x, FLOAT_VALUE) == b.field(i64, wanted, FLOAT_VALUE)
+                same.set(b.cast("zext", alike, i32))
             with b.if_(is_like & (kind == python.type_of(o.known("empty")))):
                 n_items = b.call(n_of, x)
                 same.set(b.cast("zext", n_items == b.call(n_of, wanted), i32))
-                with b.if_(same.value == 1), b.loop(0, n_items) as i:
-                    alike = python.item(x, i) == python.item(wanted, i)
-                    same.set(same.value & b.cast("zext", alike, i32))
+                with b.if_(same.value == 1), b.loop(0, n_items) as place:
+                    one, other = python.item(x, place), python.item(wanted, place)
+                    with b.if_(one != other):
+                        are_ints = (python.type_of(one) == o.known("int")) & (python.type_of(other) == o.known("int"))
+                        ints, others = b.if_else(are_ints)
+                        with ints:
+                            same.set(same.value & b.cast("zext", equal(one, other) == 1, i32))
+                        with others:
+                            same.set(0)
             with b.if_(same.value != 1):
                 b.ret(0)
         b.ret(1)

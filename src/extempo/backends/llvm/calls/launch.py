@@ -355,9 +355,11 @@ class Launcher:
         """An operator of two operands that goes straight to `apply`; `slow(a, b)` for what are no such operands."""
         return function(op.name, self._library.address["extempo_operator"], (self._for_apply, slow, op))
 
-    def front(self, name: str, slow: Callable[..., Any], lately: list[Any]) -> Callable[..., Any]:
+    def front(
+        self, name: str, slow: Callable[..., Any], lately: list[Any], entries: dict[Any, Any]
+    ) -> Callable[..., Any]:
         """A function of which these entries say what it makes of its arguments; `slow(*arguments)` of others."""
-        return function(name, self._library.address["extempo_front"], (self._for_apply, slow, lately))
+        return function(name, self._library.address["extempo_front"], (self._for_apply, slow, lately, entries))
 
     def launch(self, name: str, op: Any, arity: int, slow: Callable[..., Any]) -> Launch:
         return Launch(name, op, self._library.address[f"extempo_launch{arity}"], slow)
