@@ -274,3 +274,12 @@ def test_entries_hold_no_tensors():
     del x
     gc.collect()
     assert seen() is None
+
+
+def test_a_tensor_that_was_never_filled_is_an_error():
+    for _ in range(4):
+        F.softmax(tensor(3), 0)
+    empty = object.__new__(ex.Tensor)
+    for use in (lambda: F.softmax(empty, 0), lambda: empty.sum(), lambda: F.cross_entropy(empty, empty)):
+        with pytest.raises(AttributeError):
+            use()

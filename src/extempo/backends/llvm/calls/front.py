@@ -37,7 +37,10 @@ def write_front(module: Module, offsets: dict[str, int]) -> None:
                 look_at(entry)
         with b.if_(found.value == 0):
             with b.loop(0, b.arg("nargs")) as k:
-                slow.take_if(python.type_of(args[k]) == python.type_of(lately))  # lists are no keys
+                kind = python.type_of(args[k])
+                slow.take_if(kind == python.type_of(lately))  # lists are no keys
+                with b.if_(o.is_tensor(kind)):
+                    slow.take_if(o.get(args[k], "tensor._type") == 0)  # it was never filled
             key = o.check(python.new_tuple(b.arg("nargs")))
             with b.loop(0, b.arg("nargs")) as k:
                 part_of_key = b.var(ptr, args[k])
@@ -105,6 +108,8 @@ def _write_fits(module: Module, offsets: dict[str, int]) -> None:
             is_tensor = o.is_tensor(kind)
             with b.if_(is_tensor):
                 have.set(o.get(x, "tensor._type"))
+                with b.if_(have.value == 0):  # it was never filled
+                    b.ret(0)
             with b.if_(have.value == wanted):
                 same.set(1)
             is_like = (have.value != wanted) & (python.type_of(have.value) == python.type_of(wanted))
