@@ -104,10 +104,10 @@ def _conv(
     dilation: Ints,
     groups: int,
 ) -> Tensor:
+    (groups,) = as_ints(groups, 1, op, "groups")
     if input.is_nested:
         return _ragged_conv(op, n, input, weight, bias, stride, padding, dilation, groups)
     x, had_batch = batched(input, n, op)
-    (groups,) = as_ints(groups, 1, op, "groups")
     _check(op, x, weight, bias, n, groups, transposed=False)
     kernel = tuple(weight.shape[2:])
     strides, dilations = as_ints(stride, n, op, "stride"), as_ints(dilation, n, op, "dilation")
@@ -167,13 +167,13 @@ def _conv_transpose(
     groups: int,
     dilation: Ints,
 ) -> Tensor:
+    (groups,) = as_ints(groups, 1, op, "groups")
     if input.is_nested:
         from ..ragged_tensors.convolution import by_row
 
         options = (stride, padding, output_padding, groups, dilation)
         return by_row(op, lambda row: _conv_transpose(op, n, row, weight, bias, *options), input, n)
     x, had_batch = batched(input, n, op)
-    (groups,) = as_ints(groups, 1, op, "groups")
     _check(op, x, weight, bias, n, groups, transposed=True)
     kernel = tuple(weight.shape[2:])
     strides, dilations = as_ints(stride, n, op, "stride"), as_ints(dilation, n, op, "dilation")

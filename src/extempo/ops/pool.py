@@ -130,8 +130,8 @@ def _by_row(op: str, x: Any, n: int, pool: Callable[[Tensor], Any], output_size:
 def _max_pool(
     op: str, n: int, x: Tensor, kernel_size: Ints, stride: Ints | None, padding: Ints, dilation: Ints, ceil_mode: bool
 ) -> Pooled:
-    options = (kernel_size, stride, padding, dilation, ceil_mode)
     if x.is_nested:
+        options = (kernel_size, stride, padding, dilation, ceil_mode)
         return _by_row(op, x, n, lambda row: _max_pool(op, n, row, *options))
     sizes = _sizes(op, x, n)
     kernel = as_ints(kernel_size, n, op, "kernel_size")

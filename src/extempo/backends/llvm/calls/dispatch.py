@@ -27,23 +27,21 @@ class _Apply:
         self.slow_way = self.python.item(b.arg("self"), 1)
         self.new_signature = self.python.item(b.arg("self"), 2)
         args = Pointer(b.arg("args"), ptr)
-        with b.if_((b.arg("nargs") != 2) & (b.arg("nargs") != 3)):
-            b.ret(self.python.vectorcall(self.slow_way, b.arg("args"), b.arg("nargs"), b.const(ptr, 0)))
-        attrs = b.var(ptr, self.o.known("no_attributes"))
-        with b.if_(b.arg("nargs") == 3):
-            attrs.set(args[2])
-        with b.if_(self.python.type_of(attrs.value) != self.python.type_of(self.o.known("no_attributes"))):
-            b.ret(self.python.vectorcall(self.slow_way, b.arg("args"), b.arg("nargs"), b.const(ptr, 0)))
-        self.op, self.inputs, self.attrs = args[0], args[1], attrs.value
-        self.n_inputs = self._size(self.inputs)
-        self.arrays = b.array(ptr, MAX_INPUTS)
         # References of ours, null as long as there is none: a kernel may let other threads run, and these may empty the
         # cache of signatures or replace a plan.
         self.types, self.signature, self.plan = b.var(ptr, 0), b.var(ptr, 0), b.var(ptr, 0)
+        self.slow = b.way_out(self._slow)
+        self.slow.take_if((b.arg("nargs") != 2) & (b.arg("nargs") != 3))
+        attrs = b.var(ptr, self.o.known("no_attributes"))
+        with b.if_(b.arg("nargs") == 3):
+            attrs.set(args[2])
+        self.slow.take_if(self.python.type_of(attrs.value) != self.python.type_of(self.o.known("no_attributes")))
+        self.op, self.inputs, self.attrs = args[0], args[1], attrs.value
+        self.n_inputs = self._size(self.inputs)
+        self.arrays = b.array(ptr, MAX_INPUTS)
         self.needs = b.var(i64, 0)
         self.only_view = b.var(i1, 0)
         self.cut = b.var(ptr, self.o.known("none"))
-        self.slow = b.way_out(self._slow)
 
     def _size(self, made: Value) -> Value:
         return self.b.call(self.b.module.declare("PyTuple_Size", i64, [ptr]), made)

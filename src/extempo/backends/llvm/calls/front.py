@@ -37,16 +37,11 @@ def write_front(module: Module, offsets: dict[str, int]) -> None:
                 look_at(entry)
         with b.if_(found.value == 0):
             with b.loop(0, b.arg("nargs")) as k:
-                kind = python.type_of(args[k])
-                slow.take_if(kind == python.type_of(lately))  # lists are no keys
-                with b.if_(o.is_tensor(kind)):
-                    slow.take_if(o.get(args[k], "tensor._type") == 0)  # it was never filled
+                slow.take_if(python.type_of(args[k]) == python.type_of(lately))  # lists are no keys
+                slow.take_if(_known_by(o, args[k]) == 0)
             key = o.check(python.new_tuple(b.arg("nargs")))
             with b.loop(0, b.arg("nargs")) as k:
-                part_of_key = b.var(ptr, args[k])
-                with b.if_(o.is_tensor(python.type_of(args[k]))):
-                    part_of_key.set(o.get(args[k], "tensor._type"))
-                python.set_item(key, k, python.incref(part_of_key.value))
+                python.set_item(key, k, python.incref(_known_by(o, args[k])))
             known = b.call(module.declare("PyDict_GetItemWithError", ptr, [ptr, ptr]), python.item(packed, 3), key)
             python.decref(key)
             nowhere, somewhere = b.if_else(known == 0)
@@ -84,6 +79,14 @@ def write_front(module: Module, offsets: dict[str, int]) -> None:
         b.ret(made.value)
 
 
+def _known_by(o: Objects, x: Value) -> Value:
+    """What an argument is known by: the type of a tensor (null: it was never filled), otherwise itself."""
+    found = o.b.var(ptr, x)
+    with o.b.if_(o.is_tensor(o.python.type_of(x))):
+        found.set(o.get(x, "tensor._type"))
+    return found.value
+
+
 def _write_fits(module: Module, offsets: dict[str, int]) -> None:
     with module.function("extempo_fits", i32, internal=True, known=ptr, args=ptr, nargs=i64) as b:
         o = Objects(b, offsets)
@@ -104,17 +107,14 @@ def _write_fits(module: Module, offsets: dict[str, int]) -> None:
             b.ret(0)
         with b.loop(0, n_expected) as k:
             x, wanted = args[k], python.item(expected, k)
-            kind, have, same = python.type_of(x), b.var(ptr, x), b.var(i32, 0)
-            is_tensor = o.is_tensor(kind)
-            with b.if_(is_tensor):
-                have.set(o.get(x, "tensor._type"))
-                with b.if_(have.value == 0):  # it was never filled
-                    b.ret(0)
-            with b.if_(have.value == wanted):
+            kind, have, same = python.type_of(x), _known_by(o, x), b.var(i32, 0)
+            with b.if_(have == 0):
+                b.ret(0)
+            with b.if_(have == wanted):
                 same.set(1)
-            is_like = (have.value != wanted) & (python.type_of(have.value) == python.type_of(wanted))
-            with b.if_(is_like & (is_tensor | (kind == o.known("int")))):
-                same.set(equal(have.value, wanted))
+            is_like = (have != wanted) & (python.type_of(have) == python.type_of(wanted))
+            with b.if_(is_like & (o.is_tensor(kind) | (kind == o.known("int")))):
+                same.set(equal(have, wanted))
             with b.if_(is_like & (kind == o.known("float"))):  # bit by bit: there are two zeros
                 alike = b.field(i64, x, FLOAT_VALUE) == b.field(i64, wanted, FLOAT_VALUE)
                 same.set(b.cast("zext", alike, i32))
