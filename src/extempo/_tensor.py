@@ -559,6 +559,17 @@ def _unpickle(cls: type[Tensor], raw: Array, shape: tuple[int, ...], d: dtype, r
     return t.requires_grad_() if requires_grad else t
 
 
+def tensors_in(tree: Any) -> Iterator[Tensor]:
+    """Those in nested lists, tuples and dicts; of one that is made of a tensor, such as a ragged one, that tensor."""
+    if isinstance(tree, Tensor):
+        yield tree
+    elif isinstance(tree, TensorLike):
+        yield tree._flat
+    elif isinstance(tree, list | tuple | dict):
+        for x in tree.values() if isinstance(tree, dict) else tree:
+            yield from tensors_in(x)
+
+
 _OPERANDS = (Tensor, float, int, np.ndarray, np.generic, TensorLike, AnySize)
 
 

@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .._tensor import Tensor, TensorLike
+from .._tensor import Tensor, tensors_in
 from ..errors import AutogradError, CheckpointError, OverwrittenError
 from ..graph import Node, Where, describe_where, type_text
 from ..lines import user_line
@@ -39,7 +39,7 @@ class Frame:
         self.options = options
         self.mode = MODE.get()
         self.random_state = get_rng_state() if options.preserve_rng_state else None
-        self.versions = [(t, t._storage.version) for t in _tensors((args, kwargs)) if t._storage is not None]
+        self.versions = [(t, t._storage.version) for t in tensors_in((args, kwargs)) if t._storage is not None]
         self.steps: list[Step] = []
         self.waiting: weakref.WeakKeyDictionary[Node, int] = weakref.WeakKeyDictionary()  # node -> its step
 
@@ -186,19 +186,6 @@ def _say(step: Step) -> str:
     return f"{op.name}({', '.join(map(type_text, types))}) at {describe_where(where)}"
 
 
-def _tensors(tree: Any) -> Iterator[Tensor]:
-    if isinstance(tree, Tensor):
-        yield tree
-    elif isinstance(tree, TensorLike):
-        yield tree._flat
-    elif isinstance(tree, dict):
-        for value in tree.values():
-            yield from _tensors(value)
-    elif isinstance(tree, tuple | list):
-        for value in tree:
-            yield from _tensors(value)
-
-
 @contextlib.contextmanager
 def _replayed(state: Any) -> Iterator[None]:
     """Draw the random numbers that follow `state`, and go on with those of now afterwards."""
@@ -250,7 +237,7 @@ def checkpoint(
     mode = MODE.get()
     if not mode.grad or _inside_first_run(mode):
         return function(*args, **kwargs)
-    if use_reentrant and not any(t.requires_grad for t in _tensors(args)):
+    if use_reentrant and not any(t.requires_grad for t in tensors_in(args)):
         warnings.warn(
             "checkpoint: none of the inputs requires grad; with use_reentrant=True PyTorch would give no gradients "
             "here. Extempo does, also for parameters in closures",

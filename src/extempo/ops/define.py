@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from .._methods import TensorMethods, method
-from .._tensor import Tensor
+from .._tensor import Tensor, tensors_in
 from ..errors import AutogradError, DtypeError
 from ..modes import MODE
 from ..op import Op
@@ -107,21 +107,12 @@ def numpy_names(fn: F) -> F:
     return cast(F, renamed)
 
 
-def _tensors(given: Iterable[Any]) -> Iterator[Tensor]:
-    """Of arguments, and of lists among them."""
-    for x in given:
-        if isinstance(x, Tensor):
-            yield x
-        elif isinstance(x, list | tuple):
-            yield from _tensors(x)
-
-
 def inplace_method(name: str, fn: Callable[..., Tensor]) -> None:
     """`x.name(...)` as `x[...] = fn(x, ...)`, for functions made of other ops."""
 
     def fn_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         given = (input, *args, *kwargs.values())
-        return write(input, fn(input, *args, **kwargs), name, tuple(_tensors(given)))
+        return write(input, fn(input, *args, **kwargs), name, tuple(tensors_in(given)))
 
     fn_.__name__ = fn_.__qualname__ = name
     fn_.__doc__ = f"In-place {name.rstrip('_')}: writes the result of `{fn.__name__}` into the tensor."

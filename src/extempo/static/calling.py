@@ -12,10 +12,10 @@ Python computed (numbers from outside, attributes of modules, the way that contr
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from .._tensor import Tensor, TensorLike
+from .._tensor import Tensor, TensorLike, tensors_in
 from ..backends.choice import native
 from ..errors import GraphError
 from ..flushes import Counters, Flush
@@ -212,7 +212,7 @@ class StaticFunction:
             )
 
     def _check_kept(self, recorder: Recorder, result: Any) -> None:
-        line = recorder.keeps(list(_tensors_in(result)))
+        line = recorder.keeps(list(tensors_in(result)))
         if line is not None:
             raise GraphError(
                 f"{self.name} (static): a tensor made at {line} is kept after the call (in an attribute, a list, a "
@@ -263,14 +263,6 @@ def _check_result(value: Any, name: str) -> None:
             f"{name}: the result holds a {type(value).__name__}, which later calls could not make anew; return "
             "tensors, numbers, strings, None, and lists, tuples and dicts of them"
         )
-
-
-def _tensors_in(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor | TensorLike):
-        yield value if isinstance(value, Tensor) else value._flat
-    elif isinstance(value, list | tuple | dict):
-        for x in value.values() if isinstance(value, dict) else value:
-            yield from _tensors_in(x)
 
 
 def _as_returned(value: Any) -> Any:
