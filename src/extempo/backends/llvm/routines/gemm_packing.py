@@ -1,7 +1,7 @@
 """Packing for matrix products: copies of A and B in the order in which tiles read them.
 
-A packed sliver has its columns side by side, k after k; a packed tile of A has MAX_ROWS rows side by side, k after k.
-Strides are in bytes.
+A packed sliver has its columns side by side, k after k; a packed tile of A has `packed_rows` rows side by side, k after
+k. Strides are in bytes.
 """
 
 from __future__ import annotations

@@ -14,7 +14,9 @@ from .gemm_packing import GROUP
 from .gemm_tiles import MAX_ROWS, Tiling
 
 K_BLOCK_BYTES = 1280  # a row of A in a block of k: a packed sliver and a tile of A together fit a cache of 32 KB
-ROWS_BLOCK = 120  # rows of A that are packed at once: 150 KB, a part of a second-level cache; also a share of a thread
+# Rows of A that are packed at once: 150 KB, a part of a second-level cache; also a share of a thread. Wide tiles were
+# fastest with half of it.
+ROWS_BLOCK, WIDE_ROWS_BLOCK = 120, 60
 COLUMNS_BLOCK = 3072  # columns of B that are packed at once: 3.75 MB
 GROUP_BYTES = 16384  # of slivers that all rows go through before the next, where they are read in place
 PACKED_GROUP_BYTES = 65536  # the same where they are packed: rows of B are then read in longer runs
@@ -81,14 +83,16 @@ def plan(m: int, n: int, k: int, t: Tiling, threads: bool = True, given: bool = 
 
     `given`: B comes packed.
     """
-    n_tiles = _ceil(m, MAX_ROWS)
     n_slivers = _ceil(n, t.columns)
     n_k_blocks, k_block = k_blocks(k, t)
     packed = given or any(m >= rows and n >= columns for rows, columns in PACKED_FROM)
+    most_rows = t.packed_rows if packed else MAX_ROWS
+    n_tiles = _ceil(m, most_rows)
     group_bytes = PACKED_GROUP_BYTES if packed else GROUP_BYTES
     group = min(n_slivers, max(1, group_bytes // (k_block * t.sliver_step)))
-    in_blocks = packed and m > ROWS_BLOCK
-    block_tiles = _ceil(n_tiles, _ceil(m, ROWS_BLOCK)) if in_blocks else n_tiles
+    rows_block = WIDE_ROWS_BLOCK if t.is_wide else ROWS_BLOCK
+    in_blocks = packed and m > rows_block
+    block_tiles = _ceil(n_tiles, _ceil(m, rows_block)) if in_blocks else n_tiles
     columns_block = min(n_slivers * t.columns, COLUMNS_BLOCK)
     if in_blocks:
         n_chunks = 1  # threads share the blocks
@@ -96,8 +100,8 @@ def plan(m: int, n: int, k: int, t: Tiling, threads: bool = True, given: bool = 
         work = m * n * k // CHUNK_PRODUCTS if m > SWEEP_ROWS else n * k // CHUNK_READS
         n_chunks = max(1, min(work, MAX_CHUNKS, n_slivers // 4)) if threads else 1
     chunk_columns = _rounded_up(_ceil(n, n_chunks), t.columns * group)
-    slack = (GROUP - MAX_ROWS) * t.size  # packing writes whole groups of lanes
-    n_packed_rows = block_tiles * MAX_ROWS * (k_block if in_blocks else k)
+    slack = -most_rows % GROUP * t.size  # packing writes whole groups of lanes
+    n_packed_rows = block_tiles * most_rows * (k_block if in_blocks else k)
     return Plan(
         m, n, k, n_tiles, m // n_tiles, m % n_tiles, k_block, n_k_blocks, group,
         _ceil(n_tiles, block_tiles), block_tiles, columns_block,

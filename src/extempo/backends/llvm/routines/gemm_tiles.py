@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ..ir.builder import Function, Module, Pointer, Type, Value, i32, i64, ptr, vector, void
 
 MAX_ROWS = 6  # of a tile: 6 x 2 accumulators, 2 vectors of B and 1 of A are 15 of the 16 registers of AVX2
+WIDE_ROWS = 12  # of a packed tile of AVX-512: the same are 27 of its 32 registers
 VECTORS = 2  # of a tile's row
 UNROLLED = 4  # steps of k at once where everything is packed
 
@@ -43,9 +44,19 @@ class Tiling(NamedTuple):
         return self.columns * self.size
 
     @property
+    def is_wide(self) -> bool:
+        """Whether the registers are those of AVX-512, of which there are twice as many."""
+        return self.lanes * self.size == 64
+
+    @property
+    def packed_rows(self) -> int:
+        """The height of the tallest packed tile of A."""
+        return WIDE_ROWS if self.is_wide else MAX_ROWS
+
+    @property
     def tile_step(self) -> int:
         """Bytes from one k of a packed tile of A to the next."""
-        return MAX_ROWS * self.size
+        return self.packed_rows * self.size
 
     @property
     def vector(self) -> Type:

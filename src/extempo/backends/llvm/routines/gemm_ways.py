@@ -109,12 +109,13 @@ class Ways:
             r = Record(b, b.arg("record"))
             a_row, a_step, k = r["a_row"], r["a_step"], b.arg("k")
             start = b.byte_offset(r["a"], b.arg("k_start") * a_step)
-            lanes = vector(t.element, GROUP)
+            n_lanes = -(-t.packed_rows // GROUP) * GROUP
+            lanes = vector(t.element, n_lanes)
             beside, along = b.if_else(a_row == t.size)
             with beside, b.loop(b.arg("first"), b.arg("last"), TOGETHER) as tile:
                 n_tiles = smaller(b, b.arg("last") - tile, TOGETHER)
                 out = b.byte_offset(b.arg("out"), (tile - b.arg("first")) * k * t.tile_step)
-                inside = (n_tiles == TOGETHER) & (r.tile_start(tile + (TOGETHER - 1)) + GROUP <= r["m"])
+                inside = (n_tiles == TOGETHER) & (r.tile_start(tile + (TOGETHER - 1)) + n_lanes <= r["m"])
                 # A whole group of lanes reaches into the tile's next step, which is yet to come.
                 n_whole = b.select(inside, k - 1, b.const(i64, 0))
                 tiles = [b.byte_offset(start, r.tile_start(tile + i) * t.size) for i in range(TOGETHER)]
@@ -124,14 +125,18 @@ class Ways:
                         group = b.load(lanes, b.byte_offset(source, step * a_step))
                         b.store(group, b.byte_offset(to, step * t.tile_step))
                 with b.loop(n_whole, k) as step, b.loop(0, n_tiles) as i:
-                    there = first_lanes(b, r.tile_height(tile + i), GROUP)
+                    there = first_lanes(b, r.tile_height(tile + i), n_lanes)
                     source = b.byte_offset(start, step * a_step + r.tile_start(tile + i) * t.size)
                     to = b.byte_offset(out, (i * k + step) * t.tile_step)
                     b.masked_store(b.masked_load(source, there, b.const(lanes, 0.0)), to, there)
             with along, b.loop(b.arg("first"), b.arg("last")) as tile:
                 source = b.byte_offset(start, r.tile_start(tile) * a_row)
                 out = b.byte_offset(b.arg("out"), (tile - b.arg("first")) * k * t.tile_step)
-                b.call(self.own("pack"), source, a_row, a_step, r.tile_height(tile), k, out, t.tile_step)
+                for lane in reversed(range(0, n_lanes, GROUP)):  # the last group reaches into the next step's first
+                    height = r.tile_height(tile) - lane
+                    with b.if_(height > 0):
+                        group, to = b.byte_offset(source, a_row * lane), b.byte_offset(out, lane * t.size)
+                        b.call(self.own("pack"), group, a_row, a_step, height, k, to, t.tile_step)
 
     # ---- tiles of the result
 
@@ -189,7 +194,7 @@ class Ways:
             a_tile, sliver, n_columns, c_row = b.arg("a_tile"), b.arg("b"), b.arg("n_columns"), r["c_row"]
             _, k = r.k_range(b.arg("k_index"))
             bias, accumulate = self._ends(r, b.arg("k_index"), b.arg("column"))
-            local = b.array(t.element, MAX_ROWS * t.columns).address
+            local = b.array(t.element, t.packed_rows * t.columns).address
             middle = smaller(b, larger(b, r["n_taller"], b.arg("first")), b.arg("last"))
             for first, last, panel in ((b.arg("first"), middle, "taller_panel"), (middle, b.arg("last"), "panel")):
                 a = b.byte_offset(b.arg("a"), (first - b.arg("first")) * a_tile)
