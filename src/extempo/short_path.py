@@ -181,6 +181,7 @@ def _load(backend: Any) -> None:
     from .flushes import Counters, Flush
     from .planning.building import Plan
     from .recording import Recording, flush_natively
+    from .taking import go_on_natively
 
     classes = Classes(
         *(Tensor, _PLAIN[0], Storage, Node, Mode, Alias, Signature),
@@ -199,6 +200,7 @@ def _load(backend: Any) -> None:
     }
     launcher = Launcher(classes, table, SIGNATURES, make_signature, slow_way)
     install(launcher.apply)
+    go_on_natively(launcher.go_on)
     launcher.give_flushes(flush_natively)
     _launcher.append(launcher)
     bind = ctypes.pythonapi.PyInstanceMethod_New

@@ -13,6 +13,7 @@ pytest.importorskip("llvmlite")
 
 import extempo as ex
 import extempo.nn.functional as F
+from extempo import taking
 from extempo.accounting import Account
 from extempo.backends.choice import native
 from extempo.modes import MODE
@@ -380,12 +381,96 @@ def test_views_that_a_gradient_passes_are_on_the_tape(compared):
     is_native_from_the_second_call_on(compared(fn), draw(4, 4, grad=True))
 
 
-def test_a_recorded_result_outside_any_recording_goes_the_slow_way(by_python):
-    x = draw(4, grad=True)
-    compiled = ex.compile(lambda x: x * 2.0)
-    for _ in range(3):
+@pytest.fixture
+def went_on(monkeypatch):
+    """Which ops on tapes that were left are put there natively: (name, whether it was)."""
+    names = []
+    go_on = taking._go_on
+
+    def watched(recording, op, *rest):
+        made = go_on(recording, op, *rest)
+        names.append((op.name, made is not None))
+        return made
+
+    monkeypatch.setattr(taking, "_go_on", watched)
+    return names
+
+
+def left_contents(tape):
+    """Everything on a tape that was left, as far as calls have it in common."""
+    assert tape.is_left
+    assert {type(ref) for ref in tape.results} == {weakref.ref}
+    taped = [None if t is None else (t._place, t._type, t._cut) for t in [ref() for ref in tape.results]]
+    numbers = [number for _, number in tape.clocks]
+    assert numbers == sorted(set(numbers))
+    leaves = [(id(x), id(m), version) for x, m, version in zip(tape.leaves, tape.memories, tape.versions, strict=True)]
+    return taped, tape.makers, leaves, tape.numbers, [place for place, _ in tape.clocks], tape.cursor
+
+
+def test_a_tape_that_was_left_goes_on_natively(went_on):
+    x, w, b = draw(5, 4), draw(4, 3, seed=1, grad=True), draw(3, seed=2, grad=True)
+    compiled = ex.compile(lambda x: x @ w)
+    tapes, results = [], []
+    for _ in range(6):
+        went_on.clear()
         y = compiled(x)
-        assert seen((y + 1.0).tanh()) == seen((x * 2.0 + 1.0).tanh())
+        other = y * 0.5
+        loss = ((y + b).tanh() * other).sum()
+        tapes.append(left_contents(loss._pending))
+        loss.backward()
+        results.append(seen([y, other, loss, w.grad, b.grad]))
+        w.grad = b.grad = None
+    assert went_on == [("mul", True), ("add", True), ("tanh", True), ("mul", True), ("sum", True)]
+    assert all(tape == tapes[0] for tape in tapes)
+    assert all(result == results[0] for result in results)
+
+
+def test_what_goes_on_natively_is_not_kept(went_on):
+    w = draw(4, grad=True)
+    compiled = ex.compile(lambda x: x * w)
+    for _ in range(5):
+        y = compiled(draw(4))
+        dropped = weakref.ref(y.exp())
+        assert dropped() is None
+        z = y.tanh()
+        assert z._pending.results[2]() is z
+        del y, z
+    assert went_on[-2:] == [("exp", True), ("tanh", True)]
+
+
+def test_ops_of_several_results_go_on_by_python(went_on):
+    w = draw(4, 4, grad=True)
+    compiled = ex.compile(lambda x: x * w)
+    for k in range(5):
+        x = draw(4, 4, seed=k)
+        assert seen(compiled(x).max(dim=1)) == seen((x * w).max(dim=1))
+    assert went_on[-1] == ("max_with_index", False)
+
+
+def test_no_memory_on_a_tape_that_was_left_changes_nothing():
+    testcapi = pytest.importorskip("_testcapi")
+    w, b, fails = draw(4, grad=True), draw(4, seed=1, grad=True), []
+    compiled = ex.compile(lambda x: x * w)
+    x = draw(4, seed=2)
+    expected = seen(x * w * b)
+    for k in [None, None, None, *range(16), None]:
+        y = compiled(x)
+        tape = y._pending
+        before = [len(getattr(tape, name)) for name in (*LISTS, "clocks")], tape.cursor, b._pending
+        if k is not None:
+            testcapi.set_nomemory(k, k + 1)
+        try:
+            z = y * b
+        except MemoryError:
+            z = None
+        finally:
+            testcapi.remove_mem_hooks()
+        if z is None:
+            fails.append(k)
+            assert ([len(getattr(tape, name)) for name in (*LISTS, "clocks")], tape.cursor, b._pending) == before
+            z = y * b
+        assert seen(z) == expected, k
+    assert len(fails) > 5
 
 
 # ---- references, memory, other people's code

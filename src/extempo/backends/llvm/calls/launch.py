@@ -280,7 +280,7 @@ class Launcher:
             write_front(module, offsets)
 
         load_views()
-        names = ["table", "launch1", "launch2", "apply", "operator", "front"]
+        names = ["table", "launch1", "launch2", "apply", "operator", "front", "go_on"]
         self._library = load_calls(write, [f"extempo_{name}" for name in names], offsets)
         self._known = known_objects(classes, table)
         self._tables: list[Any] = []
@@ -288,6 +288,7 @@ class Launcher:
         self._fill_table(self._library)
         self._for_apply = (signatures, slow, new_signature)
         self.apply = function("apply", self._library.address["extempo_apply"], self._for_apply)
+        self.go_on = function("go_on", self._library.address["extempo_go_on"])
 
     def _fill_table(self, library: Library) -> None:
         address = ctypes.CFUNCTYPE(ctypes.c_void_p)(library.address["extempo_table"])()

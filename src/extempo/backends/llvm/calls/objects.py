@@ -81,7 +81,7 @@ def offsets_of(classes: Classes) -> dict[str, int]:
         classes.alias: ("base", "steps", "version"),
         classes.signature: ("embeds", "floating", "kernel", "numpy_dtype", "plans", "reason", "type", "view"),
         classes.recording: (
-            *("alive", "arrays", "counters", "cursor", "given", "inside", "leaves", "makers", "memories"),
+            *("alive", "arrays", "clocks", "counters", "cursor", "given", "inside", "leaves", "makers", "memories"),
             *("nodes", "numbers", "proxy", "results", "sweep_at", "token", "values", "versions"),
         ),
         classes.counters: ("runs",),

@@ -3,13 +3,16 @@
 What `Recording.apply` does, where one of the last two ways that were taken from here is the same op on the same inputs.
 Everything that can fail or run someone else's code comes first, then the inputs are compared, then the tape is changed:
 an op that does not fit has changed nothing and goes the slow way, which looks for another way or begins one.
+
+On a tape whose function has returned, a loss outside for example, results stand as weak references, each with the
+number that its node would have: `extempo_go_on`, for who has the lock of such tapes.
 """
 
 from __future__ import annotations
 
 from ....tape import NUMBER
 from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr, void
-from .cpython import ALIGNED, ARRAY_DTYPE, LARGEST
+from .cpython import ALIGNED, ARRAY_DTYPE, LARGEST, TUPLE_ITEMS
 from .objects import Objects
 
 MAX_FRESH = 16  # leaves that one op can bring along
@@ -32,6 +35,7 @@ class _Record:
         self.inputs = Pointer(b.arg("inputs"), ptr)
         self.n_inputs = b.arg("n_inputs")
         self.made = b.var(ptr, 0)  # the result, or a tuple of them: ours until it is returned
+        self.weak, self.clock = b.var(ptr, 0), b.var(ptr, 0)  # where it was left: for `results` and `clocks`
         self.fresh = b.array(ptr, MAX_FRESH)  # leaves that are new
         self.fresh_at = b.array(i64, MAX_FRESH)  # which inputs they are
         self.n_fresh = b.var(i64, 0)
@@ -74,8 +78,12 @@ class _Record:
 
     def leave(self, answer: Value) -> None:
         self.python.decref(self.made.value)
-        self.python.decref(self.step)
+        self.release()
         self.b.ret(answer)
+
+    def release(self) -> None:
+        for held in (self.weak.value, self.clock.value, self.step):
+            self.python.decref(held)
 
     def unless(self, condition: Value) -> None:
         self.not_here.take_unless(condition)
@@ -118,8 +126,19 @@ class _Record:
         with one:
             self.made.set(b.call(taped, self.recording, self.step, self.slot("type"), self.slot("place")))
             self.failed_here.take_if(self.made.value == 0)
+        with b.if_(b.arg("is_left")):
+            self.unless(python.type_of(self.made.value) == o.known("tensor"))
+            weak = b.module.declare("PyWeakref_NewRef", ptr, [ptr, ptr])
+            self.weak.set(b.call(weak, self.made.value, b.const(ptr, 0)))
+            self.failed_here.take_if(self.weak.value == 0)
+            self.clock.set(python.new_tuple(2))
+            self.failed_here.take_if(self.clock.value == 0)
+            python.set_item(self.clock.value, 0, python.incref(self.slot("place")))
+            number = b.call(b.module.declare("PyObject_CallNoArgs", ptr, [ptr]), o.known("next_number"))
+            self.failed_here.take_if(number == 0)
+            python.set_item(self.clock.value, 1, number)
         self.unless(self.own("cursor") == self.state)
-        self.unless(self.own("inside") == o.known("true"))
+        self.unless((self.own("inside") == o.known("true")) ^ b.arg("is_left"))
 
     # ---- the inputs
 
@@ -127,6 +146,7 @@ class _Record:
         b, o, python = self.b, self.o, self.python
         # An interrupt in the slow way may have left the other lists of leaves longer than the last one.
         self.n_leaves, self.n_before = self.size_of(_PER_LEAF[-1]), self.size_of("numbers")
+        self.n_clocks = self.size_of("clocks")
         self.baked = self.slot("baked")
         packed = Pointer(b.call(b.module.declare("PyBytes_AsString", ptr, [ptr]), self.slot("packed")), i64)
         with b.loop(0, self.n_inputs) as i:
@@ -234,8 +254,10 @@ class _Record:
             self.append("results", python.item(self.made.value, i))
             self.append("makers", self.step)
         with one:
-            self.append("results", self.made.value)
+            self.append("results", b.select(b.arg("is_left"), self.weak.value, self.made.value))
             self.append("makers", self.step)
+        with b.if_(b.arg("is_left")):
+            self.append("clocks", self.clock.value)
         with b.if_(self.failed.value != 0):
             self._undo()
         with b.loop(0, self.n_fresh.value) as k:
@@ -249,7 +271,8 @@ class _Record:
         b = self.b
         n_places = self.python.as_int(self.slot("place"))
         cut = b.module.declare("PyList_SetSlice", i32, [ptr, i64, i64, ptr])
-        for names, size in ((_PER_LEAF, self.n_leaves), (("numbers",), self.n_before), (_PER_PLACE, n_places)):
+        numbers, clocks = (("numbers",), self.n_before), (("clocks",), self.n_clocks)
+        for names, size in ((_PER_LEAF, self.n_leaves), numbers, clocks, (_PER_PLACE, n_places)):
             for name in names:
                 b.call(cut, self.own(name), size, LARGEST, b.const(ptr, 0))
         self.failed_here.take()
@@ -296,16 +319,18 @@ def put_on_tape(o: Objects, recording: Value, call: tuple[Value, Value, int | Va
     """Write the call of extempo_record for (op, address of the inputs, their number, attributes)."""
     grad, inference = mode
     key = o.b.select(grad, o.known("true"), o.b.select(inference, o.known("none"), o.known("false")))
-    return o.b.call(o.b.module.defined["extempo_record"], recording, *call, key)
+    return o.b.call(o.b.module.defined["extempo_record"], recording, *call, key, o.b.const(i1, 0))
 
 
 def write_record(module: Module, offsets: dict[str, int]) -> None:
-    """extempo_record: the result(s) of an op that is on the tape now; None if it is not; null at an error."""
+    """extempo_record: the result(s) of an op that is on the tape now; None if it is not; null at an error.
+
+    extempo_go_on(recording, op, inputs, attrs, grad): the same for Python, on a tape that was left.
+    """
     _write_taped(module, offsets)
     _write_at_once(module, offsets)
-    with module.function(
-        "extempo_record", ptr, internal=True, recording=ptr, op=ptr, inputs=ptr, n_inputs=i64, attrs=ptr, grad=ptr
-    ) as b:
+    args = {"recording": ptr, "op": ptr, "inputs": ptr, "n_inputs": i64, "attrs": ptr, "grad": ptr, "is_left": i1}
+    with module.function("extempo_record", ptr, internal=True, **args) as b:
         o = Objects(b, offsets)
         with b.if_(o.python.type_of(b.arg("recording")) != o.known("recording")):
             b.ret(o.known("none"))
@@ -314,5 +339,14 @@ def write_record(module: Module, offsets: dict[str, int]) -> None:
         record.make_results()
         record.compare_inputs()
         record.commit()
-        record.python.decref(record.step)
+        record.release()
         b.ret(record.made.value)
+    with module.function("extempo_go_on", ptr, self=ptr, args=ptr, nargs=i64) as b:
+        o, given = Objects(b, offsets), Pointer(b.arg("args"), ptr)
+        recording, op, inputs, attrs, grad = (given[k] for k in range(5))
+        n_inputs = b.call(module.declare("PyTuple_Size", i64, [ptr]), inputs)
+        first = b.byte_offset(inputs, TUPLE_ITEMS)
+        made = b.call(module.defined["extempo_record"], recording, op, first, n_inputs, attrs, grad, b.const(i1, 1))
+        with b.if_(made == o.known("none")):
+            o.python.incref(made)
+        b.ret(made)
