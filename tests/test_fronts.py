@@ -128,7 +128,7 @@ def test_what_is_more_than_one_op_is_left_as_it_is():
             x = tensor(3)
             for _ in range(3):
                 assert np.array_equal(front.call(x).numpy(), fn(x).numpy())
-            assert front._lately == [None] * len(front._lately)
+            assert [e.op for e in front._lately if e is not None] == [None]
         finally:
             fronts._fronts.remove(front)
 
@@ -283,3 +283,58 @@ def test_a_tensor_that_was_never_filled_is_an_error():
     for use in (lambda: F.softmax(empty, 0), lambda: empty.sum(), lambda: F.cross_entropy(empty, empty)):
         with pytest.raises(AttributeError):
             use()
+
+
+def test_what_is_more_than_one_op_is_found_out_once():
+    asked = []
+
+    def shifted(x, n):
+        return x * 2 + n
+
+    front = fronts.Front(shifted)
+    slow = front._slow
+
+    def watched(*args):
+        asked.append(args)
+        return slow(*args)
+
+    front._slow = watched
+    front.load()
+    try:
+        for k in range(6):
+            x = tensor(3)
+            assert np.array_equal(front.call(x, 1.5).numpy(), (x * 2 + 1.5).numpy()), k
+        assert len(asked) == 2
+    finally:
+        fronts._fronts.remove(front)
+
+
+def test_a_turn_of_many_kinds_does_not_forget_them(asked):
+    call, calls = asked
+    y, tensors = tensor(4), [ex.zeros(1, n) for n in range(1, 1501)]
+    for _ in range(4):
+        for x in tensors:
+            call(x, y, 2, (1,))
+    assert len(calls) == 2 * len(tensors)
+
+
+def test_old_kinds_make_room_for_new_ones(asked, monkeypatch):
+    call, calls = asked
+    front = fronts._fronts[-1]
+    monkeypatch.setattr(front._entries, "limit", 8)
+    y = tensor(4)
+    for n in range(1, 40):
+        for _ in range(3):
+            call(ex.zeros(1, n), y, 2, (1,))
+    assert len(front._entries) <= 8
+    assert len(calls) == 2 * 39
+
+
+def test_a_shape_is_taken_for_a_tuple():
+    x = tensor(2, 3, 4)
+    expected = F.layer_norm(x, (3, 4)).numpy()
+    for shape in (x.shape[1:], [3, 4], (3, 4)):
+        assert np.array_equal(F.layer_norm(x, shape).numpy(), expected)
+    n_known = len(fronts._KNOWN)
+    F.layer_norm(x, x.shape[1:])
+    assert len(fronts._KNOWN) == n_known

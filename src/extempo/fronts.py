@@ -3,8 +3,8 @@
 A convolution looks at a dozen numbers before it knows its op's attributes, and all that it finds out follows from the
 types of its tensors and from its other arguments. `by_types(fn)` sees which op `fn` runs on which of its arguments when
 these come up again; from then on, given tensors of the same types and the same other arguments, that op runs at once.
-So `fn` must be such a function: with nothing else that it depends on, and no effect but its op's. What turns out to be
-more than one op, or returns something else than its result, is left as it is.
+So `fn` must be such a function: with nothing else that it depends on, and no effect but its op's. For what turns out to
+be more than one op, or returns something else than its result, `fn` itself is called.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NUMBERS = frozenset((bool, float, int, type(None)))
 _HASHED = _NUMBERS | {str, dtype}
 _fronts: list[Front] = []
 _NEW, _MET = object(), object()  # of a kind of arguments: never seen, and once
-MOST_ENTRIES = 1_000  # of one function, that native code finds
+_ITSELF = Entry((), (), (), None, {}, ALL)  # the function is to be called
 
 
 class Front:
@@ -39,14 +39,15 @@ class Front:
         self.call: Any = functools.partial(fn)  # what it calls can be replaced
         self._lately: list[Entry | None] = [None] * LATELY
         self._next = 0
-        self._entries: dict[tuple[Any, ...], Entry] = {}  # by what they expect
+        name = f"kinds of arguments of {fn.__name__.strip('_')}"
+        self._entries: Cache[tuple[Any, ...], Entry] = Cache(name, _KNOWN.limit)  # by what they expect
         _fronts.append(self)
         if is_loaded():
             self.load()
 
     def load(self) -> None:
         """From now on the native call."""
-        native = launcher().front(self.fn.__name__, self._slow, self._lately, self._entries)
+        native = launcher().front(self.fn, self._slow, self._lately, self._entries)
         self.call.__setstate__((native, (), {}, {}))
 
     def forget(self) -> None:
@@ -55,7 +56,8 @@ class Front:
 
     def _slow(self, *args: Any) -> Any:
         mode = MODE.get()
-        key = _key(args) if mode.interceptor is None else None
+        expected = tuple([x._type if isinstance(x, Tensor) else x for x in args])
+        key = _key(args, expected) if mode.interceptor is None else None
         if key is None:
             return self.fn(*args)
         key = (self, *key)
@@ -63,15 +65,16 @@ class Front:
         if found is _NEW:
             _KNOWN.put(key, _MET)
         elif found is _MET and not _repeats_one(args):
-            return self._learn(key, args, mode)
+            return self._learn(key, args, expected, mode)
         elif isinstance(found, Entry):
-            self._put(found, args)
-            inputs = [c if s == CONSTANT else args[s] for s, c in zip(found.sources, found.constants, strict=True)]
-            made = apply(found.op, tuple(inputs), found.attrs)
-            return made if found.pick == ALL else made[found.pick]
+            self._put(found, expected)
+            if found.op is not None:
+                inputs = [c if s == CONSTANT else args[s] for s, c in zip(found.sources, found.constants, strict=True)]
+                made = apply(found.op, tuple(inputs), found.attrs)
+                return made if found.pick == ALL else made[found.pick]
         return self.fn(*args)
 
-    def _learn(self, key: Any, args: tuple[Any, ...], mode: Mode) -> Any:
+    def _learn(self, key: Any, args: tuple[Any, ...], expected: tuple[Any, ...], mode: Mode) -> Any:
         spy = _Spy()
         try:
             try:
@@ -82,20 +85,15 @@ class Front:
         except BaseException:  # an interrupt may have come before that was done
             spy.end(mode)
             raise
-        found = spy.entry(args, result)
-        _KNOWN.put(key, found)
-        if found is not None:
-            self._put(found, args)
+        found = _KNOWN.put(key, spy.entry(args, result) or _ITSELF)
+        self._put(found, expected)
         return result
 
-    def _put(self, found: Entry, args: tuple[Any, ...]) -> None:
+    def _put(self, found: Entry, expected: tuple[Any, ...]) -> None:
         """Know it by these very objects."""
-        expected = tuple([x._type if isinstance(x, Tensor) else x for x in args])
         entry = self._lately[self._next] = found._replace(expected=expected)
         self._next = (self._next + 1) % LATELY
-        if len(self._entries) >= MOST_ENTRIES:
-            self._entries.clear()
-        self._entries[expected] = entry
+        self._entries.put(expected, entry)
 
 
 class _Spy:
@@ -143,13 +141,13 @@ class _Spy:
         return Entry((), sources, constants, op, attrs, picks[0] if result is not made else ALL)
 
 
-def _key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+def _key(args: tuple[Any, ...], expected: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """What arguments have in common of which a function makes the same; None: nobody knows."""
     key: list[Any] = []
-    for x in args:
+    for x, known_by in zip(args, expected, strict=True):
         kind = type(x)
         if is_plain(kind):
-            key.append(x._type)
+            key.append(known_by)
         elif kind in _HASHED:
             key += (kind, x) if x != 0 or kind is not float else (kind, repr(x))  # there are two zeros
         elif (kind is tuple and {int}.issuperset(map(type, x))) or isinstance(x, type):

@@ -288,7 +288,10 @@ class Recorded(OnTape):
         step = self.makers[place]
         if step.view is None:
             t._raw = self.values[place]
-            t._memory = self.given[place] = Storage(t._raw)
+            memory = self.given.get(place)  # of a tensor that is gone; what looks at the same memory may not be
+            if memory is None:
+                memory = self.given[place] = Storage(t._raw)
+            t._memory = memory
         else:
             source = self._tensor_at(step.refs[0])
             numbers = tuple(arguments_of(self, step, self.values)[1:])

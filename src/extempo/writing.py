@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -79,11 +80,7 @@ def refuse_leaf_write(target: Tensor, base: Tensor, op_name: str) -> None:
 
 def _keep_old_values(last: Node | None, target: Tensor, made_from: tuple[Tensor, ...]) -> None:
     """The ops that made the value may have saved what is about to be overwritten: they get a copy of their own."""
-    if last is None:
-        return
-    seen, stack = {last, *[x._node for x in made_from]}, [last]
-    while stack:
-        node = stack.pop()
+    for node in makers(last, made_from):
         kept = []
         for entry in node.saved or ():
             if entry[2] is target._storage and entry[3] == target._storage.version:
@@ -92,6 +89,16 @@ def _keep_old_values(last: Node | None, target: Tensor, made_from: tuple[Tensor,
             kept.append(entry)
         if kept:
             node.saved = tuple(kept)
+
+
+def makers(last: Node | None, made_from: tuple[Tensor, ...]) -> Iterator[Node]:
+    """The nodes that lead from `made_from` to the last one; that one alone, if it is the result of one op."""
+    if last is None:
+        return
+    seen, stack = {last, *[x._node for x in made_from]}, [last]
+    while stack:
+        node = stack.pop()
+        yield node
         for source in node.inputs:
             if made_from and type(source) is Node and source not in seen:
                 seen.add(source)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo import autograd
+from extempo import autograd, nn
 from extempo.autograd.graph import get_gradient_edge, saved_tensors_hooks
 from extempo.errors import AutogradError, DtypeError, ShapeError
 
@@ -233,3 +233,16 @@ def test_detect_anomaly_lets_sound_gradients_pass() -> None:
         g.sum().backward()
     assert x.grad.tolist() == [2.0, 2.0]
     autograd.set_detect_anomaly(False)
+
+
+def test_detect_anomaly_looks_at_gradients_of_ops_with_several_results() -> None:
+    x = leaf(1.0, 2.0, 4.0)
+    with autograd.detect_anomaly():
+        (nn.functional.layer_norm(x, (3,)) * 2.0).sum().backward()
+        x.grad = None
+        values, _ = x.reshape(1, 3).max(1)
+        values.sum().backward()
+        assert x.grad.tolist() == [0.0, 0.0, 1.0]
+        values, _ = x.reshape(1, 3).max(1)
+        with pytest.raises(AutogradError, match="NaN"):
+            (values * float("inf") - values * float("inf")).sum().backward()

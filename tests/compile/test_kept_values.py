@@ -132,6 +132,30 @@ def test_a_view_outlives_its_base():
     agree(scenario)
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_views_of_a_base_that_is_gone_count_the_same_writes(first):
+    def scenario(wrap):
+        w = draw(70, 2, 3, grad=True)
+
+        def parts(x):
+            h = x * w
+            return (h.detach()[0], h[0]) if first else (h[0], h.detach()[0])
+
+        run = wrap(parts)
+        for i in range(CALLS):
+            made = run(draw(i, 2, 3))
+            detached, part = made if first else made[::-1]
+            del made
+            y = part * part
+            yield detached.tolist(), y.sum().item()
+            with ex.no_grad():
+                detached.mul_(5.0)
+            yield part, part._version
+            yield error_of(y.sum().backward) is not None, w.grad
+
+    agree(scenario)
+
+
 def test_values_held_by_odd_places():
     def scenario(wrap):
         kept = []

@@ -199,6 +199,32 @@ def writing(x: ex.Tensor) -> ex.Tensor:
     return (y * tail.sum()).sum()
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda y, w: y.addcmul_(y, w),
+        lambda y, w: y.addcdiv_(w, y + 2.0),
+        lambda y, w: y[0].addcmul_(y[1], y[0]),
+        lambda y, w: y.addmm_(y, y),
+    ],
+)
+def test_in_place_methods_of_several_ops_may_read_what_they_write(change: Any) -> None:
+    x = ex.randn(2, 3, 3, generator=ex.Generator().manual_seed(0))
+    w = ex.ones(3, 3).requires_grad_()
+
+    def changed(x: ex.Tensor) -> ex.Tensor:
+        y = x * w
+        change(y, w)
+        return y
+
+    mapped = ex.vmap(changed)(x)
+    (found,) = ex.autograd.grad(mapped.sum(), w)
+    one_by_one = ex.stack([changed(row) for row in x])
+    (expected,) = ex.autograd.grad(one_by_one.sum(), w)
+    assert ex.allclose(mapped, one_by_one)
+    assert ex.allclose(found, expected)
+
+
 def test_in_place_writes_to_per_sample_tensors() -> None:
     xs = draw(3, 4)
     assert_close(vmap(writing)(xs), loop(writing, xs))

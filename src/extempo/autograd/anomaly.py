@@ -34,7 +34,7 @@ class _Watched(dict[Node, Any]):
 
     def look(self, node: Node, g: Any) -> None:
         """Raise if the gradient that goes to `node` has a NaN."""
-        for part in g if type(g) is tuple else (g,):
+        for part in g if isinstance(g, list | tuple) else (g,):
             array = part._array if isinstance(part, Tensor) else part
             if array is not None and np.isnan(array).any():
                 raise AutogradError(self._message(node))
@@ -62,6 +62,10 @@ class _Looking(_plain):
     def _add(self, node: Node, g: Any, owned: bool) -> None:
         self.gradients.look(node, g)  # a sum in place would not pass through the table
         super()._add(node, g, owned)
+
+    def _add_result(self, node: Node, index: int, g: Any) -> None:
+        super()._add_result(node, index, g)
+        self.gradients.look(node, self.gradients[node])  # a list that grows, one for each result
 
 
 class set_detect_anomaly:

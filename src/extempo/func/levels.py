@@ -29,7 +29,7 @@ from ..ops.view import write_through
 from ..recorder import record
 from ..running import apply, as_input, cut_reason, link
 from ..types import TensorType
-from ..writing import as_dtype_node, refuse_leaf_write, write
+from ..writing import as_dtype_node, makers, refuse_leaf_write, write
 from .custom_batching import run_function
 
 Steps = tuple[tuple[type[Op], tuple[Any, ...], dict[str, Any]], ...]
@@ -363,22 +363,23 @@ class Level:
         tracked = mode.grad and (value.requires_grad or target.requires_grad)
         with self.outside(mode.grad and self.outer.grad):
             if tracked:
-                self._keep_old_values(value._node, there)
-            write(there.current(), self.lowered(value) if there.shared else self.physical(value), op_name)
+                self._keep_old_values(value._node, there, made_from)
+            values = self.lowered(value) if there.shared else self.physical(value)
+            write(there.current(), values, op_name, tuple(map(self.lowered, made_from)))
         self._after_write(target, base, value if tracked else None)
         return target
 
-    def _keep_old_values(self, node: Any, there: Batched) -> None:
-        """The op just run may have saved the values that are about to be overwritten."""
-        if type(node) is not Node or node.op is Leaf or not node.saved:
-            return
-        kept = []
-        for entry in node.saved:
-            held = entry[1]
-            if isinstance(held, Batched) and held.level is self and _share_memory(held.physical, there.physical):
-                entry = (entry[0], type(held)(self, held.current().clone()), None, 0)
-            kept.append(entry)
-        node.saved = tuple(kept)
+    def _keep_old_values(self, last: Any, there: Batched, made_from: tuple[Tensor, ...]) -> None:
+        """The ops that made the value may have saved what is about to be overwritten."""
+        for node in makers(last if type(last) is Node else None, made_from):
+            kept = []
+            for entry in node.saved or ():
+                held = entry[1]
+                if isinstance(held, Batched) and held.level is self and _share_memory(held.physical, there.physical):
+                    entry = (entry[0], type(held)(self, held.current().clone()), None, 0)
+                kept.append(entry)
+            if kept:
+                node.saved = tuple(kept)
 
     def _after_write(self, target: Tensor, base: Tensor, value: Tensor | None) -> None:
         """Everything that shares the memory sees the new values, and, if `value` is tracked, has its history."""

@@ -75,7 +75,8 @@ def layer_norm(
     tensor([[-1.0000,  1.0000],
             [-1.0000,  1.0000]])
     """
-    return _layer_norm(input, normalized_shape, weight, bias, eps)
+    shape = tuple(normalized_shape) if isinstance(normalized_shape, list | tuple) else normalized_shape
+    return _layer_norm(input, shape, weight, bias, eps)
 
 
 @by_types

@@ -15,6 +15,6 @@ class Entry(NamedTuple):
     expected: tuple[Any, ...]  # of each argument: the type of a tensor, or the argument itself
     sources: tuple[int, ...]  # of each input of the op: which argument it is, or CONSTANT
     constants: tuple[Any, ...]  # for each input what it is if it is no argument
-    op: Any
+    op: Any  # None: it is not one op, and the function itself is called
     attrs: dict[str, Any]
     pick: int  # which result is returned, or ALL

@@ -16,7 +16,7 @@ _EQUAL = 2  # Py_EQ
 
 
 def write_front(module: Module, offsets: dict[str, int]) -> None:
-    """extempo_front(*arguments); self: what `extempo_apply` needs, the function in Python, entries as list and dict."""
+    """extempo_front(*arguments); self: what `extempo_apply` needs, the slow way, entries as list and dict, the function."""
     _write_fits(module, offsets)
     with module.function("extempo_front", ptr, self=ptr, args=ptr, nargs=i64) as b:
         o = Objects(b, offsets)
@@ -26,6 +26,8 @@ def write_front(module: Module, offsets: dict[str, int]) -> None:
         slow = b.way_out(lambda: b.ret(python.vectorcall(slow_way, b.arg("args"), b.arg("nargs"), nothing)))
         o.current_mode(slow, lambda sample: None)
         found, lately = b.var(ptr, nothing), python.item(packed, 2)
+        with b.loop(0, b.arg("nargs")) as k:
+            slow.take_if(python.type_of(args[k]) == python.type_of(lately))  # lists are no keys
 
         def look_at(entry: Value) -> None:
             with b.if_(b.call(module.defined["extempo_fits"], entry, b.arg("args"), b.arg("nargs")) != 0):
@@ -37,7 +39,6 @@ def write_front(module: Module, offsets: dict[str, int]) -> None:
                 look_at(entry)
         with b.if_(found.value == 0):
             with b.loop(0, b.arg("nargs")) as k:
-                slow.take_if(python.type_of(args[k]) == python.type_of(lately))  # lists are no keys
                 slow.take_if(_known_by(o, args[k]) == 0)
             key = o.check(python.new_tuple(b.arg("nargs")))
             with b.loop(0, b.arg("nargs")) as k:
@@ -55,6 +56,9 @@ def write_front(module: Module, offsets: dict[str, int]) -> None:
         def part(name: str) -> Value:
             return python.item(entry, Entry._fields.index(name))
 
+        with b.if_(part("op") == o.known("none")):
+            python.decref(entry)
+            b.ret(python.vectorcall(python.item(packed, 4), b.arg("args"), b.arg("nargs"), nothing))
         sources, constants = part("sources"), part("constants")
         n_inputs = b.call(module.declare("PyTuple_Size", i64, [ptr]), sources)
         inputs = o.check(python.new_tuple(n_inputs))

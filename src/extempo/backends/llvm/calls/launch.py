@@ -357,10 +357,11 @@ class Launcher:
         return function(op.name, self._library.address["extempo_operator"], (self._for_apply, slow, op))
 
     def front(
-        self, name: str, slow: Callable[..., Any], lately: list[Any], entries: dict[Any, Any]
+        self, fn: Callable[..., Any], slow: Callable[..., Any], lately: list[Any], entries: dict[Any, Any]
     ) -> Callable[..., Any]:
         """A function of which these entries say what it makes of its arguments; `slow(*arguments)` of others."""
-        return function(name, self._library.address["extempo_front"], (self._for_apply, slow, lately, entries))
+        given = self._for_apply, slow, lately, entries, fn
+        return function(fn.__name__, self._library.address["extempo_front"], given)
 
     def launch(self, name: str, op: Any, arity: int, slow: Callable[..., Any]) -> Launch:
         return Launch(name, op, self._library.address[f"extempo_launch{arity}"], slow)
