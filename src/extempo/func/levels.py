@@ -21,7 +21,7 @@ from .. import ops
 from .._tensor import Tensor, symbol
 from ..autograd.custom import Context, Function
 from ..errors import AutogradError, GraphError, OverwrittenError, ShapeError
-from ..graph import Leaf, Node, Pick
+from ..graph import Node, Pick
 from ..lines import user_line
 from ..modes import MODE, Mode
 from ..op import REGISTRY, Elementwise, Op, Refuse

@@ -16,7 +16,7 @@ _EQUAL = 2  # Py_EQ
 
 
 def write_front(module: Module, offsets: dict[str, int]) -> None:
-    """extempo_front(*arguments); self: what `extempo_apply` needs, the slow way, entries as list and dict, the function."""
+    """extempo_front(*arguments); self: what `extempo_apply` needs, the slow way, entries (list, dict), the function."""
     _write_fits(module, offsets)
     with module.function("extempo_front", ptr, self=ptr, args=ptr, nargs=i64) as b:
         o = Objects(b, offsets)
