@@ -7,7 +7,7 @@ import random
 import pytest
 
 import extempo as ex
-from extempo.accounting import OFTEN, SOON, Account, Learning
+from extempo.accounting import AT_ONCE, OFTEN, SOON, Account, Learning
 from extempo.compiling import Compiled
 
 
@@ -33,6 +33,29 @@ def test_other_lengths_of_a_loop_that_has_a_plan_are_invested_in_sooner(n_calls)
 def test_nothing_is_lent_for_a_range_of_sizes():
     assert in_debt(OFTEN + 2).allows_plan(100)
     assert not in_debt(OFTEN + 2).allows_range(100)
+
+
+def test_nothing_is_lent_to_a_function_that_runs_in_many_small_parts():
+    accounts = []
+    for n_runs in (1, 200):
+        account = Account()
+        for call in range(1, OFTEN + 3):
+            account.eager_next()
+            if call > OFTEN - 2:
+                account.recorded_call(1e-3, 800, n_new=0, planning=8e-3, learnt=True, n_runs=n_runs)
+            else:
+                account.eager_call(1e-3)
+        accounts.append(account)
+    few, many = accounts
+    assert few.allows_plan(100)
+    assert not many.allows_plan(100)
+    assert few.seconds_at_once() == pytest.approx((2 + AT_ONCE) * few.eager_mean)
+    assert many.seconds_at_once() <= 2 * many.eager_mean
+
+
+def test_before_an_eager_call_was_timed_a_call_may_take_what_it_takes():
+    assert Account().seconds_at_once() == float("inf")
+    assert Account().new_steps_allowed() == 1_000_000
 
 
 def test_what_eager_calls_take_is_asked_again_while_no_plans_run():

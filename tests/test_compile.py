@@ -245,7 +245,7 @@ def test_statistics(monkeypatch):
     def counted(x):
         return (x * 2 + 1).tanh().sum()
 
-    gc.collect()  # functions that are gone do not count any more
+    gc.collect()  # functions that go meanwhile would count twice
     before = ex.compile.stats()
     for i in range(6):
         counted(draw(i, 4))

@@ -15,6 +15,10 @@ A function of a dozen lengths does something new in most of its first calls, tho
 also known by the types of its arguments, which cost nothing to compare: attempts are made with such as were recorded
 before, and where these did the same again, and most calls have arguments that were met before, the function repeats
 itself.
+
+A plan that runs a few ops has hardly anything to save: a function that reads a value every few ops, many times in a
+call, is not invested in ahead. And no single call takes much longer than others: one that meets too much that is new,
+or that has no plan yet, goes on eagerly.
 """
 
 from __future__ import annotations
@@ -33,6 +37,9 @@ SOON = 16  # the same for one whose loops have a plan: other lengths need none o
 FREE_CALLS, FIRST_CALLS = 8, 12  # this many calls' worth of investments is free; from when on only to those that repeat
 FREE_TO_ALL = 2  # what is free to functions that do not
 MOST_DEBT = 4  # calls' worth that what the first calls cost is remembered for
+AT_ONCE = 3  # calls' worth of investments that a single call may make, beside two that are always allowed
+PER_RUN, PER_STEP = 8e-6, 0.3e-6  # seconds that a run of a plan, and recording an op, take beside the arithmetic
+PROMISING = 0.8  # of an eager call: if these take less, plans may pay, and are invested in ahead of what they save
 WORKED_OUT = 1e-3  # seconds that it takes at most, about, to work out what a new size leads to
 LITTLE = 0.05  # of an eager call: what takes no longer does not matter
 FAMILIAR = 0.4  # a function of which this part of the last calls did hardly anything new repeats itself
@@ -161,6 +168,7 @@ class Account:
         "aside",
         "calls",
         "eager_mean",
+        "mean_runs",
         "mean_steps",
         "met",
         "n_eager",
@@ -182,6 +190,7 @@ class Account:
         self._invested = 0.0  # seconds: planning, and calls that met something new
         self._total_seconds = 0.0
         self.mean_steps = 0.0  # that a call records
+        self.mean_runs = 0.0  # in how many parts these run
         self.met = Met()
         self._familiar = 0.0  # which part of recorded calls, lately, did hardly anything that was new
         self._by_plan = 0.0  # which part of the last few ran by plans alone
@@ -206,10 +215,16 @@ class Account:
         if not self.n_eager:
             return CAPITAL - self._invested
         allowance = (RESIZING_ALLOWANCE if self._resizes else ALLOWANCE) * self._total_seconds
-        if self._repeats and not self._resizes:
+        if self._is_promising and self._repeats and not self._resizes:
             allowance += min(self._total_seconds, LOAN * self.eager_mean)
-        free = FREE_CALLS if self.calls <= FIRST_CALLS or self._familiar > 0.1 else FREE_TO_ALL
+        is_free = self._is_promising and (self.calls <= FIRST_CALLS or self._familiar > 0.1)
+        free = FREE_CALLS if is_free else FREE_TO_ALL
         return free * self.eager_mean + allowance + max(self.saved, 0.0) - self._invested
+
+    @property
+    def _is_promising(self) -> bool:
+        """Whether plans of so many ops in so many parts may take less time than it does eagerly."""
+        return self.mean_runs * PER_RUN + self.mean_steps * PER_STEP < PROMISING * self.eager_mean
 
     @property
     def _repeats(self) -> bool:
@@ -268,14 +283,23 @@ class Account:
         self._total_seconds += seconds
 
     def recorded_call(
-        self, seconds: float, n_steps: int, n_new: int, planning: float, learnt: bool, to_its_end: bool = True
+        self,
+        seconds: float,
+        n_steps: int,
+        n_new: int,
+        planning: float,
+        learnt: bool,
+        to_its_end: bool = True,
+        n_runs: int = 1,
     ) -> None:
         """A call that was recorded. `learnt`: it did not run by plans alone.
 
-        `seconds` are without planning; `planning`: those that count of it.
+        `seconds` are without planning; `planning`: those that count of it; `n_runs`: in how many parts it ran.
         """
-        if n_steps:
-            self.mean_steps += (n_steps - self.mean_steps) * (0.1 if self.mean_steps else 1.0)
+        if n_steps and (to_its_end or not self.mean_steps):
+            weight = 0.1 if self.mean_steps else 1.0
+            self.mean_steps += (n_steps - self.mean_steps) * weight
+            self.mean_runs += (n_runs - self.mean_runs) * weight
         familiar = 0 < n_steps >= n_new * 10
         self._familiar += 0.2 * (familiar - self._familiar)
         if to_its_end:
@@ -299,7 +323,11 @@ class Account:
         self.aside = not self._can_go_on()
         if not self.aside and not learnt:
             self._patience = 1
-        elif self.aside and self._tries_again and self._familiar < FAMILIAR and not familiar:
+        elif (
+            self.aside
+            and self._tries_again
+            and ((self._familiar < FAMILIAR and not familiar) or not self._is_promising)
+        ):
             self._invested += self._patience * self.eager_mean
             self._patience = min(2 * self._patience, MOST_PATIENCE)
         self._tries_again = self._tries_again and not self.aside and learnt
@@ -343,7 +371,12 @@ class Account:
         seconds = PLANNING_CALLS * self.eager_mean if self.n_eager else CAPITAL
         return seconds / self.mean_steps if self.mean_steps else inf
 
+    def seconds_at_once(self) -> float:
+        """That a call may take for what is new, or has no plan yet, before it goes on eagerly."""
+        if not self.n_eager:
+            return inf
+        return min(self.to_invest, AT_ONCE * self.eager_mean) + 2 * self.eager_mean
+
     def new_steps_allowed(self) -> int:
         """How many unknown steps the next call may record before it gives up."""
-        spare = self.to_invest + 2 * self.eager_mean
-        return int(spare / Learning.seconds_per_step) if self.n_eager else 1_000_000
+        return int(min(self.seconds_at_once() / Learning.seconds_per_step, 1_000_000))

@@ -1,9 +1,69 @@
-"""What `ex.compile.stats()` returns: a dict of counts in, words out. Knows nothing of what is counted."""
+"""What `ex.compile.stats()` returns: a dict of counts in, words out; and which functions there are, and were.
+
+Knows nothing of what is counted.
+"""
 
 from __future__ import annotations
 
+import weakref
+from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from threading import RLock
+from typing import Any, Generic, TypeVar
+
+TOTALS = ("plans", "resized", "runs", "replays", "steps_recorded", "new_steps", "planning_seconds")
+
+F = TypeVar("F")
+
+
+class _Known(weakref.ref[F]):
+    """A function, and of what it counted all that outlives it."""
+
+    __slots__ = ("account", "counters")
+
+    account: Any
+    counters: Any
+
+
+class Functions(Generic[F]):
+    """Every compiled function that exists, and the totals of those that no longer do.
+
+    When one is gone no Python runs, which Ctrl-C could interrupt with nobody there to hear of it: it is noted that it
+    is, and its counts are added up when the next one is made or somebody asks.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[_Known[F]] = set()
+        self._ended: deque[Any] = deque()
+        self._totals: dict[str, Any] = dict.fromkeys(("functions", "static", "calls", *TOTALS), 0)
+        self._lock = RLock()  # again by one thread: a finalizer may compile something
+
+    def add(self, function: F) -> None:
+        self._add_up()
+        known = _Known(function, self._ended.append)
+        known.account, known.counters = getattr(function, "account", None), getattr(function, "counters", None)
+        self._known.add(known)
+
+    def __iter__(self) -> Iterator[F]:
+        return iter([f for known in list(self._known) if (f := known()) is not None])
+
+    def gone(self) -> dict[str, Any]:
+        """The totals of those that no longer exist; `calls` are without those of the `static` ones among them."""
+        with self._lock:
+            self._add_up()
+            return dict(self._totals)
+
+    def _add_up(self) -> None:
+        with self._lock:
+            while self._ended:
+                known = self._ended.popleft()
+                self._known.discard(known)
+                counts, totals = known.counters.stats(), self._totals
+                totals["functions"] += 1
+                totals["static"] += known.account is None
+                totals["calls"] += 0 if known.account is None else known.account.calls
+                for name in TOTALS:
+                    totals[name] += counts[name]
 
 
 class Stats(dict[str, Any]):
@@ -11,7 +71,7 @@ class Stats(dict[str, Any]):
 
     def __str__(self) -> str:
         lines = [
-            f"{_count(self['runs'], 'run')} of {_count(self['plans'], 'plan')}, {self['replays']:,} op by op; "
+            f"{_count(self['runs'], 'run')} of plans, {self['replays']:,} op by op; "
             f"planning took {self['planning_seconds']:.2f} s, LLVM {self['compile_seconds']:.2f} s"
         ]
         if self["switched_off"]:
@@ -20,13 +80,31 @@ class Stats(dict[str, Any]):
             lines.append("  plans need the native backend, so everything runs eagerly: ex.backends.stats() says more")
         for function in self["functions"]:
             lines += _of_function(function)
-        size, limit, evicted = self["caches"]["plans"]
+        if self["gone"]["functions"]:
+            lines.append(_of_gone(self["gone"]))
+        kept, limit, evicted = self["caches"]["plans"]
         others = [cache for name, cache in self["caches"].items() if name != "plans"]
-        lines.append(
-            f"  kept: {size:,} of at most {limit:,} plans, {evicted:,} evicted; {sum(c[0] for c in others):,} entries "
-            f"of {len(others)} other bounded caches, {sum(c[2] for c in others):,} evicted"
-        )
+        begun = f", {self['plans_begun']:,} more begun" if self["plans_begun"] else ""
+        resized = f"; {self['resized']:,} more followed from those of other sizes" if self["resized"] else ""
+        lines += [
+            f"  plans: {self['plans']:,} made, {kept - self['plans_begun']:,} kept (at most {limit:,}), "
+            f"{evicted:,} evicted{begun}{resized}",
+            f"  other caches, all bounded: {sum(c[0] for c in others):,} entries of {len(others)}, "
+            f"{sum(c[2] for c in others):,} evicted",
+        ]
         return "\n".join(lines)
+
+
+def _of_gone(gone: dict[str, Any]) -> str:
+    others = " (those of static ones are not known)" if gone["static"] else ""
+    return f"  functions that no longer exist: {_count(gone['calls'], 'call')}{others}, {_ran(gone)}"
+
+
+def _ran(counts: dict[str, Any]) -> str:
+    return (
+        f"{_count(counts['plans'], 'plan')} made, {_count(counts['runs'], 'run')} of plans, "
+        f"{counts['replays']:,} op by op"
+    )
 
 
 def _of_function(f: dict[str, Any]) -> Iterator[str]:
@@ -35,12 +113,14 @@ def _of_function(f: dict[str, Any]) -> Iterator[str]:
         yield f"  {name}: no calls"
         return
     while_compiling = f", {f['waiting_calls']:,} of these while LLVM made kernels" if f["waiting_calls"] else ""
-    yield (
-        f"  {name}: {_count(f['calls'], 'call')} ({f['eager_calls']:,} eager{while_compiling}), "
-        f"{_count(f['runs'], 'run')} of {_count(f['plans'], 'plan')}, {f['replays']:,} op by op"
-        + (f"; runs eagerly now: {f['why']}" if f["aside"] else "")
-    )
-    if f["steps_recorded"] or f["new_steps"]:
+    eager = "" if f["static"] else f" ({f['eager_calls']:,} eager{while_compiling})"
+    yield f"  {name}: {_count(f['calls'], 'call')}{eager}, {_ran(f)}"
+    if f["aside"]:
+        again = "" if f["static"] else f"; it is tried again {_when(f)}"
+        yield f"    runs eagerly now: {f['why']}{again}"
+    if f["static"]:  # later calls have tapes, too, which they fill without recording anything
+        yield f"    ops: {f['new_steps']:,} recorded in its first calls; {f['fused']:,} fused into others in its plans"
+    elif f["steps_recorded"] or f["new_steps"]:
         yield (
             f"    ops: {f['steps_recorded']:,} recorded, {f['new_steps']:,} of them for the first time; "
             f"{f['fused']:,} fused into others in its plans"
@@ -56,6 +136,15 @@ def _of_function(f: dict[str, Any]) -> Iterator[str]:
         yield f"    recording ended early {_count(n, 'time')}: {why}"
     for why, n in f["unplannable"].items():
         yield f"    no plan {_count(n, 'time')}: {why}"
+
+
+def _when(f: dict[str, Any]) -> str:
+    """That is tried again which runs eagerly now."""
+    if f["waits_for_kernels"]:
+        return "when LLVM has made its kernels"
+    return (
+        f"after {_count(f['rests'], 'more call')} at the earliest" if f["rests"] else "at the next call at the earliest"
+    )
 
 
 def _count(n: int, what: str) -> str:

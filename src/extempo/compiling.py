@@ -12,7 +12,6 @@ import copy
 import functools
 import os
 import sys
-import weakref
 from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
@@ -21,7 +20,7 @@ from . import accounting
 from ._tensor import Tensor
 from .accounting import Account
 from .backends.choice import give_back_memory, native
-from .compile_stats import Stats
+from .compile_stats import TOTALS, Functions, Stats
 from .errors import DtypeError
 from .flushes import PLANS, Counters, Flush
 from .kernel import CACHES
@@ -35,12 +34,18 @@ MOST_NEW_STEPS = 20_000  # in the trie of one function, since what never came up
 MOST_NEW_CALLS = 64  # those of so many calls
 MOST_STEPS = 200_000  # of what did come up again; then the trie begins anew
 
+_ENOUGH = 16  # calls that were recorded: from here on it is known whether they repeat
 _LOOKED_AT = 4  # of the members of a list that is an argument
 _EAGER = os.environ.get("EXTEMPO_EAGER", "") not in ("", "0")
-_asked = os.environ.get("EXTEMPO_LOG", "").replace(" ", "").split(",")
-_LOG = "compile" in _asked or "plans" in _asked
+_LOGS = ("compile", "plans")
+_asked = [name for name in os.environ.get("EXTEMPO_LOG", "").replace(" ", "").split(",") if name]
+_LOG = any(name in _LOGS for name in _asked)
 Counters.describes_plans = "plans" in _asked
-_functions: weakref.WeakSet[Compiled] = weakref.WeakSet()
+_functions: Functions[Compiled] = Functions()
+
+
+if _unknown := [name for name in _asked if name not in _LOGS]:
+    print(f"EXTEMPO_LOG={','.join(_unknown)} is unknown; known are {', '.join(_LOGS)}", file=sys.stderr)
 
 
 def steps_aside(mode: Mode) -> bool:
@@ -159,6 +164,7 @@ class Compiled:
             return self._while_compiling(*args, **kwargs)
         began = accounting.clock()
         (n_steps, n_learnt), n_new = counters.stand(), counters.new_steps
+        n_runs = counters.runs + counters.replays
         worked_out, given_up = counters.worked_out, counters.given_up
         planning, spent = counters.invested, counters.planning_seconds
         counters.seconds_spent = 0.0
@@ -167,7 +173,8 @@ class Compiled:
             recording = spare.pop()
             recording.begin_again(self.root, self._may_plan)
         else:
-            recording = Recording(self.root, counters, self._may_plan, account.new_steps_allowed)
+            limits = account.new_steps_allowed, account.seconds_at_once
+            recording = Recording(self.root, counters, self._may_plan, *limits)
         try:
             try:
                 ACTIVE.recordings.append(recording)
@@ -192,7 +199,8 @@ class Compiled:
         worked_out = counters.worked_out - worked_out
         learnt = n_learnt > worked_out or not account.is_little(worked_out * accounting.WORKED_OUT)
         n_new, planning = counters.new_steps - n_new, counters.invested - planning
-        account.recorded_call(seconds, n_steps, n_new, planning, learnt, counters.given_up == given_up)
+        n_runs, to_its_end = counters.runs + counters.replays - n_runs, counters.given_up == given_up
+        account.recorded_call(seconds, n_steps, n_new, planning, learnt, to_its_end, n_runs)
         if account.aside:
             log(f"{self.name}: {self._why()}; it runs eagerly for a while and is tried again")
         if self._n_new() > MOST_NEW_STEPS:
@@ -230,10 +238,14 @@ class Compiled:
         return flush.seen > 1 and self.account.allows_plan(n_steps, is_loop)
 
     def _why(self) -> str:
-        counters = self.counters
-        if counters.new_steps * 2 > counters.n_recorded:
-            return "its calls hardly repeat, most structures or sizes are new"
-        return "recording and planning it has so far taken longer than it saved"
+        counters, n_calls = self.counters, self.account.calls
+        n_recorded = n_calls - self.eager_calls
+        part = f"{n_recorded:,} of its {n_calls:,} calls"
+        if counters.new_steps * 2 <= counters.n_recorded:
+            return f"recording and planning {part} has taken longer than it saved so far"
+        if n_recorded < _ENOUGH:
+            return f"only {part} were recorded, too few to know whether they repeat: these hardly repeat each other"
+        return f"its calls hardly repeat: most of what {part} recorded was new"
 
     def _n_new(self) -> int:
         """Steps that were made since the trie was looked through."""
@@ -272,6 +284,8 @@ class Compiled:
             "waiting_calls": self.waiting_calls,
             "aside": aside,
             "why": self._why() if aside else None,
+            "rests": self.account.rests,
+            "waits_for_kernels": self.counters.waiting is not None,
             "steps_known": self._steps_kept + self._n_new(),
             "steps_evicted": self.evicted,
             **self.counters.stats(),
@@ -341,15 +355,18 @@ class Compile:
 
     def stats(self) -> Stats:
         """What was recorded, planned and run, in all and for each function that still exists; `print` it for words."""
-        functions = [f.stats() for f in sorted(_functions, key=lambda f: f.name)]
+        known = sorted(_functions, key=lambda f: f.name)
+        gone = _functions.gone()  # while those that are known cannot go
+        functions = [f.stats() for f in known]
         backend = native()
-        names = ("plans", "runs", "replays", "steps_recorded", "new_steps", "planning_seconds")
-        totals = {name: sum(f[name] for f in functions) for name in names}
+        totals = {name: gone[name] + sum(f[name] for f in functions) for name in TOTALS}
         caches = {name: (len(c), c.limit, c.evicted) for name, c in list(CACHES.items())}
         caches["plans"] = (len(PLANS), PLANS.limit, PLANS.evicted)
+        begun = sum(flush.plan is None for flush in list(PLANS.values()))
         seconds = 0.0 if backend is None else backend.stats()["compile_seconds"]
         where = {"native": backend is not None, "switched_off": _EAGER}
-        return Stats(totals, compile_seconds=seconds, **where, functions=functions, caches=caches)
+        counts = {"compile_seconds": seconds, "plans_begun": begun}
+        return Stats(totals, **counts, **where, functions=functions, gone=gone, caches=caches)
 
     def clear(self) -> None:
         """Forget everything recorded and planned. Results do not depend on it."""

@@ -125,6 +125,7 @@ class Counters:
         self.given_up = 0  # calls of which the rest ran eagerly, because too much was new
         self.replays = 0
         self.plans = 0
+        self.resized = 0  # plans beside these, that followed from those of other sizes
         self.runs = 0
         self.failed = 0
         self.fused = 0  # ops of plans that other ops' kernels compute
@@ -196,6 +197,7 @@ class Counters:
             "steps_recorded": self.n_recorded,
             "new_steps": self.new_steps,
             "plans": self.plans,
+            "resized": self.resized,
             "runs": self.runs,
             "replays": self.replays,
             "failed_runs": self.failed,

@@ -94,6 +94,7 @@ class Op:
     """The base of every operation; see the module's text for the aspects."""
 
     name: ClassVar[str]
+    public_name: ClassVar[str]  # what messages call it: the function that makes it, where that has another name
     family: ClassVar[str] = "other"
     aliases_input: ClassVar[bool] = False  # the result is a view of input 0
     quiet: ClassVar[bool] = False  # the NumPy kernel can never raise a floating-point warning
@@ -122,6 +123,8 @@ class Op:
             return
         if "name" not in cls.__dict__:
             cls.name = _snake_case(cls.__name__)
+        if "public_name" not in cls.__dict__:
+            cls.public_name = cls.name.replace("special_", "special.", 1)
         missing = [aspect for aspect in ASPECTS if not hasattr(cls, aspect)]
         if missing:
             raise TypeError(f"op {cls.name}: missing {', '.join(missing)}; define each or state Refuse('why')")

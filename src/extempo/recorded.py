@@ -65,6 +65,29 @@ def _meets_freed(nodes: list[Node]) -> bool:
     return False
 
 
+class Written:
+    """What a tape has found out for writes: in a loop that writes, each of them looks at what is new since the last."""
+
+    def __init__(self) -> None:
+        self.tracked: set[Storage] = set()  # of leaves
+        self.steps: list[Step] = []  # that are tracked
+        self._n_leaves, self._n_steps = 0, 0  # that were looked at
+        self._seen: dict[Storage, int] = {}  # for memory that was written: how many leaves there were then
+
+    def leaves_since(self, storage: Storage, memories: list[Storage]) -> list[int]:
+        """The leaves on this memory that are new since this was asked last."""
+        first, n_leaves = self._seen.get(storage, 0), len(memories)
+        self._seen[storage] = n_leaves
+        return [k for k in range(first, n_leaves) if memories[k] is storage] if storage in memories else []
+
+    def look_at(self, tape: Recorded) -> None:
+        for k in range(self._n_leaves, len(tape.memories)):
+            if type(tape.nodes[k]) is Node:
+                self.tracked.add(tape.memories[k])
+        self.steps += [step for step in tape.makers[self._n_steps :] if step.tracked]
+        self._n_leaves, self._n_steps = len(tape.memories), len(tape.makers)
+
+
 class Recorded(OnTape):
     """The tape of one run of a compiled function."""
 
@@ -84,16 +107,19 @@ class Recorded(OnTape):
         "makers",
         "memories",
         "most_new_steps",
+        "most_replaying",
         "n_allowed",
         "n_left",
         "nodes",
         "numbers",
         "proxy",
+        "replaying_left",
         "results",
         "sweep_at",
         "token",
         "values",
         "versions",
+        "written",
     )
 
     def __init__(
@@ -102,11 +128,14 @@ class Recorded(OnTape):
         counters: Counters,
         decide: Callable[..., bool],
         most_new_steps: Callable[[], int] | None = None,
+        most_replaying: Callable[[], float] | None = None,
     ) -> None:
         self.counters = counters
         self.decide = decide  # whether a flush of so many steps that has no plan (or its sizes) gets one now
         self.most_new_steps = most_new_steps  # that are allowed, before this gives up; asked when there is one
         self.n_allowed: int | None = None  # that are left
+        self.most_replaying = most_replaying  # seconds of running op by op; asked when there are some
+        self.replaying_left: float | None = None
         self.inside = True  # the compiled function is still running, or a backward is as if it were
         self.is_left = False  # it has returned
         self.makers: list[Step] = []  # for each place its step
@@ -132,6 +161,7 @@ class Recorded(OnTape):
         self.values: dict[int, Array] = {}  # what was computed and stays, by place
         self.given: dict[int, Storage] = {}  # the memory of values that someone was given
         self.alive: list[int] = []  # places of tracked tensors that have run and were held then
+        self.written: Written | None = None
         self.sweep_at = 1_000
         self.token = object()  # marks leaves; holds nothing
         self.clocks = [(0, next_number())]  # from which place on nodes would have which numbers
@@ -140,7 +170,8 @@ class Recorded(OnTape):
 
     def begin_again(self, root: State, decide: Callable[..., bool]) -> None:
         """As if it were new, for another call of the same function: its last tape is over and nobody else has it."""
-        self.cursor, self.behind, self.n_allowed, self.decide = root, None, None, decide
+        self.cursor, self.behind, self.decide = root, None, decide
+        self.n_allowed = self.replaying_left = None
         self.clocks = [(0, next_number())]
 
     @property
@@ -355,8 +386,14 @@ class Recorded(OnTape):
 
     def forget_leaves(self, storages: Iterable[Storage] | None) -> None:
         """Leaves on memory that is about to change are others afterwards."""
-        for x, memory in zip(self.leaves, self.memories, strict=True):
-            if x._pending is self.token and (storages is None or any(memory is s for s in storages)):
+        if storages is None:
+            marked: Iterable[Tensor] = self.leaves
+        else:
+            if self.written is None:
+                self.written = Written()
+            marked = [self.leaves[k] for s in storages for k in self.written.leaves_since(s, self.memories)]
+        for x in marked:
+            if x._pending is self.token:
                 x._pending = None
 
     def looks_at(self, storage: Storage) -> bool:
@@ -370,11 +407,13 @@ class Recorded(OnTape):
 
         A tracked leaf that is written would be two leaves, and the sum of its gradients not taken in eager's order.
         """
-        if any(m is storage and type(n) is Node for m, n in zip(self.memories, self.nodes, strict=True)):
+        if self.written is None:
+            self.written = Written()
+        self.written.look_at(self)
+        if storage in self.written.tracked:
             return True
-        for step in self.makers:
-            if step.tracked:
-                for base in map(self.base, reads(step)):
-                    if (self.memories[-1 - base] if base < 0 else self.given.get(base)) is storage:
-                        return True
+        for step in self.written.steps:
+            for base in map(self.base, reads(step)):
+                if (self.memories[-1 - base] if base < 0 else self.given.get(base)) is storage:
+                    return True
         return any((t := self.held(p)) is not None and t._memory is storage for p in self.alive)

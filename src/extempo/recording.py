@@ -88,7 +88,14 @@ class Recording(Taking):
         with self._alone():
             if self.is_left:
                 tape.worked_on = id(self)
+            began, n_replays = accounting.clock(), self.counters.replays
             self._flush()
+        if self.counters.replays != n_replays and self.most_replaying is not None and not self.is_left:
+            if self.replaying_left is None:
+                self.replaying_left = self.most_replaying()
+            self.replaying_left -= accounting.clock() - began
+            if self.replaying_left < 0.0:
+                self._give_up("too little of one call had plans yet, the rest of it ran eagerly")
 
     def _flush(self) -> None:
         if _flush_known(self):
@@ -207,6 +214,7 @@ class Recording(Taking):
             self.counters.invested += Planning.learn_range(n_steps, seconds)
             if found.plan is not None and found.resizing.n_bound != n_bound and found.plan.arena_bytes > _LARGE:
                 give_back_memory()
+        self.counters.resized += found.plan is not None
         return found.plan is not None
 
     def _make_plan(
@@ -255,7 +263,7 @@ class Recording(Taking):
     def _fail(self, step: Step, values: dict[int, Any], first: int, error: Exception) -> None:
         """What was recorded before the step stands; it and what came after have no values."""
         if step.where is not None:
-            error.add_note(f"{step.op.name} was recorded at {describe_where(step.where)}")
+            error.add_note(f"{step.op.public_name} was recorded at {describe_where(step.where)}")
         failed = Failed(error)
         for place in range(step.place, len(self.results)):
             t = self.held(place)

@@ -89,7 +89,7 @@ class Taking(Recorded):
                 step = self._new_step(state, given, op, attrs, mode)
         if step is None or given is None:
             if not self._may_be_new():
-                self._give_up()
+                self._give_up("too many ops of one call were new, the rest of it ran eagerly")
             return self._eagerly(op, inputs, attrs, mode)
         made = self._results(step)  # first: a finalizer that runs here may record, too
         if self.cursor is not state:
@@ -281,10 +281,10 @@ class Taking(Recorded):
             self.clocks.append((place, next_number()))
         self.makers.append(step)
 
-    def _give_up(self) -> None:
-        """Too much is new to be worth recording: the rest of the function runs eagerly."""
+    def _give_up(self, why: str) -> None:
+        """It is not worth recording: the rest of the function runs eagerly."""
         self.counters.given_up += 1
-        self.close("too many ops of one call were new, the rest of it ran eagerly")
+        self.close(why)
         mode = MODE.get()
         if mode.recording is self:
             MODE.set(mode.but(recording=None))
@@ -296,7 +296,7 @@ class Taking(Recorded):
             inputs[0]._values()
             return inputs[0].detach()
         if mode.grad and any(isinstance(x, Tensor) and type(x._history) is Node for x in inputs):
-            self.close(f"{op.name} runs eagerly")
+            self.close(f"{op.public_name} runs eagerly")
             self._wait_for_first_step()
         return run(op, inputs, attrs, mode.but(recording=None))
 

@@ -9,9 +9,11 @@ import pytest
 
 import extempo as ex
 from extempo import nn, optim
+from extempo.accounting import Account
+from extempo.modes import MODE
 from extempo.nn import functional as F
 
-from .agreement import CALLS, agree, agree_on_calls, draw, error_of, grads
+from .agreement import CALLS, agree, agree_on_calls, draw, error_of, grads, needs_native_code, see
 
 
 def both(step, n_calls=CALLS):
@@ -351,6 +353,32 @@ def test_thousands_of_ops_in_one_call(read):
             yield run(draw(i, 4)), w.grad
 
     agree(scenario)
+
+
+@needs_native_code
+def test_a_call_that_has_too_few_plans_goes_on_eagerly(monkeypatch):
+    monkeypatch.setattr(Account, "seconds_at_once", lambda self: 0.0)
+    w, recordings = draw(1, 3, grad=True), []
+
+    def fn(x):
+        total = 0.0
+        for _ in range(5):
+            recordings.append(MODE.get().recording)
+            x = (x * w).tanh()
+            total += x.sum().item()
+        x.sum().backward()
+        return x, total
+
+    compiled = ex.compile(fn)
+    for k in range(CALLS):
+        x = draw(k, 3)
+        recordings.clear()
+        found, w.grad = [*compiled(x), w.grad], None
+        assert recordings[0] is not None
+        assert recordings.count(None) == 4 - min(k, 4)  # one turn more has its plan
+        expected, w.grad = [*fn(x), w.grad], None
+        assert see(found) == see(expected)
+    assert "too little of one call had plans yet" in str(ex.compile.stats())
 
 
 def test_a_call_that_is_given_up():

@@ -189,6 +189,7 @@ _FLAT = 12.0  # from there on the slope is 0 or 1 in every dtype
 class GeluTanh(Elementwise):
     """gelu with the probability approximated by a tanh."""
 
+    public_name = "gelu"
     domain = "f"
 
     @staticmethod

@@ -151,6 +151,7 @@ class Unpool(Op):
     gets the gradient, as in PyTorch.
     """
 
+    public_name = "max_unpool"
     family = "index"
     quiet = True
     saves = ("indices", "")

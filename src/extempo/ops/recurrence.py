@@ -84,6 +84,7 @@ class LstmSequence(Op):
     Results: outputs, both final states, then gates (i, f, g, o) and both states before each step.
     """
 
+    public_name = "lstm"
     family = "recurrence"
     materialize = False
     lower = Routine("lstm_sequence")
@@ -217,6 +218,7 @@ class GruSequence(Op):
     state before each step.
     """
 
+    public_name = "gru"
     family = "recurrence"
     materialize = False
     lower = Routine("gru_sequence")
@@ -340,6 +342,7 @@ class RnnSequence(Op):
     Results: outputs, the final state, the state before each step.
     """
 
+    public_name = "rnn"
     family = "recurrence"
     materialize = False
     lower = Routine("rnn_sequence")

@@ -291,6 +291,7 @@ class _WithIndex(Reduction, abstract=True):
 class MaxWithIndex(_WithIndex):
     """The largest element along a dimension and where it is: the first of equal ones, or the first NaN."""
 
+    public_name = "max"
     place = Argmax
     lower = Routine("max_with_index")
 
@@ -298,6 +299,7 @@ class MaxWithIndex(_WithIndex):
 class MinWithIndex(_WithIndex):
     """The smallest element along a dimension and where it is: the first of equal ones, or the first NaN."""
 
+    public_name = "min"
     place = Argmin
     lower = Routine("min_with_index")
 

@@ -501,6 +501,7 @@ def _grid_axis(size: int, align_corners: bool) -> Array:
 class Patches(Op):
     """Every window of the last dimensions, (*lead, *size) -> (*lead, *kernel, *counts)."""
 
+    public_name = "unfold"
     family = "index"
     quiet = True
     saves = ("",)
@@ -541,6 +542,7 @@ class Patches(Op):
 class PatchSum(Op):
     """The adjoint of Patches: each window added where it came from, (*lead, *kernel, *counts) -> (*lead, *size)."""
 
+    public_name = "fold"
     family = "index"
     saves = ("",)
 

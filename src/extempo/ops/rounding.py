@@ -74,6 +74,7 @@ class Trunc(_Rounding):
 class RoundHalfEven(_Rounding):
     """The nearest whole number; halves go to the even one."""
 
+    public_name = "round"
     numpy = _kernel(np.rint)
 
 

@@ -122,12 +122,14 @@ def _middle(x: Array, ignore_nan: bool) -> Array:
 class MedianPlace(Place):
     """Where the lower median along a dimension is, or a NaN if there is one."""
 
+    public_name = "median"
     search = staticmethod(lambda x, dim: np.moveaxis(_middle(np.moveaxis(x, dim, -1), ignore_nan=False), -1, dim))
 
 
 class NanmedianPlace(Place):
     """Where the lower median of the elements that are no NaN is."""
 
+    public_name = "nanmedian"
     search = staticmethod(lambda x, dim: np.moveaxis(_middle(np.moveaxis(x, dim, -1), ignore_nan=True), -1, dim))
 
 

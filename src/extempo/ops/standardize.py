@@ -26,6 +26,7 @@ class Standardize(Op):
     `centred`, the mean is taken to be 0, and the variance is the mean square.
     """
 
+    public_name = "batch_norm, layer_norm or the like"
     family = "reduction"
     materialize = False
     saves = ("y.1 y.2 x weight", "y.1 y.2 x weight", "", "")

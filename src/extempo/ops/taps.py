@@ -26,6 +26,7 @@ _DENSE = 100
 class Taps(Op):
     """y[..., o, ...] = sum over k of weights[o, k] * x[..., positions[o, k], ...] along `dim`."""
 
+    public_name = "interpolate or adaptive_avg_pool"
     family = "contraction"
     saves = ("positions weights back_positions back_weights", "", "x positions", "", "")
     batch = Refuse("looped over samples")

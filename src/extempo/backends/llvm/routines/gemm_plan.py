@@ -15,8 +15,8 @@ from .gemm_tiles import MAX_ROWS, Tiling
 
 K_BLOCK_BYTES = 1280  # a row of A in a block of k: a packed sliver and a tile of A together fit a cache of 32 KB
 # Rows of A that are packed at once: 150 KB, a part of a second-level cache; also a share of a thread. Wide tiles were
-# fastest with half of it.
-ROWS_BLOCK, WIDE_ROWS_BLOCK = 120, 60
+# fastest with about half of it.
+ROWS_BLOCK, WIDE_ROWS_BLOCK = 120, 72
 COLUMNS_BLOCK = 3072  # columns of B that are packed at once: 3.75 MB
 GROUP_BYTES = 16384  # of slivers that all rows go through before the next, where they are read in place
 PACKED_GROUP_BYTES = 65536  # the same where they are packed: rows of B are then read in longer runs
