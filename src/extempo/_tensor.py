@@ -322,6 +322,10 @@ class Tensor(TensorMethods):
             return pending.read(self)
         return self._raw
 
+    def _values_for_size(self) -> Array:
+        """The array, for a result whose size depends on the values."""
+        return self._values()
+
     def _handed_out(self) -> Array:
         """The array, for whoever may write to it."""
         before_sharing(self._storage)

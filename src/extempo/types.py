@@ -102,6 +102,12 @@ def set_default_dtype(d: dtype) -> None:
         listener()
 
 
+def as_kind(kind: Any, value: Any) -> Any:
+    """kind(value) of a number; one that stands for others (an argument of a static function) stays one."""
+    follow = getattr(value, "_as_kind", None)
+    return kind(value) if follow is None else follow(kind)
+
+
 def as_dtype(value: Any) -> dtype:
     """The dtype meant by an `ex.dtype`, a NumPy dtype, `float`/`int`/`bool`, or a name."""
     if isinstance(value, dtype):

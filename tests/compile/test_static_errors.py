@@ -28,9 +28,13 @@ def way(request):
         ((ex.ones(4), 1.0), ShapeError, r"argument x is of shape \(4,\).*\(3,\)"),
         ((ex.ones(3, dtype=ex.float64), 1.0), DtypeError, r"argument x is a tensor of .*float64"),
         ((ex.ones(3, requires_grad=True), 1.0), GraphError, "requires grad"),
-        ((ex.ones(6)[::2], 1.0), GraphError, "strides.*contiguous"),
+        ((ex.ones(6)[::2], 1.0), GraphError, r"strides \(2,\), .*it was in order; pass x\.contiguous\(\)$"),
         ((2.0, 1.0), DtypeError, "argument x is a value of type float"),
-        ((np.ones(3), 1.0), DtypeError, "argument x is a value of type ndarray"),
+        (
+            (np.ones(3), 1.0),
+            DtypeError,
+            r"argument x is a NumPy array of float64 \(3,\), .*; pass ex\.from_numpy\(x\)$",
+        ),
         ((ex.ones(3), 1), DtypeError, "argument a is a value of type int"),
         ((ex.ones(3), ex.ones(())), DtypeError, "argument a is a tensor"),
         ((ex.ones(3),), GraphError, "called with 1 argument, .* 2 arguments"),
@@ -51,37 +55,15 @@ def test_structures_that_do_not_fit():
     run({"a": [x]}, "sum")
     for args, words in [
         (({"a": [x, x]}, "sum"), r"argument parts\['a'\] is a list of 2.*a list of 1"),
-        (({"b": [x]}, "sum"), r"keys \['b'\]"),
+        (({"b": [x]}, "sum"), r"is a dict with the keys \['b'\], .* a dict with the keys \['a'\]"),
         (({"a": (x,)}, "sum"), r"a tuple of 1.*a list of 1"),
         (({"a": [x]}, "mean"), "argument mode is 'mean', .*'sum'"),
+        (({"a": [x]}, np.ones(3)), r"argument mode is a NumPy array of float64 \(3,\), .*'sum'"),
     ]:
         with pytest.raises(GraphError, match=words):
             run(*args)
     with pytest.raises(GraphError, match="table by name"):
         run({"a": [x]}, "sum", table=x)
-
-
-def test_numbers_that_python_looked_at_are_fixed():
-    def f(x, n, p, scale):
-        for _ in range(n):
-            x = x * scale
-        return x if p > 0.5 else -x
-
-    run = static(f)
-    x = ex.ones(2)
-    assert run(x, 2, 0.7, 3.0).tolist() == [9, 9]
-    assert run(x, 2, 0.7, 2.0).tolist() == [4, 4]
-    for args, name in [((x, 3, 0.7, 2.0), "n is 3"), ((x, 2, 0.1, 2.0), r"p is 0\.1")]:
-        with pytest.raises(GraphError, match=f"argument {name}.*Python looked at"):
-            run(*args)
-
-
-def test_a_number_that_becomes_a_tensor_is_fixed_and_has_the_dtype_of_eager():
-    run = static(lambda x, a: x * ex.tensor(a) + ex.full((2,), a))
-    y = run(ex.ones(2), 2.0)
-    assert y.dtype is ex.float32
-    with pytest.raises(GraphError, match="Python looked at"):
-        run(ex.ones(2), 3.0)
 
 
 def test_tensors_that_share_memory_in_another_way():
@@ -94,8 +76,18 @@ def test_tensors_that_share_memory_in_another_way():
     twice(a, a)
     b = a * 2
     assert twice(b, b).tolist() == [4] * 4
-    with pytest.raises(GraphError, match=r"another tensor.*same as"):
+    with pytest.raises(GraphError, match=r"argument y is another tensor, .* it was the same as argument x;"):
         twice(a, b)
+
+
+def test_an_argument_lies_in_memory_as_it_did():
+    run = static(lambda x: x.sum(1))
+    x = ex.ones(3, 4)
+    run(x.T)
+    with pytest.raises(
+        GraphError, match=r"strides \(3, 1\), .* strides \(1, 4\); pass x\.contiguous\(\) at every call"
+    ):
+        run(ex.ones(4, 3))
 
 
 @pytest.mark.parametrize(
@@ -108,9 +100,6 @@ def test_tensors_that_share_memory_in_another_way():
         lambda x: x.tolist(),
         lambda x: x.numpy(),
         lambda x: float(x.sum()),
-        lambda x: x[x > 0],
-        lambda x: x.nonzero(),
-        lambda x: ex.unique(x),
         lambda x: ex.tensor(x),
     ],
 )
@@ -170,13 +159,35 @@ def test_a_parameter_that_changed_its_kind_is_refused():
     run = static(lambda x: model(x))
     run(ex.ones(1, 3))
     model.weight.requires_grad_(False)
-    with pytest.raises(GraphError, match="does not require grad"):
+    with pytest.raises(
+        GraphError, match=r"\(static\): parameter weight of Linear that is used at .* does not require grad"
+    ):
         run(ex.ones(1, 3))
     model.weight.requires_grad_()
     run(ex.ones(1, 3))
     model.weight.data = ex.ones(4, 3)
-    with pytest.raises(ShapeError, match="when the function was recorded"):
+    with pytest.raises(ShapeError, match=r"\(static\): parameter weight of Linear .*when the function was recorded"):
         run(ex.ones(1, 3))
+    model.weight.data = ex.ones(2, 3, dtype=ex.float64)
+    with pytest.raises(DtypeError, match=r"\(static\): parameter weight of Linear .*when the function was recorded"):
+        run(ex.ones(1, 3))
+    model.weight.data = ex.ones(3, 2).T
+    with pytest.raises(GraphError, match=r"parameter weight of Linear .* strides \(1, 2\), .*contiguous"):
+        run(ex.ones(1, 3))
+
+
+def test_a_parameter_is_named_as_the_outermost_module_names_it():
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+    w = draw(0, 3)
+    run = static(lambda x: model(x) * w)
+    run(ex.ones(2, 3))
+    model[0].bias.data = ex.ones(1)
+    with pytest.raises(ShapeError, match=r"\(static\): parameter 0\.bias of Sequential"):
+        run(ex.ones(2, 3))
+    model[0].bias.data = ex.ones(3)
+    w.data = ex.ones(1)
+    with pytest.raises(ShapeError, match=r"\(static\): a tensor that is used at"):
+        run(ex.ones(2, 3))
 
 
 def test_gradients_that_are_there_where_there_were_none():
@@ -189,7 +200,7 @@ def test_gradients_that_are_there_where_there_were_none():
         return before
 
     assert f(ex.ones(3)) is True
-    with pytest.raises(ShapeError, match=r"grad at .*is not None"):
+    with pytest.raises(ShapeError, match=r"f \(static\): the result of grad at .*is not None"):
         f(ex.ones(3))
     w.grad = None
     assert f(ex.ones(3)) is True

@@ -69,15 +69,17 @@ class Body:
         return tuple([values[place] for place in self._results])
 
 
-class _Number:
-    """A number among the inputs: who looks at it makes it a part of the signature."""
+class _Numbers:
+    """Numbers among the inputs: who looks at one, or computes with it, makes it a part of the signature."""
 
-    def __init__(self, trace: Trace, position: int) -> None:
+    def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self._position = position
 
-    def consumed(self) -> None:
-        self._trace.looked_at.add(self._position)
+    def looked(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        self._trace.looked_at.update(int(x.slot) for x in args if type(x) in FOLLOWED)
+        return fn(*map(plain, args))
+
+    computed = looked
 
 
 class Trace:
@@ -106,7 +108,7 @@ class Trace:
         kind, tracked = self.inputs[position]
         if isinstance(kind, TensorType):
             return self._symbol(kind, position, tracked)
-        return follow(value, position, _Number(self, position))
+        return follow(value, position, _Numbers(self))
 
     def _symbol(self, type_: TensorType, place: int, tracked: bool, op: type[Op] = Leaf) -> Tensor:
         node = (Node if tracked else Constant)(op, (), NO_ATTRS, type_, (), None)

@@ -365,6 +365,7 @@ class Lerp(Elementwise):
 class Cast(Elementwise):
     """The same values in another dtype."""
 
+    public_name = "to"
     keeps_order = True
     saves = ("",)
 
@@ -406,6 +407,16 @@ floor_divide, remainder, fmod = binary(FloorDivide), binary(Remainder), binary(F
 
 
 _plus, _minus = binary(Add, inplace=False), binary(Sub, inplace=False)
+_PLAIN = (bool, int, float)
+
+
+def _times(other: Operand, alpha: Operand) -> Any:
+    """alpha * other. A number that stands for others is not looked at where a factor of 1 changes nothing."""
+    if not isinstance(alpha, Tensor):
+        stands_for_others = type(alpha) not in _PLAIN and isinstance(other, Tensor) and other.is_floating_point()
+        if not stands_for_others and alpha == 1:
+            return other
+    return apply(Mul, (other, alpha))
 
 
 @method
@@ -415,9 +426,7 @@ def add(input: Operand, other: Operand, *, alpha: Operand = 1, out: Tensor | Non
     >>> ex.add(ex.tensor([1.0, 2.0]), ex.tensor([10.0, 20.0]), alpha=2)
     tensor([21., 42.])
     """
-    if isinstance(alpha, Tensor) or alpha != 1:
-        other = apply(Mul, (other, alpha))
-    return _plus(input, other, out=out)
+    return _plus(input, _times(other, alpha), out=out)
 
 
 @method
@@ -427,9 +436,7 @@ def sub(input: Operand, other: Operand, *, alpha: Operand = 1, out: Tensor | Non
     >>> ex.sub(ex.tensor([1.0, 2.0]), ex.tensor([0.5, 0.5]), alpha=2)
     tensor([0., 1.])
     """
-    if isinstance(alpha, Tensor) or alpha != 1:
-        other = apply(Mul, (other, alpha))
-    return _minus(input, other, out=out)
+    return _minus(input, _times(other, alpha), out=out)
 
 
 subtract = method(sub, "subtract")
@@ -463,7 +470,7 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, out
     if rounding_mode != "trunc":
         raise ShapeError(f"div: rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}")
     exact = apply(Div, (input, other))
-    types = [x._type if isinstance(x, Tensor) else type(x) for x in (input, other)]
+    types = [x._type if isinstance(x, Tensor) else x.__class__ for x in (input, other)]
     kind = result_dtype(types)
     if kind.is_floating_point:
         return deliver(ops.trunc(exact), out)

@@ -156,6 +156,7 @@ class Triu(_Triangle):
 class ConstantPad(Op):
     """Each dimension lengthened at both ends by one value."""
 
+    public_name = "pad"
     family = "arrange"
     quiet = True
     saves = ("",)
@@ -346,7 +347,7 @@ def repeat_interleave(
 
 
 def _counts(repeats: Tensor) -> Array:
-    counts = repeats._values().reshape(-1)
+    counts = repeats._values_for_size().reshape(-1)
     if counts.size and counts.min() < 0:
         raise ShapeError(f"repeat_interleave: repeats must not be negative, got {counts.min()}")
     return counts

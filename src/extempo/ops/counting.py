@@ -196,7 +196,7 @@ def _results(found: tuple[Array, Array, Array], d: Any, return_inverse: bool, re
 
 
 def _rows_first(input: Tensor, dim: int, op: str) -> tuple[Array, int]:
-    array = input.detach()._values()
+    array = input.detach()._values_for_size()
     d = normalize_dim(dim, input.ndim, op)
     return np.moveaxis(np.asarray(array, wide(array)), d, 0), d
 
@@ -217,7 +217,7 @@ def unique(
     (tensor([1, 2, 3]), tensor([1, 1, 2]))
     """
     if dim is None:
-        array = input.detach()._values()
+        array = input.detach()._values_for_size()
         values, inverse, counts = np.unique(
             np.asarray(array, wide(array)), return_inverse=True, return_counts=True, equal_nan=False
         )
@@ -281,7 +281,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         )
     if minlength < 0:
         raise ShapeError(f"bincount: minlength must not be negative, got {minlength}")
-    values = input._values().astype(np.int64)
+    values = input._values_for_size().astype(np.int64)
     if values.size and values.min() < 0:
         raise ShapeError(f"bincount: the numbers must not be negative, got {values.min()}")
     if weights is None:

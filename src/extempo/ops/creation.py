@@ -156,6 +156,7 @@ class Copy(Elementwise):
 class Arrange(Elementwise):
     """A copy whose elements lie in memory without gaps, the dimensions in `order` from the slowest to the fastest."""
 
+    public_name = "contiguous or clone"
     quiet = True
     saves = ("",)
 
@@ -223,6 +224,11 @@ def filled(shape: tuple[int, ...], value: Any, d: dtype, order: tuple[int, ...] 
     return made
 
 
+def of_number(shape: tuple[int, ...], value: Any, d: dtype, op: str, order: tuple[int, ...] | None = None) -> Tensor:
+    """The same for a number that somebody passed to `op`: one that does not fit is an error."""
+    return filled(shape, fit_number(value, d, op), d, order)
+
+
 def order_like(input: Tensor, memory_format: Any, op: str) -> tuple[int, ...] | None:
     """The order of dimensions in memory that a `_like` factory follows; None is row-major."""
     wanted = memory_order(memory_format, input.ndim, op)
@@ -284,11 +290,18 @@ def tensor(data: Any, **options: Unpack[Options]) -> Tensor:
     if isinstance(data, Tensor):
         array = data._values()
         array = np.array(array) if d is None or d is data.dtype else as_numpy_dtype(array, d)
-    else:
-        array = as_array(data, d)
-        if array is data or array.base is not None or not array.flags.writeable:
-            array = np.array(array)
-    return finish(wrap(array, TensorType(array.shape, from_numpy_dtype(array.dtype))), options)
+        return finish(wrap(array, TensorType(array.shape, from_numpy_dtype(array.dtype))), options)
+    return finish(of_data(data, d, True), options)
+
+
+def of_data(data: Any, d: dtype | None, copies: bool) -> Tensor:
+    """A tensor of numbers, nested sequences or arrays; `copies`: with memory of its own."""
+    array = as_array(data, d)
+    if not copies:
+        return from_array(array)
+    if array is data or array.base is not None or not array.flags.writeable:
+        array = np.array(array)
+    return wrap(array, TensorType(array.shape, from_numpy_dtype(array.dtype)))
 
 
 def as_array(data: Any, d: dtype | None) -> Array:
@@ -409,7 +422,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
         return data if d is None or data.dtype is d else data.to(d)
     if isinstance(data, TensorLike):
         return data if d is None else data.to(d)  # type: ignore[return-value] # ops take it as a tensor
-    return from_array(as_array(data, d))
+    return of_data(data, d, False)
 
 
 def asarray(

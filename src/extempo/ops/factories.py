@@ -24,8 +24,8 @@ from .creation import (
     as_numpy_dtype,
     filled,
     finish,
-    fit_number,
     legacy_tensor,
+    of_number,
     order_like,
     read_options,
     sizes,
@@ -99,7 +99,7 @@ def full(size: Any, fill_value: Number | Tensor, *, out: Tensor | None = None, *
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     natural = bool_ if isinstance(value, bool) else int64 if isinstance(value, int) else get_default_dtype()
     d = read_options("full", options, out.dtype if out is not None else natural)
-    return finish(filled(sizes("full", (size,), None), fit_number(value, d, "full"), d), options, out)
+    return finish(of_number(sizes("full", (size,), None), value, d, "full"), options, out)
 
 
 def scalar_tensor(s: Any, **options: Unpack[Options]) -> Tensor:
@@ -161,7 +161,7 @@ def full_like(input: Tensor, fill_value: Number | Tensor, **options: Unpack[Like
         return in_rows(full_like, input, fill_value, **options)
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     shape, d, order = _like("full_like", input, options)
-    return finish(filled(shape, fit_number(value, d, "full_like"), d, order), options)
+    return finish(of_number(shape, value, d, "full_like", order), options)
 
 
 def _with_own_dtype(input: Tensor, options: Any) -> Any:

@@ -19,7 +19,7 @@ from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..op import Op, Refuse, Rng, Routine, Sample
 from ..running import apply
 from ..storage import Array
-from ..types import Number, TensorType, bool_, broadcast_shapes, count, int64, normalize_dim, uint8
+from ..types import Number, TensorType, as_kind, bool_, broadcast_shapes, count, int64, normalize_dim, uint8
 from ..writing import write
 from .creation import Copy, as_tensor
 from .define import deliver, in_rows, inplace_method, numpy_names
@@ -114,6 +114,7 @@ def _move_picked(x: Tensor, place: int, n_picked: int, back: bool) -> Tensor:
 class IndexGet(Op):
     """Elements picked by integer tensors along some dimensions."""
 
+    public_name = "x[index] or index_select"
     family = "index"
     quiet = True
     saves = ("indices",)
@@ -378,13 +379,35 @@ def _consumes(k: Any) -> int:
 
 def _mask_to_indices(mask: Tensor, x: Tensor, dim: int) -> list[Tensor]:
     """The integer indices of a mask's true elements, one tensor per dimension it covers."""
+    _check_mask(mask, x, dim)
+    return [from_array(i) for i in np.nonzero(np.atleast_1d(mask._values_for_size()))]
+
+
+def _check_mask(mask: Tensor, x: Tensor, dim: int) -> None:
     shape = x._type.shape[dim : dim + mask.ndim]
     if mask._type.shape != shape:
         raise IndexRangeError(
             f"indexing: a mask of shape {mask._type.shape} does not fit the dimensions that it covers, "
             f"which from dim {dim} on have shape {shape}"
         )
-    return [from_array(i) for i in np.nonzero(np.atleast_1d(mask._values()))]
+
+
+def _only_mask(x: Tensor, key: Any) -> Tensor | None:
+    """The mask of a key that has one and takes all of the other dimensions, in a shape that broadcasts to x's."""
+    keys = key if type(key) is tuple else (key,)
+    places = [i for i, k in enumerate(keys) if isinstance(k, Tensor) and k.dtype is bool_ and k.ndim]
+    if len(places) != 1 or sum(k is Ellipsis for k in keys) > 1:
+        return None
+    place = places[0]
+    if not all(i == place or k is Ellipsis or (type(k) is slice and k == slice(None)) for i, k in enumerate(keys)):
+        return None
+    mask: Tensor = keys[place]
+    if mask.ndim + sum(type(k) is slice for k in keys) > x.ndim:
+        return None
+    dim = x.ndim - mask.ndim - (len(keys) - 1 - place) if any(k is Ellipsis for k in keys[:place]) else place
+    _check_mask(mask, x, dim)
+    after = x.ndim - dim - mask.ndim
+    return mask.reshape(*mask._type.shape, *(1,) * after) if after else mask
 
 
 def _resolve(x: Tensor, key: Any) -> tuple[Tensor, tuple[Tensor, ...], tuple[int, ...]]:
@@ -409,6 +432,12 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
 
 @method
 def __setitem__(self: Tensor, key: Any, value: Any) -> None:
+    if isinstance(value, bool | int | float) or (isinstance(value, Tensor) and not value.ndim):
+        mask = _only_mask(self, key)
+        if mask is not None:  # one value for all: where the mask holds need not be known
+            value = as_tensor(value, self.dtype)
+            write(self, ops.where(mask, value, self), "__setitem__", (mask, value, self))
+            return
     seen, indices, dims = _resolve(self, key)
     if isinstance(value, bool | int | float) and not dims:
         write(seen, apply(Copy, (seen, as_number(value, self))), "__setitem__")
@@ -476,7 +505,7 @@ def same_dtype(value: Any, x: Tensor, op: str) -> Tensor:
 
 def as_number(value: Any, x: Tensor) -> Number:
     """A number in the kind of x's elements."""
-    return float(value) if x.dtype.is_floating_point else bool(value) if x.dtype is bool_ else int(value)
+    return as_kind(float if x.dtype.is_floating_point else bool if x.dtype is bool_ else int, value)
 
 
 def as_index(value: Any, op: str) -> Tensor:
@@ -546,7 +575,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     tensor([[0, 1],
             [1, 0]])
     """
-    values = input._values()
+    values = input._values_for_size()
     if as_tuple:
         return tuple(from_array(i) for i in np.nonzero(np.atleast_1d(values)))
     if not values.ndim:

@@ -15,7 +15,7 @@ from ..errors import DtypeError, ShapeError
 from ..fronts import by_types
 from ..modes import no_grad
 from ..running import apply
-from ..types import count, finfo, uint8
+from ..types import as_kind, count, finfo, uint8
 from ..writing import write
 from .conv import convolve
 from .standardize import Standardize, statistics_dtype
@@ -44,7 +44,7 @@ def _standardize(
 ) -> Any:
     if not x._type.dtype.is_floating_point:
         raise DtypeError(f"{op}: expected a floating input, got {x.dtype}; use x.float()")
-    return apply(Standardize, (x, weight, bias, float(eps)), {"dims": dims, "centred": centred})
+    return apply(Standardize, (x, weight, bias, as_kind(float, eps)), {"dims": dims, "centred": centred})
 
 
 # ---- over the last dimensions

@@ -115,7 +115,7 @@ def vector_norm(
     >>> ex.linalg.vector_norm(ex.tensor([3.0, -4.0])), ex.linalg.vector_norm(ex.tensor([3.0, -4.0]), ex.inf)
     (tensor(5.), tensor(4.))
     """
-    if type(ord) is not int and not isinstance(ord, float):
+    if ord.__class__ is not int and not isinstance(ord, float):
         raise DtypeError(
             f"linalg.vector_norm: ord must be a number, got {ord!r}; 'fro' and 'nuc' are norms of matrices"
         )

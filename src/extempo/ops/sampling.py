@@ -29,7 +29,7 @@ from ..random import (
 )
 from ..running import apply
 from ..storage import Array
-from ..types import InputType, TensorType, bool_, broadcast_shapes, dtype, float64, int64
+from ..types import InputType, TensorType, as_kind, bool_, broadcast_shapes, dtype, float64, int64
 from ..writing import write
 from .arithmetic import zero
 from .creation import Arrange, Copy, LikeOptions, NamedSize, Options, finish, order_like, read_options, sizes
@@ -498,7 +498,7 @@ def normal(
     d = read_options("normal", options, None if out is None else out.dtype)
     _require_floating(d, "normal")
     drawn = _drawn(RandomNormal, generator, sizes("normal", (size,), None), d)
-    return finish(drawn * float(std) + float(mean), options, out)
+    return finish(drawn * as_kind(float, std) + as_kind(float, mean), options, out)
 
 
 @method
@@ -522,7 +522,7 @@ def _coins(op: str, input: Tensor, p: Any, generator: Generator | None) -> Tenso
         raise NumericalError(f"{op}: the probability must lie between 0 and 1, got {p}")
     if input.is_nested:
         return in_rows(lambda values: _coins(op, values, p, generator), input)
-    return _drawn(RandomCoin, generator, input._type.shape, input._type.dtype, float(p))
+    return _drawn(RandomCoin, generator, input._type.shape, input._type.dtype, as_kind(float, p))
 
 
 class RandomCoin(Draw):
@@ -542,6 +542,7 @@ class RandomCoin(Draw):
 class RandomKeep(Draw):
     """Noise for dropout: `scale` with probability 1 - p, else 0. Drawn in float32, where p keeps 24 bits."""
 
+    public_name = "dropout"
     lower = Routine("random_keep")
 
     @staticmethod
@@ -556,7 +557,7 @@ class RandomKeep(Draw):
 
 def dropout_noise(shape: Shape, p: float, scale: float, d: dtype) -> Tensor:
     """`scale` with probability 1 - p, else 0."""
-    return _drawn(RandomKeep, None, shape, d, float(p), float(scale))
+    return _drawn(RandomKeep, None, shape, d, as_kind(float, p), as_kind(float, scale))
 
 
 @method

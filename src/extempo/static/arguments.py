@@ -18,7 +18,7 @@ from ..graph import Node
 from ..types import TensorType
 from ..types import dtype as Dtype
 from ..viewing import is_row_major
-from .numbers import follow
+from .numbers import Numbers, follow
 
 Slots = list[Any]
 NewSlot = Callable[[], int]
@@ -65,7 +65,8 @@ class TensorArgument(Argument):
 
     def take(self, value: Any, slots: Slots) -> None:
         if not isinstance(value, Tensor):
-            raise self.misfit(DtypeError, _kind(value), f"a tensor of {self.type}")
+            advice = "pass ex.from_numpy(x)" if isinstance(value, np.ndarray) else _ADVICE
+            raise self.misfit(DtypeError, _kind(value), f"a tensor of {self.type}", advice)
         if value._alias is not None or isinstance(value._pending, OnTape):
             settled(value)
         type_ = value._type
@@ -88,10 +89,11 @@ class TensorArgument(Argument):
             words = {True: "a tensor that requires grad", False: "one that does not require grad"}
             raise self.misfit(GraphError, words[tracked], words[self.tracked])
         if not lies_as(value, self.strides):
-            got = f"in memory with strides {value._raw.strides}"
+            got, advice = f"in memory with strides {value.stride()}", "pass x.contiguous()"
             if self.strides is None:
-                raise self.misfit(GraphError, got, "in order", "pass x.contiguous()")
-            raise self.misfit(GraphError, got, f"in memory with strides {self.strides}")
+                raise self.misfit(GraphError, got, "in order", advice)
+            expected = tuple(n // self.type.dtype.itemsize for n in self.strides)
+            raise self.misfit(GraphError, got, f"with strides {expected}", f"{advice} at every call, the first one too")
 
 
 def settled(x: Tensor) -> Tensor:
@@ -112,7 +114,7 @@ class SameArgument(Argument):
 
     def take(self, value: Any, slots: Slots) -> None:
         if value is not slots[self.first.slot]:
-            raise self.misfit(GraphError, "another tensor", f"the same as {self.first.path}")
+            raise self.misfit(GraphError, "another tensor", f"the same as argument {_short(self.first.path)}")
 
 
 class LikeArgument(Argument):
@@ -132,27 +134,16 @@ class LikeArgument(Argument):
 
 
 class NumberArgument(Argument):
-    """A float or int: new at each call where it went straight into ops, fixed once Python looked at it."""
+    """A float or int: new at each call. What Python went by is a condition of `Numbers`."""
 
     def __init__(self, path: str, value: float | int, slot: int) -> None:
         super().__init__(path)
         self.value = value
         self.slot = slot
-        self.fixed = False
-
-    def consumed(self) -> None:
-        self.fixed = True
 
     def take(self, value: Any, slots: Slots) -> None:
         if type(value) is not type(self.value):
             raise self.misfit(DtypeError, _kind(value), _kind(self.value))
-        if self.fixed and value != self.value:
-            raise self.misfit(
-                GraphError,
-                str(value),
-                f"{self.value}, and Python looked at that value (arithmetic, a comparison, a size, an index)",
-                "pass it as a tensor, use it in ops only, or leave static=True out",
-            )
         slots[self.slot] = value
 
 
@@ -167,7 +158,7 @@ class FixedArgument(Argument):
         if isinstance(self.value, _COMPARED):
             if type(value) is type(self.value) and value == self.value:
                 return
-            raise self.misfit(GraphError, repr(value), repr(self.value))
+            raise self.misfit(GraphError, _words(value), repr(self.value))
         advice = "only tensors, numbers and lists, tuples and dicts of them may be others at each call"
         raise self.misfit(GraphError, f"another {type(value).__name__}", f"a {type(self.value).__name__}", advice)
 
@@ -193,8 +184,7 @@ class MappingArgument(Argument):
 
     def take(self, value: Any, slots: Slots) -> None:
         if type(value) is not self.kind or value.keys() != self.items.keys():
-            got = f"one with the keys {list(value)}" if isinstance(value, dict) else _kind(value)
-            raise self.misfit(GraphError, got, f"a {self.kind.__name__} with the keys {list(self.items)}")
+            raise self.misfit(GraphError, _kind(value), f"a {self.kind.__name__} with the keys {list(self.items)}")
         for key, item in self.items.items():
             item.take(value[key], slots)
 
@@ -206,14 +196,30 @@ def _kind(value: Any) -> str:
         return value._described()
     if isinstance(value, list | tuple):
         return f"a {type(value).__name__} of {len(value)}"
-    return "None" if value is None else f"a value of type {type(value).__name__} ({value!r})"
+    if isinstance(value, dict):
+        return f"a {type(value).__name__} with the keys {list(value)}"
+    if isinstance(value, np.ndarray):
+        return f"a NumPy array of {value.dtype} {value.shape}"
+    if isinstance(value, _COMPARED) and value is not None:
+        return f"a value of type {type(value).__name__} ({value!r})"
+    return "None" if value is None else f"a value of type {type(value).__name__}"
+
+
+def _words(value: Any) -> str:
+    return repr(value) if isinstance(value, _COMPARED) else _kind(value)
+
+
+def _short(path: str) -> str:
+    """Of "f: argument x[0]" the last word."""
+    return path.partition(": argument ")[2]
 
 
 class _Taker:
     """Makes the arguments of a recorded call."""
 
-    def __init__(self, new_slot: NewSlot) -> None:
+    def __init__(self, new_slot: NewSlot, numbers: Numbers) -> None:
         self._new_slot = new_slot
+        self._numbers = numbers
         self.seen: dict[int, tuple[Tensor, TensorArgument]] = {}
 
     def take(self, path: str, value: Any) -> tuple[Argument, Any]:
@@ -230,7 +236,7 @@ class _Taker:
             return LikeArgument(path, value, inner), value
         if type(value) in (float, int):
             number = NumberArgument(path, value, self._new_slot())
-            return number, follow(value, number.slot, number)
+            return number, follow(value, number.slot, self._numbers, _short(path))
         if isinstance(value, np.ndarray):
             raise DtypeError(f"{path} is a NumPy array; a static function takes tensors, pass ex.from_numpy(x)")
         if type(value) in (list, tuple) or is_named_tuple(value):
@@ -261,10 +267,10 @@ class Arguments:
         self.outside: frozenset[int] = frozenset()  # the tensors that the body has from elsewhere, by id
 
     def record(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], new_slot: NewSlot
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], new_slot: NewSlot, numbers: Numbers
     ) -> tuple[list[Any], dict[str, Any], list[tuple[Tensor, int]]]:
         """Remember the arguments. Returned: what the body gets, with followed numbers, and the slots of tensors."""
-        taker = _Taker(new_slot)
+        taker = _Taker(new_slot, numbers)
         given, named = [], {}
         for value, name in zip(args, self._names(len(args)), strict=True):
             argument, stand_in = taker.take(f"{self._name}: argument {name}", value)

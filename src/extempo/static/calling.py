@@ -61,13 +61,15 @@ class Script:
         self._make_result = filler(result, slot_of, anew=True)
         self._result = result if self._make_result is None else None
         self.modules = Modules(recorder.modules.values(), recorder.outside)
+        recorder.labels.of_slots = self.modules.labels()
         self.has_modules = bool(recorder.modules)
         self._actions = Finisher(recorder, function.counters, found).actions
-        self._writer = Writer(len(recorder.slots), mode)
+        self._writer = Writer(len(recorder.slots), mode, recorder.labels)
         self._writer.write([*recorder.renewals, *recorder.moves], set(found))
         self._slots = recorder.slots + [None] * (self._writer.n_slots - len(recorder.slots))
         arguments.outside = frozenset(map(id, recorder.outside.values()))
         self._fits = fits_of(arguments)
+        self._derive = recorder.numbers.end()
         self._root = State()
         leaves_tape = any(isinstance(action, Leave) for action in self._actions)
         op_by_op = self._writer.only_part() or self._op_by_op
@@ -79,6 +81,8 @@ class Script:
         slots = self._slots.copy()
         if not self._fits(args, kwargs, slots):
             self._arguments.take(args, kwargs, slots)
+        if self._derive is not None:
+            self._derive(slots)
         if self.has_modules:
             self.modules.bind(slots, self._function.name)
         try:
@@ -189,7 +193,7 @@ class StaticFunction:
                 with watching:
                     result = self.fn(*given, **named)
                 self._check_mode(mode)
-                recorder.catch_up()
+                recorder.end()
                 MODE.set(mode)
                 script = Script(self, arguments, recorder, result, mode)
             finally:

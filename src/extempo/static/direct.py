@@ -21,7 +21,7 @@ from ..short_path import native_call
 from ..types import TensorType
 from .arguments import Slots
 from .relining import function_of, line_of
-from .script import Action, Call, Effect, misfit
+from .script import Action, Call, Effect, Labels, misfit
 from .tape import LeafOf, Tape
 
 MOST_MOVES = 400  # of one function that is compiled
@@ -85,7 +85,8 @@ def eager_op(action: Effect, sources: list[Source]) -> OpNow | None:
 class Writer:
     """Writes statements for moves, and makes functions of them."""
 
-    def __init__(self, n_slots: int, mode: Mode) -> None:
+    def __init__(self, n_slots: int, mode: Mode, labels: Labels) -> None:
+        self._labels = labels
         self._new_slot = count(n_slots)
         self.n_slots = n_slots
         self._places: dict[Place, int] = {}
@@ -172,7 +173,8 @@ class Writer:
         found.append(self._call(move))
         for source, type_ in zip(move.results, move.checked or (), strict=bool(move.checked)):
             x, kind = f"s[{self.slot(source)}]._type", self._name(type_)
-            found.append(f"{x} is not {kind} and {x} != {kind} and {self._name(_Misfit(move, type_))}({x})")
+            refuse = self._name(_Misfit(self._labels, move, type_))
+            found.append(f"{x} is not {kind} and {x} != {kind} and {refuse}({x})")
         return found
 
     def _call(self, move: OpNow) -> str:
@@ -226,8 +228,8 @@ class Writer:
 class _Misfit:
     """Raises what an effect raises whose result has another type than it had."""
 
-    def __init__(self, move: OpNow, type_: TensorType) -> None:
-        self.name, self.where, self.type = move.op.name, move.where, type_
+    def __init__(self, labels: Labels, move: OpNow, type_: TensorType) -> None:
+        self.labels, self.name, self.where, self.type = labels, move.op.name, move.where, type_
 
     def __call__(self, got: TensorType) -> None:
-        raise misfit(self.name, self.where, str(got), str(self.type))
+        raise misfit(self.labels, self.name, self.where, str(got), str(self.type))

@@ -79,7 +79,7 @@ class _Writer:
             self._of_slot[argument.slot] = x
         elif isinstance(argument, SameArgument):
             self.fails_if(f"{x} is not {self._of_slot[argument.first.slot]}")
-        elif isinstance(argument, NumberArgument) and not argument.fixed:
+        elif isinstance(argument, NumberArgument):
             self.fails_if(f"type({x}) is not {self.name(type(argument.value))}")
             self.numbers.append((argument.slot, x))
         elif isinstance(argument, FixedArgument):

@@ -11,15 +11,15 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from .._tensor import Tensor
+from .._tensor import Tensor, tensors_in
 from ..autograd.entry_points import backward
 from ..errors import DtypeError, GraphError, UnsupportedError
 from ..flushes import Counters, Flush
-from ..graph import Where, describe_where
+from ..graph import describe_where
 from ..lines import user_line
 from ..modes import MODE, Mode
 from ..op import Op
@@ -30,37 +30,13 @@ from ..writing import write
 from .arguments import Arguments
 from .backwards import Asked, PlannedBackward
 from .direct import Constant, Move, OpNow, Place, Result, Source, eager_op
-from .numbers import FOLLOWED, asked, plain
-from .script import Action, Effect, Renew
+from .known import AskedFor, Known
+from .numbers import FOLLOWED, Numbers, all_asked, all_plain, asked, holds_followed, plain
+from .script import Action, Effect, Labels, Renew
 from .streams import Streams
 from .tape import Close, Extend, FlushNow, LeafOf, Tape
 
 _OPAQUE = "leave static=True out, where Python runs at every call"
-
-
-class Known:
-    """What a tensor of the recorded call is."""
-
-    __slots__ = ("constant", "place", "ref", "slot", "tape", "where")
-
-    def __init__(self, x: Tensor, slot: int, where: Where | None = None) -> None:
-        self.ref = weakref.ref(x)
-        self.slot = slot
-        self.where = where  # the line that made it, if it must not be kept after the call
-        self.constant = False  # made from nothing, and not changed so far
-        self.tape: Tape | None = None  # a handle gets its slot once something reads it
-        self.place = -1
-
-
-class _Asked(NamedTuple):
-    """A gradient that was asked for: when, of which tensor, and what it was."""
-
-    n_effects: int
-    of: Tensor
-    gradient: Any
-
-    def holds(self, n_effects: int, of: Tensor, gradient: Any) -> bool:
-        return self.n_effects == n_effects and self.of is of and self.gradient is gradient
 
 
 class Recorder:
@@ -84,8 +60,11 @@ class Recorder:
         self._known: dict[int, Known] = {}
         self._before = {id(x): weakref.ref(x) for x in gc.get_objects() if issubclass(type(x), Tensor)}
         self._n_effects = 0
-        self._asked: dict[int, _Asked] = {}  # gradients, by tensor
+        self._asked: dict[int, AskedFor] = {}  # gradients, by tensor
+        self._optimizers: dict[int, Any] = {}
         self.streams = Streams(self)
+        self.numbers = Numbers(name, self.new_slot)
+        self.labels = Labels(name)
 
     def new_slot(self) -> int:
         self.slots.append(None)
@@ -93,7 +72,7 @@ class Recorder:
 
     def begin(self, arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """What the body is called with."""
-        given, named, tensors = arguments.record(args, kwargs, self.new_slot)
+        given, named, tensors = arguments.record(args, kwargs, self.new_slot, self.numbers)
         for x, slot in tensors:
             self._known[id(x)] = Known(x, slot)
             self._arguments.add(slot)
@@ -108,6 +87,8 @@ class Recorder:
         known = self._what_is(x)
         if known.tape is not None:
             return known.tape.handle(known.place, self.new_slot).slot
+        if may_change:
+            known.numbers = None
         if known.constant and may_change:
             known.constant = False
             self.renewals.append(Renew(known.slot, x))
@@ -147,8 +128,20 @@ class Recorder:
                 raise self.refusal("a tensor is made on the memory of another one in a way that cannot be recorded")
 
     def is_constant(self, x: Tensor) -> bool:
-        """Whether the values of x are the same in every call."""
-        return x._raw is not None and self._what_is(x).constant
+        """Whether the values of x are the same in every call; those that numbers were made into, from now on."""
+        if x._raw is None:
+            return False
+        known = self._what_is(x)
+        all_asked(known.numbers)
+        return known.constant or known.numbers is not None
+
+    def make(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """A tensor that is made of numbers, or filled with one, at each call."""
+        reads = next(tensors_in(args), None) is not None
+        out = self.effect(fn, args, flushes=reads)
+        if not reads:
+            self._what_is(out).numbers = args
+        return out
 
     def refusal(self, what: str, advice: str = _OPAQUE) -> GraphError:
         return GraphError(f"{self.name} (static): {what}, at {describe_where(user_line())}; {advice}")
@@ -162,6 +155,10 @@ class Recorder:
             inputs = tuple([x if type(x) in FOLLOWED else as_input(x) for x in inputs])
         except (DtypeError, UnsupportedError) as error:
             raise type(error)(f"{op.name}: {error}") from None
+        if holds_followed(attrs):  # a whole number there is a size or a dimension
+            attrs = {k: x if isinstance(x, float) else all_asked(x) for k, x in attrs.items()}
+            if holds_followed(attrs):
+                return self.effect(apply, (op, inputs, attrs))  # on a tape, attributes are structure
         self.catch_up()
         before = self._at
         MODE.set(inner)
@@ -201,7 +198,7 @@ class Recorder:
         r, tape = self.recording, self.tape
         stretch = self._stretch
         if stretch is None:
-            stretch = self._stretch = Extend(self._at)
+            stretch = self._stretch = Extend(self._at, self.labels)
             tape.stretches.append(stretch)
             self.actions.append(stretch)
         n_new = len(step.new_leaves)
@@ -209,7 +206,7 @@ class Recorder:
         for x, kind in zip(r.leaves[len(r.leaves) - n_new :], step.new_leaves, strict=True):
             slot = self.slot_of(x, may_change=False)
             checked, stays = slot in self._arguments, self.slots[slot] is x
-            leaf = LeafOf(slot, kind, step.where, checked, stays)
+            leaf = LeafOf(slot, kind, step.where, checked, stays, self.labels)
             stretch.leaves.append(leaf)
             if not checked and slot not in self._of_ops and self._what_is(x).tape is None:
                 leaves.append(leaf)
@@ -301,7 +298,7 @@ class Recorder:
         self._n_effects += fn is not write
         action = Effect(fn, args, kwargs or {}, _inner(MODE.get()))
         action.fill_from(self.slot_of)
-        out = self._run(fn, args, kwargs or {}, action.mode)
+        out = self._run(fn, all_plain(args), all_plain(kwargs or {}), action.mode)
         self._log_effect(action, out, filled=True)
         return out
 
@@ -329,7 +326,7 @@ class Recorder:
         self.log(action)
 
     def _note_results(self, action: Effect, out: Any) -> None:
-        action.where = user_line()
+        action.where, action.labels = user_line(), self.labels
         action.gives_none = out is None
         parts = list(enumerate(out)) if isinstance(out, list | tuple) else [(None, out)]
         action.n_results = len(parts)
@@ -349,14 +346,22 @@ class Recorder:
         self.catch_up()
         action = Effect(get, (x,), {}, _inner(MODE.get()))
         action.fill_from(self.slot_of)
-        action.where, action.gives_none = user_line(), out is None
+        action.where, action.gives_none, action.labels = user_line(), out is None, self.labels
         action.advice = "call zero_grad() at the same place of every call, or leave static=True out"
         if out is not None:
             known = self._known[id(out)] = Known(out, self.new_slot())
             action.results.append((None, known.slot, out._type))
         self.log(action)
-        self._asked[id(x)] = _Asked(self._n_effects, x, out)
+        self._asked[id(x)] = AskedFor(self._n_effects, x, out)
         return out
+
+    def set_options(self, optimizer: Any) -> None:
+        """What the body has set to followed numbers, as `group["lr"] = lr`, is set at every call."""
+        self._optimizers[id(optimizer)] = optimizer
+        for group in optimizer.param_groups:
+            for key, value in list(group.items()):
+                if holds_followed(value):
+                    self.effect(group.__setitem__, (key, value), flushes=False)
 
     def may_stay(self, x: Any) -> None:
         """It is given to something that every call gives it to."""
@@ -365,6 +370,12 @@ class Recorder:
             known.where = None
 
     # ---- the end
+
+    def end(self) -> None:
+        """The body has returned."""
+        for optimizer in list(self._optimizers.values()):
+            self.set_options(optimizer)
+        self.catch_up()
 
     def position(self) -> State:
         """Where the tape ended."""

@@ -73,11 +73,22 @@ def _expression(value: Any, slot_of: Callable[[Any], int], anew: bool, held: dic
     return None
 
 
-def misfit(name: str, where: Where | None, got: str, expected: str, advice: str = _ADVICE) -> Exception:
+class Labels:
+    """How messages name the function, and tensors that it has from outside."""
+
+    def __init__(self, function: str) -> None:
+        self.function = f"{function} (static)"
+        self.of_slots: dict[int, str] = {}
+
+    def of(self, slot: int) -> str:
+        return f"{self.function}: {self.of_slots.get(slot, 'a tensor')}"
+
+
+def misfit(labels: Labels, name: str, where: Where | None, got: str, expected: str, advice: str = _ADVICE) -> Exception:
     """Something has another result than it had."""
     return ShapeError(
-        f"static: the result of {name} at {describe_where(where)} is {got}, when the function was recorded it was "
-        f"{expected}; {advice}"
+        f"{labels.function}: the result of {name} at {describe_where(where)} is {got}, when the function was "
+        f"recorded it was {expected}; {advice}"
     )
 
 
@@ -109,6 +120,7 @@ class Effect(Action):
         self.n_results = 0  # of these, and of others that were there before
         self.gives_none = False
         self.where: Where | None = None
+        self.labels: Labels
         self.advice = _ADVICE
 
     def fill_from(self, slot_of: Callable[[Any], int]) -> None:
@@ -165,7 +177,7 @@ class Effect(Action):
         return named or getattr(self.fn, "__name__", "a function")
 
     def _misfit(self, got: str, expected: str) -> Exception:
-        return misfit(self.name, self.where, got, expected, self.advice)
+        return misfit(self.labels, self.name, self.where, got, expected, self.advice)
 
 
 class Renew(Action):

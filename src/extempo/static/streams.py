@@ -90,14 +90,14 @@ class Streams:
         seed, draw = take(generator)
         action = Draw(take, self._stream(generator), self._recorder.new_slot(), self._recorder.new_slot())
         self._recorder.log(action)
-        return follow(signed(seed), action.seed, self, True), follow(draw, action.draw, self, True)
+        return follow(signed(seed), action.seed, self, drawn=True), follow(draw, action.draw, self, drawn=True)
 
     def count_batch(self, count: Callable[[Generator], int], generator: Generator) -> Any:
         """The number of a call of `ex.batch`: another one at each call."""
         action = CountBatch(count, self._stream(generator), self._recorder.new_slot())
         self._batches[action.slot] = action
         self._recorder.log(action)
-        return follow(count(generator), action.slot, self, True)
+        return follow(count(generator), action.slot, self, drawn=True)
 
     def begin(self, generator: Generator, number: Any, sample: int) -> None:
         """The generator of a sample of the batch of that number, which was followed."""
@@ -105,5 +105,7 @@ class Streams:
         self._of_samples[id(generator)] = Stream(generator, action.slot)
         self._recorder.log(action)
 
-    def consumed(self) -> None:
+    def looked(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         raise self._recorder.refusal("a draw number is used by Python, so it would be the same at every call")
+
+    computed = looked

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 from .._tensor import Tensor, new
-from ..errors import GraphError, ShapeError
+from ..errors import DtypeError, GraphError, ShapeError
 from ..flushes import Flush
 from ..graph import Node, Where, describe_where, next_number
 from ..recording import Recording
 from ..tape import LeafKind, State, Step, note_left
 from ..types import TensorType
 from .arguments import Slots, lies_as
-from .script import Action, Call
+from .script import Action, Call, Labels
 
 
 def _nothing() -> None:
@@ -27,9 +27,11 @@ def _nothing() -> None:
 class LeafOf:
     """A leaf that a stretch of steps brings along."""
 
-    __slots__ = ("array", "checked", "kind", "node", "slot", "stays", "where")
+    __slots__ = ("array", "checked", "kind", "labels", "node", "slot", "stays", "where")
 
-    def __init__(self, slot: int, kind: LeafKind, where: Where | None, checked: bool, stays: bool) -> None:
+    def __init__(
+        self, slot: int, kind: LeafKind, where: Where | None, checked: bool, stays: bool, labels: Labels
+    ) -> None:
         self.slot = slot
         self.kind = kind
         self.where = where
@@ -37,6 +39,7 @@ class LeafOf:
         self.stays = stays  # from call to call it is the same tensor
         self.array: Callable[[], Any] = _nothing  # what fitted last, held weakly: an optimizer may want to move it
         self.node: Any = None
+        self.labels = labels
 
     def check(self, x: Tensor) -> None:
         type_, strides, tracked = self.kind
@@ -44,17 +47,21 @@ class LeafOf:
         if x._type != type_ or (type(x._history) is Node) is not tracked:
             words = "requires grad" if type(x._history) is Node else "does not require grad"
             expected = "required grad" if tracked else "did not require grad"
-            raise (ShapeError if x._type != type_ else GraphError)(
-                f"static: a tensor that is used at {describe_where(self.where)} is {x._type} and {words}, when the "
-                f"function was recorded it was {type_} and {expected}; sizes and structure are fixed, compile it anew"
+            error = DtypeError if x.dtype is not type_.dtype else ShapeError if x._type != type_ else GraphError
+            raise error(
+                f"{self._described()} is {x._type} and {words}, when the function was recorded it was {type_} and "
+                f"{expected}; dtypes, sizes and structure are fixed, compile it anew"
             )
         if not lies_as(x, strides):
             raise GraphError(
-                f"static: a tensor that is used at {describe_where(self.where)} lies in memory with strides "
-                f"{array.strides}, when the function was recorded it did not; use x.contiguous(), or compile it anew"
+                f"{self._described()} lies in memory with strides {x.stride()}, when the function was recorded it did "
+                "not; use x.contiguous(), or compile it anew"
             )
         if self.stays:
             self.array, self.node = weakref.ref(array), x._history
+
+    def _described(self) -> str:
+        return f"{self.labels.of(self.slot)} that is used at {describe_where(self.where)}"
 
 
 class Handle:
@@ -73,8 +80,9 @@ class Handle:
 class Extend(Action):
     """Steps that come onto the tape together."""
 
-    def __init__(self, begin: State) -> None:
+    def __init__(self, begin: State, labels: Labels) -> None:
         self.begin = self.end = begin
+        self.labels = labels
         self.leaves: list[LeafOf] = []
         self.numbers: list[Any] = []
         self.fed: list[tuple[int, int]] = []  # (which number, the slot that it is read from)
@@ -125,8 +133,8 @@ class Extend(Action):
     def _join(self, r: Recording) -> None:
         if r.makers or self.begin.parent is not None:
             raise GraphError(
-                "static: memory is shared, or gradients are needed, in another way than when the function was "
-                "recorded; compile it anew, or leave static=True out"
+                f"{self.labels.function}: memory is shared, or gradients are needed, in another way than when the "
+                "function was recorded; compile it anew, or leave static=True out"
             )
         r.cursor, r.behind = self.begin, None  # one empty tape is like another
         r.clocks = [(0, next_number())]

@@ -13,10 +13,10 @@ from typing import Any
 from .._methods import TensorMethods
 from .._tensor import Tensor
 from ..autograd.interception import Observer
-from ..ops import creation
+from ..ops import creation, factories
 from ..random import Generator, _SampleGenerator
 from ..telling import Watch, told
-from .numbers import FOLLOWED, asked, plain
+from .numbers import FOLLOWED, holds_followed, plain
 from .recording import Recorder
 
 _RESHAPING = ("squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_")  # a tensor becomes its own view
@@ -30,6 +30,16 @@ def _read(recorder: Recorder, method: Any, x: Tensor, *args: Any, **kwargs: Any)
         "a value is read",
         "the body does not run again, so it would be that value for ever: keep it a tensor (ex.where), return it and "
         "read it outside, or leave static=True out",
+    )
+
+
+def _size(recorder: Recorder, method: Any, x: Tensor) -> Any:
+    if recorder.is_constant(x):
+        return method(x)
+    raise recorder.refusal(
+        "the size of the result depends on values",
+        "a static function's sizes are fixed: use x.masked_fill(mask, number) or ex.where, which keep the size, or "
+        "leave static=True out",
     )
 
 
@@ -48,18 +58,22 @@ def _set_grad(recorder: Recorder, method: Any, x: Tensor, value: Any) -> None:
 
 
 def _step(recorder: Recorder, method: Any, optimizer: Any, closure: Any = None, **kwargs: Any) -> Any:
+    recorder.set_options(optimizer)
     if closure is not None:
         raise recorder.refusal("optimizer.step(closure) runs Python as often as it likes")
     return recorder.effect(method, (optimizer,), kwargs)
 
 
 def _zero_grad(recorder: Recorder, method: Any, optimizer: Any, set_to_none: bool = True) -> None:
+    recorder.set_options(optimizer)
     recorder.effect(method, (optimizer, set_to_none), flushes=not set_to_none)
 
 
-def _schedule(recorder: Recorder, method: Any, *args: Any, **kwargs: Any) -> None:
+def _schedule(recorder: Recorder, method: Any, schedule: Any, *args: Any, **kwargs: Any) -> None:
     reads = any(isinstance(x, Tensor) for x in (*args, *kwargs.values()))  # a metric
-    recorder.effect(method, args, kwargs, flushes=reads)
+    if hasattr(schedule, "optimizer"):
+        recorder.set_options(schedule.optimizer)
+    recorder.effect(method, (schedule, *args), kwargs, flushes=reads)
 
 
 def _call_module(recorder: Recorder, method: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
@@ -94,12 +108,9 @@ def _observe(recorder: Recorder, method: Any, *args: Any, **kwargs: Any) -> Any:
     raise recorder.refusal("checkpoints, saved_tensors_hooks and anomaly mode look at every op as it runs")
 
 
-def _array_of(recorder: Recorder, method: Any, data: Any, *args: Any) -> Any:
-    return method(_asked_all(data), *args)
-
-
-def _asked_all(data: Any) -> Any:
-    return type(data)(map(_asked_all, data)) if type(data) in (list, tuple) else asked(data)
+def _anew(recorder: Recorder, method: Any, *args: Any) -> Any:
+    """What makes or fills a tensor, where it does so by followed numbers."""
+    return recorder.make(method, args) if holds_followed(args) else method(*args)
 
 
 def _classes(cls: Any) -> Iterator[type]:
@@ -128,7 +139,10 @@ def _watched() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     for name in ("manual_seed", "get_state", "set_state"):
         yield Generator, name, _seed
     yield Observer, "__init__", _observe
-    yield creation, "as_array", _array_of
+    yield creation, "of_data", _anew
+    yield factories, "of_number", _anew
+    yield TensorMethods, "fill_", _anew
+    yield Tensor, "_values_for_size", _size
     for name in ("total_norm", "clip_by_norm", "clip_by_value"):
         yield clip_grad, name, _effect
     for base, name, tell in (

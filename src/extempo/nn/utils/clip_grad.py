@@ -54,7 +54,7 @@ def clip_grads_with_norm_(
     >>> p.grad
     tensor([0.6000, 0.8000])
     """
-    clip_by_norm(_gradients(parameters), float(max_norm), total_norm)
+    clip_by_norm(_gradients(parameters), max_norm, total_norm)
 
 
 def clip_grad_norm_(
@@ -75,7 +75,7 @@ def clip_grad_norm_(
     """
     gradients = _gradients(parameters)
     total = total_norm(gradients, float(norm_type), error_if_nonfinite)
-    clip_by_norm(gradients, float(max_norm), total)
+    clip_by_norm(gradients, max_norm, total)
     return total
 
 
@@ -88,7 +88,7 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
     >>> p.grad
     tensor([ 1.0000, -0.5000])
     """
-    clip_by_value(_gradients(parameters), float(clip_value))
+    clip_by_value(_gradients(parameters), clip_value)
 
 
 # ---- what static functions record as a whole, by these names
@@ -108,9 +108,9 @@ def total_norm(tensors: list[Tensor], order: float, error_if_nonfinite: bool) ->
 
 def clip_by_norm(gradients: list[Tensor], max_norm: float, total: Tensor) -> None:
     with _at_once():
-        scale_all(gradients, (max_norm / (total + 1e-6)).clamp(max=1.0))
+        scale_all(gradients, (float(max_norm) / (total + 1e-6)).clamp(max=1.0))
 
 
 def clip_by_value(gradients: list[Tensor], bound: float) -> None:
     with _at_once():
-        clamp_all(gradients, -bound, bound)
+        clamp_all(gradients, -float(bound), float(bound))
