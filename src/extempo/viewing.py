@@ -31,10 +31,9 @@ def view_of(
         starts = _starts(header, attrs["spec"], first_number)
     given = [0] * len(numbers) if starts else numbers
     if op.name == "reshape":
-        out = header.view()
         try:
-            out.shape = attrs["shape"]
-        except AttributeError:
+            out = header.reshape(attrs["shape"], copy=False)
+        except ValueError:
             return None
     else:
         out = op.numpy(header, *given, **attrs)

@@ -90,7 +90,7 @@ def test_hooks_of_a_slice_are_called():
 def test_the_array_handed_out_is_not_the_tensors_own_object():
     x = ex.arange(6.0)
     n = x.numpy()
-    n.shape = (2, 3)
+    n.resize((2, 3))
     n.flags.writeable = False
     x.add_(1)
     assert n[0, 0] == 1  # the memory is shared all the same
