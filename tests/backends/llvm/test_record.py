@@ -563,7 +563,7 @@ def test_no_memory_in_the_middle_changes_nothing():
     expected = seen(fn())
     for k in [None, None, None, *range(24), None]:
         assert seen(compiled()) == expected, k
-    assert len(set(fails)) > 8  # five lists of leaves, numbers, results, makers; tensors and a tuple
+    assert len(set(fails)) >= 8  # five lists of leaves, numbers, results, makers; tensors and a tuple may be kept ones
 
 
 class Garbage:

@@ -149,7 +149,9 @@ job = Job(kernels)
 
 def run(code, tmp_path):
     environment = {**os.environ, "EXTEMPO_CACHE_DIR": str(tmp_path / "kernels")}
-    return subprocess.run([sys.executable, "-c", BEGIN + code], env=environment, capture_output=True, timeout=120)
+    # From Python 3.12 on, a fork beside threads warns, whatever these do to prepare for it.
+    command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", BEGIN + code]
+    return subprocess.run(command, env=environment, capture_output=True, timeout=120)
 
 
 def test_a_process_that_ends_while_kernels_are_compiled_ends_well(tmp_path):

@@ -28,7 +28,6 @@ MORE = (
     "slow_op",
 )
 NAMES = (*TABLE, *MORE)
-_EQUAL = 2  # Py_EQ
 CURSOR, COUNT, INPUTS = range(3)  # of a comparison: the next part of the pattern, inputs met so far, and they
 Slots = dict[str, int]
 
@@ -37,20 +36,11 @@ def address_in(b: Function, word: Value) -> Value:
     return b.emit(ptr, f"inttoptr i64 {word.text} to ptr")
 
 
-def equal(o: Objects, first: Value, second: Value) -> Value:
-    """Whether Python calls two objects equal; a comparison that fails says no."""
-    b, declare = o.b, o.b.module.declare
-    answer = b.call(declare("PyObject_RichCompareBool", i32, [ptr, ptr, i32]), first, second, _EQUAL)
-    with b.if_(answer < 0):
-        b.call(declare("PyErr_Clear", void, []))
-    return answer == 1
-
-
 def is_type(o: Objects, type_: Value, wanted: Value) -> Value:
     """Whether two types of tensors are the same, or equal."""
     answer = o.b.var(i1, type_ == wanted)
     with o.b.if_(~answer.value & (type_ != 0)):
-        answer.set(equal(o, type_, wanted))
+        answer.set(o.python.equal(type_, wanted))
     return answer.value
 
 
@@ -117,7 +107,7 @@ def write_match(module: Module, offsets: Slots) -> None:
             b.ret(b.cast("zext", x == said, i64))
         with b.if_(code == EQUAL):
             no.take_unless(type_ == python.type_of(said))
-            b.ret(b.cast("zext", equal(o, x, said), i64))
+            b.ret(b.cast("zext", python.equal(x, said), i64))
         with b.if_(code == LEAF):
             no.take_unless(x == said)
             _check_whole(o, x, no)

@@ -17,7 +17,6 @@ from .batch_match import (
     Items,
     Slots,
     address_in,
-    equal,
     found_by_id,
     found_in,
     list_item,
@@ -58,6 +57,7 @@ def write_line(module: Module, offsets: Slots) -> None:
             frame.set(back)
             tries.set(tries.value + 1)
         python.decref(frame.value)
+        python.clear_error()  # there may have been no memory for a frame
         b.ret(b.call(module.defined["extempo_line"]))
 
 
@@ -176,7 +176,7 @@ class _Try:
         with attributes:
             attrs = o.get(self.way, "way.attrs")
             with b.if_((n_named | size(b, "Dict", attrs)) != 0):
-                self.other_way.take_unless(equal(o, b.arg("named"), attrs))
+                self.other_way.take_unless(self.python.equal(b.arg("named"), attrs))
         with names:
             self.other_way.take_unless(self.head[HEAD.index("n_names")] == n_named)
             self._compare_names(n_named)

@@ -22,6 +22,7 @@ ARRAY_DATA, ARRAY_NDIM, ARRAY_SHAPE, ARRAY_STRIDES = 16, 24, 32, 40
 ARRAY_DTYPE, ARRAY_FLAGS = 56, 64
 DTYPE_NUMBER = 28
 C_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
+_EQUAL = 2  # Py_EQ
 LARGEST = (1 << 63) - 1  # a size in elements or bytes; NumPy refuses larger ones, and says so
 # A block of the pool (memory.py)
 BLOCK_DATA, BLOCK_CLASS, BLOCK_NEXT, BLOCK_SIZE = 16, 24, 32, 40
@@ -77,6 +78,17 @@ class Python:
     def vectorcall(self, callee: Value, args: Value, n_args: Value, names: Value) -> Value:
         declared = self.declare("PyObject_Vectorcall", ptr, [ptr, ptr, i64, ptr])
         return self.b.call(declared, callee, args, n_args, names)
+
+    def equal(self, first: Value, second: Value) -> Value:
+        """Whether Python calls two objects equal; a comparison that fails says no, and its error is forgotten."""
+        compare = self.declare("PyObject_RichCompareBool", i32, [ptr, ptr, i32])
+        answer = self.b.call(compare, first, second, _EQUAL)
+        with self.b.if_(answer < 0):
+            self.clear_error()
+        return answer == 1
+
+    def clear_error(self) -> None:
+        self.b.call(self.declare("PyErr_Clear", void, []))
 
     def as_double(self, o: Value) -> Value:
         return self.b.call(self.declare("PyFloat_AsDouble", f64, [ptr]), o)

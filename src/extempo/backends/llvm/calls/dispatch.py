@@ -138,6 +138,9 @@ class _Apply:
         b, python, declare = self.b, self.python, self.b.module.declare
         with b.if_(tracked):
             number = b.call(declare("PyLong_FromLongLong", ptr, [i64]), self.needs.value)
+            with b.if_(number == 0):
+                self.release()
+                b.ret(number)
             plans = self.o.get(signature, "signature.plans")
             found = b.call(declare("PyDict_GetItem", ptr, [ptr, ptr]), plans, number)
             python.decref(number)

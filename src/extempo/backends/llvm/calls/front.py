@@ -12,8 +12,6 @@ from .cpython import FLOAT_VALUE
 from .entries import ALL, CONSTANT, LATELY, Entry
 from .objects import Objects
 
-_EQUAL = 2  # Py_EQ
-
 
 def write_front(module: Module, offsets: dict[str, int]) -> None:
     """extempo_front(*arguments); self: what `extempo_apply` needs, the slow way, entries (list, dict), the function."""
@@ -98,14 +96,6 @@ def _write_fits(module: Module, offsets: dict[str, int]) -> None:
         expected = python.item(b.arg("known"), Entry._fields.index("expected"))
         n_of = module.declare("PyTuple_Size", i64, [ptr])
         n_expected = b.call(n_of, expected)
-        compare = module.declare("PyObject_RichCompareBool", i32, [ptr, ptr, i32])
-
-        def equal(one: Value, other: Value) -> Value:
-            """Of ints or types: 1, 0, or after an error, which is forgotten, -1."""
-            answer = b.call(compare, one, other, _EQUAL)
-            with b.if_(answer < 0):
-                b.call(module.declare("PyErr_Clear", void, []))
-            return answer
 
         with b.if_(n_expected != b.arg("nargs")):
             b.ret(0)
@@ -118,7 +108,7 @@ def _write_fits(module: Module, offsets: dict[str, int]) -> None:
                 same.set(1)
             is_like = (have != wanted) & (python.type_of(have) == python.type_of(wanted))
             with b.if_(is_like & (o.is_tensor(kind) | (kind == o.known("int")))):
-                same.set(equal(have, wanted))
+                same.set(b.cast("zext", python.equal(have, wanted), i32))
             with b.if_(is_like & (kind == o.known("float"))):  # bit by bit: there are two zeros
                 alike = b.field(i64, x, FLOAT_VALUE) == b.field(i64, wanted, FLOAT_VALUE)
                 same.set(b.cast("zext", alike, i32))
@@ -131,7 +121,7 @@ def _write_fits(module: Module, offsets: dict[str, int]) -> None:
                         are_ints = (python.type_of(one) == o.known("int")) & (python.type_of(other) == o.known("int"))
                         ints, others = b.if_else(are_ints)
                         with ints:
-                            same.set(same.value & b.cast("zext", equal(one, other) == 1, i32))
+                            same.set(same.value & b.cast("zext", python.equal(one, other), i32))
                         with others:
                             same.set(0)
             with b.if_(same.value != 1):

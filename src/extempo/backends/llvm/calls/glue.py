@@ -170,12 +170,12 @@ class _Call:
         b, head = self.b, self.head
         n_results = head["n_results"]
         first = self.n_owned.value - n_results
-        self.release(first)
         with b.if_(n_results == 1):
+            self.release(first)
             b.ret(self.owned[first])
         made = self.python.new_tuple(n_results)
-        with b.if_(made == 0):
-            b.ret(made)
+        self.failed.take_if(made == 0)
+        self.release(first)
         with b.loop(0, n_results) as i:
             self.python.set_item(made, i, self.owned[first + i])
         b.ret(made)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..elementwise.broadcasting import DONE, FAILED
 from ..elementwise.kernels import ElementwiseKernel
-from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr
+from ..ir.builder import Function, Module, Pointer, Value, i1, i64, ptr
 from ..ir.machine import RARE, Library
 from .backward import write_backward
 from .callables import function
@@ -37,7 +37,6 @@ _RECORDS_AT = 0  # for each dtype and case: the address of an elementwise record
 _GRADIENTS_AT = N_DTYPES * N_CASES  # for each of those and each set of inputs that need one: what the node holds, flags
 SIZE = _GRADIENTS_AT + 2 * N_DTYPES * N_CASES * N_NEEDS
 READY = 8  # among the flags: this entry was filled; bits 0 to 2 say what the gradient reads of (y, a, b)
-_PY_EQ = 2
 
 
 class _Launch:
@@ -130,12 +129,8 @@ class _Launch:
             found.set(o.get(self.args[1], "tensor._type"))
         with b.if_(self.case.value == 0):
             other = o.get(self.args[1], "tensor._type")
-            with b.if_(found.value != other):
-                equal = b.call(
-                    b.module.declare("PyObject_RichCompareBool", i32, [ptr, ptr, i32]), found.value, other, 2
-                )
-                with b.if_(equal != 1):
-                    found.set(self._broadcast_type(found.value, other))
+            with b.if_(found.value != other), b.if_(~self.python.equal(found.value, other)):
+                found.set(self._broadcast_type(found.value, other))
         return found.value
 
     def _broadcast_type(self, first: Value, second: Value) -> Value:

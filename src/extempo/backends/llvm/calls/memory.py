@@ -174,6 +174,8 @@ def _write_take(module: Module) -> None:
                 _give_to_system(b, block.value, data, size)
                 args = b.array(ptr, 1)
                 args[0] = b.call(module.declare("PyLong_FromLongLong", ptr, [i64]), b.arg("nbytes"))
+                with b.if_(args[0] == 0):  # not even for a number: that error says it, too
+                    b.ret(args[0])
                 raised = python.vectorcall(types[2], args.address, b.const(i64, 1), b.const(ptr, 0))
                 python.decref(args[0])
                 b.ret(raised)

@@ -388,12 +388,17 @@ def _write_line(module: Module, offsets: dict[str, int]) -> None:
                     python.decref(before)
                     known.set(1)
             with b.if_(known.value):
-                where = o.check(python.new_tuple(2))
-                python.set_item(where, 0, b.call(declare("PyFrame_GetCode", ptr, [ptr]), frame.value))
                 instruction = b.cast("sext", b.call(declare("PyFrame_GetLasti", i32, [ptr]), frame.value), i64)
                 number = b.call(declare("PyLong_FromLongLong", ptr, [i64]), instruction)
-                python.set_item(where, 1, number)
+                where = python.new_tuple(2)
+                code = b.call(declare("PyFrame_GetCode", ptr, [ptr]), frame.value)
                 python.decref(frame.value)
+                with b.if_((where == 0) | (number == 0)):
+                    for made in (where, number, code):
+                        python.decref(made)
+                    b.ret(b.const(ptr, 0))
+                python.set_item(where, 0, code)
+                python.set_item(where, 1, number)
                 b.ret(where)
             back = b.call(declare("PyFrame_GetBack", ptr, [ptr]), frame.value)
             python.decref(frame.value)
@@ -402,4 +407,5 @@ def _write_line(module: Module, offsets: dict[str, int]) -> None:
             with b.if_(unknown & (back != 0)):
                 python.decref(back)
             searching.set(~unknown & (back != 0))
+        python.clear_error()  # there may have been no memory for a frame
         b.ret(o.call_no_args(o.known("find_line")))

@@ -11,7 +11,7 @@ number that its node would have: `extempo_go_on`, for who has the lock of such t
 from __future__ import annotations
 
 from ....tape import NUMBER
-from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr, void
+from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr
 from .cpython import ALIGNED, ARRAY_DTYPE, LARGEST, TUPLE_ITEMS
 from .objects import Objects
 
@@ -20,7 +20,6 @@ MAX_FRESH = 16  # leaves that one op can bring along
 NOT_NOW, NOW, NOW_IF_VIEW = range(3)
 _PER_LEAF = ("leaves", "arrays", "nodes", "memories", "versions")
 _PER_PLACE = ("results", "makers")
-_EQUAL = 2  # Py_EQ
 Modes = tuple[Value, Value]  # whether gradients are tracked, whether it is inference mode
 
 
@@ -88,11 +87,6 @@ class _Record:
     def unless(self, condition: Value) -> None:
         self.not_here.take_unless(condition)
 
-    def equal(self, first: Value, second: Value) -> Value:
-        """The same object, or one that Python calls equal: 1, else 0 or less."""
-        declared = self.b.module.declare("PyObject_RichCompareBool", i32, [ptr, ptr, i32])
-        return self.b.call(declared, first, second, _EQUAL)
-
     # ---- what comes first
 
     def compare_op(self) -> None:
@@ -101,10 +95,7 @@ class _Record:
         self.unless(self.length(self.slot("kinds")) == self.n_inputs)
         size = declare("PyDict_Size", i64, [ptr])
         with b.if_((b.call(size, b.arg("attrs")) | b.call(size, self.slot("attrs"))) != 0):
-            equal = self.equal(b.arg("attrs"), self.slot("attrs"))
-            with b.if_(equal < 0):
-                b.call(declare("PyErr_Clear", void, []))
-            self.unless(equal == 1)
+            self.unless(self.python.equal(b.arg("attrs"), self.slot("attrs")))
 
     def make_results(self) -> None:
         """The results, not yet on the tape. Making them may run finalizers, and these may do anything."""
@@ -165,7 +156,7 @@ class _Record:
         b, count = self.b, self.n_numbers.value
         part_of_key, free = b.if_else(self.baked != self.o.known("none"))
         with part_of_key:
-            self.unless(self.equal(self.python.item(self.baked, count), x) == 1)
+            self.unless(self.python.equal(self.python.item(self.baked, count), x))
         with free:
             self.unless(ref == self.n_before + count + NUMBER)
         self.n_numbers.set(count + 1)
@@ -179,7 +170,7 @@ class _Record:
             self._compare_leaf(i, x, ref)
         type_ = o.get(x, "tensor._type")
         with b.if_(type_ != kind):
-            self.unless(self.equal(type_, kind) == 1)
+            self.unless(self.python.equal(type_, kind))
         self.unless(o.is_tracked(x) == tracked)
 
     def _compare_leaf(self, i: Value, x: Value, ref: Value) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..elementwise.broadcasting import DONE, FAILED
-from ..ir.builder import Function, Module, Pointer, i32, i64, ptr
+from ..ir.builder import Function, Module, Pointer, Value, i32, i64, ptr
 from .cpython import ALIGNED, C_CONTIGUOUS, TUPLE_ITEMS, WRITEABLE
 from .objects import Objects
 from .views import make_view, zeros_like_source
@@ -89,6 +89,15 @@ def _write_add_into(module: Module, offsets: dict[str, int]) -> None:
         b.ret(1)
 
 
+def keep_gradient(b: Function, gradients: Value, owned: Value, source: Value, array: Value) -> Value:
+    """Write down that an array of our own is the gradient of a node. 0, or else a Python error is set."""
+    declare = b.module.declare
+    kept = b.var(i32, b.call(declare("PyDict_SetItem", i32, [ptr, ptr, ptr]), gradients, source, array))
+    with b.if_(kept.value == 0):
+        kept.set(b.call(declare("PySet_Add", i32, [ptr, ptr]), owned, source))
+    return kept.value
+
+
 def _write_embed(module: Module, offsets: dict[str, int]) -> None:
     """embed(node, record, g, gradients, owned): add g into its part of the source's gradient. 1, 0 or -1 as `step`."""
     with module.function("embed", i64, internal=True, node=ptr, record=ptr, g=ptr, gradients=ptr, owned=ptr) as b:
@@ -109,9 +118,10 @@ def _write_embed(module: Module, offsets: dict[str, int]) -> None:
                 whole.set(python.contiguous_copy(whole.value))
             with b.if_(whole.value == 0):
                 b.ret(-1)
-            b.call(declare("PyDict_SetItem", i32, [ptr, ptr, ptr]), gradients, source, whole.value)
-            b.call(declare("PySet_Add", i32, [ptr, ptr]), owned, source)
+            kept = keep_gradient(b, gradients, owned, source, whole.value)
             python.decref(whole.value)  # the dict holds it
+            with b.if_(kept != 0):
+                b.ret(-1)
         numbers = b.byte_offset(inputs, TUPLE_ITEMS)
         part = make_view(b, b.arg("record"), whole.value, numbers)
         with b.if_(part == 0):
@@ -168,13 +178,18 @@ def _write_accumulate(module: Module, offsets: dict[str, int]) -> None:
         with b.if_(python.type_of(total) != o.known("array")):
             b.ret(0)
         python.incref(before)  # a large addition lets other threads run, too
-        added = b.call(module.defined["add_into"], total, b.arg("g"))
-        with b.if_(added == 1):
+        added = b.var(i64, b.call(module.defined["add_into"], total, b.arg("g")))
+        with b.if_(added.value == 1):
             storage = o.get(before, "tensor._memory")
             add = declare("PyNumber_Add", ptr, [ptr, ptr])
-            o.replace(storage, "storage.version", b.call(add, o.get(storage, "storage.version"), o.known("one")))
+            version = b.call(add, o.get(storage, "storage.version"), o.known("one"))
+            counted, not_counted = b.if_else(version != 0)
+            with counted:
+                o.replace(storage, "storage.version", version)
+            with not_counted:
+                added.set(-1)
         python.decref(before)
-        b.ret(added)
+        b.ret(added.value)
 
 
 def _write_grad_tensor(module: Module, offsets: dict[str, int]) -> None:

@@ -21,10 +21,9 @@ from .callables import function
 from .cpython import slot_offset
 from .loading import load_calls
 from .objects import object_new, write_table
-from .sums import TABLE, objects, write_sums
+from .sums import TABLE, keep_gradient, objects, write_sums
 from .views import load_views
 
-_PY_EQ = 2
 # The record of a gradient: a head, the positions in `inputs` of numbers, then (input, source, fresh) for each output.
 # A source is the place among the results, or PASSED for the incoming gradient itself; fresh memory may be added to.
 _HEAD = ("kernel", "n_saved", "n_numbers", "n_outputs")
@@ -73,14 +72,21 @@ def _write_reach(module: Module, offsets: dict[str, int]) -> None:
         roots = Pointer(b.arg("args"), ptr)[0]
         found = b.call(declare("PyList_New", ptr, [i64]), 0)
         seen = b.call(declare("PySet_New", ptr, [ptr]), b.const(ptr, 0))
-        with b.if_((found == 0) | (seen == 0)):
-            b.ret(b.const(ptr, 0))
+        answer = b.var(ptr, 0)
+
+        def let_go() -> None:
+            python.decref(found)
+            python.decref(seen)
+            b.ret(answer.value)
+
+        end = b.way_out(let_go)
+        end.take_if((found == 0) | (seen == 0))
 
         def visit(node: Value) -> None:
             before = b.call(count, seen)
-            b.call(declare("PySet_Add", i32, [ptr, ptr]), seen, node)
+            end.take_if(b.call(declare("PySet_Add", i32, [ptr, ptr]), seen, node) != 0)
             with b.if_(b.call(count, seen) != before):
-                b.call(append, found, node)
+                end.take_if(b.call(append, found, node) != 0)
 
         with b.loop(0, b.call(size, roots)) as i:
             visit(b.call(item, roots, i))
@@ -88,18 +94,16 @@ def _write_reach(module: Module, offsets: dict[str, int]) -> None:
         with b.while_(lambda: done.value < b.call(size, found)):
             node = b.call(item, found, done.value)
             with b.if_(o.get(node, "node.saved") == o.known("none")):
-                python.incref(node)
-                python.decref(found)
-                python.decref(seen)
-                b.ret(node)
+                answer.set(python.incref(node))
+                end.take()
             inputs = o.get(node, "node.inputs")
             with b.loop(0, b.call(declare("PyTuple_Size", i64, [ptr]), inputs)) as k:
                 source = python.item(inputs, k)
                 with b.if_(python.type_of(source) == o.known("node")):
                     visit(source)
             done.set(done.value + 1)
-        python.decref(seen)
-        b.ret(found)
+        answer.set(python.incref(found))
+        end.take()
 
 
 class _Step:
@@ -145,9 +149,8 @@ class _Step:
         with b.loop(0, self.head["n_saved"]) as i:
             entry = python.item(saved, i)
             version = self.o.get(python.item(entry, 2), "storage.version")
-            compare = b.module.declare("PyObject_RichCompareBool", i32, [ptr, ptr, i32])
             with b.if_(version != python.item(entry, 3)):
-                self.decline_if(b.call(compare, version, python.item(entry, 3), _PY_EQ) != 1)
+                self.decline_if(~python.equal(version, python.item(entry, 3)))
             self.arguments[i + 1] = python.item(entry, 1)
         with b.loop(0, self.head["n_numbers"]) as i:
             number = python.item(self.inputs, self.record[i + len(_HEAD)])
@@ -187,54 +190,58 @@ class _Step:
                 out.set(self.results[place])
             self._fit(source, out, fresh)
             before = b.call(declare("PyDict_GetItem", ptr, [ptr, ptr]), gradients, source)
+            failed = b.var(i1, 0)
             first, later = b.if_else(before == 0)
             with first:
-                b.call(declare("PyDict_SetItem", i32, [ptr, ptr, ptr]), gradients, source, out.value)
-                with b.if_(fresh.value):
-                    b.call(declare("PySet_Add", i32, [ptr, ptr]), owned, source)
+                fresh_one, shared = b.if_else(fresh.value)
+                with fresh_one:
+                    failed.set(keep_gradient(b, gradients, owned, source, out.value) != 0)
+                with shared:
+                    put = declare("PyDict_SetItem", i32, [ptr, ptr, ptr])
+                    failed.set(b.call(put, gradients, source, out.value) != 0)
             with later:
-                self._add(source, before, out.value)
+                failed.set(self._add(source, before, out.value))
             python.decref(out.value)
+            with b.if_(failed.value):
+                b.ret(-1)
 
     def _fit(self, source: Value, out: Variable, fresh: Variable) -> None:
         """Sum a gradient over the dimensions in which its input was broadcast."""
         b, o, python = self.b, self.o, self.python
         own, type_ = o.get(self.node, "node.type"), o.get(source, "node.type")
-        with b.if_((type_ != own) & (self.call == o.known("none"))):
-            compare = b.module.declare("PyObject_RichCompareBool", i32, [ptr, ptr, i32])
-            with b.if_(b.call(compare, type_, own, _PY_EQ) != 1):
-                args = b.array(ptr, 2)
-                args[0] = out.value
-                args[1] = type_
-                summed = python.vectorcall(o.known("sum_to"), args.address, b.const(i64, 2), b.const(ptr, 0))
-                python.decref(out.value)
-                with b.if_(summed == 0):
-                    b.ret(-1)
-                out.set(summed)
-                fresh.set(1)
+        with b.if_((type_ != own) & (self.call == o.known("none"))), b.if_(~python.equal(type_, own)):
+            args = b.array(ptr, 2)
+            args[0] = out.value
+            args[1] = type_
+            summed = python.vectorcall(o.known("sum_to"), args.address, b.const(i64, 2), b.const(ptr, 0))
+            python.decref(out.value)
+            with b.if_(summed == 0):
+                b.ret(-1)
+            out.set(summed)
+            fresh.set(1)
 
-    def _add(self, source: Value, before: Value, more: Value) -> None:
+    def _add(self, source: Value, before: Value, more: Value) -> Value:
+        """Add to the gradient of a node that has one; whether that failed."""
         b, python, declare = self.b, self.python, self.b.module.declare
         gradients, owned = b.arg("gradients"), b.arg("owned")
-        total = b.var(ptr, python.incref(before))
+        total, failed = b.var(ptr, python.incref(before)), b.var(i1, 0)
         is_owned = b.call(declare("PySet_Contains", i32, [ptr, ptr]), owned, source)
         with b.if_(is_owned != 1):
             copy = python.contiguous_copy(before)
-            with b.if_(copy == 0):
-                b.ret(-1)
             python.decref(before)
             total.set(copy)
-            b.call(declare("PyDict_SetItem", i32, [ptr, ptr, ptr]), gradients, source, copy)
-            b.call(declare("PySet_Add", i32, [ptr, ptr]), owned, source)
-        added = b.call(b.module.defined["add_into"], total.value, more)
-        with b.if_(added < 0):
-            b.ret(-1)
-        with b.if_(added == 0):
-            answer = b.call(declare("PyNumber_InPlaceAdd", ptr, [ptr, ptr]), total.value, more)
-            with b.if_(answer == 0):
-                b.ret(-1)
-            python.decref(answer)
+            failed.set(copy == 0)
+            with b.if_(copy != 0):
+                failed.set(keep_gradient(b, gradients, owned, source, copy) != 0)
+        with b.if_(~failed.value):
+            added = b.call(b.module.defined["add_into"], total.value, more)
+            failed.set(added < 0)
+            with b.if_(added == 0):
+                answer = b.call(declare("PyNumber_InPlaceAdd", ptr, [ptr, ptr]), total.value, more)
+                failed.set(answer == 0)
+                python.decref(answer)
         python.decref(total.value)
+        return failed.value
 
 
 def _write_step(module: Module, offsets: dict[str, int]) -> None:

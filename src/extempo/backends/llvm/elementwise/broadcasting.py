@@ -318,6 +318,8 @@ class _Run:
         self.not_held.take_if(others_may_run & (b.arg("held") == 0))
         with b.if_(table[self.pattern.value] == 0):
             number = b.call(b.module.declare("PyLong_FromLongLong", ptr, [i64]), self.pattern.value)
+            with b.if_(number == 0):
+                b.ret(FAILED)
             build = b.emit(ptr, f"inttoptr i64 {self.head['build'].text} to ptr")
             args = b.array(ptr, 1)
             args[0] = number
