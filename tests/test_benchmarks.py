@@ -128,6 +128,7 @@ def test_actions_of_a_tree_are_legal_and_leave_one_node():
         assert (left, on_stack, len(actions)) == (0, 1, 2 * n_words - 1)
 
 
+@pytest.mark.alone
 def test_what_is_counted_apart_is_not_in_the_time_of_a_step():
     clock = [0.0]
 

@@ -396,6 +396,7 @@ def test_eager_steps_aside():
     assert [k.item() for k in kept] == [2] * 5
 
 
+@pytest.mark.alone
 @needs_native_code
 @pytest.mark.parametrize("eager", ["", "0", "1"])
 def test_the_environment_variable_steps_aside(eager):
@@ -410,6 +411,7 @@ def test_the_environment_variable_steps_aside(eager):
     assert done.stdout.strip().endswith(str(eager != "1"))
 
 
+@pytest.mark.alone
 @needs_native_code
 def test_the_log_says_on_request_what_plans_consist_of():
     code = (
@@ -428,6 +430,7 @@ def test_the_log_says_on_request_what_plans_consist_of():
     )
 
 
+@pytest.mark.alone
 @needs_native_code
 def test_the_log_says_what_happens_in_words():
     code = (
@@ -441,6 +444,7 @@ def test_the_log_says_what_happens_in_words():
     assert "doubling: recording ended early: the graph itself was asked for: by a hook, by grad_fn" in done.stderr
 
 
+@pytest.mark.alone
 def test_the_numpy_backend_runs_compiled_functions_eagerly():
     code = (
         "import extempo as ex\n"

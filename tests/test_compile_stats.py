@@ -113,6 +113,7 @@ def test_it_is_said_why_nothing_is_planned_at_all():
     assert "EXTEMPO_EAGER" not in words()
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("variable", "value", "expected"),
     [("EXTEMPO_EAGER", "1", "EXTEMPO_EAGER is set"), ("EXTEMPO_BACKEND", "numpy", "plans need the native backend")],
@@ -130,6 +131,7 @@ def test_a_process_without_plans_says_so(variable, value, expected):
     assert expected in done.stdout
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("value", "expected"),
     [

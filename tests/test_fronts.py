@@ -251,6 +251,7 @@ def test_the_default_dtype_is_asked_for_again():
     assert ex.softmax(tensor(3), 0).dtype is before
 
 
+@pytest.mark.alone
 def test_threads_may_share_one():
     failures = []
 

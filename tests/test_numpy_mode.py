@@ -12,6 +12,8 @@ import pytest
 
 import extempo as ex
 
+pytestmark = pytest.mark.alone
+
 TESTS = Path(__file__).resolve().parent
 
 # An import of llvmlite, by whomever, is an ImportError in such a process.

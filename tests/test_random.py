@@ -88,6 +88,7 @@ def test_the_module_has_pytorchs_names():
         assert getattr(ex.random, name) is getattr(ex, name)
 
 
+@pytest.mark.alone
 def test_threads_never_get_the_same_draw_number():
     generator = ex.Generator().manual_seed(0)
     taken: list[tuple[int, int]] = []

@@ -43,6 +43,7 @@ def test_retained_gradients_are_separate():
     np.testing.assert_array_equal(y.grad.numpy(), [1, 1])
 
 
+@pytest.mark.alone
 def test_threads_lose_no_gradient_of_a_shared_leaf():
     w = ex.ones(200_000, requires_grad=True)
 

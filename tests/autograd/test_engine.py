@@ -337,6 +337,7 @@ def test_memory_is_flat_over_10_000_graphs_of_random_structure():
     assert grown < 3000, f"{grown} KB more after 10,000 iterations"
 
 
+@pytest.mark.alone
 def test_threads_run_forward_and_backward_at_the_same_time():
     results: dict[int, np.ndarray] = {}
     errors: list[BaseException] = []

@@ -477,6 +477,7 @@ def test_weights_go_with_those_who_hold_them():
         assert ref() is None
 
 
+@pytest.mark.alone
 def test_batches_in_threads(models):
     embedding, linear, lstm, weight = models.values()
 

@@ -479,6 +479,7 @@ def test_eager_is_the_plain_loop():
     assert seen[4:] == [False] * 2
 
 
+@pytest.mark.alone
 def test_threads_have_runs_of_their_own():
     w = draw(0, 3)
     results = {}

@@ -195,6 +195,7 @@ def test_importing_extempo_does_not_import_the_command_line():
     assert (output, errors) == ("[]\n", "")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("arguments", [("ops",), ("ops", "--json"), ("info",), ("demo",), ("--help",)])
 def test_a_closed_pipe_ends_the_command_without_a_word(arguments):
     reader, writer = os.pipe()
@@ -205,6 +206,7 @@ def test_a_closed_pipe_ends_the_command_without_a_word(arguments):
     assert (process.returncode, errors) == (1, "")
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent to another process on Windows")
 def test_an_interrupt_exits_with_130_and_no_traceback():
     # Making the data takes a minute here, so the signal always arrives in the middle of the command.

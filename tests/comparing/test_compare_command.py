@@ -142,6 +142,7 @@ def test_words_that_matter_have_a_colour_of_their_own():
     assert styled == {"Verdict: bad": "bold red", "Next:": "bold", "Note:": "yellow"}
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
 def test_on_a_terminal_the_verdict_is_in_colour(script):
     main, other = os.openpty()

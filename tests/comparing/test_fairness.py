@@ -128,6 +128,7 @@ def test_a_step_that_trains_nothing_or_returns_no_loss_is_told_so():
 # Interrupts
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("n_calls", [1, 3, 9, 20, 40, 60, 80])
 def test_an_interrupt_at_any_stage_leaves_everything_as_it_was(n_calls):
     ex.manual_seed(0)

@@ -13,6 +13,8 @@ from extempo.nn import functional as F
 from extempo.static import calling
 from extempo.tape import ACTIVE
 
+pytestmark = pytest.mark.alone
+
 CODES = (
     *(compiling.Compiled.run.__code__, compiling._end.__code__),
     *(calling.Script.run.__code__, calling.Script._by_plans.__code__, calling.Script._op_by_op.__code__),

@@ -139,6 +139,7 @@ def shared(x, w, n):
     return y, y.square().sum()
 
 
+@pytest.mark.alone
 def test_threads_that_call_one_compiled_function(often):
     run = ex.compile(shared)
     found = {}
@@ -147,6 +148,7 @@ def test_threads_that_call_one_compiled_function(often):
     assert found == {k: work(shared, k, 30) for k in range(6)}
 
 
+@pytest.mark.alone
 def test_threads_that_share_parameters(often):
     w = draw(0, 4, grad=True)
     run = ex.compile(lambda x: (x * w).tanh().sum(0))
@@ -173,6 +175,7 @@ def train_alone(wrap, seed):
     return see(([run(draw(100 * seed + i, 3, 4)) for i in range(25)], w, v))
 
 
+@pytest.mark.alone
 def test_threads_that_train_models_of_their_own(often):
     found = {}
     errors = in_threads([lambda k=k: found.update({k: train_alone(ex.compile, k)}) for k in range(4)])
@@ -180,6 +183,7 @@ def test_threads_that_train_models_of_their_own(often):
     assert found == {k: train_alone(lambda f: f, k) for k in range(4)}
 
 
+@pytest.mark.alone
 def test_clearing_caches_while_others_run(often):
     run = ex.compile(shared)
     done = threading.Event()
@@ -201,6 +205,7 @@ def test_clearing_caches_while_others_run(often):
     assert found[0] == work(shared, 0, 40)
 
 
+@pytest.mark.alone
 def test_threads_that_go_on_with_one_result(often):
     w = draw(0, 4, 4, grad=True)
     heads = [
@@ -363,6 +368,7 @@ def test_results_of_several_calls_meet(wait):
     agree(scenario)
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
 def test_a_process_is_forked_while_another_thread_works_on_a_tape_that_was_left():
     w = draw(3, 4, grad=True)

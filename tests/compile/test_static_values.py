@@ -243,6 +243,7 @@ def test_an_error_in_the_first_call_is_that_of_eager_and_the_next_call_records()
     assert run(ex.ones(2, 3)).tolist() == [[3, 3], [3, 3]]
 
 
+@pytest.mark.alone
 def test_threads_share_a_static_function():
     w = draw(0, 4, 4)
     run = static(lambda x: (x @ w).tanh() + x)

@@ -174,6 +174,7 @@ def test_an_iterable_data_set_is_batched_by_each_worker_in_turn():
     assert [batch.tolist() for batch in dropped] == [[0, 1], [100, 101], [102, 103], [104, 105]]
 
 
+@pytest.mark.alone
 def test_the_order_of_iterable_shards_does_not_depend_on_who_is_fast():
     slow = DataLoader(Shards([2, 6, 4], delay=0.03), batch_size=1, num_workers=3, prefetch_factor=2)
     fast = DataLoader(Shards([2, 6, 4]), batch_size=1, num_workers=3, prefetch_factor=2)
@@ -228,6 +229,7 @@ def test_persistent_workers_serve_the_next_epoch_even_after_a_break():
     assert {pid for batch in fresh for pid in batch.tolist()} != {pid for batch in fresh for pid in batch.tolist()}
 
 
+@pytest.mark.alone
 def test_out_of_order_batches_come_as_they_are_ready():
     class SlowFirst(Dataset):
         def __len__(self):

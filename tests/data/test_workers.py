@@ -16,7 +16,10 @@ import pytest
 import extempo as ex
 from extempo.data import DataLoader, Dataset, IterableDataset
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="classes of a test module reach workers by fork only")
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(sys.platform != "linux", reason="classes of a test module reach workers by fork only"),
+]
 
 
 @pytest.fixture(autouse=True)

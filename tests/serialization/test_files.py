@@ -54,6 +54,7 @@ def test_a_failure_while_saving_leaves_the_old_file_and_nothing_else(tmp_path, m
     assert load(path).tolist() == [1.0, 1.0, 1.0]
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs a signal that cannot be caught")
 def test_a_process_killed_in_the_middle_of_saving_leaves_the_old_file(tmp_path):
     path = tmp_path / "model.ex"
@@ -97,6 +98,7 @@ def test_permissions_and_links_stay_as_they_are(tmp_path):
     assert stat.S_IMODE(target.stat().st_mode) == 0o604
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     pipe = tmp_path / "pipe"

@@ -21,6 +21,8 @@ from extempo.data import DataLoader, IterableDataset, TensorDataset
 from extempo.nn import functional as F
 from extempo.train import Callback, EarlyStopping, Trainer
 
+pytestmark = pytest.mark.alone
+
 SCRIPT = Path(__file__).with_name("resumed_run.py")
 N_STEPS = 4 * 6  # 11 batches in groups of two: the last one is not full
 

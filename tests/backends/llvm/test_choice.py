@@ -8,6 +8,8 @@ import pytest
 
 import extempo as ex
 
+pytestmark = pytest.mark.alone
+
 
 def python(code, **environment):
     environment = os.environ | {"EXTEMPO_BACKEND": ""} | environment

@@ -531,6 +531,7 @@ def write_at_once(directory: Path, n_blocks: int) -> None:
         assert finish(writer) == "0\n"
 
 
+@pytest.mark.alone
 def test_processes_that_write_at_once_never_see_a_part_and_lose_nothing(tmp_path):
     write_at_once(tmp_path / "kernels", 100_000)
     cache = DiskCache(tmp_path / "kernels")
@@ -539,6 +540,7 @@ def test_processes_that_write_at_once_never_see_a_part_and_lose_nothing(tmp_path
     assert temporary_files(cache) == []
 
 
+@pytest.mark.alone
 def test_processes_that_write_and_make_room_at_once_keep_the_bound(tmp_path):
     write_at_once(tmp_path / "kernels", 60)
     cache = small_cache(tmp_path / "kernels", 60)
@@ -547,6 +549,7 @@ def test_processes_that_write_and_make_room_at_once_keep_the_bound(tmp_path):
     assert temporary_files(cache) == []
 
 
+@pytest.mark.alone
 @posix
 def test_a_killed_writer_leaves_nothing_that_is_read_and_making_room_removes_what_it_left(tmp_path):
     code = """
@@ -626,6 +629,7 @@ def test_the_default_cache_is_one_and_reads_the_environment_once(tmp_path, monke
     assert not first.directory.exists(), "asking for the cache makes no directory"
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("no_default")
 def test_threads_that_ask_at_once_get_the_same_cache():
     barrier = threading.Barrier(8)
@@ -660,6 +664,7 @@ if "fork" in sys.argv:
 """
 
 
+@pytest.mark.alone
 def test_history_sums_up_what_ended_processes_found(tmp_path):
     environment = {**os.environ, "EXTEMPO_CACHE_DIR": str(tmp_path / "kernels")}
     for _ in range(3):
@@ -670,6 +675,7 @@ def test_history_sums_up_what_ended_processes_found(tmp_path):
     assert sum(cache.history().values()) == 0
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_process_uses_the_cache_and_does_not_count_its_parents_hits(tmp_path):
     environment = {**os.environ, "EXTEMPO_CACHE_DIR": str(tmp_path / "kernels")}

@@ -693,6 +693,7 @@ def test_what_was_let_go_is_gone():
     assert all(alive == [None] * len(alive) for alive in memory)
 
 
+@pytest.mark.alone
 def test_threads_flush_the_same_function_at_once():
     def fn(x, w, n):
         y = x

@@ -323,6 +323,7 @@ def test_attention_of_a_tensor_with_itself_adds_its_three_gradients(dtype):
 # ---- what runs in between: other threads, finalisers, signals, forks
 
 
+@pytest.mark.alone
 def test_memory_that_another_thread_replaces_lives_until_the_kernel_is_done():
     run_apart(
         """
@@ -349,6 +350,7 @@ def test_memory_that_another_thread_replaces_lives_until_the_kernel_is_done():
     )
 
 
+@pytest.mark.alone
 def test_two_threads_that_pass_one_graph_get_an_error_and_nothing_worse():
     found = run_apart(
         """
@@ -388,6 +390,7 @@ def at_once(fn):
     return answers
 
 
+@pytest.mark.alone
 def test_functions_made_by_two_threads_at_once_share_one_definition(monkeypatch):
     meeting = threading.Barrier(2, timeout=10)
 
@@ -403,6 +406,7 @@ def test_functions_made_by_two_threads_at_once_share_one_definition(monkeypatch)
     assert [ctypes.c_void_p.from_address(id(fn) + object.__basicsize__).value for fn in made] == [kept, kept]
 
 
+@pytest.mark.alone
 def test_a_vector_type_asked_for_by_two_threads_at_once_is_one_object(monkeypatch):
     meeting = threading.Barrier(2, timeout=10)
 
@@ -415,6 +419,7 @@ def test_a_vector_type_asked_for_by_two_threads_at_once_is_one_object(monkeypatc
     assert first is second
 
 
+@pytest.mark.alone
 def test_threads_agree_while_every_cache_is_emptied_under_them():
     run_apart(
         """
@@ -506,6 +511,7 @@ def test_finalisers_may_run_ops_in_the_middle_of_ops():
     )
 
 
+@pytest.mark.alone
 def test_interrupts_at_any_moment_leave_results_and_memory_right():
     run_apart(
         """
@@ -549,6 +555,7 @@ def test_interrupts_at_any_moment_leave_results_and_memory_right():
     )
 
 
+@pytest.mark.alone
 def test_a_child_forked_while_another_thread_compiles_can_compile():
     run_apart(
         """

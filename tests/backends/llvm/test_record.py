@@ -600,6 +600,7 @@ def test_a_finalizer_may_record_while_a_result_is_made():
     assert [seen(made) for made in said] == [seen(other * 3.0)] * 5
 
 
+@pytest.mark.alone
 def test_threads_record_the_same_function_at_once():
     def fn(x, n):
         for _ in range(n):

@@ -24,6 +24,8 @@ from extempo.backends.llvm.threads.pool import Pool
 
 from . import thread_probes as probes
 
+pytestmark = pytest.mark.alone
+
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 TARGETS = {"platform": threads.target(), "posix": threads.target()._replace(futex_call=None)}
 

@@ -22,6 +22,8 @@ from extempo.backends.llvm.plans.expressions import of_op
 from extempo.op import REGISTRY
 from extempo.types import TensorType, float32
 
+pytestmark = pytest.mark.alone
+
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
 

@@ -283,6 +283,7 @@ def test_routines_and_clusters_run_one_after_the_other():
         assert got.tobytes() == want.tobytes()
 
 
+@pytest.mark.alone
 def test_threads_can_be_within_one_plan():
     n = 1 << 18
     t = TensorType((n,), float32)
