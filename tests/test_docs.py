@@ -1,69 +1,157 @@
-"""What the documents show runs."""
+"""What the documents show runs, a page as one program in the order of the page, and prints what they show.
+
+Python stands in blocks fenced as ```python. A ```text block right after one is what it prints: spaces and line breaks
+may differ, `...` stands for anything, and a time (`205 us`) for any time.
+"""
 
 from __future__ import annotations
 
+import functools
+import itertools
+import json
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from extempo.backends.choice import native
 
 ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+_NEXT_BLOCK = "\x1e"
 
 
-def run(*arguments: str) -> str:
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+class Block(NamedTuple):
+    language: str
+    text: str
+    line: int  # of the page
+    follows: bool  # nothing but blank lines stands between it and the block before
+
+
+class Run(NamedTuple):
+    """What a page's program has printed, block by block, and the files that it has left."""
+
+    blocks: list[tuple[Block, str]]
+    files: dict[str, str]
+
+    @property
+    def printed(self) -> str:
+        return "".join(printed for _, printed in self.blocks)
+
+
+def fenced(page: str) -> list[Block]:
+    found, end = [], 0
+    for fence in re.finditer(r"^```(\w*)\n(.*?)^```$", page, re.S | re.M):
+        follows = bool(found) and not page[end : fence.start()].strip()
+        found.append(Block(fence[1], fence[2], page[: fence.start()].count("\n") + 1, follows))
+        end = fence.end()
+    return found
+
+
+def paste(code: list[Block]) -> Run:
+    """Run blocks as a file of that text; where it says which block is next, there is a blank line in a reader's."""
+    program = f"print({_NEXT_BLOCK!r})\n".join(block.text for block in code)
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder).resolve() / "train.py"
+        script.write_text(program)
+        command = [sys.executable, script.name]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+        assert done.returncode == 0, done.stderr
+        made = {path.name: path.read_text() for path in script.parent.glob("*.json")}
+    printed = done.stdout.replace(str(script), script.name)
+    return Run(list(zip(code, printed.split(f"{_NEXT_BLOCK}\n"), strict=True)), made)
+
+
+def pattern(shown: str) -> re.Pattern[str]:
+    """What matches output that is shown like this."""
+    shown = re.sub(r"\b[0-9.]+ [mu]?s\b", "TIME", " ".join(shown.split()))
+    words = {"...": ".*?", "TIME": r"[0-9.]+ [mu]?s"}
+    return re.compile(r"\s+".join(words.get(word, re.escape(word)) for word in shown.split()), re.S)
+
+
+@functools.cache
+def run(name: str) -> Run:
+    """Run a page; what it shows is compared with what it prints."""
+    blocks = fenced((ROOT / name).read_text())
+    ran = paste([block for block in blocks if block.language == "python"])
+    printed = dict(ran.blocks)
+    for before, block in itertools.pairwise(blocks):
+        if block.language == "text" and block.follows and before in printed:
+            found = pattern(block.text).search(printed[before])
+            assert found, f"{name}:{block.line} shows other than\n{printed[before]}"
+    return ran
+
+
+# ---- the readme
+
+
+def test_the_readme_runs_as_pasted_and_shows_what_it_prints():
+    first = run("README.md").blocks[0][1]
+    assert float(re.search(r"loss ([0-9.]+)", first)[1]) < 0.2
+    assert "[0, 1, 1, 0, 1]" in first
+    assert "graph(" in first
+
+
+def test_every_block_of_the_readme_says_what_it_is():
+    page = (ROOT / "README.md").read_text()
+    assert {block.language for block in fenced(page)} == {"python", "sh", "text"}
+    prose = re.sub(r"^```.*?^```$", "", page, flags=re.S | re.M)
+    assert not re.findall(r"\n\n    .*", prose)  # code that nobody would run
+
+
+def test_output_that_differs_is_noticed(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```python\nprint('1', 2)\n```\n\n```text\n1\n ...\n```\n")
+    assert run(str(page)).printed == "1 2\n"
+    page = tmp_path / "wrong.md"
+    page.write_text("```python\nprint('1', 2)\n```\n\n```text\n1 3\n```\n")
+    with pytest.raises(AssertionError, match=r"wrong.md:5 shows other than\s+1 2"):
+        run(str(page))
+
+
+def test_a_block_sees_what_those_before_it_have_made(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```python\nx = 1\n```\nand\n```python\nraise ValueError(x)\n```\n")
+    with pytest.raises(AssertionError, match=r'train.py", line 3(.|\n)*ValueError: 1'):
+        run(str(page))
+
+
+# ---- pages
 
 
 def test_the_explanation_from_scratch_runs():
-    assert "all checks passed" in run("docs/from_scratch.py")
-
-
-def test_the_first_example_of_the_readme_runs_as_pasted_and_learns():
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    out = run("-c", code)
-    assert float(re.search(r"loss ([0-9.]+)", out)[1]) < 0.2
-    assert "[0, 1, 1, 0, 1]" in out
-    assert "graph(" in out
+    command = [sys.executable, "docs/from_scratch.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert "all checks passed" in done.stdout
 
 
 @pytest.mark.skipif(native() is None, reason="without native code the body of a static function runs at every call")
 def test_the_page_on_compiling_runs_as_pasted_and_shows_what_it_prints():
-    page = (ROOT / "docs" / "compiling.md").read_text()
-    out = run("-c", "\n".join(re.findall(r"```python\n(.*?)```", page, re.S)))
+    out = run("docs/compiling.md").printed
     assert float(re.search(r"loss ([0-9.]+)", out)[1]) < 0.1
     assert "step: 1,000 calls" in out
     assert "encoder learns: True" in out
-    refused = re.search(r"\n    (scores: argument words.*?)\n\n", page, re.S)[1]
-    assert " ".join(refused.split()) in out
-    failed = re.search(r"\n    (embedding: row 10 .*?)\n\n", page, re.S)[1]
-    assert failed.replace("\n    ", "\n").replace("train.py", "<string>") in out
 
 
 def test_the_page_on_batching_runs_as_pasted():
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "batching.md").read_text(), re.S)
-    out = run("-c", "\n".join(blocks))
+    out = run("docs/batching.md").printed
     assert float(re.search(r"loss ([0-9.]+)", out)[1]) < 0.2
     assert "5 samples" in out
 
 
-def test_the_page_on_ragged_tensors_runs_as_pasted():
-    page = (ROOT / "docs" / "ragged.md").read_text()
-    out = run("-c", "\n".join(re.findall(r"```python\n(.*?)```", page, re.S)))
+def test_the_page_on_ragged_tensors_runs_as_pasted_and_shows_what_it_prints():
+    out = run("docs/ragged.md").printed
     assert float(re.search(r"loss ([0-9.]+)", out)[1]) < 0.2
     assert "[[0, 1, 0], [1, 1], [0]]" in out
-    shown = re.search(r"\n    ragged\(.*?shape=\(3, \*\)\)", page, re.S)[0]
-    assert shown.replace("\n    ", "\n").strip() in out
 
 
 def test_the_page_on_training_runs_as_pasted():
-    page = (ROOT / "docs" / "training.md").read_text()
-    out = run("-c", "\n".join(re.findall(r"```python\n(.*?)```", page, re.S)))
+    out = run("docs/training.md").printed
     assert "Valid loss fell" in out
     assert "right: 1.0" in out
     assert "suggested learning rate" in out
@@ -71,20 +159,37 @@ def test_the_page_on_training_runs_as_pasted():
     assert "units: 48" in out
 
 
+def test_the_page_on_metrics_runs_as_pasted_and_shows_what_it_prints():
+    out = run("docs/metrics.md").printed
+    assert "accuracy 0.75\nof both 0.875\n" in out
+    ragged, padded = re.findall(r"(?:ragged|padded) ([0-9.]+)", out)
+    assert ragged == padded
+
+
+def test_the_page_on_comparing_runs_as_pasted():
+    ran = run("docs/comparing.md")
+    assert "static takes 15 of 20 batches" in ran.printed
+    assert "Verdict: " in ran.printed
+    assert json.loads(ran.files["figures.json"])["steps"] == 20
+
+
 def test_the_page_on_looking_inside_runs_as_pasted_and_shows_what_it_prints():
-    page = (ROOT / "docs" / "inspecting.md").read_text()
-    out = run("-c", "\n".join(re.findall(r"```python\n(.*?)```", page, re.S)))
-    shown = re.search(r"\n    Reader: 6 calls\n(.*?)\n\n", page, re.S)[1]
-
-    def untimed(text: str) -> list[str]:
-        return [re.sub(r"[0-9.]+ [mu]?s ", "", " ".join(line.split())) for line in text.splitlines()]
-
-    assert untimed(shown) == untimed(out)[1:8]
+    out = run("docs/inspecting.md").printed
     assert "graph(" in out
     assert "█▃▁" in out
 
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+def test_what_needs_no_pytorch_on_the_page_for_its_users_runs():
+    code = [b for b in fenced((ROOT / "docs/from_pytorch.md").read_text()) if b.language == "python"]
+    plain = [block for block in code if "import torch\n" not in block.text]
+    assert len(plain) == 4
+    paste(plain)
+
+
+@pytest.mark.conformance
+def test_the_page_for_users_of_pytorch_finds_no_difference():
+    pytest.importorskip("torch", reason="the page compares with PyTorch: pip install -e '.[conformance]'")
+    assert run("docs/from_pytorch.md").printed == "no difference\n"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)

@@ -51,8 +51,8 @@ def test_both_ways_of_preprocessing_stand_side_by_side_with_the_waste_counted(sh
 
 def test_the_readme_shows_what_the_demo_shows(shown):
     readme = (Path(__file__).parents[2] / "README.md").read_text()
-    quoted = re.search(r"    padded to 4 columns.*?no cell wasted\n", readme, re.S)[0]
-    assert quoted.replace("\n    ", "\n").removeprefix("    ") in shown
+    quoted = re.search(r"```text\n(padded to 4 columns.*?no cell wasted\n)```", readme, re.S)[1]
+    assert quoted in shown
 
 
 def numbers(facts) -> list[float]:

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -218,13 +217,3 @@ def test_help_fits_80_columns():
     result = run("--help")
     assert result.exit_code == 0
     assert max(map(len, result.output.splitlines())) <= 80
-
-
-def test_the_page_on_comparing_runs_as_pasted(tmp_path):
-    page = (Path(__file__).parents[2] / "docs" / "comparing.md").read_text()
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "static takes 15 of 20 batches" in done.stdout
-    assert "Verdict: " in done.stdout
-    assert json.loads((tmp_path / "figures.json").read_text())["steps"] == 20
