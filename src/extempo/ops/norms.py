@@ -53,17 +53,17 @@ class VectorNorm(Op):
 
     @staticmethod
     def numpy(x: Array, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> Any:
-        wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
+        wide: Any = x.astype(np.float32) if x.dtype.itemsize == 2 else x  # NumPy's types want keepdims as a literal
         if ord == 2:
-            return np.sqrt(np.sum(wide * wide, axis=dim, keepdims=keepdim))
+            return np.sqrt((wide * wide).sum(axis=dim, keepdims=keepdim))
         if ord == 0:
             return np.count_nonzero(wide, axis=dim, keepdims=keepdim)
-        size = np.abs(wide)
+        size: Any = np.abs(wide)
         if math.isinf(ord):
-            return (np.max if ord > 0 else np.min)(size, axis=dim, keepdims=keepdim)
+            return (size.max if ord > 0 else size.min)(axis=dim, keepdims=keepdim)
         if ord == 1:
-            return np.sum(size, axis=dim, keepdims=keepdim)
-        return np.sum(size**ord, axis=dim, keepdims=keepdim) ** (1.0 / ord)
+            return size.sum(axis=dim, keepdims=keepdim)
+        return (size**ord).sum(axis=dim, keepdims=keepdim) ** (1.0 / ord)
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> tuple[Any, ...]:

@@ -124,7 +124,8 @@ class Prod(_Adding):
 
     @staticmethod
     def numpy(x: Array, *, dim: tuple[int, ...], keepdim: bool) -> Any:
-        return x.prod(axis=dim, keepdims=keepdim, dtype=sum_dtype(x))
+        multiply: Any = np.multiply  # as above
+        return multiply.reduce(x, axis=dim, dtype=sum_dtype(x), keepdims=keepdim)
 
     @staticmethod
     def vjp(g: Tensor, y: Any, x: Tensor, *, dim: tuple[int, ...], keepdim: bool) -> tuple[Any, ...]:
@@ -156,7 +157,8 @@ class Mean(Reduction):
 
     @staticmethod
     def numpy(x: Array, *, dim: tuple[int, ...], keepdim: bool) -> Any:
-        total = x.sum(axis=dim, keepdims=keepdim, dtype=wide(x))
+        add: Any = np.add  # as above
+        total = add.reduce(x, axis=dim, dtype=wide(x), keepdims=keepdim)
         return total / total.dtype.type(count(x.shape[d] for d in dim))
 
     @staticmethod
