@@ -105,6 +105,7 @@ class Op:
     materialize: ClassVar[bool] = True  # outputs without a cotangent get zeros; False: vjp sees None
     freed: ClassVar[Any] = None  # called with a node that a backward has passed for the last time
     traceable: ClassVar[bool] = True  # vjp may be run on symbols, once for many backwards; False: it is the user's code
+    hands_back: ClassVar[bool] = False  # vjp gets saved tensors with their history, also when it is not recorded
     gives_away: ClassVar[bool] = False  # vjp is not traceable, but nobody else sees the memory of its gradients
 
     infer: ClassVar[Any]

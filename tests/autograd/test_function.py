@@ -192,6 +192,121 @@ def test_a_saved_result_keeps_its_place_in_the_graph() -> None:
     assert autograd.gradgradcheck(Exp.apply, (draw(3),))
 
 
+def test_saved_tensors_are_handed_back_as_part_of_their_graph() -> None:
+    weight = ex.tensor([2.0, 3.0], requires_grad=True)
+    seen: list[Any] = []
+
+    class Looking(autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: ex.Tensor, scale: ex.Tensor) -> tuple[ex.Tensor, ex.Tensor]:
+            y, sign = x * scale, x.sign()
+            ctx.mark_non_differentiable(sign)
+            ctx.save_for_backward(x, scale, y, sign, weight, y[:1])
+            return y, sign
+
+        @staticmethod
+        def backward(ctx: Any, g: ex.Tensor, g_sign: ex.Tensor) -> Any:
+            x, scale, *rest = ctx.saved_tensors
+            seen.append((x, scale, rest[2], [t.requires_grad for t in (x, scale, *rest)], rest[0].grad_fn.name()))
+            with ex.enable_grad():
+                inner = autograd.grad((x * x * weight).sum(), (x, rest[2], scale), allow_unused=True)
+            seen.append([None if t is None else t.tolist() for t in inner])
+            return g * scale, None
+
+    leaf = ex.tensor([1.0, -1.0], requires_grad=True)
+    for x in (leaf, leaf * 2):
+        scale = ex.tensor([4.0, 5.0])
+        Looking.apply(x, scale)[0].sum().backward()
+        (saved, saved_scale, saved_weight, requires_grad, name), inner = seen
+        assert saved is x
+        assert saved_scale is scale
+        assert saved_weight is weight
+        assert requires_grad == [True, False, True, False, True, False]
+        assert name == "PickBackward"
+        assert inner == [(2 * x * weight).tolist(), (x * x).tolist(), None]
+        seen.clear()
+    assert leaf.grad.tolist() == [12.0, 15.0]
+
+
+def test_a_saved_input_that_was_dropped_or_packed_still_has_its_history() -> None:
+    class Square(autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: ex.Tensor) -> ex.Tensor:
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx: Any, g: ex.Tensor) -> Any:
+            (x,) = ctx.saved_tensors
+            with ex.enable_grad():
+                (inner,) = autograd.grad((x * x).sum(), x)
+            return g * inner
+
+    def packed(x: ex.Tensor) -> ex.Tensor:
+        with autograd.graph.saved_tensors_hooks(lambda t: t.tolist(), lambda v: ex.tensor(v, dtype=ex.float64)):
+            return Square.apply(x * 2)
+
+    def checkpointed(x: ex.Tensor) -> ex.Tensor:
+        return ex.utils.checkpoint.checkpoint(lambda x: Square.apply(x * 2), x, use_reentrant=False)
+
+    for run in (packed, checkpointed, ex.compile(lambda x: Square.apply(x * 2)), lambda x: Square.apply(x * 2)):
+        for _ in range(3):
+            x = draw(3)
+            run(x).sum().backward()
+            np.testing.assert_allclose(x.grad.numpy(), 8 * x.detach().numpy())
+
+
+class Adjoint(autograd.Function):
+    """An ordinary differential equation solved by Euler's steps; its backward solves the adjoint one, backwards."""
+
+    @staticmethod
+    def forward(ctx: Any, field: Any, steps: int, y: ex.Tensor, *weights: ex.Tensor) -> ex.Tensor:
+        with ex.no_grad():
+            path = [y]
+            for _ in range(steps):
+                path.append(path[-1] + field(path[-1]) / steps)
+        ctx.field, ctx.steps = field, steps
+        ctx.save_for_backward(ex.stack(path), *weights)
+        return path[-1]
+
+    @staticmethod
+    def backward(ctx: Any, g: ex.Tensor) -> Any:
+        path, *weights = ctx.saved_tensors
+        totals = [ex.zeros_like(w) for w in weights]
+        for y in reversed(path[:-1].unbind()):
+            with ex.enable_grad():
+                y = y.detach().requires_grad_(True)
+                slope = ctx.field(y)
+                of_y, *of_weights = autograd.grad(slope, (y, *weights), g / ctx.steps, allow_unused=True)
+            g = g + of_y
+            totals = [t if w is None else t + w for t, w in zip(totals, of_weights, strict=True)]
+        return None, None, g, *totals
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_an_adjoint_method_finds_the_gradients_of_the_weights_it_has_saved(compiled: bool) -> None:
+    inner = ex.nn.Linear(3, 3, dtype=ex.float64)
+    unused = ex.nn.Parameter(ex.ones(2, dtype=ex.float64))
+    weights = [*inner.parameters(), unused]
+    y = draw(2, 3)
+
+    def field(y: ex.Tensor) -> ex.Tensor:
+        return inner(y).tanh()
+
+    def by_adjoint() -> ex.Tensor:
+        return Adjoint.apply(field, 4, y, *weights).square().sum()
+
+    state = y
+    for _ in range(4):
+        state = state + field(state) / 4
+    expected = autograd.grad(state.square().sum(), [y, *weights[:-1]])
+    solve = ex.compile(by_adjoint) if compiled else by_adjoint
+    for _ in range(3):
+        found = autograd.grad(solve(), [y, *weights])
+        for f, e in zip(found, [*expected, ex.zeros(2)], strict=True):
+            np.testing.assert_allclose(f.numpy(), e.numpy(), atol=1e-12)
+
+
 def test_mark_dirty_gives_an_input_written_in_place_its_new_history() -> None:
     class Double(autograd.Function):
         @staticmethod
@@ -308,13 +423,28 @@ def test_saved_values_are_freed_by_backward_and_checked_for_writes() -> None:
         y.sum().backward()
 
 
+class SavesAll(autograd.Function):
+    """Its input, its result and a view of that."""
+
+    @staticmethod
+    def forward(ctx: Any, x: ex.Tensor) -> ex.Tensor:
+        y = x * 2
+        ctx.save_for_backward(x, y, y[1:])
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: ex.Tensor) -> ex.Tensor:
+        return g * 2
+
+
 def test_a_dropped_graph_is_freed_without_a_garbage_collection() -> None:
     gc.disable()
     try:
-        y = Cube.apply(draw(3) * 2)
-        node = weakref.ref(y.grad_fn)
-        del y
-        assert node() is None
+        for function in (Cube, SavesAll):
+            y = function.apply(draw(3) * 2)
+            node = weakref.ref(y.grad_fn)
+            del y
+            assert node() is None
     finally:
         gc.enable()
 

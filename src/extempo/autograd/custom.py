@@ -17,8 +17,10 @@
 ordinary tensor code, so with `create_graph=True` it is itself recorded and second derivatives follow. Or
 `forward(*args)` without a ctx, and `setup_context(ctx, inputs, output)` beside it.
 
-What is saved is kept as every node keeps its values: freed as backward passes, and checked for in-place writes. An
-input or output that is saved keeps its place in the graph; anything else comes back as a constant.
+What is saved is kept as every node keeps its values: freed as backward passes, and checked for in-place writes. In
+backward it is part of its graph, whether or not that is recorded: an input, or a tensor from outside that requires
+grad, is handed back as itself, a result with its node, and what forward has computed on its way as a constant. So
+`autograd.grad(..., saved)` inside backward finds what was computed from it there.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ class FunctionOp(Op, abstract=True):
     family = "custom"
     materialize = False  # each call of a Function decides
     traceable = False
+    hands_back = True
     infer = Refuse("only the user's forward knows the result's type")
     numpy = Refuse("the user's forward runs in its place")
     saves = ()
@@ -312,7 +315,7 @@ def _record(
     ]
     if not any(differentiable):
         return
-    saved, constants = _saved(ctx, args, nodes, outputs, results, single)
+    saved, constants = _saved(ctx, args, nodes, outputs, results, differentiable, single)
     type_: Any = tensors[0]._type if single else tuple(t._type for t in tensors)
     node = Node(cls._op, (*nodes, *constants), {"ctx": ctx}, type_, saved, user_line())
     for index, (t, has_gradient) in enumerate(zip(tensors, differentiable, strict=True)):
@@ -325,7 +328,13 @@ def _record(
 
 
 def _saved(
-    ctx: Context, args: tuple[Any, ...], nodes: list[Node], outputs: list[Any], results: list[Any], single: bool
+    ctx: Context,
+    args: tuple[Any, ...],
+    nodes: list[Node],
+    outputs: list[Any],
+    results: list[Any],
+    differentiable: list[bool],
+    single: bool,
 ) -> tuple[tuple[Any, ...], list[Node]]:
     """The node's saved entries, and a constant input for each saved tensor that is neither input nor output."""
     entries: list[Any] = []
@@ -339,18 +348,20 @@ def _saved(
         result = next((i for i, (o, r) in enumerate(tensors) if t is r or (t is o and id(t) not in inputs)), None)
         if t is None:
             plan.append(None)
-        elif result is not None:
+        elif result is not None and differentiable[result]:
             kept[result] = entry(0, tensors[result][1])
             plan.append(("y", result))
-        elif id(t) in inputs:
+        elif result is None and id(t) in inputs:
             position = inputs[id(t)]
             plan.append(position)
             if not any(e[0] == position + 1 for e in entries):
-                entries.append(entry(position + 1, t))
+                entries.append(_entry_of_itself(position + 1, t))
         else:
             plan.append(len(nodes) + len(constants))
             constants.append(leaf(t._type))
-            entries.append(entry(len(nodes) + len(constants), t))
+            # What does not require grad may be a view of a result; keeping it would close a cycle.
+            keep = _entry_of_itself if t.requires_grad else entry
+            entries.append(keep(len(nodes) + len(constants), t))
     ctx._plan = tuple(plan)
     if kept and single:
         entries.append(kept[0])
@@ -358,6 +369,12 @@ def _saved(
         nothing = (0, None, None, 0)
         entries.append((0, tuple(kept.get(i, nothing) for i in range(len(tensors))), None, 0))
     return tuple(entries), constants
+
+
+def _entry_of_itself(position: int, t: Tensor) -> tuple[Any, ...]:
+    """An entry that has, as its fifth part, the tensor that is to be handed back."""
+    kept = entry(position, t)
+    return kept if kept[2] is None else (*kept, t)
 
 
 def _give_history(t: Tensor, node: Node, name: str, dirty: bool) -> None:

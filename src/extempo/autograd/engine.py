@@ -186,7 +186,7 @@ class Backward:
             if plan is not None:
                 self._by_kernel(node, plan, g)
                 return
-        y, inputs = saved_values(node, self.create_graph)
+        y, inputs = saved_values(node, self.create_graph or op.hands_back)
         cotangent = self._cotangent(node, g)
         if derived is None:
             contributions = op.vjp(cotangent, y, *inputs, **node.attrs)

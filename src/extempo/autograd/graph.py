@@ -98,7 +98,7 @@ class _Packing(Observer):
             MODE.reset(before)
 
     def _packed(self, entry: Any, node: Node) -> Any:
-        position, array, storage, _ = entry
+        position, array, storage = entry[:3]
         if type(array) is tuple:
             return _Several(tuple(self._packed(part, node) for part in array))
         if storage is None:

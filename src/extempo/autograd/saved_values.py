@@ -40,12 +40,14 @@ def _restored_result(node: Node, index: int, entry: Any, create_graph: bool) -> 
 
 
 def _restored(node: Node, entry: Any, source: Node | None, create_graph: bool, type_: Any = None) -> Tensor:
-    position, array, storage, version = entry
+    position, array, storage, version, *itself = entry
     type_ = type_ or source.type  # type: ignore[union-attr] # one of both is given
     if storage is None:
         return symbol(type_, source if create_graph else None, array)
     if storage.version != version:
         raise OverwrittenError(overwritten_message(node, position, storage))
+    if itself and (type(source) is not Node or itself[0]._current_node() is source):
+        return itself[0]
     t = new(Tensor)
     t._raw, t._memory, t._type, t._alias, t._cut, t._pending = array, storage, type_, None, None, None
     t._history = source if create_graph else None
