@@ -330,3 +330,13 @@ def test_only_the_cpu_holds_tensors():
         ex.zeros(2, device="meta")
     with pytest.raises(UnsupportedError, match="strided"):
         ex.zeros(2, layout="sparse_coo")
+
+
+def test_asarray_keeps_the_history_of_a_tensor_unless_told_not_to() -> None:
+    x = ex.ones(2, requires_grad=True) * 2
+    assert ex.asarray(x) is x
+    assert ex.asarray(x, copy=True).grad_fn.name() == "CloneBackward"
+    assert not ex.asarray(x, requires_grad=False).requires_grad
+    constant = ex.ones(2)
+    assert ex.asarray(constant, requires_grad=True).is_leaf
+    assert not constant.requires_grad

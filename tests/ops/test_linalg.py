@@ -330,3 +330,10 @@ def test_out_takes_the_parts_of_a_named_result():
     result = linalg.eigh(a, out=(values, vectors))
     assert result.eigenvalues is values
     assert_close(vectors * values @ vectors.mT, a)
+
+
+def test_a_chain_of_one_matrix_is_a_copy() -> None:
+    x = ex.ones(2, 2)
+    product = ex.chain_matmul(x)
+    x.zero_()
+    assert product.sum() == 4

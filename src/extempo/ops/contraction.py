@@ -386,7 +386,7 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     tensor([[12.],
             [12.]])
     """
-    return ops.deliver(matrices[0], out) if len(matrices) == 1 else multi_dot(matrices, out=out)
+    return ops.deliver(matrices[0].clone(), out) if len(matrices) == 1 else multi_dot(matrices, out=out)
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:

@@ -426,9 +426,11 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 def asarray(
-    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None
 ) -> Tensor:
     """The object as a tensor: `copy=None` copies where it must, True always, False never (an error where it must).
+
+    A tensor keeps its history, unless `requires_grad` is False.
 
     >>> ex.asarray([1.0, 2.0])
     tensor([1., 2.])
@@ -443,7 +445,7 @@ def asarray(
         source = from_dlpack(obj)
     made = as_tensor(source, dtype)
     if isinstance(source, Tensor):
-        made = made.detach()
+        made = made if requires_grad is None or requires_grad is made.requires_grad else made.detach()
         shared = made._array is source._array
     else:
         shared = isinstance(source, np.ndarray) and np.may_share_memory(made._array, source)
