@@ -113,7 +113,7 @@ class Elu(Elementwise):
         scaled = g * scale
         # exp() never sees a positive x: it would overflow, and 0 * inf would spoil the second order.
         curve = scaled * alpha * input_scale * ops.exp(ops.minimum(x, 0.0) * input_scale)
-        return ops.where(ops.gt(x, 0), scaled, curve), None, None, None
+        return ops.where(ops.le(x, 0), curve, scaled), None, None, None
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:

@@ -126,7 +126,11 @@ class Div(Elementwise):
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
-        return g / b, -g * ((a / b) / b)
+        if isinstance(a._type, TensorType):
+            return g / b, -g * ((a / b) / b)
+        # A number over b: y * y / a, so that b may be overwritten; with the right limits where a is 0 or infinite.
+        slope = ops.where(ops.eq(abs(y), math.inf), y * a, y / (a + ops.eq(a, 0)))
+        return g / b, -g * (y * slope)
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -241,7 +245,7 @@ class Pow(Elementwise):
     def vjp(g: Tensor, y: Tensor, x: Tensor, exponent: Tensor) -> tuple[Any, ...]:
         # 0 ** 0 is 1 whatever the base does; where the base is 0, y * ops.log(x) would be 0 * -inf.
         dx = ops.where(ops.eq(exponent, 0), 0.0, g * (exponent * pow(x, exponent - 1)))
-        dexponent = ops.where(ops.logical_and(ops.eq(x, 0), ops.ge(exponent, 0)), 0.0, g * (y * ops.log(x)))
+        dexponent = g * ops.where(ops.logical_and(ops.eq(x, 0), ops.ge(exponent, 0)), 0.0, y * ops.log(x))
         return dx, dexponent
 
     @staticmethod
@@ -288,6 +292,25 @@ class FloorDivide(Elementwise):
         return e.floor_divide(a, b)
 
 
+class TruncDivide(Elementwise):
+    """The quotient rounded towards zero; its gradient is 0, also where the quotient is infinite."""
+
+    public_name = "div"
+    domain = "f"
+    wide_numbers = True
+
+    @staticmethod
+    def numpy(a: Any, b: Any) -> Any:
+        return np.trunc(np.true_divide(a, b))
+
+    vjp = FloorDivide.vjp
+    samples = FloorDivide.samples
+
+    @staticmethod
+    def lower(e: Any, a: Any, b: Any) -> Any:
+        return e.trunc(e.div(a, b))
+
+
 class Remainder(Elementwise):
     """What is left after dividing, with the sign of the divisor (Python's %).
 
@@ -300,7 +323,7 @@ class Remainder(Elementwise):
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
-        return g, -g * ops.floor(a / b)
+        return g, -g * floor_divide(a, b)
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -469,11 +492,10 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, out
         return deliver(floor_divide(input, other), out)
     if rounding_mode != "trunc":
         raise ShapeError(f"div: rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}")
-    exact = apply(Div, (input, other))
     types = [x._type if isinstance(x, Tensor) else x.__class__ for x in (input, other)]
     kind = result_dtype(types)
     if kind.is_floating_point:
-        return deliver(ops.trunc(exact), out)
+        return deliver(apply(TruncDivide, (input, other)), out)
     # Floats cannot hold every int64 quotient: take the exact remainder away first.
     rest = fmod(input, other)
     return deliver(floor_divide(sub(input, rest), other), out)
@@ -567,7 +589,7 @@ def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     tensor([3.1416, 0.0000, 0.0000])
     """
     x = input if input.is_floating_point() else input.to(get_default_dtype())
-    return deliver(ops.where(ops.isnan(x), x, ops.where(ops.lt(x, 0), math.pi, zero(x))), out)
+    return deliver(ops.where(ops.isnan(x), x.detach(), ops.where(ops.lt(x, 0), math.pi, zero(x))), out)
 
 
 @method

@@ -223,6 +223,11 @@ def _rows(op: str, input: Tensor) -> Tensor:
     return input if input.ndim == 2 else input.reshape(1, -1)
 
 
+def _positive(x: Tensor) -> Tensor:
+    """x where it is positive, 0 elsewhere: at 0, unlike that of a clamp, the gradient is 0."""
+    return ops.where(ops.gt(x, 0), x, 0.0)
+
+
 def multi_margin_loss(
     input: Tensor,
     target: Target,
@@ -245,7 +250,7 @@ def multi_margin_loss(
     indices = _as_indices(scores, target, 1).reshape(-1, 1)
     if indices.shape[0] != scores.shape[0]:
         raise ShapeError(f"multi_margin_loss: {indices.shape[0]} targets for {scores.shape[0]} rows of scores")
-    lacking = ops.clamp(scores - ops.gather(scores, 1, indices) + margin, min=0)
+    lacking = _positive(scores - ops.gather(scores, 1, indices) + margin)
     if p == 2:
         lacking = lacking * lacking
     if weight is not None:
@@ -278,7 +283,7 @@ def multilabel_margin_loss(
     named = ops.eq(ops.cumsum(ops.lt(indices, 0), 1), 0)
     indices = ops.where(named, indices, 0)
     is_target = ops.gt(ops.scatter_add(ops.zeros_like(indices), 1, indices, named.long()), 0)
-    lacking = ops.clamp(scores.unsqueeze(1) - ops.gather(scores, 1, indices).unsqueeze(2) + 1.0, min=0)
+    lacking = _positive(scores.unsqueeze(1) - ops.gather(scores, 1, indices).unsqueeze(2) + 1.0)
     counts = ops.logical_and(named.unsqueeze(2), ops.logical_not(is_target).unsqueeze(1))
     loss = ops.where(counts, lacking, 0.0).sum((1, 2)) / scores.shape[1]
     return reduced(loss if input.ndim == 2 else loss.squeeze(0), reduction)

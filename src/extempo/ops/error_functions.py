@@ -73,7 +73,8 @@ class Erfinv(TableFunction):
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * (ops.exp(y * y) / _TWO_OVER_ROOT_PI),)
+        root = erfinv(x)
+        return (g * (ops.exp(root * root) / _TWO_OVER_ROOT_PI),)
 
 
 class Ndtri(TableFunction):

@@ -70,7 +70,7 @@ class Xlogy(_TimesLogarithm):
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor, other: Tensor) -> tuple[Any, ...]:
         unused = ops.logical_and(ops.eq(x, 0), ops.le(other, 0))  # where the logarithm is not asked for
-        return ops.where(unused, 0.0, g * ops.log(other)), g * x / other
+        return ops.where(unused, 0.0, xlogy(g, other)), g * x / other
 
     @staticmethod
     def lower(e: Any, x: Any, other: Any) -> Any:
@@ -90,7 +90,7 @@ class Xlog1py(_TimesLogarithm):
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor, other: Tensor) -> tuple[Any, ...]:
         nothing = ops.logical_and(ops.eq(x, 0), ops.le(other, -1))
-        return ops.where(nothing, 0.0, g * ops.log1p(other)), g * x / (other + 1.0)
+        return ops.where(nothing, 0.0, xlog1py(g, other)), g * x / (other + 1.0)
 
     @staticmethod
     def lower(e: Any, x: Any, other: Any) -> Any:
@@ -109,7 +109,7 @@ class Sinc(TableFunction):
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (ops.where(ops.eq(x, 0), 0.0, g * ((ops.cos(x * math.pi) - y) / x)),)
+        return (ops.where(ops.eq(x, 0), 0.0, g * ((ops.cos(x * math.pi) - sinc(x)) / x)),)
 
 
 xlogy, sinc = binary(Xlogy), unary(Sinc)

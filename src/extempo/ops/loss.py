@@ -75,7 +75,7 @@ def _weighted(op: str, loss: Tensor, input: Tensor, weight: Tensor | None) -> Te
 
 def _at_least(x: Tensor, low: float) -> Tensor:
     """x limited from below in value, while its gradient passes everywhere."""
-    return x + (ops.clamp(x, min=low) - x).detach()
+    return x + ops.where(ops.lt(x, low), low - x, 0.0).detach()
 
 
 # ---- distance from a number
@@ -141,8 +141,9 @@ def smooth_l1_loss(
     distance = ops.abs(_difference("smooth_l1_loss", input, target))
     if beta == 0:
         return reduced(distance, reduction)
-    parabola = distance * distance * (0.5 / beta)
-    return reduced(ops.where(ops.lt(distance, beta), parabola, distance - 0.5 * beta), reduction)
+    far = ops.ge(distance, beta)
+    near = ops.where(far, 0.0, distance)  # an infinite one would make NaN of the gradient that does not go there
+    return reduced(ops.where(far, distance - 0.5 * beta, near * near * (0.5 / beta)), reduction)
 
 
 def huber_loss(
@@ -157,8 +158,9 @@ def huber_loss(
     if delta <= 0:
         raise ShapeError(f"huber_loss: delta must be positive, got {delta}")
     distance = ops.abs(_difference("huber_loss", input, target))
-    line = (distance - 0.5 * delta) * delta
-    loss = ops.where(ops.le(distance, delta), distance * distance * 0.5, line)
+    far = ops.gt(distance, delta)
+    near = ops.where(far, 0.0, distance)  # as in smooth_l1_loss
+    loss = ops.where(far, (distance - 0.5 * delta) * delta, near * near * 0.5)
     return reduced(_weighted("huber_loss", loss, input, weight), reduction)
 
 

@@ -6,6 +6,7 @@ torch.linalg's; those of an older spelling that differ stand in `linalg_older`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -177,7 +178,7 @@ def logdet(input: Tensor) -> Tensor:
     tensor(1.7918)
     """
     sign, size = slogdet(input)
-    return size + ops.log(sign.detach())
+    return ops.where(ops.lt(sign, 0), math.nan, size)
 
 
 # ---- powers and the exponential

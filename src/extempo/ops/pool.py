@@ -571,8 +571,8 @@ def _lp_pool(
         return largest if norm_type > 0 else -largest
     kernel = as_ints(kernel_size, n, op, "kernel_size")
     mean = _avg_pool(op, n, x.pow(norm_type), kernel, stride, 0, ceil_mode, True, None)
-    # A sum of odd powers may be negative; sign * abs leaves it so, and stops the gradient where it is 0.
-    return (ops.sign(mean) * mean.abs() * math.prod(kernel)).pow(1.0 / norm_type)
+    # A sum of odd powers may be negative, and stays so. relu stops the gradient where it is 0: the root's is infinite.
+    return (ops.sign(mean) * ops.relu(mean.abs()) * math.prod(kernel)).pow(1.0 / norm_type)
 
 
 def lp_pool1d(

@@ -192,8 +192,9 @@ class Choice(Reduction, abstract=True):
     def vjp(g: Tensor, y: Tensor, x: Tensor, *, dim: tuple[int, ...], keepdim: bool) -> tuple[Any, ...]:
         best = spread(y, x, dim, keepdim)
         # NaN wins, and is not equal to itself.
-        share = ops.logical_or(ops.eq(best, x), ops.logical_and(ops.isnan(best), ops.isnan(x))).to(g.dtype)
-        return (spread(g / share.sum(dim, keepdim=keepdim), x, dim, keepdim) * share,)
+        chosen = ops.logical_or(ops.eq(best, x), ops.logical_and(ops.isnan(best), ops.isnan(x)))
+        share = g / chosen.to(g.dtype).sum(dim, keepdim=keepdim)
+        return (ops.where(chosen, spread(share, x, dim, keepdim), 0.0),)
 
     samples = staticmethod(samples_reduction)
 

@@ -82,7 +82,7 @@ class Frexp(Elementwise):
     """Each element as mantissa * 2**exponent, with a mantissa from 0.5 to 1."""
 
     domain = "f"
-    saves = ("y",)
+    saves = ("y.1",)
     numpy = np.frexp
     batch = Refuse("looped over samples")
 

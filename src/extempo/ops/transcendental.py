@@ -499,7 +499,7 @@ class Copysign(Elementwise):
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
-        return ops.where(ops.eq(a, 0), 0.0, g * (y / a)), ops.zero(g)
+        return g * ops.where(ops.eq(a, 0), 0.0, y / a), ops.zero(g)
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
