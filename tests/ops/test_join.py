@@ -180,3 +180,14 @@ def test_copying_splits_take_a_list_as_out():
     ex.split_with_sizes_copy(x, [1, 3], out=outs)
     x.zero_()
     assert [o.tolist() for o in outs] == [[0.0], [1.0, 2.0, 3.0]]
+
+
+def test_an_empty_vector_that_requires_grad_makes_the_result_require_it() -> None:
+    empty = ex.empty(0, requires_grad=True)
+    for given, dim in (([empty, ex.ones(2, 3)], 1), ([ex.ones(3), empty], 0), ([empty, empty], 0)):
+        joined = ex.cat(given, dim)
+        assert joined.requires_grad
+        joined.sum().backward()
+        assert empty.grad.shape == (0,)
+        assert joined.shape == ex.cat([x.detach() for x in given], dim).shape
+    assert not ex.cat([ex.empty(0), ex.ones(2, 3)], 1).requires_grad

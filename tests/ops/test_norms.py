@@ -159,3 +159,13 @@ def test_cov_says_which_weights_do_not_fit():
         ex.cov(draw(3, 6), fweights=ex.ones(5, dtype=ex.int64))
     with pytest.raises(DtypeError, match="aweights must be floating"):
         ex.cov(draw(3, 6), aweights=ex.ones(6, dtype=ex.int64))
+
+
+def test_distances_of_rows_without_elements_are_zero_and_part_of_the_graph() -> None:
+    x = ex.empty(3, 0, requires_grad=True)
+    for p in (0.0, 1.0, 2.0, 3.0, math.inf):
+        for distances in (ex.cdist(x, ex.empty(2, 0), p), ex.nn.functional.pdist(x, p)):
+            assert distances.tolist() == distances.new_zeros(distances.shape).tolist()
+            assert distances.requires_grad
+            distances.sum().backward()
+    assert x.grad.shape == (3, 0)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 import extempo as ex
+from extempo.errors import NotDifferentiableError
 from extempo.testing import check_grad
 
 NAN, INF = float("nan"), float("inf")
@@ -155,3 +157,23 @@ def test_histograms_include_the_right_edge_and_skip_what_is_outside():
         x.histc(0)
     with pytest.raises(ex.errors.ShapeError, match="not finite"):
         ex.tensor([1.0, INF]).histc(3)
+
+
+@pytest.mark.parametrize("find", [ex.unique, ex.unique_consecutive, lambda x: ex.unique(x, dim=0)])
+def test_distinct_elements_are_part_of_the_graph_but_have_no_gradient(find: Any) -> None:
+    x = ex.tensor([3.0, 3.0, 1.0], requires_grad=True)
+    found = find(x)
+    assert found.requires_grad
+    with pytest.raises(NotDifferentiableError, match="distinct"):
+        found.sum().backward()
+    assert not find(x.detach()).requires_grad
+    assert not find(ex.tensor([1, 1])).requires_grad
+
+
+@pytest.mark.parametrize("median", [ex.median, ex.nanmedian])
+def test_the_median_of_nothing_is_nan_and_requires_grad_like_its_input(median: Any) -> None:
+    x = ex.empty(0, 3, requires_grad=True)
+    assert median(x).isnan()
+    median(x).backward()
+    assert x.grad.shape == (0, 3)
+    assert not median(ex.empty(0)).requires_grad

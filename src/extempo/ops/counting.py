@@ -185,9 +185,33 @@ def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = Fal
 # ---- distinct elements
 
 
-def _results(found: tuple[Array, Array, Array], d: Any, return_inverse: bool, return_counts: bool) -> Any:
+class Unique(Op):
+    """The distinct elements that were found among those of the first input."""
+
+    family = "sort"
+    vjp = Refuse("which elements are distinct depends on all of them")
+    saves = ("", "")
+    batch = Refuse("each sample has a number of distinct elements of its own")
+
+    @staticmethod
+    def infer(x: TensorType, found: TensorType) -> TensorType:
+        return found
+
+    @staticmethod
+    def numpy(x: Array, found: Array) -> Array:
+        return found.copy()
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        yield Sample(np.array([3.0, 1.0, 3.0]), np.array([1.0, 3.0]))
+
+    lower = Refuse("its values are there already")
+
+
+def _results(found: tuple[Array, Array, Array], input: Tensor, return_inverse: bool, return_counts: bool) -> Any:
     values, inverse, counts = found
-    results = [from_array(np.ascontiguousarray(values, d.numpy))]
+    distinct = from_array(np.ascontiguousarray(values, input.dtype.numpy))
+    results = [apply(Unique, (input, distinct)) if input.requires_grad else distinct]
     if return_inverse:
         results.append(from_array(inverse.astype(np.int64)))
     if return_counts:
@@ -221,18 +245,18 @@ def unique(
         values, inverse, counts = np.unique(
             np.asarray(array, wide(array)), return_inverse=True, return_counts=True, equal_nan=False
         )
-        return _results((values, inverse.reshape(array.shape), counts), input.dtype, return_inverse, return_counts)
+        return _results((values, inverse.reshape(array.shape), counts), input, return_inverse, return_counts)
     rows, d = _rows_first(input, dim, "unique")
     if not rows.size:
         if len(rows):
             raise ShapeError(f"unique: slices of shape {tuple(input.shape)} along dim {d} have no elements to compare")
         empty = np.empty(0, np.int64)
-        return _results((np.moveaxis(rows, 0, d), empty, empty), input.dtype, return_inverse, return_counts)
+        return _results((np.moveaxis(rows, 0, d), empty, empty), input, return_inverse, return_counts)
     order = np.lexsort(rows.reshape(len(rows), -1).T[::-1])
     values, inverse, counts = _runs(rows[order])
     places = np.empty_like(inverse)
     places[order] = inverse
-    return _results((np.moveaxis(values, 0, d), places, counts), input.dtype, return_inverse, return_counts)
+    return _results((np.moveaxis(values, 0, d), places, counts), input, return_inverse, return_counts)
 
 
 def _runs(rows: Array) -> tuple[Array, Array, Array]:
@@ -260,7 +284,7 @@ def unique_consecutive(
         rows, d = _rows_first(input, dim, "unique_consecutive")
         values, inverse, counts = _runs(rows)
         values = np.moveaxis(values, 0, d)
-    return _results((values, inverse, counts), input.dtype, return_inverse, return_counts)
+    return _results((values, inverse, counts), input, return_inverse, return_counts)
 
 
 # ---- bins

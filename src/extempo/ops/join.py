@@ -152,6 +152,17 @@ def _common_dtype(tensors: Any, op: str) -> list[Tensor]:
     return [x if x.dtype is common else x.to(common) for x in given]
 
 
+def _without_empty(given: list[Tensor], dim: int) -> list[Tensor]:
+    """Those that are no empty vectors. One that requires grad stays, in a shape that fits: so does the result then."""
+    full = next((x for x in given if x._type.shape != (0,)), None)
+    if full is None:
+        return given
+    d = normalize_dim(dim, full.ndim, "cat")
+    empty = (*full.shape[:d], 0, *full.shape[d + 1 :])
+    kept = [x for x in given if x._type.shape != (0,) or x.requires_grad]
+    return [x.reshape(empty) if x._type.shape == (0,) else x for x in kept]
+
+
 @numpy_names
 def cat(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """The tensors one after the other along a dimension; empty vectors are left out, as in PyTorch.
@@ -163,7 +174,7 @@ def cat(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     shapes = [x._type.shape for x in given]
     if () in shapes:
         raise ShapeError("cat: 0-dim tensors have no dimension to join along; use stack")
-    parts = given if (0,) not in shapes else [x for x in given if x._type.shape != (0,)] or given[:1]
+    parts = given if (0,) not in shapes else _without_empty(given, dim)
     return deliver(apply(Cat, tuple(parts), {"dim": normalize_dim(dim, parts[0].ndim, "cat")}), out)
 
 

@@ -20,7 +20,7 @@ from ..errors import DtypeError, NumericalError, ShapeError
 from ..op import Op, Rng, Routine, Sample
 from ..running import apply
 from ..storage import Array
-from ..types import Number, TensorType, as_dtype, bool_, broadcast_shapes, normalize_dim, normalize_dims
+from ..types import Number, TensorType, as_dtype, bool_, normalize_dim, normalize_dims
 from .decompositions import svdvals
 from .define import deliver, inplace_method, numpy_names
 from .products import matmul
@@ -308,9 +308,8 @@ def cdist(
         raise ShapeError(f"cdist: p must not be negative, got {p}")
     if compute_mode not in _COMPUTE_MODES:
         raise ShapeError(f"cdist: compute_mode must be one of {[m for m in _COMPUTE_MODES if m]}, got {compute_mode!r}")
-    if x1.shape[-1] == 0:
-        lead = broadcast_shapes(x1._type.shape[:-2], x2._type.shape[:-2])
-        return ops.zeros(*lead, x1.shape[-2], x2.shape[-2], dtype=x1.dtype)
+    if x1.shape[-1] == 0:  # where norms other than a sum are not defined
+        p = 1.0
     by_product = _COMPUTE_MODES[compute_mode]
     if by_product is None:
         by_product = max(x1.shape[-2], x2.shape[-2]) > _LARGE_FOR_PRODUCT
@@ -339,9 +338,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     if p < 0:
         raise ShapeError(f"pdist: p must not be negative, got {p}")
     first, second = (ops.from_numpy(i) for i in np.triu_indices(input.shape[0], 1))
-    if input.shape[1] == 0:
-        return ops.zeros(len(first), dtype=input.dtype)
-    return vector_norm(input[first] - input[second], p, -1)
+    return vector_norm(input[first] - input[second], 1.0 if input.shape[1] == 0 else p, -1)
 
 
 @method

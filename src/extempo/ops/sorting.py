@@ -253,7 +253,7 @@ def _median(op: type[Choice], place: type[Place], input: Tensor, dim: int | None
     if dim is not None:
         return chosen(place, input, dim, keepdim, out)
     if not input.numel() and input.is_floating_point():
-        return ops.deliver(ops.full((), float("nan"), dtype=input.dtype), out)
+        return ops.deliver(input.sum() + float("nan"), out)  # a sum of nothing, for its history
     everything = tuple(range(input.ndim))
     check_not_empty(op.name, input._type, everything)
     return ops.deliver(apply(op, (input,), {"dim": everything, "keepdim": False}), out)
