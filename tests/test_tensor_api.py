@@ -576,3 +576,40 @@ def test_data_takes_tensors_only():
     with pytest.raises(ex.errors.DtypeError, match=r"data: expected a tensor, got ndarray; make one with ex.tensor"):
         x.data = np.ones(2)
     assert x.tolist() == [1.0, 1.0]
+
+
+def test_deepcopy_keeps_what_shares_memory_sharing_it() -> None:
+    x = ex.arange(6.0)
+    whole, part, detached, data = copy.deepcopy([x, x[1:4], x.detach(), x.data])
+    part[0] = 9.0
+    assert whole.tolist() == detached.tolist() == data.tolist() == [0, 9, 2, 3, 4, 5]
+    assert x.tolist() == [0, 1, 2, 3, 4, 5]
+    part, whole = copy.deepcopy((x[4:], x))
+    whole.mul_(2)
+    assert part.tolist() == [8, 10]
+    assert copy.deepcopy(x.reshape(2, 3).T).stride() == (1, 3)
+    assert copy.deepcopy(ex.ones(1).expand(3)).stride() == (0,)
+    assert copy.deepcopy(x.flip(0)[::2]).tolist() == [5, 3, 1]
+    assert copy.deepcopy(ex.empty(0, 3)).shape == (0, 3)
+
+
+def test_deepcopy_of_a_view_counts_writes_with_its_base() -> None:
+    x = ex.arange(3.0)
+    whole, part = copy.deepcopy((x, x[:2]))
+    w = ex.ones(3, requires_grad=True)
+    y = w * whole
+    part.zero_()
+    with pytest.raises(OverwrittenError):
+        y.sum().backward()
+
+
+def test_deepcopy_keeps_tied_weights_tied_and_buffers_on_one_memory() -> None:
+    model = ex.nn.Sequential(ex.nn.Linear(2, 2), ex.nn.Linear(2, 2))
+    model[1].weight = model[0].weight
+    model.register_buffer("table", ex.zeros(4))
+    model.register_buffer("head", model.table[:2])
+    copied = copy.deepcopy(model)
+    assert copied[0].weight is copied[1].weight
+    copied.head.fill_(1.0)
+    assert copied.table.tolist() == [1, 1, 0, 0]
+    assert model.table.tolist() == [0, 0, 0, 0]

@@ -16,7 +16,7 @@ from .graph import Leaf, Node, Taped, leaf
 from .lines import remember_value_read, user_line
 from .op import Op
 from .sizes import AnySize
-from .storage import Array, Storage
+from .storage import Array, Storage, deep_copy
 from .tape import before_sharing
 from .types import Number, Size, TensorType, dtype, from_numpy_dtype
 
@@ -436,7 +436,9 @@ class Tensor(TensorMethods):
             raise AutogradError(
                 "deepcopy: only leaf tensors can be copied; this one is part of a graph, use x.detach().clone()"
             )
-        out = wrap(self._values().copy(), self._type, type(self))
+        array, storage = deep_copy(self._values(), self._storage, memo)
+        out = wrap(array, self._type, type(self))
+        out._storage = storage
         memo[id(self)] = out
         out.__dict__.update(copy.deepcopy(self.__dict__, memo))
         if self.requires_grad:

@@ -6,6 +6,9 @@ is a block, a Python object whose reference count says when the memory is free. 
 
 from __future__ import annotations
 
+import bisect
+import ctypes
+import operator
 from typing import Any
 
 import numpy as np
@@ -33,3 +36,33 @@ class Storage:
     @property
     def nbytes(self) -> int:
         return int(self.array.nbytes)
+
+
+def deep_copy(array: Array, storage: Storage, memo: dict[Any, Any]) -> tuple[Array, Storage]:
+    """The array, and its storage, on a copy of all the storage's memory.
+
+    `memo` is that of `copy.deepcopy`: what shares memory with something that was copied before shares that copy.
+    """
+    if not array.size:
+        copied = array.copy()
+        return copied, Storage(copied)
+    low, high = np.lib.array_utils.byte_bounds(storage.array)
+    copies = memo.setdefault("copies of memory", [])  # (low, high, the bytes, what they are of), by address
+    place = bisect.bisect_right(copies, low, key=operator.itemgetter(0)) - 1
+    if place < 0 or copies[place][1] < high:
+        place += 1
+        memory = np.frombuffer((ctypes.c_char * (high - low)).from_address(low), np.uint8).copy()
+        copies.insert(place, (low, high, memory, storage))
+    start, _, memory, _ = copies[place]
+    if id(storage) not in memo:
+        memo[id(storage)] = Storage(_moved(storage.array, start, memory))
+    return _moved(array, start, memory), memo[id(storage)]
+
+
+def _moved(array: Array, start: int, memory: Array) -> Array:
+    """The array in a copy of the memory that begins at address `start`."""
+    offset = array.__array_interface__["data"][0] - start
+    moved: Array = np.ndarray(array.shape, array.dtype, memory, offset, array.strides)
+    # Only elements that share memory stay as they were: a copy of read-only memory can be written.
+    moved.flags.writeable = array.flags.writeable or 0 not in array.strides
+    return moved
