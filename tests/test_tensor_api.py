@@ -613,3 +613,20 @@ def test_deepcopy_keeps_tied_weights_tied_and_buffers_on_one_memory() -> None:
     copied.head.fill_(1.0)
     assert copied.table.tolist() == [1, 1, 0, 0]
     assert model.table.tolist() == [0, 0, 0, 0]
+
+
+def test_data_of_another_shape_is_refused_where_a_gradient_could_not_follow() -> None:
+    x = ex.ones(3, requires_grad=True)
+    y = x * 2
+    with pytest.raises(ShapeError, match=r"made by mul as \(3,\).*shape \(5,\).*x = value"):
+        y.data = ex.zeros(5)
+    y.data = ex.zeros(3)
+    y.sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
+    x.data = ex.zeros(5)
+    assert x.shape == (5,)
+    with pytest.raises(DtypeError, match="only floating tensors"):
+        x.data = ex.tensor([1, 2])
+    constant = ex.ones(3)
+    constant.data = ex.tensor([1, 2])
+    assert constant.dtype is ex.int64

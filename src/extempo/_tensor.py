@@ -258,6 +258,7 @@ class Tensor(TensorMethods):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise DtypeError(f"data: expected a tensor, got {type(value).__name__}; make one with ex.tensor(...)")
+        self._check_new_data(value)
         self._array, self._type = value._values(), value._type
         self._storage = Storage(self._array)
         self._alias = None
@@ -265,6 +266,22 @@ class Tensor(TensorMethods):
             extra, requires_grad = self._node.extra, self._node.requires_grad
             self._node = leaf(self._type, requires_grad)
             self._node.extra = extra
+
+    def _check_new_data(self, value: Tensor) -> None:
+        """Values that cannot have this tensor's gradient, or its history, are refused."""
+        if not self.requires_grad:
+            return
+        if not value._type.dtype.is_floating_point:
+            raise DtypeError(
+                f"data: this tensor requires grad, and only floating tensors have gradients; got {value._type.dtype}. "
+                "Use value.float(), or x.requires_grad_(False) first"
+            )
+        if not self.is_leaf and value._type.shape != self._type.shape:
+            raise ShapeError(
+                f"data: this tensor was made by {self._own_node().op.name} as {self._type.shape}, and backward would "
+                f"send a gradient of shape {value._type.shape} there; assign the tensor itself (x = value), or cut the "
+                "history first with x.detach_()"
+            )
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Record what is done to this tensor from now on. Only leaves can stop requiring grad."""

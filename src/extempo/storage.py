@@ -51,7 +51,7 @@ def deep_copy(array: Array, storage: Storage, memo: dict[Any, Any]) -> tuple[Arr
     place = bisect.bisect_right(copies, low, key=operator.itemgetter(0)) - 1
     if place < 0 or copies[place][1] < high:
         place += 1
-        memory = np.frombuffer((ctypes.c_char * (high - low)).from_address(low), np.uint8).copy()
+        memory = np.frombuffer(memoryview((ctypes.c_char * (high - low)).from_address(low)), np.uint8).copy()
         copies.insert(place, (low, high, memory, storage))
     start, _, memory, _ = copies[place]
     if id(storage) not in memo:

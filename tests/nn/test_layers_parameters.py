@@ -205,10 +205,12 @@ def test_a_row_outside_the_table_is_an_error():
         nn.Embedding(5, 2, padding_idx=5)
 
 
-def test_sparse_is_accepted_and_the_gradient_is_dense():
-    for layer in (nn.Embedding(5, 2, sparse=True), nn.EmbeddingBag(5, 2, sparse=True)):
-        layer([[1, 2]]).sum().backward()
-        assert layer.weight.grad.shape == (5, 2)
+def test_sparse_gradients_are_refused_when_the_table_is_made():
+    for layer in (nn.Embedding, nn.EmbeddingBag):
+        with pytest.raises(UnsupportedError, match=rf"{layer.__name__}: sparse=True .* leave it out"):
+            layer(5, 2, sparse=True)
+        with pytest.raises(UnsupportedError, match="sparse=True"):
+            layer.from_pretrained(ex.ones(5, 2), sparse=True)
 
 
 def test_the_padding_row_gets_no_gradient():

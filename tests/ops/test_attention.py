@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo.errors import DtypeError, IndexRangeError, ShapeError
+from extempo.errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
 from extempo.nn import functional as F
 
 
@@ -87,9 +87,13 @@ def test_rows_are_checked():
         F.embedding(0, table, padding_idx=7)
 
 
-def test_sparse_embedding_is_accepted_and_gives_a_dense_gradient():
+def test_sparse_gradients_are_refused_with_what_dense_ones_mean():
     table = ex.ones(3, 2, requires_grad=True)
-    F.embedding([2, 2], table, sparse=True).sum().backward()
+    with pytest.raises(UnsupportedError, match=r"embedding: sparse=True .* leave it out"):
+        F.embedding([2, 2], table, sparse=True)
+    with pytest.raises(UnsupportedError, match=r"embedding_bag: sparse=True .* leave it out"):
+        F.embedding_bag([[2, 2]], table, sparse=True)
+    F.embedding([2, 2], table).sum().backward()
     np.testing.assert_array_equal(table.grad.numpy(), [[0, 0], [0, 0], [2, 2]])
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo.errors import DtypeError, IndexRangeError, ShapeError
+from extempo.errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
 from extempo.testing import check_grad
 
 INDEX = [[0, 2, 0], [1, 1, 2], [0, 0, 0], [2, 1, 1]]
@@ -220,3 +220,8 @@ def test_in_place_forms_write_back_with_their_gradients():
     gx, gv = ex.autograd.grad(y.sum(), [x, value])
     assert gx.tolist() == [1.0, 0.0, 0.0]
     assert gv.tolist() == [2.0, 0.0]
+
+
+def test_gather_refuses_a_sparse_gradient() -> None:
+    with pytest.raises(UnsupportedError, match=r"sparse_grad=True .* leave it out"):
+        ex.gather(ex.ones(2, requires_grad=True), 0, ex.tensor([1]), sparse_grad=True)

@@ -35,7 +35,7 @@ REFUSED = {
     *("cross_entropy", "cross_entropy_backward", "ctc_loss", "ctc_loss_gradient", "standardize_backward"),
     *("embedding", "sum_rows", "gather_embed", "index_embed", "index_get", "index_put", "last_written"),
     *("gru_sequence", "gru_sequence_gradient", "lstm_sequence", "lstm_sequence_gradient"),
-    *("rnn_sequence", "rnn_sequence_gradient", "logsumexp_backward", "histc", "searchsorted"),
+    *("rnn_sequence", "rnn_sequence_gradient", "logsumexp_backward", "histc", "searchsorted", "unique"),
     *("ldl_solve", "permutation_matrix"),
 }
 

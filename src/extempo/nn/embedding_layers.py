@@ -1,6 +1,6 @@
 """Layers that look rows up in a table. Rows are named by a Python int, a list or a tensor of ints.
 
-`sparse=True` is accepted, as scripts pass it to save time; gradients are dense all the same.
+`sparse=True` is refused: gradients are dense.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from .. import ops
 from .._tensor import Tensor
 from ..errors import IndexRangeError, ShapeError
 from ..modes import no_grad
+from ..ops.lookup import refuse_sparse
 from . import functional as F
 from .layer_support import changed
 from .module import Module
@@ -43,6 +44,7 @@ class _Table(Module):
     ) -> None:
         super().__init__()
         name = type(self).__name__
+        refuse_sparse(name, sparse)
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise IndexRangeError(f"{name}: padding_idx {padding_idx} is outside num_embeddings={num_embeddings} rows")
         self.num_embeddings = num_embeddings

@@ -182,6 +182,16 @@ def _renorm(weight: Tensor, rows: Any, max_norm: float, norm_type: float) -> Non
         table[used] = ops.where(ops.gt(length, max_norm), picked * (max_norm / (length + 1e-7)), picked)
 
 
+def refuse_sparse(op: str, sparse: bool) -> None:
+    """A dense gradient in place of a sparse one would move rows that no batch has used, in silence."""
+    if sparse:
+        raise UnsupportedError(
+            f"{op}: sparse=True asks for sparse gradients, and Extempo's are dense; leave it out. Rows that were not "
+            "used then have a gradient of 0, by which SGD leaves them as they are; momentum, weight decay and Adam "
+            "move them"
+        )
+
+
 def embedding(
     input: Rows,
     weight: Tensor,
@@ -194,12 +204,13 @@ def embedding(
     """Rows of the table `weight` (rows, features) for an int, a list or a tensor of ints.
 
     The row `padding_idx` gets no gradient. `max_norm` scales down, in place, the rows used that are longer than that.
-    `sparse` is accepted; gradients are dense.
+    `sparse=True` is refused: gradients are dense.
 
     >>> F.embedding(ex.tensor([2, 0]), ex.tensor([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]))
     tensor([[3., 3.],
             [1., 1.]])
     """
+    refuse_sparse("embedding", sparse)
     rows = _as_rows("embedding", input)
     padding = _padding("embedding", padding_idx, weight.shape[0])
     if max_norm is not None:
@@ -222,13 +233,15 @@ def embedding_bag(
 ) -> Tensor:
     """The sum, mean or max of embeddings over bags: the rows of a 2-dim input, or slices of a 1-dim one from `offsets`.
 
-    Rows equal to `padding_idx` are left out. An empty bag gives zeros. `sparse` is accepted; gradients are dense.
+    Rows equal to `padding_idx` are left out. An empty bag gives zeros. `sparse=True` is refused: gradients
+    are dense.
 
     >>> table = ex.tensor([[1.0, 1.0], [2.0, 2.0], [9.0, 9.0]])
     >>> F.embedding_bag(ex.tensor([0, 1, 2]), table, offsets=ex.tensor([0, 2]), mode="sum")
     tensor([[3., 3.],
             [9., 9.]])
     """
+    refuse_sparse("embedding_bag", sparse)
     if isinstance(input, TensorLike):
         from ..ragged_tensors import layers
 

@@ -15,7 +15,7 @@ import numpy as np
 from .. import ops
 from .._methods import method
 from .._tensor import Tensor, TensorLike, from_array
-from ..errors import DtypeError, IndexRangeError, ShapeError
+from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
 from ..op import REGISTRY, Op, Rng, Routine, Sample
 from ..running import apply
 from ..storage import Array
@@ -322,6 +322,10 @@ def gather(input: Tensor, dim: int, index: Any, *, sparse_grad: bool = False, ou
     tensor([[2],
             [3]])
     """
+    if sparse_grad:
+        raise UnsupportedError(
+            "gather: sparse_grad=True asks for a sparse gradient, and Extempo's are dense; leave it out"
+        )
     x, d, at = _aligned(input, dim, index, "gather")
     picked = apply(Gather, (x, at), {"dim": d})
     return deliver(picked if as_tensor(index).ndim else picked.reshape(()), out)
