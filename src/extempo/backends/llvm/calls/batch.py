@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..ir.builder import Module, Pointer, Value, WayOut, f64, i1, i32, i64, ptr, void
+from ..ir.builder import Module, Pointer, Value, WayOut, f64, i1, i32, i64, ptr
 from .batch_match import MORE, NAMES, Slots, found_by_id, found_in, list_item, size, write_match, write_same
 from .batch_try import write_from_outside, write_line, write_tensor, write_try
 from .callables import function
-from .cpython import TUPLE_ITEMS, Python, slot_offset
+from .cpython import NO_NUMBER, TUPLE_ITEMS, Python, slot_offset
 from .launch import Launcher
 from .objects import Objects
 
@@ -135,7 +135,13 @@ def _write_search(module: Module, offsets: Slots) -> None:
 
 def _slow_way(o: Objects, name: str) -> WayOut:
     b = o.b
-    return b.way_out(lambda: b.ret(o.python.vectorcall(o.known(name), b.arg("args"), b.arg("nargs"), b.const(ptr, 0))))
+
+    def take() -> None:
+        with b.if_(o.python.is_raised()):  # by a look-up or a comparison
+            b.ret(b.const(ptr, 0))
+        b.ret(o.python.vectorcall(o.known(name), b.arg("args"), b.arg("nargs"), b.const(ptr, 0)))
+
+    return b.way_out(take)
 
 
 def _write_call(module: Module, offsets: Slots) -> None:
@@ -221,7 +227,7 @@ def _write_as_array(module: Module, offsets: Slots) -> None:
     """extempo_batch_as_array(list of ints)"""
     with module.function("extempo_batch_as_array", ptr, self=ptr, args=ptr, nargs=i64) as b:
         o = Objects(b, offsets, NAMES)
-        python, declare = o.python, module.declare
+        python = o.python
         listed = Pointer(b.arg("args"), ptr)[0]
         shape = b.array(i64, 1)
         shape[0] = size(b, "List", listed)
@@ -229,9 +235,11 @@ def _write_as_array(module: Module, offsets: Slots) -> None:
         data = Pointer(python.data(array), i64)
         with b.loop(0, shape[0]) as i:
             data[i] = python.as_int(list_item(b, listed, i))
-        with b.if_(b.call(declare("PyErr_Occurred", ptr, [])) != 0):
-            b.call(declare("PyErr_Clear", void, []))
+        with b.if_(python.is_raised()):
+            python.forget(*NO_NUMBER)
             python.decref(array)
+            with b.if_(python.is_raised()):
+                b.ret(b.const(ptr, 0))
             b.ret(python.incref(o.known("none")))
         b.ret(array)
 

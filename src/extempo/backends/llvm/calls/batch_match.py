@@ -1,7 +1,8 @@
 """Whether a call of `ex.batch` is one that native code knows: its arguments, and what a cell reads from Python.
 
 Arguments are compared with a pattern (`patterns`), what was read with what it was (`batching.reads`): by identity, but
-types by equality. A comparison says no wherever it is not sure; Python then looks again.
+types by equality. A comparison says no wherever it is not sure; Python then looks again. It also says no with an
+exception set, such as an interrupt that came while somebody's code compared: whoever asked returns that.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 from ..ir.builder import Function, Module, Pointer, Value, WayOut, i1, i32, i64, ptr, void
 from .objects import TABLE, Objects
-from .patterns import EQUAL, LEAF, LIST, NO_LEAF, NUMBER, SAME, TENSOR, TRACKED, TUPLE, WORDS
+from .patterns import EQUAL, LEAF, LIST, NO_LEAF, NUMBER, REFERRED, SAME, TENSOR, TRACKED, TUPLE, WORDS
 
 MORE = (
     "cell",
@@ -59,14 +60,11 @@ def found_in(b: Function, mapping: Value, key: Value) -> Value:
 
 
 def found_by_id(b: Function, mapping: Value, o: Value) -> Value:
-    """What a dict has for `id(o)`, borrowed; null for nothing, or when there is no memory."""
+    """What a dict has for `id(o)`, borrowed; null for nothing, and with an exception when there is no memory."""
     declare = b.module.declare
     key = b.call(declare("PyLong_FromVoidPtr", ptr, [ptr]), o)
     found = b.var(ptr, 0)
-    none, some = b.if_else(key == 0)
-    with none:
-        b.call(declare("PyErr_Clear", void, []))
-    with some:
+    with b.if_(key != 0):
         found.set(found_in(b, mapping, key))
     b.call(declare("Py_DecRef", void, [ptr]), key)
     return found.value
@@ -105,6 +103,10 @@ def write_match(module: Module, offsets: Slots) -> None:
             note()
         with b.if_(code == SAME):
             b.ret(b.cast("zext", x == said, i64))
+        with b.if_(code == REFERRED):  # to None, if it is gone; where None is an argument, the pattern says SAME
+            no.take_if(x == o.known("none"))
+            referred = b.call(module.declare("PyWeakref_GetObject", ptr, [ptr]), said)
+            b.ret(b.cast("zext", x == referred, i64))
         with b.if_(code == EQUAL):
             no.take_unless(type_ == python.type_of(said))
             b.ret(b.cast("zext", python.equal(x, said), i64))
@@ -217,7 +219,7 @@ def write_same(module: Module, offsets: Slots) -> None:
             item = python.incref(list_item(b, o.get(reads, "reads._attributes"), i.value))
             found = b.call(declare("PyObject_GetAttr", ptr, [ptr, ptr]), python.item(item, 0), python.item(item, 1))
             with b.if_(found == 0):
-                b.call(declare("PyErr_Clear", void, []))
+                python.forget("AttributeError")
             same = found == python.item(item, 2)  # compared by address alone, so it may be gone already
             python.decref(found)
             python.decref(item)

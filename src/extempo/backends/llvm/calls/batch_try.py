@@ -57,7 +57,7 @@ def write_line(module: Module, offsets: Slots) -> None:
             frame.set(back)
             tries.set(tries.value + 1)
         python.decref(frame.value)
-        python.clear_error()  # there may have been no memory for a frame
+        python.forget("MemoryError")  # there may have been no memory for a frame
         b.ret(b.call(module.defined["extempo_line"]))
 
 
@@ -131,9 +131,13 @@ class _Try:
         self.next = b.var(ptr, 0)
         self.n_inputs, self.n_refs = b.var(i64, 0), b.var(i64, 0)
         self.failed = b.var(i32, 0)
-        self.other_way = b.way_out(lambda: b.ret(self.o.known("none")))  # before anything is held
-        self.not_here = b.way_out(lambda: self.leave(self.o.known("none")))
+        self.other_way = b.way_out(lambda: b.ret(self._none()))  # before anything is held
+        self.not_here = b.way_out(lambda: self.leave(self._none()))
         self.failed_here = b.way_out(lambda: self.leave(b.const(ptr, 0)))
+
+    def _none(self) -> Value:
+        """The answer that the way does not fit, unless comparing raised something."""
+        return self.python.unless_raised(self.o.known("none"))
 
     def declare(self, name: str, returns: Any, args: list[Any]) -> Any:
         return self.b.module.declare(name, returns, args)

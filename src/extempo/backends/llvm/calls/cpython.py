@@ -24,6 +24,10 @@ DTYPE_NUMBER = 28
 C_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 _EQUAL = 2  # Py_EQ
 LARGEST = (1 << 63) - 1  # a size in elements or bytes; NumPy refuses larger ones, and says so
+# What converting to a number raises where there is none, or none of that size.
+NO_NUMBER = ("TypeError", "ValueError", "OverflowError")
+# What comparing and hashing raise where objects cannot be.
+NOT_COMPARABLE = ("TypeError", "ValueError")
 # A block of the pool (memory.py)
 BLOCK_DATA, BLOCK_CLASS, BLOCK_NEXT, BLOCK_SIZE = 16, 24, 32, 40
 
@@ -80,21 +84,44 @@ class Python:
         return self.b.call(declared, callee, args, n_args, names)
 
     def equal(self, first: Value, second: Value) -> Value:
-        """Whether Python calls two objects equal; a comparison that fails says no, and its error is forgotten."""
+        """Whether Python calls two objects equal; a comparison that cannot be made says no.
+
+        It also says no where an object's own code raised, an interrupt for example; that stays set (`is_raised`).
+        """
         compare = self.declare("PyObject_RichCompareBool", i32, [ptr, ptr, i32])
         answer = self.b.call(compare, first, second, _EQUAL)
         with self.b.if_(answer < 0):
-            self.clear_error()
+            self.forget(*NOT_COMPARABLE, "RecursionError", "MemoryError")
         return answer == 1
-
-    def clear_error(self) -> None:
-        self.b.call(self.declare("PyErr_Clear", void, []))
 
     def as_double(self, o: Value) -> Value:
         return self.b.call(self.declare("PyFloat_AsDouble", f64, [ptr]), o)
 
     def as_int(self, o: Value) -> Value:
         return self.b.call(self.declare("PyLong_AsLongLong", i64, [ptr]), o)
+
+    # ---- exceptions
+
+    def is_raised(self) -> Value:
+        return self.b.call(self.declare("PyErr_Occurred", ptr, [])) != 0
+
+    def forget(self, *kinds: str) -> None:
+        """Forget the exception that is set if it is one of these, and so an answer: no number, cannot be hashed.
+
+        Any other one stays set, for the caller to return: an interrupt, or whatever somebody's code raised.
+        """
+        b, one_of = self.b, self.b.var(i32, 0)
+        matches = self.declare("PyErr_ExceptionMatches", i32, [ptr])
+        for kind in kinds:
+            self.declare(f"PyExc_{kind}", ptr, [])  # a variable; it is found as functions are
+            expected = b.load(ptr, b.module.address_of(b, f"PyExc_{kind}"))
+            one_of.set(one_of.value | b.call(matches, expected))
+        with b.if_(one_of.value != 0):
+            b.call(self.declare("PyErr_Clear", void, []))
+
+    def unless_raised(self, answer: Value) -> Value:
+        """The answer, or null where an exception is set, for the caller to return."""
+        return self.b.select(self.is_raised(), self.b.const(ptr, 0), answer)
 
     def bytes_of(self, o: Value) -> Value:
         """The memory of a bytearray."""

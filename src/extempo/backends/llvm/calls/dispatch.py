@@ -7,8 +7,8 @@ Whatever is out of the ordinary goes the slow way, with the same arguments.
 
 from __future__ import annotations
 
-from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr, void
-from .cpython import TUPLE_ITEMS, WRITEABLE
+from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr
+from .cpython import NOT_COMPARABLE, TUPLE_ITEMS, WRITEABLE
 from .objects import Objects
 from .record import NOT_NOW, NOW_IF_VIEW, Modes, put_on_tape
 from .views import make_view
@@ -116,9 +116,11 @@ class _Apply:
         found = b.call(declare("PyDict_GetItemWithError", ptr, [ptr, ptr]), self.signatures, key)
         python.decref(key)
         with b.if_(found == 0):
-            with b.if_(b.call(declare("PyErr_Occurred", ptr, [])) != 0):  # an attribute that cannot be hashed
-                b.call(declare("PyErr_Clear", void, []))
-                self.slow.take()
+            with b.if_(python.is_raised()):  # an attribute that cannot be hashed, or an interrupt while it was
+                python.forget(*NOT_COMPARABLE)
+                self.slow.take_unless(python.is_raised())
+                self.release()
+                b.ret(b.const(ptr, 0))
             given = b.array(ptr, 3)
             for k, x in enumerate((self.op, self.types.value, self.attrs)):
                 given[k] = x

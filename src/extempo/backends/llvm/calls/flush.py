@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from ..ir.builder import Function, Module, Pointer, Value, i8, i32, i64, ptr, void
+from ..ir.builder import Function, Module, Pointer, Value, i8, i32, i64, ptr
 from .cpython import LARGEST, TUPLE_ITEMS
 from .filling import ENTRY, OF_GIVEN, OF_PLACE, OUTPUT, Filling
 from .objects import Objects
@@ -89,7 +89,7 @@ class FlushCode:
         """An item of a list, borrowed; a list that is too short is left to Python."""
         found = self.call("PyList_GetItem", listed, index)
         with self.b.if_(found == 0):
-            self.call("PyErr_Clear", returns=void)
+            self.python.forget("IndexError")
             self.not_here.take()
         return found
 
@@ -284,9 +284,9 @@ class FlushCode:
         with b.if_(failed.value != 0):
             for name, keys in (("values", wanted), ("given", places)):
                 with b.loop(0, self.length(keys)) as i:
-                    self.call("PyErr_Clear", returns=void)
+                    python.forget("MemoryError", "KeyError")
                     self.call("PyDict_DelItem", self.own(name), python.item(keys, i), returns=i32)
-            self.call("PyErr_Clear", returns=void)
+            python.forget("MemoryError", "KeyError")
             self.call("PyList_SetSlice", alive, n_alive, LARGEST, b.const(ptr, 0), returns=i32)
             self.leave(self.call("PyErr_NoMemory"))
 

@@ -7,8 +7,8 @@ op runs, and no Python does. A dict takes 1, 1.0 and True for the same; what it 
 
 from __future__ import annotations
 
-from ..ir.builder import Module, Pointer, Value, i32, i64, ptr, void
-from .cpython import FLOAT_VALUE
+from ..ir.builder import Module, Pointer, Value, i32, i64, ptr
+from .cpython import FLOAT_VALUE, NOT_COMPARABLE
 from .entries import ALL, CONSTANT, LATELY, Entry
 from .objects import Objects
 
@@ -21,7 +21,15 @@ def write_front(module: Module, offsets: dict[str, int]) -> None:
         python, packed, args = o.python, b.arg("self"), Pointer(b.arg("args"), ptr)
         nothing = b.const(ptr, 0)
         slow_way = python.item(packed, 1)
-        slow = b.way_out(lambda: b.ret(python.vectorcall(slow_way, b.arg("args"), b.arg("nargs"), nothing)))
+
+        def ask_python() -> None:
+            with b.if_(
+                python.is_raised()
+            ):  # by a look-up or a comparison: an interrupt, or whatever an argument raised
+                b.ret(nothing)
+            b.ret(python.vectorcall(slow_way, b.arg("args"), b.arg("nargs"), nothing))
+
+        slow = b.way_out(ask_python)
         o.current_mode(slow, lambda sample: None)
         found, lately = b.var(ptr, nothing), python.item(packed, 2)
         with b.loop(0, b.arg("nargs")) as k:
@@ -45,7 +53,7 @@ def write_front(module: Module, offsets: dict[str, int]) -> None:
             python.decref(key)
             nowhere, somewhere = b.if_else(known == 0)
             with nowhere:
-                b.call(module.declare("PyErr_Clear", void, []))
+                python.forget(*NOT_COMPARABLE)
             with somewhere:
                 look_at(known)
         slow.take_if(found.value == 0)

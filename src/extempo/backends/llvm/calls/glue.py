@@ -13,11 +13,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ....types import TensorType, count
-from ..ir.builder import Function, Module, Pointer, Value, i64, ptr, void
+from ..ir.builder import Function, Module, Pointer, Value, i64, ptr
 from ..ir.machine import Library
 from ..routines.routine import Bound
 from .callables import function
-from .cpython import ALIGNED, BLOCK_DATA, C_CONTIGUOUS, Python
+from .cpython import ALIGNED, BLOCK_DATA, C_CONTIGUOUS, NO_NUMBER, Python
 from .loading import load_calls
 
 MAX_BUFFERS = 32
@@ -95,9 +95,9 @@ class _Call:
 
     def fall_back_if_too_large(self) -> None:
         """A Python int may be larger than a routine's numbers: NumPy's kernel takes it or says what is wrong."""
-        declare = self.b.module.declare
-        with self.b.if_(self.b.call(declare("PyErr_Occurred", ptr, [])) != 0):
-            self.b.call(declare("PyErr_Clear", void, []))
+        with self.b.if_(self.python.is_raised()):
+            self.python.forget(*NO_NUMBER)
+            self.failed.take_if(self.python.is_raised())
             self.other.take()
 
     def push(self, number: Value) -> None:

@@ -407,5 +407,5 @@ def _write_line(module: Module, offsets: dict[str, int]) -> None:
             with b.if_(unknown & (back != 0)):
                 python.decref(back)
             searching.set(~unknown & (back != 0))
-        python.clear_error()  # there may have been no memory for a frame
+        python.forget("MemoryError")  # there may have been no memory for a frame
         b.ret(o.call_no_args(o.known("find_line")))

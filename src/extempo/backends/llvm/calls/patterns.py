@@ -11,10 +11,10 @@ WORDS = 3
 # A tensor that is an input: its type, and flags: whether it is tracked, and then whether it must not be a leaf.
 # A tuple or list: its class, its length; its parts follow.
 # A number that is an input: its class.
-# The same object; something equal, of the same class.
+# The same object; something equal, of the same class; the object that a weak reference refers to.
 # A leaf that is part of the kind: itself, its type.
 # The name of a keyword argument, which follows.
-TENSOR, TUPLE, LIST, NUMBER, SAME, EQUAL, LEAF, NAME = range(8)
+TENSOR, TUPLE, LIST, NUMBER, SAME, EQUAL, LEAF, NAME, REFERRED = range(9)
 TRACKED, NO_LEAF = 1, 2
 MOST_INPUTS = 64
 MOST_RESULTS = 16

@@ -95,7 +95,10 @@ class _Record:
         self.unless(self.length(self.slot("kinds")) == self.n_inputs)
         size = declare("PyDict_Size", i64, [ptr])
         with b.if_((b.call(size, b.arg("attrs")) | b.call(size, self.slot("attrs"))) != 0):
-            self.unless(self.python.equal(b.arg("attrs"), self.slot("attrs")))
+            equal = self.python.equal(b.arg("attrs"), self.slot("attrs"))
+            with b.if_(~equal):
+                self.failed_here.take_if(self.python.is_raised())
+            self.unless(equal)
 
     def make_results(self) -> None:
         """The results, not yet on the tape. Making them may run finalizers, and these may do anything."""

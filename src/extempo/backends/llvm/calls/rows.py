@@ -147,7 +147,7 @@ def _gather(c: RowsCall) -> None:
     decline = c.declined_with_none
     n_sizes = b.call(declare("PyTuple_Size", i64, [ptr]), shape)
     with b.if_(n_sizes < 0):
-        b.call(declare("PyErr_Clear", void, []))
+        python.forget("SystemError")  # it is no tuple
     c.unless((n_sizes >= 0) & (n_sizes < MAX_NDIM - 1), decline)
     sizes, nbytes = b.array(i64, MAX_NDIM), b.var(i64, c.number(itemsize))
     with b.loop(0, n_sizes) as k:

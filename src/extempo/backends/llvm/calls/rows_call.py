@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..ir.builder import Function, Module, Pointer, Value, i64, ptr, void
-from .cpython import ALIGNED, BLOCK_DATA, C_CONTIGUOUS, LARGEST, Python
+from ..ir.builder import Function, Module, Pointer, Value, i64, ptr
+from .cpython import ALIGNED, BLOCK_DATA, C_CONTIGUOUS, LARGEST, NO_NUMBER, Python
 
 WORDS = 4  # of a place
 ROW_BITS = 32  # of the first word; array numbers have the others
@@ -40,6 +40,9 @@ class RowsCall:
         if self._block is not None:
             with self.b.if_(self._block != 0):
                 self.python.decref(self._block)
+        with self.b.if_(self.python.is_raised()):  # by converting an odd kind of int: an interrupt, say
+            self.python.decref(answer)
+            self.b.ret(self.b.const(ptr, 0))
         self.b.ret(answer)
 
     def answer(self, truth: bool) -> None:
@@ -50,7 +53,7 @@ class RowsCall:
         b = self.b
         number = self.python.as_int(o)
         with b.if_(number == -1):
-            b.call(b.module.declare("PyErr_Clear", void, []))
+            self.python.forget(*NO_NUMBER)
         return number
 
     def unless(self, fits: Value, decline: Callable[[], None]) -> None:
@@ -93,7 +96,8 @@ class RowsCall:
 
 
 def write_numbers(module: Module) -> None:
-    """numbers(o, types, limit, start, end, found): whether o[start:end] has int64 numbers, all below the limit.
+    """numbers(o, types, limit, start, end, found): whether o[start:end] has int64 numbers, all below the limit; not so
+    with an exception that was raised meanwhile.
 
     found: where they lie, the block that this memory belongs to (null if it is the array's own), how many there are.
     A start is for arrays only.
@@ -111,7 +115,6 @@ def write_numbers(module: Module) -> None:
             """Memory for them."""
             block = python.take(n * 8)
             with b.if_(block == 0):
-                b.call(declare("PyErr_Clear", void, []))
                 b.ret(0)
             found[1] = block
             found[0] = b.field(ptr, block, BLOCK_DATA)
@@ -126,11 +129,11 @@ def write_numbers(module: Module) -> None:
                 # Looked up with bounds: converting an odd kind of int may run Python code that shortens the list.
                 item = b.call(declare("PyList_GetItem", ptr, [ptr, i64]), o, i)
                 with b.if_(item == 0):
-                    b.call(declare("PyErr_Clear", void, []))
+                    python.forget("IndexError")
                     b.ret(0)
                 number = python.as_int(item)
                 with b.if_(number == -1):
-                    b.call(declare("PyErr_Clear", void, []))
+                    python.forget(*NO_NUMBER)
                 numbers[i] = number
         with other:
             with b.if_(python.type_of(o) != b.arg("array_type")):

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ....types import TensorType, count
-from ..ir.builder import Function, Module, Pointer, Value, i32, i64, ptr, void
+from ..ir.builder import Function, Module, Pointer, Value, i32, i64, ptr
 from ..ir.machine import RARE, Library, machine
 from .callables import function
-from .cpython import ARRAY_DTYPE, C_CONTIGUOUS, WRITEABLE, Python
+from .cpython import ARRAY_DTYPE, C_CONTIGUOUS, NO_NUMBER, WRITEABLE, Python
 from .loading import load_calls
 
 MAX_NDIM = 8
@@ -188,7 +188,7 @@ def _write_view(module: Module) -> None:
             dim = start_at[1]
             number = python.as_int(Pointer(b.arg("inputs"), ptr)[start_at[0]])
             with b.if_((number < 0) | (number + start_at[2] >= shape[dim])):
-                b.call(module.declare("PyErr_Clear", void, []))
+                python.forget(*NO_NUMBER)
                 b.ret(null)
             data.set(b.byte_offset(data.value, number * strides[dim]))
         new_strides = b.array(i64, MAX_NDIM)
@@ -218,7 +218,7 @@ def _write_view(module: Module) -> None:
         flag = b.select(head["repeats"] != 0, b.const(i32, 0), WRITEABLE)  # one element stands for several
         made = b.call(new, python.type_of(array), dtype, ndim, shape_at, new_strides.address, data.value, flag, null)
         with b.if_(made == 0):
-            b.call(module.declare("PyErr_Clear", void, []))
+            python.forget("MemoryError", "ValueError")  # NumPy will say what is wrong
             b.ret(null)
         python.incref(array)
         b.call(module.declare("PyArray_SetBaseObject", i32, [ptr, ptr]), made, array)
@@ -232,6 +232,8 @@ def _write_view_call(module: Module) -> None:
         record = python.bytes_of(python.item(b.arg("self"), 0))
         made = b.call(module.defined["extempo_view"], record, args[0], b.arg("args"))
         with b.if_(made == 0):
+            with b.if_(python.is_raised()):  # by converting an odd kind of int
+                b.ret(made)
             fallback = python.item(b.arg("self"), 1)
             b.ret(python.vectorcall(fallback, b.arg("args"), b.arg("nargs"), b.const(ptr, 0)))
         b.ret(made)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ....types import dtype
-from ..calls.cpython import ALIGNED, C_CONTIGUOUS, DTYPE_NUMBER, WRITEABLE, Python
+from ..calls.cpython import ALIGNED, C_CONTIGUOUS, DTYPE_NUMBER, NO_NUMBER, WRITEABLE, Python
 from ..ir.builder import Function, Module, Pointer, Value, f32, i1, i8, i32, i64, ptr, void
 
 MAX_INPUTS = 6
@@ -176,9 +176,10 @@ class _Run:
 
     def _decline_at_error(self) -> None:
         b = self.b
-        raised = b.call(b.module.declare("PyErr_Occurred", ptr, []))
-        with b.if_(raised != 0):
-            b.call(b.module.declare("PyErr_Clear", void, []))
+        with b.if_(self.python.is_raised()):
+            self.python.forget(*NO_NUMBER)
+            with b.if_(self.python.is_raised()):
+                b.ret(FAILED)
             self.declined.take()
 
     # ---- the plain case: arrays are contiguous and of one shape

@@ -14,8 +14,8 @@ A run's own block: one of `SECTIONS` after the other, 8 bytes an entry, then the
 
 from __future__ import annotations
 
-from ..calls.cpython import BLOCK_DATA, Python
-from ..ir.builder import Function, Module, Pointer, Value, f64, i8, i32, i64, ptr, void
+from ..calls.cpython import BLOCK_DATA, NO_NUMBER, Python
+from ..ir.builder import Function, Module, Pointer, Value, f64, i8, i32, i64, ptr
 
 # What a run holds of its own.
 SECTIONS = ("bases", "operands", "meta", "numbers", "inputs", "outputs")
@@ -140,8 +140,10 @@ class _Run:
                 truth = b.call(b.module.declare("PyObject_IsTrue", i32, [ptr]), number)
                 own[i] = b.cast("sext", truth, i64)
             python.decref(number)
-            with b.if_(b.call(b.module.declare("PyErr_Occurred", ptr, [])) != 0):
-                b.call(b.module.declare("PyErr_Clear", void, []))
+            with b.if_(python.is_raised()):
+                python.forget(*NO_NUMBER, "IndexError")
+                with b.if_(python.is_raised()):
+                    self.leave(b.const(ptr, 0))
                 self.leave(self._number(_REPLAY))
 
     def make_outputs(self) -> None:
