@@ -362,7 +362,7 @@ class Compile:
         totals = {name: gone[name] + sum(f[name] for f in functions) for name in TOTALS}
         caches = {name: (len(c), c.limit, c.evicted) for name, c in list(CACHES.items())}
         caches["plans"] = (len(PLANS), PLANS.limit, PLANS.evicted)
-        begun = sum(flush.plan is None for flush in list(PLANS.values()))
+        begun = sum(flush.plan is None for flush in PLANS)
         seconds = 0.0 if backend is None else backend.stats()["compile_seconds"]
         where = {"native": backend is not None, "switched_off": _EAGER}
         counts = {"compile_seconds": seconds, "plans_begun": begun}

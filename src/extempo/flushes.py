@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from math import inf
 from textwrap import indent
 from typing import Any
-from weakref import WeakValueDictionary
 
 from .backends.llvm.calls.filling import Filling
 from .planning.building import Backward, Plan, Prospect, Resizing, forget
 from .tape import State
+from .weak import WeakMembers
 
 
 class Flush:
@@ -73,7 +73,7 @@ class Flush:
         self.seen = 0
 
 
-class Plans(WeakValueDictionary[int, Flush]):
+class Plans(WeakMembers[Flush]):
     """Every flush that has a plan, oldest first: when there are too many, the oldest quarter lose theirs.
 
     It keeps none alive: with a flush it would keep the whole trie that the flush is part of.
@@ -84,15 +84,15 @@ class Plans(WeakValueDictionary[int, Flush]):
 
     def add(self, flush: Flush) -> None:
         if len(self) >= self.limit:
-            for found in list(self.values())[: self.limit // 4]:
-                self.pop(id(found), None)  # another thread may have been faster
+            for found in list(self)[: self.limit // 4]:
+                self.discard(found)
                 found.forget()
                 self.evicted += 1
-        self[id(flush)] = flush
+        super().add(flush)
 
     def clear(self) -> None:
-        for found in list(self.values()):
-            self.pop(id(found), None)
+        for found in self:
+            self.discard(found)
             found.forget()
         forget()
 

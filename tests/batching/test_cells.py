@@ -495,7 +495,23 @@ def test_methods_are_cells_of_their_object():
     del one, made
     gc.collect()
     assert gone() is None
-    assert len(Model.step._layouts) == 1
+    assert kind(Model.step, Model(), x) is not None
+    assert len(Model.step._layouts) == 2  # that of the one that is gone went when there was a new one
+
+
+def test_an_object_at_the_address_of_one_that_is_gone_is_another_object():
+    class Scale:
+        def __init__(self, factor):
+            self.factor = factor
+
+    @ex.cell
+    def scaled(x, by):
+        return x * by.factor
+
+    x = ex.ones(2)
+    run = ex.batch(scaled)
+    for factor in range(50):  # CPython uses the memory again at once
+        assert [y.tolist() for y in run([x, x], [Scale(factor)] * 2)] == [[factor] * 2] * 2
 
 
 # ---- which callables are cells

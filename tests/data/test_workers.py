@@ -154,17 +154,19 @@ def test_a_timeout_is_an_error_and_ends_a_worker_that_hangs():
 def test_an_epoch_that_is_dropped_ends_its_workers():
     epoch = iter(DataLoader(range(1000), num_workers=2))
     next(epoch)
-    assert len(multiprocessing.active_children()) == 2
+    workers = [process.pid for process in multiprocessing.active_children()]
+    assert len(workers) == 2
     del epoch
-    assert not multiprocessing.active_children()
+    assert wait_until_gone(workers, 10) == []
 
 
 def test_persistent_workers_end_with_their_loader():
     loader = DataLoader(range(4), num_workers=2, persistent_workers=True)
     list(loader)
-    assert len(multiprocessing.active_children()) == 2
+    workers = [process.pid for process in multiprocessing.active_children()]
+    assert len(workers) == 2
     del loader
-    assert not multiprocessing.active_children()
+    assert wait_until_gone(workers, 10) == []
 
 
 def test_workers_cannot_have_workers():

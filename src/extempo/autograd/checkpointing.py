@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,6 +23,7 @@ from ..lines import user_line
 from ..modes import MODE, Mode, end_tape
 from ..op import Op
 from ..random import get_rng_state, set_rng_state
+from ..weak import WeakTable
 from .interception import Observer, Refill, drop_refill, leave_refill, refill_of, take_away
 
 Step = tuple[type[Op], tuple[Any, ...], Where | None]
@@ -41,7 +41,7 @@ class Frame:
         self.random_state = get_rng_state() if options.preserve_rng_state else None
         self.versions = [(t, t._storage.version) for t in tensors_in((args, kwargs)) if t._storage is not None]
         self.steps: list[Step] = []
-        self.waiting: weakref.WeakKeyDictionary[Node, int] = weakref.WeakKeyDictionary()  # node -> its step
+        self.waiting: WeakTable[Node, int] = WeakTable()  # node -> its step
 
     def first_run(self) -> Any:
         with _Within(self.mode, _Stripping(self)), self.options.contexts()[0]:
@@ -61,7 +61,7 @@ class Frame:
         with _replayed(self.random_state), _Within(mode, again), self.options.contexts()[1]:
             self.fn(*self.args, **self.kwargs)
         again.finish()
-        for waiting, step in list(self.waiting.items()):
+        for waiting, step in self.waiting.items():
             _hand_over(again.nodes[step], waiting, step)
         self.waiting.clear()
         again.retire()

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from ..modes import MODE, Mode, end_tape
 from ..op import Op
 from ..running import entry
 from ..types import TensorType, from_numpy_dtype
+from ..weak import WeakTable
 from .hooks import RemovableHandle
 from .interception import Observer, take_away
 
@@ -85,7 +85,7 @@ class _Packing(Observer):
         super().__init__()
         self.pack = pack
         self.unpack = unpack
-        self.packed: weakref.WeakKeyDictionary[Node, Any] = weakref.WeakKeyDictionary()
+        self.packed: WeakTable[Node, Any] = WeakTable()
 
     def ran(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], node: Node | None) -> None:
         if node is None or not node.saved:

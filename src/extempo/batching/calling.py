@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from ..errors import DtypeError, ShapeError
 from ..func.tree import leaves
 from ..modes import MODE, Mode, end_tape
 from ..random import Generator, _set_current, current_generator, sample_generator
+from ..weak import WeakTable
 from .hub import Hub
 from .noting import Explanation, Notes
 from .reads import look_again
@@ -38,7 +38,7 @@ class _Outlook:
 
 
 # Of modules and code, so that it lasts where ex.batch(fn) is written inside a training step.
-_OUTLOOKS: weakref.WeakKeyDictionary[Any, dict[int, _Outlook]] = weakref.WeakKeyDictionary()
+_OUTLOOKS: WeakTable[Any, dict[int, _Outlook]] = WeakTable()
 
 
 def _outlooks(fn: Any) -> dict[int, _Outlook]:
@@ -47,7 +47,7 @@ def _outlooks(fn: Any) -> dict[int, _Outlook]:
     key = getattr(method, "__code__", fn)
     try:
         return _OUTLOOKS.setdefault(key, {})
-    except TypeError:  # cannot be hashed, or referred to weakly
+    except TypeError:  # cannot be referred to weakly
         return {}
 
 

@@ -21,6 +21,7 @@ from ..modes import MODE
 from ..nn import module as nn_module
 from ..nn.module import Module
 from ..types import DEFAULT_DTYPE_LISTENERS
+from ..weak import WeakMembers, forgetting
 from .bodies import Declined, Trace, decline_modules, watching
 from .kinds import Input, Kind
 from .reads import Reads
@@ -49,11 +50,10 @@ class Call:
 class State:
     """What a body does as long as what it reads stays the same. Without a kind, its ops run as such."""
 
-    __slots__ = ("declined", "held", "kind", "reads", "rebuild", "way")
+    __slots__ = ("declined", "kind", "reads", "rebuild", "way")
 
-    def __init__(self, reads: Reads, held: list[Any]) -> None:
+    def __init__(self, reads: Reads) -> None:
         self.reads = reads
-        self.held = held  # of the layout: objects that arguments are known by
         self.kind: Kind | None = None
         self.rebuild: Callable[[list[Tensor]], Any] = list
         self.declined = ""  # why there is no kind
@@ -66,7 +66,7 @@ class Layout:
     __slots__ = ("held", "looked_at", "marks", "states")
 
     def __init__(self, marks: list[Any]) -> None:
-        self.marks = marks
+        self.marks = marks  # more than there were, so that they equal none, once an object that they name is gone
         self.held: list[Any] = []  # weak references to objects among the arguments, or those themselves
         self.looked_at: tuple[int, ...] = ()  # numbers that are part of the signature, because the body looks at them
         self.states: dict[tuple[Any, ...], list[State]] = {}  # by those numbers, the last one used first
@@ -175,36 +175,39 @@ class Cell:
         """The layout of a signature that is not one of the last."""
         key = tuple(marks)
         layout = self._layouts.get(key)
+        if layout is not None and layout.marks != marks:
+            layout = None
         self._n_new = self._n_new + 1 if layout is None else 0
         if layout is None:
             if self._n_new > _PATIENCE:
                 self.declined = "its arguments have another structure, type or shape at almost every call"
                 return None
+            self._forget_gone()
             layout = Layout(marks)
             if len(self._layouts) >= _MOST_LAYOUTS:
                 for old in list(self._layouts)[: _MOST_LAYOUTS // 4]:
                     del self._layouts[old]
             self._layouts[key] = layout
-            self._hold(layout, key, (args, kwargs))
+            self._hold(layout, (args, kwargs))
         self._recent = [layout, *self._recent[:3]]
         return layout
 
-    def _hold(self, layout: Layout, key: Any, args: Any) -> None:
-        """Objects among the arguments are known by their id: with the object, the layout goes."""
-
-        cell_ref = weakref.ref(self)
-
-        def gone(_: Any) -> None:
-            if (found := cell_ref()) is not None:
-                found._layouts.pop(key, None)
-                found._recent = [one for one in found._recent if one is not layout]
-                found.ways.clear()
-
+    def _hold(self, layout: Layout, args: Any) -> None:
+        """Objects among the arguments are known by their id: with the object, the layout is none any more."""
         for x in objects(args):
             try:
-                layout.held.append(weakref.ref(x, gone))
+                layout.held.append(weakref.ref(x, layout.marks.append))
             except TypeError:
                 layout.held.append(x)
+
+    def _forget_gone(self) -> None:
+        """Let go of layouts whose objects are gone. A new layout is traced, which takes longer than looking at all."""
+        gone = [key for key, layout in list(self._layouts.items()) if len(layout.marks) != len(key)]
+        if gone:
+            for key in gone:
+                self._layouts.pop(key, None)
+            self._recent = [layout for layout in self._recent if layout in self._layouts.values()]
+            self.ways.clear()
 
     def _call_by_values(
         self, layout: Layout, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Any], grad: bool
@@ -237,7 +240,7 @@ class Cell:
             return
         way = state.way
         if way is None:
-            way = way_of_call(args, kwargs, grad, call.kind, call.rebuild, state.reads, state.held)
+            way = way_of_call(args, kwargs, grad, call.kind, call.rebuild, state.reads)
             state.way = way or False
         if isinstance(way, Way) and way not in self.ways:
             self.ways.insert(0, way)
@@ -275,7 +278,7 @@ class Cell:
         body = self._body()
         open_ = [i for i in range(len(inputs)) if i not in layout.looked_at]
         for attempt in (1, 2):  # the first may fill caches of the body's own
-            state = State(Reads(body, *objects((args, kwargs))), layout.held)
+            state = State(Reads(body, *objects((args, kwargs))))
             looked_at = self._trace(state, body, args, kwargs, inputs, open_, grad)
             if looked_at or state.reads.same():
                 return state, looked_at
@@ -337,12 +340,12 @@ class Cell:
         return set()
 
 
-_EVERY_CELL: weakref.WeakSet[Cell] = weakref.WeakSet()
+_EVERY_CELL: WeakMembers[Cell] = WeakMembers()
 
 
 def _forget_all() -> None:
     """The default dtype is another one, which every body may have used."""
-    for one in list(_EVERY_CELL):
+    for one in _EVERY_CELL:
         one.forget()
 
 
@@ -363,10 +366,9 @@ def find(callable_: Any) -> Cell | None:
         return found
     if not isinstance(callable_, Module) or not callable_._is_cell:
         return None
-    key = id(callable_)
     found = Cell(None, callable_, getattr(callable_, "_is_marked_cell", False))
-    found._module = weakref.ref(callable_, lambda _: _OF_MODULES.pop(key, None))
-    _OF_MODULES[key] = found
+    found._module = forgetting(callable_, _OF_MODULES)
+    _OF_MODULES[id(callable_)] = found
     return found
 
 

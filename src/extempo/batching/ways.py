@@ -8,6 +8,7 @@ code (`backends/llvm/calls/batch.py`) compares a call with the ways of its cell 
 from __future__ import annotations
 
 import struct
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -65,11 +66,10 @@ class _Pattern:
             raise _NotOrdinary
         return struct.pack(f"={len(self._words)}q", *self._words)
 
-    def add(self, code: int, said: Any, second: int = 0, held: bool = True) -> None:
+    def add(self, code: int, said: Any, second: int = 0) -> None:
         self._words += (code, id(said), second)
         self._n_inputs += code in (patterns.TENSOR, patterns.NUMBER)
-        if held:
-            self.said.append(said)
+        self.said.append(said)
 
     def tensor(self, x: Any, grad: bool, flag: int) -> None:
         if type(x) not in _EXACT:
@@ -95,8 +95,13 @@ class _Pattern:
             self.add(patterns.EQUAL, x)
         elif isinstance(x, (dict, np.ndarray, np.generic)):
             raise _NotOrdinary
-        else:  # an object is known by its id, as long as it lives: the cell says when it does not
-            self.add(patterns.SAME, x, held=x is None or kind is bool)
+        elif x is None or kind is bool:
+            self.add(patterns.SAME, x)
+        else:  # an object is known by its id, as long as it lives
+            try:
+                self.add(patterns.REFERRED, weakref.ref(x))
+            except TypeError:
+                self.add(patterns.SAME, x)
 
     def operand(self, x: Any, grad: bool, varying: bool) -> None:
         """Of an op; `varying`: numbers are inputs."""
@@ -117,9 +122,8 @@ def way_of_call(
     kind: Kind,
     rebuild: Callable[[list[Any]], Any],
     reads: Reads,
-    held: list[Any],
 ) -> Way | None:
-    """The way of a call of a cell; None if it has none. `held` keeps the objects that arguments are known by."""
+    """The way of a call of a cell; None if it has none."""
     try:
         pattern = _Pattern(len(args), len(kwargs), False)
         for x in args:
@@ -135,7 +139,6 @@ def way_of_call(
     probe = object()
     way.make = None if len(kind.results) == 1 and rebuild([probe]) is probe else rebuild
     way.reads = reads
-    way.said.append(held)
     return way
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +34,8 @@ class WorkerIterator(Iterator[Any]):
     """Keeps workers `prefetch` batches ahead each.
 
     In order, everything is decided by the order of batches and nothing by when they arrive, so that an epoch repeats
-    exactly. `release` gets the pool back when the epoch is over or the iterator is dropped; after an error the pool is
-    closed at once, since a traceback may keep the iterator alive for long.
+    exactly. `release` gets the pool back when the epoch is over; after an error the pool is closed at once, since a
+    traceback may keep the iterator alive for long. With an iterator that is dropped before, its pool is dropped.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class WorkerIterator(Iterator[Any]):
         in_order: bool,
     ) -> None:
         self._pool = pool
-        self._release = weakref.finalize(self, release, pool)
+        self._release = release
         self._indices = indices
         self._prefetch = prefetch
         self._timeout = timeout
@@ -62,6 +61,7 @@ class WorkerIterator(Iterator[Any]):
         self._n_done = 0
         self._arrived: dict[int, tuple[int, str, Any]] = {}  # by number of the batch: worker, outcome, value
         self._failed = False
+        self._over = False  # and the pool given back
         with _Guard(self):
             pool.begin(base_seed)
             self._refill()
@@ -85,7 +85,9 @@ class WorkerIterator(Iterator[Any]):
                 self._refill()
                 if outcome == "batch":
                     return value
-        self._release()
+        if not self._over:
+            self._over = True
+            self._release(self._pool)
         raise StopIteration
 
     def _next_answer(self) -> tuple[int, str, Any] | None:
@@ -124,7 +126,6 @@ class WorkerIterator(Iterator[Any]):
     def fail(self) -> None:
         """End the workers and the epoch."""
         self._failed = True
-        self._release.detach()
         self._pool.close()
 
 

@@ -108,7 +108,6 @@ class DataLoader(Generic[T_co]):
         batched = batch_size is not None or batch_sampler is not None
         self.collate_fn: Callable[[Any], Any] = collate_fn or (default_collate if batched else default_convert)
         self._idle = _IdlePools()
-        weakref.finalize(self, self._idle.close)
         self._complete = True
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -121,7 +120,6 @@ class DataLoader(Generic[T_co]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _idle=_IdlePools())
-        weakref.finalize(self, self._idle.close)
 
     def __iter__(self) -> Iterator[T_co]:
         base_seed = draw_seed(self.generator)  # also without workers, so that their number changes no later draw
@@ -130,7 +128,7 @@ class DataLoader(Generic[T_co]):
         if not self.num_workers:
             return SerialIterator(indices, make_fetcher())
         pool = self._idle.take() or self._new_pool(make_fetcher)
-        return WorkerIterator(
+        epoch = WorkerIterator(
             pool,
             self._idle.give_back if self.persistent_workers else type(pool).close,
             indices,
@@ -139,6 +137,9 @@ class DataLoader(Generic[T_co]):
             timeout=self.timeout,
             in_order=self.in_order,
         )
+        if self.persistent_workers:
+            self._idle.lend(pool, epoch)
+        return epoch
 
     def _new_pool(self, make_fetcher: Callable[[], Fetcher]) -> WorkerPool:
         from .pool import WorkerPool, resolve_context  # multiprocessing takes long to import
@@ -168,14 +169,21 @@ class DataLoader(Generic[T_co]):
 
 
 class _IdlePools:
-    """The workers that a loader with `persistent_workers` keeps between epochs."""
+    """The workers that a loader with `persistent_workers` keeps between epochs. With the loader they are dropped."""
 
     def __init__(self) -> None:
         self._pools: list[WorkerPool] = []
-        self._closed = False
+        self._lent: list[tuple[WorkerPool, weakref.ref[WorkerIterator]]] = []
+
+    def lend(self, pool: WorkerPool, epoch: WorkerIterator) -> None:
+        """It serves this epoch: given back at its end, or found here once the epoch has been dropped."""
+        self._lent.append((pool, weakref.ref(epoch)))
 
     def take(self) -> WorkerPool | None:
         """A pool that can serve an epoch, if there is one."""
+        dropped = [pool for pool, epoch in self._lent if epoch() is None]
+        self._lent = [lent for lent in self._lent if lent[0] not in dropped]
+        self._pools += dropped
         while self._pools:
             pool = self._pools.pop()
             if pool.is_usable():
@@ -185,16 +193,8 @@ class _IdlePools:
 
     def give_back(self, pool: WorkerPool) -> None:
         """The epoch is over."""
-        if self._closed:
-            pool.close()
-        else:
-            self._pools.append(pool)
-
-    def close(self) -> None:
-        """The loader is gone."""
-        self._closed = True
-        while self._pools:
-            self._pools.pop().close()
+        self._lent = [lent for lent in self._lent if lent[0] is not pool]
+        self._pools.append(pool)
 
 
 def _check_workers(num_workers: Any, timeout: Any, prefetch_factor: Any, persistent_workers: bool) -> None:

@@ -45,7 +45,10 @@ class Worker:
 
 
 class WorkerPool:
-    """A fixed number of workers that serve one epoch at a time."""
+    """A fixed number of workers that serve one epoch at a time.
+
+    One that is dropped without `close()` drops its connections, at whose end the workers end.
+    """
 
     def __init__(self, job: Job, context: Any) -> None:
         self._owner = os.getpid()
@@ -152,8 +155,9 @@ class WorkerPool:
         return ExtempoError(f"{who} was killed by {name}; {advice}")
 
     def is_usable(self) -> bool:
-        """Whether this process started the workers, and they are alive."""
-        return os.getpid() == self._owner and all(worker.process.is_alive() for worker in self.workers)
+        """Whether this process started workers, and they are alive."""
+        is_ours = os.getpid() == self._owner and bool(self.workers)
+        return is_ours and all(worker.process.is_alive() for worker in self.workers)
 
     def close(self) -> None:
         """End all workers and wait until they are gone. Can be called twice; does nothing in a forked copy."""

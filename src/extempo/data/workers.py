@@ -14,7 +14,6 @@ import random
 import signal
 import threading
 import traceback
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -25,6 +24,7 @@ import numpy as np
 from .. import random as randomness
 from .. import settings
 from ..errors import ExtempoError
+from ..weak import WeakMembers
 from . import worker_info
 from .fetching import Exhausted, Fetcher
 from .transport import Sender
@@ -33,7 +33,7 @@ _PARENT_CHECK_SECONDS = 5.0
 
 # The main process's ends of all connections. A forked worker inherits copies of them, and must close those: as long as
 # one is open somewhere, a worker whose main process died does not see the end of its connection.
-MAIN_ENDS: weakref.WeakSet[Connection] = weakref.WeakSet()
+MAIN_ENDS: WeakMembers[Connection] = WeakMembers()
 
 
 @dataclass
@@ -164,7 +164,7 @@ def _set_signals() -> None:
 def run_worker(worker: int, job: Job, connection: Connection) -> None:
     """The life of a worker process."""
     _set_signals()
-    for end in list(MAIN_ENDS):
+    for end in MAIN_ENDS:
         end.close()
     settings.set_num_threads(1)  # workers share the machine with each other and the main process
     mailbox = _Mailbox(connection, job.main_pid)

@@ -105,7 +105,7 @@ class Block:
     def _moved_values(self, d: np.dtype[Any]) -> Array:
         """One array with all values in it; the members' memory is there from now on."""
         values = buffer(self.starts[-1], d)
-        BUFFERS[id(values.base)] = values.base  # type: ignore[assignment] # an array, by construction
+        BUFFERS.add(values.base)  # type: ignore[arg-type] # an array, by construction
         for p, view in self._views(values):
             np.copyto(view, p._array)
             p._array = p._storage.array = view

@@ -19,6 +19,7 @@ from .. import ops
 from .._tensor import Tensor
 from ..errors import DtypeError, ExtempoError, ShapeError
 from ..nn.surgery import LISTENERS, Changes, Index, take_units
+from ..weak import WeakMembers
 
 __all__ = ["Followed", "Follower"]
 
@@ -195,12 +196,12 @@ def copied_value(value: Any) -> Any:
     return deepcopy(value)
 
 
-LIVE: weakref.WeakSet[Follower] = weakref.WeakSet()
+LIVE: WeakMembers[Follower] = WeakMembers()
 
 
 def _follow_changes(changes: Changes) -> None:
     """A module has changed shape: every optimizer that trains its parameters goes along."""
-    for optimizer in list(LIVE):
+    for optimizer in LIVE:
         known = {id(p): group for group in optimizer.param_groups for p in group["params"]}
         remapped: dict[Tensor, Any] = {old: (new, index) for old, new, index in changes.replaced if id(old) in known}
         remapped |= {p: None for p in changes.removed if id(p) in known}

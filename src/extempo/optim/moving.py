@@ -7,16 +7,16 @@ parameter on the same memory, a recorded graph: each holds a reference that a co
 from __future__ import annotations
 
 import sys
-import weakref
 from typing import Any
 
 import numpy as np
 
 from .._tensor import Tensor
 from ..storage import ALIGNMENT, BLOCK_TYPES, Array
+from ..weak import WeakMembers
 
-# The memory that parameters were moved to, by id: there, neighbours on the same base do not overlap.
-BUFFERS: weakref.WeakValueDictionary[int, Array] = weakref.WeakValueDictionary()
+# The memory that parameters were moved to: there, neighbours on the same base do not overlap.
+BUFFERS: WeakMembers[Array] = WeakMembers()
 
 
 def _references(held: list[Any], position: int) -> int:
@@ -56,7 +56,7 @@ def unseen(parameters: list[Tensor]) -> list[Tensor]:
         alone = arrays[i] == 2 and storages[i] == 1
         if alone and base is not None:
             key = id(base)
-            ours = BUFFERS.get(key) is base
+            ours = base in BUFFERS
             # The list of bases refers to a shared one several times.
             neighbours = 2 * on_base[key] - 1 if ours else 1
             alone = bases[i] == neighbours and (ours or on_base[key] == 1)

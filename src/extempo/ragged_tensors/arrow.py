@@ -16,6 +16,8 @@ import numpy as np
 
 from .. import ops
 from .._tensor import Tensor, from_array
+from ..backends.choice import native
+from ..backends.llvm.calls.capsules import released_with_capsule
 from ..errors import DtypeError, ShapeError, UnsupportedError
 from ..storage import Array
 from ..types import bfloat16
@@ -76,17 +78,6 @@ _Stream._fields_ = [
 ]
 
 
-class _Owned:
-    """A struct that is released when nobody needs it any more."""
-
-    def __init__(self, struct: Any) -> None:
-        self.struct = struct
-
-    def __del__(self, byref: Any = ctypes.byref) -> None:  # a name of its own: modules are emptied at exit
-        if self.struct.release:
-            self.struct.release(byref(self.struct))
-
-
 class _Memory:
     """Part of a buffer, as NumPy asks for it; it keeps the owner of the buffer alive."""
 
@@ -119,22 +110,34 @@ def from_arrow(given: Any) -> tuple[Tensor, Rows]:
         schema, array = given.__arrow_c_array__()
         return _list(_pointer(schema, b"arrow_schema", _Schema), _pointer(array, b"arrow_array", _Array), array)
     capsule = given.__arrow_c_stream__()
-    stream = _pointer(capsule, b"arrow_array_stream", _Stream)
-    schema = _Owned(_Schema())
-    _checked(stream, stream.get_schema(ctypes.byref(stream), ctypes.byref(schema.struct)))
-    pieces = []
-    while True:
-        chunk = _Owned(_Array())
-        _checked(stream, stream.get_next(ctypes.byref(stream), ctypes.byref(chunk.struct)))
-        if not chunk.struct.release:
-            break
-        pieces.append(_list(schema.struct, chunk.struct, chunk))
-    if not pieces:
-        return _no_rows(schema.struct)
-    if len(pieces) == 1:
-        return pieces[0]
-    lengths = np.concatenate([rows.lengths for _, rows in pieces])
-    return ops.cat([values for values, _ in pieces]), Rows.of_lengths(lengths)
+    return _from_stream(_pointer(capsule, b"arrow_array_stream", _Stream))
+
+
+def _from_stream(stream: Any) -> tuple[Tensor, Rows]:
+    """The values and rows of all chunks. Those of a single one are not copied, if native code can release it later."""
+    schema, copied = _Schema(), []
+    try:
+        _checked(stream, stream.get_schema(ctypes.byref(stream), ctypes.byref(schema)))
+        pieces = []
+        while True:
+            chunk, owner = (_Array(), None) if native() is None else released_with_capsule(_Array)
+            if owner is None:
+                copied.append(chunk)
+            _checked(stream, stream.get_next(ctypes.byref(stream), ctypes.byref(chunk)))
+            if not chunk.release:
+                break
+            pieces.append(_list(schema, chunk, owner))
+        if not pieces:
+            return _no_rows(schema)
+        if len(pieces) == 1:
+            values, rows = pieces[0]
+            return values if not copied else values.clone(), rows
+        lengths = np.concatenate([rows.lengths for _, rows in pieces])
+        return ops.cat([values for values, _ in pieces]), Rows.of_lengths(lengths)
+    finally:
+        for struct in (schema, *copied):
+            if struct.release:
+                struct.release(ctypes.byref(struct))
 
 
 def _pointer(capsule: Any, name: bytes, kind: Any) -> Any:

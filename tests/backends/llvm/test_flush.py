@@ -278,7 +278,7 @@ def test_runs_are_counted():
 
 def with_plans(wrapped):
     """Let every plan run through a function; returns what puts them back."""
-    plans = [(f.plan, f.plan.run) for f in PLANS.values()]
+    plans = [(f.plan, f.plan.run) for f in PLANS]
     for plan, run in plans:
         plan.run = wrapped(run)
 
@@ -658,7 +658,7 @@ def test_thousands_of_flushes_leave_nothing_behind():
             compiled()
 
     many(30)
-    flushes = list(PLANS.values())
+    flushes = list(PLANS)
     held = [x, w, x._raw, w._raw, w._history, w._memory, x._type, None, True, False, (), 0, *flushes]
     held += [part for f in flushes for part in (f.plan, f.filling, f.following, f.wanted, f.plan.run)]
 
