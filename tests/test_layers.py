@@ -13,7 +13,7 @@ ROOT = Path(extempo.__file__).parent
 
 # From the bottom up; a name stands for a module or a whole package. Modules of one line may know each other.
 LAYERS = [
-    {"errors", "_version", "placement", "png", "svg", "weak"},
+    {"errors", "_version", "interrupts", "placement", "png", "svg", "weak"},
     {"types"},
     {"sizes"},
     {"modes", "telling", "storage", "dlpack"},

@@ -113,8 +113,8 @@ class _Spy:
         return self._outside(write, *args)
 
     def _outside(self, fn: Callable[..., Any], *args: Any) -> Any:
-        set_mode(MODE.get().but(interceptor=None))
         try:
+            set_mode(MODE.get().but(interceptor=None))
             return fn(*args)
         finally:
             set_mode(MODE.get().but(interceptor=self))  # a recording may have given up meanwhile

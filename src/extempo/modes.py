@@ -10,8 +10,9 @@ import functools
 import inspect
 from collections.abc import Callable, Generator
 from contextvars import ContextVar, copy_context
-from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar, cast
+
+from .interrupts import Scope, guarded
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,14 +57,13 @@ class Mode:
 MODE: ContextVar[Mode] = ContextVar("extempo_mode", default=Mode(True, False, None, False))  # noqa: B039 - immutable
 
 
+@guarded
 def set_mode(mode: Mode) -> None:
-    """Change the mode of this context.
-
-    A copy of the context holds what it was until that is done: setting a variable may make the garbage collector run,
-    and CPython would use freed memory if a finalizer then set one, too.
-    """
-    held = copy_context()
-    MODE.set(mode)
+    """Change the mode of this context, also if an interrupt comes right now."""
+    try:
+        held = copy_context()  # see `Scope`
+    finally:
+        MODE.set(mode)
     del held
 
 
@@ -73,29 +73,28 @@ def end_tape(mode: Mode) -> None:
         mode.recording.close("something looks at every op: vmap, checkpoint, saved_tensors_hooks, anomaly mode")
 
 
-class switch:
+class Swap(Scope[Mode]):
+    """Run a block in a mode."""
+
+    _variable = MODE
+
+    def __init__(self, mode: Mode) -> None:
+        self._mode = mode
+
+    def _inner(self, before: Mode) -> Mode:
+        return self._mode
+
+
+class switch(Scope[Mode]):
     """Run a block, or every call of a function, with some fields of the mode changed."""
+
+    _variable = MODE
 
     def __init__(self, **changes: Any) -> None:
         self._changes = changes
-        self._before: list[Mode] = []
 
-    def __enter__(self) -> Self:
-        before = MODE.get()
-        after = before.but(**self._changes)
-        self._before.append(before)
-        try:
-            set_mode(after)
-            return self
-        except BaseException:  # an interrupt right here: the block is never entered, and so never left
-            set_mode(before)
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        set_mode(self._before[-1])
-        self._before.pop()
+    def _inner(self, before: Mode) -> Mode:
+        return before.but(**self._changes)
 
     def again(self) -> switch:
         """A fresh block of the same kind, so that one decorator serves recursive and concurrent calls."""
@@ -193,7 +192,24 @@ class inference_mode(switch):
         return switch(**cls._fields(True))(mode) if callable(mode) else object.__new__(cls)
 
 
-class set_grad_enabled(switch):
+class _Switched(switch):
+    """The block or decorator that a call of `set_grad_enabled` may become; the mode holds already."""
+
+    @guarded
+    def __enter__(self) -> Self:
+        try:
+            return self
+        except BaseException:  # the block is never entered, and so never left
+            self.__exit__(None, None, None)
+            raise
+
+    def __call__(self, fn: F) -> F:
+        self.__exit__(None, None, None)  # the mode is for the calls, not for the lines after the decorator
+        return super().__call__(fn)
+
+
+# A function and no class: after a call of a class CPython looks for signals, and the block would not be entered yet.
+def set_grad_enabled(mode: bool) -> _Switched:
     """Record ops or not, from here on; as a context manager, until the block ends.
 
     >>> x = ex.tensor(2.0, requires_grad=True)
@@ -202,18 +218,9 @@ class set_grad_enabled(switch):
     ...     (x * x).requires_grad
     False
     """
-
-    def __init__(self, mode: bool) -> None:
-        super().__init__(grad=bool(mode))
-        self._before.append(MODE.get())
-        MODE.set(MODE.get().but(grad=bool(mode)))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __call__(self, fn: F) -> F:
-        MODE.set(self._before.pop())  # used as a decorator: the mode is for the calls, not for the lines after it
-        return super().__call__(fn)
+    made = _Switched(grad=bool(mode))
+    switch.__enter__(made)
+    return made
 
 
 def is_grad_enabled() -> bool:

@@ -8,20 +8,19 @@ it belongs to the context (thread, greenlet, task), since every sample of `ex.ba
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import struct
 import threading
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from ._tensor import Tensor, from_array
 from .errors import DtypeError
+from .interrupts import Scope, block, certainly
 from .placement import CPU, device, require_cpu
 
 _DEFAULT_SEED = 67280421310721  # PyTorch's, for what a new Generator answers to initial_seed()
@@ -145,7 +144,7 @@ def current_generator() -> Generator:
     return _current.get()
 
 
-class use_generator:
+class use_generator(Scope[Generator]):
     """Random calls inside that name no generator use this one, in this context alone.
 
     >>> generator = ex.Generator().manual_seed(7)
@@ -155,19 +154,17 @@ class use_generator:
     True
     """
 
+    _variable = _current
+
     def __init__(self, generator: Generator) -> None:
         self._generator = generator
-        self._before: list[Generator] = []
 
     def __enter__(self) -> Generator:
-        self._before.append(_current.get())
-        _current.set(self._generator)
+        super().__enter__()
         return self._generator
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        _current.set(self._before.pop())
+    def _inner(self, before: Generator) -> Generator:
+        return self._generator
 
 
 def _set_current(generator: Generator) -> None:
@@ -285,7 +282,7 @@ def set_rng_state(new_state: Tensor) -> None:
     current_generator().set_state(new_state)
 
 
-@contextlib.contextmanager
+@block
 def fork_rng(
     devices: Iterable[Any] | None = None, enabled: bool = True, device_type: str | None = None
 ) -> Iterator[None]:
@@ -307,4 +304,4 @@ def fork_rng(
     try:
         yield
     finally:
-        generator.set_state(state)
+        certainly(generator.set_state, state)

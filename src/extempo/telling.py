@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
+from .interrupts import certainly, guarded
 from .modes import MODE
 
 Replaced = tuple[Any, str, Any]  # an attribute: whose, its name, what stands there
@@ -47,22 +48,42 @@ class Watch:
 
     def __enter__(self) -> None:
         global _n_on
-        with _lock:
-            if self not in _installed:
-                for owner, name, made in self._replacements():
-                    _originals.append((owner, name, vars(owner)[name]))
-                    setattr(owner, name, made)
-                _installed.add(self)
-            _n_on += 1
+        mine: list[Watch] = []
+        try:
+            with _lock:
+                if self not in _installed:
+                    for owner, name, made in self._replacements():
+                        _originals.append((owner, name, vars(owner)[name]))
+                        setattr(owner, name, made)
+                    _installed.add(self)
+                _n_on += 1
+                mine = [self]
+        except BaseException:  # the block is never entered, and so never left
+            _put_back(mine)
+            raise
 
+    @guarded
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        global _n_on
-        with _lock:
+        try:
+            mine = [self]
+        except BaseException:  # an interrupt on entering
+            _put_back([self])
+            raise
+        certainly(_put_back, mine)
+
+
+def _put_back(ended: list[Watch]) -> None:
+    """Everything as it was, if no watch is on; `ended` has one that is not yet known to have ended."""
+    global _n_on
+    with _lock:
+        if ended:
+            del ended[:]
             _n_on -= 1
-            if not _n_on:
-                _installed.clear()
-                while _originals:
-                    owner, name, original = _originals.pop()
-                    setattr(owner, name, original)
+        if not _n_on:
+            while _originals:
+                owner, name, original = _originals[-1]
+                setattr(owner, name, original)
+                del _originals[-1]
+            _installed.clear()

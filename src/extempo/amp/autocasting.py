@@ -10,9 +10,10 @@ import functools
 import warnings
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, Self, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from ..errors import DtypeError
+from ..interrupts import Scope
 from ..placement import device
 from ..types import as_dtype, bfloat16, dtype, float16
 
@@ -23,7 +24,7 @@ _CPU_DTYPES = (bfloat16, float16)
 _STATE: ContextVar[tuple[bool, dtype]] = ContextVar("extempo_autocast", default=(False, bfloat16))
 
 
-class autocast:
+class autocast(Scope[tuple[bool, dtype]]):
     """A context manager and decorator that PyTorch scripts put around their forward pass. Here it changes no number.
 
     Ops inside run in the dtype of their operands, so float32 code stays float32: with NumPy's kernels bfloat16 would be
@@ -36,6 +37,8 @@ class autocast:
     tensor(2.)
     """
 
+    _variable = _STATE
+
     def __init__(
         self, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
     ) -> None:
@@ -44,7 +47,6 @@ class autocast:
         self.device = device(device_type).type
         self.fast_dtype = as_dtype(dtype) if dtype is not None else get_autocast_dtype(self.device)
         self._enabled = enabled and self._is_possible()
-        self._before: list[Any] = []
 
     def _is_possible(self) -> bool:
         if self.device != "cpu":
@@ -57,14 +59,8 @@ class autocast:
             return False
         return True
 
-    def __enter__(self) -> Self:
-        self._before.append(_STATE.get())
-        if self.device == "cpu":
-            _STATE.set((self._enabled, self.fast_dtype))
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        _STATE.set(self._before.pop())
+    def _inner(self, before: tuple[bool, dtype]) -> tuple[bool, dtype]:
+        return (self._enabled, self.fast_dtype) if self.device == "cpu" else before
 
     def __call__(self, fn: F) -> F:
         @functools.wraps(fn)

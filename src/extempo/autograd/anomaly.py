@@ -13,6 +13,7 @@ import numpy as np
 from .._tensor import Tensor
 from ..errors import AutogradError
 from ..graph import Node
+from ..interrupts import guarded
 from . import engine
 from .messages import at
 
@@ -68,7 +69,31 @@ class _Looking(_plain):
         self.gradients.look(node, self.gradients[node])  # a list that grows, one for each result
 
 
-class set_detect_anomaly:
+class _Exchanged:
+    """The block that a call of `set_detect_anomaly` may become; what it says holds already."""
+
+    def __init__(self, before: Any) -> None:
+        self._before = before
+
+    @guarded
+    def __enter__(self) -> Self:
+        try:
+            return self
+        except BaseException:  # the block is never entered, and so never left
+            engine.Backward = self._before  # type: ignore[misc] # exchanged on purpose
+            raise
+
+    @guarded
+    def __exit__(self, *exception: object) -> None:
+        try:
+            engine.Backward = self._before  # type: ignore[misc] # exchanged on purpose
+        except BaseException:
+            engine.Backward = self._before  # type: ignore[misc] # exchanged on purpose
+            raise
+
+
+# A function and no class: after a call of a class CPython looks for signals, and the block would not be entered yet.
+def set_detect_anomaly(mode: bool, check_nan: bool = True) -> _Exchanged:
     """Look for NaN in every gradient of every backward from here on; as a context manager, until the block ends.
 
     >>> with ex.autograd.set_detect_anomaly(True):
@@ -77,19 +102,12 @@ class set_detect_anomaly:
     >>> ex.autograd.is_anomaly_enabled()
     False
     """
-
-    def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        self._before = engine.Backward
-        engine.Backward = _Looking if mode and check_nan else _plain  # type: ignore[misc] # exchanged on purpose
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        engine.Backward = self._before  # type: ignore[misc] # exchanged on purpose
+    made = _Exchanged(engine.Backward)
+    engine.Backward = _Looking if mode and check_nan else _plain  # type: ignore[misc] # exchanged on purpose
+    return made
 
 
-class detect_anomaly(set_detect_anomaly):
+class detect_anomaly(_Exchanged):
     """Within the block, a backward that meets a NaN says which operation made it.
 
     >>> x = ex.tensor(-1.0, requires_grad=True)
@@ -101,7 +119,13 @@ class detect_anomaly(set_detect_anomaly):
     """
 
     def __init__(self, check_nan: bool = True) -> None:
-        super().__init__(True, check_nan)
+        super().__init__(engine.Backward)
+        self._inside = _Looking if check_nan else _plain
+
+    def __enter__(self) -> Self:
+        self._before = engine.Backward
+        engine.Backward = self._inside  # type: ignore[misc] # exchanged on purpose
+        return self
 
 
 def is_anomaly_enabled() -> bool:

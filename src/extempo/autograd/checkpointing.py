@@ -19,8 +19,9 @@ from typing import Any
 from .._tensor import Tensor, tensors_in
 from ..errors import AutogradError, CheckpointError, OverwrittenError
 from ..graph import Node, Where, describe_where, type_text
+from ..interrupts import block, certainly
 from ..lines import user_line
-from ..modes import MODE, Mode, end_tape
+from ..modes import MODE, Mode, Swap, end_tape
 from ..op import Op
 from ..random import get_rng_state, set_rng_state
 from ..weak import WeakTable
@@ -44,7 +45,7 @@ class Frame:
         self.waiting: WeakTable[Node, int] = WeakTable()  # node -> its step
 
     def first_run(self) -> Any:
-        with _Within(self.mode, _Stripping(self)), self.options.contexts()[0]:
+        with _within(self.mode, _Stripping(self)), self.options.contexts()[0]:
             return self.fn(*self.args, **self.kwargs)
 
     def refill(self, node: Node) -> None:
@@ -58,7 +59,7 @@ class Frame:
                 )
         again = _Repeating(self)
         mode = Mode(True, self.mode.inference, self.mode.interceptor, MODE.get().quiet)
-        with _replayed(self.random_state), _Within(mode, again), self.options.contexts()[1]:
+        with _replayed(self.random_state), _within(mode, again), self.options.contexts()[1]:
             self.fn(*self.args, **self.kwargs)
         again.finish()
         for waiting, step in self.waiting.items():
@@ -98,19 +99,11 @@ def _hand_over(again: Node | None, node: Node, step: int) -> None:
         leave_refill(node, Refill(inner, node))
 
 
-class _Within:
+def _within(mode: Mode, observer: Observer) -> Swap:
     """Run a block with an observer on top of a mode."""
-
-    def __init__(self, mode: Mode, observer: Observer) -> None:
-        observer.outer = mode
-        end_tape(mode)
-        self._mode = Mode(mode.grad, mode.inference, observer, mode.quiet)
-
-    def __enter__(self) -> None:
-        self._before = MODE.set(self._mode)
-
-    def __exit__(self, *exception: object) -> None:
-        MODE.reset(self._before)
+    observer.outer = mode
+    end_tape(mode)
+    return Swap(Mode(mode.grad, mode.inference, observer, mode.quiet))
 
 
 class _Stripping(Observer):
@@ -186,18 +179,18 @@ def _say(step: Step) -> str:
     return f"{op.name}({', '.join(map(type_text, types))}) at {describe_where(where)}"
 
 
-@contextlib.contextmanager
+@block
 def _replayed(state: Any) -> Iterator[None]:
     """Draw the random numbers that follow `state`, and go on with those of now afterwards."""
     if state is None:
         yield
         return
     now = get_rng_state()
-    set_rng_state(state)
     try:
+        set_rng_state(state)
         yield
     finally:
-        set_rng_state(now)
+        certainly(set_rng_state, now)
 
 
 def _inside_first_run(mode: Mode) -> bool:

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from .._tensor import Tensor, new
 from ..errors import DtypeError
 from ..graph import Node
-from ..modes import MODE, Mode, end_tape
+from ..interrupts import Scope
+from ..modes import MODE, Mode, Swap, end_tape
 from ..op import Op
 from ..running import entry
 from ..types import TensorType, from_numpy_dtype
@@ -49,7 +50,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     return GradientEdge(tensor._own_node(), 0)
 
 
-class saved_tensors_hooks:
+class saved_tensors_hooks(Scope[Mode]):
     """Within the block, `pack_hook(tensor)` is kept in place of each tensor saved for backward.
 
     `unpack_hook` gets what it returned when backward needs the values, and returns a tensor of the same shape and
@@ -63,19 +64,15 @@ class saved_tensors_hooks:
     (tensor(20.0855, grad_fn=<ExpBackward>), tensor(20.0781))
     """
 
+    _variable = MODE
+
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
         self.pack = pack_hook
         self.unpack = unpack_hook
-        self._before: list[Any] = []
 
-    def __enter__(self) -> None:
-        mode = MODE.get()
-        self._before.append(mode)
-        end_tape(mode)
-        MODE.set(Mode(mode.grad, mode.inference, _Packing(self.pack, self.unpack), mode.quiet))
-
-    def __exit__(self, *exception: object) -> None:
-        MODE.set(self._before.pop())
+    def _inner(self, before: Mode) -> Mode:
+        end_tape(before)
+        return Mode(before.grad, before.inference, _Packing(self.pack, self.unpack), before.quiet)
 
 
 class _Packing(Observer):
@@ -91,11 +88,8 @@ class _Packing(Observer):
         if node is None or not node.saved:
             return
         saved = take_away(node, self)
-        before = MODE.set(self._outer_mode())
-        try:
+        with Swap(self._outer_mode()):
             self.packed[node] = [self._packed(entry, node) for entry in saved]
-        finally:
-            MODE.reset(before)
 
     def _packed(self, entry: Any, node: Node) -> Any:
         position, array, storage = entry[:3]

@@ -13,7 +13,7 @@ from typing import Any
 
 from .._tensor import Tensor
 from ..graph import Node, Pick
-from ..modes import MODE, Mode
+from ..modes import MODE, Mode, Swap
 from ..op import Op
 from ..running import apply
 from ..writing import write
@@ -40,20 +40,14 @@ class Observer:
         return Mode(now.grad, now.inference, self.outer.interceptor, now.quiet)
 
     def apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-        before = MODE.set(self._outer_mode())
-        try:
+        with Swap(self._outer_mode()):
             result = apply(op, inputs, attrs)
-        finally:
-            MODE.reset(before)
         self.ran(op, inputs, attrs, new_node(op, result))
         return result
 
     def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> Tensor:
-        before = MODE.set(self._outer_mode())
-        try:
+        with Swap(self._outer_mode()):
             return write(target, value, op_name, made_from)
-        finally:
-            MODE.reset(before)
 
     def notice(self, node: Node) -> None:
         """A node that was not made by `apply`: that of a Function."""

@@ -5,11 +5,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
+
+from ..interrupts import block, certainly
+
+
+def _put_back(settings: dict[str, Any], before: dict[str, Any]) -> None:
+    settings.clear()
+    settings.update(before)
 
 
 class Switches(ModuleType):
@@ -40,16 +46,15 @@ class Switches(ModuleType):
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"this switch of extempo.backends was never set: {name!r}")
 
-    @contextlib.contextmanager
+    @block
     def flags(self, **settings: Any) -> Iterator[None]:
         """Settings that hold inside the block."""
         before = dict(self.__dict__)
-        self.__dict__.update(settings)
         try:
+            self.__dict__.update(settings)
             yield
         finally:
-            self.__dict__.clear()
-            self.__dict__.update(before)
+            certainly(_put_back, self.__dict__, before)
 
 
 cudnn = Switches(

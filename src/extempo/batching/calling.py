@@ -11,6 +11,7 @@ from ..autograd.interception import listener
 from ..compiling import steps_aside
 from ..errors import DtypeError, ShapeError
 from ..func.tree import leaves
+from ..interrupts import certainly
 from ..modes import MODE, Mode, end_tape
 from ..random import Generator, _set_current, current_generator, sample_generator
 from ..weak import WeakTable
@@ -179,7 +180,7 @@ def _loop(call: Callable[..., Any], samples: list[tuple[Any, ...]], draws: Draws
         error.add_note(f"in sample {len(results)} of ex.batch")
         raise
     finally:
-        _set_current(before)
+        certainly(_set_current, before)
     return results
 
 

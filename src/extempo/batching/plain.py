@@ -31,8 +31,8 @@ class Plain:
         kind = self._kind
         wants_grad = any(kind.tracked)
         before = MODE.get()
-        MODE.set(Mode(wants_grad, before.inference, None, before.quiet))
         try:
+            MODE.set(Mode(wants_grad, before.inference, None, before.quiet))
             physical = [self._given(i, x) for i, x in enumerate(inputs)]
             results = self._results(physical, n)
         finally:

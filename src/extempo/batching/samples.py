@@ -78,8 +78,8 @@ class Sample:
         if inside is not mode:
             outside = Mode(mode.grad, mode.inference, None, mode.quiet)
             self._modes = (mode, outside)
-        MODE.set(outside)
         try:
+            MODE.set(outside)
             return apply(op, inputs, attrs)
         finally:
             MODE.set(mode)

@@ -12,8 +12,9 @@ from typing import Any, NoReturn
 
 from .._tensor import Tensor, symbol
 from ..func.levels import Level
+from ..interrupts import certainly
 from ..kernel import Cache
-from ..modes import MODE, Mode
+from ..modes import MODE, Mode, switch
 from ..op import Op, Signature
 from ..planning.building import Unplannable
 from ..random import default_generator
@@ -169,11 +170,8 @@ class Tape:
         """An op of numbers only makes a tensor that is the same in all calls."""
         if any((type(x), x) in self._open for x in inputs):
             raise Unplannable("a tensor is made of a number among the inputs")
-        before = MODE.set(MODE.get().but(interceptor=None, recording=None))
-        try:
+        with switch(interceptor=None, recording=None):
             return apply(op, inputs, attrs)
-        finally:
-            MODE.reset(before)
 
     def _result(self, step: Step, i: int, t: TensorType) -> Tensor:
         place = step.place + i
@@ -223,6 +221,11 @@ def _signature(op: type[Op], kinds: tuple[Any, ...], attrs: dict[str, Any]) -> S
     return _SIGNATURES.put(key, op.signature(kinds, attrs)) if found is None else found
 
 
+def _put_back(mode: Mode, random_state: Any) -> None:
+    MODE.set(mode)
+    default_generator.set_state(random_state)
+
+
 class Trace:
     """A kind's function at n calls. Inputs come first among the leaves, in order; numbers that calls share do not."""
 
@@ -235,8 +238,8 @@ class Trace:
         wants_grad = any(kind.tracked)
         before, random_state = MODE.get(), default_generator.get_state()
         outside = Mode(wants_grad, before.inference, tape, before.quiet)
-        MODE.set(outside)
         try:
+            MODE.set(outside)
             level = _Rows(n, "different")
             arguments = []
             for (shared, what), i in zip(given, kind.inputs, strict=True):
@@ -248,8 +251,7 @@ class Trace:
             self.results = [tape.ref(level.physical(y)) for y in results]
             level.running = False
         finally:
-            MODE.set(before)
-            default_generator.set_state(random_state)
+            certainly(_put_back, before, random_state)
 
     def _argument(self, what: Any, tracked: bool, variant: int) -> Any:
         if isinstance(what, TensorType):

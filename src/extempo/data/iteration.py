@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ExtempoError
+from ..interrupts import guarded
 from .fetching import Exhausted, Fetcher
 
 if TYPE_CHECKING:
@@ -138,6 +139,11 @@ class _Guard:
     def __enter__(self) -> None:
         return None
 
+    @guarded
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if error is not None:
+        try:
+            if error is not None:
+                self._iterator.fail()
+        except BaseException:
             self._iterator.fail()
+            raise

@@ -14,11 +14,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from ..errors import ExtempoError
+from ..interrupts import block, certainly
 from .transport import Parcel, Receiver
 from .workers import MAIN_ENDS, Begin, Job, Label, Task, run_worker
 
@@ -185,14 +186,15 @@ class WorkerPool:
             worker.process.join(max(0.0, deadline - time.monotonic()))
 
 
-@contextmanager
+@block
 def _interrupts_held_back() -> Iterator[None]:
     """Ctrl-C waits until the block ends. A worker that starts inside unblocks it once it ignores it."""
     if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # one that came before is raised now
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        certainly(signal.pthread_sigmask, signal.SIG_SETMASK, before)

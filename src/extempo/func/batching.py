@@ -8,9 +8,9 @@ from typing import Any
 from .. import ops
 from .._tensor import Tensor, TensorLike
 from ..errors import DtypeError, ShapeError
-from ..modes import MODE, Mode, end_tape
+from ..modes import MODE, Mode, Swap, end_tape
 from ..random import get_rng_state, set_rng_state
-from .levels import Level, Swap
+from .levels import Level
 from .tree import is_leaf, leaves, rebuild, spread
 
 

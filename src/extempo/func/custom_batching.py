@@ -14,7 +14,7 @@ from .. import ops
 from .._tensor import Tensor
 from ..autograd.custom import Context, Function, _forward
 from ..errors import UnsupportedError
-from ..modes import MODE, Mode, end_tape
+from ..modes import MODE, Mode, Swap, end_tape
 
 if TYPE_CHECKING:
     from .levels import Level
@@ -83,11 +83,8 @@ class _Physical(Function):
         level, ctx = call.level, call.ctx
         now = MODE.get()
         end_tape(now)
-        before = MODE.set(Mode(False, now.inference, level, now.quiet))
-        try:
+        with Swap(Mode(False, now.inference, level, now.quiet)):
             result = _forward(call.function, ctx, call.args, call.separate)
-        finally:
-            MODE.reset(before)
         if ctx._dirty:
             raise UnsupportedError(
                 f"{call.function.__name__}: mark_dirty inside vmap is not possible while gradients are recorded "
@@ -130,11 +127,8 @@ class _Physical(Function):
             per_sample.append(None if g is None else level.wrap(g))
         now = MODE.get()
         end_tape(now)
-        before = MODE.set(Mode(now.grad, now.inference, level, now.quiet))
-        try:
+        with Swap(Mode(now.grad, now.inference, level, now.quiet)):
             returned = call.function.backward(ctx, *per_sample)
-        finally:
-            MODE.reset(before)
         found = list(returned) if isinstance(returned, tuple | list) else [returned]
         found += [None] * (len(call.args) - len(found))
         results = [

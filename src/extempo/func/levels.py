@@ -23,7 +23,7 @@ from ..autograd.custom import Context, Function
 from ..errors import AutogradError, GraphError, OverwrittenError, ShapeError
 from ..graph import Node, Pick
 from ..lines import user_line
-from ..modes import MODE, Mode
+from ..modes import MODE, Mode, Swap
 from ..op import REGISTRY, Elementwise, Op, Refuse
 from ..ops.view import write_through
 from ..recorder import record
@@ -404,21 +404,6 @@ class Level:
     ) -> Any:
         """The forward of an autograd.Function, also recorded outside if the physical tensors are."""
         return run_function(self, function, ctx, args, separate, grad)
-
-
-class Swap:
-    """Run a block in a mode."""
-
-    __slots__ = ("_before", "_mode")
-
-    def __init__(self, mode: Mode) -> None:
-        self._mode = mode
-
-    def __enter__(self) -> None:
-        self._before = MODE.set(self._mode)
-
-    def __exit__(self, *exception: object) -> None:
-        MODE.reset(self._before)
 
 
 def _masks(inputs: tuple[Any, ...]) -> tuple[int, int]:

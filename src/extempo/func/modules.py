@@ -6,13 +6,13 @@ submodules the dicts `_parameters`, `_buffers` and `_modules`.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import ops
 from .._tensor import Tensor
 from ..errors import AutogradError, ShapeError
+from ..interrupts import block, certainly
 
 _MISSING = object()
 
@@ -73,7 +73,7 @@ def _walk(module: Any, prefix: str) -> Iterator[tuple[str, Any]]:
             yield from _walk(child, f"{prefix}{name}.")
 
 
-@contextlib.contextmanager
+@block
 def _replaced(module: Any, given: dict[str, Tensor], tie_weights: bool, strict: bool) -> Iterator[None]:
     known = _named_tensors(module)
     unknown = sorted(given.keys() - known.keys())
@@ -91,11 +91,15 @@ def _replaced(module: Any, given: dict[str, Tensor], tie_weights: bool, strict: 
             table[name] = tensor
         yield
     finally:
-        for table, name, before in reversed(replaced):
-            if before is _MISSING:
-                del table[name]
-            else:
-                table[name] = before
+        certainly(_put_back, replaced)
+
+
+def _put_back(replaced: list[tuple[dict[str, Any], str, Any]]) -> None:
+    for table, name, before in reversed(replaced):
+        if before is _MISSING:
+            table.pop(name, None)
+        else:
+            table[name] = before
 
 
 def _with_tied(given: dict[str, Tensor], known: dict[str, Any]) -> dict[str, Tensor]:

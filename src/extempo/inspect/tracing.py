@@ -14,7 +14,6 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from html import escape
 from typing import Any, NamedTuple
@@ -24,6 +23,7 @@ import numpy as np
 from .._tensor import Tensor
 from ..compiling import eager
 from ..func.tree import leaves
+from ..interrupts import block, certainly, guarded
 from ..modes import no_grad
 from ..nn import Module
 from ..ragged_tensors.tensor import RaggedTensor
@@ -207,7 +207,7 @@ def require_module(what: str, model: Any) -> None:
         raise TypeError(f"{what}: expected a module, got {given}; {hint}")
 
 
-@contextmanager
+@block
 def _unchanged(model: Module) -> Iterator[None]:
     """Put buffers and the random stream back at the end."""
     kept = [
@@ -220,10 +220,14 @@ def _unchanged(model: Module) -> Iterator[None]:
         try:
             yield
         finally:
-            for buffers, name, buffer, version, values in kept:
-                buffers[name] = buffer
-                if buffer._version != version:
-                    buffer.detach().copy_(values)
+            certainly(_put_back, kept)
+
+
+def _put_back(kept: list[tuple[dict[str, Any], str, Tensor, int, Tensor]]) -> None:
+    for buffers, name, buffer, version, values in kept:
+        buffers[name] = buffer
+        if buffer._version != version:
+            buffer.detach().copy_(values)
 
 
 class _Opened(NamedTuple):
@@ -250,12 +254,24 @@ class _Watch:
         self._handles: list[Any] = []
 
     def __enter__(self) -> _Watch:
-        for module in self._modules:
-            self._handles.append(module.register_forward_pre_hook(self._before, with_kwargs=True))
-            self._handles.append(module.register_forward_hook(self._after, always_call=True))
-        return self
+        try:
+            for module in self._modules:
+                self._handles.append(module.register_forward_pre_hook(self._before, with_kwargs=True))
+                self._handles.append(module.register_forward_hook(self._after, always_call=True))
+            return self
+        except BaseException:
+            self._end()
+            raise
 
+    @guarded
     def __exit__(self, *raised: Any) -> None:
+        try:
+            self._end()
+        except BaseException:
+            self._end()
+            raise
+
+    def _end(self) -> None:
         for handle in self._handles:
             handle.remove()
         for module in self._without_hooks:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
+from ..interrupts import block
 from .optimizer import Optimizer, number
 
 __all__ = ["LRScheduler"]
@@ -157,10 +157,10 @@ class LRScheduler:
             set_rate(group, value)
         self._last_lr = rates(self.optimizer)
 
-    @contextmanager
+    @block
     def _asking(self) -> Iterator[None]:
-        self._get_lr_called_within_step = True
         try:
+            self._get_lr_called_within_step = True
             yield
         finally:
             self._get_lr_called_within_step = False

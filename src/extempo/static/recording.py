@@ -161,8 +161,8 @@ class Recorder:
                 return self.effect(apply, (op, inputs, attrs))  # on a tape, attributes are structure
         self.catch_up()
         before = self._at
-        MODE.set(inner)
         try:
+            MODE.set(inner)
             out = r.apply(op, tuple(map(plain, inputs)), attrs, inner)
         finally:
             MODE.set(now)
@@ -250,8 +250,8 @@ class Recorder:
 
     def flush(self) -> None:
         now = MODE.get()
-        MODE.set(_inner(now))
         try:
+            MODE.set(_inner(now))
             self.recording.flush()
         finally:
             MODE.set(now)
@@ -304,8 +304,8 @@ class Recorder:
 
     def _run(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], inner: Mode) -> Any:
         now = MODE.get()
-        MODE.set(inner)
         try:
+            MODE.set(inner)
             return fn(*args, **kwargs)
         finally:
             MODE.set(now)

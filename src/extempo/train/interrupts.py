@@ -7,6 +7,8 @@ import threading
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from ..interrupts import guarded
+
 if TYPE_CHECKING:
     from .trainer import Trainer
 
@@ -31,7 +33,15 @@ class Interrupts:
             signal.signal(signal.SIGINT, self._asked)
         return self
 
+    @guarded
     def __exit__(self, *raised: Any) -> None:
+        try:
+            self._put_back()
+        except BaseException:
+            self._put_back()
+            raise
+
+    def _put_back(self) -> None:
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
             self._before = None

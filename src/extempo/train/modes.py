@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
+from ..interrupts import block, certainly
 from ..modes import no_grad
 from ..nn import Module
 
@@ -22,18 +23,13 @@ class Modes:
             module.training = training
 
 
-class Evaluating:
-    """Eval mode and no gradients, for as long as it is entered."""
-
-    def __init__(self, model: Module) -> None:
-        self._modes = Modes(model)
-        self._model = model
-        self._no_grad = no_grad()
-
-    def __enter__(self) -> None:
-        self._no_grad.__enter__()
-        self._model.eval()
-
-    def __exit__(self, *raised: Any) -> None:
-        self._modes.put_back()
-        self._no_grad.__exit__(*raised)
+@block
+def evaluating(model: Module) -> Iterator[None]:
+    """Eval mode and no gradients, inside."""
+    modes = Modes(model)
+    try:
+        model.eval()
+        with no_grad():
+            yield
+    finally:
+        certainly(modes.put_back)

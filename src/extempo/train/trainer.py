@@ -32,7 +32,7 @@ from .checks import check
 from .history import History, epoch_line
 from .interrupts import INTERRUPTED, Interrupts
 from .measuring import Feeding, figures, fresh, named
-from .modes import Evaluating, Modes
+from .modes import Modes, evaluating
 from .positions import Position, random_state, restore_random_state
 from .progress import Bar
 from .stepping import NonFiniteLossError, Stepper
@@ -288,7 +288,7 @@ class Trainer:
         """Loss and metrics; None if it was stopped."""
         metrics = fresh(self.metrics)
         total, n_seen = 0.0, 0
-        with Evaluating(self.model), Bar(title, n_batches(data), self.progress) as bar:
+        with evaluating(self.model), Bar(title, n_batches(data), self.progress) as bar:
             for batch in data:
                 if stoppable and self.stop is not None:
                     return None
@@ -317,7 +317,7 @@ class Trainer:
         """
         batches = [data] if isinstance(data, Tensor | RaggedTensor) else data
         outputs: list[Any] = []
-        with Evaluating(self.model), Bar("predicting", n_batches(batches), self.progress) as bar:
+        with evaluating(self.model), Bar("predicting", n_batches(batches), self.progress) as bar:
             for batch in batches:
                 outputs.append(self.stepper.output(inputs_of(batch, has_target)))
                 bar.advance(len(outputs[-1]) if isinstance(outputs[-1], list) else n_samples(outputs[-1]))

@@ -12,6 +12,7 @@ from .._tensor import Tensor
 from ..data import DataLoader
 from ..inspect.curves import sparkline, tick_labels
 from ..inspect.tables import plain
+from ..interrupts import guarded
 from ..nn import Module
 from ..optim.lr_base import set_rate
 from ..svg import COLOURS, FAINT, GRID, Picture, ticks
@@ -40,10 +41,22 @@ class Restoring:
         self._modes = Modes(trainer.model)
         self._training = trainer.model.training
         self._random = random_state(*self._loaders)
-        if not self._training:
-            trainer.model.train()
+        try:
+            if not self._training:
+                trainer.model.train()
+        except BaseException:  # the block is never entered, and so never left
+            self._put_back()
+            raise
 
+    @guarded
     def __exit__(self, *raised: Any) -> None:
+        try:
+            self._put_back()
+        except BaseException:  # an interrupt, perhaps, before all was as it had been
+            self._put_back()
+            raise
+
+    def _put_back(self) -> None:
         trainer = self._trainer
         trainer.model.zero_grad()
         trainer.optimizer.zero_grad()

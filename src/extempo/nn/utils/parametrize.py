@@ -7,13 +7,13 @@ module changes, so it pickles and copies as before.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from ..._tensor import Tensor
 from ...errors import DtypeError, ShapeError
+from ...interrupts import block
 from ...modes import no_grad
 from ..containers import ModuleDict, ModuleList
 from ..module import Module
@@ -33,7 +33,7 @@ M = TypeVar("M", bound=Module)
 _cache: ContextVar[dict[int, Tensor] | None] = ContextVar("extempo_parametrizations", default=None)
 
 
-@contextlib.contextmanager
+@block
 def cached() -> Iterator[None]:
     """Compute each parametrized tensor once in this block, however often it is read.
 
@@ -43,11 +43,11 @@ def cached() -> Iterator[None]:
     True
     """
     before = _cache.get()
-    token = _cache.set({} if before is None else before)
     try:
+        _cache.set({} if before is None else before)
         yield
     finally:
-        _cache.reset(token)
+        _cache.set(before)
 
 
 class ParametrizationList(ModuleList):
