@@ -91,16 +91,9 @@ class Taking(Recorded):
             if not self._may_be_new():
                 self._give_up("too many ops of one call were new, the rest of it ran eagerly")
             return self._eagerly(op, inputs, attrs, mode)
-        made = self._results(step)  # first: a finalizer that runs here may record, too
-        if self.cursor is not state:
+        made = self._results(step)  # a finalizer that runs here may record, too
+        if not self._put(state, step, given, made):
             return self._apply(op, inputs, attrs, mode)
-        for x in given.fresh:
-            self._add_leaf(x)
-        if step.baked is None:
-            self.numbers += given.numbers
-        for place, t in enumerate(made, step.place):
-            self._put(step, place, t)
-        self.cursor = step.following
         return tuple(made) if type(step.type) is tuple else made[0]
 
     def _inputs(self, inputs: tuple[Any, ...]) -> Given | None:
@@ -264,22 +257,37 @@ class Taking(Recorded):
         types = step.type if type(step.type) is tuple else (step.type,)
         return [self._result(step, t, step.place + i) for i, t in enumerate(types)]
 
-    def _add_leaf(self, x: Tensor) -> None:
-        self.leaves.append(x)
-        self.arrays.append(x._raw)
-        self.nodes.append(x._history)
-        self.memories.append(x._memory)
-        self.versions.append(x._memory.version)
-        x._place = -len(self.leaves)
-        x._pending = self.token
+    def _put(self, state: State, step: Step, given: Given, made: list[Tensor]) -> bool:
+        """Put the step, its new leaves and results on the tape, if that is where it was; all of it, or nothing.
 
-    def _put(self, step: Step, place: int, t: Tensor) -> None:
-        if self.inside:
-            self.results.append(t)
-        else:  # nodes that were linked since then come before
-            self.results.append(weakref.ref(t))
-            self.clocks.append((place, next_number()))
-        self.makers.append(step)
+        Neither an interrupt nor a finalizer comes in between assignments.
+        """
+        fresh, n_before = given.fresh, len(self.leaves)
+        arrays, nodes = [x._raw for x in fresh], [x._history for x in fresh]
+        memories = [x._memory for x in fresh]
+        versions = [memory.version for memory in memories]
+        results: list[Any] = made
+        makers = [step] * len(made)
+        clocks: list[tuple[int, int]] = []
+        if not self.inside:  # nodes that were linked since then come before
+            results = [weakref.ref(t) for t in made]
+            clocks = [(place, next_number()) for place in range(step.place, step.place + len(made))]
+        if self.cursor is not state:
+            return False
+        self.leaves += fresh
+        self.arrays += arrays
+        self.nodes += nodes
+        self.memories += memories
+        self.versions += versions
+        if step.baked is None:
+            self.numbers += given.numbers
+        self.results += results
+        self.clocks += clocks
+        self.makers += makers
+        self.cursor = step.following
+        for place, x in enumerate(fresh, n_before + 1):  # so that it is found sooner
+            x._place, x._pending = -place, self.token
+        return True
 
     def _give_up(self, why: str) -> None:
         """It is not worth recording: the rest of the function runs eagerly."""
