@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import io
 import itertools
+import os
 import random
 import signal
 import sys
 import sysconfig
+import tempfile
 import threading
 import time
 import traceback
@@ -188,13 +189,13 @@ def _transforms() -> Program:
 def _saving() -> Program:
     model, x, _ = _network()
     model.eval()
+    folder = tempfile.TemporaryDirectory()
+    path = os.path.join(folder.name, "model.safetensors")
 
     def step() -> Any:
-        file = io.BytesIO()
-        ex.save(model.state_dict(), file)
-        file.seek(0)
-        model.load_state_dict(ex.load(file))
-        return model(x).tolist()
+        ex.save(model.state_dict(), path)
+        model.load_state_dict(ex.load(path))
+        return model(x).tolist(), os.listdir(folder.name)
 
     return _seeded(step)
 
@@ -205,20 +206,20 @@ def _modes() -> Program:
 
     def step() -> Any:
         found = []
-        for block in (
-            ex.no_grad(),
-            ex.enable_grad(),
-            ex.inference_mode(),
-            ex.set_grad_enabled(False),
-            ex.eager(),
-            autograd.detect_anomaly(),
-            autograd.set_detect_anomaly(True),
-            autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t),
-            ex.amp.autocast("cpu"),
-            ex.random.fork_rng(),
-            ex.random.use_generator(generator),
+        for make in (
+            ex.no_grad,
+            ex.enable_grad,
+            ex.inference_mode,
+            lambda: ex.set_grad_enabled(False),
+            ex.eager,
+            autograd.detect_anomaly,
+            lambda: autograd.set_detect_anomaly(True),
+            lambda: autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t),
+            lambda: ex.amp.autocast("cpu"),
+            ex.random.fork_rng,
+            lambda: ex.random.use_generator(generator),
         ):
-            with block:
+            with make():
                 found.append((x * 2).requires_grad)
         return found
 

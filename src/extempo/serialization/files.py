@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..errors import DtypeError, ExtempoError
+from ..interrupts import block
 from ..storage import Array
 
 
@@ -23,7 +24,7 @@ class FileFormatError(ExtempoError, ValueError):
 # ---- writing
 
 
-@contextlib.contextmanager
+@block
 def writing(f: Any) -> Iterator[BinaryIO]:
     """Where to write. A path gets its new contents in one step at the end; on an error it keeps its old ones."""
     if hasattr(f, "write"):
@@ -40,10 +41,8 @@ def writing(f: Any) -> Iterator[BinaryIO]:
         return
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}.{secrets.token_hex(6)}.tmp")
-    # O_EXCL and not tempfile: the permissions of a new file are those that the user's umask gives.
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
-        with open(descriptor, "wb") as file:
+        with open(temporary, "xb") as file:  # not tempfile: its permissions are those that the user's umask gives
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -137,7 +136,7 @@ class MappedReader(Reader):
         return self._map.view(np.ndarray)[position : position + count]
 
 
-@contextlib.contextmanager
+@block
 def reading(f: Any, mmap: bool) -> Iterator[Reader]:
     """A reader of a path or of a seekable binary file object."""
     if not hasattr(f, "read"):

@@ -49,5 +49,5 @@ def released_with_capsule(kind: type[ctypes.Structure]) -> tuple[Any, Any]:
     if not address:
         raise MemoryError
     capsule = _new(address, None, _library[0].address["extempo_release"])
-    _set_context(capsule, kind.release.offset)  # type: ignore[attr-defined] # the field of that name
+    _set_context(capsule, kind.release.offset)
     return kind.from_address(address), capsule
