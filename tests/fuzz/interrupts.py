@@ -272,18 +272,20 @@ def _is_real(frame: Any, event: str) -> bool:
     return sys.version_info >= (3, 12) or frame.f_code.co_exceptiontable[:1] != b"\x80"
 
 
-def injected(step: Callable[[], Any], at: int) -> tuple[bool, bool, str]:
-    """Interrupt a step at its n-th event: whether it came to that, whether it came out of the step, and where."""
-    injector, arrived = _Injector(at), False
+def injected(step: Callable[[], Any], at: int) -> tuple[str, str]:
+    """Interrupt a step at its n-th event, if it has so many: what is wrong with how it came out, and where it was."""
+    injector, wrong = _Injector(at), "the interrupt was lost"
     before = sys.getprofile()
     try:
         sys.setprofile(injector)
         step()
     except KeyboardInterrupt:
-        arrived = True
+        wrong = ""
+    except Exception as error:
+        wrong = f"the interrupt became a {type(error).__name__}: {error}"
     finally:
         sys.setprofile(before)
-    return bool(injector.place), arrived, injector.place
+    return wrong if injector.place else "", injector.place
 
 
 def events_of(step: Callable[[], Any]) -> int:
@@ -300,12 +302,12 @@ def events_of(step: Callable[[], Any]) -> int:
     return LONGEST - injector.left
 
 
-def signalled(step: Callable[[], Any], seconds: float) -> tuple[bool, str]:
-    """Run steps until a real signal comes: whether its exception came out, and where it was raised."""
+def signalled(step: Callable[[], Any], seconds: float) -> tuple[str, str]:
+    """Run steps until a real signal comes: what is wrong with how it came out, and where it was."""
     place: list[str] = []
 
     def handler(number: int, frame: Any) -> None:
-        place.append("".join(traceback.format_stack(frame, 4)))
+        place.append("".join(traceback.format_stack(frame, 4)).rstrip())
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGALRM, handler)
@@ -314,11 +316,13 @@ def signalled(step: Callable[[], Any], seconds: float) -> tuple[bool, str]:
         while not place:
             step()
     except KeyboardInterrupt:
-        return True, place[0]
+        return "", place[0]
+    except Exception as error:
+        return f"the interrupt became a {type(error).__name__}: {error}", place[0]
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    return False, place[0]
+    return "the interrupt was lost", place[0]
 
 
 # ---- looking
@@ -393,16 +397,14 @@ class Loop:
     def interrupt_at(self, n: int) -> str:
         """Interrupt at an event; says what is wrong afterwards."""
         self.program.reset()
-        met, arrived, place = injected(self.program.step, n)
-        lost = "the interrupt was lost" if met and not arrived else ""
-        return self._check(lost, f"event {n}, {place}")
+        wrong, place = injected(self.program.step, n)
+        return self._check(wrong, f"event {n}, {place}")
 
     def interrupt_after(self, seconds: float) -> str:
         self.program.reset()
         with unraisable_of_others() as others:
-            arrived, place = signalled(self.program.step, seconds)
-        lost = "the interrupt was lost" if not arrived and not others else ""
-        return self._check(lost, f"{seconds:.6f} s, {place}")
+            wrong, place = signalled(self.program.step, seconds)
+        return self._check("" if others else wrong, f"{seconds:.6f} s, {place}")
 
     def _check(self, wrong: str, place: str) -> str:
         found = [wrong, *left_on()]
