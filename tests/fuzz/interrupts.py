@@ -66,9 +66,9 @@ def _training(
     wrap: Callable[[Any], Any] = lambda step: step,
     forward: Callable[[Any, Any], Any] = lambda model, x: model(x),
     make_optimizer: Callable[[Any], Any] = lambda p: optim.SGD(p, lr=0.1, momentum=0.9),
-    anew: bool = False,
+    anew: int = 0,
 ) -> Program:
-    """A training step; `anew`: wrapped at every step."""
+    """A training step; `anew`: wrapped at every step, and run so often."""
     model, x, y = _network()
     optimizer = make_optimizer(model.parameters())
     scheduler = optim.lr_scheduler.StepLR(optimizer, 2)
@@ -93,7 +93,8 @@ def _training(
 
     def step() -> Any:
         run = wrap(body) if anew else made
-        loss = run(x, y).item()
+        for _ in range(anew or 1):
+            loss = run(x, y).item()
         with ex.no_grad():
             after = model(x).sum().item()
         scheduler.step()
@@ -106,12 +107,17 @@ def _seeded(step: Callable[[], Any]) -> Program:
     return Program(lambda: ex.manual_seed(1) and None, step)
 
 
-def _batched() -> Program:
+def _batched(anew: bool = False) -> Program:
+    """A function of samples; `anew`: with a cell that is traced at every step."""
     model, x, _ = _network()
     model.eval()
-    cell = ex.cell(lambda h, row: ex.tanh(h + model[0](row)))
 
-    def sample(rows: Any) -> Any:
+    def make() -> Any:
+        return ex.cell(lambda h, row: ex.tanh(h + model[0](row)))
+
+    kept = make()
+
+    def sample(rows: Any, cell: Any) -> Any:
         h = ex.zeros(8)
         for row in rows:
             h = cell(h, row)
@@ -119,7 +125,7 @@ def _batched() -> Program:
 
     def step() -> Any:
         model.zero_grad()
-        results = ex.batch(sample)([x[:n] for n in range(1, 6)])
+        results = ex.batch(sample)([x[:n] for n in range(1, 6)], cell=make() if anew else kept)
         ex.stack(results).sum().backward()
         # What was interrupted while it was traced may be batched otherwise: equal to rounding, as batches are.
         return [round(r.item(), 4) for r in results], (model[0].weight.grad * 1e4).round().tolist()
@@ -229,9 +235,12 @@ def _modes() -> Program:
 LOOPS: dict[str, Callable[[], Program]] = {
     "eager": _training,
     "compiled": lambda: _training(ex.compile),
-    "new functions": lambda: _training(ex.compile, anew=True),
+    "new functions": lambda: _training(ex.compile, anew=1),
+    "planning": lambda: _training(ex.compile, anew=4),
     "static": lambda: _training(lambda step: ex.compile(step, static=True)),
+    "recording static": lambda: _training(lambda step: ex.compile(step, static=True), anew=2),
     "batch": _batched,
+    "new cells": lambda: _batched(anew=True),
     "ragged": _ragged,
     "loader": _loader,
     "workers": lambda: _loader(num_workers=1, persistent_workers=True),
