@@ -14,6 +14,7 @@ ROOT = Path(extempo.__file__).parent
 # From the bottom up; a name stands for a module or a whole package. Modules of one line may know each other.
 LAYERS = [
     {"errors", "_version", "interrupts", "placement", "png", "svg", "weak"},
+    {"files", "locks"},
     {"types"},
     {"sizes"},
     {"modes", "telling", "storage", "dlpack"},

@@ -8,8 +8,9 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from threading import RLock
 from typing import Any, Generic, TypeVar
+
+from . import locks
 
 TOTALS = ("plans", "resized", "runs", "replays", "steps_recorded", "new_steps", "planning_seconds")
 
@@ -36,7 +37,8 @@ class Functions(Generic[F]):
         self._known: set[_Known[F]] = set()
         self._ended: deque[Any] = deque()
         self._totals: dict[str, Any] = dict.fromkeys(("functions", "static", "calls", *TOTALS), 0)
-        self._lock = RLock()  # again by one thread: a finalizer may compile something
+        # Again by one thread: a finalizer may compile something. A child that is forked meanwhile may miss a function.
+        self._lock = locks.renewed()
 
     def add(self, function: F) -> None:
         self._add_up()
@@ -58,12 +60,13 @@ class Functions(Generic[F]):
             while self._ended:
                 known = self._ended.popleft()
                 self._known.discard(known)
-                counts, totals = known.counters.stats(), self._totals
+                counts, totals = known.counters.stats(), dict(self._totals)
                 totals["functions"] += 1
                 totals["static"] += known.account is None
                 totals["calls"] += 0 if known.account is None else known.account.calls
                 for name in TOTALS:
                     totals[name] += counts[name]
+                self._totals = totals
 
 
 class Stats(dict[str, Any]):

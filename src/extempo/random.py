@@ -11,13 +11,13 @@ from __future__ import annotations
 import functools
 import os
 import struct
-import threading
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
+from . import locks
 from ._tensor import Tensor, from_array
 from .errors import DtypeError
 from .interrupts import Scope, block, certainly
@@ -27,6 +27,10 @@ _DEFAULT_SEED = 67280421310721  # PyTorch's, for what a new Generator answers to
 _STATE = struct.Struct("<8sQQQ")  # a mark, the seed, the number of the next draw, the number of the next ex.batch call
 _SIZE_WITHOUT_CALLS = 24  # of states that were written before there was ex.batch
 _MARK = b"philox10"
+
+# Of all generators, each of which has it for some instructions. A child that is forked meanwhile has a seed and numbers
+# that are of before or after, and together are a place in a stream like any other.
+_taking = locks.renewed()
 
 
 class Generator:
@@ -40,7 +44,6 @@ class Generator:
 
     def __init__(self, device: Any = "cpu") -> None:
         require_cpu(device, "Generator")
-        self._lock = threading.Lock()
         self._seed = _DEFAULT_SEED
         self._next_draw = 0
         self._next_batch = 0
@@ -52,14 +55,14 @@ class Generator:
 
     def take(self) -> tuple[int, int]:
         """The seed and the next draw number, which belong to the caller from now on."""
-        with self._lock:
+        with _taking:
             draw = self._next_draw
             self._next_draw = draw + 1
             return self._seed, draw
 
     def next_batch(self) -> int:
         """How many calls of `ex.batch` there were since the seed was set; this number belongs to the caller."""
-        with self._lock:
+        with _taking:
             call = self._next_batch
             self._next_batch = call + 1
             return call
@@ -72,7 +75,7 @@ class Generator:
             raise DtypeError(f"manual_seed: expected an int, got {type(seed).__name__}") from None
         if not -(2**63) <= number < 2**64:
             raise DtypeError(f"manual_seed: the seed must fit into 64 bits, got {number}")
-        with self._lock:
+        with _taking:
             self._seed, self._next_draw, self._next_batch = number % 2**64, 0, 0
         return self
 
@@ -86,7 +89,7 @@ class Generator:
 
     def get_state(self) -> Tensor:
         """Where the stream is now, as a uint8 tensor."""
-        with self._lock:
+        with _taking:
             state = _STATE.pack(_MARK, self._seed, self._next_draw, self._next_batch)
         return from_array(np.frombuffer(bytearray(state), np.uint8))
 
@@ -99,7 +102,7 @@ class Generator:
                 "states of other libraries' generators mean nothing here, use manual_seed"
             )
         _, seed, draw, call = _STATE.unpack(raw.ljust(_STATE.size, b"\0"))
-        with self._lock:
+        with _taking:
             self._seed, self._next_draw, self._next_batch = seed, draw, call
 
     def clone_state(self) -> Generator:
@@ -124,13 +127,6 @@ def _restored(state: Tensor) -> Generator:
 default_generator = Generator()
 
 
-def _renew_lock() -> None:
-    """A thread of the parent process may have held it; that thread does not exist here."""
-    default_generator._lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
 default_generator.seed()
 _current: ContextVar[Generator] = ContextVar("extempo_generator", default=default_generator)
 
@@ -191,12 +187,11 @@ class _SampleGenerator(Generator):
 
     def __init__(self, seed: int, call: int, sample: int) -> None:
         self._origin = (seed, call, sample)
-        self._lock = threading.Lock()
         self._next_draw = 0
         self._next_batch = 0
 
-    @functools.cached_property
-    def _seed(self) -> int:  # type: ignore[override] # it can be set: a cached property gives way
+    @locks.cached_property
+    def _seed(self) -> int:  # it can be set: a cached property gives way
         seed, call, sample = self._origin
         return _mixed(_mixed(_mixed(seed) ^ call) + _GOLDEN * (sample + 1))
 

@@ -8,13 +8,13 @@ starts of slices of recorded values, which are part of it until they are seen to
 
 from __future__ import annotations
 
-import os
 import struct
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from . import locks
 from .graph import Where
 from .op import Op, Signature
 from .types import TensorType
@@ -35,27 +35,16 @@ class _Active(threading.local):
 # function returned. (A thread that writes what another one reads at the same time is on its own, as ever.)
 ACTIVE = _Active()
 LEFT: set[weakref.ref[Any]] = set()
-left_lock = threading.RLock()  # any thread may come across one that was left
 worked_on = 0  # the id of the one that was changed last, by who had the lock
-trie_lock = threading.RLock()  # ways are added by one thread at a time
 
 
-def _renew_locks() -> None:
-    """Another thread may have had them when the process was forked, and the tape that it changed is as it was then."""
-    global left_lock, trie_lock
-    if left_lock.acquire(blocking=False):
-        left_lock.release()
-    else:
-        left_lock = threading.RLock()
-        LEFT.difference_update([left for left in LEFT if id(left()) == worked_on])
-    if trie_lock.acquire(blocking=False):
-        trie_lock.release()
-    else:
-        trie_lock = threading.RLock()
+def _forget_changed() -> None:
+    """The tape that another thread was changing when the process was forked is as it was then, and of no use."""
+    LEFT.difference_update([left for left in LEFT if id(left()) == worked_on])
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_locks)
+left_lock = locks.renewed(_forget_changed)  # any thread may come across one that was left
+trie_lock = locks.renewed()  # ways are added by one thread at a time; half a change of a trie is a way less, at most
 
 
 def note_left(recording: Any) -> None:

@@ -8,20 +8,22 @@ overlap in any order: everything is put back when the last one ends.
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
+from . import locks
 from .interrupts import certainly, guarded
 from .modes import MODE
 
 Replaced = tuple[Any, str, Any]  # an attribute: whose, its name, what stands there
 
-_lock = threading.RLock()
+_lock = locks.renewed()  # see _forget_other_threads
 _originals: list[Replaced] = []
 _installed: set[Watch] = set()
-_n_on = 0
+_on: list[tuple[int, Watch]] = []  # threads, and what they are inside of
 
 
 def told(interceptor: type, tell: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -47,43 +49,62 @@ class Watch:
         self._replacements = replacements
 
     def __enter__(self) -> None:
-        global _n_on
-        mine: list[Watch] = []
+        entry = (threading.get_ident(), self)
+        mine: list[tuple[int, Watch]] = []
         try:
             with _lock:
-                if self not in _installed:
-                    for owner, name, made in self._replacements():
-                        _originals.append((owner, name, vars(owner)[name]))
-                        setattr(owner, name, made)
-                    _installed.add(self)
-                _n_on += 1
-                mine = [self]
+                self._install()
+                mine = [entry]  # first: an interrupt may come right after the call
+                _on.append(entry)
         except BaseException:  # the block is never entered, and so never left
-            _put_back(mine)
+            _end(mine)
             raise
+
+    def _install(self) -> None:
+        if self not in _installed:
+            for owner, name, made in self._replacements():
+                _originals.append((owner, name, vars(owner)[name]))
+                setattr(owner, name, made)
+            _installed.add(self)
 
     @guarded
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            mine = [self]
+            mine = [(threading.get_ident(), self)]
         except BaseException:  # an interrupt on entering
-            _put_back([self])
+            _end([(threading.get_ident(), self)])
             raise
-        certainly(_put_back, mine)
+        certainly(_end, mine)
 
 
-def _put_back(ended: list[Watch]) -> None:
+def _end(ended: list[tuple[int, Watch]]) -> None:
     """Everything as it was, if no watch is on; `ended` has one that is not yet known to have ended."""
-    global _n_on
     with _lock:
         if ended:
+            entry = ended[0]
             del ended[:]
-            _n_on -= 1
-        if not _n_on:
-            while _originals:
-                owner, name, original = _originals[-1]
-                setattr(owner, name, original)
-                del _originals[-1]
-            _installed.clear()
+            _on.remove(entry)
+        if not _on:
+            _put_back()
+
+
+def _put_back() -> None:
+    while _originals:
+        owner, name, original = _originals[-1]
+        setattr(owner, name, original)  # before it is forgotten: a fork or an interrupt may come in between
+        del _originals[-1]
+    _installed.clear()
+
+
+def _forget_other_threads() -> None:
+    """A forked child has one thread; others may have been inside of watches, or about to put them on or off."""
+    _on[:] = [(thread, watch) for thread, watch in _on if thread == threading.get_ident()]
+    _put_back()
+    for _, watch in _on:
+        watch._install()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_other_threads)

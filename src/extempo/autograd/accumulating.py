@@ -6,11 +6,9 @@ sum run when the lock is free again: they may go backward themselves.
 
 from __future__ import annotations
 
-import os
-import threading
-
 import numpy as np
 
+from .. import locks
 from .._tensor import Tensor, wrap
 from ..errors import ShapeError
 from ..graph import Leaf, Node
@@ -18,17 +16,9 @@ from ..storage import Array
 from ..tape import before_write
 from .native_walk import walker
 
-# Two backward passes in two threads may reach the same leaf; NumPy lets go of the GIL while it adds.
-_accumulating = threading.RLock()
-
-
-def _renew_lock() -> None:
-    global _accumulating
-    _accumulating = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):  # another thread may have been adding when the process was forked
-    os.register_at_fork(after_in_child=_renew_lock)
+# Two backward passes in two threads may reach the same leaf; NumPy lets go of the GIL while it adds. In a forked child
+# the backward of another thread ends where it was: gradients have a part of it, whole or not.
+_accumulating = locks.renewed()
 
 
 def accumulate(node: Node, g: Tensor, create_graph: bool, is_own: bool) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import platform
 import sys
-import threading
 import time
 import warnings
 from collections import Counter
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import locks
 from ..storage import Array
 from ..types import TensorType
 
@@ -29,17 +29,8 @@ FALLBACKS: Counter[str] = Counter()  # runs of NumPy kernels, by op
 
 ON_LOAD: list[Callable[[Native], None]] = []  # called once, when the native backend is there
 
-_lock = threading.RLock()
+_lock = locks.awaited()  # half a backend, and modules that are being imported, would be of no use in a forked child
 _chosen: list[Native | None] = []
-
-
-def _renew_lock() -> None:
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):  # another thread may have been loading when the process was forked
-    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def native() -> Native | None:

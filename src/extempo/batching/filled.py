@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 from ..backends.choice import empty
 from ..backends.llvm.routines.gemm import n_packed, packed
+from ..locks import cached_property
 from ..planning.templates import Part, Template
 from ..storage import Array
 from ..types import TensorType, float32
@@ -40,7 +40,7 @@ class Filled:
         self._turned: dict[int, bool] = {}  # inputs that are read packed, and whether it is their transpose
         self._runs = ByRows()
 
-    @functools.cached_property
+    @cached_property
     def for_levels(self) -> Filled:
         """The same for levels, which read weights that were packed once for all of them."""
         parts, sizes, kinds = self._given

@@ -6,12 +6,11 @@ known of others: nothing is planned, operands are moved.
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from .. import locks
 from ..backends.llvm.plans.background import Job
 from ..kernel import Cache
 from ..tape import NUMBER, Step
@@ -65,8 +64,7 @@ class Short:
         return run
 
 
-_filling = threading.RLock()
-os.register_at_fork(before=_filling.acquire, after_in_parent=_filling.release, after_in_child=_filling.release)
+_filling = locks.awaited()
 
 T = TypeVar("T")
 
@@ -76,16 +74,20 @@ class Work(Generic[T]):
 
     def __init__(self, begin: Callable[[], Generator[None, None, T]]) -> None:
         self._begin = begin
-        self._under_way = (threading.Lock(), begin())  # who has the lock is at it
+        self._begun: list[Generator[None, None, T]] = []  # who takes one out is at it
         self._is_done = False
         self.result: T
 
     def proceed(self, goes_on: Callable[[], bool]) -> bool:
         """Work for as long as `goes_on` says so; whether it is done. It raises what the work raises."""
-        busy, pieces = self._under_way
-        if self._is_done or not busy.acquire(blocking=False):
-            # Another thread is at it, or was when this process was forked. What it does is not waited for.
-            return self._is_done or self._begun_anew().proceed(goes_on)
+        if self._is_done:
+            return True
+        try:
+            pieces = self._begun.pop()
+        except IndexError:
+            # It is new, or was interrupted, or another thread is at it, which need not be there any more: this process
+            # may have been forked. What that one does is not waited for.
+            pieces = self._begin()
         try:
             next(pieces)
             while goes_on():
@@ -93,16 +95,9 @@ class Work(Generic[T]):
         except StopIteration as end:
             if not self._is_done:
                 self.result, self._is_done = end.value, True
-        except BaseException:
-            self._begun_anew()  # an interrupt, perhaps
-            raise
-        finally:
-            busy.release()
+        else:
+            self._begun.append(pieces)
         return self._is_done
-
-    def _begun_anew(self) -> Work[T]:
-        self._under_way = (threading.Lock(), self._begin())
-        return self
 
     def finish(self) -> T:
         self.proceed(lambda: True)

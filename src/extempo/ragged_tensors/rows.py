@@ -6,13 +6,13 @@ comparison of identities. It is made of plain numbers, is never written to, and 
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
 
 from .._tensor import Tensor, from_array
 from ..errors import ShapeError, UnsupportedError
+from ..locks import cached_property
 from ..storage import Array
 
 _ARITHMETIC = (

@@ -11,10 +11,10 @@ Python computed (numbers from outside, attributes of modules, the way that contr
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
+from .. import locks
 from .._tensor import Tensor, TensorLike, tensors_in
 from ..backends.choice import native
 from ..errors import GraphError
@@ -149,7 +149,7 @@ class StaticFunction:
         self._steps_aside = steps_aside
         self._scripts: list[Script] = []
         self._last: Script | None = None  # that was run
-        self._lock = threading.RLock()
+        self._lock = locks.renewed()  # a script is there when it is whole
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         mode = MODE.get()

@@ -15,7 +15,6 @@ import ctypes
 import itertools
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +22,7 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
+from .... import locks
 from . import disk
 from .builder import Module
 
@@ -55,11 +55,7 @@ class Machine:
         self._jit = llvm.create_lljit_compiler(self._targets[KERNEL], use_jit_link=_LINKS_NEARBY)
         version = ".".join(map(str, llvm.llvm_version_info))
         self._identity = (llvmlite.__version__, version, self.triple, self.cpu, features.flatten())
-        self._lock = threading.RLock()
-        # A fork waits until nobody compiles: the child would find this lock, or one of LLVM's own, taken for ever.
-        os.register_at_fork(
-            before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._lock.release
-        )
+        self._lock = locks.awaited()  # or a forked child would find one of LLVM's own locks taken for ever
         self._symbols: dict[str, int] = {}
         self._libraries: dict[str, Library] = {}  # by key: the same text is the same code, whoever asks, and stays
         self._passes: Any = None

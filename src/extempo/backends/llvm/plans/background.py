@@ -20,6 +20,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
+from ....locks import awaited, awaited_condition
 from .clusters import Kernel, cluster_kernel
 from .runtime import runtime
 from .sharing import Shared
@@ -70,7 +71,7 @@ class _Compiler:
     """The queue, and the thread that works on it."""
 
     def __init__(self) -> None:
-        self.changed = threading.Condition()
+        self.changed = awaited_condition()
         self._queue: deque[Wish] = deque()
         self._jobs: dict[Wish, list[Job]] = {}  # who waits for what is not done
         self._thread: threading.Thread | None = None
@@ -145,7 +146,7 @@ def _give_way() -> None:
 
 
 _compilers: list[_Compiler] = []  # that of this process, once there is one
-_making = threading.Lock()
+_making = awaited()
 
 
 def _current() -> _Compiler:
@@ -167,23 +168,6 @@ def _end() -> None:
         compiler.end()
 
 
-def _before_fork() -> None:
-    """Nobody is in the middle of a change while the process is copied; LLVM is waited for by the machine's lock."""
-    _making.acquire()
-    for compiler in _compilers:
-        compiler.changed.acquire()
-
-
-def _after_fork() -> None:
-    for compiler in _compilers:
-        compiler.changed.release()
-    _making.release()
-
-
-def _in_child() -> None:
-    """The thread is not there: with its queue it is forgotten."""
-    _compilers.clear()
-    _making.release()
-
-
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
+# A forked child has no thread: with its queue it is forgotten. LLVM is waited for by the machine's lock.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_compilers.clear)

@@ -8,10 +8,10 @@ module. Only what a plan needs is compiled: panels one by one, ways of computing
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Callable
 from typing import Any
 
+from ....locks import cached_property
 from ..ir.builder import Callee, Module, Type, f32, ptr, void
 from ..ir.machine import Library, machine
 from .gemm_plan import Plan, k_blocks, plan
@@ -57,7 +57,7 @@ class Gemm:
         self._base()
         return module.declare(self.symbol(name), void, list(SHARED[name].values()))
 
-    @functools.cached_property
+    @cached_property
     def pack_slivers(self) -> Callable[..., None]:
         return _PACK_SLIVERS(self._base().address[self.symbol("pack_slivers")])
 
