@@ -134,6 +134,32 @@ def test_a_worker_that_exits_is_reported_with_its_code():
         list(DataLoader(Does(lambda: os._exit(3)), num_workers=2))
 
 
+def listen(worker):
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def interrupt():
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("action", [lambda: raise_(KeyboardInterrupt("stop")), interrupt])
+def test_an_interrupt_in_a_worker_is_one_in_the_main_process(action):
+    with pytest.raises(KeyboardInterrupt, match=r"raised in DataLoader worker \d \(pid \d+\)"):
+        list(DataLoader(Does(action), batch_size=2, num_workers=2, worker_init_fn=listen))
+
+
+def test_an_interrupt_of_a_worker_that_waits_for_work_is_named():
+    loader = DataLoader(Does(lambda: 0), batch_size=10, num_workers=1, worker_init_fn=listen, persistent_workers=True)
+    epoch = iter(loader)
+    next(epoch), next(epoch)
+    worker = epoch._pool.workers[0]
+    os.kill(worker.process.pid, signal.SIGINT)
+    worker.process.join(60)
+    assert worker.process.exitcode == 130
+    assert str(epoch._pool._death(0)).startswith(f"DataLoader: worker 0 (pid {worker.process.pid}) was interrupted")
+    assert len(list(loader)) == 2, "another one takes its place"
+
+
 def test_a_persistent_worker_that_died_between_epochs_is_replaced():
     loader = DataLoader(range(4), batch_size=2, num_workers=2, persistent_workers=True)
     assert len(list(loader)) == 2

@@ -21,7 +21,7 @@ from typing import Any
 from ..errors import ExtempoError
 from ..interrupts import block, certainly
 from .transport import Parcel, Receiver
-from .workers import MAIN_ENDS, Begin, Job, Label, Task, run_worker
+from .workers import INTERRUPTED, MAIN_ENDS, Begin, Job, Label, Task, run_worker
 
 _GRACE_SECONDS = 1.0  # for a worker to finish the sample that it is reading, before it is ended by force
 
@@ -143,6 +143,10 @@ class WorkerPool:
         if code is None:
             return ExtempoError(
                 f"{who} closed its connection; did the data set close file descriptors it does not own?"
+            )
+        if code == INTERRUPTED:
+            return ExtempoError(
+                f"{who} was interrupted by Ctrl-C or SIGINT, which the data set or worker_init_fn let in"
             )
         if code >= 0:
             advice = "did the data set call sys.exit() or os._exit()? Its output above may say more"

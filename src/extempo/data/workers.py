@@ -12,6 +12,7 @@ import pickle
 import queue
 import random
 import signal
+import sys
 import threading
 import traceback
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from .fetching import Exhausted, Fetcher
 from .transport import Sender
 
 _PARENT_CHECK_SECONDS = 5.0
+INTERRUPTED = 130  # what shells report for a command ended by SIGINT
 
 # The main process's ends of all connections. A forked worker inherits copies of them, and must close those: as long as
 # one is open somewhere, a worker whose main process died does not see the end of its connection.
@@ -79,7 +81,7 @@ class Failure(NamedTuple):
     trace: str
 
     @classmethod
-    def of(cls, error: Exception, worker: int) -> Failure:
+    def of(cls, error: BaseException, worker: int) -> Failure:
         """Describe an exception that is being handled."""
         lines = "".join(traceback.format_exception(error))
         trace = f"raised in DataLoader worker {worker} (pid {os.getpid()}):\n{lines}"
@@ -168,7 +170,10 @@ def run_worker(worker: int, job: Job, connection: Connection) -> None:
         end.close()
     settings.set_num_threads(1)  # workers share the machine with each other and the main process
     mailbox = _Mailbox(connection, job.main_pid)
-    _serve(worker, job, mailbox, Sender(connection))
+    try:
+        _serve(worker, job, mailbox, Sender(connection))
+    except KeyboardInterrupt:  # between two tasks, where something else than Extempo listens to Ctrl-C
+        sys.exit(INTERRUPTED)
 
 
 def _serve(worker: int, job: Job, mailbox: _Mailbox, sender: Sender) -> None:
@@ -187,7 +192,7 @@ def _serve(worker: int, job: Job, mailbox: _Mailbox, sender: Sender) -> None:
             packed = sender.pack(fetcher.fetch(message.index))
         except Exhausted:
             outcome, packed = "exhausted", sender.pack(None)
-        except Exception as error:
+        except (Exception, KeyboardInterrupt) as error:
             outcome, packed = "failure", sender.pack(Failure.of(error, worker))
         try:
             sender.send(Label(message.epoch, message.number, outcome), packed)
