@@ -196,6 +196,31 @@ def test_memory_stays_in_proportion_to_the_file():
         tracemalloc.stop()
 
 
+def test_a_window_on_other_bytes_than_0_and_1_is_not_boolean():
+    bytes_ = {"w": {"dtype": "U8", "shape": [3], "data_offsets": [0, 3]}}
+    for offset in (0, 2):
+        window = {"offset": offset, "shape": [1], "strides": [1]}
+        file = io.BytesIO(described({"$": "object", "number": 0}, [{**W, "dtype": "BOOL", "window": window}],
+                                    arrays=bytes_, data=b"\2\0\1"))  # fmt: skip
+        if offset:
+            assert load(file).tolist() == [True]
+        else:
+            with pytest.raises(FileFormatError, match="does not fit"):
+                load(file)
+
+
+def test_an_expanded_tensor_is_loaded_and_saved_expanded_whatever_its_size():
+    expanded = ex.tensor([True]).expand(2**45)
+    file = io.BytesIO()
+    save({"flags": expanded, "rows": ex.arange(3.0).expand(2**40, 3)}, file)
+    assert len(file.getvalue()) < 2000
+    back = load(io.BytesIO(file.getvalue()))
+    assert (back["flags"].shape, back["flags"].stride()) == ((2**45,), (0,))
+    assert (back["rows"].shape, back["rows"].stride()) == ((2**40, 3), (0, 1))
+    assert back["flags"][2**44].item() is True
+    assert back["rows"][-1].tolist() == [0.0, 1.0, 2.0]
+
+
 # ---- files of other kinds
 
 

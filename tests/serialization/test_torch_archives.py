@@ -341,6 +341,26 @@ def test_a_boolean_tensor_of_other_bytes_is_refused():
         read(tensor(storage("0", "BoolStorage", 1), (1,), (1,)), {"data/0": b"\x07"})
 
 
+def test_an_expanded_boolean_tensor_is_not_looked_at_element_by_element():
+    one = {"data/0": b"\1"}
+    back = read(tensor(storage("0", "BoolStorage", 1), (2**45,), (0,)), one)
+    assert (back.shape, back.stride()) == ((2**45,), (0,))
+    assert back[2**44].item() is True
+    with pytest.raises(FileFormatError, match="other bytes than 0 and 1"):
+        read(tensor(storage("0", "BoolStorage", 1), (2**45,), (0,)), {"data/0": b"\2"})
+    windows = tensor(storage("0", "BoolStorage", 2**20), (2**19, 2**19), (1, 1))
+    assert read(windows, {"data/0": bytes(2**20)}).shape == (2**19, 2**19)
+    with pytest.raises(FileFormatError, match="other bytes than 0 and 1"):
+        read(windows, {"data/0": bytes(2**20 - 1) + b"\2"})
+
+
+def test_a_boolean_part_of_a_storage_with_other_bytes_is_read():
+    assert read(tensor(storage("0", "BoolStorage", 4), (2,), (1,), 2), {"data/0": b"\7\7\0\1"}).tolist() == [
+        False,
+        True,
+    ]
+
+
 def test_copies_that_grow_faster_than_the_pickle_are_refused():
     many = b"](" + b"".join(b"M" + struct.pack("<H", i) for i in range(5000)) + b"e"
     copies = (b"h\x01h\x00\x85R0") * 5000

@@ -11,10 +11,10 @@ from ..nn.parameter import Parameter
 from ..ops import from_numpy
 from ..placement import device, require_cpu
 from ..storage import Array
-from ..types import from_numpy_dtype
+from ..types import bool_, from_numpy_dtype
 from .files import FileFormatError, Reader, checksum, reading
 from .header import NUMPY_DTYPES, Entry, parse_json, read_header, require_little_endian, type_checksum
-from .memory import Window, fits, tensor_at
+from .memory import Booleans, Window, fits, tensor_at
 from .saving import KEY, KEY_CHECKSUM, VERSION
 from .structure import decode
 from .torch_archive import load_archive
@@ -135,6 +135,7 @@ class Memory:
         self._reader = reader
         self._arrays: dict[str, Array] = {}
         self._tensors: dict[str, Tensor] = {}
+        self._booleans = Booleans()
 
     def restore(self, row: Any) -> Any:
         """The tensor, parameter or array that one row of the table describes."""
@@ -161,7 +162,9 @@ class Memory:
             d = from_numpy_dtype(NUMPY_DTYPES[row["dtype"]])
             nbytes = memory.numel() * memory.dtype.itemsize
             if all(type(v) is int for v in numbers) and fits(found, d.itemsize, nbytes):
-                return tensor_at(memory, d, found)
+                made = tensor_at(memory, d, found)
+                if d is not bool_ or self._booleans.has(made, memory):
+                    return made
         except (TypeError, KeyError, ValueError):
             pass
         raise self._reader.damaged(f"its description of a part of {row['data']!r} does not fit")

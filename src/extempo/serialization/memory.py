@@ -16,7 +16,7 @@ import numpy as np
 from .._tensor import Tensor
 from ..ops import empty
 from ..storage import Array
-from ..types import count, dtype, uint8
+from ..types import bool_, count, dtype, uint8
 
 
 class Window(NamedTuple):
@@ -118,11 +118,16 @@ def _spanned(group: list[_Range], arrays: list[Array], low: int, high: int) -> A
     """The bytes from low to high; where none of the arrays has an element there are zeros, never foreign memory."""
     span = np.zeros(high - low, np.uint8)
     for r in group:
-        array = arrays[r.position]
+        array = _unexpanded(arrays[r.position])
         np.ndarray(array.shape, array.dtype, span, r.low - low, _strides(array))[...] = array
     d = arrays[group[0].position].dtype
     same = all(arrays[r.position].dtype == d and (r.low - low) % d.itemsize == 0 for r in group)
     return span.view(d) if same and len(span) % d.itemsize == 0 else span
+
+
+def _unexpanded(array: Array) -> Array:
+    """Each element once where dimensions were expanded: there can be any number of them on a single one."""
+    return array[tuple([slice(1) if stride == 0 else slice(None) for stride in array.strides])]
 
 
 def _row_major(array: Array) -> Array:
@@ -156,3 +161,30 @@ def tensor_at(memory: Tensor, d: dtype, window: Window) -> Tensor:
     part = whole.narrow(0, window.offset, _extent(window, d.itemsize)).view(d)
     strides = [s // d.itemsize for s in window.strides]
     return part.as_strided(window.shape, strides).detach()
+
+
+class Booleans:
+    """Whether boolean tensors of a file hold zeros and ones alone, found out in time that goes by the file's size.
+
+    An expanded tensor can have any number of elements on one byte, so it is the memory that is looked at, and that
+    once. Only where it has other bytes, which a part of it need not have, are the elements of the tensor.
+    """
+
+    def __init__(self) -> None:
+        self._left: dict[int, int | None] = {}  # by memory: elements that may yet be looked at; None: no need to
+
+    def has(self, tensor: Tensor, memory: Tensor) -> bool:
+        """Whether all of a boolean tensor on `memory` are 0 or 1."""
+        if id(memory) not in self._left:
+            is_boolean = memory.dtype is bool_ or _most(memory) <= 1
+            self._left[id(memory)] = None if is_boolean else 4 * memory.numel() * memory.dtype.itemsize
+        left = self._left[id(memory)]
+        if left is None:
+            return True
+        self._left[id(memory)] = left - tensor.numel()
+        return tensor.numel() <= left and _most(tensor) <= 1
+
+
+def _most(tensor: Tensor) -> int:
+    """The largest of its bytes."""
+    return int(tensor.reshape(-1).view(uint8).max().item()) if tensor.numel() else 0

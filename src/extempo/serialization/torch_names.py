@@ -16,9 +16,9 @@ from .._tensor import Tensor
 from ..errors import UnsupportedError
 from ..nn.parameter import Parameter
 from ..placement import device, strided
-from ..types import DTYPES, Size, count, dtype, uint8
+from ..types import DTYPES, Size, bool_, count, dtype
 from .files import FileFormatError
-from .memory import Window, fits, tensor_at
+from .memory import Booleans, Window, fits, tensor_at
 from .pickle_machine import Callee, checked_key
 
 _STORAGES = {
@@ -75,6 +75,7 @@ class TorchNames:
 
     def __init__(self, memory: Callable[[str, int], Tensor]) -> None:
         self._memory = memory
+        self._booleans = Booleans()
         self._calls: dict[str, Callable[..., Any]] = {
             **_CALLS,
             "torch._utils._rebuild_tensor": self._tensor,
@@ -159,7 +160,7 @@ class TorchNames:
         if not fits(window, d.itemsize, memory.numel()):
             raise FileFormatError(f"a tensor of shape {tuple(size)} lies outside of its storage {storage.key!r}")
         made = tensor_at(memory, d, window)
-        if d is _DTYPES["bool"] and made.numel() and made.view(uint8).max().item() > 1:
+        if d is bool_ and not self._booleans.has(made, memory):
             raise FileFormatError("a boolean tensor holds other bytes than 0 and 1")
         return made.requires_grad_() if requires_grad is True and d.is_floating_point else made
 
