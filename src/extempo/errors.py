@@ -6,6 +6,7 @@
     ├── IndexRangeError              an index or dimension outside its range        (IndexError)
     ├── UnsupportedError             a thing Extempo does not do, by name           (NotImplementedError)
     ├── NumericalError               a singular matrix, a decomposition that failed (ValueError)
+    ├── DiskFullError                no space left for a file                       (OSError)
     ├── GraphError                   a graph that breaks its own rules
     └── AutogradError                backward cannot be done as asked
         ├── NoGradientPathError      the loss does not depend on anything that requires grad
@@ -56,6 +57,14 @@ class UnsupportedError(ExtempoError, NotImplementedError):
 
 class NumericalError(ExtempoError, ValueError):
     """A computation that has no answer for these values: a singular matrix, a matrix that is not positive definite."""
+
+
+class DiskFullError(ExtempoError, OSError):
+    """A file could not be written, because the disk is full or the user's share of it is used up.
+
+    The message names the file. A checkpoint or a file of `ex.save` that stood there before is whole and as it was: make
+    room, then `fit(..., resume=True)` goes on from it.
+    """
 
 
 class GraphError(ExtempoError):

@@ -8,7 +8,6 @@ it belongs to the context (thread, greenlet, task), since every sample of `ex.ba
 
 from __future__ import annotations
 
-import functools
 import os
 import struct
 from collections.abc import Iterable, Iterator

@@ -18,6 +18,7 @@ import pytest
 import extempo as ex
 from extempo import nn, optim
 from extempo.data import DataLoader, IterableDataset, TensorDataset
+from extempo.files import replacing
 from extempo.nn import functional as F
 from extempo.train import Callback, EarlyStopping, Trainer
 
@@ -281,10 +282,43 @@ def test_a_run_that_was_stopped_early_stays_stopped_when_resumed(tmp_path):
 def test_unfinished_files_of_killed_processes_are_removed_on_resuming(tmp_path):
     made = small(tmp_path)
     made.fit(batches(), epochs=1)
-    left = tmp_path / ".c.ext.0123456789ab.tmp"
-    left.write_bytes(b"half")
+    code = "import os, sys; from extempo.files import replacing\nwith replacing(sys.argv[1]): os.kill(os.getpid(), 9)"
+    subprocess.run([sys.executable, "-c", code, str(made.checkpoint)], check=False)
+    assert len(os.listdir(tmp_path)) == 2
     small(tmp_path).fit(batches(), epochs=2, resume=True)
     assert os.listdir(tmp_path) == ["c.ext"]
+
+
+def test_the_unfinished_file_of_a_process_that_is_writing_is_left_alone_on_resuming(tmp_path):
+    made = small(tmp_path)
+    made.fit(batches(), epochs=1)
+    with replacing(str(made.checkpoint)) as file:
+        small(tmp_path).fit(batches(), epochs=2, resume=True)
+        file.write(b"new")
+    assert made.checkpoint.read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("place", ["log_dir", "checkpoint"])
+def test_a_second_fit_in_the_same_place_is_refused_while_the_first_one_runs(place, tmp_path):
+    def made(callbacks=()):
+        ex.manual_seed(1)
+        model = nn.Linear(3, 2)
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+        where = tmp_path if place == "log_dir" else tmp_path / "c.ext"
+        return Trainer(model, F.cross_entropy, optimizer, callbacks=callbacks, progress=False, **{place: where})
+
+    class Second(Callback):
+        def on_step(self, trainer, loss):
+            with pytest.raises(ex.errors.ExtempoError, match=rf"fit: {place}=.* is in use by process {os.getpid()} on"):
+                made().fit(batches(), epochs=1, resume=True)
+
+    first = made([Second()])
+    first.fit(batches(), epochs=1)
+    assert first.n_steps == 6
+    again = made([Second()])
+    again.fit(batches(), epochs=2, resume=True)
+    assert again.n_steps == 12
+    assert not list(tmp_path.glob("*.lock")) + list(tmp_path.glob(".*.lock"))
 
 
 def test_a_stream_with_a_shuffle_buffer_goes_on_where_it_was(tmp_path):

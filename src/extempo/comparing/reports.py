@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from ..files import write_text
 from ..inspect.tables import WIDTH, Column, Table, bytes_text, plain, seconds_text
 from .figures import Figures, overhead, ratio
 from .verdicts import Flag, Verdict, judge
@@ -176,7 +177,7 @@ class Comparison:
     def save(self, path: str | Path) -> Path:
         """Write the figures as JSON, for `against`."""
         path = Path(path)
-        path.write_text(self.to_json() + "\n", encoding="utf-8")
+        write_text(path, self.to_json() + "\n")
         return path
 
     def against(self, old: Comparison | dict[str, Any] | str | Path) -> Changes:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import os
-import secrets
-import stat
 import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..errors import DtypeError, ExtempoError
+from ..errors import DtypeError, ExtempoError, UnsupportedError
+from ..files import open_regular, replacing
 from ..interrupts import block
 from ..storage import Array
 
@@ -31,40 +30,12 @@ def writing(f: Any) -> Iterator[BinaryIO]:
         yield f
         return
     path = os.path.realpath(_path(f, "save"))  # through symbolic links: the file is replaced, not the link
-    try:
-        old = os.stat(path)
-    except FileNotFoundError:
-        old = None
-    if old is not None and not stat.S_ISREG(old.st_mode):  # a pipe or device cannot be replaced, only written to
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe or device cannot be replaced, only written to
         with open(path, "wb") as file:
             yield file
         return
-    folder, name = os.path.split(path)
-    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(6)}.tmp")
-    try:
-        with open(temporary, "xb") as file:  # not tempfile: its permissions are those that the user's umask gives
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if old is not None:
-            os.chmod(temporary, stat.S_IMODE(old.st_mode))
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    _make_durable(folder)
-
-
-def _make_durable(folder: str) -> None:
-    """The rename reaches the disk too, where directories can be synchronised."""
-    if hasattr(os, "O_DIRECTORY"):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            with contextlib.suppress(OSError):  # some file systems cannot, and the data itself is safe
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    with replacing(path) as file:
+        yield file
 
 
 def _path(f: Any, op: str) -> str:
@@ -141,7 +112,7 @@ def reading(f: Any, mmap: bool) -> Iterator[Reader]:
     """A reader of a path or of a seekable binary file object."""
     if not hasattr(f, "read"):
         path = _path(f, "load")
-        with open(path, "rb") as file:
+        with open(_opened(path), "rb") as file:
             yield (MappedReader if mmap else Reader)(file, repr(path))
         return
     if mmap:
@@ -151,3 +122,15 @@ def reading(f: Any, mmap: bool) -> Iterator[Reader]:
             f"load: expected a file object that can seek, got {type(f).__name__}; pass io.BytesIO(file.read())"
         )
     yield Reader(f, "the file object")
+
+
+def _opened(path: str) -> int:
+    try:
+        return open_regular(path, links=True)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        raise UnsupportedError(
+            f"load: {path!r} is {error.strerror}, and loading goes back and forth; read it first: "
+            f"ex.load(io.BytesIO(open({path!r}, 'rb').read()))"
+        ) from None

@@ -1,17 +1,16 @@
 """Everything that training needs to go on as if it had not stopped, in one file that is whole at every moment.
 
 `save` writes beside the old file and then renames, so a process that is killed leaves the old checkpoint or the new
-one, and perhaps an unfinished file, which the next one to write there removes.
+one, and perhaps an unfinished file, which the next one to read there removes.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..files import remove_abandoned
 from ..nn import Module
 from ..serialization import load, save
 from .history import History
@@ -77,21 +76,8 @@ def write_checkpoint(path: Path, state: dict[str, Any]) -> None:
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    for unfinished in path.parent.glob(f".{path.name}.*.tmp"):  # of a process that was killed while it wrote
-        unfinished.unlink(missing_ok=True)
+    remove_abandoned(path.parent)
     state: dict[str, Any] = load(path)
     if state.get("version") != _VERSION:
         raise ValueError(f"{path} is a checkpoint of version {state.get('version')}, this is version {_VERSION}")
     return state
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a small file, whole or not at all."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        os.replace(beside, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        raise

@@ -12,6 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from ..files import write_text
 from ..inspect.curves import curve, sparkline
 from ..inspect.tables import Column, Table, bytes_text, plain, seconds_text
 from ..svg import Picture
@@ -113,7 +114,7 @@ class History:
         """A list with one object for each epoch; what is not finite is null."""
         text = json.dumps([{k: plain(v) for k, v in r.items()} for r in self.records], indent=2)
         if path is not None:
-            Path(path).write_text(text + "\n", encoding="utf-8")
+            write_text(path, text + "\n")
         return text
 
     def to_csv(self, path: str | Path | None = None) -> str:
@@ -124,7 +125,7 @@ class History:
         writer.writeheader()
         writer.writerows(self.records)
         if path is not None:
-            Path(path).write_text(out.getvalue(), encoding="utf-8")
+            write_text(path, out.getvalue())
         return out.getvalue()
 
 

@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import BinaryIO
 
+from ..files import telling_of_full_disk
+
 _POLYNOMIAL = 0x82F63B78
 
 
@@ -71,7 +73,9 @@ class EventWriter:
         # TensorBoard reads the files of a folder in the order of their names, so the time comes first, and is fine.
         name = f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}.{os.getpid()}.{time.monotonic_ns()}"
         self.path = folder / name
-        self._file: BinaryIO | None = self.path.open("wb")
+        self._file: BinaryIO | None
+        with telling_of_full_disk(self.path):
+            self._file = self.path.open("wb")
         self._write(_field(3, b"brain.Event:2"), 0)
 
     def scalar(self, tag: str, value: float, step: int) -> None:
@@ -85,16 +89,19 @@ class EventWriter:
 
     def flush(self) -> None:
         if self._file is not None:
-            self._file.flush()
+            with telling_of_full_disk(self.path):
+                self._file.flush()
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            with telling_of_full_disk(self.path):
+                file.close()
 
     def _write(self, what: bytes, step: int) -> None:
         if self._file is None:
             raise ValueError(f"the event file {self.path} is closed")
         event = b"\x09" + struct.pack("<d", time.time()) + b"\x10" + _varint(step) + what
         length = struct.pack("<Q", len(event))
-        self._file.write(length + _masked(length) + event + _masked(event))
+        with telling_of_full_disk(self.path):
+            self._file.write(length + _masked(length) + event + _masked(event))

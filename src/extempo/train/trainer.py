@@ -14,11 +14,13 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from .._tensor import Tensor
 from ..errors import ShapeError
+from ..files import Claim, write_text
 from ..inspect.memory import peak_bytes, reset_peak
 from ..metrics import Metric
 from ..nn import Module
@@ -27,7 +29,7 @@ from ..ragged_tensors.tensor import RaggedTensor
 from . import trials
 from .batches import Feed, Inputs, PutBack, inputs_of, joined, n_batches, n_samples, require_batches, split
 from .callbacks import Callback, TensorBoard, listed
-from .checkpoints import read_checkpoint, restore, state_of, write_checkpoint, write_text
+from .checkpoints import read_checkpoint, restore, state_of, write_checkpoint
 from .checks import check
 from .history import History, epoch_line
 from .interrupts import INTERRUPTED, Interrupts
@@ -140,43 +142,49 @@ class Trainer:
         """Train until `epochs` epochs are done; Ctrl-C ends it cleanly and leaves a checkpoint, if there is a place.
 
         resume: go on from the checkpoint, if there is one, with the same batches and draws as if it had never stopped.
+        Until it ends no other fit, of this process or another one, may write to the same log_dir or checkpoint.
         """
         if epochs != int(epochs) or epochs < 0:
             raise ValueError(f"fit: epochs must be a whole number of epochs, got {epochs}")
         require_batches("fit", "train", train)
         if valid is not None:
             require_batches("fit", "valid", valid)
-        self._loaders = (train, valid)
-        self.so_far = Position()
-        self.stop = None
-        self.resumed = resume and self._resume()
-        if not self.resumed:
-            self._warn_of_old_and_done(epochs)
-        if isinstance(train, Iterator):
-            train = PutBack(train)
-            if epochs - self.epoch > 1:
-                warnings.warn("fit: train is an iterator, which can be read for one epoch only", stacklevel=2)
-        if isinstance(valid, Iterator) and epochs - self.epoch > 1:
-            warnings.warn("fit: valid is an iterator; its batches are kept in memory for later epochs", stacklevel=2)
-            valid = list(valid)
-        self.optimizer.zero_grad()
-        if not self.n_steps and self.epoch < epochs:
-            with Interrupts(self):
-                self._check_first(train)
-        modes, was_training = Modes(self.model), self.model.training
-        try:
-            with Interrupts(self):
-                self._tell("on_start")
-                while self.epoch < epochs and self.stop is None:
-                    self._epoch(train, valid)
-        finally:
-            self._tell("on_end")
-            if not was_training:
-                modes.put_back()
-            self._write_history()
-        if self.stop is not None and (self.progress or self.stop == INTERRUPTED):
-            print(self._why_stopped(), flush=True)
-        return self.history
+        with ExitStack() as claims:
+            for claim in self._claims():
+                claims.enter_context(claim)
+            self._loaders = (train, valid)
+            self.so_far = Position()
+            self.stop = None
+            self.resumed = resume and self._resume()
+            if not self.resumed:
+                self._warn_of_old_and_done(epochs)
+            if isinstance(train, Iterator):
+                train = PutBack(train)
+                if epochs - self.epoch > 1:
+                    warnings.warn("fit: train is an iterator, which can be read for one epoch only", stacklevel=2)
+            if isinstance(valid, Iterator) and epochs - self.epoch > 1:
+                warnings.warn(
+                    "fit: valid is an iterator; its batches are kept in memory for later epochs", stacklevel=2
+                )
+                valid = list(valid)
+            self.optimizer.zero_grad()
+            if not self.n_steps and self.epoch < epochs:
+                with Interrupts(self):
+                    self._check_first(train)
+            modes, was_training = Modes(self.model), self.model.training
+            try:
+                with Interrupts(self):
+                    self._tell("on_start")
+                    while self.epoch < epochs and self.stop is None:
+                        self._epoch(train, valid)
+            finally:
+                self._tell("on_end")
+                if not was_training:
+                    modes.put_back()
+                self._write_history()
+            if self.stop is not None and (self.progress or self.stop == INTERRUPTED):
+                print(self._why_stopped(), flush=True)
+            return self.history
 
     def _epoch(self, train: Iterable[Any], valid: Iterable[Any] | None) -> None:
         reset_peak()
@@ -375,6 +383,14 @@ class Trainer:
         restore(self, read_checkpoint(self.checkpoint), self._loaders)
         return True
 
+    def _claims(self) -> Iterator[Claim]:
+        """On the places that fit writes to."""
+        if self.log_dir is not None:
+            yield Claim(self.log_dir / ".lock", f"fit: log_dir={str(self.log_dir)!r}")
+        if self.checkpoint is not None:
+            place = self.checkpoint.with_name(f".{self.checkpoint.name}.lock")
+            yield Claim(place, f"fit: checkpoint={str(self.checkpoint)!r}")
+
     def _warn_of_old_and_done(self, epochs: int) -> None:
         """A fit that makes no epoch, or writes over what another run has left, is seldom meant."""
         if self.epoch >= epochs > 0:
@@ -393,7 +409,11 @@ class Trainer:
     def _why_stopped(self) -> str:
         if self.stop != INTERRUPTED:
             return f"stopped: {self.stop}"
-        further = "; fit(..., resume=True) goes on from the checkpoint" if self.checkpoint is not None else ""
+        further = (
+            "; fit(..., resume=True) goes on from the checkpoint"
+            if self.checkpoint is not None and self.checkpoint.exists()
+            else ""
+        )
         return f"stopped in epoch {self.epoch + 1}: {self.stop}{further}"
 
     def _write_history(self) -> None:

@@ -269,6 +269,31 @@ def test_an_entry_that_is_a_link_is_rejected(cache, tmp_path):
 
 
 @posix
+def test_pipes_in_place_of_files_are_not_waited_for(cache):
+    cache.put(KEY, DATA)
+    for path in (path_of(cache), cache.directory / "meter", cache.directory / "counts"):
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+    assert cache.get(KEY) is None
+    assert cache.rejected == 1
+    assert cache.history() == {"hits": 0, "misses": 0, "rejected": 0, "evicted": 0}
+    cache._save_counts()
+    cache.put(KEY, DATA)  # a meter that cannot be written: nothing is stored
+    assert cache.get(KEY) is None
+    (cache.directory / "meter").unlink()
+    cache.put(KEY, DATA)
+    assert cache.get(KEY) == DATA
+
+
+@posix
+def test_an_entry_larger_than_the_cache_is_not_read(cache):
+    cache.put(KEY, DATA)
+    cache.limit_bytes = len(DATA)
+    assert cache.get(KEY) is None
+    assert cache.rejected == 1
+
+
+@posix
 def test_a_link_to_a_directory_is_followed_only_if_the_user_or_root_made_it(cache, tmp_path, monkeypatch):
     cache.put(KEY, DATA)
     link = tmp_path / "link"

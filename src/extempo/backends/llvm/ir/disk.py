@@ -34,6 +34,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from ....files import TEMPORARY, is_abandoned, open_regular, replacing
+
 VARIABLE = "EXTEMPO_CACHE_DIR"
 FORMAT = 2  # of keys and entries: a new number makes every older entry unknown
 LIMIT_BYTES = 256 * 2**20
@@ -48,13 +50,10 @@ _LARGEST_COUNTS_FILE = 2**16
 
 _SUBDIRECTORY = re.compile(r"[0-9a-f]{2}")
 _ENTRY = re.compile(r"[0-9a-f]{62}")
-_TEMPORARY = re.compile(r"[0-9a-f]{62}\.[0-9a-f]{16}\.tmp")
 
 _REMEDY = f"set {VARIABLE} to a directory of your own, or to off"
 _OWNERS_ARE_KNOWN = hasattr(os, "geteuid")  # not on Windows, where a user's own directories are closed to others anyway
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-_BINARY = getattr(os, "O_BINARY", 0)
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _TOUCHES_OPEN_FILES = os.utime in os.supports_fd
 
 
@@ -118,11 +117,11 @@ class DiskCache:
         if not (self._root or self._open()):
             return None
         try:
-            file = os.open(f"{self._root}/{key[:2]}/{key[2:]}", os.O_RDONLY | _BINARY | _NO_LINK)
+            file = open_regular(f"{self._root}/{key[:2]}/{key[2:]}")
         except FileNotFoundError:
             self.misses += 1
             return None
-        except OSError:  # a symbolic link, or a file that may not be read
+        except OSError:  # a symbolic link, a pipe, or a file that may not be read
             self.rejected += 1
             return None
         try:
@@ -142,6 +141,8 @@ class DiskCache:
         status = os.fstat(file)
         if why := _distrust(status):
             self._warn_once(f"a file in {self.directory} {why}; it is not loaded. Should this come again, {_REMEDY}")
+            return None
+        if status.st_size > self.limit_bytes:
             return None
         entry = os.read(file, status.st_size)
         checksum, content = entry[len(_HEADER) : _N_BEFORE_CONTENT], entry[_N_BEFORE_CONTENT:]
@@ -165,26 +166,15 @@ class DiskCache:
         except OSError as error:
             # Windows does not replace a file that another process has open, but then it need not be replaced.
             if not os.path.exists(f"{self._root}/{key[:2]}/{key[2:]}"):
-                self._warn_once(f"{self.directory} cannot be written ({error.strerror}); {_REMEDY}")
+                self._warn_once(f"{self.directory} cannot be written ({os.strerror(error.errno or 0)}); {_REMEDY}")
 
     def _write(self, key: str, data: bytes) -> None:
         path = f"{self._root}/{key[:2]}/{key[2:]}"
-        temporary = f"{path}.{os.urandom(8).hex()}.tmp"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY | _NO_LINK
-        try:
-            file = os.open(temporary, flags, 0o600)
-        except FileNotFoundError:
-            with suppress(FileExistsError):
-                os.mkdir(os.path.dirname(path), 0o700)
-            file = os.open(temporary, flags, 0o600)
-        try:
-            # No fsync: an entry that a power cut leaves incomplete fails its checksum.
-            with os.fdopen(file, "wb") as stream:
-                stream.write(_HEADER + _checksum(key, data) + data)
-            os.replace(temporary, path)
-        except OSError:
-            _remove(temporary)
-            raise
+        with suppress(FileExistsError):
+            os.mkdir(os.path.dirname(path), 0o700)
+        # Not durable: an entry that a power cut leaves incomplete fails its checksum.
+        with replacing(path, 0o600, durable=False) as stream:
+            stream.write(_HEADER + _checksum(key, data) + data)
 
     # Trust
 
@@ -225,8 +215,7 @@ class DiskCache:
 
     def _reserve(self, n_blocks: int) -> None:
         """Count the blocks of a new entry, and make room for it if the meter passes the limit."""
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _BINARY | _NO_LINK
-        meter = os.open(f"{self._root}/meter", flags, 0o600)
+        meter = open_regular(f"{self._root}/meter", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             os.write(meter, bytes(n_blocks))
             n_counted = os.fstat(meter).st_size
@@ -241,8 +230,7 @@ class DiskCache:
     def _shrink(self, n_new_blocks: int) -> int:
         """Remove what was used longest ago, unless there is room for the new blocks; return how many blocks are left.
 
-        Temporary files go too: most were left by killed processes, and a live one that loses its file only stores
-        nothing this time.
+        The temporary files of killed processes go too.
         """
         files = sorted(self._files())
         n_blocks = sum(file.n_blocks for file in files if file.complete)
@@ -250,7 +238,8 @@ class DiskCache:
             return n_blocks
         for file in files:
             if not file.complete:
-                _remove(file.path)
+                if is_abandoned(file.path):
+                    _remove(file.path)
             elif n_blocks > self._n_blocks_limit * KEPT and _remove(file.path):
                 n_blocks -= file.n_blocks
                 self.evicted += 1
@@ -265,7 +254,7 @@ class DiskCache:
                 with suppress(OSError), os.scandir(subdirectory.path) as entries:
                     for entry in entries:
                         complete = _ENTRY.fullmatch(entry.name) is not None
-                        if complete or _TEMPORARY.fullmatch(entry.name):
+                        if complete or _is_temporary(entry.name):
                             with suppress(FileNotFoundError):
                                 status = entry.stat(follow_symlinks=False)
                                 yield _File(status.st_mtime_ns, entry.path, _blocks(status.st_size), complete)
@@ -313,7 +302,8 @@ class DiskCache:
 
     def _saved_counts(self) -> tuple[int, ...]:
         try:
-            records = Path(f"{self.directory}/counts").read_bytes()
+            with os.fdopen(open_regular(f"{self.directory}/counts"), "rb") as file:
+                records = file.read(_COUNTS.size * _LARGEST_COUNTS_FILE)
         except OSError:
             records = b""
         whole = records[: len(records) // _COUNTS.size * _COUNTS.size]
@@ -325,8 +315,8 @@ class DiskCache:
         if not self._root or not any(counts):
             return
         with suppress(OSError):
-            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | _BINARY | _NO_LINK
-            with os.fdopen(os.open(f"{self._root}/counts", flags, 0o600), "a+b") as file:
+            opened = open_regular(f"{self._root}/counts", os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+            with os.fdopen(opened, "a+b") as file:
                 if file.tell() > _LARGEST_COUNTS_FILE:
                     counts = tuple(map(sum, zip(counts, self._saved_counts(), strict=True)))
                     file.truncate(0)
@@ -361,6 +351,11 @@ def _distrust(status: os.stat_result) -> str:
     if status.st_mode & _OTHERS_WRITE:
         return f"can be written by other users (mode {stat.S_IMODE(status.st_mode):04o})"
     return ""
+
+
+def _is_temporary(name: str) -> bool:
+    found = TEMPORARY.fullmatch(name)
+    return found is not None and _ENTRY.fullmatch(found["name"]) is not None
 
 
 def _checksum(key: str, content: bytes) -> bytes:
