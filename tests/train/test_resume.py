@@ -116,6 +116,34 @@ def test_ctrl_c_saves_and_stops_cleanly_and_goes_on_with_the_same_bits(tmp_path,
     same(ex.load(out), uninterrupted)
 
 
+@pytest.mark.slow
+def test_sigterm_saves_and_stops_cleanly_and_goes_on_with_the_same_bits(tmp_path, uninterrupted):
+    out = tmp_path / "out.ext"
+    process = start(tmp_path / "run", out)
+    let(process, 7)
+    assert process.stdout.readline() == "step 8\n"
+    process.terminate()
+    told, errors = process.communicate("\n", timeout=120)
+    assert process.returncode == 0, errors
+    assert told.startswith("stopped in epoch 2: asked to end by SIGTERM; fit(..., resume=True) goes on")
+    process = start(tmp_path / "run", out)
+    assert process.stdout.readline() == "step 9\n"
+    told, errors = process.communicate("\n" * N_STEPS, timeout=120)
+    assert process.returncode == 0, errors
+    same(ex.load(out), uninterrupted)
+
+
+def test_a_second_sigterm_ends_the_process_at_once(tmp_path):
+    process = start(tmp_path / "run", tmp_path / "out.ext")
+    assert process.stdout.readline() == "step 1\n"
+    process.terminate()
+    while process.poll() is None:  # a second one that comes before the first was heard is the same to the system
+        time.sleep(0.01)
+        process.terminate()
+    process.communicate(timeout=120)
+    assert process.returncode in (128 + signal.SIGTERM, -signal.SIGTERM)  # a third one may come while it ends
+
+
 @pytest.mark.parametrize("step", [1, 5, 6, 7, 13, N_STEPS])
 def test_stopping_at_a_step_and_resuming_gives_the_same_bits(step, tmp_path, uninterrupted, capsys):
     made = run.trainer(tmp_path, stop_at=step)
@@ -134,14 +162,14 @@ def test_compiled_and_eager_runs_have_the_same_bits(tmp_path, uninterrupted):
 
 
 class Interrupting(Callback):
-    """Ctrl-C at a step, or during validation."""
+    """Ctrl-C, or another signal, at a step."""
 
-    def __init__(self, at):
-        self.at = at
+    def __init__(self, at, number=signal.SIGINT):
+        self.at, self.number = at, number
 
     def on_step(self, trainer, loss):
         if trainer.n_steps == self.at:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(self.number)
 
 
 def small(folder=None, callbacks=(), model=None, **options):
@@ -230,6 +258,70 @@ def test_a_process_that_ignores_ctrl_c_goes_on_ignoring_it():
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_importing_sets_no_handlers_and_fit_puts_them_back(capsys):
+    told = []
+
+    def own(number, frame):
+        told.append(number)
+
+    code = "import signal; old = signal.getsignal(15); import extempo.train; assert signal.getsignal(15) is old"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    before = signal.signal(signal.SIGTERM, own)
+    try:
+        made = small(callbacks=[Interrupting(2, signal.SIGTERM)])
+        made.fit(batches(), epochs=1)
+        assert made.n_steps == 2
+        assert signal.getsignal(signal.SIGTERM) is own
+        with pytest.raises(SystemExit):
+            small(callbacks=[Interrupting(2, signal.SIGTERM)] * 2).fit(batches(), epochs=1)
+        assert signal.getsignal(signal.SIGTERM) is own
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        assert len(small(callbacks=[Interrupting(2, signal.SIGTERM)]).fit(batches(), epochs=1)) == 1
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert told == []
+    assert "stopped in epoch 1: asked to end by SIGTERM\n" in capsys.readouterr().out
+
+
+def test_a_handler_that_python_did_not_set_stays(monkeypatch):
+    monkeypatch.setattr(signal, "getsignal", lambda number: None)
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        assert len(small(callbacks=[Interrupting(2, signal.SIGTERM)]).fit(batches(), epochs=1)) == 1
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_that_is_forked_during_fit_ends_at_sigterm():
+    class Forking(Callback):
+        def on_step(self, trainer, loss):
+            if trainer.n_steps == 1:
+                if not (child := os.fork()):
+                    signal.raise_signal(signal.SIGTERM)
+                    os._exit(0)
+                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
+
+    made = small(callbacks=[Forking()])
+    made.fit(batches(), epochs=1)
+    assert made.n_steps == 6
+
+
+def test_fit_in_another_thread_sets_no_handlers():
+    found = []
+
+    class Looking(Callback):
+        def on_step(self, trainer, loss):
+            found.append((signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)))
+
+    before = (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
+    thread = threading.Thread(target=small(callbacks=[Looking()]).fit, args=(batches(),))
+    thread.start()
+    thread.join(60)
+    assert set(found) == {before}
 
 
 def test_fit_in_another_thread_is_stopped_by_setting_stop(tmp_path):

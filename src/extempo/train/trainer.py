@@ -32,7 +32,7 @@ from .callbacks import Callback, TensorBoard, listed
 from .checkpoints import read_checkpoint, restore, state_of, write_checkpoint
 from .checks import check
 from .history import History, epoch_line
-from .interrupts import INTERRUPTED, Interrupts
+from .interrupts import REASONS, Interrupts
 from .measuring import Feeding, figures, fresh, named
 from .modes import Modes, evaluating
 from .positions import Position, random_state, restore_random_state
@@ -139,7 +139,7 @@ class Trainer:
     def fit(
         self, train: Iterable[Any], valid: Iterable[Any] | None = None, epochs: int = 1, *, resume: bool = False
     ) -> History:
-        """Train until `epochs` epochs are done; Ctrl-C ends it cleanly and leaves a checkpoint, if there is a place.
+        """Train until `epochs` epochs are done; Ctrl-C or SIGTERM end it cleanly, with a checkpoint if it has a place.
 
         resume: go on from the checkpoint, if there is one, with the same batches and draws as if it had never stopped.
         Until it ends no other fit, of this process or another one, may write to the same log_dir or checkpoint.
@@ -182,7 +182,7 @@ class Trainer:
                 if not was_training:
                     modes.put_back()
                 self._write_history()
-            if self.stop is not None and (self.progress or self.stop == INTERRUPTED):
+            if self.stop is not None and (self.progress or self.stop in REASONS.values()):
                 print(self._why_stopped(), flush=True)
             return self.history
 
@@ -407,7 +407,7 @@ class Trainer:
             getattr(callback, event)(self, *args)
 
     def _why_stopped(self) -> str:
-        if self.stop != INTERRUPTED:
+        if self.stop not in REASONS.values():
             return f"stopped: {self.stop}"
         further = (
             "; fit(..., resume=True) goes on from the checkpoint"
