@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import os
 import signal
+import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -243,6 +245,27 @@ def test_what_is_mended_is_mended_only_where_another_thread_had_the_lock():
     with held(lock):
         assert child(lambda: mended or os._exit(2)) == 0
     assert not mended
+
+
+@forks
+def test_a_fork_waits_for_modules_that_another_thread_imports(tmp_path, monkeypatch):
+    (tmp_path / "slow_to_import.py").write_text("import sys\nsys.begun.set()\nsys.go_on.wait(60)\nvalue = 3\n")
+    monkeypatch.setattr(sys, "begun", threading.Event(), raising=False)
+    monkeypatch.setattr(sys, "go_on", threading.Event(), raising=False)
+    monkeypatch.setattr(extempo, "__path__", [*extempo.__path__, str(tmp_path)])
+    name = "extempo.slow_to_import"
+    thread = threading.Thread(target=importlib.import_module, args=(name,))
+    thread.start()
+    assert sys.begun.wait(60)
+    WAITING.append(sys.go_on)
+    try:
+        assert child(lambda: importlib.import_module(name).value == 3 or os._exit(2)) == 0
+    finally:
+        WAITING.clear()
+        sys.go_on.set()
+        thread.join(60)
+        sys.modules.pop(name, None)
+        extempo.__dict__.pop("slow_to_import", None)
 
 
 def test_a_lock_that_is_gone_is_forgotten():

@@ -9,14 +9,19 @@ ever. A lock is of one of two kinds:
                 mended, made by code that waits for nothing but locks of this kind.
 
 Both can be taken again by the thread that has them, which may be the one that forks, and has them in the child, too.
+
+A module that is being imported is locked by Python, and not renewed. Most of Extempo is imported when it is first used,
+so a fork also waits until no other thread is about to.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable
+from importlib import _bootstrap  # where Python keeps the locks of modules
 from typing import Any, Generic, TypeVar, overload
 
 Lock = Any  # threading.RLock, which is a function for type checkers
@@ -56,6 +61,10 @@ def awaited_condition() -> threading.Condition:
     return threading.Condition(awaited())
 
 
+_PACKAGE = __name__.partition(".")[0]
+_LONGEST_IMPORT = 20.0  # seconds: one that takes longer waits for something, which may be the thread that forks
+
+
 class _Fork(threading.local):
     """What the thread has taken that is forking."""
 
@@ -67,7 +76,19 @@ _fork = _Fork()
 
 
 def _before() -> None:
-    """Take all locks that are awaited. Who has one may wait for another, so none is kept while one is waited for."""
+    """Take all locks that are awaited, at a moment at which no other thread imports."""
+    give_up_at = time.monotonic() + _LONGEST_IMPORT
+    while True:
+        taken = _taken_together()
+        if not _others_import() or time.monotonic() > give_up_at:
+            _fork.taken = taken
+            return
+        _release(taken)  # what is imported may need them
+        time.sleep(0.001)
+
+
+def _taken_together() -> list[Lock]:
+    """Who has one may wait for another, so none is kept while one is waited for."""
     locks = [lock for known in list(_AWAITED) if (lock := known()) is not None]
     taken: list[Lock] = []
     while len(taken) < len(locks):
@@ -78,7 +99,19 @@ def _before() -> None:
             _release(taken)
             locks.remove(lock)
             locks.insert(0, lock)
-    _fork.taken = taken
+    return taken
+
+
+def _others_import() -> bool:
+    """Whether another thread imports a module of Extempo, and does not wait for one that this thread imports."""
+    owners = {}
+    for name, known in list(getattr(_bootstrap, "_module_locks", {}).items()):
+        if (lock := known()) is not None and getattr(lock, "owner", None) is not None:
+            owners[name] = lock.owner
+    own = threading.get_ident()
+    if own in owners.values():
+        return False
+    return any(name.partition(".")[0] == _PACKAGE for name in owners)
 
 
 def _release(taken: list[Lock]) -> None:
