@@ -69,30 +69,39 @@ def let(process, n_steps):
             process.stdin.flush()
 
 
-@pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("whole")
+def run_whole(folder):
     made = run.trainer(folder)
     made.fit(*run.loaders(), epochs=4)
     assert made.n_steps == N_STEPS
     return run.result(made)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1])
-def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bits(seed, tmp_path, uninterrupted):
-    draws, out, n_kills = random.Random(seed), tmp_path / "out.ext", 0
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    return run_whole(tmp_path_factory.mktemp("whole"))
+
+
+def run_and_kill(draws, folder, most_kills=4):
+    """Kill a run at moments that are drawn, and go on, until it is done; how often it was killed, and its result."""
+    out, n_kills = folder / "out.ext", 0
     while not out.exists():
-        process = start(tmp_path / "run", out)
-        let(process, draws.randint(1, 7) if n_kills < 4 else N_STEPS)
-        if n_kills < 4:
+        process = start(folder / "run", out)
+        let(process, draws.randint(1, 7) if n_kills < most_kills else N_STEPS)
+        if n_kills < most_kills:
             time.sleep(draws.random() * 0.01)  # also in the middle of steps, of saving and of validation
             process.kill()
             n_kills += 1
         _, errors = process.communicate(timeout=120)
         assert process.returncode in (0, -signal.SIGKILL), errors
+    return n_kills, ex.load(out)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bits(seed, tmp_path, uninterrupted):
+    n_kills, result = run_and_kill(random.Random(seed), tmp_path)
     assert n_kills >= 3
-    same(ex.load(out), uninterrupted)
+    same(result, uninterrupted)
     told = json.loads((tmp_path / "run" / "history.json").read_text())
     assert [record["train_loss"] for record in told] == [record["train_loss"] for record in uninterrupted["history"]]
 
