@@ -74,9 +74,8 @@ def test_einsum_takes_sublists_and_a_list_of_operands():
     np.testing.assert_allclose(ex.einsum("ij,jk->ik", [a, b]).numpy(), expected)
 
 
-def test_einsum_keeps_the_dtype_of_integers():
+def test_einsum_multiplies_integers():
     a = ex.arange(6, dtype=ex.int32).reshape(2, 3)
-    assert ex.einsum("ij->j", a).dtype is ex.int32
     assert ex.einsum("ij,kj->ik", a, a).tolist() == [[5, 14], [14, 50]]
 
 
@@ -167,3 +166,29 @@ def test_vander_holds_powers_and_has_their_gradient_at_zero():
     assert linalg.vander(x, N=4).tolist() == [[1.0, 0.0, 0.0, 0.0], [1.0, 2.0, 4.0, 8.0], [1.0, -1.0, 1.0, -1.0]]
     assert ex.vander(ex.tensor([2, 3])).tolist() == [[2, 1], [3, 1]]
     check_grad(lambda x: linalg.vander(x, N=3), [x], order=1)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int16", "int32", "int64"])
+def test_einsum_sums_integers_to_int64_and_multiplies_them_in_their_own_dtype(dtype):
+    d = getattr(ex, dtype)
+    x = ex.full((4, 3), 100).to(d)
+    one = int(x[0, 0])
+    for equation, expected in (("ij->", 12 * one), ("ij->i", [3 * one] * 4), ("ij,kl->", 144 * one * one)):
+        operands = [x] * (equation.count(",") + 1)
+        found = ex.einsum(equation, *operands)
+        assert found.dtype is ex.int64
+        assert found.tolist() == expected
+    assert ex.einsum("ii->", x[:3]).tolist() == 3 * one
+    assert ex.einsum("ii->i", x[:3]).dtype is d
+    assert ex.einsum("ij,ij->ij", x, x).dtype is d
+    assert ex.einsum("ij,jk->", x, x.T).item() == 48 * one * one  # sums first, then a product of int64
+    if d is not ex.bool:
+        assert ex.einsum("ij,jk->ik", x, x.T).dtype is d
+        assert ex.einsum("ij,jk->i", x, x.T).tolist() == [12 * one * one] * 4
+
+
+def test_tensordot_over_a_size_of_1_keeps_the_dtype():
+    x, y = ex.full((4, 2), 3, dtype=ex.int8), ex.full((1, 2), 2, dtype=ex.int8)
+    found = ex.tensordot(x, y, ([0], [0]))
+    assert found.dtype is ex.int8
+    assert found.tolist() == [[24, 24], [24, 24]]

@@ -15,7 +15,7 @@ from .. import ops
 from .._methods import method
 from .._tensor import Tensor, TensorLike
 from ..errors import DtypeError, IndexRangeError, ShapeError
-from ..types import broadcast_shapes, count, normalize_dim
+from ..types import broadcast_shapes, count, dtype, int64, normalize_dim
 from .define import deliver
 from .products import matmul
 
@@ -191,12 +191,11 @@ def _cheapest_pair(terms: list[Term], result: Labels) -> tuple[int, int]:
     return min(combinations(range(len(terms)), 2), key=growth)
 
 
-def _sum_all_but(term: Term, kept: set[str]) -> Term:
+def _sum_all_but(term: Term, kept: set[str], dtype: dtype | None = None) -> Term:
     dims = [i for i, label in enumerate(term.labels) if label not in kept]
     if not dims:
         return term
-    summed = term.tensor.sum(dims, dtype=term.tensor.dtype)
-    return Term(summed, tuple(label for label in term.labels if label in kept))
+    return Term(term.tensor.sum(dims, dtype=dtype), tuple(label for label in term.labels if label in kept))
 
 
 def _contract(left: Term, right: Term, kept: set[str]) -> Term:
@@ -212,10 +211,17 @@ def _contract(left: Term, right: Term, kept: set[str]) -> Term:
         labels = (*batch, *rows, *columns)
         return Term(_spread_over(left, labels) * _spread_over(right, labels), labels)
     a, b = _grouped(left, batch, rows, summed), _grouped(right, batch, summed, columns)
-    product = matmul(a, b)
+    product = matmul(*_as_wide(a, b))
     sizes = _sizes(left) | _sizes(right)
     labels = (*batch, *rows, *columns)
     return Term(product.reshape([sizes[label] for label in labels]), labels)
+
+
+def _as_wide(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Both as int64 where one is and the other has narrower integers: sums of integers are int64."""
+    if a.dtype is b.dtype or int64 not in (a.dtype, b.dtype) or a.is_floating_point() or b.is_floating_point():
+        return a, b
+    return a.long(), b.long()
 
 
 def _sizes(term: Term) -> dict[str, int]:
@@ -277,6 +283,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
         labels_b[j] = labels_a[i]
     result = tuple(label for label in (*labels_a, *labels_b) if (label in labels_a) != (label in labels_b))
     left, right = _drop_broadcast_ones([Term(a, tuple(labels_a)), Term(b, tuple(labels_b))])
+    # What meets a size of 1 is summed in its own dtype, as PyTorch does here (and not in einsum).
+    left = _sum_all_but(left, {*result, *right.labels}, a.dtype)
+    right = _sum_all_but(right, {*result, *left.labels}, b.dtype)
     return deliver(_contract(left, right, set(result)).tensor, out)
 
 
