@@ -169,3 +169,24 @@ def test_distances_of_rows_without_elements_are_zero_and_part_of_the_graph() -> 
             assert distances.requires_grad
             distances.sum().backward()
     assert x.grad.shape == (3, 0)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (2, 0, 3)])
+def test_norms_of_empty_matrices_are_zero(shape):
+    x = ex.empty(shape)
+    for ord in ("fro", "nuc", 2, 1, math.inf):
+        zeros = ex.zeros(shape[:-2])
+        assert linalg.matrix_norm(x, ord).tolist() == zeros.tolist()
+        assert linalg.matrix_norm(x, ord, keepdim=True).shape == (*shape[:-2], 1, 1)
+    assert linalg.cond(x, math.inf).tolist() == linalg.cond(x).tolist() == ex.zeros(shape[:-2]).tolist()
+    assert linalg.norm(ex.empty(0, 0), math.inf).item() == 0.0
+    with pytest.raises(ShapeError, match="no elements"):
+        linalg.norm(ex.empty(0, 0), -math.inf)
+
+
+def test_norms_of_single_elements_neither_overflow_nor_vanish():
+    x = ex.tensor([[1e30], [-1e-30]])
+    for ord in (2, 3, 1, -2, math.inf):
+        assert linalg.vector_norm(x, ord, 1).tolist() == x.abs().reshape(2).tolist()
+    assert ex.norm(x[0]).item() == x[0].item()
+    assert linalg.vector_norm(x, 0, 1).tolist() == [1.0, 1.0]

@@ -124,7 +124,12 @@ def vector_norm(
         attrs = _norm_of_all(ord, x.ndim, keepdim)
     else:
         attrs = {"ord": float(ord), "dim": normalize_dims(dim, x.ndim, "linalg.vector_norm"), "keepdim": keepdim}
-    result = apply(VectorNorm, (x,), attrs)
+    shape = x._type.shape
+    if ord and x.is_floating_point() and all(shape[d] == 1 for d in attrs["dim"]):
+        # The norm of one element is its size, however large or small its power is.
+        result = ops.abs(x).reshape(reduced_shape(shape, attrs["dim"], keepdim))
+    else:
+        result = apply(VectorNorm, (x,), attrs)
     return result if out is None else deliver(result, out)
 
 
@@ -163,15 +168,20 @@ def matrix_norm(
         return vector_norm(A, 2, (rows, columns), keepdim, out=out)
     if ord in (1, -1, math.inf, -math.inf):
         summed, compared = (rows, columns) if ord in (1, -1) else (columns, rows)
-        extreme = ops.amax if ord in (1, math.inf) else ops.amin
+        extreme = _largest if ord in (1, math.inf) else ops.amin
         result = extreme(vector_norm(A, 1, summed, keepdim=True), compared, keepdim=True)
     elif ord in ("nuc", 2, -2):
         values = svdvals(A.movedim((rows, columns), (-2, -1)))
-        reduced = values.sum(-1) if ord == "nuc" else (ops.amax if ord == 2 else ops.amin)(values, -1)
+        reduced = values.sum(-1) if ord == "nuc" else (_largest if ord == 2 else ops.amin)(values, -1)
         result = reduced.reshape(reduced_shape(A._type.shape, (rows, columns), True))
     else:
         raise ShapeError(f"linalg.matrix_norm: ord must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, got {ord!r}")
     return deliver(result if keepdim else result.reshape(reduced_shape(A._type.shape, (rows, columns), False)), out)
+
+
+def _largest(sizes: Tensor, dim: int, keepdim: bool = False) -> Tensor:
+    """The largest of sizes that are not negative, 0 where there are none."""
+    return (ops.amax if sizes.shape[dim] else ops.sum)(sizes, dim, keepdim)
 
 
 def linalg_norm(
@@ -254,18 +264,16 @@ def cond(A: Tensor, p: Number | str | None = None, *, out: Tensor | None = None)
     >>> ex.linalg.cond(ex.tensor([[4.0, 0.0], [0.0, 2.0]]))
     tensor(2.)
     """
+    if A.ndim >= 2 and A.numel() == 0:
+        return deliver(ops.zeros(A.shape[:-2], dtype=A.dtype), out)
     if p in (None, 2, -2):
         values = svdvals(A)
-        if A.numel() == 0:
-            return deliver(ops.zeros(values.shape[:-1], dtype=A.dtype), out)
         largest, smallest = values.select(-1, 0), values.select(-1, values.shape[-1] - 1)
         return deliver(smallest / largest if p == -2 else largest / smallest, out)
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
         raise ShapeError(
             f"linalg.cond: order {p} needs square matrices, got {tuple(A.shape)}; leave p out for the 2-norm's"
         )
-    if A.numel() == 0:
-        return deliver(ops.zeros(A.shape[:-2], dtype=A.dtype), out)
     inverse, info = inv_ex(A)
     assert p is not None
     product = matrix_norm(A, p) * matrix_norm(inverse, p)
