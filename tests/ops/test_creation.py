@@ -318,6 +318,31 @@ def test_eye_has_ones_on_its_diagonal():
     assert ex.eye(0).shape == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("bounds", "whole", "long"),
+    [
+        ((0.5, 5.5, 1), [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]),
+        ((1.1, 1.1, -1), [], []),
+        ((5.5, 1, -1), [5, 4, 3, 2, 1], [5, 4, 3, 2]),
+        ((0, 3, 1.5), [0, 1], [0, 1, 2]),
+        ((1, 2, 0.5), [1, 1], None),
+    ],
+)
+def test_arange_of_integers_counts_by_the_numbers_given(bounds, whole, long):
+    for d in (ex.int8, ex.uint8, ex.int16, ex.int32):
+        assert ex.arange(*bounds, dtype=d).tolist() == whole
+    if long is None:
+        with pytest.raises(ShapeError, match="step must not be 0"):
+            ex.arange(*bounds, dtype=ex.int64)
+    else:  # in int64 the whole parts count from the start
+        assert ex.arange(*bounds, dtype=ex.int64).tolist() == long
+
+
+def test_logspace_of_one_integer_is_the_power_of_start_as_given():
+    assert ex.logspace(2.9, 0, 1, base=2.0, dtype=ex.int32).tolist() == [7]
+    assert ex.logspace(2.9, 0, 2, base=2.0, dtype=ex.int32).tolist() == [4, 1]
+
+
 # ---- other devices
 
 

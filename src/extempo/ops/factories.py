@@ -283,19 +283,19 @@ def arange(
         raise DtypeError("arange: a range has no bools; use ex.arange(...).bool()")
     if not (math.isfinite(first) and math.isfinite(last)):
         raise ShapeError(f"arange: expected finite bounds, got {first} and {last}")
-    if d.category == 1:
-        first, stride = int(first), int(stride)
-        last = int(last) if d is int64 else last
-    if stride == 0:
-        raise ShapeError("arange: step must not be 0")
     if (last - first) * stride < 0:
         raise ShapeError(f"arange: no step of {stride} leads from {first} to {last}; is the sign of step right?")
+    if d is int64:
+        first, last, stride = int(first), int(last), int(stride)
+    if stride == 0:
+        raise ShapeError("arange: step must not be 0")
     whole = isinstance(last, int) and isinstance(first, int) and isinstance(stride, int)
     n_elements = -((first - last) // stride) if whole else math.ceil((last - first) / stride)
     if d.category == 1:
+        # As in PyTorch: how many there are follows from the numbers given, and then only their whole parts count.
         values = np.arange(n_elements, dtype=np.int64)
         if (first, stride) != (0, 1):
-            values = values * stride + first
+            values = values * int(stride) + int(first)
     else:
         values = np.arange(n_elements) * float(stride) + float(first)
     return finish(from_array(as_numpy_dtype(values, d)), options, out)
@@ -321,7 +321,9 @@ def logspace(
     tensor([  1.,  10., 100.])
     """
     d = read_options("logspace", options, None if out is None else out.dtype)
-    powers = _even_steps(_number(start, "logspace"), _number(end, "logspace"), steps, d, "logspace")
+    first, last = _number(start, "logspace"), _number(end, "logspace")
+    # One power alone is that of `start` as given, also where the results are integers.
+    powers = np.array([float(first)]) if steps == 1 else _even_steps(first, last, steps, d, "logspace")
     return finish(from_array(quietly(lambda: np.power(float(base), powers).astype(d.numpy))), options, out)
 
 
