@@ -325,3 +325,24 @@ def test_ctc_checks_its_arguments():
         F.ctc_loss(log_probs, ex.tensor([[1], [2]]), [4, 4], [1, 1], blank=3)
     with pytest.raises(ShapeError, match="do not hold the labels"):
         F.ctc_loss(log_probs, ex.tensor([[1], [2]]), [4, 4], [1, 2])
+
+
+def test_losses_of_one_sample_take_its_target_in_a_vector_of_one():
+    scores, weight = ex.tensor([0.1, 0.7, 0.4]), ex.tensor([1.0, 2.0, 3.0])
+    for reduction in ("none", "mean", "sum"):
+        for loss in (F.cross_entropy, F.nll_loss):
+            for w in (None, weight):
+                alone = loss(scores, ex.tensor(1), weight=w, reduction=reduction)
+                found = loss(scores, ex.tensor([1]), weight=w, reduction=reduction)
+                assert found.shape == ()
+                assert found.item() == alone.item()
+        shape = (1,) if reduction == "none" else ()
+        assert F.multi_margin_loss(scores, ex.tensor([1]), reduction=reduction).shape == shape
+        assert F.multi_margin_loss(scores, ex.tensor(1), reduction=reduction).shape == ()
+
+
+@pytest.mark.parametrize("dtype", [ex.float16, ex.bfloat16, ex.float32])
+def test_multilabel_soft_margin_loss_keeps_the_dtype_with_integer_targets(dtype):
+    scores, target = ex.tensor([[0.5, -1.0]], dtype=dtype), ex.tensor([[1, 0]])
+    for reduction in ("none", "mean", "sum"):
+        assert F.multilabel_soft_margin_loss(scores, target, reduction=reduction).dtype is dtype

@@ -34,12 +34,14 @@ def _class_dim(op: str, input: Tensor) -> int:
 
 
 def _as_indices(input: Tensor, target: Target, dim: int) -> Tensor:
-    """The target as a tensor of int64, a number repeated for every sample."""
+    """The target as a tensor of int64, a number repeated for every sample; one in a list may go with one sample."""
     if isinstance(target, int):
         shape = tuple(s for d, s in enumerate(input.shape) if d != dim)
         return ops.full(shape, target, dtype=int64)
     if not isinstance(target, Tensor):
         target = ops.as_tensor(target)
+    if input.ndim == 1 and target.shape == (1,):
+        target = target.reshape(())
     d = target._type.dtype
     return target if d is int64 or d.category != 1 else target.long()
 
@@ -247,7 +249,8 @@ def multi_margin_loss(
     if p not in (1, 2):
         raise ShapeError(f"multi_margin_loss: p must be 1 or 2, got {p}")
     scores = _rows("multi_margin_loss", input)
-    indices = _as_indices(scores, target, 1).reshape(-1, 1)
+    targets = _as_indices(scores, target, 1)
+    indices = targets.reshape(-1, 1)
     if indices.shape[0] != scores.shape[0]:
         raise ShapeError(f"multi_margin_loss: {indices.shape[0]} targets for {scores.shape[0]} rows of scores")
     lacking = _positive(scores - ops.gather(scores, 1, indices) + margin)
@@ -257,7 +260,7 @@ def multi_margin_loss(
         lacking = lacking * weight[indices]
     others = ops.ne(ops.arange(scores.shape[1]), indices)
     loss = ops.where(others, lacking, 0.0).sum(1) / scores.shape[1]
-    return reduced(loss if input.ndim == 2 else loss.squeeze(0), reduction)
+    return reduced(loss.reshape(targets.shape), reduction)
 
 
 def multilabel_margin_loss(
@@ -303,5 +306,5 @@ def multilabel_soft_margin_loss(
     tensor(0.6931)
     """
     reduction = reduction_of("multilabel_soft_margin_loss", reduction, size_average, reduce)
-    loss = -(target * logsigmoid(input) + (1.0 - target) * logsigmoid(-input))
+    loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     return reduced((loss if weight is None else loss * weight).mean(-1), reduction)
