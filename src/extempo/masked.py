@@ -63,6 +63,8 @@ def _kept(name: str, input: Tensor, mask: Tensor | None, neutral: Any, dtype: dt
 def _bounded(name: str, input: Tensor, mask: Tensor | None, dtype: dtype | None, *, above: bool) -> Tensor:
     """The tensor in the dtype asked for, the greatest (or else the least) value of it where the mask is False."""
     x = input if dtype is None else input.to(as_dtype(dtype))
+    if mask is None:
+        return x
     if x.dtype is bool_:
         raise DtypeError(f"masked.{name}: expected numbers, got a bool tensor; use x.long()")
     if x.is_floating_point():
@@ -107,21 +109,21 @@ def prod(
 
 
 def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """The running sum of the kept elements.
+    """The running sum of the kept elements, in the dtype of the input (or `dtype`) as in PyTorch.
 
     >>> ex.masked.cumsum(ex.tensor([2, 9, 3]), 0, mask=ex.tensor([True, False, True]))
     tensor([2, 2, 5])
     """
-    return ops.cumsum(_kept("cumsum", input, mask, False), dim, dtype=dtype)
+    return ops.cumsum(_kept("cumsum", input, mask, False), dim, dtype=input.dtype if dtype is None else dtype)
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """The running product of the kept elements.
+    """The running product of the kept elements, in the dtype of the input (or `dtype`) as in PyTorch.
 
     >>> ex.masked.cumprod(ex.tensor([2, 9, 3]), 0, mask=ex.tensor([True, False, True]))
     tensor([2, 2, 6])
     """
-    return ops.cumprod(_kept("cumprod", input, mask, True), dim, dtype=dtype)
+    return ops.cumprod(_kept("cumprod", input, mask, True), dim, dtype=input.dtype if dtype is None else dtype)
 
 
 def amax(
@@ -288,7 +290,7 @@ def var(
     rest = _kept("var", input - mean(input, dim, keepdim=True, mask=mask), mask, 0.0)
     degrees = _count("var", input, dim, keepdim, mask) - correction
     degrees = degrees.clamp(min=0) if isinstance(degrees, Tensor) else max(degrees, 0.0)
-    return ops.sum(rest * rest, dim, keepdim) / degrees
+    return (ops.sum(rest * rest, dim, keepdim) / degrees).to(input.dtype)
 
 
 def std(

@@ -81,7 +81,7 @@ def test_integers_use_their_own_limits_and_refuse_a_median_of_nothing():
     with pytest.raises(ex.errors.DtypeError, match=r"^masked[.]mean"):
         masked.mean(x, mask=mask)
     with pytest.raises(ex.errors.DtypeError, match=r"^masked[.]amax"):
-        masked.amax(mask)
+        masked.amax(mask, mask=mask)
 
 
 def test_a_mask_that_does_not_fit_is_refused():
@@ -90,3 +90,26 @@ def test_a_mask_that_does_not_fit_is_refused():
     with pytest.raises(ex.errors.DtypeError, match="must be bool"):
         masked.sum(ex.tensor(X), mask=ex.tensor(1.0))
     assert masked.sum(ex.tensor(X), mask=ex.tensor([True, False, False])).item() == 5
+
+
+@pytest.mark.parametrize("dtype", [ex.float16, ex.bfloat16])
+def test_variances_keep_half_precision(dtype):
+    x, keep = ex.tensor([[1.0, 9.0, 3.0]], dtype=dtype), ex.tensor([True, False, True])
+    for function in (masked.var, masked.std):
+        assert function(x, 1, correction=0.5, mask=keep).dtype is dtype
+    assert masked.var(x, 1, mask=keep).tolist() == [2.0]
+
+
+@pytest.mark.parametrize("dtype", [ex.int8, ex.uint8, ex.int32])
+def test_running_sums_and_products_keep_the_dtype(dtype):
+    x, keep = ex.tensor([2, 9, 3], dtype=dtype), ex.tensor([True, False, True])
+    for function, expected in ((masked.cumsum, [2, 2, 5]), (masked.cumprod, [2, 2, 6])):
+        found = function(x, 0, mask=keep)
+        assert found.dtype is dtype
+        assert found.tolist() == expected
+        assert function(x, 0, dtype=ex.int64, mask=keep).dtype is ex.int64
+
+
+def test_extremes_of_bools_are_bools_without_a_mask():
+    assert masked.amax(ex.tensor([True, False])).item() is True
+    assert masked.amin(ex.tensor([True, False])).item() is False
