@@ -261,3 +261,10 @@ def test_one_hot_names_wrong_classes():
         one_hot(ex.tensor([0, 2]), 2)
     with pytest.raises(ShapeError, match="pass num_classes"):
         one_hot(ex.zeros(0, dtype=ex.int64))
+
+
+@pytest.mark.parametrize("dtype", [ex.uint8, ex.int8, ex.int32, ex.int64])
+def test_unravel_index_gives_int64_for_any_shape(dtype):
+    found = ex.unravel_index(ex.tensor([1, 5], dtype=dtype), (4, 1_073_741_824))
+    assert [f.dtype for f in found] == [ex.int64, ex.int64]
+    assert [f.tolist() for f in found] == [[0, 0], [1, 5]]

@@ -177,3 +177,15 @@ def test_the_median_of_nothing_is_nan_and_requires_grad_like_its_input(median: A
     median(x).backward()
     assert x.grad.shape == (0, 3)
     assert not median(ex.empty(0)).requires_grad
+
+
+@pytest.mark.parametrize("dtype", [ex.float16, ex.bfloat16, ex.float32, ex.float64])
+def test_searchsorted_goes_on_after_nan(dtype):
+    nan = math.nan
+    sequence = ex.tensor([0.0, 1.0, 2.0, nan, nan], dtype=dtype)
+    values = ex.tensor([nan, 1.0, math.inf, -1.0], dtype=dtype)
+    assert ex.searchsorted(sequence, values).tolist() == [5, 1, 5, 0]
+    assert ex.searchsorted(sequence, values, right=True).tolist() == [5, 2, 5, 0]
+    assert ex.bucketize(values, sequence).tolist() == [5, 1, 5, 0]
+    assert ex.searchsorted(sequence.expand(2, 5), values.expand(2, 4)).tolist() == [[5, 1, 5, 0]] * 2
+    assert ex.searchsorted(sequence[:3], values).tolist() == [3, 1, 3, 0]

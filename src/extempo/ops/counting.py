@@ -78,14 +78,15 @@ class Searchsorted(Op):
     @staticmethod
     def numpy(sequence: Array, values: Array, *, right: bool, out_int32: bool) -> Any:
         sequence, values = np.asarray(sequence, wide(sequence)), np.asarray(values, wide(values))
-        if sequence.ndim == 1:
+        # NumPy takes NaN for the largest number; in PyTorch the search goes on after an element that is NaN.
+        if sequence.ndim == 1 and not np.isnan(sequence).any():
             return np.searchsorted(sequence, values, side="right" if right else "left")
         low = np.zeros(values.shape, np.int64)
         high = np.full(values.shape, sequence.shape[-1])
         # Bisection of all rows at once: every round halves what is left between low and high.
         for _ in range(sequence.shape[-1].bit_length()):
             middle = np.minimum((low + high) // 2, sequence.shape[-1] - 1)
-            found = np.take_along_axis(sequence, middle, -1)
+            found = sequence[middle] if sequence.ndim == 1 else np.take_along_axis(sequence, middle, -1)
             is_after = ~(found > values if right else found >= values) & (low < high)
             low, high = np.where(is_after, middle + 1, low), np.where(is_after, high, np.minimum(middle, high))
         return low

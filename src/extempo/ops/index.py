@@ -618,7 +618,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     (tensor([0, 1]), tensor([1, 2]))
     """
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-    index = as_index(indices, "unravel_index")
+    index = as_index(indices, "unravel_index").long()
     total = count(sizes)
     if index._type.numel():
         check_range(index._values(), total, 0, f"unravel_index (shape {sizes} has {total} elements)")
