@@ -210,6 +210,33 @@ def test_standard_deviation_has_gradient_zero_where_it_is_zero():
     check_grad(lambda x: ex.cat([r.reshape(-1) for r in ex.var_mean(x, 0, keepdim=True)]), [ex.randn(3, 2)])
 
 
+@pytest.mark.parametrize("dtype", [ex.float16, ex.bfloat16, ex.float32, ex.float64])
+def test_variances_of_the_largest_numbers_do_not_overflow_on_the_way(dtype):
+    largest = ex.finfo(dtype).max
+    same = ex.full((3, 5), largest, dtype=dtype)
+    for dim in (None, 0, 1, (0, 1)):
+        spread, mean = ex.var_mean(same, dim)
+        assert set(spread.flatten().tolist()) == {0.0}
+        assert set(mean.flatten().tolist()) == {largest}
+        assert set(ex.std(same, dim).flatten().tolist()) == {0.0}
+    if dtype is not ex.float64:  # squares of which are finite in float64
+        x = ex.tensor([largest / 2, -largest / 2, largest / 2, -largest / 2], dtype=dtype)
+        assert ex.std(x, correction=0).item() == x[0].item()
+        assert ex.std_mean(x, 0, correction=0).std.item() == x[0].item()
+
+
+def test_the_deviation_of_equal_numbers_is_zero():
+    for dtype in (ex.float32, ex.float64):
+        assert ex.full((777,), 3.3, dtype=dtype).std().item() == 0.0
+
+
+@pytest.mark.parametrize("dtype", [ex.float16, ex.bfloat16])
+def test_half_precision_variances_are_rounded_once(dtype):
+    x = ex.tensor(np.random.default_rng(0).normal(300.0, 10.0, size=(4, 1000)), dtype=dtype)
+    assert ex.equal(x.var(1), x.double().var(1).to(dtype))
+    assert ex.equal(x.std(1), x.double().std(1).to(dtype))
+
+
 def test_std_mean_names_its_results():
     found = ex.std_mean(ex.tensor([[1.0, 3.0]]), 1, keepdim=True, correction=0)
     assert found.std.tolist() == [[1.0]]

@@ -1,6 +1,6 @@
 """Statistics made of other reductions: variance, quantiles, sums and means that pass over NaN.
 
-Half precision is computed in float32 and rounded once.
+Variances are computed in float64 and rounded once, as in PyTorch: those of float32's largest numbers are finite.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from .. import ops
 from .._methods import method
 from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
-from ..types import Number, as_dtype, count, dtype, float32, normalize_dims
+from ..types import Number, as_dtype, count, dtype, float64, normalize_dims
 from .define import numpy_names
 from .reduce import Dims, reduced_shape
 from .view import as_shape
@@ -46,16 +46,26 @@ def _moments(
     elif unbiased is not None:
         raise DtypeError(f"{name}: give correction or unbiased, not both; unbiased=True means correction=1")
     dims = normalize_dims(dim, input.ndim, name)
-    x = input.to(float32) if input.dtype.itemsize == 2 else input
+    x = input.to(float64)
     if x.is_nested:
         from ..ragged_tensors.rowwise import moments
 
         return moments(x, dims, keepdim, correction)
-    mean = x.mean(dims, keepdim=True)
+    mean = _mean(x, dims) if input.dtype is float64 else x.mean(dims, keepdim=True)
     rest = x - mean
     degrees = count(input.shape[d] for d in dims) - correction
     spread = (rest * rest).sum(dims, keepdim=keepdim) / (degrees if degrees > 0 else 0.0)
     return spread, mean if keepdim else mean.reshape(reduced_shape(tuple(input.shape), dims, False))
+
+
+def _mean(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """The mean, with a size of 1 for each dim; taken from a first element, so that large equal numbers are finite."""
+    if not all(x.shape[d] for d in dims):
+        return x.mean(dims, keepdim=True)
+    first = x.detach()
+    for d in dims:
+        first = first.narrow(d, 0, 1)
+    return first + (x - first).mean(dims, keepdim=True)
 
 
 def _root(variance: Tensor) -> Tensor:
