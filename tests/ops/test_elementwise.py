@@ -283,3 +283,66 @@ def test_none_is_no_operand(name, call):
 def test_a_choice_among_other_things_than_numbers_is_refused_by_name():
     with pytest.raises(DtypeError, match=r"^where: expected a tensor or a number, got str"):
         ex.where(ex.ones(2) > 0, ex.ones(2), "a")
+
+
+# ---- out=, alpha and powers as PyTorch has them
+
+
+def test_no_integer_is_infinite_also_into_out():
+    for question in (ex.isposinf, ex.isneginf):
+        for dtype in (ex.bool, ex.uint8, ex.int64):
+            out = ex.ones(2, dtype=ex.bool)
+            assert question(ex.tensor([0, 1], dtype=dtype), out=out) is out
+            assert values(out) == [False, False]
+
+
+def test_sums_with_alpha_have_the_dtype_of_sums_without():
+    truth, small, half = ex.tensor([True, False]), ex.tensor([1, 2], dtype=ex.int8), ex.tensor([0.5, 1.0]).half()
+    assert values(ex.add(truth, truth, alpha=3)) == [True, False]
+    assert ex.add(truth, truth, alpha=3).dtype is ex.bool
+    assert ex.add(small, truth, alpha=2).dtype is ex.int8
+    assert ex.add(half, small, alpha=0.5).dtype is ex.float16
+    assert ex.sub(half, small, alpha=0.5).dtype is ex.float16
+
+
+BASES = [-math.inf, -2.0, -0.0, 0.0, 4.0, math.inf, math.nan]
+
+
+def same_bits(actual: ex.Tensor, expected: list) -> None:
+    array, wanted = actual.detach().double().numpy(), np.array(expected)
+    np.testing.assert_array_equal(array, wanted)
+    numbers = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.signbit(array)[numbers], np.signbit(wanted)[numbers])
+
+
+@pytest.mark.parametrize("dtype", [ex.float16, ex.bfloat16, ex.float32, ex.float64])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_roots_by_pow_are_those_of_c_for_a_tensor_and_square_roots_for_a_number(dtype, compiled):
+    nan, inf = math.nan, math.inf
+    roots = {0.5: [nan, nan, -0.0, 0.0, 2.0, inf, nan], -0.5: [nan, nan, -inf, inf, 0.5, 0.0, nan]}
+    powers = {0.5: [inf, nan, 0.0, 0.0, 2.0, inf, nan], -0.5: [0.0, nan, inf, inf, 0.5, 0.0, nan]}
+    x = ex.tensor(BASES, dtype=dtype)
+
+    def raised(a, b):
+        a = a.clone()
+        a **= b
+        return a
+
+    def run(fn, *arguments):
+        fn = ex.compile(fn) if compiled else fn
+        return [fn(*arguments) for _ in range(3)][-1]
+
+    for exponent in (0.5, -0.5):
+        wanted = powers[exponent]
+        for tensor in (ex.tensor(exponent, dtype=dtype), ex.full((7,), exponent, dtype=dtype)):
+            same_bits(run(lambda a, b: a**b, x, tensor), wanted)
+            same_bits(run(lambda a, b: ex.float_power(a, b), x, tensor), wanted)
+            same_bits(run(lambda a, b: a.clone().pow_(b), x, tensor), wanted)
+            same_bits(run(raised, x, tensor), wanted)
+        for base, result in zip(BASES, wanted, strict=True):
+            same_bits(run(lambda b, base=base: base**b, ex.full((3,), exponent, dtype=dtype)), [result] * 3)
+        wanted = wanted if dtype is ex.float16 else roots[exponent]  # PyTorch has no roots for float16
+        same_bits(run(lambda a, e=exponent: a**e, x), wanted)
+        same_bits(run(lambda a, e=exponent: a.clone().pow_(e), x), wanted)
+        same_bits(run(lambda a, e=exponent: raised(a, e), x), wanted)
+        same_bits(run(lambda a, e=exponent: ex.float_power(a, e), x), roots[exponent])

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import ops
 from .._methods import TensorMethods, method
-from .._tensor import Tensor
+from .._tensor import Tensor, TensorLike
 from ..errors import DtypeError, NumericalError, ShapeError
 from ..op import Elementwise, Rng, Sample, Signature, samples_binary, samples_unary
 from ..running import apply
@@ -22,10 +22,12 @@ from ..types import (
     as_dtype,
     bool_,
     dtype,
+    float16,
     float64,
     get_default_dtype,
     result_dtype,
 )
+from ..writing import in_place
 from .define import Operand, binary, deliver, dunders, inplace_method, unary
 
 __all__ = [
@@ -229,30 +231,67 @@ class Sign(Elementwise):
 
 def _power(x: Any, exponent: Any) -> Any:
     try:
-        return operator.pow(x, exponent)  # the operator has NumPy's fast paths for 2, 0.5 and -1
+        return operator.pow(x, exponent)  # the operator has NumPy's fast paths, for 2 and -1
     except ValueError:
         # Integers to negative powers: the whole part, which is 0 but for the powers of 1 and -1.
         whole = np.where(np.equal(x, 1), 1, np.where(np.equal(x, -1), 1 - 2 * (exponent & 1), 0))
         return np.where(exponent < 0, whole, np.power(x, np.maximum(exponent, 0))).astype(exponent.dtype)
 
 
-class Pow(Elementwise):
-    """input ** exponent, element by element."""
+class _Power(Elementwise, abstract=True):
+    """input ** exponent. PyTorch's results for the powers 1/2 and -1/2 depend on what the exponent is.
 
-    numpy = staticmethod(_power)
+    To a number they are roots, which are -0.0 at -0.0 and NaN at -inf. To a tensor they are those of C's pow:
+    0.0 at -0.0 and inf at -inf. (In float16 to a number, too.)
+    """
 
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor, exponent: Tensor) -> tuple[Any, ...]:
+    @classmethod
+    def vjp(cls, g: Tensor, y: Tensor, x: Tensor, exponent: Tensor) -> tuple[Any, ...]:
         # 0 ** 0 is 1 whatever the base does; where the base is 0, y * ops.log(x) would be 0 * -inf.
-        dx = ops.where(ops.eq(exponent, 0), 0.0, g * (exponent * pow(x, exponent - 1)))
+        dx = ops.where(ops.eq(exponent, 0), 0.0, g * (exponent * apply(cls, (x, exponent - 1))))
         dexponent = g * ops.where(ops.logical_and(ops.eq(x, 0), ops.ge(exponent, 0)), 0.0, y * ops.log(x))
         return dx, dexponent
+
+
+class Pow(_Power):
+    """input ** exponent, element by element, for an exponent that is a number."""
+
+    @staticmethod
+    def numpy(x: Any, exponent: Any) -> Any:
+        by_root = np.equal(np.abs(exponent), 0.5)
+        if not by_root.any():
+            return _power(x, exponent)
+        root = np.sqrt(x)
+        root = np.where(np.greater(exponent, 0), root, np.reciprocal(root))
+        return root if by_root.all() else np.where(by_root, root, _power(x, exponent))
+
+    @staticmethod
+    def samples(rng: Rng) -> Iterator[Sample]:
+        for exponent in (2, 3.0, -1.5, 0.0):
+            yield Sample(rng.uniform(0.3, 2.0, size=(3, 2)), exponent)
+        yield Sample(rng.uniform(-2, 2, size=(3, 2)), 3.0)
+        yield Sample(rng.uniform(0.3, 2.0, size=()), -0.5)
+        yield Sample(np.empty((0, 3)), 0.5)
+
+    @staticmethod
+    def lower(e: Any, x: Any, exponent: Any) -> Any:
+        return e.pow(x, exponent, by_roots=True)
+
+
+class PowTensor(_Power):
+    """input ** exponent, element by element, for a tensor of exponents, and in float16 for a number."""
+
+    @staticmethod
+    def numpy(x: Any, exponent: Any) -> Any:
+        by_root = np.equal(np.abs(exponent), 0.5)
+        if by_root.any():  # NumPy may take a root: of these bases it is what C's pow gives
+            base = x if hasattr(x, "dtype") else exponent.dtype.type(x)
+            x = np.where(by_root, np.where(np.equal(base, -np.inf), np.inf, base + 0.0), base)
+        return _power(x, exponent)
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
         yield from samples_binary(rng, 0.3, 2.0)
-        yield Sample(rng.uniform(-2, 2, size=(3, 2)), 2)
-        yield Sample(rng.uniform(-2, 2, size=(3, 2)), 3.0)
         yield Sample(2.0, rng.uniform(-2, 2, size=(3, 2)))
 
     @staticmethod
@@ -433,12 +472,20 @@ _plus, _minus = binary(Add, inplace=False), binary(Sub, inplace=False)
 _PLAIN = (bool, int, float)
 
 
-def _times(other: Operand, alpha: Operand) -> Any:
-    """alpha * other. A number that stands for others is not looked at where a factor of 1 changes nothing."""
+def _times(other: Operand, alpha: Operand, fellow: Operand) -> Any:
+    """alpha * other in the dtype of the sum with `fellow`.
+
+    A number that stands for others is not looked at where a factor of 1 changes nothing.
+    """
     if not isinstance(alpha, Tensor):
         stands_for_others = type(alpha) not in _PLAIN and isinstance(other, Tensor) and other.is_floating_point()
         if not stands_for_others and alpha == 1:
             return other
+    if isinstance(other, Tensor):
+        kind = result_dtype([x._type if isinstance(x, Tensor) else x.__class__ for x in (other, fellow)])
+        other = other if other.dtype is kind else other.to(kind)
+        if kind is bool_ and not isinstance(alpha, Tensor):
+            alpha = bool(alpha)
     return apply(Mul, (other, alpha))
 
 
@@ -449,7 +496,7 @@ def add(input: Operand, other: Operand, *, alpha: Operand = 1, out: Tensor | Non
     >>> ex.add(ex.tensor([1.0, 2.0]), ex.tensor([10.0, 20.0]), alpha=2)
     tensor([21., 42.])
     """
-    return _plus(input, _times(other, alpha), out=out)
+    return _plus(input, _times(other, alpha, input), out=out)
 
 
 @method
@@ -459,7 +506,7 @@ def sub(input: Operand, other: Operand, *, alpha: Operand = 1, out: Tensor | Non
     >>> ex.sub(ex.tensor([1.0, 2.0]), ex.tensor([0.5, 0.5]), alpha=2)
     tensor([0., 1.])
     """
-    return _minus(input, _times(other, alpha), out=out)
+    return _minus(input, _times(other, alpha, input), out=out)
 
 
 subtract = method(sub, "subtract")
@@ -509,7 +556,7 @@ inplace_method("divide_", div)
 inplace_method("true_divide_", div)
 
 
-_pow = runner2(Pow)
+_pow, _pow_tensor = runner2(Pow), runner2(PowTensor)
 
 
 @method
@@ -519,12 +566,26 @@ def pow(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tens
     >>> ex.pow(ex.tensor([1.0, 2.0, 3.0]), 2)
     tensor([1., 4., 9.])
     """
-    if type(exponent) is int and exponent < 0 and isinstance(input, Tensor) and not input.is_floating_point():
+    run = _pow if _power_op(input, exponent) is Pow else _pow_tensor
+    return deliver(run(input, exponent), out)
+
+
+def _power_op(base: Operand, exponent: Operand) -> type[_Power]:
+    if isinstance(exponent, Tensor | TensorLike) or not isinstance(base, Tensor):
+        return PowTensor
+    if type(exponent) is int and exponent < 0 and not base.is_floating_point():
         raise NumericalError(f"pow: integers cannot be raised to the power {exponent}; use x.float() ** {exponent}")
-    return deliver(_pow(input, exponent), out)
+    return PowTensor if base.dtype is float16 else Pow
+
+
+def _pow_in_place(self: Tensor, exponent: Operand) -> Tensor:
+    return in_place(self, _power_op(self, exponent), (self, exponent))
 
 
 inplace_method("pow_", pow)
+method(lambda self, exponent: pow(self, exponent), "__pow__")
+method(lambda self, base: _pow_tensor(base, self), "__rpow__")
+method(_pow_in_place, "__ipow__")
 
 
 @method
@@ -534,8 +595,10 @@ def float_power(input: Operand, exponent: Operand, *, out: Tensor | None = None)
     >>> ex.float_power(ex.tensor([2, 3]), 2)
     tensor([4., 9.], dtype=extempo.float64)
     """
-    base, exponent = (ops.as_tensor(x, dtype=float64) for x in (input, exponent))
-    return deliver(apply(Pow, (base, exponent)), out)
+    base = ops.as_tensor(input, dtype=float64)
+    if isinstance(exponent, Tensor | TensorLike):
+        exponent = exponent.to(float64)
+    return pow(base, exponent, out=out)
 
 
 inplace_method("float_power_", float_power)
@@ -615,11 +678,9 @@ for _op, _name in (
     (Div, "truediv"),
     (FloorDivide, "floordiv"),
     (Remainder, "mod"),
-    (Pow, "pow"),
 ):
     for _fn, _prefix in zip(dunders(_op), ("", "r", "i"), strict=True):
         method(_fn, f"__{_prefix}{_name}__")
-method(lambda self, exponent: pow(self, exponent), "__pow__")
 method(TensorMethods.__rtruediv__, "__rdiv__")
 method(neg, "__neg__")
 method(abs, "__abs__")

@@ -351,7 +351,8 @@ def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> ex.isposinf(ex.tensor([-ex.inf, ex.inf]))
     tensor([False,  True])
     """
-    return eq(input, float("inf"), out=out) if input.is_floating_point() else eq(input, input, out=out).logical_not()
+    # No integer is infinite, nor unequal to itself.
+    return eq(input, float("inf"), out=out) if input.is_floating_point() else ne(input, input, out=out)
 
 
 @method
@@ -361,7 +362,7 @@ def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> ex.isneginf(ex.tensor([-ex.inf, ex.inf]))
     tensor([ True, False])
     """
-    return eq(input, -float("inf"), out=out) if input.is_floating_point() else eq(input, input, out=out).logical_not()
+    return eq(input, -float("inf"), out=out) if input.is_floating_point() else ne(input, input, out=out)
 
 
 @method

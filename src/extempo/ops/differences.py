@@ -153,6 +153,8 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number | None = None, d
     tensor(2.)
     """
     d = normalize_dim(dim, y.ndim, "trapezoid")
+    if x is None and not y.is_floating_point():
+        y = y.long()  # two neighbours may add up to more than a narrow integer holds
     return _areas(y, x, dx, d).sum(d) / 2
 
 

@@ -190,12 +190,12 @@ class Emitter:
         self.refuse_where(c == 0)
         return remainders.integer_remainder(self.b, a, c)
 
-    def pow(self, x: Operand, y: Operand) -> Value:
-        """x to the power y."""
+    def pow(self, x: Operand, y: Operand, *, by_roots: bool = False) -> Value:
+        """x to the power y; `by_roots`: that of 1/2 is sqrt(x), which differs from C's power at -0.0 and -inf."""
         a, c = self.pair(x, y)
         if _is_truth(a):
             return a | ~c
-        return powers.power(self.b, a, c) if _is_float(a) else powers.integer_power(self.b, a, c)
+        return powers.power(self.b, a, c, by_roots) if _is_float(a) else powers.integer_power(self.b, a, c)
 
     # ---- rounding
 

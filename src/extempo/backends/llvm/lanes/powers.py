@@ -6,17 +6,19 @@ Which way a lane goes depends on its own exponent alone, so a result is the same
 
 from __future__ import annotations
 
+import math
+
 from ..ir.builder import Function, Value
 from . import vector_math
 
 
-def power(b: Function, x: Value, y: Value) -> Value:
-    """Floats."""
+def power(b: Function, x: Value, y: Value, by_roots: bool) -> Value:
+    """Floats; `by_roots`: powers of 1/2 and -1/2 are -0.0 and -inf at -0.0, and NaN at -inf, not those of C's pow."""
     square = x * x
     result, left = _settle(b, y, {1.0: x, 2.0: square, 3.0: square * x}, b.const(x.type, 1.0), y != 0.0)
     out = b.var(x.type, result)
     with b.if_(vector_math.any_lane(b, left)):
-        root = b.intrinsic("sqrt", x)
+        root = b.intrinsic("sqrt", x if by_roots else b.select(x == -math.inf, math.inf, x + 0.0))  # -0.0 + 0.0 is 0.0
         simple = {0.5: root, -0.5: 1.0 / root, -1.0: 1.0 / x, -2.0: 1.0 / square}
         result, still_left = _settle(b, y, simple, result, left)
         out.set(result)

@@ -12,7 +12,7 @@ _COSTS = {
     **dict.fromkeys(("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"), 2.0),
     **dict.fromkeys(("atan2", "hypot", "nextafter", "fmod"), 2.0),
     **dict.fromkeys(("softplus", "silu", "gelu", "gelu_tanh", "mish", "erf", "remainder"), 5.0),
-    **dict.fromkeys(("erfc", "sin", "cos", "pow", "floor_divide"), 8.0),
+    **dict.fromkeys(("erfc", "sin", "cos", "pow", "pow_tensor", "floor_divide"), 8.0),
 }
 
 
