@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo.errors import DtypeError, ShapeError, UnsupportedError
+from extempo.errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
 from extempo.ops.arrange import pad
 from extempo.testing import check_grad
 
@@ -186,3 +186,10 @@ def test_channel_shuffle_deals_channels_out():
     assert ex.channel_shuffle(x, 2).flatten().tolist() == [0, 3, 1, 4, 2, 5]
     with pytest.raises(ShapeError, match="divisible by 4"):
         ex.channel_shuffle(x, 4)
+
+
+@pytest.mark.parametrize("dim", [0, -1, 5])
+def test_a_scalar_has_no_dimension_to_roll(dim):
+    with pytest.raises(IndexRangeError, match=f"roll: a 0-dim tensor has no dimension {dim}; leave dims out"):
+        ex.roll(ex.tensor(1.0), 0, dim)
+    assert ex.roll(ex.tensor(1.0), 3).item() == 1.0

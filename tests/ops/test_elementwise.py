@@ -346,3 +346,10 @@ def test_roots_by_pow_are_those_of_c_for_a_tensor_and_square_roots_for_a_number(
         same_bits(run(lambda a, e=exponent: a.clone().pow_(e), x), wanted)
         same_bits(run(lambda a, e=exponent: raised(a, e), x), wanted)
         same_bits(run(lambda a, e=exponent: ex.float_power(a, e), x), roots[exponent])
+
+
+@pytest.mark.parametrize("close", [ex.isclose, ex.allclose])
+@pytest.mark.parametrize("tolerance", [{"rtol": -0.1}, {"atol": -1e-8}, {"rtol": math.nan}])
+def test_tolerances_are_not_negative(close, tolerance):
+    with pytest.raises(NumericalError, match=f"{next(iter(tolerance))} must be 0 or more"):
+        close(ex.tensor([1.0]), ex.tensor([1.0]), **tolerance)

@@ -86,6 +86,9 @@ def test_binary_cross_entropy_is_finite_at_zero_and_one():
 def test_binary_cross_entropy_refuses_what_is_no_probability():
     with pytest.raises(NumericalError, match="apply sigmoid first"):
         F.binary_cross_entropy(ex.tensor([1.5]), 1.0)
+    for target in (ex.tensor([2.0]), ex.tensor([-0.5]), ex.tensor([math.nan]), 2.0):
+        with pytest.raises(NumericalError, match="target must lie between 0 and 1"):
+            F.binary_cross_entropy(ex.tensor([0.5]), target)
     with pytest.raises(ShapeError, match="they must be equal"):
         F.binary_cross_entropy(ex.tensor([0.5]), ex.ones(1, 1))
 
@@ -229,6 +232,19 @@ def test_targets_are_checked():
         F.nll_loss(draw(2, 3), ex.tensor([True, False]))
     with pytest.raises(ShapeError, match="one per class"):
         F.cross_entropy(draw(2, 3), [0, 1], weight=ex.ones(2))
+
+
+@pytest.mark.parametrize("loss", [F.nll_loss, F.cross_entropy, F.multi_margin_loss])
+def test_weights_of_classes_have_the_dtype_of_the_scores(loss):
+    with pytest.raises(DtypeError, match=r"weight is extempo.float32, the scores are extempo.float64; use weight.to"):
+        loss(draw(2, 3), ex.tensor([0, 1]), weight=ex.ones(3, dtype=ex.float32))
+
+
+def test_class_probabilities_have_no_index_to_ignore():
+    probabilities = draw(2, 3).softmax(1)
+    with pytest.raises(DtypeError, match=r"ignore_index \(1\) is for class indices"):
+        F.cross_entropy(draw(2, 3), probabilities, ignore_index=1)
+    assert F.cross_entropy(draw(2, 3), probabilities, ignore_index=-1).isfinite()
 
 
 def test_empty_batches_have_empty_losses():

@@ -9,7 +9,7 @@ import pytest
 
 import extempo as ex
 from extempo import linalg
-from extempo.errors import DtypeError, ShapeError
+from extempo.errors import DtypeError, NumericalError, ShapeError
 from extempo.ops.norms import pdist
 from extempo.testing import assert_close, check_grad
 
@@ -190,3 +190,11 @@ def test_norms_of_single_elements_neither_overflow_nor_vanish():
         assert linalg.vector_norm(x, ord, 1).tolist() == x.abs().reshape(2).tolist()
     assert ex.norm(x[0]).item() == x[0].item()
     assert linalg.vector_norm(x, 0, 1).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "weights", [{"fweights": ex.tensor([1, -1, 2])}, {"aweights": ex.tensor([1.0, -1.0, math.nan])}]
+)
+def test_cov_refuses_negative_weights(weights):
+    with pytest.raises(NumericalError, match=r"cov: \wweights must not be negative"):
+        ex.cov(ex.tensor([[1.0, 2.0, 4.0], [6.0, 4.0, 2.0]]), **weights)

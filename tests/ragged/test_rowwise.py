@@ -36,7 +36,6 @@ def along(fn, x, dims, **options):
 
 TOTALS = [
     ex.sum,
-    ex.mean,
     ex.all,
     ex.any,
     ex.logsumexp,
@@ -47,6 +46,9 @@ TOTALS = [
     ex.norm,
     lambda x, dim, **options: ex.linalg.vector_norm(x, 1, dim, **options),
     lambda x, dim, **options: ex.linalg.vector_norm(x, 3, dim, **options),
+]
+MEANS = [
+    ex.mean,
     lambda x, dim, **options: ex.var(x, dim, correction=0, **options),
     lambda x, dim, **options: ex.var_mean(x, dim, correction=0, **options)[0],
     lambda x, dim, **options: ex.std_mean(x, dim, correction=0, **options)[1],
@@ -65,6 +67,16 @@ def test_totals_over_the_ragged_dimension_are_those_of_each_row(fn, lengths, sha
     along(fn, x, tuple(range(1, x.ndim)), **options)
     if x.ndim > 2:
         along(fn, x, (shape[1], 1 if shape[1] > 1 else 2), **options)
+
+
+@pytest.mark.parametrize("fn", MEANS)
+@FEW
+@given(FILLED, SHAPES, st.booleans())
+def test_means_of_rows_that_are_not_empty(fn, lengths, shape, keepdim):
+    x = ragged_leaf(lengths, *shape[0], dim=shape[1])
+    along(fn, x, shape[1], keepdim=keepdim)
+    if x.numel():
+        along(fn, x, tuple(range(1, x.ndim)), keepdim=keepdim)
 
 
 @pytest.mark.parametrize("fn", [ex.sum, ex.mean, ex.amax, ex.logsumexp, ex.linalg.vector_norm, ex.std])
@@ -147,9 +159,18 @@ def test_several_regular_dimensions_with_the_ragged_one_share_the_gradient_of_am
     assert values.grad.tolist() == [[1 / 3, 1 / 3], [1 / 3, 0], [1 / 3, 1 / 3], [0, 1 / 3], [0, 0]]
 
 
-def test_the_mean_of_an_empty_row_is_nan_and_the_sum_zero():
+@pytest.mark.parametrize("fn", MEANS)
+@pytest.mark.parametrize("way", [lambda fn: fn, ex.compile])
+def test_an_empty_row_has_no_mean_and_is_named(fn, way):
+    run = way(lambda x: fn(x, 1))
+    for _ in range(3):
+        assert run(ragged_leaf([2, 4, 3])).isfinite().all()
+    with pytest.raises(ShapeError, match=r"row 1 is empty, and so has no \w+; select longer rows first"):
+        run(ragged_leaf([2, 0, 3]))
+
+
+def test_the_sum_of_an_empty_row_is_zero():
     x = ex.ragged([[1.0, 2.0], []])
-    assert math.isnan(x.mean(1)[1].item())
     assert x.sum(1).tolist() == [3.0, 0.0]
     assert x.prod(1).tolist() == [2.0, 1.0]
     assert x.logsumexp(1)[1].item() == -math.inf

@@ -10,7 +10,7 @@ import numpy as np
 from .. import ops
 from .._methods import method
 from .._tensor import Tensor, TensorLike, from_array
-from ..errors import DtypeError, ShapeError, UnsupportedError
+from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
 from ..op import Op, Rng, Routine, Sample
 from ..placement import require_cpu, require_strided
 from ..running import apply
@@ -249,7 +249,7 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
     if len(steps) != len(given):
         raise ShapeError(f"roll: shifts {steps} and dims {given} must be equally many")
     if not input.ndim:
-        return input.clone()
+        raise IndexRangeError(f"roll: a 0-dim tensor has no dimension {given[0]}; leave dims out")
     places = tuple(normalize_dim(d, input.ndim, "roll") for d in given)
     return apply(Roll, (input, *steps), {"dims": places, "back": False})
 

@@ -51,9 +51,15 @@ def _shares(op: str, input: Tensor, target: Tensor, weight: Tensor | None, ignor
     keep = ops.ne(target, ignore_index)
     if weight is None:
         return keep
+    _check_weight(op, input, weight, dim)
+    return ops.where(keep, weight[ops.where(keep, target, 0)], 0.0)
+
+
+def _check_weight(op: str, input: Tensor, weight: Tensor, dim: int) -> None:
     if weight.shape != (input.shape[dim],):
         raise ShapeError(f"{op}: weight has shape {tuple(weight.shape)}, expected one per class: ({input.shape[dim]},)")
-    return ops.where(keep, weight[ops.where(keep, target, 0)], 0.0)
+    if weight.dtype is not input.dtype:
+        raise DtypeError(f"{op}: weight is {weight.dtype}, the scores are {input.dtype}; use weight.to(scores.dtype)")
 
 
 def _reduced_by(loss: Tensor, shares: Tensor, reduction: str) -> Tensor:
@@ -106,6 +112,11 @@ def _cross_entropy(
     if not 0.0 <= label_smoothing <= 1.0:
         raise ShapeError(f"cross_entropy: label_smoothing must lie between 0 and 1, got {label_smoothing}")
     if isinstance(target, Tensor) and target._type.dtype.is_floating_point:
+        if ignore_index >= 0:
+            raise DtypeError(
+                f"cross_entropy: ignore_index ({ignore_index}) is for class indices, the target is {target.dtype} and "
+                "so holds probabilities; leave ignore_index out, or use target.long()"
+            )
         return _cross_entropy_of_probabilities(input, target, weight, label_smoothing, reduction, dim)
     plain = weight is None and not label_smoothing
     if plain and isinstance(target, int) and input.ndim == 1:
@@ -257,6 +268,7 @@ def multi_margin_loss(
     if p == 2:
         lacking = lacking * lacking
     if weight is not None:
+        _check_weight("multi_margin_loss", scores, weight, 1)
         lacking = lacking * weight[indices]
     others = ops.ne(ops.arange(scores.shape[1]), indices)
     loss = ops.where(others, lacking, 0.0).sum(1) / scores.shape[1]

@@ -10,6 +10,7 @@ import numpy as np
 from .. import ops
 from .._methods import method
 from .._tensor import Tensor
+from ..errors import NumericalError
 from ..op import Elementwise, Refuse, Rng, Sample, samples_binary, samples_unary
 from ..short_path import runner2
 from ..types import bool_
@@ -382,6 +383,9 @@ def isclose(input: Tensor, other: Operand, rtol: float = 1e-05, atol: float = 1e
     >>> ex.isclose(ex.tensor([1.0, 2.0]), ex.tensor([1.000001, 2.1]))
     tensor([ True, False])
     """
+    for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        if not tolerance >= 0:
+            raise NumericalError(f"isclose: {name} must be 0 or more, got {tolerance}")
     a, b = (x.long() if x.dtype is bool_ else x for x in (ops.as_tensor(input), ops.as_tensor(other)))
     near = le(ops.abs(a - b), atol + rtol * ops.abs(b))
     # An infinite `other` allows any distance: only the same infinity is close to it.

@@ -237,6 +237,11 @@ class BinaryCrossEntropy(Elementwise):
                 "binary_cross_entropy: input must lie between 0 and 1; apply sigmoid first, "
                 "or better use binary_cross_entropy_with_logits"
             )
+        if not np.all((target >= 0) & (target <= 1)):
+            raise NumericalError(
+                "binary_cross_entropy: target must lie between 0 and 1, as probabilities do; "
+                "class indices are for cross_entropy"
+            )
         return (target - 1) * np.maximum(np.log1p(-x), -100) - target * np.maximum(np.log(x), -100)
 
     @staticmethod
@@ -254,7 +259,8 @@ class BinaryCrossEntropy(Elementwise):
 
     @staticmethod
     def lower(e: Any, x: Any, target: Any) -> Any:
-        e.refuse_where(e.logical_not(e.logical_and(e.ge(x, 0.0), e.le(x, 1.0))))
+        for p in (x, target):
+            e.refuse_where(e.logical_not(e.logical_and(e.ge(p, 0.0), e.le(p, 1.0))))
         positive = e.mul(target, e.maximum(e.log(x), -100.0))
         return e.sub(e.mul(e.sub(target, 1.0), e.maximum(e.log1p(e.neg(x)), -100.0)), positive)
 

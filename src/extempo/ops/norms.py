@@ -417,6 +417,8 @@ def _check_weights(name: str, weights: Tensor | None, n_observations: int, *, fl
         )
     if weights.dtype.is_floating_point is not floating:
         raise DtypeError(f"cov: {name} must be {'floating' if floating else 'integers'}, got {weights.dtype}")
+    if not ops.ge(weights, 0).all():
+        raise NumericalError(f"cov: {name} must not be negative or NaN; leave a column out with the weight 0")
 
 
 @method

@@ -50,7 +50,7 @@ def _moments(
     if x.is_nested:
         from ..ragged_tensors.rowwise import moments
 
-        return moments(x, dims, keepdim, correction)
+        return moments(name, x, dims, keepdim, correction)
     mean = _mean(x, dims) if input.dtype is float64 else x.mean(dims, keepdim=True)
     rest = x - mean
     degrees = count(input.shape[d] for d in dims) - correction

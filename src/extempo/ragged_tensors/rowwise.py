@@ -95,6 +95,7 @@ def _sum(op: type[Op], values: Tensor, rows: Rows, numbers: tuple[Any, ...], att
 @_by_row("mean")
 def _mean(op: type[Op], values: Tensor, rows: Rows, numbers: tuple[Any, ...], attrs: dict[str, Any]) -> Tensor:
     op.infer(TensorType((1,), values.dtype), dim=(0,), keepdim=False)  # raises for integers
+    require_elements(op.name, rows)
     wide = values.to(float32) if values.dtype.itemsize == 2 else values
     return (segment_sum(wide, *rows.segments) / _counts(rows, wide)).to(values.dtype)
 
@@ -172,8 +173,10 @@ def _looped(op: type[Op], values: Tensor, rows: Rows, numbers: tuple[Any, ...], 
 rule(*_BY_ROW)(reduced)
 
 
-def moments(x: Any, dims: tuple[int, ...], keepdim: bool, correction: float) -> tuple[Any, Any]:
+def moments(name: str, x: Any, dims: tuple[int, ...], keepdim: bool, correction: float) -> tuple[Any, Any]:
     """Variance and mean over dimensions."""
+    if x._dim in dims and 0 not in dims:
+        require_elements(name, x._rows)
     mean = x.mean(dims, keepdim=True)
     rest = x - mean
     sizes = math.prod(size for d, size in enumerate(x.shape) if d in dims and d not in (0, x._dim))

@@ -83,7 +83,7 @@ def require_elements(name: str, rows: Rows, least: int = 1) -> None:
         row = int((rows.lengths < least).argmax())
         advice = f"select longer rows first, as in x[x.lengths() >= {least}]"
         if least == 1:
-            raise ShapeError(f"{name}: row {row} is empty, and so has no element to choose; {advice}")
+            raise ShapeError(f"{name}: row {row} is empty, and so has no {name}; {advice}")
         raise IndexRangeError(f"{name}: row {row} has {rows.lengths[row]} elements, {least} are asked for; {advice}")
 
 
