@@ -123,11 +123,11 @@ class Short:
 
 
 def runner1(op: type[Op], deliver: Callable[..., Any]) -> Callable[..., Any]:
-    """`input -> apply(op, (input,))`; with `out=`, `deliver(result, out)`."""
+    """`input -> apply(op, (input,))`; with `out=`, `deliver(result, out, input)`."""
     short = Short(op, 1)
 
     def run1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-        return short.run(input) if out is None else deliver(short.run(input), out)
+        return short.run(input) if out is None else deliver(short.run(input), out, input)
 
     return run1
 

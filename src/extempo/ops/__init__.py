@@ -73,6 +73,9 @@ from .convert import broadcastable as broadcastable
 from .counting import *
 from .creation import *
 from .define import deliver as deliver
+from .define import deliver_converted as deliver_converted
+from .define import deliver_each as deliver_each
+from .define import refuse_shared as refuse_shared
 from .differences import *
 from .dropouts import *
 from .dropouts import native_dropout_backward as native_dropout_backward

@@ -547,7 +547,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
     tensor([-1.0000,  0.0000,  0.7500])
     """
     small = ops.logical_and(ops.ge(input, -lambd), ops.le(input, lambd))
-    return deliver(ops.where(small, 0.0, input), out)
+    return deliver(ops.where(small, 0.0, input), out, input)
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:

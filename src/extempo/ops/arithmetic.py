@@ -28,7 +28,7 @@ from ..types import (
     result_dtype,
 )
 from ..writing import in_place
-from .define import Operand, binary, deliver, dunders, inplace_method, unary
+from .define import Operand, binary, deliver, deliver_converted, dunders, inplace_method, unary
 
 __all__ = [
     "abs",
@@ -534,18 +534,18 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, out
     tensor([ 3., -4.])
     """
     if rounding_mode is None:
-        return deliver(apply(Div, (input, other)), out)
+        return deliver_converted(apply(Div, (input, other)), out, input, other)
     if rounding_mode == "floor":
-        return deliver(floor_divide(input, other), out)
+        return deliver_converted(floor_divide(input, other), out, input, other)
     if rounding_mode != "trunc":
         raise ShapeError(f"div: rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}")
     types = [x._type if isinstance(x, Tensor) else x.__class__ for x in (input, other)]
     kind = result_dtype(types)
     if kind.is_floating_point:
-        return deliver(apply(TruncDivide, (input, other)), out)
+        return deliver_converted(apply(TruncDivide, (input, other)), out, input, other)
     # Floats cannot hold every int64 quotient: take the exact remainder away first.
     rest = fmod(input, other)
-    return deliver(floor_divide(sub(input, rest), other), out)
+    return deliver_converted(floor_divide(sub(input, rest), other), out, input, other)
 
 
 divide = method(div, "divide")
@@ -567,7 +567,7 @@ def pow(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tens
     tensor([1., 4., 9.])
     """
     run = _pow if _power_op(input, exponent) is Pow else _pow_tensor
-    return deliver(run(input, exponent), out)
+    return deliver_converted(run(input, exponent), out, input, exponent)
 
 
 def _power_op(base: Operand, exponent: Operand) -> type[_Power]:
@@ -596,9 +596,8 @@ def float_power(input: Operand, exponent: Operand, *, out: Tensor | None = None)
     tensor([4., 9.], dtype=extempo.float64)
     """
     base = ops.as_tensor(input, dtype=float64)
-    if isinstance(exponent, Tensor | TensorLike):
-        exponent = exponent.to(float64)
-    return pow(base, exponent, out=out)
+    power = exponent.to(float64) if isinstance(exponent, Tensor | TensorLike) else exponent
+    return deliver(pow(base, power), out, input, exponent)
 
 
 inplace_method("float_power_", float_power)
@@ -613,7 +612,8 @@ def addcmul(
     >>> ex.addcmul(ex.tensor([1.0, 1.0]), ex.tensor([2.0, 3.0]), ex.tensor([4.0, 5.0]), value=0.5)
     tensor([5.0000, 8.5000])
     """
-    return add(input, mul(tensor1, tensor2), alpha=value, out=out)
+    result = add(input, mul(tensor1, tensor2), alpha=value)
+    return deliver_converted(result, out, input, tensor1, tensor2)
 
 
 @method
@@ -627,7 +627,8 @@ def addcdiv(
     """
     if not any(x.is_floating_point() for x in (tensor1, tensor2)):
         raise DtypeError(f"addcdiv: expected floating tensors to divide, got {tensor1.dtype}; use x.float()")
-    return add(input, div(tensor1, tensor2), alpha=value, out=out)
+    result = add(input, div(tensor1, tensor2), alpha=value)
+    return deliver_converted(result, out, input, tensor1, tensor2)
 
 
 @method
@@ -637,7 +638,7 @@ def lerp(input: Tensor, end: Tensor, weight: Operand, *, out: Tensor | None = No
     >>> ex.lerp(ex.tensor([0.0, 10.0]), ex.tensor([4.0, 20.0]), 0.25)
     tensor([ 1.0000, 12.5000])
     """
-    return deliver(apply(Lerp, (input, end, weight)), out)
+    return deliver_converted(apply(Lerp, (input, end, weight)), out, input, end, weight)
 
 
 for _fn in (addcmul, addcdiv, lerp):
@@ -652,7 +653,8 @@ def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     tensor([3.1416, 0.0000, 0.0000])
     """
     x = input if input.is_floating_point() else input.to(get_default_dtype())
-    return deliver(ops.where(ops.isnan(x), x.detach(), ops.where(ops.lt(x, 0), math.pi, zero(x))), out)
+    result = ops.where(ops.isnan(x), x.detach(), ops.where(ops.lt(x, 0), math.pi, zero(x)))
+    return deliver_converted(result, out, input)
 
 
 @method

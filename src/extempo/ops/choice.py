@@ -15,7 +15,7 @@ from ..errors import DtypeError, ShapeError
 from ..op import Elementwise, Rng, Sample, Signature, samples_binary
 from ..running import apply
 from ..types import InputType, TensorType, as_dtype, bool_, broadcast_shapes, finfo, result_dtype
-from .define import Operand, binary, deliver, inplace_method
+from .define import Operand, binary, deliver, deliver_converted, inplace_method
 
 __all__ = [
     "clamp",
@@ -227,7 +227,7 @@ def clamp(
     """
     if min is None and max is None:
         raise ShapeError("clamp: give at least one of min and max")
-    return deliver(apply(Clamp, (input, min, max)), out)
+    return deliver_converted(apply(Clamp, (input, min, max)), out, input, min, max)
 
 
 clip = method(clamp, "clip")
@@ -268,7 +268,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tenso
     """
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
-    return deliver(apply(Where, (condition, input, other)), out)
+    return deliver(apply(Where, (condition, input, other)), out, condition, input, other)
 
 
 def _where_method(self: Tensor, condition: Tensor, other: Operand) -> Tensor:
@@ -291,7 +291,7 @@ def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Te
             f"heaviside: expected both of one dtype, got {input.dtype} and {values.dtype}; convert with .to()"
         )
     step = ops.gt(input, 0).to(input.dtype)
-    return deliver(where(ops.eq(input, 0), values.detach(), step), out)
+    return deliver(where(ops.eq(input, 0), values.detach(), step), out, input, values)
 
 
 @method
@@ -309,11 +309,11 @@ def nan_to_num(
     tensor([1., 0., 9.])
     """
     if not input.is_floating_point():
-        return deliver(input.clone(), out)
+        return deliver(input.clone(), out, input)
     limits = finfo(input.dtype)
     result = where(ops.isnan(input), 0.0 if nan is None else nan, input)
     result = where(ops.eq(result, math.inf), limits.max if posinf is None else posinf, result)
-    return deliver(where(ops.eq(result, -math.inf), limits.min if neginf is None else neginf, result), out)
+    return deliver(where(ops.eq(result, -math.inf), limits.min if neginf is None else neginf, result), out, input)
 
 
 inplace_method("heaviside_", heaviside)

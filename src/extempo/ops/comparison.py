@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -14,7 +15,7 @@ from ..errors import NumericalError
 from ..op import Elementwise, Refuse, Rng, Sample, samples_binary, samples_unary
 from ..short_path import runner2
 from ..types import bool_
-from .define import Operand, binary, dunders, unary
+from .define import Operand, binary, deliver, dunders, unary
 
 __all__ = [
     "allclose",
@@ -336,7 +337,7 @@ lt, le = binary(Lt, "less"), binary(Le, "less_equal")
 gt, ge = binary(Gt, "greater"), binary(Ge, "greater_equal")
 not_equal, less, less_equal, greater, greater_equal = ne, lt, le, gt, ge
 logical_and, logical_or, logical_xor = binary(LogicalAnd), binary(LogicalOr), binary(LogicalXor)
-logical_not = unary(LogicalNot)
+logical_not = unary(LogicalNot, converts=True)
 isnan, isinf = unary(Isnan, inplace=False), unary(Isinf, inplace=False)
 isfinite, signbit = unary(Isfinite, inplace=False), unary(Signbit, inplace=False)
 bitwise_and, bitwise_or, bitwise_xor = binary(BitwiseAnd), binary(BitwiseOr), binary(BitwiseXor)
@@ -353,7 +354,8 @@ def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     tensor([False,  True])
     """
     # No integer is infinite, nor unequal to itself.
-    return eq(input, float("inf"), out=out) if input.is_floating_point() else ne(input, input, out=out)
+    result = eq(input, math.inf) if input.is_floating_point() else ne(input, input)
+    return deliver(result, out, input)
 
 
 @method
@@ -363,7 +365,8 @@ def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> ex.isneginf(ex.tensor([-ex.inf, ex.inf]))
     tensor([ True, False])
     """
-    return eq(input, -float("inf"), out=out) if input.is_floating_point() else ne(input, input, out=out)
+    result = eq(input, -math.inf) if input.is_floating_point() else ne(input, input)
+    return deliver(result, out, input)
 
 
 @method

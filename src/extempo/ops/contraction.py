@@ -16,7 +16,7 @@ from .._methods import method
 from .._tensor import Tensor, TensorLike
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..types import broadcast_shapes, count, dtype, int64, normalize_dim
-from .define import deliver
+from .define import deliver, deliver_converted
 from .products import matmul
 
 __all__ = ["chain_matmul", "cross", "einsum", "kron", "tensordot"]
@@ -301,7 +301,7 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     inside = (1,) * (ndim - other.ndim) + tuple(other.shape)
     left = input.reshape([size for block in blocks for size in (block, 1)])
     right = other.reshape([size for own in inside for size in (1, own)])
-    return deliver((left * right).reshape([m * n for m, n in zip(blocks, inside, strict=True)]), out)
+    return deliver_converted((left * right).reshape([m * n for m, n in zip(blocks, inside, strict=True)]), out)
 
 
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:

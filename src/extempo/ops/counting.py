@@ -386,8 +386,7 @@ def histogram(
     """
     flat_weight = None if weight is None else weight.reshape(-1)
     counts, edges = histogramdd(input.reshape(-1, 1), [bins], range=range, weight=flat_weight, density=density)
-    first, second = (None, None) if out is None else out
-    return Histogram(ops.deliver(counts, first), ops.deliver(edges[0], second))
+    return ops.deliver_each(Histogram(counts, edges[0]), out)
 
 
 def histogramdd(

@@ -20,9 +20,9 @@ from ..op import Refuse, Rng, Sample
 from ..running import apply
 from ..storage import Array
 from ..types import TensorType
-from .define import deliver
+from .define import deliver, deliver_converted, deliver_each
 from .products import matmul
-from .systems import OfMatrix, check_matrices, deliver_each, failure, mirrored, solve_triangular, symmetric_part
+from .systems import OfMatrix, check_matrices, failure, mirrored, solve_triangular, symmetric_part
 
 __all__: list[str] = []
 
@@ -166,7 +166,7 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
         )
     v, t = reflectors(A, tau)
     product = matmul(v, matmul(t, v.narrow(-2, 0, columns).mT))
-    return deliver(ops.eye(rows, columns, dtype=A.dtype) - product, out)
+    return deliver_converted(ops.eye(rows, columns, dtype=A.dtype) - product, out)
 
 
 # ---- eigenvalues of symmetric matrices

@@ -6,12 +6,15 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+import numpy as np
+
 from .._methods import TensorMethods, method
 from .._tensor import Tensor, tensors_in
-from ..errors import AutogradError, DtypeError
+from ..errors import AutogradError, DtypeError, ShapeError
 from ..modes import MODE
-from ..op import Op
+from ..op import Elementwise, Op
 from ..short_path import Short, runner1, runner2
+from ..storage import Array
 from ..types import Number
 from ..writing import in_place, write
 
@@ -19,17 +22,75 @@ Operand = Tensor | Number
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def deliver(result: Any, out: Tensor | None) -> Any:
-    """`result`, or `out` holding it: `out` takes the result's shape and keeps its own dtype."""
+def deliver(result: Any, out: Tensor | None, *inputs: Any) -> Any:
+    """`result`, or `out` holding it: `out` takes the result's shape, and has its dtype already.
+
+    `inputs` are what an elementwise function was called with: `out` may be one of them, but not lie across one.
+    """
+    if out is None:
+        return result
+    if isinstance(out, Tensor) and out._type.dtype is not result._type.dtype:
+        raise DtypeError(
+            f"out=: expected a tensor of the result's dtype, {result.dtype}, got {out.dtype}; "
+            f"make it with dtype={str(result.dtype).replace('extempo', 'ex')}, or convert the result"
+        )
+    return deliver_converted(result, out, *inputs)
+
+
+def deliver_converted(result: Any, out: Tensor | None, *inputs: Any) -> Any:
+    """`deliver` for functions whose result PyTorch converts to the dtype of `out`, as arithmetic does."""
     if out is None:
         return result
     if not isinstance(out, Tensor):
-        raise DtypeError(f"out: expected a tensor, got {type(out).__name__}")
+        raise DtypeError(f"out=: expected a tensor, got {type(out).__name__}")
     if MODE.get().grad and (result.requires_grad or out.requires_grad):
-        raise AutogradError("out: functions with out= are not differentiable; drop out=, or use `with ex.no_grad():`")
+        raise AutogradError("out=: functions with out= are not differentiable; drop out=, or use `with ex.no_grad():`")
+    _refuse_overlap(out, inputs)
     if out._type.shape != result._type.shape:
         out.resize_(result.shape)
     return write(out, result, "out=")
+
+
+def deliver_each(result: Any, out: Any, into: Callable[..., Any] = deliver) -> Any:
+    """Several results, or the tensors of `out` holding them."""
+    if out is None:
+        return result
+    if not isinstance(out, list | tuple) or len(out) != len(result):
+        came = f"{len(out)} of them" if isinstance(out, list | tuple) else type(out).__name__
+        raise DtypeError(f"out=: expected a tuple of {len(result)} tensors, one for each result, got {came}")
+    written = map(into, result, out)
+    return type(result)._make(written) if hasattr(result, "_make") else tuple(written)
+
+
+def refuse_shared(op: str, out: Any, *inputs: Any) -> None:
+    """Raise if `out` shares memory with an input, as PyTorch does where it would read what it has written."""
+    if isinstance(out, Tensor) and any(isinstance(x, Tensor) and _share_elements(out._raw, x._raw) for x in inputs):
+        raise ShapeError(f"{op}: out shares memory with an input; give out= memory of its own")
+
+
+def _refuse_overlap(out: Tensor, inputs: tuple[Any, ...]) -> None:
+    """`out` has memory for each of its elements, and is an input as a whole or not at all."""
+    here = out._raw  # None where it is not computed yet: that memory will be its own
+    if here is not None and any(step == 0 and size > 1 for step, size in zip(here.strides, here.shape, strict=True)):
+        raise ShapeError("out=: elements of this tensor share memory (expand); give out= memory of its own")
+    for x in inputs:
+        if isinstance(x, Tensor) and x is not out and _share_elements(here, x._raw) and not _same_place(here, x._raw):
+            raise ShapeError("out=: this tensor lies across an input in the same memory; give out= memory of its own")
+
+
+def _same_place(first: Array, second: Array) -> bool:
+    return first.__array_interface__["data"] == second.__array_interface__["data"] and (
+        (first.shape, first.strides) == (second.shape, second.strides)
+    )
+
+
+def _share_elements(first: Array | None, second: Array | None) -> bool:
+    if first is None or second is None:
+        return False
+    try:
+        return np.shares_memory(first, second, max_work=10_000)  # type: ignore[arg-type] # NumPy takes any bound
+    except np.exceptions.TooHardError:  # strides that cannot be told apart in reasonable time
+        return False
 
 
 def in_rows(fn: Callable[..., Any], input: Any, *args: Any, **kwargs: Any) -> Any:
@@ -37,10 +98,13 @@ def in_rows(fn: Callable[..., Any], input: Any, *args: Any, **kwargs: Any) -> An
     return input.like(fn(input.values(), *args, **kwargs))
 
 
-def unary(op: type[Op], *aliases: str, inplace: bool = True) -> Callable[..., Tensor]:
-    """The function of an op with one input, its method, and `name_` as the in-place method."""
+def unary(op: type[Elementwise], *aliases: str, inplace: bool = True, converts: bool = False) -> Callable[..., Tensor]:
+    """The function of an op with one input, its method, and `name_` as the in-place method.
 
-    fn = runner1(op, deliver)
+    `converts`: `out=` may have another dtype, as it may for all functions that compute in floating point.
+    """
+
+    fn = runner1(op, deliver_converted if converts or op.to_float else deliver)
 
     def fn_(input: Tensor) -> Tensor:
         return in_place(input, op, (input,))
@@ -58,7 +122,7 @@ def binary(op: type[Op], *aliases: str, inplace: bool = True) -> Callable[..., T
         if result is NotImplemented:
             kinds = f"{type(input).__name__} and {type(other).__name__}"
             raise DtypeError(f"{op.name}: expected tensors or numbers, got {kinds}; make tensors with ex.tensor(...)")
-        return result if out is None else deliver(result, out)
+        return result if out is None else deliver_converted(result, out, input, other)
 
     def fn_(input: Tensor, other: Operand) -> Tensor:
         return in_place(input, op, (input, other))

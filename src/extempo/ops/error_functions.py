@@ -8,7 +8,7 @@ from typing import Any
 from .. import ops
 from .._tensor import Tensor
 from ..backends import special as kernels
-from .define import deliver, unary
+from .define import deliver_converted, unary
 from .special_define import TableFunction, of_one
 from .transcendental import FloatingFunction
 
@@ -119,4 +119,4 @@ def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> ex.special.ndtr(ex.tensor([-1.0, 0.0, 1.0]))
     tensor([0.1587, 0.5000, 0.8413])
     """
-    return deliver(erfc(input * -math.sqrt(0.5)) * 0.5, out)
+    return deliver_converted(erfc(input * -math.sqrt(0.5)) * 0.5, out, input)

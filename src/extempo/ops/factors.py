@@ -19,14 +19,13 @@ from ..op import Refuse, Rng, Sample
 from ..running import apply
 from ..storage import Array
 from ..types import TensorType, dtype, int32
-from .define import deliver
+from .define import deliver, deliver_each
 from .products import matmul
 from .systems import (
     MatrixOp,
     OfMatrix,
     check_matrices,
     check_system,
-    deliver_each,
     failure,
     mirrored,
     one_by_one,

@@ -16,7 +16,7 @@ from ..errors import DtypeError, NotDifferentiableError, ShapeError
 from ..op import Elementwise, Rng, Sample
 from ..running import apply
 from ..types import Number
-from .define import binary, deliver, inplace_method, unary
+from .define import binary, deliver_converted, inplace_method, unary
 from .special_define import TABLES, TableFunction, of_two
 from .transcendental import FloatingFunction
 
@@ -172,7 +172,7 @@ def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
     if n < 0:
         raise DtypeError(f"polygamma: n counts derivatives and must not be negative, got {n}")
-    return deliver(apply(Polygamma, (n, input)), out)
+    return deliver_converted(apply(Polygamma, (n, input)), out, input)
 
 
 def _polygamma_method(self: Tensor, n: int) -> Tensor:
@@ -196,7 +196,7 @@ def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     result: Tensor | Number = p * (p - 1) / 4 * math.log(math.pi)
     for j in range(p):
         result = result + lgamma(input - j / 2)
-    return deliver(result, out)
+    return deliver_converted(result, out, input)
 
 
 inplace_method("mvlgamma_", mvlgamma)

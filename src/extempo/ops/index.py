@@ -22,7 +22,7 @@ from ..storage import Array
 from ..types import Number, TensorType, as_kind, bool_, broadcast_shapes, count, int64, normalize_dim, uint8
 from ..writing import write
 from .creation import Copy, as_tensor
-from .define import deliver, in_rows, inplace_method, numpy_names
+from .define import deliver, in_rows, inplace_method, numpy_names, refuse_shared
 from .shaping import slice_step
 from .view import Slice, row_major
 
@@ -533,6 +533,8 @@ def index_select(input: Tensor, dim: int, index: Any, *, out: Tensor | None = No
     tensor([[3, 1],
             [6, 4]])
     """
+    if out is not None:
+        refuse_shared("index_select", out, input, index)
     d = normalize_dim(dim, input.ndim, "index_select")
     rows = row_index(index, "index_select")
     source = input if input.ndim else input.reshape(1)
@@ -541,13 +543,15 @@ def index_select(input: Tensor, dim: int, index: Any, *, out: Tensor | None = No
 
 
 @method
-def take(input: Tensor, index: Any) -> Tensor:
+def take(input: Tensor, index: Any, *, out: Tensor | None = None) -> Tensor:
     """Elements by their number in the flattened tensor, in the shape of `index`.
 
     >>> ex.take(ex.tensor([[1, 2], [3, 4]]), ex.tensor([0, 3]))
     tensor([1, 4])
     """
-    return apply(IndexGet, (input.reshape(-1), as_index(index, "take")), {"dims": (0,)})
+    if out is not None:
+        refuse_shared("take", out, input, index)
+    return deliver(apply(IndexGet, (input.reshape(-1), as_index(index, "take")), {"dims": (0,)}), out)
 
 
 @method
@@ -563,6 +567,8 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
         return deliver(masked_elements(input, mask), out)
     if mask.dtype is not bool_:
         raise DtypeError(f"masked_select: expected a bool mask, got {mask.dtype}; compare first, e.g. x > 0")
+    if out is not None:
+        refuse_shared("masked_select", out, input, mask)
     input, mask = ops.broadcast_tensors(input, mask)
     return deliver(input[mask] if input.ndim else input.reshape(1)[mask.reshape(1)], out)
 

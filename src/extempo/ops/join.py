@@ -19,7 +19,7 @@ from ..op import Op, Rng, Routine, Sample
 from ..running import apply
 from ..storage import Array
 from ..types import TensorType, count, dtype, normalize_dim, promote_types
-from .define import deliver, numpy_names
+from .define import deliver_converted, numpy_names, refuse_shared
 from .shaping import copying, existing_dim, narrow
 from .view import Slice
 
@@ -170,12 +170,14 @@ def cat(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     >>> ex.cat([ex.tensor([1, 2]), ex.tensor([3])])
     tensor([1, 2, 3])
     """
+    if out is not None:
+        refuse_shared("cat", out, *tensors)
     given = _common_dtype(tensors, "cat")
     shapes = [x._type.shape for x in given]
     if () in shapes:
         raise ShapeError("cat: 0-dim tensors have no dimension to join along; use stack")
     parts = given if (0,) not in shapes else _without_empty(given, dim)
-    return deliver(apply(Cat, tuple(parts), {"dim": normalize_dim(dim, parts[0].ndim, "cat")}), out)
+    return deliver_converted(apply(Cat, tuple(parts), {"dim": normalize_dim(dim, parts[0].ndim, "cat")}), out)
 
 
 concat = concatenate = cat
@@ -189,8 +191,10 @@ def stack(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tenso
     tensor([[1, 2],
             [3, 4]])
     """
+    if out is not None:
+        refuse_shared("stack", out, *tensors)
     given = _common_dtype(tensors, "stack")
-    return deliver(apply(Stack, tuple(given), {"dim": normalize_dim(dim, given[0].ndim + 1, "stack")}), out)
+    return deliver_converted(apply(Stack, tuple(given), {"dim": normalize_dim(dim, given[0].ndim + 1, "stack")}), out)
 
 
 def _each(fn: Any, tensors: tuple[Any, ...]) -> Any:

@@ -12,9 +12,9 @@ from ..running import apply
 from ..types import broadcast_shapes
 from . import decompositions, factors, matrices, systems
 from .contraction import linalg_vander
-from .define import deliver
+from .define import deliver, deliver_converted, deliver_each
 from .products import matmul
-from .systems import check_matrices, deliver_each
+from .systems import check_matrices
 
 __all__ = [
     "cholesky",
@@ -63,7 +63,7 @@ def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -
     tensor([[2., 0.],
             [1., 2.]])
     """
-    return factors.cholesky(input, upper=upper, out=out)
+    return deliver_converted(factors.cholesky(input, upper=upper), out)
 
 
 @method
@@ -104,9 +104,8 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
     LuFactorResult(LU=tensor([[4.0000, 4.0000],
             [0.2500, 1.0000]]), pivots=tensor([2, 2], dtype=extempo.int32))
     """
-    if get_infos:
-        return factors.lu_factor_ex(A, pivot=pivot, out=out)
-    return factors.lu_factor(A, pivot=pivot, out=out)
+    factor = factors.lu_factor_ex if get_infos else factors.lu_factor
+    return deliver_each(factor(A, pivot=pivot), out, deliver_converted)
 
 
 @method
@@ -162,7 +161,7 @@ def geqrf(input: Tensor, *, out: Any = None) -> GeqrfResult:
     >>> ex.allclose(ex.orgqr(a, tau) @ a.triu(), A, atol=1e-6)
     True
     """
-    return deliver_each(GeqrfResult(*apply(decompositions.Geqrf, (input,))), out)
+    return deliver_each(GeqrfResult(*apply(decompositions.Geqrf, (input,))), out, deliver_converted)
 
 
 @method

@@ -20,7 +20,7 @@ from ..op import Elementwise, Rng, Sample
 from ..running import apply
 from ..types import broadcast_shapes
 from .activation import logsigmoid, softplus
-from .define import Operand, deliver
+from .define import Operand, deliver_converted
 
 __all__ = ["cosine_similarity", "pairwise_distance"]
 
@@ -387,7 +387,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, o
     tensor([[0.6000, 0.8000],
             [0.0000, 1.0000]])
     """
-    return deliver(input / ops.clamp(ops.norm(input, p, dim, keepdim=True), min=eps), out)
+    return deliver_converted(input / ops.clamp(ops.norm(input, p, dim, keepdim=True), min=eps), out)
 
 
 def cosine_embedding_loss(

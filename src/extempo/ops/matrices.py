@@ -22,9 +22,9 @@ from ..running import apply
 from ..storage import Array
 from ..types import TensorType, broadcast_shapes, finfo, int64
 from .decompositions import Svdvals, decomposed, eigvalsh, svdvals
-from .define import Operand, deliver
+from .define import Operand, deliver, deliver_converted, deliver_each
 from .products import aligned, matmul
-from .systems import MatrixOp, OfMatrix, check_matrices, deliver_each, inv
+from .systems import MatrixOp, OfMatrix, check_matrices, inv
 
 __all__ = ["det", "logdet", "matrix_exp", "matrix_power", "slogdet"]
 
@@ -338,7 +338,7 @@ def pinv(
     tensor([[0.5000, 0.0000]])
     """
     tolerances = _tolerances(A, atol, rtol if rcond is None else rcond)
-    return deliver(apply(Pinv, (A, *tolerances), {"hermitian": hermitian}), out)
+    return deliver_converted(apply(Pinv, (A, *tolerances), {"hermitian": hermitian}), out)
 
 
 def matrix_rank(
@@ -359,10 +359,10 @@ def matrix_rank(
     check_matrices("linalg.matrix_rank", A._type, square=hermitian)
     a = A.detach()
     if A.numel() == 0:
-        return deliver(ops.zeros(A.shape[:-2], dtype=int64), out)
+        return deliver_converted(ops.zeros(A.shape[:-2], dtype=int64), out)
     s = ops.abs(eigvalsh(a)) if hermitian else svdvals(a)
     limit = ops.maximum(*(ops.as_tensor(t, dtype=s.dtype) for t in (absolute, relative * s.amax(-1))))
-    return deliver(ops.gt(s, limit.unsqueeze(-1)).sum(-1), out)
+    return deliver_converted(ops.gt(s, limit.unsqueeze(-1)).sum(-1), out)
 
 
 class Lstsq(MatrixOp):

@@ -22,7 +22,7 @@ from ..running import apply
 from ..storage import Array
 from ..types import Number, TensorType, as_dtype, bool_, normalize_dim, normalize_dims
 from .decompositions import svdvals
-from .define import deliver, inplace_method, numpy_names
+from .define import deliver, deliver_converted, inplace_method, numpy_names
 from .products import matmul
 from .reduce import reduced_shape
 from .systems import inv_ex
@@ -265,11 +265,11 @@ def cond(A: Tensor, p: Number | str | None = None, *, out: Tensor | None = None)
     tensor(2.)
     """
     if A.ndim >= 2 and A.numel() == 0:
-        return deliver(ops.zeros(A.shape[:-2], dtype=A.dtype), out)
+        return deliver_converted(ops.zeros(A.shape[:-2], dtype=A.dtype), out)
     if p in (None, 2, -2):
         values = svdvals(A)
         largest, smallest = values.select(-1, 0), values.select(-1, values.shape[-1] - 1)
-        return deliver(smallest / largest if p == -2 else largest / smallest, out)
+        return deliver_converted(smallest / largest if p == -2 else largest / smallest, out)
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
         raise ShapeError(
             f"linalg.cond: order {p} needs square matrices, got {tuple(A.shape)}; leave p out for the 2-norm's"
@@ -277,7 +277,7 @@ def cond(A: Tensor, p: Number | str | None = None, *, out: Tensor | None = None)
     inverse, info = inv_ex(A)
     assert p is not None
     product = matrix_norm(A, p) * matrix_norm(inverse, p)
-    return deliver(ops.where(ops.ne(info, 0), math.inf, product), out)
+    return deliver_converted(ops.where(ops.ne(info, 0), math.inf, product), out)
 
 
 # ---- distances

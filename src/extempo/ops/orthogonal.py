@@ -11,7 +11,7 @@ from .._tensor import Tensor
 from ..backends import orthogonal
 from ..op import Elementwise, Refuse, Rng, Sample
 from ..short_path import runner2
-from .define import Operand, deliver
+from .define import Operand, deliver_converted
 from .special_define import TABLES, named
 
 __all__: list[str] = []
@@ -41,7 +41,7 @@ def _polynomial(kernel: Callable[..., Any]) -> Callable[..., Tensor]:
     run = runner2(op)
 
     def fn(input: Operand, n: Operand, *, out: Tensor | None = None) -> Tensor:
-        return run(input, n) if out is None else deliver(run(input, n), out)
+        return run(input, n) if out is None else deliver_converted(run(input, n), out, input, n)
 
     return named(fn, name, kernel.__doc__)
 

@@ -11,7 +11,7 @@ from ..errors import DtypeError, ShapeError
 from ..running import apply
 from ..types import Number, bool_, count
 from ..writing import write
-from .define import deliver, inplace_method
+from .define import deliver, deliver_converted, inplace_method
 from .gemm import Linear, Matmul
 from .gemm import aligned as aligned
 
@@ -187,7 +187,7 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     tensor([12, 34])
     """
     if not input.ndim or not other.ndim:
-        return deliver(input * other, out)
+        return deliver_converted(input * other, out)
     if input.shape[-1] != other.shape[-1]:
         raise ShapeError(f"inner: the last sizes differ, {tuple(input.shape)} and {tuple(other.shape)}")
     flat = other.reshape(count(other.shape[:-1]), other.shape[-1])
@@ -203,7 +203,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
             [20, 40, 60]])
     """
     _check_ndims("outer", (1, 1), input=input, vec2=vec2)
-    return deliver(input.unsqueeze(-1) * vec2, out)
+    return deliver_converted(input.unsqueeze(-1) * vec2, out)
 
 
 ger = method(outer, "ger")
@@ -273,7 +273,7 @@ def addr(
         beta, alpha = bool(beta), bool(alpha)
     elif not kind.is_floating_point and (isinstance(beta, float) or isinstance(alpha, float)):
         raise DtypeError(f"addr: {kind} tensors take integer factors, got beta={beta} and alpha={alpha}; use int(...)")
-    return _plus_input("addr", input, product, beta, alpha, out)
+    return deliver_converted(_plus_input("addr", input, product, beta, alpha, None), out)
 
 
 @method

@@ -349,10 +349,11 @@ def _reduce(
     op: type[Reduction], input: Tensor, dim: Dims, keepdim: bool, out: Tensor | None, dtype: dtype | None = None
 ) -> Tensor:
     attrs = {"dim": normalize_dims(dim, input.ndim, op.name), "keepdim": keepdim}
+    deliver = ops.deliver if issubclass(op, Choice) else ops.deliver_converted
     if dtype is None:
-        return ops.deliver(apply(op, (input,), attrs), out)
+        return deliver(apply(op, (input,), attrs), out)
     wanted = as_dtype(dtype)
-    return ops.deliver(apply(op, (input.to(wanted),), attrs).to(wanted), out)
+    return deliver(apply(op, (input.to(wanted),), attrs).to(wanted), out)
 
 
 @method
@@ -429,8 +430,8 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
     >>> ex.aminmax(ex.tensor([3.0, 1.0, 2.0]))
     MinMax(min=tensor(1.), max=tensor(3.))
     """
-    low, high = (None, None) if out is None else out
-    return MinMax(_reduce(Amin, input, dim, keepdim, low), _reduce(Amax, input, dim, keepdim, high))
+    both = MinMax(_reduce(Amin, input, dim, keepdim, None), _reduce(Amax, input, dim, keepdim, None))
+    return both if out is None else ops.deliver_each(both, out)
 
 
 def along(op: type[Op], input: Tensor, dim: int, attrs: dict[str, Any]) -> Tensor:
@@ -449,8 +450,8 @@ def find(op: type[Place], input: Tensor, dim: int, keepdim: bool, *numbers: Any)
 
 def deliver_both(values: Tensor, indices: Tensor, out: Any) -> ValuesIndices:
     """Values and indices as the named result, or written into the pair of tensors `out`."""
-    first, second = (None, None) if out is None else out
-    return ValuesIndices(ops.deliver(values, first), ops.deliver(indices, second))
+    both = ValuesIndices(values, indices)
+    return both if out is None else ops.deliver_each(both, out)
 
 
 def chosen(op: type[Place], input: Tensor, dim: int, keepdim: bool, out: Any, *numbers: Any) -> ValuesIndices:
@@ -484,7 +485,7 @@ def _extreme(
         raise ShapeError(
             f"{name}: a tensor of shape {tuple(input.shape)} has no {name}; test x.numel() first, or give dim="
         )
-    return whole(input, out=out)
+    return ops.deliver_converted(whole(input), out)
 
 
 @method
@@ -553,9 +554,12 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
 
 def _truth(op: type[_Truth], input: Tensor, dim: Dims, keepdim: bool, out: Tensor | None) -> Tensor:
     if dim is None or isinstance(dim, int) or len(dim):
-        return _reduce(op, input, dim, keepdim, out)
-    # PyTorch reduces nothing here, where sum(dim=()) reduces everything.
-    return ops.deliver(ops.ne(input, 0).to(uint8 if input.dtype is uint8 else bool_), out)
+        result = _reduce(op, input, dim, keepdim, None)
+    else:  # PyTorch reduces nothing here, where sum(dim=()) reduces everything
+        result = ops.ne(input, 0).to(uint8 if input.dtype is uint8 else bool_)
+    if isinstance(out, Tensor) and out.dtype is uint8:
+        return ops.deliver_converted(result, out)
+    return ops.deliver(result, out)
 
 
 @method

@@ -14,7 +14,7 @@ from ..errors import DtypeError
 from ..op import Elementwise, Refuse, Rng, Sample, samples_binary, samples_unary
 from ..running import apply
 from ..types import InputType, TensorType, int32
-from .define import Operand, binary, deliver, inplace_method, unary
+from .define import Operand, binary, deliver, deliver_converted, deliver_each, inplace_method, unary
 
 __all__ = ["ceil", "fix", "floor", "frac", "frexp", "ldexp", "nextafter", "round", "trunc"]
 
@@ -137,13 +137,13 @@ def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Ten
     tensor([3.1400])
     """
     if decimals == 0:
-        return deliver(apply(RoundHalfEven, (input,)), out)
+        return deliver(apply(RoundHalfEven, (input,)), out, input)
     if not input.is_floating_point():
         raise DtypeError(f"round: decimals={decimals} needs a floating tensor, got {input.dtype}; use x.float()")
     # Both scales are powers of ten above 1, which are exact where their inverses are not.
     scale = 10.0 ** abs(decimals)
     scaled = apply(RoundHalfEven, (input * scale if decimals > 0 else input / scale,))
-    return deliver(scaled / scale if decimals > 0 else scaled * scale, out)
+    return deliver(scaled / scale if decimals > 0 else scaled * scale, out, input)
 
 
 inplace_method("round_", round)
@@ -158,7 +158,7 @@ def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
     if not input.is_floating_point():
         raise DtypeError(f"frac: expected a floating tensor, got {input.dtype}; integers have no fraction")
-    return deliver(input - trunc(input), out)
+    return deliver(input - trunc(input), out, input)
 
 
 inplace_method("frac_", frac)
@@ -178,10 +178,7 @@ def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> FrexpRe
     >>> ex.frexp(ex.tensor([1.0, 12.0]))
     FrexpResult(mantissa=tensor([0.5000, 0.7500]), exponent=tensor([1, 4], dtype=extempo.int32))
     """
-    mantissa, exponent = apply(Frexp, (input,))
-    if out is not None:
-        mantissa, exponent = deliver(mantissa, out[0]), deliver(exponent, out[1])
-    return FrexpResult(mantissa, exponent)
+    return deliver_each(FrexpResult(*apply(Frexp, (input,))), out)
 
 
 @method
@@ -191,7 +188,7 @@ def ldexp(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tenso
     >>> ex.ldexp(ex.tensor([1.0, 3.0]), ex.tensor([2, 3]))
     tensor([ 4., 24.])
     """
-    return deliver(ops.mul(input, ops.pow(2.0, other)), out)
+    return deliver_converted(ops.mul(input, ops.pow(2.0, other)), out, input, other)
 
 
 inplace_method("ldexp_", ldexp)

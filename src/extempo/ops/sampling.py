@@ -33,7 +33,7 @@ from ..types import InputType, TensorType, as_kind, bool_, broadcast_shapes, dty
 from ..writing import write
 from .arithmetic import zero
 from .creation import Arrange, Copy, LikeOptions, NamedSize, Options, finish, order_like, read_options, sizes
-from .define import deliver, in_rows
+from .define import deliver, deliver_converted, in_rows
 
 __all__ = [
     "Generator",
@@ -491,7 +491,7 @@ def normal(
     if isinstance(mean, Tensor | TensorLike) or isinstance(std, Tensor | TensorLike):
         if size is not None or options:
             raise DtypeError("normal: shape and dtype follow from the tensors mean and std; leave size and options out")
-        return deliver(apply(NormalOf, (mean, std, *take_draw(generator))), out)
+        return deliver_converted(apply(NormalOf, (mean, std, *take_draw(generator))), out)
     if size is None:
         raise DtypeError("normal: expected a tensor as mean or std, or size=(...) with two numbers")
     _require_std(std, "normal")
@@ -511,10 +511,10 @@ def bernoulli(
     tensor([0., 1.])
     """
     if p is not None:
-        return deliver(_coins("bernoulli", input, p, generator), out)
+        return deliver_converted(_coins("bernoulli", input, p, generator), out)
     if not input.is_floating_point():
         raise DtypeError(f"bernoulli: expected floating probabilities, got {input.dtype}; use x.float()")
-    return deliver(apply(Bernoulli, (input, *take_draw(generator))), out)
+    return deliver_converted(apply(Bernoulli, (input, *take_draw(generator))), out)
 
 
 def _coins(op: str, input: Tensor, p: Any, generator: Generator | None) -> Tensor:

@@ -241,7 +241,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor |
     >>> ex.cumsum(ex.tensor([1, 2, 3]), dim=0)
     tensor([1, 3, 6])
     """
-    return ops.deliver(_running(Cumsum, input, dim, dtype), out)
+    return ops.deliver_converted(_running(Cumsum, input, dim, dtype), out, input)
 
 
 @method
@@ -252,7 +252,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor 
     >>> ex.cumprod(ex.tensor([1, 2, 3]), dim=0)
     tensor([1, 2, 6])
     """
-    return ops.deliver(_running(Cumprod, input, dim, dtype), out)
+    return ops.deliver_converted(_running(Cumprod, input, dim, dtype), out, input)
 
 
 inplace_method("cumsum_", cumsum)

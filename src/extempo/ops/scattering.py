@@ -21,7 +21,7 @@ from ..running import apply
 from ..storage import Array
 from ..types import Number, TensorType, bool_, broadcast_shapes, normalize_dim
 from .creation import as_tensor
-from .define import Operand, deliver, inplace_method, numpy_names
+from .define import Operand, deliver, inplace_method, numpy_names, refuse_shared
 from .index import IndexPut, LastWritten, as_index, as_number, row_index, same_dtype
 from .shaping import diagonal_attributes, existing_dim, slice_step, strided_step
 from .view import WriteThrough, row_major
@@ -326,6 +326,8 @@ def gather(input: Tensor, dim: int, index: Any, *, sparse_grad: bool = False, ou
         raise UnsupportedError(
             "gather: sparse_grad=True asks for a sparse gradient, and Extempo's are dense; leave it out"
         )
+    if out is not None:
+        refuse_shared("gather", out, input, index)
     x, d, at = _aligned(input, dim, index, "gather")
     picked = apply(Gather, (x, at), {"dim": d})
     return deliver(picked if as_tensor(index).ndim else picked.reshape(()), out)

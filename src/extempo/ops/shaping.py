@@ -21,7 +21,7 @@ from ..modes import MODE
 from ..running import apply
 from ..types import Size, TensorType, as_dtype, count, dtype, normalize_dim
 from ..types import broadcast_shapes as _broadcast_shapes
-from .define import deliver, numpy_names
+from .define import deliver, deliver_each, numpy_names
 from .view import AliasOf, AsStrided, Diagonal, Expand, Permute, Reshape, Slice, Unfold, as_shape, row_major
 
 __all__ = [
@@ -625,8 +625,7 @@ def copying(view: Callable[..., Any], name: str, example: str) -> Callable[..., 
         seen = view(*args, **kwargs)
         if isinstance(seen, Tensor | TensorLike):
             return deliver(seen.clone(), out)
-        copies = tuple(part.clone() for part in seen)
-        return copies if out is None else tuple(map(deliver, copies, out))
+        return deliver_each(tuple(part.clone() for part in seen), out)
 
     fn.__name__ = fn.__qualname__ = name
     fn.__doc__ = f"A copy of what `{name.removesuffix('_copy')}` sees.\n\n>>> {example}"

@@ -260,7 +260,7 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | 
     if not input.is_floating_point():
         input = input.to(get_default_dtype())
     dims = normalize_dims(dim, input.ndim, "logsumexp")
-    return ops.deliver(apply(Logsumexp, (input,), {"dim": dims, "keepdim": keepdim}), out)
+    return ops.deliver_converted(apply(Logsumexp, (input,), {"dim": dims, "keepdim": keepdim}), out)
 
 
 def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: dtype) -> Tensor:

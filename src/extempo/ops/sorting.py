@@ -246,6 +246,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
         raise IndexRangeError(
             f"kthvalue: k is {k}, but dim {dim} of shape {tuple(input.shape)} has {size} elements; k counts from 1"
         )
+    for target in out or ():
+        ops.refuse_shared("kthvalue", target, input)
     return chosen(Kthvalue, input, dim, keepdim, out, k)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from .._tensor import Tensor
 from ..op import Elementwise, Refuse
 from ..short_path import runner1, runner2
-from .define import Operand, deliver
+from .define import Operand, deliver_converted
 from .transcendental import FloatingFunction
 
 TABLES = Refuse("its regions and tables are NumPy code; no training loop waits for it")
@@ -24,7 +24,7 @@ class TableFunction(FloatingFunction, abstract=True):
 
 def of_one(op: type[Elementwise]) -> Callable[..., Tensor]:
     """The function of an op that PyTorch has in `special` only: tensors get no method of it."""
-    return named(runner1(op, deliver), op.name.removeprefix("special_"), op.__doc__)
+    return named(runner1(op, deliver_converted), op.name.removeprefix("special_"), op.__doc__)
 
 
 def of_two(op: type[Elementwise]) -> Callable[..., Tensor]:
@@ -32,7 +32,7 @@ def of_two(op: type[Elementwise]) -> Callable[..., Tensor]:
     run = runner2(op)
 
     def fn(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        return run(input, other) if out is None else deliver(run(input, other), out)
+        return run(input, other) if out is None else deliver_converted(run(input, other), out, input, other)
 
     return named(fn, op.name.removeprefix("special_"), op.__doc__)
 

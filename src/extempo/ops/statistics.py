@@ -91,7 +91,7 @@ def var(
     (tensor(1.), tensor(1.))
     """
     spread, _ = _moments("var", input, dim, unbiased, keepdim, correction)
-    return ops.deliver(spread.to(input.dtype), out)
+    return ops.deliver_converted(spread.to(input.dtype), out)
 
 
 @method
@@ -111,7 +111,7 @@ def std(
     (tensor(1.), tensor(1.))
     """
     spread, _ = _moments("std", input, dim, unbiased, keepdim, correction)
-    return ops.deliver(_root(spread).to(input.dtype), out)
+    return ops.deliver_converted(_root(spread).to(input.dtype), out)
 
 
 @numpy_names
@@ -182,7 +182,7 @@ def nanmean(
             f"nanmean: the mean of {input.dtype} is not an integer; use x.float().nanmean() or pass dtype="
         )
     n_valid = ops.logical_not(ops.isnan(input)).sum(dim, keepdim=keepdim)
-    return ops.deliver(nansum(input, dim, keepdim) / n_valid, out)
+    return ops.deliver_converted(nansum(input, dim, keepdim) / n_valid, out)
 
 
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")

@@ -20,7 +20,7 @@ from ..op import Op, Refuse, Rng, Sample
 from ..running import apply
 from ..storage import Array
 from ..types import TensorType, broadcast_shapes, count, float32, float64, int32
-from .define import deliver
+from .define import deliver, deliver_converted, deliver_each
 from .products import aligned, matmul
 
 __all__ = ["cholesky_inverse", "cholesky_solve", "inverse"]
@@ -342,7 +342,7 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False, *, out: Tensor
     """
     lower = L.mT if upper else L
     halfway = solve_triangular(lower, input, upper=False)
-    return deliver(solve_triangular(lower.mT, halfway, upper=True), out)
+    return deliver_converted(solve_triangular(lower.mT, halfway, upper=True), out)
 
 
 @method
@@ -368,7 +368,7 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
             f"linalg.tensorinv: the first {ind} sizes of {tuple(A.shape)} must multiply to the same as the others"
         )
     n = count(A.shape[:ind])
-    return deliver(inv(A.reshape(n, n)).reshape(*A.shape[ind:], *A.shape[:ind]), out)
+    return deliver_converted(inv(A.reshape(n, n)).reshape(*A.shape[ind:], *A.shape[:ind]), out)
 
 
 def tensorsolve(A: Tensor, B: Tensor, dims: tuple[int, ...] | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -386,11 +386,4 @@ def tensorsolve(A: Tensor, B: Tensor, dims: tuple[int, ...] | None = None, *, ou
         raise ShapeError(
             f"linalg.tensorsolve: A {tuple(A.shape)} must have the sizes of B {tuple(B.shape)}, then as many elements"
         )
-    return deliver(solve(A.reshape(n, n), B.reshape(n)).reshape(shape), out)
-
-
-def deliver_each(result: Any, out: Any) -> Any:
-    """A named result, or the tensors of `out` holding its parts."""
-    if out is None:
-        return result
-    return type(result)(*(deliver(part, own) for part, own in zip(result, out, strict=True)))
+    return deliver_converted(solve(A.reshape(n, n), B.reshape(n)).reshape(shape), out)

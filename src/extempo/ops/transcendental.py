@@ -13,7 +13,7 @@ from .._methods import method
 from .._tensor import Tensor
 from ..op import Elementwise, Rng, Sample, samples_binary, samples_unary
 from ..running import apply
-from .define import binary, deliver, inplace_method, unary
+from .define import binary, deliver_converted, inplace_method, unary
 
 __all__ = [
     "acos",
@@ -601,7 +601,7 @@ def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None)
     >>> ex.logit(ex.tensor([0.25, 0.5, 0.75]))
     tensor([-1.0986,  0.0000,  1.0986])
     """
-    return deliver(apply(Logit, (input if eps is None else ops.clamp(input, eps, 1.0 - eps),)), out)
+    return deliver_converted(apply(Logit, (input if eps is None else ops.clamp(input, eps, 1.0 - eps),)), out, input)
 
 
 @method
