@@ -18,12 +18,12 @@ import numpy as np
 
 from .backends.choice import FALLBACKS, native
 from .backends.numpy import convert
-from .errors import ExtempoError
+from .errors import DtypeError, ExtempoError, NumericalError
 from .kernel import Cache
 from .modes import MODE, Mode
 from .op import Op, Routine, Signature
 from .sizes import SIZES, Family, NotGeneral, depends
-from .types import DEFAULT_DTYPE_LISTENERS, TensorType
+from .types import DEFAULT_DTYPE_LISTENERS, TensorType, check_size
 
 SIGNATURES: Cache[tuple[Any, ...], Signature] = Cache("shape rules", 20_000)
 SIZED = frozenset({"shape", "spec", "n_rows"})  # attributes that hold sizes
@@ -82,11 +82,16 @@ def numpy_kernel(op: type[Op], arrays: list[Any], attrs: dict[str, Any], compute
     """Run the op's NumPy kernel, on inputs of the dtype that it computes in (None: they are)."""
     if not op.aliases_input:
         FALLBACKS[op.name] += 1
-    if compute is not None:
-        arrays = [convert(a, compute) for a in arrays]
-    if mode.quiet or op.quiet:
-        return op.numpy(*arrays, **attrs) if attrs else op.numpy(*arrays)
-    return _call_kernel(op, arrays, attrs)
+    try:
+        if compute is not None:
+            arrays = [convert(a, compute) for a in arrays]
+        if mode.quiet or op.quiet:
+            return op.numpy(*arrays, **attrs) if attrs else op.numpy(*arrays)
+        return _call_kernel(op, arrays, attrs)
+    except OverflowError as error:
+        raise NumericalError(
+            f"{op.name}: a number lies outside of int64, from -2**63 to 2**63 - 1; use a float, such as 1e30"
+        ) from error
 
 
 def numpy_call(op: type[Op], attrs: dict[str, Any], compute: Any, dtypes: Any, *arrays: Any) -> Any:
@@ -164,6 +169,8 @@ def make_signature(op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any]) 
     structure, sizes = structure_of(op, types, attrs)
     numbers, kernel = structure.find(sizes) or learn(structure, sizes, op, types, attrs)
     signature = kernel.filled(attrs, numbers)
+    for made in (signature.type,) if type(signature.type) is TensorType else signature.type:
+        check_size(op.name, made.shape, made.dtype.itemsize)
     plans = signature.plans
     for (needs, present), reads in list(op._save_plans.items()):
         if present == kernel.present:
@@ -184,7 +191,13 @@ def learn(
     structure: Structure, sizes: tuple[int, ...], op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], Kernel]:
     """What the structure does not know of these sizes."""
-    made = _bound(op, types, attrs)
+    try:
+        made = _bound(op, types, attrs)
+    except (AttributeError, TypeError) as error:
+        if isinstance(error, ExtempoError) or all(type(t) is TensorType for t in types):
+            raise
+        given = " and ".join("Tensor" if type(t) is TensorType else t.__name__ for t in types)
+        raise DtypeError(f"{op.name}: expected tensors, got {given}; make tensors with ex.tensor(...)") from error
     structure.missed(lambda *others: _bound(op, *with_sizes(types, attrs, iter(others))), sizes)
     return made
 

@@ -118,7 +118,7 @@ def as_dtype(value: Any) -> dtype:
         return _BY_NAME[value]
     try:
         return from_numpy_dtype(np.dtype(value))
-    except TypeError:
+    except (TypeError, ValueError):
         raise DtypeError(f"expected a dtype such as ex.float32, got {value!r}") from None
 
 
@@ -200,6 +200,18 @@ InputType = TensorType | type[Any]
 
 
 count: Callable[[Iterable[int]], int] = prod  # the number of elements of a shape
+
+
+_LARGEST = 2**63 - 1  # bytes that an address can tell apart
+
+
+def check_size(op: str, shape: Sequence[int], itemsize: int = 1) -> None:
+    """Raise if no memory could ever hold such a tensor."""
+    if count(size for size in shape if size) * itemsize > _LARGEST:  # NumPy counts empty ones as if they were not
+        raise ShapeError(
+            f"{op}: a tensor of shape {tuple(shape)} would have more elements than memory has addresses; "
+            "check the sizes, or compute in smaller pieces"
+        )
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
@@ -312,8 +324,8 @@ class finfo:
     """
 
     def __init__(self, type: dtype | None = None) -> None:
-        d = type or _default
-        if not d.is_floating_point:
+        d = _default if type is None else type
+        if not isinstance(d, dtype) or not d.is_floating_point:
             raise DtypeError(f"finfo: expected a floating dtype, got {d}; use iinfo")
         info: Any = ml_dtypes.finfo(d.numpy)  # type: ignore[no-untyped-call] # ml_dtypes leaves it untyped
         self.dtype = d._name
@@ -335,7 +347,7 @@ class iinfo:
     """
 
     def __init__(self, type: dtype) -> None:
-        if type.category != 1:
+        if not isinstance(type, dtype) or type.category != 1:
             raise DtypeError(f"iinfo: expected an integer dtype, got {type}; use finfo for floating ones")
         info = np.iinfo(type.numpy)
         self.dtype, self.bits, self.max, self.min = type._name, info.bits, int(info.max), int(info.min)

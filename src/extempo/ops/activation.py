@@ -17,7 +17,7 @@ from .. import ops
 from .._methods import method
 from .._tensor import Tensor
 from ..backends.special import erfc
-from ..errors import DtypeError, ShapeError
+from ..errors import DtypeError, NumericalError, ShapeError
 from ..op import Elementwise, Rng, Sample, samples_unary
 from ..running import apply
 from ..short_path import Short
@@ -399,6 +399,8 @@ def rrelu(
     >>> ex.rrelu(ex.tensor([-1.0, 2.0]), lower=0.25, upper=0.75)
     tensor([-0.5000,  2.0000])
     """
+    if not lower <= upper:
+        raise NumericalError(f"rrelu: expected lower <= upper, got lower={lower} and upper={upper}")
     slope: Operand = (lower + upper) / 2
     if training:
         slope = ops.empty_like(input.detach()).uniform_(lower, upper)

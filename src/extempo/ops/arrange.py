@@ -15,7 +15,7 @@ from ..op import Op, Rng, Routine, Sample
 from ..placement import require_cpu, require_strided
 from ..running import apply
 from ..storage import Array
-from ..types import InputType, Number, TensorType, as_dtype, normalize_dim
+from ..types import InputType, Number, TensorType, as_dtype, check_size, normalize_dim
 from .creation import Copy, as_tensor
 from .define import Operand, deliver, inplace_method, numpy_names
 from .index import as_index, index_select
@@ -262,9 +262,14 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     tensor([[2, 4],
             [1, 3]])
     """
-    a, b = (normalize_dim(d, input.ndim, "rot90") for d in dims)
-    if a == b or input.ndim < 2:
-        raise ShapeError(f"rot90: expected two different dimensions, got {tuple(dims)} of a {input.ndim}-dim tensor")
+    if not isinstance(k, int):
+        raise DtypeError(f"rot90: k counts turns and must be an int, got {k!r}")
+    plane = (dims,) if isinstance(dims, int) else tuple(dims)
+    if len(plane) != 2 or input.ndim < 2:
+        raise ShapeError(f"rot90: expected two different dimensions, got {plane} of a {input.ndim}-dim tensor")
+    a, b = (normalize_dim(d, input.ndim, "rot90") for d in plane)
+    if a == b:
+        raise ShapeError(f"rot90: expected two different dimensions, got {plane} of a {input.ndim}-dim tensor")
     turns = k % 4
     if turns == 0:
         return input.clone()
@@ -403,6 +408,7 @@ def _triangle_indices(find: Any, row: int, col: int, offset: int, dtype: Any) ->
     d = as_dtype("int64" if dtype is None else dtype)
     if d.category != 1:
         raise DtypeError(f"{op}: expected an integer dtype, got {d}")
+    check_size(op, (row, col), 8)
     return from_array(np.stack(find(row, offset, col)).astype(d.numpy))
 
 

@@ -286,6 +286,9 @@ def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Te
     >>> ex.heaviside(ex.tensor([-2.0, 0.0, 3.0]), ex.tensor([0.5]))
     tensor([0.0000, 0.5000, 1.0000])
     """
+    if not (isinstance(input, Tensor) and isinstance(values, Tensor)):
+        kinds = f"{type(input).__name__} and {type(values).__name__}"
+        raise DtypeError(f"heaviside: expected two tensors, got {kinds}; make tensors with ex.tensor(...)")
     if input.dtype is not values.dtype:
         raise DtypeError(
             f"heaviside: expected both of one dtype, got {input.dtype} and {values.dtype}; convert with .to()"

@@ -186,6 +186,11 @@ def linear_cross_entropy(
         )
     if isinstance(target, Tensor) and target.is_floating_point() and ignore_index is not None:
         raise DtypeError("linear_cross_entropy: ignore_index is for class indices, the target holds probabilities")
+    if input.ndim == 1 and linear_weight.ndim > 2:
+        raise ShapeError(
+            f"linear_cross_entropy: a weight of shape {tuple(linear_weight.shape)} needs input (batch, features), got "
+            f"{tuple(input.shape)}; use x.unsqueeze(0)"
+        )
     flat = linear_weight.reshape(-1, linear_weight.shape[-1])
     logits = ops.linear(input, flat, None if linear_bias is None else linear_bias.reshape(-1))
     logits = logits.reshape(*input.shape[:-1], *linear_weight.shape[:-1])

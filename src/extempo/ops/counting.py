@@ -19,7 +19,7 @@ from ..errors import DtypeError, ShapeError
 from ..op import Op, Refuse, Rng, Sample
 from ..running import apply
 from ..storage import Array
-from ..types import InputType, Number, TensorType, bool_, count, int32, int64, normalize_dim
+from ..types import InputType, Number, TensorType, bool_, check_size, count, int32, int64, normalize_dim
 from .define import Operand, numpy_names
 from .reduce import wide
 
@@ -309,6 +309,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     values = input._values_for_size().astype(np.int64)
     if values.size and values.min() < 0:
         raise ShapeError(f"bincount: the numbers must not be negative, got {values.min()}")
+    check_size("bincount", (max(int(values.max(initial=-1)) + 1, minlength),), 8)
     if weights is None:
         return from_array(np.bincount(values, minlength=minlength).astype(np.int64))
     counts = np.bincount(values, weights.detach()._values().astype(np.float64), minlength)

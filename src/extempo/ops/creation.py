@@ -28,6 +28,7 @@ from ..types import (
     TensorType,
     as_dtype,
     bool_,
+    check_size,
     dtype,
     finfo,
     from_numpy_dtype,
@@ -105,6 +106,7 @@ def sizes(op: str, positional: tuple[Any, ...], size: Any) -> tuple[int, ...]:
     shape = as_shape(positional, op)
     if any(s < 0 for s in shape):
         raise ShapeError(f"{op}: sizes must not be negative, got {shape}")
+    check_size(op, shape, 8)
     return shape
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._methods import TensorMethods, method
 from .._tensor import Tensor, tensors_in
-from ..errors import AutogradError, DtypeError, ShapeError
+from ..errors import AutogradError, DtypeError, ExtempoError, ShapeError
 from ..modes import MODE
 from ..op import Elementwise, Op
 from ..short_path import Short, runner1, runner2
@@ -64,7 +64,8 @@ def deliver_each(result: Any, out: Any, into: Callable[..., Any] = deliver) -> A
 
 def refuse_shared(op: str, out: Any, *inputs: Any) -> None:
     """Raise if `out` shares memory with an input, as PyTorch does where it would read what it has written."""
-    if isinstance(out, Tensor) and any(isinstance(x, Tensor) and _share_elements(out._raw, x._raw) for x in inputs):
+    given = [x for x in inputs if isinstance(x, Tensor)]
+    if isinstance(out, Tensor) and any(x is out or _share_elements(out._raw, x._raw) for x in given):
         raise ShapeError(f"{op}: out shares memory with an input; give out= memory of its own")
 
 
@@ -166,9 +167,31 @@ def numpy_names(fn: F) -> F:
                 kwargs["dim"] = kwargs.pop("axis")
             if "keepdims" in kwargs:
                 kwargs["keepdim"] = kwargs.pop("keepdims")
-        return fn(*args, **kwargs)
+        try:
+            return fn(*args, **kwargs)
+        except (AttributeError, TypeError) as error:
+            if isinstance(error, ExtempoError) or _is_binding(error):
+                raise
+            raise misfit(fn.__name__, args, kwargs, error) from error
 
     return cast(F, renamed)
+
+
+def _is_binding(error: Exception) -> bool:
+    """Whether the call itself failed: Python has named the function and the argument."""
+    return error.__traceback__ is None or error.__traceback__.tb_next is None
+
+
+def misfit(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> DtypeError:
+    """The error for arguments that a function cannot work with, from what Python said where it met them."""
+    given = [_kind(x) for x in args] + [f"{key}={_kind(x)}" for key, x in kwargs.items()]
+    return DtypeError(f"{name}: cannot take ({', '.join(given)}): {error}; see help(ex.{name})")
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{value.dtype} tensor of shape {tuple(value.shape)}"
+    return repr(value) if isinstance(value, int | float | str | None) else type(value).__name__
 
 
 def inplace_method(name: str, fn: Callable[..., Tensor]) -> None:

@@ -11,11 +11,11 @@ import numpy as np
 from .._methods import method
 from .._tensor import Tensor, from_array, wrap
 from ..backends.choice import empty as empty_array
-from ..errors import DtypeError, ShapeError
+from ..errors import DtypeError, NumericalError, ShapeError
 from ..placement import memory_order
 from ..running import quietly
 from ..storage import Array, Storage
-from ..types import Number, TensorType, bool_, dtype, get_default_dtype, int64, normalize_dim
+from ..types import Number, TensorType, bool_, check_size, dtype, get_default_dtype, int64, normalize_dim
 from .creation import (
     LikeOptions,
     NamedSize,
@@ -63,7 +63,7 @@ def empty(*shape: Any, out: Tensor | None = None, memory_format: Any = None, **o
     extempo.Size([2, 3])
     """
     wanted = sizes("empty", shape, options.pop("size", None))
-    d = read_options("empty", options)
+    d = read_options("empty", options, None if out is None else out.dtype)
     return finish(allocate(wanted, d, memory_order(memory_format, len(wanted), "empty")), options, out)
 
 
@@ -75,7 +75,7 @@ def zeros(*shape: Any, out: Tensor | None = None, **options: Unpack[NamedSize]) 
             [0., 0., 0.]])
     """
     wanted = sizes("zeros", shape, options.pop("size", None))
-    return finish(filled(wanted, 0, read_options("zeros", options)), options, out)
+    return finish(filled(wanted, 0, read_options("zeros", options, None if out is None else out.dtype)), options, out)
 
 
 def ones(*shape: Any, out: Tensor | None = None, **options: Unpack[NamedSize]) -> Tensor:
@@ -86,7 +86,7 @@ def ones(*shape: Any, out: Tensor | None = None, **options: Unpack[NamedSize]) -
             [1., 1., 1.]])
     """
     wanted = sizes("ones", shape, options.pop("size", None))
-    return finish(filled(wanted, 1, read_options("ones", options)), options, out)
+    return finish(filled(wanted, 1, read_options("ones", options, None if out is None else out.dtype)), options, out)
 
 
 def full(size: Any, fill_value: Number | Tensor, *, out: Tensor | None = None, **options: Unpack[Options]) -> Tensor:
@@ -291,7 +291,9 @@ def arange(
         raise ShapeError("arange: step must not be 0")
     whole = isinstance(last, int) and isinstance(first, int) and isinstance(stride, int)
     n_elements = -((first - last) // stride) if whole else math.ceil((last - first) / stride)
+    check_size("arange", (n_elements,), 8)
     if d.category == 1:
+        _check_range("arange", first, last)
         # As in PyTorch: how many there are follows from the numbers given, and then only their whole parts count.
         values = np.arange(n_elements, dtype=np.int64)
         if (first, stride) != (0, 1):
@@ -299,6 +301,12 @@ def arange(
     else:
         values = np.arange(n_elements) * float(stride) + float(first)
     return finish(from_array(as_numpy_dtype(values, d)), options, out)
+
+
+def _check_range(op: str, *bounds: Any) -> None:
+    for number in bounds:
+        if not -(2**63) <= number <= 2**63:
+            raise NumericalError(f"{op}: {number} lies outside of int64, from -2**63 to 2**63 - 1; use floats")
 
 
 def linspace(start: Any, end: Any, steps: Any, *, out: Tensor | None = None, **options: Unpack[Options]) -> Tensor:
@@ -332,6 +340,7 @@ def _even_steps(start: Any, end: Any, steps: Any, d: dtype, op: str) -> Array:
     n_steps = as_shape((steps,), op)[0]
     if n_steps < 0:
         raise ShapeError(f"{op}: the number of steps must not be negative, got {n_steps}")
+    check_size(op, (n_steps,), 8)
     if d.category == 1:
         start, end = int(start), int(end)
     at = np.arange(n_steps, dtype=np.float64)

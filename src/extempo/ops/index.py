@@ -19,7 +19,7 @@ from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..op import Op, Refuse, Rng, Routine, Sample
 from ..running import apply
 from ..storage import Array
-from ..types import Number, TensorType, as_kind, bool_, broadcast_shapes, count, int64, normalize_dim, uint8
+from ..types import Number, TensorType, as_kind, bool_, broadcast_shapes, check_size, count, int64, normalize_dim, uint8
 from ..writing import write
 from .creation import Copy, as_tensor
 from .define import deliver, in_rows, inplace_method, numpy_names, refuse_shared
@@ -654,6 +654,7 @@ def one_hot(input: Any, num_classes: int = -1) -> Tensor:
         raise IndexRangeError(
             f"one_hot: class numbers must be from 0 to {n_classes - 1}, got {values.min()} to {values.max()}"
         )
+    check_size("one_hot", (*index._type.shape, n_classes), 8)
     return ops.eq(index.unsqueeze(-1), from_array(np.arange(n_classes))).long()
 
 

@@ -138,6 +138,8 @@ class Stack(Op):
 
 def _common_dtype(tensors: Any, op: str) -> list[Tensor]:
     """The tensors in one dtype."""
+    if isinstance(tensors, Tensor):
+        raise DtypeError(f"{op}: expected a list of tensors, got one tensor; x.unbind() makes a list of its rows")
     given = list(tensors)
     if not given:
         raise ShapeError(f"{op}: expected at least one tensor, got none")
@@ -346,6 +348,8 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise ShapeError(f"combinations: expected a vector and r >= 0, got shape {tuple(input.shape)} and r={r}")
     if r == 0:
         return ops.empty(0, dtype=input.dtype)
+    if r > input.numel() and not with_replacement:
+        return ops.empty(0, r, dtype=input.dtype)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     chosen = list(choose(range(input.numel()), r))
     rows = from_array(np.array(chosen, np.int64).reshape(len(chosen), r))
@@ -380,6 +384,8 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
     """
     d = existing_dim(input, dim, "split_with_sizes")
     size = input._type.shape[d]
+    if not isinstance(split_sizes, list | tuple) or not all(isinstance(s, int) for s in split_sizes):
+        raise DtypeError(f"split: expected a size or a list of sizes, ints, got {split_sizes!r}")
     if sum(split_sizes) != size or any(s < 0 for s in split_sizes):
         raise ShapeError(
             f"split_with_sizes: sizes {tuple(split_sizes)} must add up to {size}, the size of dimension {d}"
@@ -441,6 +447,8 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
             raise ShapeError(f"tensor_split: expected a positive number of sections, got {where}")
         least, larger = divmod(size, where)
         return _cut(input, d, [least + 1] * larger + [least] * (where - larger))
+    if not isinstance(where, list | tuple) or not all(isinstance(i, int) for i in where):
+        raise DtypeError(f"tensor_split: expected a number of sections or a list of indices, ints, got {where!r}")
     starts = [slice(i, None).indices(size)[0] for i in (0, *where)]
     ends = [slice(0, i).indices(size)[1] for i in (*where, size)]
     return tuple(narrow(input, d, start, max(0, end - start)) for start, end in zip(starts, ends, strict=True))
@@ -449,6 +457,8 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
 def _split_along(input: Tensor, where: Any, dim: int, op: str, least: int) -> tuple[Tensor, ...]:
     if input.ndim < least:
         raise ShapeError(f"{op}: expected at least {least} dimensions, got shape {tuple(input.shape)}")
+    if not isinstance(where, int | list | tuple | Tensor):
+        raise DtypeError(f"{op}: expected a number of sections or a list of indices, got {where!r}")
     if isinstance(where, int) and (where <= 0 or input._type.shape[dim] % where):
         raise ShapeError(f"{op}: dimension {dim} of size {input.shape[dim]} is not divisible into {where} sections")
     return tensor_split(input, where, dim)
@@ -517,6 +527,14 @@ def _chunk_cat(tensors: Tensors, dim: int, num_chunks: int, *, out: Tensor | Non
     """Each tensor cut into that many chunks (padded with zeros to divide), flattened, and all joined chunk by chunk."""
     given = _common_dtype(tensors, "_chunk_cat")
     d = existing_dim(given[0], dim, "_chunk_cat")
+    for x in given:
+        if not x.numel() or x.ndim <= d or x._type.shape[:d] != given[0]._type.shape[:d]:
+            raise ShapeError(
+                f"_chunk_cat: expected tensors with elements and the same sizes before dimension {dim}, got shapes "
+                f"{[tuple(x.shape) for x in given]}"
+            )
+    if dim < 0 and len({x.ndim for x in given}) > 1:
+        raise ShapeError("_chunk_cat: tensors of different numbers of dimensions need dim >= 0")
     if num_chunks < 1:
         raise ShapeError(f"_chunk_cat: expected a positive number of chunks, got {num_chunks}")
     rows = []

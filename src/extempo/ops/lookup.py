@@ -212,6 +212,8 @@ def embedding(
     """
     refuse_sparse("embedding", sparse)
     rows = _as_rows("embedding", input)
+    if weight.ndim != 2:
+        raise ShapeError(f"embedding: weight must have shape (rows, features), got {tuple(weight.shape)}")
     padding = _padding("embedding", padding_idx, weight.shape[0])
     if max_norm is not None:
         _renorm(weight, rows, max_norm, norm_type)

@@ -423,6 +423,11 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     driver = "gelsy" if driver is None else driver
     if driver not in _DRIVERS:
         raise ShapeError(f"linalg.lstsq: driver must be one of {_DRIVERS}, got {driver!r}")
+    if A.ndim < 2 or not B.ndim:
+        raise ShapeError(
+            f"linalg.lstsq: expected matrices A and B, or one vector B, got shapes {tuple(A.shape)} and "
+            f"{tuple(B.shape)}; a vector becomes a matrix of one column with x.unsqueeze(-1)"
+        )
     vectors = B.ndim == 1 or (A.ndim - 1 == B.ndim and B.shape == A.shape[:-1])
     right = B.unsqueeze(-1) if vectors else B
     limit = finfo(A.dtype).eps * max(A.shape[-2:]) if rcond is None else rcond

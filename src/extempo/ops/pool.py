@@ -17,7 +17,7 @@ from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
 from ..fronts import by_types
 from ..running import apply
-from ..types import bool_, int64
+from ..types import bool_, check_size, int64
 from .averages import AvgPool, pool_attrs
 from .maxima import MaxPool, Pooled, Unpool, adaptive_windows, combined, fractional_starts, max_over, scatter_back
 from .taps import weighted_taps
@@ -81,6 +81,14 @@ def _sizes(op: str, x: Tensor, n: int) -> tuple[int, ...]:
     return sizes
 
 
+def _filled_sizes(op: str, x: Tensor, n: int) -> tuple[int, ...]:
+    """`_sizes` of images that also have channels."""
+    sizes = _sizes(op, x, n)
+    if not x.shape[x.ndim - n - 1]:
+        raise ShapeError(f"{op}: shape {tuple(x.shape)} has no channels to pool; only the batch may be empty")
+    return sizes
+
+
 def _window_counts(
     op: str,
     sizes: tuple[int, ...],
@@ -133,7 +141,7 @@ def _max_pool(
     if x.is_nested:
         options = (kernel_size, stride, padding, dilation, ceil_mode)
         return _by_row(op, x, n, lambda row: _max_pool(op, n, row, *options))
-    sizes = _sizes(op, x, n)
+    sizes = _filled_sizes(op, x, n)
     kernel = as_ints(kernel_size, n, op, "kernel_size")
     attrs: dict[str, Any] = {
         "kernel": kernel,
@@ -241,6 +249,7 @@ def _adaptive_max_pool(op: str, n: int, x: Tensor, output_size: Any) -> Pooled:
         return _by_row(op, x, n, lambda row: _adaptive_max_pool(op, n, row, output_size), output_size)
     sizes = _sizes(op, x, n)
     counts = _adaptive_sizes(op, output_size, sizes)
+    check_size(op, counts, 8)
     if all(c and s % c == 0 for s, c in zip(sizes, counts, strict=True)):
         kernel = tuple(s // c for s, c in zip(sizes, counts, strict=True))
         return _max_pool(op, n, x, kernel, kernel, 0, 1, False)
@@ -447,7 +456,7 @@ def _avg_pool(
     if x.is_nested:
         options = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
         return _by_row(op, x, n, lambda row: _avg_pool(op, n, row, *options))
-    sizes = _sizes(op, x, n)
+    sizes = _filled_sizes(op, x, n)
     kernel = as_ints(kernel_size, n, op, "kernel_size")
     steps, pads = _strides(op, stride, kernel), as_ints(padding, n, op, "padding", 0)
     counts = _window_counts(op, sizes, kernel, steps, pads, (1,) * n, ceil_mode)
@@ -517,6 +526,7 @@ def _adaptive_avg_pool(op: str, n: int, x: Tensor, output_size: Any) -> Tensor:
         return _by_row(op, x, n, lambda row: _adaptive_avg_pool(op, n, row, output_size), output_size)
     sizes = _sizes(op, x, n)
     counts = _adaptive_sizes(op, output_size, sizes)
+    check_size(op, counts, 8)
     if not x.dtype.is_floating_point:
         raise DtypeError(f"{op}: the mean of {x.dtype} is not an integer; use x.float()")
     if all(c == 1 for c in counts):

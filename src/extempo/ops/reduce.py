@@ -474,6 +474,8 @@ def _extreme(
     other: Any,
     out: Any,
 ) -> Any:
+    if not isinstance(input, Tensor | TensorLike) and not isinstance(dim, Tensor | TensorLike):
+        raise DtypeError(f"{name}: expected a tensor, got {type(input).__name__}; use Python's {name} for numbers")
     if isinstance(dim, Tensor | TensorLike) or other is not None:
         return pairwise(input, dim if other is None else other, out=out)
     if dim is not None:

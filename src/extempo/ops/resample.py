@@ -21,7 +21,7 @@ from ..errors import DtypeError, ShapeError, UnsupportedError
 from ..op import Op, Rng, Sample
 from ..running import apply
 from ..storage import Array
-from ..types import TensorType, float64, uint8
+from ..types import TensorType, check_size, float64, uint8
 from .pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .taps import weighted_taps
 from .windows import Ints, as_ints, n_windows, padded, per_sample, places, windows
@@ -216,6 +216,7 @@ def interpolate(
     if mode == "lanczos" and (align_corners or not antialias):
         raise UnsupportedError("interpolate: mode 'lanczos' needs antialias=True and align_corners=False")
     target, factors = _target(input, size, scale_factor, recompute_scale_factor)
+    check_size("interpolate", target, 8)
     if mode == "area":
         return _AREA[input.ndim](input, target)
     return _resized(input, target, factors, mode, bool(align_corners), antialias)

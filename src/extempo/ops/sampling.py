@@ -29,7 +29,7 @@ from ..random import (
 )
 from ..running import apply
 from ..storage import Array
-from ..types import InputType, TensorType, as_kind, bool_, broadcast_shapes, dtype, float64, int64
+from ..types import InputType, TensorType, as_kind, bool_, broadcast_shapes, check_size, dtype, float64, int64
 from ..writing import write
 from .arithmetic import zero
 from .creation import Arrange, Copy, LikeOptions, NamedSize, Options, finish, order_like, read_options, sizes
@@ -585,6 +585,7 @@ def multinomial(
             f"multinomial: {num_samples} samples without replacement from {input._type.shape[-1]} categories; "
             "pass replacement=True"
         )
+    check_size("multinomial", (*input._type.shape[:-1], num_samples), 8)
     attrs = {"n_samples": int(num_samples), "replacement": bool(replacement)}
     return deliver(apply(Multinomial, (input, *take_draw(generator)), attrs), out)
 
@@ -640,7 +641,8 @@ def _require_std(std: float, op: str) -> None:
 @method
 def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Tensor:
     """Fill with exp(z), z normal with this mean and std."""
-    _require_std(std, "log_normal_")
+    if not std > 0:
+        raise NumericalError(f"log_normal_: std must be positive, got {std}")
     return _overwrite(self, (_fill(self, RandomNormal, "log_normal_", generator) * std + mean).exp(), "log_normal_")
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from .. import ops
 from .._methods import TensorMethods, method
 from .._tensor import OnTape, Tensor, TensorLike, new, wrap
-from ..errors import IndexRangeError, LeafWriteError, ShapeError
+from ..errors import DtypeError, IndexRangeError, LeafWriteError, ShapeError
 from ..fronts import by_types
 from ..modes import MODE
 from ..running import apply
@@ -462,6 +462,10 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     """
     d = existing_dim(input, dim, "narrow")
     size = input._type.shape[d]
+    if isinstance(start, Tensor) and (start.ndim or start.dtype.category != 1):
+        raise DtypeError(
+            f"narrow: start must be an int or a 0-dim integer tensor, got {start.dtype} of shape {tuple(start.shape)}"
+        )
     given = start.__index__()
     if input.is_nested and not isinstance(size, int):
         from ..ragged_tensors.reshaping import narrowed

@@ -75,9 +75,8 @@ def general_cosine(
     >>> ex.signal.windows.general_cosine(5, a=[0.5, 0.4, 0.1])
     tensor([0.2000, 0.4000, 1.0000, 0.4000, 0.2000])
     """
-    coefficients = list(a)
-    if not coefficients:
-        raise ShapeError("signal.windows.general_cosine: a must hold at least one coefficient")
+    if not isinstance(a, Iterable) or not (coefficients := list(a)):
+        raise ShapeError(f"signal.windows.general_cosine: a must hold at least one coefficient, got {a!r}")
 
     def shape(n: Array, period: int) -> Any:
         if n.size == 1:
