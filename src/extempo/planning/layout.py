@@ -1,6 +1,7 @@
 """Where elements lie: strides and offsets of views, in bytes, exactly as NumPy (and the native view code) has them.
 
-Strides decide which of several ways a matrix product is computed, and so its bits: those of a size-1 dimension, too.
+Strides decide which of several ways a matrix product is computed, and so its bits. Those of a size-1 dimension do not:
+they say nothing about where elements lie.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ def is_matrix(t: TensorType, strides: tuple[int, ...]) -> bool:
     n_rows, n_columns = t.shape[-2:]
     before, last = strides[-2:]
     one = t.dtype.itemsize
-    by_row = last == one and (before >= n_columns * one or n_rows <= 1)
-    by_column = before == one and (last >= n_rows * one or n_columns <= 1)
+    by_row = (last == one or n_columns <= 1) and (before >= n_columns * one or n_rows <= 1)
+    by_column = (before == one or n_rows <= 1) and (last >= n_rows * one or n_columns <= 1)
     return by_row or by_column
 
 
@@ -124,11 +125,13 @@ def reshaped_strides(t: TensorType, strides: tuple[int, ...], result: TensorType
     From the first dimension on, as few old and new dimensions as have the same number of elements are taken together;
     the old ones must lie in one run.
     """
+    if t.shape == result.shape:
+        return strides
     if in_order(t, strides):
         return row_major(result)
     old = [(size, stride) for size, stride in zip(t.shape, strides, strict=True) if size != 1]
     new = result.shape
-    out = [t.dtype.itemsize] * len(new)
+    out = [0] * len(new)
     old_from = new_from = 0
     while new_from < len(new) and old_from < len(old):
         old_to, new_to = old_from + 1, new_from + 1
@@ -148,7 +151,7 @@ def reshaped_strides(t: TensorType, strides: tuple[int, ...], result: TensorType
             out[d] = step
             step *= new[d]
         old_from, new_from = old_to, new_to
-    return tuple(out)
+    return (*out[:new_from], *[out[new_from - 1]] * (len(new) - new_from))  # what is left has size 1
 
 
 class Region(NamedTuple):

@@ -36,6 +36,8 @@ def forget():
     """As if nothing had run yet: no signature, kernel, gradient or launch is known."""
     for cache in CACHES.values():
         cache.clear()
+    for op in REGISTRY.values():
+        op._save_plans.clear()
     for short in short_path._shorts:
         short.load(short_path._launcher[0])
 
@@ -118,6 +120,66 @@ def test_every_op_gives_the_same_bits_in_every_way(dtype):
             cold = sample_outcome(op, sample, dtype, "plain")
             for way in ("plain", "hooks", "create_graph", "grad"):
                 assert sample_outcome(op, sample, dtype, way) == cold, (op.name, sample, way)
+
+
+def test_a_reshaped_view_has_the_same_strides_from_the_first_time_on():
+    sources = [lambda x: x[:1], lambda x: x[:1].T, lambda x: x[:, :1], lambda x: x[1:2]]
+    for source in sources:
+        for shape in [(5, 1), (1, 5), (5,), (5, 1, 1), (1, 1, 5), (1, 5, 1)]:
+            forget()
+            strides = []
+            for tracked in (True, True, True, False, False):
+                x = ex.ones(5, 5, requires_grad=tracked)
+                strides.append(source(x).reshape(shape).detach().numpy().strides)
+            assert len(set(strides)) == 1, (source(x).stride(), shape)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_summed", [1, 5, 40])
+def test_the_stride_of_a_single_row_or_column_changes_no_product(dtype, n_summed):
+    """It says nothing about where elements lie, and views come by it in several ways."""
+    rng = np.random.default_rng(0)
+    for n_rows, n_columns in [(1, 1), (1, 3), (3, 1), (9, 1), (1, 40), (9, 40)]:
+        a, b = (rng.normal(size=s).astype(dtype) for s in ((n_rows, n_summed), (n_summed, n_columns)))
+        seen = set()
+        for step in (None, 1, 77):
+            for x, y in ((with_ones(a, step), b), (a, with_ones(b, step)), (with_ones(a, step), with_ones(b, step))):
+                product = ex.compile(lambda x=x, y=y: ex.from_numpy(x) @ ex.from_numpy(y))
+                seen |= {product().numpy().tobytes() for _ in range(3)}
+        assert len(seen) == 1, (n_rows, n_columns)
+
+
+def with_ones(x, step):
+    """The array with that stride, in elements, in its dimensions of size 1."""
+    dims = zip(x.shape, x.strides, strict=True)
+    strides = [stride if size > 1 or step is None else step * x.itemsize for size, stride in dims]
+    return np.lib.stride_tricks.as_strided(x, x.shape, strides)
+
+
+def test_the_first_einsum_with_gradients_has_the_bits_of_later_ones():
+    for seed in range(8):
+        values = np.random.default_rng(seed).normal(size=(1, 5))
+
+        def weighted(tracked, values=values):
+            y = ex.tensor(values, requires_grad=tracked)
+            return ex.einsum("ij,kj->ik", y.softmax(-1), y).detach().numpy().tobytes()
+
+        forget()
+        compiled = ex.compile(weighted)
+        seen = [function(tracked) for function in (weighted, compiled) for tracked in (True, False) for _ in range(4)]
+        assert len(set(seen)) == 1
+
+
+def test_an_odd_address_changes_no_bits():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(3, 40)), rng.normal(size=(7, 40))
+    odd = []
+    for x in (a, b):
+        odd.append(np.zeros(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape))
+        odd[-1][...] = x
+    assert not odd[0].flags.aligned
+    expected, found = (ex.from_numpy(x) @ ex.from_numpy(y).T for x, y in ((a, b), odd))
+    assert found.numpy().tobytes() == expected.numpy().tobytes()
 
 
 @pytest.fixture(scope="module")

@@ -148,7 +148,14 @@ class Python:
         return self.b.cast("sext", self.b.field(i32, self.b.field(ptr, array, ARRAY_DTYPE), DTYPE_NUMBER), i64)
 
     def contiguous_copy(self, array: Value) -> Value:
-        return self.b.call(self.declare("PyArray_NewCopy", ptr, [ptr, i32]), array, 0)
+        return self._copy(array, 0)  # NPY_CORDER
+
+    def aligned_copy(self, array: Value) -> Value:
+        """Aligned, with the dimensions in the order in which they lie in memory."""
+        return self._copy(array, 2)  # NPY_KEEPORDER
+
+    def _copy(self, array: Value, order: int) -> Value:
+        return self.b.call(self.declare("PyArray_NewCopy", ptr, [ptr, i32]), array, order)
 
     def empty(self, dtype: Value, ndim: Value, shape: Value, nbytes: Value) -> Value:
         """A new array on memory of the pool; its values are arbitrary."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....types import TensorType, count
-from ..ir.builder import Function, Module, Pointer, Value, i64, ptr
+from ..ir.builder import Function, Module, Pointer, Type, Value, i64, ptr
 from ..ir.machine import Library
 from ..routines.routine import Bound
 from .callables import function
@@ -31,8 +31,27 @@ _RESULT = ("dtype", "ndim", "nbytes", *(f"size{i}" for i in range(MAX_NDIM)))
 
 
 def _write_prepare(module: Module) -> None:
-    """An input as the routine can read it: itself or a contiguous copy, as a new reference."""
-    with module.function("prepare", ptr, internal=True, array=ptr, kind=i64, itemsize=i64) as b:
+    """An input as the routine can read it: itself or a copy, as a new reference.
+
+    Memory that is not aligned is copied in the order in which it lies: an address must not decide between two ways.
+    """
+    args = {"array": ptr, "kind": i64, "itemsize": i64}
+    _write_in_order(module, "prepare_aligned", args)
+    with module.function("prepare", ptr, internal=True, **args) as b:
+        python, array, others = Python(b), b.arg("array"), (b.arg("kind"), b.arg("itemsize"))
+        with b.if_((python.flags(array) & ALIGNED) != 0):
+            b.ret(b.call(module.defined["prepare_aligned"], array, *others))
+        aligned = python.aligned_copy(array)
+        with b.if_(aligned == 0):
+            b.ret(aligned)
+        prepared = b.call(module.defined["prepare_aligned"], aligned, *others)
+        python.decref(aligned)
+        b.ret(prepared)
+
+
+def _write_in_order(module: Module, name: str, args: dict[str, Type]) -> None:
+    """An aligned input itself, or a contiguous copy where the routine cannot read its strides."""
+    with module.function(name, ptr, internal=True, **args) as b:
         python, array = Python(b), b.arg("array")
         fits = b.var(i64, 1)
         flags = python.flags(array)
@@ -46,12 +65,10 @@ def _write_prepare(module: Module) -> None:
                 last, before = strides[ndim - 1], strides[ndim - 2]
                 n_rows, n_columns = shape[ndim - 2], shape[ndim - 1]
                 one = b.arg("itemsize")
-                by_row = (last == one) & ((before >= n_columns * one) | (n_rows <= 1))
-                by_column = (before == one) & ((last >= n_rows * one) | (n_columns <= 1))
+                by_row = ((last == one) | (n_columns <= 1)) & ((before >= n_columns * one) | (n_rows <= 1))
+                by_column = ((before == one) | (n_rows <= 1)) & ((last >= n_rows * one) | (n_columns <= 1))
                 with b.if_(~(by_row | by_column)):
                     fits.set(0)
-        with b.if_((flags & ALIGNED) == 0):
-            fits.set(0)
         with b.if_(fits.value == 0):
             b.ret(python.contiguous_copy(array))
         b.ret(python.incref(array))

@@ -69,6 +69,8 @@ def _permute(x: TensorType, result: TensorType, attrs: dict[str, Any]) -> Map:
 
 
 def _reshape(x: TensorType, result: TensorType, attrs: dict[str, Any]) -> Map:
+    if x.shape == result.shape:  # as NumPy has it: strides of sizes 1 stay
+        return Map(tuple(range(len(x.shape))), (1,) * len(x.shape))
     return Map((-1,) * len(result.shape), (0,) * len(result.shape), (), contiguous=True)
 
 
@@ -163,8 +165,8 @@ def _write_reshaped_strides(module: Module) -> None:
             new_to.set(new_to.value + 1)
             old_from.set(old_to.value)
             old_to.set(old_to.value + 1)
-        with b.loop(new_from.value, n_new) as d:  # what is left has size 1
-            strides[d] = record[_HEAD.index("itemsize")]
+        with b.loop(new_from.value, n_new) as d:  # what is left has size 1; elements lie apart, so there is one before
+            strides[d] = strides[new_from.value - 1]
         b.ret(1)
 
 

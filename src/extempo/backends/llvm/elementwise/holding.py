@@ -9,10 +9,8 @@ copies of inputs whose memory is not aligned.
 from __future__ import annotations
 
 from ..calls.cpython import ALIGNED, Python
-from ..ir.builder import Module, Pointer, i32, i64, ptr
+from ..ir.builder import Module, Pointer, i64, ptr
 from .broadcasting import ARRAY_TYPE, BUILD, DONE, FAILED, MAX_INPUTS, TO_BE_HELD, write_run
-
-_KEEP_ORDER = 2  # NPY_KEEPORDER
 
 
 def _write_aligned(module: Module) -> None:
@@ -21,7 +19,7 @@ def _write_aligned(module: Module) -> None:
         python, x = Python(b), b.arg("x")
         type_ = b.emit(i64, f"ptrtoint ptr {python.type_of(x).text} to i64")
         with b.if_(type_ == b.arg("array_type")), b.if_((python.flags(x) & ALIGNED) == 0):
-            b.ret(b.call(module.declare("PyArray_NewCopy", ptr, [ptr, i32]), x, _KEEP_ORDER))
+            b.ret(python.aligned_copy(x))
         b.ret(python.incref(x))
 
 

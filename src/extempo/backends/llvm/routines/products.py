@@ -4,8 +4,9 @@ Every case (vectors, stacks of matrices that broadcast, a transposed view, a bia
 over the stack around one product of an (m, k) by a (k, n) matrix. What differs is where each stride comes from, which
 is settled here, in numbers: the call's meta holds, for each stride, the place in meta where it stands.
 
-A product with one column is computed as one with one row, of the transposed matrices. Leading dimensions of `a` become
-rows where `b` is one matrix. Results never depend on the number of threads.
+A product with one column is computed as one with one row, of the transposed matrices; one with one row and one column
+is a dot product of vectors that lie in order. Leading dimensions of `a` become rows where `b` is one matrix. Results
+never depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -260,12 +261,15 @@ def _bind(
         spread_bias = sizes.m if bias is not None else 0
         sizes, parts = _Sizes(1, sizes.m, sizes.k), None
         a, b = _Operand(b.input, b.column, b.row, b.stack), _Operand(a.input, a.column, a.row, a.stack)
+    is_dot = sizes.n == 1  # then sizes.m is 1, too
+    if is_dot:
+        b = b._replace(column=None)  # the stride of a single column says nothing, so nothing may depend on it
     gemm = gemm_of(element)
     by_products = n_products >= 4  # threads then share products, not parts of them
     p = plan(*sizes, gemm.t, threads=not by_products, given=given)
     n_chunks = max(1, min(n_products, MAX_CHUNKS, n_products * count(sizes) // CHUNK_PRODUCTS)) if by_products else 1
     kinds = ["c" if isinstance(t, TensorType) else "-" for t in types]
-    for operand, must_be in ((a, bool(p.dots)), (b, given)):
+    for operand, must_be in ((a, bool(p.dots)), (b, given or is_dot)):
         if types[operand.input].ndim > 1 and not must_be and operand.input not in contiguous:
             kinds[operand.input] = "m"
     strides = _Strides(types, "".join(kinds), _STACK_AT + 3 * len(stack))
