@@ -29,6 +29,24 @@ def test_gradients_of_leaves():
     agree(scenario)
 
 
+def test_products_of_a_gradient_that_came_through_a_transpose():
+    """The way a product is summed depends on how its inputs lie."""
+
+    def scenario(wrap):
+        w, v = draw(1, 5, 40, grad=True), draw(2, 7, 40)
+
+        @wrap
+        def step(x):
+            (g,) = autograd.grad(((x @ w.T) ** 2).sum(), w)
+            (h,) = autograd.grad(w.T.exp().sum(), w)
+            return g.stride(), g @ g.T, v @ g.T, v @ h.T
+
+        for i in range(CALLS):
+            yield step(draw(i, 6, 40))
+
+    agree(scenario)
+
+
 @needs_native_code
 def test_a_gradient_is_planned_with_its_forward():
     w, v = draw(1, 6, 6, grad=True), draw(2, 6, grad=True)
