@@ -275,6 +275,7 @@ def test_gradients_reach_leaves_a_thousand_times_without_a_trace():
 
     for _ in range(5):
         step()
+    gc.collect()  # what other tests have left
     before, references = in_use(), [sys.getrefcount(t) for t in (x, w, x._array, w._array, held)]
     n_objects = len(gc.get_objects())
     for _ in range(1000):
