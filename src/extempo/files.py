@@ -210,21 +210,36 @@ class Claim:
         self._owner = 0
 
     def __enter__(self) -> Claim:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        while True:
-            descriptor = open_regular(self._path, os.O_RDWR | os.O_CREAT)
+        with telling_of_full_disk(self._path):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            while not self._take(open_regular(self._path, os.O_RDWR | os.O_CREAT)):
+                pass  # somebody left meanwhile, and took the file away
+        return self
+
+    def _take(self, descriptor: int) -> bool:
+        """Lock the open file, if it is still there."""
+        try:
             if not _try_lock(descriptor):
                 raise self._refusal(descriptor)
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(descriptor), os.stat(self._path)):
-                    break
-            os.close(descriptor)  # somebody left meanwhile, and took the file away
-        self._descriptor, self._owner = descriptor, os.getpid()
-        _CLAIMS.add(descriptor)
-        with contextlib.suppress(OSError):  # it is locked, whatever it says
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, f"process {self._owner} on {socket.gethostname()}".encode())
-        return self
+            if self._is_there(descriptor):
+                self._descriptor, self._owner = descriptor, os.getpid()
+                _CLAIMS.add(descriptor)
+                with contextlib.suppress(OSError):  # it is locked, whatever it says
+                    os.ftruncate(descriptor, 0)
+                    os.write(descriptor, f"process {self._owner} on {socket.gethostname()}".encode())
+                return True
+        except BaseException:  # an interrupt, perhaps: the block is never entered, and so never left
+            _CLAIMS.discard(descriptor)
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+        return False
+
+    def _is_there(self, descriptor: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(descriptor), os.stat(self._path))
+        except FileNotFoundError:
+            return False
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -243,7 +258,6 @@ class Claim:
         who = b""
         with contextlib.suppress(OSError):
             who = os.read(descriptor, 200)
-        os.close(descriptor)
         told = who.decode(errors="replace") or "another process"
         return ExtempoError(
             f"{self._what} is in use by {told}, and two runs would write over each other's files; wait until that "
