@@ -21,7 +21,7 @@ from .graph import Node, Pick
 from .lines import user_line
 from .modes import MODE, Mode, set_mode
 from .op import Op
-from .signatures import SIGNATURES, make_signature, not_floating, numpy_kernel
+from .signatures import SIGNATURES, as_result, make_signature, not_floating, numpy_kernel
 from .sizes import kind_of
 from .storage import Array, Storage
 from .types import TensorType
@@ -107,7 +107,7 @@ def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode
     if signature.numpy_dtype is None:
         return _several(op, inputs, attrs, types, signature.type, out, (needs, present), cut, mode)
     if type(out) is not np.ndarray or out.dtype is not signature.numpy_dtype:
-        out = np.asarray(out, signature.numpy_dtype)
+        out = as_result(out, signature.numpy_dtype)
     t = new(Tensor)
     t._raw = out
     t._type = signature.type
@@ -195,7 +195,7 @@ def _several(
     mode: Mode,
 ) -> tuple[Tensor, ...]:
     """The results of an op that has several: one node, and a Pick of it for each floating result."""
-    results = tuple(wrap(np.asarray(a, t.dtype.numpy), t) for a, t in zip(arrays, result_types, strict=True))
+    results = tuple(wrap(as_result(a, t.dtype.numpy), t) for a, t in zip(arrays, result_types, strict=True))
     if op.aliases_input:
         for r in results:
             r._storage = inputs[0]._storage

@@ -8,7 +8,7 @@ functions of its sizes (`sizes.general`), and a new size of it costs a few micro
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import Context
 from functools import partial
 from itertools import chain
@@ -23,6 +23,7 @@ from .kernel import Cache
 from .modes import MODE, Mode
 from .op import Op, Routine, Signature
 from .sizes import SIZES, Family, NotGeneral, depends
+from .storage import Array
 from .types import DEFAULT_DTYPE_LISTENERS, TensorType, check_size
 
 SIGNATURES: Cache[tuple[Any, ...], Signature] = Cache("shape rules", 20_000)
@@ -67,15 +68,23 @@ if hasattr(os, "register_at_fork"):  # another thread may have been inside when 
     os.register_at_fork(after_in_child=_renew_quiet_context)
 
 
-def _call_kernel(op: type[Op], arrays: list[Any], attrs: dict[str, Any]) -> Any:
-    """Call the NumPy kernel with warnings off."""
+def _call_quietly(fn: Callable[..., Any], arguments: Sequence[Any], attrs: dict[str, Any]) -> Any:
+    """Call it with NumPy's warnings off."""
     try:
-        return _run_quietly(op.numpy, *arrays, **attrs)
+        return _run_quietly(fn, *arguments, **attrs)
     except RuntimeError as error:
         if isinstance(error, ExtempoError) or "cannot enter context" not in str(error):
             raise
     with np.errstate(all="ignore"):
-        return op.numpy(*arrays, **attrs)
+        return fn(*arguments, **attrs)
+
+
+def as_result(out: Any, d: np.dtype[Any]) -> Array:
+    """What a NumPy kernel returned as an array of the result's dtype: infinite where half precision overflows."""
+    if d.itemsize != 2 or getattr(out, "dtype", None) == d:
+        return np.asarray(out, d)
+    result: Array = _call_quietly(np.asarray, (out, d), {})
+    return result
 
 
 def numpy_kernel(op: type[Op], arrays: list[Any], attrs: dict[str, Any], compute: Any, mode: Mode) -> Any:
@@ -87,7 +96,7 @@ def numpy_kernel(op: type[Op], arrays: list[Any], attrs: dict[str, Any], compute
             arrays = [convert(a, compute) for a in arrays]
         if mode.quiet or op.quiet:
             return op.numpy(*arrays, **attrs) if attrs else op.numpy(*arrays)
-        return _call_kernel(op, arrays, attrs)
+        return _call_quietly(op.numpy, arrays, attrs)
     except OverflowError as error:
         raise NumericalError(
             f"{op.name}: a number lies outside of int64, from -2**63 to 2**63 - 1; use a float, such as 1e30"
@@ -98,8 +107,8 @@ def numpy_call(op: type[Op], attrs: dict[str, Any], compute: Any, dtypes: Any, *
     """The NumPy kernel's results in their dtypes (a tuple for several results, else one): what native kernels give."""
     out = numpy_kernel(op, list(arrays), attrs, compute, MODE.get())
     if type(dtypes) is not tuple:
-        return np.asarray(out, dtypes)
-    return tuple([np.asarray(o, d) for o, d in zip(out, dtypes, strict=True)])
+        return as_result(out, dtypes)
+    return tuple([as_result(o, d) for o, d in zip(out, dtypes, strict=True)])
 
 
 # ---- kernels and signatures

@@ -285,7 +285,33 @@ def test_a_choice_among_other_things_than_numbers_is_refused_by_name():
         ex.where(ex.ones(2) > 0, ex.ones(2), "a")
 
 
-# ---- out=, alpha and powers as PyTorch has them
+# ---- special values, out= and alpha as PyTorch has them
+
+
+@pytest.mark.parametrize("dtype", [ex.int8, ex.int16, ex.int32, ex.int64])
+def test_isclose_of_integers_at_their_limits_does_not_wrap_around(dtype):
+    least, most = ex.iinfo(dtype).min, ex.iinfo(dtype).max
+    a, b = ex.tensor([least, 0, most, most], dtype=dtype), ex.tensor([0, least, -1, most], dtype=dtype)
+    assert values(ex.isclose(a, b)) == [False, False, False, True]
+
+
+@pytest.mark.parametrize("dtype", [ex.float16, ex.bfloat16, ex.float32, ex.float64])
+def test_a_remainder_of_zero_has_the_sign_of_the_dividend(dtype):
+    a, b = ex.tensor([0.0, -0.0, 4.0, -4.0], dtype=dtype), ex.tensor([-2.0, 2.0, -2.0, 2.0], dtype=dtype)
+    for rest in (ex.remainder(a, b), a % b):
+        same_bits(rest, [0.0, -0.0, 0.0, -0.0])
+
+
+@pytest.mark.parametrize("dtype", [ex.float16, ex.bfloat16, ex.float32, ex.float64])
+def test_rectifiers_keep_negative_zero(dtype):
+    F, x = ex.nn.functional, ex.tensor([-0.0] * 9, dtype=dtype)
+    for function in (ex.relu, F.relu6, F.elu, F.celu, F.selu, F.hardtanh, F.leaky_relu):
+        same_bits(function(x), [-0.0] * 9)
+
+
+def test_trapezoid_adds_narrow_integers_in_int64():
+    assert ex.trapezoid(ex.tensor([100, 100, 100], dtype=ex.int8)).item() == 200.0
+    assert ex.trapezoid(ex.tensor([255, 255], dtype=ex.uint8)).item() == 255.0
 
 
 def test_no_integer_is_infinite_also_into_out():
@@ -353,3 +379,13 @@ def test_roots_by_pow_are_those_of_c_for_a_tensor_and_square_roots_for_a_number(
 def test_tolerances_are_not_negative(close, tolerance):
     with pytest.raises(NumericalError, match=f"{next(iter(tolerance))} must be 0 or more"):
         close(ex.tensor([1.0]), ex.tensor([1.0]), **tolerance)
+
+
+@pytest.mark.parametrize("dtype", [ex.float16, ex.bfloat16])
+@pytest.mark.filterwarnings("error")
+def test_half_precision_overflows_and_compares_nan_without_a_warning(dtype):
+    x = ex.tensor([ex.finfo(dtype).max, math.nan], dtype=dtype)
+    assert values((x**1.5)[:1]) == [math.inf]
+    assert values(ex.xlogy(x, x)[:1]) == [math.inf]
+    assert values(x > 1.0) == values(x >= x) == [True, False]
+    assert values(ex.fmin(x, x)[:1]) == values(ex.maximum(x, x)[:1]) == [ex.finfo(dtype).max]

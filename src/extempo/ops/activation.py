@@ -62,7 +62,7 @@ class Relu(Elementwise):
 
     @staticmethod
     def numpy(x: Any) -> Any:
-        return np.maximum(x, 0)
+        return np.where(x < 0, x.dtype.type(0), x)
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
@@ -70,7 +70,7 @@ class Relu(Elementwise):
 
     @staticmethod
     def lower(e: Any, x: Any) -> Any:
-        return e.maximum(x, 0)
+        return e.maximum(0, x)  # of equal ones the second, so -0.0 stays
 
 
 class LeakyRelu(Elementwise):
@@ -106,7 +106,7 @@ class Elu(Elementwise):
 
     @staticmethod
     def numpy(x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
-        return np.where(x > 0, x, np.expm1(np.minimum(x, 0) * input_scale) * alpha) * scale
+        return np.where(x > 0, x, np.expm1(np.where(x > 0, 0, x) * input_scale) * alpha) * scale
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor, alpha: Any, scale: Any, input_scale: Any) -> tuple[Any, ...]:
@@ -125,7 +125,7 @@ class Elu(Elementwise):
 
     @staticmethod
     def lower(e: Any, x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
-        curve = e.mul(e.expm1(e.mul(e.minimum(x, 0.0), input_scale)), alpha)
+        curve = e.mul(e.expm1(e.mul(e.minimum(0.0, x), input_scale)), alpha)  # of equal ones the second: -0.0 stays
         return e.mul(e.where(e.gt(x, 0.0), x, curve), scale)
 
 
@@ -137,7 +137,9 @@ class Hardtanh(Elementwise):
 
     @staticmethod
     def numpy(x: Any, low: Any, high: Any) -> Any:
-        return np.minimum(np.maximum(x, low), high)
+        # Of equal ones x, so -0.0 stays; a bound that is NaN wins.
+        limited = np.where(np.greater_equal(x, low), x, np.maximum(x, low))
+        return np.where(np.less_equal(limited, high), limited, np.minimum(limited, high))
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor, low: Any, high: Any) -> tuple[Any, ...]:
@@ -152,7 +154,7 @@ class Hardtanh(Elementwise):
 
     @staticmethod
     def lower(e: Any, x: Any, low: Any, high: Any) -> Any:
-        return e.minimum(e.maximum(x, low), high)
+        return e.minimum(high, e.maximum(low, x))
 
 
 class Gelu(Elementwise):

@@ -308,6 +308,11 @@ def _no_integer_zero(name: str, fn: Any) -> Any:
     return staticmethod(checked)
 
 
+def _remainder(a: Any, b: Any) -> Any:
+    rest = np.fmod(a, b)  # a rest of 0 has the sign of the dividend, as in PyTorch
+    return np.where((rest != 0) & ((rest < 0) != np.less(b, 0)), rest + b, rest)
+
+
 class FloorDivide(Elementwise):
     """The quotient rounded towards minus infinity.
 
@@ -358,7 +363,7 @@ class Remainder(Elementwise):
     """
 
     domain = "if"
-    numpy = _no_integer_zero("remainder", np.remainder)
+    numpy = _no_integer_zero("remainder", _remainder)
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:

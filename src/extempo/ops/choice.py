@@ -44,7 +44,6 @@ class Maximum(Elementwise):
     tensor([3., nan])
     """
 
-    quiet = True
     numpy = np.maximum
     samples = staticmethod(samples_binary)
 
@@ -65,7 +64,6 @@ class Minimum(Elementwise):
     tensor([1., nan])
     """
 
-    quiet = True
     numpy = np.minimum
     samples = staticmethod(samples_binary)
 
@@ -86,7 +84,6 @@ class Fmax(Elementwise):
     tensor([3., 2.])
     """
 
-    quiet = True
     numpy = np.fmax
     samples = staticmethod(samples_binary)
 
@@ -107,7 +104,6 @@ class Fmin(Elementwise):
     tensor([1., 2.])
     """
 
-    quiet = True
     numpy = np.fmin
     samples = staticmethod(samples_binary)
 
@@ -125,7 +121,6 @@ class Clamp(Elementwise):
     """Each element limited to [min, max]; either bound may be None. Inside, bounds included, the gradient passes."""
 
     domain = "bif"
-    quiet = True
     takes_none = True
 
     @staticmethod

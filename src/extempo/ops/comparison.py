@@ -14,7 +14,7 @@ from .._tensor import Tensor
 from ..errors import NumericalError
 from ..op import Elementwise, Refuse, Rng, Sample, samples_binary, samples_unary
 from ..short_path import runner2
-from ..types import bool_
+from ..types import get_default_dtype
 from .define import Operand, binary, deliver, dunders, unary
 
 __all__ = [
@@ -60,7 +60,6 @@ class _Question(Elementwise, abstract=True):
     """Returns bool and has no gradient."""
 
     returns_bool = True
-    quiet = True
     vjp = _CONSTANT
     samples: ClassVar[Any] = staticmethod(samples_binary)
 
@@ -389,8 +388,10 @@ def isclose(input: Tensor, other: Operand, rtol: float = 1e-05, atol: float = 1e
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if not tolerance >= 0:
             raise NumericalError(f"isclose: {name} must be 0 or more, got {tolerance}")
-    a, b = (x.long() if x.dtype is bool_ else x for x in (ops.as_tensor(input), ops.as_tensor(other)))
-    near = le(ops.abs(a - b), atol + rtol * ops.abs(b))
+    a, b = ops.as_tensor(input), ops.as_tensor(other)
+    # Distances of integers are those of floats: in their own dtype they would wrap around.
+    wide_a, wide_b = (x if x.is_floating_point() else x.to(get_default_dtype()) for x in (a, b))
+    near = le(ops.abs(wide_a - wide_b), atol + rtol * ops.abs(wide_b))
     # An infinite `other` allows any distance: only the same infinity is close to it.
     close = logical_or(eq(a, b), logical_and(near, isfinite(b)))
     if equal_nan:

@@ -178,9 +178,7 @@ class Emitter:
         if not _is_float(a):
             self.refuse_where(c == 0)
             return remainders.with_sign_of(self.b, remainders.integer_remainder(self.b, a, c), c)
-        rest = self.fmod(a, c)
-        zero = self.b.intrinsic("copysign", self.number(0.0, c), c)
-        return self.b.select(rest == 0.0, self.b.select(c == 0.0, rest, zero), remainders.with_sign_of(self.b, rest, c))
+        return remainders.with_sign_of(self.b, self.fmod(a, c), c)  # a rest of 0 has the sign of the dividend
 
     def fmod(self, x: Operand, y: Operand) -> Value:
         """What is left after dividing, with the sign of the dividend."""
