@@ -189,6 +189,8 @@ class Step:
     def read_positions(self) -> tuple[int, ...]:
         """What the eager engine saves for it: positions in (y, *inputs), or -1 - i for result i of several."""
         found = self._read_positions
+        if found is None and not self.needs:
+            found = self._read_positions = ()  # no gradient is asked for, and of bools there may be none
         if found is None:
             present = 0
             for i, kind in enumerate(self.kinds):

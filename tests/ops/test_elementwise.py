@@ -389,3 +389,11 @@ def test_half_precision_overflows_and_compares_nan_without_a_warning(dtype):
     assert values(ex.xlogy(x, x)[:1]) == [math.inf]
     assert values(x > 1.0) == values(x >= x) == [True, False]
     assert values(ex.fmin(x, x)[:1]) == values(ex.maximum(x, x)[:1]) == [ex.finfo(dtype).max]
+
+
+def test_functions_of_bools_whose_gradients_would_negate_them_can_be_compiled():
+    x = ex.tensor([True, False])
+    for function in (lambda a: ex.erfc(a), lambda a: ex.atan2(a, a)):
+        compiled = ex.compile(function)
+        for _ in range(3):
+            assert values(compiled(x)) == values(function(x))
