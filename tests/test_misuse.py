@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 import extempo as ex
 from extempo.errors import DtypeError, ExtempoError, IndexRangeError, NumericalError, ShapeError
 from extempo.nn import functional as F
+from extempo.ops import define
 
 SQUARE = ex.ones(4, 4)
 TOO_LARGE = {
@@ -116,6 +120,47 @@ def test_misfits_are_errors_that_teach(call, kind, text):
     with pytest.raises(kind, match=re.escape(text)) as raised:
         call()
     assert isinstance(raised.value, ExtempoError)
+
+
+def _teaching_functions() -> dict[str, Callable[..., Any]]:
+    """Functions that name themselves in every error: those with `dim=`, and those that take long anyway."""
+    found = {}
+    for label, space in (("", ex), ("linalg.", ex.linalg), ("nn.functional.", F)):
+        for name, fn in vars(space).items():
+            if inspect.isfunction(fn) and fn.__code__.co_filename == define.__file__ and hasattr(fn, "__wrapped__"):
+                found[label + name] = fn
+    return found
+
+
+TEACHING = _teaching_functions()
+FITTING = {"dim": 0, "k": 1, "n": 1, "source": 0, "destination": 1, "index": ex.zeros(2, 3, dtype=ex.int64)}
+
+
+def _misfits() -> list[Any]:
+    tensors = [ex.tensor(1.5), ex.zeros(0), ex.ones(2, 3, dtype=ex.bool), ex.ones(2, 1, 2)]
+    return [3, 0.5, None, "x", (), (0.5, 1.5), 1 << 70, object(), *tensors]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", sorted(TEACHING))
+def test_whatever_is_given_the_errors_are_extempos(name):
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    parameters = [p for p in inspect.signature(TEACHING[name]).parameters.values() if p.kind in kinds]
+    needed = [p.name for p in parameters if p.default is p.empty]
+    for parameter in parameters:
+        if parameter.name == "niter":  # any number of iterations is one, and 2**70 take long
+            continue
+        for misfit in _misfits():
+            arguments = {key: FITTING.get(key, SQUARE[:2, :3]) for key in needed} | {parameter.name: misfit}
+            try:
+                TEACHING[name](**arguments)
+            except (ExtempoError, MemoryError) as error:
+                assert str(error)  # noqa: PT017 - which of the calls raise is not the matter
+
+
+def test_there_are_many_functions_that_teach():
+    assert len(TEACHING) > 120
+    assert {"sum", "cumsum", "cat", "det", "linalg.inv", "linalg.lstsq", "histc", "cov", "diff"} <= TEACHING.keys()
 
 
 def test_arguments_that_python_cannot_bind_stay_its_own_error():

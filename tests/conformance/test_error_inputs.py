@@ -7,14 +7,13 @@ has it. A name that Extempo has not, complex and sparse tensors, and what cannot
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.conformance
+pytestmark = [pytest.mark.conformance, pytest.mark.filterwarnings("ignore")]
 torch = pytest.importorskip("torch", reason="conformance needs PyTorch: pip install -e '.[conformance]'")
 pytest.importorskip("expecttest", reason="PyTorch's op_db needs expecttest: pip install -e '.[conformance]'")
 
@@ -82,7 +81,6 @@ def _outs(op: Any) -> Iterator[tuple[Twins, Any]]:
 
 @pytest.mark.parametrize("name", sorted(name for name, ops in harness.OPS.items() if ops[0].supports_out))
 def test_out_of_a_dtype_that_pytorch_refuses_is_refused(name: str) -> None:
-    warnings.simplefilter("ignore")
     for op in harness.OPS[name]:
         ours = resolve(ex, op)
         for twins, result in _outs(op) if ours is not None else ():

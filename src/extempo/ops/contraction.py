@@ -16,7 +16,7 @@ from .._methods import method
 from .._tensor import Tensor, TensorLike
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..types import broadcast_shapes, count, dtype, int64, normalize_dim
-from .define import deliver, deliver_converted
+from .define import deliver, deliver_converted, teaching
 from .products import matmul
 
 __all__ = ["chain_matmul", "cross", "einsum", "kron", "tensordot"]
@@ -35,6 +35,7 @@ class Term(NamedTuple):
 # ---- einsum
 
 
+@teaching
 def einsum(*args: Any) -> Tensor:
     """Sums of products by Einstein's notation: `einsum("bij,bjk->bik", a, b)`.
 
@@ -254,6 +255,7 @@ def _as_matrix(x: Tensor, groups: Sequence[list[str]]) -> Tensor:
 # ---- products
 
 
+@teaching
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
     """Sums over the last `dims` dimensions of a and the first of b, or over the pairs in `dims = (dims_a, dims_b)`.
 
@@ -290,6 +292,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
 
 
 @method
+@teaching
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Kronecker product: `other`, scaled by each element of `input` in turn, laid out as blocks.
 
@@ -304,6 +307,7 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     return deliver_converted((left * right).reshape([m * n for m, n in zip(blocks, inside, strict=True)]), out)
 
 
+@teaching
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """The vectors at right angles to those of `input` and `other` along `dim`, which must have size 3.
 
@@ -325,6 +329,7 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | N
 
 
 @method
+@teaching
 def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
     """The cross product along `dim`, by default along the first dimension of size 3.
 
@@ -338,6 +343,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor |
     return linalg_cross(input, other, dim=dim, out=out)
 
 
+@teaching
 def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """The product of two or more matrices, in the order of multiplications that takes the fewest operations.
 
@@ -388,6 +394,7 @@ def _chain(chain: list[Tensor], split: dict[tuple[int, int], int], i: int, j: in
     return matmul(_chain(chain, split, i, k), _chain(chain, split, k + 1, j))
 
 
+@teaching
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     """The product of one or more matrices; `linalg.multi_dot` is its newer name.
 
@@ -410,6 +417,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) ->
     return deliver((x * y).sum(dim), out)
 
 
+@teaching
 def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """Rows (1, x, x ** 2, ..., x ** (N - 1)) for every element of x; N defaults to the last size.
 

@@ -20,7 +20,7 @@ from ..op import Op, Refuse, Rng, Sample
 from ..running import apply
 from ..storage import Array
 from ..types import InputType, Number, TensorType, bool_, check_size, count, int32, int64, normalize_dim
-from .define import Operand, numpy_names
+from .define import Operand, numpy_names, teaching
 from .reduce import wide
 
 __all__ = [
@@ -107,6 +107,7 @@ class Searchsorted(Op):
 
 
 @method
+@teaching
 def searchsorted(
     sorted_sequence: Tensor,
     input: Operand,
@@ -135,6 +136,7 @@ def searchsorted(
     return ops.deliver(apply(Searchsorted, (sorted_sequence, values), attrs), out)
 
 
+@teaching
 def bucketize(
     input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Tensor | None = None
 ) -> Tensor:
@@ -171,6 +173,7 @@ class Isin(Op):
         yield Sample(rng.integers(0, 3, size=()), np.empty(0, np.int64))
 
 
+@teaching
 def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Whether each element is (or with `invert`, is not) one of the test elements.
 
@@ -292,6 +295,7 @@ def unique_consecutive(
 
 
 @method
+@teaching
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each whole number from 0 on occurs, or the sum of the weights where it does.
 
@@ -349,6 +353,7 @@ class Histc(Op):
 
 
 @method
+@teaching
 def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, out: Tensor | None = None) -> Tensor:
     """Counts of the elements in `bins` equal parts of [min, max], or of their own range when both are equal.
 
@@ -371,6 +376,7 @@ def _edges(values: Array, bins: Any, limits: Any) -> Any:
 
 
 @method
+@teaching
 def histogram(
     input: Tensor,
     bins: int | Tensor,
@@ -390,6 +396,7 @@ def histogram(
     return ops.deliver_each(Histogram(counts, edges[0]), out)
 
 
+@teaching
 def histogramdd(
     input: Tensor,
     bins: int | Sequence[Any],

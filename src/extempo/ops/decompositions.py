@@ -20,7 +20,7 @@ from ..op import Refuse, Rng, Sample
 from ..running import apply
 from ..storage import Array
 from ..types import TensorType
-from .define import deliver, deliver_converted, deliver_each
+from .define import deliver, deliver_converted, deliver_each, teaching
 from .products import matmul
 from .systems import OfMatrix, check_matrices, failure, mirrored, solve_triangular, symmetric_part
 
@@ -105,6 +105,7 @@ def _qr_gradient(q: Tensor, r: Tensor, g_q: Tensor, g_r: Tensor) -> Tensor:
     return solve_triangular(r.mT, g_q + matmul(q, symmetric), upper=False, left=False)
 
 
+@teaching
 def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> QrResult:
     """A = Q @ R with orthonormal columns in Q and an upper triangle R; mode "reduced", "complete" or "r" (R only).
 
@@ -150,6 +151,7 @@ def reflectors(a: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
     return v, solve_triangular(unit, scale * _unit_diagonal(n_reflectors, a), upper=True, unitriangular=True)
 
 
+@teaching
 def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The first columns of the product of the reflectors that `geqrf` returned.
 
@@ -255,6 +257,7 @@ def _read(op: str, a: Tensor, uplo: str) -> Tensor:
     return mirrored(op, a, upper=uplo.upper() == "U")
 
 
+@teaching
 def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> EighResult:
     """Eigenvalues, ascending, and eigenvectors (columns) of symmetric matrices, of which one triangle is read.
 
@@ -264,6 +267,7 @@ def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> EighResult:
     return deliver_each(EighResult(*apply(Eigh, (_read("linalg.eigh", A, UPLO),))), out)
 
 
+@teaching
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
     """Eigenvalues of symmetric matrices, ascending; one triangle is read.
 
@@ -287,6 +291,7 @@ def eig(A: Tensor, *, out: Any = None) -> Any:
     )
 
 
+@teaching
 def eigvals(A: Tensor, *, out: Any = None) -> Any:
     """Not there: eigenvalues of a general matrix are complex.
 
@@ -384,6 +389,7 @@ class Svdvals(OfMatrix):
             yield Sample(rng.normal(size=shape))
 
 
+@teaching
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None) -> SvdResult:
     """A = U @ diag(S) @ Vh, S descending; without full_matrices U and Vh have min(rows, columns) vectors.
 
@@ -397,6 +403,7 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out
     return deliver_each(SvdResult(*apply(SVD, (A,), {"full_matrices": full_matrices})), out)
 
 
+@teaching
 def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
     """Singular values, descending.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from ..writing import in_place, write
 
 Operand = Tensor | Number
 F = TypeVar("F", bound=Callable[..., Any])
+# What Python and NumPy say of arguments that do not fit. Some errors of Extempo are of these classes, too.
+_PYTHONS = (AttributeError, TypeError, IndexError, ValueError, OverflowError)
 
 
 def deliver(result: Any, out: Tensor | None, *inputs: Any) -> Any:
@@ -169,23 +171,38 @@ def numpy_names(fn: F) -> F:
                 kwargs["keepdim"] = kwargs.pop("keepdims")
         try:
             return fn(*args, **kwargs)
-        except (AttributeError, TypeError) as error:
-            if isinstance(error, ExtempoError) or _is_binding(error):
-                raise
-            raise misfit(fn.__name__, args, kwargs, error) from error
+        except _PYTHONS as error:
+            _teach(fn.__name__, args, kwargs, error)
 
     return cast(F, renamed)
 
 
-def _is_binding(error: Exception) -> bool:
-    """Whether the call itself failed: Python has named the function and the argument."""
-    return error.__traceback__ is None or error.__traceback__.tb_next is None
+def teaching(fn: F) -> F:
+    """Let errors for arguments that do not fit name the function and what it was given.
+
+    It costs a call, so it is for functions that take many times as long.
+    """
+
+    @functools.wraps(fn)
+    def taught(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return fn(*args, **kwargs)
+        except _PYTHONS as error:
+            _teach(fn.__name__, args, kwargs, error)
+
+    return cast(F, taught)
 
 
-def misfit(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> DtypeError:
-    """The error for arguments that a function cannot work with, from what Python said where it met them."""
+def _teach(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> NoReturn:
+    """Raise what Python said of arguments where it met them, with the function's name and what it was given.
+
+    Errors of Extempo stay what they are, and so does a call that failed as such: Python has named the function then.
+    """
+    if isinstance(error, ExtempoError) or error.__traceback__ is None or error.__traceback__.tb_next is None:
+        raise error
     given = [_kind(x) for x in args] + [f"{key}={_kind(x)}" for key, x in kwargs.items()]
-    return DtypeError(f"{name}: cannot take ({', '.join(given)}): {error}; see help(ex.{name})")
+    kind = DtypeError if isinstance(error, AttributeError | TypeError) else ShapeError
+    raise kind(f"{name.replace('linalg_', 'linalg.')}: cannot take ({', '.join(given)}): {error}") from error
 
 
 def _kind(value: Any) -> str:

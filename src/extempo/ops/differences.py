@@ -10,6 +10,7 @@ from .._methods import method
 from .._tensor import Tensor
 from ..errors import DtypeError, ShapeError
 from ..types import Number, bool_, normalize_dim, normalize_dims
+from .define import teaching
 
 __all__ = ["cumulative_trapezoid", "diff", "gradient", "trapezoid", "trapz"]
 
@@ -21,6 +22,7 @@ def _neighbours(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 
 @method
+@teaching
 def diff(
     input: Tensor,
     n: int = 1,
@@ -100,6 +102,7 @@ def _one_sided(edge: Tensor, next_: Tensor, third: Tensor, a: Tensor, b: Tensor)
     return edge * (-(2 * a + b) / (a * (a + b))) + next_ * ((a + b) / (a * b)) - third * (a / (b * (a + b)))
 
 
+@teaching
 def gradient(
     input: Tensor, *, spacing: Any = 1, dim: int | Sequence[int] | None = None, edge_order: int = 1
 ) -> list[Tensor]:
@@ -146,6 +149,7 @@ def _areas(y: Tensor, x: Tensor | None, dx: Number | None, dim: int) -> Tensor:
     return (before + after) * steps
 
 
+@teaching
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number | None = None, dim: int = -1) -> Tensor:
     """The integral along `dim` by the trapezoidal rule, over points x or steps dx (1).
 
@@ -161,6 +165,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number | None = None, d
 trapz = trapezoid
 
 
+@teaching
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number | None = None, dim: int = -1) -> Tensor:
     """The integral up to each point along `dim` by the trapezoidal rule; one element shorter than y.
 

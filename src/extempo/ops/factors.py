@@ -19,7 +19,7 @@ from ..op import Refuse, Rng, Sample
 from ..running import apply
 from ..storage import Array
 from ..types import TensorType, dtype, int32
-from .define import deliver, deliver_each
+from .define import deliver, deliver_each, teaching
 from .products import matmul
 from .systems import (
     MatrixOp,
@@ -139,6 +139,7 @@ class Cholesky(OfMatrix):
             yield Sample(x @ np.swapaxes(x, -1, -2) + np.eye(shape[-1]), check_errors=False)
 
 
+@teaching
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> CholeskyExResult:
     """L with A = L @ L.T (the upper factor with `upper`), and info in place of an error; L is NaN where it fails.
 
@@ -149,6 +150,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, o
     return deliver_each(CholeskyExResult(factor.mT if upper else factor, info), out)
 
 
+@teaching
 def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
     """L with A = L @ L.T (U with A = U.T @ U if `upper`) for positive definite A, of which one triangle is read.
 
@@ -257,6 +259,7 @@ def _permutation_matrix(pivots: Tensor, n_rows: int, d: dtype) -> Tensor:
     return apply(PermutationMatrix, (pivots,), {"n_rows": n_rows, "dtype": d})
 
 
+@teaching
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> LuFactorExResult:
     """LU factors in one matrix, pivots, and info in place of an error: 0 or the pivot that is zero.
 
@@ -268,6 +271,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False, o
     return deliver_each(LuFactorExResult(*apply(LuFactor, (A,), {"check_errors": check_errors})), out)
 
 
+@teaching
 def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> LuFactorResult:
     """LU factors in one matrix and pivots, for `lu_solve`; a singular A is no error until it is solved with.
 
@@ -278,6 +282,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> LuFactorResu
     return deliver_each(LuFactorResult(*lu_factor_ex(A, pivot=pivot)[:2]), out)
 
 
+@teaching
 def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> LuResult:
     """A = P @ L @ U: a permutation, a lower triangle with ones on its diagonal, an upper triangle.
 
@@ -293,6 +298,7 @@ def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> LuResult:
     return deliver_each(LuResult(_permutation_matrix(pivots, A.shape[-2], A.dtype), *_split(packed)), out)
 
 
+@teaching
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True, *, out: Any = None
 ) -> LuResult:
@@ -311,6 +317,7 @@ def lu_unpack(
     return deliver_each(LuResult(p, *(_split(LU_data) if unpack_data else (nothing, nothing))), out)
 
 
+@teaching
 def lu_solve(
     LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False, out: Tensor | None = None
 ) -> Tensor:
@@ -381,6 +388,7 @@ class LdlSolve(MatrixOp):
         yield Sample(factors, pivots, rng.normal(size=(4, 2)))
 
 
+@teaching
 def ldl_factor_ex(
     A: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Any = None
 ) -> LdlFactorExResult:
@@ -395,6 +403,7 @@ def ldl_factor_ex(
     return deliver_each(LdlFactorExResult(factors, pivots, info), out)
 
 
+@teaching
 def ldl_factor(A: Tensor, *, hermitian: bool = False, out: Any = None) -> LdlFactorResult:
     """LDL factors of symmetric, perhaps indefinite matrices, and pivots, for `ldl_solve`.
 
@@ -406,6 +415,7 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False, out: Any = None) -> LdlFac
     return deliver_each(LdlFactorResult(*ldl_factor_ex(A)[:2]), out)
 
 
+@teaching
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False, out: Tensor | None = None) -> Tensor:
     """X with A X = B, from what `ldl_factor(A)` returned.
 

@@ -18,7 +18,7 @@ from ..errors import DtypeError, ShapeError
 from ..op import Op, Rng, Routine, Sample
 from ..running import apply
 from ..storage import Array
-from ..types import TensorType, count, dtype, normalize_dim, promote_types
+from ..types import TensorType, check_size, count, dtype, normalize_dim, promote_types
 from .define import deliver_converted, numpy_names, refuse_shared
 from .shaping import copying, existing_dim, narrow
 from .view import Slice
@@ -445,6 +445,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     if isinstance(where, int):
         if where <= 0:
             raise ShapeError(f"tensor_split: expected a positive number of sections, got {where}")
+        check_size("tensor_split", (where,), 8)
         least, larger = divmod(size, where)
         return _cut(input, d, [least + 1] * larger + [least] * (where - larger))
     if not isinstance(where, list | tuple) or not all(isinstance(i, int) for i in where):

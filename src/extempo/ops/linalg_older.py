@@ -12,7 +12,7 @@ from ..running import apply
 from ..types import broadcast_shapes
 from . import decompositions, factors, matrices, systems
 from .contraction import linalg_vander
-from .define import deliver, deliver_converted, deliver_each
+from .define import deliver, deliver_converted, deliver_each, teaching
 from .products import matmul
 from .systems import check_matrices
 
@@ -56,6 +56,7 @@ class GeqrfResult(NamedTuple):
 
 
 @method
+@teaching
 def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The Cholesky factor of symmetric positive definite matrices; see `linalg.cholesky`.
 
@@ -67,6 +68,7 @@ def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -
 
 
 @method
+@teaching
 def qr(input: Tensor, some: bool = True, *, out: Any = None) -> decompositions.QrResult:
     """Q and R; with `some` Q has min(m, n) columns. See `linalg.qr`.
 
@@ -79,6 +81,7 @@ def qr(input: Tensor, some: bool = True, *, out: Any = None) -> decompositions.Q
 
 
 @method
+@teaching
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> OlderSvdResult:
     """U, S and V (not transposed); without compute_uv U and V are zeros. See `linalg.svd`.
 
@@ -97,6 +100,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any =
 
 
 @method
+@teaching
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """LU factors in one matrix and pivots, with get_infos also info; see `linalg.lu_factor_ex`.
 
@@ -109,6 +113,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
 
 
 @method
+@teaching
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
     """X with A X = b, from what `lu(A)` returned; see `linalg.lu_solve`.
 
@@ -120,6 +125,7 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | Non
 
 
 @method
+@teaching
 def triangular_solve(
     b: Tensor,
     A: Tensor,
@@ -143,6 +149,7 @@ def triangular_solve(
 
 
 @method
+@teaching
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """The pseudo-inverse; see `linalg.pinv`.
 
@@ -153,6 +160,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 
 
 @method
+@teaching
 def geqrf(input: Tensor, *, out: Any = None) -> GeqrfResult:
     """QR in LAPACK's form: R, the Householder reflectors below it, and their factors.
 
@@ -165,6 +173,7 @@ def geqrf(input: Tensor, *, out: Any = None) -> GeqrfResult:
 
 
 @method
+@teaching
 def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     """The first columns of the product of reflectors; see `linalg.householder_product`.
 
@@ -176,6 +185,7 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
 
 
 @method
+@teaching
 def ormqr(
     input: Tensor,
     input2: Tensor,
@@ -208,6 +218,7 @@ def ormqr(
 # ---- low rank, by random projection (Halko, Martinsson and Tropp, 2009)
 
 
+@teaching
 def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None) -> OlderSvdResult:
     """About the q largest singular values of A - M and their vectors, far cheaper than `svd` for large A.
 
@@ -236,6 +247,7 @@ def _range_basis(a: Tensor, q: int, n_iterations: int) -> Tensor:
     return basis
 
 
+@teaching
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> OlderSvdResult:
     """About the q strongest principal components of the rows of A, as U, S and V.
 
@@ -248,6 +260,7 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
     return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)
 
 
+@teaching
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """Columns of descending (or increasing) powers of a vector's elements.
 

@@ -22,7 +22,7 @@ from ..running import apply
 from ..storage import Array
 from ..types import TensorType, broadcast_shapes, finfo, int64
 from .decompositions import Svdvals, decomposed, eigvalsh, svdvals
-from .define import Operand, deliver, deliver_converted, deliver_each
+from .define import Operand, deliver, deliver_converted, deliver_each, teaching
 from .products import aligned, matmul
 from .systems import MatrixOp, OfMatrix, check_matrices, inv
 
@@ -132,6 +132,7 @@ def _square_samples(rng: Rng) -> Iterator[Sample]:
         yield Sample(rng.normal(size=shape) + np.eye(shape[-1]))
 
 
+@teaching
 def linalg_det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The determinant of square matrices.
 
@@ -142,6 +143,7 @@ def linalg_det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method
+@teaching
 def det(input: Tensor) -> Tensor:
     """The determinant of square matrices.
 
@@ -151,6 +153,7 @@ def det(input: Tensor) -> Tensor:
     return linalg_det(input)
 
 
+@teaching
 def linalg_slogdet(A: Tensor, *, out: Any = None) -> SlogdetResult:
     """The sign of the determinant and the logarithm of its absolute value, which does not overflow.
 
@@ -161,6 +164,7 @@ def linalg_slogdet(A: Tensor, *, out: Any = None) -> SlogdetResult:
 
 
 @method
+@teaching
 def slogdet(input: Tensor) -> SlogdetResult:
     """The sign of the determinant and the logarithm of its absolute value, which does not overflow.
 
@@ -171,6 +175,7 @@ def slogdet(input: Tensor) -> SlogdetResult:
 
 
 @method
+@teaching
 def logdet(input: Tensor) -> Tensor:
     """The logarithm of the determinant: -inf where it is zero, NaN where it is negative.
 
@@ -184,6 +189,7 @@ def logdet(input: Tensor) -> Tensor:
 # ---- powers and the exponential
 
 
+@teaching
 def linalg_matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     """A multiplied with itself n times, by repeated squaring; negative n take the inverse, 0 gives the identity.
 
@@ -208,6 +214,7 @@ def linalg_matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tens
 
 
 @method
+@teaching
 def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     """A square matrix multiplied with itself n times.
 
@@ -245,6 +252,7 @@ class MatrixExp(OfMatrix):
 
 
 @method
+@teaching
 def matrix_exp(input: Tensor) -> Tensor:
     """The exponential of square matrices: 1 + A + A @ A / 2 + ...
 
@@ -341,6 +349,7 @@ def pinv(
     return deliver_converted(apply(Pinv, (A, *tolerances), {"hermitian": hermitian}), out)
 
 
+@teaching
 def matrix_rank(
     A: Tensor,
     tol: Operand | None = None,
@@ -411,6 +420,7 @@ class Lstsq(MatrixOp):
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
+@teaching
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LstsqResult:
     """X that minimises |A X - B|, of the smallest norm where several do.
 

@@ -22,7 +22,7 @@ from ..running import apply
 from ..storage import Array
 from ..types import Number, TensorType, as_dtype, bool_, normalize_dim, normalize_dims
 from .decompositions import svdvals
-from .define import deliver, deliver_converted, inplace_method, numpy_names
+from .define import deliver, deliver_converted, inplace_method, numpy_names, teaching
 from .products import matmul
 from .reduce import reduced_shape
 from .systems import inv_ex
@@ -139,6 +139,7 @@ def _norm_of_all(ord: Number, ndim: int, keepdim: bool) -> dict[str, Any]:
     return {"ord": float(ord), "dim": tuple(range(ndim)), "keepdim": keepdim}
 
 
+@teaching
 def matrix_norm(
     A: Tensor,
     ord: Number | str = "fro",
@@ -184,6 +185,7 @@ def _largest(sizes: Tensor, dim: int, keepdim: bool = False) -> Tensor:
     return (ops.amax if sizes.shape[dim] else ops.sum)(sizes, dim, keepdim)
 
 
+@teaching
 def linalg_norm(
     A: Tensor,
     ord: Number | str | None = None,
@@ -258,6 +260,7 @@ def nuclear_norm(
     return matrix_norm(input, "nuc", dim, keepdim, out=out)
 
 
+@teaching
 def cond(A: Tensor, p: Number | str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The condition number: the norm times that of the inverse; inf for a singular matrix.
 
@@ -284,6 +287,7 @@ def cond(A: Tensor, p: Number | str | None = None, *, out: Tensor | None = None)
 
 
 @method
+@teaching
 def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
     """The p-norm of input - other.
 
@@ -302,6 +306,7 @@ _COMPUTE_MODES = {
 }
 
 
+@teaching
 def cdist(
     x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
 ) -> Tensor:
@@ -375,6 +380,7 @@ inplace_method("renorm_", renorm)
 
 
 @method
+@teaching
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:
@@ -422,6 +428,7 @@ def _check_weights(name: str, weights: Tensor | None, n_observations: int, *, fl
 
 
 @method
+@teaching
 def corrcoef(input: Tensor) -> Tensor:
     """The correlation of each two of the variables in the rows, from -1 to 1.
 

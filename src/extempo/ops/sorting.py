@@ -237,11 +237,12 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
     >>> ex.kthvalue(ex.tensor([3.0, 1.0, 2.0]), 2)
     ValuesIndices(values=tensor(2.), indices=tensor(2))
     """
-    size = input.shape[dim] if input.ndim else 1
+    d = normalize_dim(dim, input.ndim, "kthvalue")
+    size = input.shape[d] if input.ndim else 1
     if input.is_nested:
         from ..ragged_tensors.rowwise import check_kth
 
-        check_kth(input, k, normalize_dim(dim, input.ndim, "kthvalue"))
+        check_kth(input, k, d)
     elif not 1 <= k <= size:
         raise IndexRangeError(
             f"kthvalue: k is {k}, but dim {dim} of shape {tuple(input.shape)} has {size} elements; k counts from 1"

@@ -20,7 +20,7 @@ from ..op import Op, Refuse, Rng, Sample
 from ..running import apply
 from ..storage import Array
 from ..types import TensorType, broadcast_shapes, count, float32, float64, int32
-from .define import deliver, deliver_converted, deliver_each
+from .define import deliver, deliver_converted, deliver_each, teaching
 from .products import aligned, matmul
 
 __all__ = ["cholesky_inverse", "cholesky_solve", "inverse"]
@@ -256,6 +256,7 @@ class SolveTriangular(MatrixOp):
 # ---- functions
 
 
+@teaching
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False, out: Any = None) -> SolveExResult:
     """X with A X = B (X A = B without `left`), and info in place of an error: 0, or the pivot that is zero.
 
@@ -277,6 +278,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     return deliver_each(SolveExResult(x.squeeze(-1) if vectors else x, info), out)
 
 
+@teaching
 def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
     """X with A X = B, or X A = B with left=False. B may be matrices or vectors; a singular A is an error.
 
@@ -286,6 +288,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
     return deliver(solve_ex(A, B, left=left, check_errors=True).result, out)
 
 
+@teaching
 def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> InvExResult:
     """The inverse, and info in place of an error: 0, or the pivot that is zero (then the inverse is NaN).
 
@@ -295,6 +298,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> InvExRe
     return deliver_each(InvExResult(*apply(Inverse, (A,), {"check_errors": check_errors})), out)
 
 
+@teaching
 def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse of square matrices; a singular one is an error. Use `solve` for inv(A) @ B.
 
@@ -306,6 +310,7 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method
+@teaching
 def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse of square matrices; `linalg.inv` by its older name.
 
@@ -316,6 +321,7 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return inv(input, out=out)
 
 
+@teaching
 def solve_triangular(
     A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False, out: Tensor | None = None
 ) -> Tensor:
@@ -333,6 +339,7 @@ def solve_triangular(
 
 
 @method
+@teaching
 def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """X with A X = input, from the Cholesky factor of A.
 
@@ -346,6 +353,7 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False, *, out: Tensor
 
 
 @method
+@teaching
 def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The inverse of A from its Cholesky factor.
 
@@ -357,6 +365,7 @@ def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = Non
     return cholesky_solve(ops.eye(L.shape[-1], dtype=L.dtype), L, upper, out=out)
 
 
+@teaching
 def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
     """The inverse for tensordot: A's first `ind` dimensions are the rows, the others the columns.
 
@@ -371,6 +380,7 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
     return deliver_converted(inv(A.reshape(n, n)).reshape(*A.shape[ind:], *A.shape[:ind]), out)
 
 
+@teaching
 def tensorsolve(A: Tensor, B: Tensor, dims: tuple[int, ...] | None = None, *, out: Tensor | None = None) -> Tensor:
     """X with tensordot(A, X, X.ndim) = B; the dimensions in `dims` of A are moved to its end first.
 
