@@ -167,3 +167,10 @@ def test_arguments_that_python_cannot_bind_stay_its_own_error():
     with pytest.raises(TypeError, match=r"cumsum\(\) missing 1 required positional argument") as raised:
         ex.cumsum(SQUARE)
     assert not isinstance(raised.value, ExtempoError)
+
+
+def test_more_elements_than_there_are_have_no_combination_and_still_a_gradient():
+    x = ex.zeros(2, requires_grad=True)
+    chosen = ex.combinations(x, 1 << 40)
+    assert chosen.shape == (0, 1 << 40)
+    assert chosen.requires_grad

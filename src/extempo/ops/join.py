@@ -348,10 +348,9 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise ShapeError(f"combinations: expected a vector and r >= 0, got shape {tuple(input.shape)} and r={r}")
     if r == 0:
         return ops.empty(0, dtype=input.dtype)
-    if r > input.numel() and not with_replacement:
-        return ops.empty(0, r, dtype=input.dtype)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    chosen = list(choose(range(input.numel()), r))
+    none = r > input.numel() and not with_replacement
+    chosen = [] if none else list(choose(range(input.numel()), r))  # itertools wants memory for r, none or not
     rows = from_array(np.array(chosen, np.int64).reshape(len(chosen), r))
     return input[rows]
 
