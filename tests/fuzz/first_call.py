@@ -295,7 +295,6 @@ def _plain_first(case: Case) -> Iterator[Sight]:
     yield from _plainly(case)
     yield from _tracked(case)
     yield from _compiled(case, False)
-    yield from _compiled(case, True)
 
 
 def _tracked_first(case: Case) -> Iterator[Sight]:
@@ -440,12 +439,13 @@ def failures_of(cases: list[Case]) -> list[str]:
 
 
 def sweep(names: list[str]) -> list[str]:
-    """The failures of these ops: every variant of the first sample, the others as they are, an op in a process."""
+    """The failures of these ops: the first sample at all sizes and in all layouts, one more sample as it is."""
     load_extempo()
     failures = []
     for name in names:
         first, *others = op_cases(name)
-        failures += failures_of([*list(variants(first))[:12], *others[:2]])
+        some = [case for case in variants(first) if case.label.count(" | ") <= 1]
+        failures += failures_of([*some, *others[:1]])
     return failures
 
 
