@@ -49,7 +49,7 @@ class Looked:
 def state():
     """All that blocks change."""
     found = [MODE.get(), engine.Backward, autocasting._STATE.get(), ex.random.current_generator(), Looked.at]
-    found += [ex.get_rng_state().tolist(), parametrize._cache.get(), ex.backends.cudnn.enabled, telling._n_on]
+    found += [ex.get_rng_state().tolist(), parametrize._cache.get(), ex.backends.cudnn.enabled, len(telling._on)]
     return found + [module.training for module in MODEL.modules()]
 
 

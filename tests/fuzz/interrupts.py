@@ -369,7 +369,7 @@ def left_on() -> list[str]:
         found.append(f"the mode: {[getattr(mode, name) for name in mode.__slots__]}")
     if ACTIVE.recordings:
         found.append("a recording")
-    if telling._n_on or telling._originals:
+    if len(telling._on) or telling._originals:
         found.append("a watch")
     if autograd.is_anomaly_enabled():
         found.append("anomaly mode")
