@@ -16,6 +16,7 @@ import pytest
 import extempo as ex
 from extempo.errors import ExtempoError, UnsupportedError
 from extempo.serialization import FileFormatError, load, save
+from extempo.serialization.header import MAX_TENSORS
 from extempo.serialization.saving import KEY, KEY_CHECKSUM
 
 
@@ -194,6 +195,17 @@ def test_memory_stays_in_proportion_to_the_file():
         assert tracemalloc.get_traced_memory()[1] < 60 * max(map(len, files))
     finally:
         tracemalloc.stop()
+
+
+def test_a_file_has_a_bounded_number_of_tensors():
+    row = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+    table = {f"t{i}": row for i in range(MAX_TENSORS)}
+    load(io.BytesIO(raw_file(table)))
+    table["one more"] = row
+    with pytest.raises(UnsupportedError, match="may hold 65,536 tensors at most"):
+        load(io.BytesIO(raw_file({"__metadata__": {}, **table, "and another": row})))
+    with pytest.raises(UnsupportedError, match="may hold 65,536 at most; join them"):
+        save([ex.tensor(float(i)) for i in range(MAX_TENSORS + 1)], io.BytesIO())
 
 
 def test_a_window_on_other_bytes_than_0_and_1_is_not_boolean():

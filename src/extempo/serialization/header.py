@@ -25,6 +25,7 @@ from .files import FileFormatError, Reader
 LIMIT = 100_000_000  # bytes of header; the format's own reader has the same limit
 ALIGNMENT = 64
 MAX_DIMENSIONS = 64  # NumPy's own limit
+MAX_TENSORS = 65_536  # of one file: each takes some 30 us to check and make, so a small file never takes long to read
 MAX_JSON_DEPTH = (
     220  # more than `save` makes, and far below what would exhaust the stack of the JSON parser, which is C code
 )
@@ -74,6 +75,10 @@ def header_bytes(arrays: Mapping[str, Array], metadata: dict[str, str]) -> tuple
     The widest elements come first and the data starts at a multiple of 64 bytes: every tensor lies aligned in a map of
     the file, without the gaps that the format forbids.
     """
+    if len(arrays) > MAX_TENSORS:
+        raise UnsupportedError(
+            f"save: {len(arrays):,} tensors, and a file may hold {MAX_TENSORS:,} at most; join them by ex.cat"
+        )
     order = sorted(arrays, key=lambda name: -arrays[name].itemsize)
     table: dict[str, Any] = {"__metadata__": metadata}
     position = 0
@@ -101,7 +106,7 @@ def read_header(reader: Reader) -> tuple[dict[str, Entry], dict[str, str]]:
     (length,) = struct.unpack("<Q", reader.bytes(0, 8))
     if length > min(LIMIT, reader.size - 8):
         raise reader.damaged(f"its header should be {length} bytes long, in a file of {reader.size}")
-    table = parse_json(reader.bytes(8, length), reader)
+    table = parse_json(reader.bytes(8, length), reader, MAX_TENSORS + 2)  # the table itself, and the metadata
     if type(table) is not dict:
         raise reader.damaged("its header is not a JSON object")
     metadata = table.pop("__metadata__", {})
@@ -156,9 +161,16 @@ _BRACKETS = bytes.maketrans(b"[]{}", b"+-+-")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
-def parse_json(text: bytes, reader: Reader) -> Any:
-    """The value of a JSON text without repeated keys, bounded in depth."""
-    steps = np.frombuffer(_STRING.sub(b"", text).translate(_BRACKETS, _NOT_BRACKETS), np.uint8)
+def parse_json(text: bytes, reader: Reader, most_objects: int | None = None) -> Any:
+    """The value of a JSON text without repeated keys, bounded in depth and in the number of objects."""
+    bare = _STRING.sub(b"", text)
+    n_objects = bare.count(b"{")
+    if most_objects is not None and n_objects > most_objects:
+        raise UnsupportedError(
+            f"load: {reader.name} has {n_objects:,} entries, and a file may hold {MAX_TENSORS:,} tensors at most; "
+            "split it up, or join tensors, where it was written"
+        )
+    steps = np.frombuffer(bare.translate(_BRACKETS, _NOT_BRACKETS), np.uint8)
     # b"+" is 43 and b"-" is 45.
     if len(steps) and np.cumsum(44 - steps.astype(np.int64)).max() > MAX_JSON_DEPTH:
         raise reader.damaged(f"its header is nested more than {MAX_JSON_DEPTH} levels deep")
