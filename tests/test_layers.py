@@ -18,6 +18,7 @@ LAYERS = [
     {"types"},
     {"sizes"},
     {"modes", "telling", "storage", "dlpack"},
+    {"strides"},
     {"op"},
     {"graph"},
     {"kernel", "tape"},

@@ -17,6 +17,7 @@ from .lines import remember_value_read, user_line
 from .op import Op
 from .sizes import AnySize
 from .storage import Array, Storage, deep_copy
+from .strides import order_of_array
 from .tape import before_sharing
 from .types import Number, Size, TensorType, dtype, from_numpy_dtype
 
@@ -264,7 +265,7 @@ class Tensor(TensorMethods):
         self._alias = None
         if self._node is not None and self._node.op is Leaf:
             extra, requires_grad = self._node.extra, self._node.requires_grad
-            self._node = leaf(self._type, requires_grad)
+            self._node = leaf(self._type, requires_grad, order_of_array(self._array))
             self._node.extra = extra
 
     def _check_new_data(self, value: Tensor) -> None:
@@ -296,7 +297,7 @@ class Tensor(TensorMethods):
             )
         if node is None or node.requires_grad is not requires_grad:
             # A new leaf: graphs that used this tensor before keep treating it as they did.
-            fresh = leaf(self._type, requires_grad)
+            fresh = leaf(self._type, requires_grad, None if self._raw is None else order_of_array(self._raw))
             fresh.extra = node.extra if node is not None else None
             fresh.need().tensor = weakref.ref(self)
             self._node = fresh

@@ -262,6 +262,7 @@ def _are_alike(a: Step, b: Step) -> bool:
         a.op is b.op
         and a.refs == b.refs
         and (a.needs, a.grad, a.baked, a.cut is None) == (b.needs, b.grad, b.baked, b.cut is None)
+        and a.order == b.order
         and len(a.new_leaves) == len(b.new_leaves)
         and list(map(_rank, _types(a))) == list(map(_rank, _types(b)))
     )

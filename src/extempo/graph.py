@@ -15,6 +15,7 @@ from typing import Any
 
 from .errors import GraphError
 from .op import REGISTRY, Op, Refuse
+from .strides import Order
 from .types import TensorType
 
 next_number = itertools.count(1).__next__
@@ -150,9 +151,10 @@ class Constant(Node):
     requires_grad = False
 
 
-def leaf(type: Any, requires_grad: bool = False) -> Node:
-    """A new leaf node."""
-    return (Node if requires_grad else Constant)(Leaf, (), {}, type, (), None)
+def leaf(type: Any, requires_grad: bool = False, order: Order | None = None) -> Node:
+    """A new leaf node; its gradient lies like its tensor, whose dimensions lie in `order` (None: row-major)."""
+    attrs = {} if order is None else {"order": order}
+    return (Node if requires_grad else Constant)(Leaf, (), attrs, type, (), None)
 
 
 def describe_where(where: Where | None) -> str:

@@ -100,7 +100,8 @@ class Op:
     quiet: ClassVar[bool] = False  # the NumPy kernel can never raise a floating-point warning
     simple: ClassVar[bool] = False  # floating tensors of one dtype give that dtype, and the gradient can be derived
     only_wide: ClassVar[bool] = False  # half precision is not taken
-    keeps_order: ClassVar[bool] = False  # the result lies in memory in the order of its input
+    keeps_order: ClassVar[bool] = False  # results lie in the order of the inputs (strides.py), others row-major
+    own_order: ClassVar[bool] = False  # results lie as the op itself says
     embeds: ClassVar[bool] = False  # a view of a part: the engine adds its gradient into that part of the base's
     materialize: ClassVar[bool] = True  # outputs without a cotangent get zeros; False: vjp sees None
     freed: ClassVar[Any] = None  # called with a node that a backward has passed for the last time
@@ -192,6 +193,7 @@ class Elementwise(Op, abstract=True):
     """
 
     family = "elementwise"
+    keeps_order = True
     # The dtypes it takes: b bool, i integers, f floating. Integers become the default floating dtype with to_float.
     domain: ClassVar[str] = "bif"
     to_float: ClassVar[bool] = False

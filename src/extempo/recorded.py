@@ -240,8 +240,7 @@ class Recorded(OnTape):
         return self._type_of(place).dtype.is_floating_point
 
     def _strides_at(self, place: int) -> tuple[int, ...] | None:
-        view = self.makers[place].view
-        return None if view is None else view.strides
+        return self.makers[place].strides
 
     def strides_of(self, t: Tensor) -> tuple[int, ...] | None:
         with self._alone():

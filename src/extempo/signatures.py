@@ -24,6 +24,7 @@ from .modes import MODE, Mode
 from .op import Op, Routine, Signature
 from .sizes import SIZES, Family, NotGeneral, depends
 from .storage import Array
+from .strides import laid_out
 from .types import DEFAULT_DTYPE_LISTENERS, TensorType, check_size
 
 SIGNATURES: Cache[tuple[Any, ...], Signature] = Cache("shape rules", 20_000)
@@ -91,6 +92,14 @@ def numpy_kernel(op: type[Op], arrays: list[Any], attrs: dict[str, Any], compute
     """Run the op's NumPy kernel, on inputs of the dtype that it computes in (None: they are)."""
     if not op.aliases_input:
         FALLBACKS[op.name] += 1
+    out = _computed(op, arrays, attrs, compute, mode)
+    if op.aliases_input or op.own_order:
+        return out
+    lays = partial(laid_out, operands=arrays if op.keeps_order else ())
+    return tuple(map(lays, out)) if type(out) is tuple else lays(out)
+
+
+def _computed(op: type[Op], arrays: list[Any], attrs: dict[str, Any], compute: Any, mode: Mode) -> Any:
     try:
         if compute is not None:
             arrays = [convert(a, compute) for a in arrays]

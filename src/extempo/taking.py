@@ -23,9 +23,10 @@ from .offering import Given, grad_key
 from .op import Op
 from .recorded import Recorded
 from .running import NO_ATTRS, as_input, cut_reason, run, signature_of
+from .strides import Order
 from .tape import NONE, NUMBER, LeafKind, State, Step
 from .types import TensorType
-from .viewing import exact_strides, is_row_major, view_of
+from .viewing import exact_strides, order_of, view_of
 
 _GATE = State()
 
@@ -183,7 +184,7 @@ class Taking(Recorded):
         signature = signature_of(op, inputs, kinds, attrs)
         if signature is None:
             return None
-        view, baked, refs = None, None, tuple(given.refs)
+        view, baked, order, refs = None, None, None, tuple(given.refs)
         if op.aliases_input:
             if refs[0] < 0 and not (given.needs & 1 and mode.grad):
                 return None  # a view of what is there already is made at once
@@ -196,8 +197,10 @@ class Taking(Recorded):
                 return None
             if given.numbers and (view is None or not view.starts):
                 baked, refs = tuple(given.numbers), given.baked_refs()
-        elif signature.kernel is None or (op.keeps_order and not self._in_order(given)):
+        elif signature.kernel is None:
             return None
+        elif op.keeps_order:
+            order = self._order(given, signature.type)
         cut = given.cut
         where = user_line()
         if given.needs and op.name == "detach":
@@ -220,6 +223,7 @@ class Taking(Recorded):
             baked,
             where,
             cut,
+            order,
         )
         self.counters.new_steps += 1
         if self.n_allowed is not None:
@@ -245,13 +249,10 @@ class Taking(Recorded):
         array = self.arrays[k] if k < known else given.fresh[k - known]._raw
         return exact_strides(array)
 
-    def _in_order(self, given: Given) -> bool:
-        tensors = [r for r, k in zip(given.refs, given.kinds, strict=True) if isinstance(k, TensorType)]
-        for ref in tensors:
-            strides = self._strides(ref, given)
-            if strides is not None and not is_row_major(given.kinds[given.refs.index(ref)], strides):
-                return False
-        return True
+    def _order(self, given: Given, type_: TensorType) -> Order | None:
+        """In which a result lies that keeps the order of its inputs."""
+        tensors = [(r, k) for r, k in zip(given.refs, given.kinds, strict=True) if isinstance(k, TensorType)]
+        return order_of(type_, [(kind, self._strides(ref, given)) for ref, kind in tensors])
 
     def _results(self, step: Step) -> list[Tensor]:
         types = step.type if type(step.type) is tuple else (step.type,)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from . import locks
 from .graph import Where
 from .op import Op, Signature
+from .strides import Order, ordered_strides
 from .types import TensorType
 
 # How a step names its inputs: a place (a value on the tape) from 0 on, a leaf as -1 - index, and these.
@@ -131,6 +132,7 @@ class Step:
         "needs",
         "new_leaves",
         "op",
+        "order",
         "packed",
         "place",
         "refs",
@@ -155,6 +157,7 @@ class Step:
         baked: tuple[Any, ...] | None,
         where: Where | None,
         cut: Any,
+        order: Order | None = None,
     ) -> None:
         self.op = op
         self.attrs = attrs
@@ -169,6 +172,7 @@ class Step:
         self.tracked = bool(needs) and bool(grad) and op.name != "detach" and _any_floating(self.type)
         self.new_leaves = new_leaves  # leaves that are met here for the first time, in the order of the inputs
         self.view = view
+        self.order = order  # of the dimensions in memory, where the result lies in another one than row-major
         self.baked = baked  # the numbers among the inputs, where they are part of the key
         self.where = where
         self.cut = cut  # why gradients end here; None if they do not
@@ -216,8 +220,15 @@ class Step:
         made._read_positions = self._read_positions
         made.needs, made.grad, made.tracked, made.new_leaves = self.needs, self.grad, self.tracked, new_leaves
         made.view, made.baked, made.where, made.cut = view, self.baked, self.where, self.cut
-        made.n_numbers, made.packed = self.n_numbers, self.packed
+        made.n_numbers, made.packed, made.order = self.n_numbers, self.packed, self.order
         return made
+
+    @property
+    def strides(self) -> tuple[int, ...] | None:
+        """Of its result in bytes; None if its elements lie in order."""
+        if self.view is not None:
+            return self.view.strides
+        return None if self.order is None else ordered_strides(self.type.shape, self.type.dtype.itemsize, self.order)
 
     @property
     def n_results(self) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .op import Op
 from .storage import Array
+from .strides import Order, kept_order, row_major_strides
 from .tape import View
 from .types import TensorType
 
@@ -50,15 +52,6 @@ def exact_strides(array: Array) -> tuple[int, ...] | None:
     return None
 
 
-def row_major_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """The strides of a new array, as NumPy and the native backend make it."""
-    found: list[int] = []
-    for size in reversed(shape):
-        found.append(itemsize)
-        itemsize *= size
-    return tuple(reversed(found))
-
-
 def is_row_major(type_: TensorType, strides: tuple[int, ...]) -> bool:
     """Whether elements with these strides lie side by side in order. Those of single elements do not matter."""
     step = type_.dtype.itemsize
@@ -69,6 +62,14 @@ def is_row_major(type_: TensorType, strides: tuple[int, ...]) -> bool:
             return False
         step *= size
     return True
+
+
+def order_of(type_: TensorType, operands: Sequence[tuple[TensorType, tuple[int, ...] | None]]) -> Order | None:
+    """In which a result lies that keeps the order of these operands; their strides are None if they lie in order."""
+    if all(strides is None for _, strides in operands):
+        return None
+    known = [(t.shape, s or row_major_strides(t.shape, t.dtype.itemsize)) for t, s in operands]
+    return kept_order(type_.shape, known)
 
 
 def _header(type_: TensorType, strides: tuple[int, ...] | None) -> Array:

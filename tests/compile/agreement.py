@@ -41,7 +41,8 @@ def see(value: Any) -> Any:
         array = np.array(value.numpy(force=True))
         if array.dtype.kind not in "biu":
             array = np.where(np.isnan(array), np.asarray(np.nan, array.dtype), array)
-        return "tensor", str(value.dtype), tuple(value.shape), value.requires_grad, str(array.tolist()), array.tobytes()
+        kind = str(value.dtype), tuple(value.shape), value.stride(), value.requires_grad
+        return "tensor", *kind, str(array.tolist()), array.tobytes()
     if isinstance(value, np.ndarray):
         return "array", str(value.dtype), value.shape, value.tobytes()
     if isinstance(value, list | tuple):

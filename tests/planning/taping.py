@@ -13,6 +13,7 @@ from extempo.op import Op, Signature
 from extempo.planning.building import Backward, Plan, Request, plan, reads
 from extempo.planning.layout import row_major
 from extempo.running import as_input
+from extempo.strides import kept_order, laid_out
 from extempo.tape import NONE, NUMBER, LeafKind, Step, View
 from extempo.types import TensorType
 
@@ -74,7 +75,7 @@ class Tape:
         self.numbers += new_numbers
         several = type(signature.type) is tuple
         types: tuple[TensorType, ...] = signature.type if several else (signature.type,)
-        view = None
+        view = order = None
         memory = [np.empty(t.shape, t.dtype.numpy) for t in types]
         if op.aliases_input:
             source = self._memory[refs[0]]
@@ -82,10 +83,14 @@ class Tape:
             if np.may_share_memory(seen, source) or not seen.size:
                 memory = [seen]
                 view = self._view(op, source, seen, baked, numbers, refs, attrs)
+        elif op.keeps_order:
+            read = [self._memory[ref] for ref in refs if NONE < ref < NUMBER]
+            order = kept_order(types[0].shape, [(x.shape, x.strides) for x in read])
+            memory = [laid_out(memory[0], read)]
         new_leaves = tuple(self.leaves[n_leaves:])
         step = Step(
             op, attrs, tuple(refs), kinds, signature, self.n_places, needs, op.name != "detach", new_leaves, view,
-            baked, None, None,
+            baked, None, None, order,
         )  # fmt: skip
         self.steps.append(step)
         made = []
@@ -201,6 +206,7 @@ def check(fn: Any, arguments: list[Tensor], fixed_starts: bool = True, cut: int 
     found = {**kept, **dict(zip(late, out, strict=False))}
     for place, e in zip(wanted, expected, strict=True):
         same_bits(found[place], e, f"place {place}")
+        assert (found[place].strides == e.strides) or 1 in e.shape, f"place {place}"
     if not tracked:
         return plans
     for a in arguments:

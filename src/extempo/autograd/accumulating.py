@@ -12,7 +12,10 @@ from .. import locks
 from .._tensor import Tensor, wrap
 from ..errors import ShapeError
 from ..graph import Leaf, Node
+from ..op import REGISTRY
+from ..running import apply
 from ..storage import Array
+from ..strides import Order, copied, lies_in
 from ..tape import before_write
 from .native_walk import walker
 
@@ -22,11 +25,14 @@ _accumulating = locks.renewed()
 
 
 def accumulate(node: Node, g: Tensor, create_graph: bool, is_own: bool) -> None:
-    """Add to the `.grad` of a node's tensor, then run its hooks. `is_own`: nobody else sees the memory of `g`."""
-    extra = node.need()
+    """Add to the `.grad` of a node's tensor, then run its hooks. `is_own`: nobody else sees the memory of `g`.
+
+    A first gradient lies like its tensor, if that has no gaps, and row-major otherwise.
+    """
+    extra, order = node.need(), node.attrs.get("order")
     with _accumulating:
         if extra.grad is None:
-            extra.grad = g.clone() if create_graph else g if is_own else _copied(g)
+            extra.grad = _clone(g, order) if create_graph else g if is_own and _lies_in(g, order) else _copied(g, order)
         elif create_graph or extra.grad.requires_grad or extra.grad._array is None or g._array is None:
             extra.grad = extra.grad + g
         elif extra.grad._type != g._type:
@@ -65,8 +71,16 @@ def _add_in_place(total: Array, more: Array) -> None:
         np.add(total, more, out=total)
 
 
-def _copied(g: Tensor) -> Tensor:
-    """A gradient that may be added to in place: a copy, because others may see this memory."""
-    if g._array is None:
-        return g
-    return wrap(g._array.copy(), g._type)
+def _lies_in(g: Tensor, order: Order | None) -> bool:
+    return g._array is None or lies_in(g._array, order)
+
+
+def _clone(g: Tensor, order: Order | None) -> Tensor:
+    """A copy inside the graph."""
+    made: Tensor = apply(REGISTRY["arrange"], (g,), {"order": order or tuple(range(g.ndim))})
+    return made
+
+
+def _copied(g: Tensor, order: Order | None) -> Tensor:
+    """A gradient that may be added to in place, and lies like its tensor: a copy, as others may see this memory."""
+    return g if g._array is None else wrap(copied(g._array, order), g._type)

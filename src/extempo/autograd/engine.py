@@ -24,7 +24,7 @@ from ..tape import ACTIVE, LEFT
 from ..types import TensorType, bool_
 from .accumulating import accumulate, before_adding
 from .derive import DerivedVjp, derived_vjp
-from .fitting import fit, sum_array_to
+from .fitting import fit, sum_apart, sum_array_to
 from .hooks import run_hooks
 from .messages import at, freed_message, overwritten_message
 from .native_walk import walker
@@ -275,7 +275,7 @@ class Backward:
         elif node in self.owned:
             np.add(before, g, out=before)
         else:
-            self.gradients[node] = np.add(before, g, out=np.empty(before.shape, before.dtype))
+            self.gradients[node] = sum_apart(before, g)
             self.owned.add(node)
 
     def _add_into_part(self, node: Node, g: Array) -> None:
@@ -286,7 +286,7 @@ class Backward:
         whole = self.gradients.get(source)
         if whole is None:
             whole = self.gradients[source] = np.zeros(source.type.shape, source.type.dtype.numpy)
-        elif source not in self.owned:
+        elif source not in self.owned or not whole.flags.c_contiguous:
             whole = self.gradients[source] = np.array(whole, order="C")
         self.owned.add(source)
         part = node.op.numpy(whole, *numbers, **node.attrs)
@@ -299,7 +299,7 @@ class Backward:
             parts = self.gradients[node] = [None] * len(node.type)
         before = parts[index]
         if before is not None:
-            g = np.add(before, g, out=np.empty(before.shape, before.dtype)) if self.bare else before + g
+            g = sum_apart(before, g) if self.bare else before + g
         parts[index] = g
 
 

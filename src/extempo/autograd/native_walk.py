@@ -9,7 +9,7 @@ from ..backends.choice import native
 from ..graph import Extra, Leaf, Node
 from ..storage import Storage
 from .derive import Gradient
-from .fitting import sum_array_to
+from .fitting import sum_apart, sum_array_to
 
 _walkers: list[Any] = []
 
@@ -19,5 +19,5 @@ def walker() -> Any:
     if not _walkers:
         backend = native()
         classes = {"node": Node, "storage": Storage, "tensor": Tensor, "extra": Extra, "derived": Gradient}
-        _walkers.append(None if backend is None else backend.walker(classes, Leaf, sum_array_to))
+        _walkers.append(None if backend is None else backend.walker(classes, Leaf, sum_array_to, sum_apart))
     return _walkers[0]

@@ -14,6 +14,7 @@ from ..graph import Leaf, Node
 from ..modes import MODE
 from ..running import quietly
 from ..storage import Array
+from ..strides import lies_in
 from ..types import TensorType, float32, float64
 from . import engine
 from .accumulating import accumulate_all
@@ -57,7 +58,8 @@ def accumulate_planned(found: list[tuple[Node, Array]], keep: bool) -> None:
         rest = []
         for node, g in found:
             extra = node.extra
-            if extra is not None and extra.grad is None and not extra.post_hooks:
+            is_first = extra is not None and extra.grad is None and not extra.post_hooks
+            if is_first and lies_in(g, node.attrs.get("order")):
                 extra.grad = wrap(g, node.type)
             else:
                 rest.append((node, g))

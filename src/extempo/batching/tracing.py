@@ -21,7 +21,7 @@ from ..random import default_generator
 from ..running import apply, as_input
 from ..tape import NONE, NUMBER, LeafKind, Step, View
 from ..types import TensorType
-from ..viewing import exact_strides, is_row_major, view_of
+from ..viewing import exact_strides, order_of, view_of
 from .kinds import Kind
 
 MOST_STEPS = 1_000
@@ -147,18 +147,20 @@ class Tape:
             else:
                 ref = NONE if x is None else NUMBER + self._number(x, op.name == "slice")
             refs.append(ref)
-        baked, view = None, None
+        baked, view, order = None, None, None
         if op.aliases_input:
             view = self._view(op, attrs, inputs[0]._type, refs, numbers)
             if numbers and (view is None or not view.starts):
                 baked = tuple(numbers)
                 refs = [NONE if ref >= NUMBER else ref for ref in refs]
-        elif op.keeps_order and not self._in_order(refs, kinds):
-            raise Unplannable(f"{op.name} of a tensor whose elements do not lie in order")
+        elif op.keeps_order and isinstance(signature.type, TensorType):
+            tensors = [(ref, kind) for ref, kind in zip(refs, kinds, strict=True) if isinstance(kind, TensorType)]
+            order = order_of(signature.type, [(kind, self._strides[ref]) for ref, kind in tensors])
         new_leaves = tuple(self.leaves[n_leaves:])
         grad = MODE.get().grad
         step = Step(
-            op, attrs, tuple(refs), kinds, signature, self._n_places, needs, grad, new_leaves, view, baked, None, None
+            op, attrs, tuple(refs), kinds, signature, self._n_places, needs, grad, new_leaves, view, baked, None, None,
+            order,
         )  # fmt: skip
         self.steps.append(step)
         several = type(signature.type) is tuple
@@ -175,7 +177,7 @@ class Tape:
 
     def _result(self, step: Step, i: int, t: TensorType) -> Tensor:
         place = step.place + i
-        self._strides[place] = None if step.view is None else step.view.strides
+        self._strides[place] = step.strides
         self._tracked[place] = step.tracked and t.dtype.is_floating_point
         return self._known(symbol(t, None, self), place)
 
@@ -200,13 +202,6 @@ class Tape:
             raise Unplannable("a slice that begins where some numbers among the inputs say")
         starts = tuple([(ref - NUMBER, *entry[1:]) for ref, entry in zip(refs[1:], view.starts, strict=True)])
         return view._replace(starts=starts)
-
-    def _in_order(self, refs: Sequence[int], kinds: Sequence[Any]) -> bool:
-        for ref, kind in zip(refs, kinds, strict=True):
-            strides = self._strides[ref] if isinstance(kind, TensorType) else None
-            if strides is not None and not is_row_major(kind, strides):
-                return False
-        return True
 
     def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> NoReturn:
         raise Unplannable(f"{op_name} writes in place")

@@ -433,7 +433,6 @@ class Cast(Elementwise):
     """The same values in another dtype."""
 
     public_name = "to"
-    keeps_order = True
     saves = ("",)
 
     @classmethod

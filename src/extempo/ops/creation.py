@@ -22,6 +22,7 @@ from ..op import Elementwise, Rng, Routine, Sample, Signature, samples_unary
 from ..placement import memory_order, require_cpu, require_strided
 from ..running import apply, quietly
 from ..storage import Array
+from ..strides import kept_order
 from ..types import (
     DTYPES,
     Size,
@@ -117,7 +118,6 @@ class Clone(Elementwise):
     """A copy with memory of its own."""
 
     quiet = True
-    keeps_order = True
     numpy = staticmethod(lambda x: np.array(x, copy=True))
     samples = staticmethod(samples_unary)
 
@@ -160,6 +160,8 @@ class Arrange(Elementwise):
 
     public_name = "contiguous or clone"
     quiet = True
+    keeps_order = False
+    own_order = True
     saves = ("",)
 
     @classmethod
@@ -233,11 +235,8 @@ def of_number(shape: tuple[int, ...], value: Any, d: dtype, op: str, order: tupl
 
 def order_like(input: Tensor, memory_format: Any, op: str) -> tuple[int, ...] | None:
     """The order of dimensions in memory that a `_like` factory follows; None is row-major."""
-    wanted = memory_order(memory_format, input.ndim, op)
-    if wanted is not None or layout_of(input) is None:
-        return wanted
-    array = input._array
-    return tuple(sorted(range(array.ndim), key=lambda d: -abs(array.strides[d])))
+    wanted, strides, shape = memory_order(memory_format, input.ndim, op), layout_of(input), input._type.shape
+    return wanted if wanted is not None or strides is None else kept_order(shape, [(shape, strides)])
 
 
 _LARGEST = {d: finfo(d).max if d.is_floating_point else iinfo(d).max for d in DTYPES if d.category}

@@ -13,6 +13,7 @@ from typing import Any
 from ..autograd.fitting import broadcast_dims, is_smaller
 from ..kernel import Cache
 from ..op import REGISTRY
+from ..strides import Order
 from ..tape import NUMBER, Step
 from ..types import TensorType
 from .building import Unplannable
@@ -127,17 +128,14 @@ class Backward:
 
     def _by_expressions(self, index: int, step: Step, gradient: tuple[Derived, ...], g: int) -> None:
         program, refs, values, gradients = self.program, step.refs, self.values, self.gradients
-        types, roots, nodes = program.types, program.roots, program.nodes
+        order = self._joint_order(step, gradient, g)
         for i, expression, passed, reads, fit in gradient:
             value = g
             if not passed:
                 codes = [g]
                 for position in reads:
                     codes.append(values[refs[position - 1] if position else step.place])
-                value = len(types)
-                types.append(step.type)
-                roots.append(value)
-                nodes.append((ELEMENTWISE, expression, tuple(codes), (value,), index, False))
+                value = program.ordered(expression, tuple(codes), step.type, index, order)
             if fit is not None:
                 value = self._sum_to(value, fit, index)
             ref = refs[i]
@@ -145,6 +143,12 @@ class Backward:
                 self._add(ref, value)
             else:
                 gradients[ref] = value
+
+    def _joint_order(self, step: Step, gradient: tuple[Derived, ...], g: int) -> Order | None:
+        """In which the gradients lie: eager mode has one kernel for all of them, which reads what any of them reads."""
+        refs, values = step.refs, self.values
+        read = sorted({p for derived in gradient if not derived.passed for p in derived.reads})
+        return self.program.order(step.type, [g, *[values[refs[p - 1] if p else step.place] for p in read]])
 
     def _sum_to(self, value: int, t: TensorType, index: int) -> int:
         """Undo broadcasting, by the sum that eager mode takes."""

@@ -28,7 +28,6 @@ class Form(NamedTuple):
     bound: Bound | None
     results: tuple[TensorType, ...]
     may_fail: bool  # on some values; it must run even if nobody reads its result
-    keeps_order: bool  # the result lies in the order of its input, which a plan's values never do
     plain: bool  # an expression that takes any inputs as they are
 
 
@@ -62,12 +61,11 @@ def _made(op: type[Op], kinds: tuple[Any, ...], attrs: dict[str, Any], type_: An
     if isinstance(op.lower, Routine):
         bound = _bound(op, kinds, attrs)
         may_fail = any(isinstance(t, TensorType) and not t.dtype.is_floating_point for t in kinds)
-        return Form(op.name, None, bound, results, may_fail, False, False)
+        return Form(op.name, None, bound, results, may_fail, False)
     expression = expressions.of_op(op, kinds, attrs)
     if expression is None:
         raise Unplannable(f"{op.name} has no native code for {', '.join(map(_kind_text, kinds))}")
-    plain = not op.keeps_order and NoneType not in kinds
-    return Form(op.name, expression, None, results, op.name in _REFUSING, op.keeps_order, plain)
+    return Form(op.name, expression, None, results, op.name in _REFUSING, NoneType not in kinds)
 
 
 def _bound(op: type[Op], kinds: tuple[Any, ...], attrs: dict[str, Any]) -> Bound:

@@ -7,7 +7,6 @@ they say nothing about where elements lie.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ..kernel import Cache
@@ -42,12 +41,6 @@ def in_order(t: TensorType, strides: tuple[int, ...]) -> bool:
                 return False
             step *= size
     return True
-
-
-def is_row_major(t: TensorType, strides: tuple[int, ...]) -> bool:
-    """Whether a copy that keeps the order of dimensions in memory, as NumPy's order "K", lies in order."""
-    moves = [stride for size, stride in zip(t.shape, strides, strict=True) if size != 1]
-    return all(outer >= inner for outer, inner in pairwise(moves))
 
 
 def is_matrix(t: TensorType, strides: tuple[int, ...]) -> bool:

@@ -113,7 +113,7 @@ def _extent(keys: list[Any], period: int) -> tuple[int, int]:
 def _checked(request: Request, begin: int, period: int, n_windows: int, rows: Any, moves: Any) -> Loop | None:
     """The loop, if its windows are alike in all that matters. The first may be the one that meets leaves of all."""
     inside = request.steps[begin : begin + n_windows * period]
-    kinds = [(s.needs, s.view, s.baked, s.new_leaves, s.grad) for s in inside]
+    kinds = [(s.needs, s.view, s.order, s.baked, s.new_leaves, s.grad) for s in inside]
     if kinds[period : 2 * period] != kinds[:period]:
         begin, n_windows, rows, inside, kinds = begin + period, n_windows - 1, rows[1:], inside[period:], kinds[period:]
     window, row, before = inside[:period], rows[0], request.steps[:begin]
@@ -201,5 +201,5 @@ class _Shorter:
 
 _KEPT = (
     *("_read_positions", "_signature", "attrs", "baked", "kinds", "n_numbers", "needs", "new_leaves", "op"),
-    *("tracked", "type", "view"),
+    *("order", "tracked", "type", "view"),
 )

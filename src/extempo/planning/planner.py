@@ -129,7 +129,7 @@ class _Values(dict[int, int]):
         if ref not in self._request.kept:
             raise Unplannable(f"the result of {step.op.name} was not kept")
         t = step.type[ref - step.place] if type(step.type) is tuple else step.type
-        return self._program.input(ref, t, None)
+        return self._program.input(ref, t, step.strides)
 
     def step_of(self, place: int) -> int:
         return bisect_right(self._places, place) - 1
@@ -234,6 +234,7 @@ class Planner:
     def _forward(self, first: int, end: int) -> Pieces:
         program, values, steps = self.program, self._values, self._steps
         types, roots, nodes, value_of = program.types, program.roots, program.nodes, values.__getitem__
+        places = program.places.keys()
         for index in range(first, end):
             yield
             step = steps[index]
@@ -245,7 +246,7 @@ class Planner:
                 continue
             form = of_step(step)
             codes = tuple(map(value_of, step.refs))
-            if form.plain:  # as `program.apply` does it; most steps come this way
+            if form.plain and places.isdisjoint(codes):  # as `program.apply` does it; most steps come this way
                 result = values[place] = len(types)
                 types.append(step.type)
                 roots.append(result)
@@ -256,12 +257,13 @@ class Planner:
                 place += 1
 
     def _outputs(self, values: list[int]) -> list[int]:
-        """Values that can be handed out: computed here, in memory of their own, each once."""
+        """Values that can be handed out: computed here, in memory of their own, each once; see `Program.hand_out`."""
         program = self.program
         outside = set(program.inputs.values())
         made: dict[int, None] = {}
         for value in values:
-            if program.roots[value] != value or value in outside or value in made:
-                value = program.copy(value)
-            made[value] = None
+            root = program.hand_out(value)
+            if root is None or root in outside or root in made:
+                root = program.copy(value)
+            made[root] = None
         return list(made)

@@ -1,7 +1,9 @@
 """Program: values and nodes in order, as flat lists; what is fused, laid out in memory and emitted later.
 
 A value is a type and a place: its root, the value whose memory it lies in (itself, unless it is a view), and how it
-lies there. Values are written once, except buffers: gradients that are put together from parts.
+lies there. Values are written once, except buffers: gradients that are put together from parts. Roots that are
+computed here lie in order: an elementwise result that lies in another order (strides.py) is a view of a root whose
+dimensions are those of the result, as they follow one another in memory.
 
 A node is a tuple (kind, payload, inputs, results, step, may fail): the payload is an Expression or a Bound, the step is
 the one that is named when it fails. Inputs are codes: a value from 0 on, NUMBER + a number of the recording, CONSTANT +
@@ -11,21 +13,23 @@ a number that is known now, or NONE.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 from ..backends.llvm.plans.expressions import Expression
 from ..backends.llvm.routines.routine import Bound
 from ..kernel import Cache
+from ..strides import Order, kept_order, ordered_strides
 from ..tape import NONE, NUMBER
-from ..types import TensorType
-from .building import Unplannable
+from ..types import TensorType, count
 from .forms import Form
-from .layout import Starts, in_order, is_matrix, is_row_major, row_major
+from .layout import Starts, in_order, is_matrix, row_major
 
 CONSTANT = NUMBER << 1
 # Kinds of nodes. UPDATE: an elementwise node whose result is written over its first input, a part of a buffer.
 ELEMENTWISE, UPDATE, ROUTINE, ZERO, COPY = range(5)
 
+_ORDERS: Cache[Any, Order | None] = Cache("orders of results in plans", 8_000)
 _READABLE: Cache[tuple[TensorType, tuple[int, ...], str], bool] = Cache("layouts that routines read", 8_000)
 
 Node = tuple[int, Any, tuple[int, ...], tuple[int, ...], int, bool]
@@ -43,6 +47,7 @@ class Program:
         self.inputs: dict[int, int] = {}  # the value of each ref that comes from outside
         self.buffers: set[int] = set()
         self.zeroed: set[int] = set()  # buffers that start as zeros
+        self.shown: dict[int, tuple[TensorType, tuple[int, ...]]] = {}  # outputs that are handed out as a view of them
         self.reordered: dict[int, int] = {}  # what a copy into another shape was made of
         self.constants: dict[tuple[bytes, str], int] = {}
         self.start_steps: dict[Starts, int] = {}  # the step that a start out of range is blamed on
@@ -72,14 +77,16 @@ class Program:
 
     def view(self, source: int, t: TensorType, strides: tuple[int, ...], offset: int = 0, starts: Starts = ()) -> int:
         """The memory of `source` seen otherwise."""
-        if not offset and not starts and t.shape == self.types[source].shape and strides == self.strides(source):
-            return source
-        value = len(self.types)
-        self.types.append(t)
-        self.roots.append(self.roots[source])
+        root = self.roots[source]
         if source in self.places:
             _, before, starts_before = self.places[source]
             offset, starts = offset + before, starts_before + starts
+        for known in (source, root):
+            if t.shape == self.types[known].shape and (strides, offset, starts) == self.place(known):
+                return known
+        value = len(self.types)
+        self.types.append(t)
+        self.roots.append(root)
         self.places[value] = (strides, offset, starts)
         return value
 
@@ -87,6 +94,22 @@ class Program:
         """What was a view is computed by itself."""
         self.roots[view] = view
         del self.places[view]
+
+    def hand_out(self, value: int) -> int | None:
+        """The root to be handed out for a value; None if the value is only a part of it, or lies with gaps."""
+        root = self.roots[value]
+        if root != value:
+            t, (strides, offset, starts) = self.types[value], self.places[value]
+            order = None if offset or starts else kept_order(t.shape, [(t.shape, strides)])
+            dense = order is not None and strides == ordered_strides(t.shape, t.dtype.itemsize, order)
+            if not dense or count(t.shape) != count(self.types[root].shape) or root in self.shown:
+                return None
+            self.shown[root] = (t, strides)
+        return root
+
+    def place(self, value: int) -> Place:
+        """Strides, offset and starts."""
+        return self.places.get(value) or (row_major(self.types[value]), 0, ())
 
     def strides(self, value: int) -> tuple[int, ...]:
         place = self.places.get(value)
@@ -105,11 +128,47 @@ class Program:
     # ---- nodes
 
     def elementwise(self, expression: Expression, inputs: tuple[int, ...], t: TensorType, step: int = -1) -> int:
+        return self.ordered(expression, inputs, t, step, self.order(t, inputs))
+
+    def ordered(
+        self,
+        expression: Expression,
+        inputs: tuple[int, ...],
+        t: TensorType,
+        step: int,
+        order: Order | None,
+        may_fail: bool = False,
+    ) -> int:
+        """The same, where the order in which the result lies is known."""
+        if order is not None:
+            lies = TensorType(tuple([t.shape[d] for d in order]), t.dtype)
+            inputs = tuple([self._permuted(code, order) for code in inputs])
+            made = self.ordered(expression, inputs, lies, step, None, may_fail)
+            return self.view(made, t, ordered_strides(t.shape, t.dtype.itemsize, order))
         result = len(self.types)
         self.types.append(t)
         self.roots.append(result)
-        self.nodes.append((ELEMENTWISE, expression, inputs, (result,), step, False))
+        self.nodes.append((ELEMENTWISE, expression, inputs, (result,), step, may_fail))
         return result
+
+    def order(self, t: TensorType, inputs: Sequence[int]) -> Order | None:
+        """In which an elementwise result of these inputs lies, as in eager mode; None: row-major."""
+        if self.places.keys().isdisjoint(inputs):
+            return None
+        key = (t.shape, *[(self.types[code].shape, self.strides(code)) for code in inputs if 0 <= code < NUMBER])
+        if key not in _ORDERS:
+            _ORDERS.put(key, kept_order(key[0], key[1:]))
+        return _ORDERS[key]
+
+    def _permuted(self, code: int, order: Order) -> int:
+        """An input with its dimensions in that order; those that it lacks have size 1."""
+        if not 0 <= code < NUMBER or not self.types[code].shape:
+            return code
+        t, strides = self.types[code], self.strides(code)
+        n_more = len(order) - len(t.shape)
+        shape, strides = (1,) * n_more + t.shape, (0,) * n_more + strides
+        seen = TensorType(tuple([shape[d] for d in order]), t.dtype)
+        return self.view(code, seen, tuple([strides[d] for d in order]))
 
     def write(self, kind: int, expression: Expression, inputs: tuple[int, ...], region: int) -> None:
         """Compute a part of a buffer."""
@@ -117,19 +176,13 @@ class Program:
 
     def apply(self, form: Form, inputs: tuple[int, ...], step: int) -> tuple[int, ...]:
         """Run an op: one value for each result."""
-        name, expression, _, results, may_fail, keeps_order, _ = form
+        _, expression, _, results, may_fail, _ = form
         if expression is None:
             return self._routine(form, inputs, step)
         if NONE in inputs:  # a place that nobody reads
             nothing = self.constant(False)
             inputs = tuple([nothing if code == NONE else code for code in inputs])
-        if keeps_order and not is_row_major(self.types[inputs[0]], self.strides(inputs[0])):
-            raise Unplannable(f"{name} of a tensor whose elements do not lie in order keeps their order")
-        result = len(self.types)
-        self.types.append(results[0])
-        self.roots.append(result)
-        self.nodes.append((ELEMENTWISE, expression, inputs, (result,), step, may_fail))
-        return (result,)
+        return (self.ordered(expression, inputs, results[0], step, self.order(results[0], inputs), may_fail),)
 
     def _routine(self, form: Form, inputs: tuple[int, ...], step: int) -> tuple[int, ...]:
         bound: Bound = form.bound  # type: ignore[assignment] # as it has no expression

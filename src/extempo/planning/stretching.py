@@ -147,7 +147,7 @@ def forget() -> None:
 
 def _key(short: Request, loop: Loop) -> Key:
     """All that the plan of a shortened request depends on. A signature says what op it is, of which attributes."""
-    steps = [(s.signature, s.place, s.refs, s.needs, s.tracked, s.view, s.baked) for s in short.steps]
+    steps = [(s.signature, s.place, s.refs, s.needs, s.tracked, s.view, s.order, s.baked) for s in short.steps]
     return (tuple(steps), *short[1:2], tuple(short.leaves), *short[3:], *loop._replace(n_windows=0))
 
 

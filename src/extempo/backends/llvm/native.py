@@ -97,8 +97,10 @@ class Native:
             return None
         return NativeGradient(compute, n_saved, numbers, outputs)
 
-    def walker(self, classes: dict[str, type], leaf: type[Op], sum_to: Callable[..., Any]) -> Walker:
-        """The inner loop of backward; `sum_to(array, type)` undoes broadcasting."""
+    def walker(
+        self, classes: dict[str, type], leaf: type[Op], sum_to: Callable[..., Any], sum_apart: Callable[..., Any]
+    ) -> Walker:
+        """The inner loop of backward; `sum_to(array, type)` undoes broadcasting, `sum_apart(a, b)` adds any layouts."""
         add = []
         for d in (float32, float64):
             t = TensorType((1,), d)
@@ -106,7 +108,7 @@ class Native:
             if kernel is None:
                 raise RuntimeError("the kernel of add cannot be written")
             add.append(kernel)
-        return Walker(classes, leaf, sum_to, add)
+        return Walker(classes, leaf, sum_to, sum_apart, add)
 
     def rows(self) -> Rows:
         """How rows of arrays are gathered and added to."""

@@ -7,7 +7,7 @@ plan. As in `flush`, all that can fail or run someone else's code comes first.
 from __future__ import annotations
 
 from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr
-from .cpython import LARGEST
+from .cpython import C_CONTIGUOUS, LARGEST
 from .flush import FlushCode
 
 
@@ -87,7 +87,7 @@ class _BackwardCode(FlushCode):
             all_end_here.set(all_end_here.value & ends)
         with b.if_(all_end_here.value), b.loop(0, self.n_gradients) as i:
             node = self._leaf_node(i)
-            with b.if_(self._takes_gradient(node)):
+            with b.if_(self._takes_gradient(node, i)):
                 type_, array = self.node_slot(node, "type"), self._array(i)
                 python.set_item(tensors, i, self.check(b.call(b.module.defined["extempo_wrap"], array, type_)))
 
@@ -100,12 +100,15 @@ class _BackwardCode(FlushCode):
     def _array(self, i: Value) -> Value:
         return self.call("PyList_GetItem", self.owned["out"].value, self.n_wanted + i)
 
-    def _takes_gradient(self, node: Value) -> Value:
-        """Whether the gradient of a leaf is simply this one."""
+    def _takes_gradient(self, node: Value, i: Value) -> Value:
+        """Whether the gradient of a leaf is simply this one: the first, and both lie in order."""
         b, o = self.b, self.o
         extra, none, simple = self.node_slot(node, "extra"), o.known("none"), b.var(i1, 0)
         with b.if_(extra != none):
-            simple.set((o.get(extra, "extra.grad") == none) & (o.get(extra, "extra.post_hooks") == none))
+            in_order = (self.python.flags(self._array(i)) & C_CONTIGUOUS) != 0
+            in_order &= self.call("PyDict_Size", self.node_slot(node, "attrs"), returns=i64) == 0
+            is_first = (o.get(extra, "extra.grad") == none) & (o.get(extra, "extra.post_hooks") == none)
+            simple.set(is_first & in_order)
         return simple.value
 
     def filled(self, k: Value, t: Value) -> None:
@@ -123,7 +126,7 @@ class _BackwardCode(FlushCode):
             node, t = self._leaf_node(i), python.item(self.owned["tensors"].value, i)
             given = b.var(i1, 0)
             with b.if_(t != 0):
-                given.set(self._takes_gradient(node))
+                given.set(self._takes_gradient(node, i))
             simply, later = b.if_else(given.value)
             with simply:
                 o.replace(self.node_slot(node, "extra"), "extra.grad", python.incref(t))

@@ -157,9 +157,10 @@ class Python:
     def _copy(self, array: Value, order: int) -> Value:
         return self.b.call(self.declare("PyArray_NewCopy", ptr, [ptr, i32]), array, order)
 
-    def empty(self, dtype: Value, ndim: Value, shape: Value, nbytes: Value) -> Value:
-        """A new array on memory of the pool; its values are arbitrary."""
-        return self.b.call(self.declare("extempo_empty", ptr, [ptr, i64, ptr, i64]), dtype, ndim, shape, nbytes)
+    def empty(self, dtype: Value, ndim: Value, shape: Value, nbytes: Value, strides: Value | None = None) -> Value:
+        """A new array on memory of the pool; its values are arbitrary. Without strides, or null, it is row-major."""
+        made = self.declare("extempo_empty", ptr, [ptr, i64, ptr, i64, ptr])
+        return self.b.call(made, dtype, ndim, shape, nbytes, self.b.const(ptr, 0) if strides is None else strides)
 
     def take(self, nbytes: Value) -> Value:
         """A block of the pool as a Python object; its memory is at BLOCK_DATA."""

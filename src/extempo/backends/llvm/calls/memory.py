@@ -239,7 +239,7 @@ def _write_give_back(module: Module) -> None:
 
 
 def _write_empty(module: Module) -> None:
-    with module.function("extempo_empty", ptr, dtype=ptr, ndim=i64, shape=ptr, nbytes=i64) as b:
+    with module.function("extempo_empty", ptr, dtype=ptr, ndim=i64, shape=ptr, nbytes=i64, strides=ptr) as b:
         python = Python(b)
         block = b.call(module.defined["extempo_take"], b.arg("nbytes"))
         with b.if_(block == 0):
@@ -250,7 +250,7 @@ def _write_empty(module: Module) -> None:
         new = module.declare("PyArray_NewFromDescr", ptr, [ptr, ptr, i32, ptr, ptr, ptr, i32, ptr])
         ndim = b.cast("trunc", b.arg("ndim"), i32)
         data = b.field(ptr, block, BLOCK_DATA)
-        array = b.call(new, types[1], b.arg("dtype"), ndim, b.arg("shape"), null, data, flags, null)
+        array = b.call(new, types[1], b.arg("dtype"), ndim, b.arg("shape"), b.arg("strides"), data, flags, null)
         with b.if_(array == 0):
             python.decref(block)
             b.ret(array)
@@ -270,7 +270,8 @@ def _write_new(module: Module) -> None:
         with b.loop(0, b.select(ndim < MAX_NDIM, ndim, MAX_NDIM)) as k:
             sizes[k] = python.as_int(python.item(shape, k))
             nbytes.set(nbytes.value * sizes[k])
-        b.ret(b.call(module.defined["extempo_empty"], dtype, ndim, sizes.address, nbytes.value))
+        row_major = b.const(ptr, 0)
+        b.ret(b.call(module.defined["extempo_empty"], dtype, ndim, sizes.address, nbytes.value, row_major))
 
 
 class _Slot(ctypes.Structure):

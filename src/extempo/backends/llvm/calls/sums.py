@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..elementwise.broadcasting import DONE, FAILED
-from ..ir.builder import Function, Module, Pointer, Value, i32, i64, ptr
+from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr
 from .cpython import ALIGNED, C_CONTIGUOUS, TUPLE_ITEMS, WRITEABLE
 from .objects import Objects
 from .views import make_view, zeros_like_source
@@ -29,6 +29,7 @@ TABLE = (
     "empty",  # ()
     "new",  # object.__new__ as a C function
     "sum_to",
+    "sum_apart",
     "add32",  # where the address of a kernel lies
     "add64",
     "record32",
@@ -110,7 +111,10 @@ def _write_embed(module: Module, offsets: dict[str, int]) -> None:
             b.ret(0)
         whole = b.var(ptr, b.call(declare("PyDict_GetItem", ptr, [ptr, ptr]), gradients, source))
         is_owned = b.call(declare("PySet_Contains", i32, [ptr, ptr]), owned, source)
-        with b.if_((whole.value == 0) | (is_owned != 1)):
+        in_order = b.var(i1, 0)
+        with b.if_(whole.value != 0):
+            in_order.set((python.flags(whole.value) & C_CONTIGUOUS) != 0)
+        with b.if_((whole.value == 0) | (is_owned != 1) | ~in_order.value):
             first, later = b.if_else(whole.value == 0)
             with first:
                 whole.set(zeros_like_source(b, Pointer(b.arg("record"), i64), g))
@@ -152,14 +156,18 @@ def _write_accumulate(module: Module, offsets: dict[str, int]) -> None:
         made = b.var(ptr, 0)
         with b.if_(o.get(extra, "extra.grad") == none):
             array = b.var(ptr, b.arg("g"))
+            n_attrs = b.call(declare("PyDict_Size", i64, [ptr]), o.get(node, "node.attrs"))
+            with b.if_(n_attrs != 0):  # it lies in another order than row-major
+                b.ret(0)
             is_owned = b.call(declare("PySet_Contains", i32, [ptr, ptr]), b.arg("owned"), node)
-            shared, mine = b.if_else(is_owned != 1)
+            in_order = (python.flags(array.value) & C_CONTIGUOUS) != 0
+            mine, shared = b.if_else((is_owned == 1) & in_order)
+            with mine:
+                python.incref(array.value)
             with shared:
                 array.set(python.contiguous_copy(array.value))
                 with b.if_(array.value == 0):
                     b.ret(-1)
-            with mine:
-                python.incref(array.value)
             made.set(b.call(module.defined["grad_tensor"], array.value, o.get(node, "node.type")))
             with b.if_(made.value == 0):
                 b.ret(-1)

@@ -18,7 +18,7 @@ from ..elementwise.broadcasting import DONE, FAILED, MAX_INPUTS, MAX_RESULTS
 from ..elementwise.kernels import ElementwiseKernel
 from ..ir.builder import Function, Module, Pointer, Value, Variable, i1, i32, i64, ptr
 from .callables import function
-from .cpython import slot_offset
+from .cpython import C_CONTIGUOUS, slot_offset
 from .loading import load_calls
 from .objects import object_new, write_table
 from .sums import TABLE, keep_gradient, objects, write_sums
@@ -222,17 +222,33 @@ class _Step:
 
     def _add(self, source: Value, before: Value, more: Value) -> Value:
         """Add to the gradient of a node that has one; whether that failed."""
+        b, python, owned, failed = self.b, self.python, self.b.arg("owned"), self.b.var(i1, 0)
+        is_owned = b.call(b.module.declare("PySet_Contains", i32, [ptr, ptr]), owned, source) == 1
+        is_in_order = (python.flags(before) & C_CONTIGUOUS) != 0
+        in_place, apart = b.if_else(is_owned | is_in_order)
+        with in_place:
+            failed.set(self._add_in_place(source, before, more, is_owned))
+        with apart:
+            args = b.array(ptr, 2)
+            args[0] = before
+            args[1] = more
+            total = python.vectorcall(self.o.known("sum_apart"), args.address, b.const(i64, 2), b.const(ptr, 0))
+            failed.set(total == 0)
+            with b.if_(total != 0):
+                failed.set(keep_gradient(b, b.arg("gradients"), owned, source, total) != 0)
+            python.decref(total)
+        return failed.value
+
+    def _add_in_place(self, source: Value, before: Value, more: Value, is_owned: Value) -> Value:
         b, python, declare = self.b, self.python, self.b.module.declare
-        gradients, owned = b.arg("gradients"), b.arg("owned")
         total, failed = b.var(ptr, python.incref(before)), b.var(i1, 0)
-        is_owned = b.call(declare("PySet_Contains", i32, [ptr, ptr]), owned, source)
-        with b.if_(is_owned != 1):
+        with b.if_(~is_owned):
             copy = python.contiguous_copy(before)
             python.decref(before)
             total.set(copy)
             failed.set(copy == 0)
             with b.if_(copy != 0):
-                failed.set(keep_gradient(b, gradients, owned, source, copy) != 0)
+                failed.set(keep_gradient(b, b.arg("gradients"), b.arg("owned"), source, copy) != 0)
         with b.if_(~failed.value):
             added = b.call(b.module.defined["add_into"], total.value, more)
             failed.set(added < 0)
@@ -298,11 +314,16 @@ class Walker:
     """The loaded functions."""
 
     def __init__(
-        self, classes: dict[str, type], leaf: type, sum_to: Callable[..., Any], add: Sequence[ElementwiseKernel]
+        self,
+        classes: dict[str, type],
+        leaf: type,
+        sum_to: Callable[..., Any],
+        sum_apart: Callable[..., Any],
+        add: Sequence[ElementwiseKernel],
     ) -> None:
         """`classes`: those of nodes, storages, ... by name; `add`: the kernels of addition in float32 and float64."""
         slots = {
-            "node": ("saved", "inputs", "derived", "extra", "type", "op"),
+            "node": ("saved", "inputs", "derived", "extra", "type", "op", "attrs"),
             "storage": ("array", "version", "written_at"),
             "tensor": ("_raw", "_memory", "_type", "_history", "_alias", "_cut", "_pending"),
             "extra": ("grad", "hooks", "post_hooks", "retain"),
@@ -328,7 +349,7 @@ class Walker:
             ctypes.CFUNCTYPE(ctypes.c_void_p)(address["extempo_table"])()
         )
         known: dict[str, Any] = {"array": np.ndarray, "bytes": bytearray, "none": None, "true": True, "zero": 0}
-        known |= {"one": 1, "empty": (), "leaf": leaf, "sum_to": sum_to, **classes}
+        known |= {"one": 1, "empty": (), "leaf": leaf, "sum_to": sum_to, "sum_apart": sum_apart, **classes}
         views = [(ctypes.c_char * len(kernel.record)).from_buffer(kernel.record) for kernel in add]
         self._keep = (known, add, views)  # a bytearray that is looked at does not move
         for i, name in enumerate(TABLE):

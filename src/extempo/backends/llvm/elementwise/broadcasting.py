@@ -2,9 +2,10 @@
 
 `elementwise_run(record, inputs, results, given, held)`: inputs are ndarrays and numbers; results are new arrays, or, if
 `given`, arrays that are there already and are written to (they may be the inputs themselves). The common case
-(contiguous arrays of one shape, and numbers) is one row. Everything else is brought to as few dimensions as possible:
-the last one becomes the kernel's columns, the one before its rows, and the rest is counted through here. Which variant
-of the kernel fits is looked up by how the inputs run along a row; a missing one is built by calling Python.
+(contiguous arrays of one shape, and numbers) is one row. Everything else is brought into the order in which results
+lie (transposed arrays without gaps are one row again) and to as few dimensions as possible: the last one becomes the
+kernel's columns, the one before its rows, and the rest is counted through here. Which variant of the kernel fits is
+looked up by how the inputs run along a row; a missing one is built by calling Python.
 
 `extempo_elementwise(record, inputs, results, given)` is what others call: the usual cases (new results, not too large,
 rows and columns only, a kernel that is there), so that this much and no more is optimised code. What it is not made for
@@ -35,7 +36,7 @@ CHUNK, SPLIT_FROM = 1 << 15, 1 << 17
 _CONTEXT = ("kernel", "operands", "geometry", "record", "refused")
 
 # The record: a head, then (dtype number, item size, class) for each input, then (dtype, item size) for each result.
-_HEAD = ("n_inputs", "n_results", "table", "build", "array_type", "keeps_order")
+_HEAD = ("n_inputs", "n_results", "table", "build", "array_type")
 BUILD, ARRAY_TYPE = _HEAD.index("build"), _HEAD.index("array_type")
 _INPUTS_AT = len(_HEAD)
 _RESULTS_AT = _INPUTS_AT + 3 * MAX_INPUTS
@@ -43,12 +44,9 @@ RECORD_SIZE = _RESULTS_AT + 2 * MAX_RESULTS
 CLASSES = ("float32", "float64", "int64", "int32", "bool")
 
 
-def pack(inputs: Sequence[dtype], results: Sequence[dtype], table: int, build: Any, keeps_order: bool) -> bytes:
-    """The record of a kernel; `build(pattern)` must put the address of that variant into the table.
-
-    `keeps_order`: arrays that do not lie in order are declined, since new results always do.
-    """
-    numbers = [len(inputs), len(results), table, id(build), id(np.ndarray), int(keeps_order)]
+def pack(inputs: Sequence[dtype], results: Sequence[dtype], table: int, build: Any) -> bytes:
+    """The record of a kernel; `build(pattern)` must put the address of that variant into the table."""
+    numbers = [len(inputs), len(results), table, id(build), id(np.ndarray)]
     for d in inputs:
         numbers += [d.numpy.num, d.itemsize, CLASSES.index(d._name)]
     numbers += [0] * (_RESULTS_AT - len(numbers))
@@ -81,6 +79,10 @@ class _Run:
         self.loop_shape = b.array(i64, MAX_NDIM)  # after joining dimensions
         self.n_loops = b.var(i64, 0)
         self.first = b.var(ptr, 0)  # the first array among the inputs
+        self.in_order = b.var(i1, 1)  # whether the elements of every array lie in order
+        self.is_reordered = b.var(i1, 0)  # whether results lie in another order: of the dimensions `order`
+        self.order = b.array(i64, MAX_NDIM)
+        self.result_shape = b.array(i64, MAX_NDIM)
         self.refused = b.array(i64, 1)  # whether the kernel met an element that is an error
         self.declined = b.way_out(decline)
         self.not_held = b.way_out(hold)
@@ -116,18 +118,18 @@ class _Run:
                 self.not_held.take_if((flags & ALIGNED) == 0)
                 self.operands[i] = python.data(x)
                 self.is_array[i] = b.const(i64, 1)
+                self.in_order.set(self.in_order.value & ((flags & C_CONTIGUOUS) != 0))
                 is_first, later = b.if_else(first.value == 0)
                 with is_first:
                     first.set(x)
-                    plain.set((flags & C_CONTIGUOUS) != 0)
                 with later:
-                    plain.set(plain.value & ((flags & C_CONTIGUOUS) != 0) & self._same_shape(first.value, x))
+                    plain.set(plain.value & self._same_shape(first.value, x))
             with number:
                 self.is_array[i] = b.const(i64, 0)
                 convert(i, x)
                 self.operands[i] = self.scalars.at(i)
         self.declined.take_if(first.value == 0)
-        return plain.value
+        return plain.value & self.in_order.value
 
     def _same_shape(self, x: Value, y: Value) -> Value:
         b, python = self.b, self.python
@@ -207,7 +209,6 @@ class _Run:
     def broadcast(self) -> None:
         """The common shape, and every operand's strides in it, 0 where it is repeated."""
         b, python = self.b, self.python
-        self.declined.take_if(self.head["keeps_order"] != 0)
         with b.loop(0, self.n_inputs) as i, b.if_(self.is_array[i] != 0):
             ndim = python.ndim(self.inputs[i])
             with b.if_(ndim > self.ndim.value):
@@ -246,7 +247,67 @@ class _Run:
             with b.loop(0, self.ndim.value) as k:
                 self.declined.take_if(shape[k] != self.shape[k])
                 self.strides[(self.n_inputs + i) * MAX_NDIM + k] = strides[k]
+            self.in_order.set(self.in_order.value & ((python.flags(array) & C_CONTIGUOUS) != 0))
             self.operands[self.n_inputs + i] = python.data(array)
+
+    def order_dims(self, first: int | Value, n_deciding: Value) -> None:
+        """Bring the dimensions into the order in which results lie, by the rule of `strides.kept_order`.
+
+        `n_deciding` operands from `first` on decide, then those before it.
+        """
+        b, n = self.b, self.ndim.value
+        perm = b.array(i64, MAX_NDIM)  # from the fastest to the slowest
+        with b.loop(0, n) as i:
+            perm[i] = n - 1 - i
+        with b.loop(1, n) as i:
+            at, before = b.var(i64, i), b.var(i64, i - 1)
+            with b.while_(lambda: before.value >= 0):
+                one, other = perm[before.value], perm[at.value]
+                verdict = self._compare(one, other, first, n_deciding)
+                with b.if_(verdict < 0):
+                    b.break_()
+                with b.if_(verdict > 0):
+                    perm[before.value] = other
+                    perm[at.value] = one
+                    at.set(before.value)
+                before.set(before.value - 1)
+        slowest = b.var(i64, 0)  # so far: among those of more than one element, none may come before it
+        with b.loop(0, n) as i:
+            self.order[i] = perm[n - 1 - i]
+            with b.if_(self.shape[self.order[i]] != 1):
+                self.is_reordered.set(self.is_reordered.value | (self.order[i] < slowest.value))
+                slowest.set(self.order[i])
+        self.is_reordered.set(self.is_reordered.value & (self.n_elements.value > 0))
+        with b.if_(self.is_reordered.value):
+            self._reorder(self.shape, self.result_shape)
+            row = b.array(i64, MAX_NDIM)
+            with b.loop(0, self.n_inputs + self.n_results) as i:
+                self._reorder(self.strides + i * MAX_NDIM, row)
+
+    def _compare(self, one: Value, other: Value, first: int | Value, n_deciding: Value) -> Value:
+        """Above 0: dimension `one` is slower than `other`, below 0: faster; 0: nobody knows."""
+        b = self.b
+        verdict = b.var(i64, 0)
+        with b.loop(0, n_deciding) as k:
+            turn = k + first
+            i = b.select(turn < n_deciding, turn, turn - n_deciding)
+            mine, others = (self._distance(self.strides[i * MAX_NDIM + d]) for d in (one, other))
+            with b.if_((mine != 0) & (others != 0)):
+                larger = b.cast("zext", (mine == others) & (self.shape[one] > self.shape[other]), i64)
+                verdict.set(mine - others + larger)
+                with b.if_(verdict.value != 0):
+                    b.break_()
+        return verdict.value
+
+    def _distance(self, stride: Value) -> Value:
+        return self.b.select(stride < 0, -stride, stride)
+
+    def _reorder(self, entries: Pointer, before: Pointer) -> None:
+        """One entry for each dimension in the order of results; `before` gets what they were."""
+        with self.b.loop(0, self.ndim.value) as k:
+            before[k] = entries[k]
+        with self.b.loop(0, self.ndim.value) as k:
+            entries[k] = before[self.order[k]]
 
     def result_strides(self) -> None:
         b = self.b
@@ -333,16 +394,29 @@ class _Run:
 
     def allocate(self) -> None:
         b, python = self.b, self.python
+        shape = b.select(self.is_reordered.value, self.result_shape.address, self.shape.address)
+        strides = b.array(i64, MAX_NDIM)
+        given = b.select(self.is_reordered.value, strides.address, b.const(ptr, 0))
         with b.loop(0, self.n_results) as i:
             descriptor = b.emit(ptr, f"inttoptr i64 {self.record[i * 2 + _RESULTS_AT].text} to ptr")
             nbytes = self.n_elements.value * self.result_itemsize(i)
-            array = python.empty(descriptor, self.ndim.value, self.shape.address, nbytes)
+            with b.if_(self.is_reordered.value):
+                self._ordered_strides(strides, self.result_itemsize(i))
+            array = python.empty(descriptor, self.ndim.value, shape, nbytes, given)
             with b.if_(array == 0):
                 with b.loop(0, i) as made:
                     python.decref(self.results[made])
                 b.ret(FAILED)
             self.results[i] = array
             self.operands[self.n_inputs + i] = python.data(array)
+
+    def _ordered_strides(self, strides: Pointer, itemsize: Value) -> None:
+        """Those of a result, in the order of its own dimensions."""
+        b, step = self.b, self.b.var(i64, itemsize)
+        with b.loop(0, self.ndim.value) as back:
+            d = self.order[self.ndim.value - 1 - back]
+            strides[d] = step.value
+            step.set(step.value * self.result_shape[d])
 
     def call(self, kernel: Value) -> None:
         """Run the kernel on all rows and columns; a large number of elements is split over threads."""
@@ -460,7 +534,11 @@ def write_run(module: Module) -> None:
             there, new = b.if_else(is_given)
             with there:
                 run.given_strides()
+                with b.if_(~run.in_order.value):
+                    run.order_dims(run.n_inputs, run.n_inputs + run.n_results)
             with new:
+                with b.if_(~run.in_order.value):
+                    run.order_dims(0, run.n_inputs)
                 run.result_strides()
             run.collapse()
             run.general_geometry()
@@ -487,6 +565,8 @@ def write_usual_run(module: Module) -> None:
             run.plain_geometry()
         with general:
             run.broadcast()
+            with b.if_(~run.in_order.value):
+                run.order_dims(0, run.n_inputs)
             run.result_strides()
             run.collapse()
             other.take_if(run.n_loops.value > 2)

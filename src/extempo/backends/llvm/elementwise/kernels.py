@@ -52,7 +52,6 @@ class ElementwiseKernel:
         body: Callable[..., Any],
         inputs: Sequence[dtype],
         results: Sequence[dtype],
-        keeps_order: bool = False,
     ) -> None:
         self.name = name
         self.inputs = tuple(inputs)
@@ -61,7 +60,7 @@ class ElementwiseKernel:
         self._table = (ctypes.c_int64 * 3 ** len(inputs))()
         self._libraries: list[Library] = []
         self._callback = self.build  # the record holds the address of this very object
-        self.record = bytearray(pack(inputs, results, ctypes.addressof(self._table), self._callback, keeps_order))
+        self.record = bytearray(pack(inputs, results, ctypes.addressof(self._table), self._callback))
 
     def build(self, pattern: int) -> None:
         """Compile the variant for inputs that run along a row in this way, one ternary digit each."""
@@ -179,7 +178,7 @@ def of_op(
         def body(e: Emitter, values: list[Value]) -> list[Value]:
             return [_apply(e, op, values, of_ones, attrs)]
 
-        made = ElementwiseKernel(op.name, body, operands, [result.dtype], op.keeps_order)  # type: ignore[arg-type] # as seen
+        made = ElementwiseKernel(op.name, body, operands, [result.dtype])  # type: ignore[arg-type] # as seen
         found = _KERNELS.put(key, _written(made))
     return found
 

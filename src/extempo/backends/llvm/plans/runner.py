@@ -28,7 +28,7 @@ import numpy as np
 
 from ....types import TensorType, count
 from ..calls.callables import function
-from .running import HEAD, INSTRUCTION, OPERAND_WORDS, SECTIONS
+from .running import HEAD, INSTRUCTION, OPERAND_WORDS, OUTPUT_WORDS, SECTIONS
 from .runtime import runtime
 
 Place = tuple[int, int]  # (base, offset in bytes)
@@ -65,11 +65,12 @@ class PlanCode:
         self._patches: list[int] = []
         self._numbered: dict[int, tuple[tuple[int, ...], tuple[Any, ...]]] = {}  # what they were made of
 
-    def output(self, type_: TensorType) -> int:
-        """A new base: an array of that type, C-contiguous, allocated for each run."""
-        nbytes = count(type_.shape) * type_.dtype.itemsize
-        self._outputs += (self._n_bases, id(type_.dtype.numpy), len(type_.shape), nbytes, len(self._shapes))
-        self._shapes += type_.shape
+    def output(self, type_: TensorType, strides: tuple[int, ...] | None = None) -> int:
+        """A new base: an array of that type, allocated for each run, C-contiguous or without gaps in other strides."""
+        nbytes, n_sizes = count(type_.shape) * type_.dtype.itemsize, len(self._shapes)
+        strides_at = -1 if strides is None else n_sizes + len(type_.shape)
+        self._outputs += (self._n_bases, id(type_.dtype.numpy), len(type_.shape), nbytes, n_sizes, strides_at)
+        self._shapes += (*type_.shape, *(strides or ()))
         return self._new_base()
 
     def derived(self, base: int, offset: int, starts: tuple[tuple[int, int, int], ...], step: int = -1) -> int:
@@ -180,7 +181,7 @@ class PlanCode:
         """
         made = PlanCode(self.n_inputs + n_more_inputs, kinds)
         made._n_bases = self._n_bases + n_more_inputs
-        made._outputs = [word if i % 5 else word + n_more_inputs for i, word in enumerate(self._outputs)]
+        made._outputs = [word if i % OUTPUT_WORDS else word + n_more_inputs for i, word in enumerate(self._outputs)]
         made._shapes = self._shapes
         made._meta, made._meta_places = list(self._meta), dict(self._meta_places)
         for meta, numbers in self._numbered.values():
@@ -214,7 +215,7 @@ class PlanCode:
             "patched": self._patched,
             "patches": self._patches,
         }
-        n_operands, n_outputs = len(self.operands) // OPERAND_WORDS, len(self._outputs) // 5
+        n_operands, n_outputs = len(self.operands) // OPERAND_WORDS, len(self._outputs) // OUTPUT_WORDS
         head = {
             "n_inputs": self.n_inputs,
             "n_numbers": len(self._kinds),

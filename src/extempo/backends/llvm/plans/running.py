@@ -2,7 +2,8 @@
 
 The record, int64 throughout: a head, then sections of
 - kinds: for each number 0 float, 1 int, 2 bool;
-- outputs: (base, NumPy dtype, number of dimensions, bytes, where its sizes are in `shapes`);
+- outputs: (base, NumPy dtype, number of dimensions, bytes, where its sizes are in `shapes`, and where its strides are
+  there; -1: it is row-major);
 - derived: (base, base it starts from, offset, step, number of starts), then (number, stride, largest) for each start;
 - operands: (base, offset), of all instructions in a row;
 - instructions: see `INSTRUCTION`;
@@ -20,7 +21,7 @@ from ..ir.builder import Function, Module, Pointer, Value, f64, i8, i32, i64, pt
 # What a run holds of its own.
 SECTIONS = ("bases", "operands", "meta", "numbers", "inputs", "outputs")
 INSTRUCTION = ("address", "first_operand", "first_meta", "owns_meta", "step")
-OPERAND_WORDS, _OUTPUT_WORDS, _DERIVED_WORDS, _START_WORDS, _PATCH_WORDS = 2, 5, 5, 3, 3
+OPERAND_WORDS, OUTPUT_WORDS, _DERIVED_WORDS, _START_WORDS, _PATCH_WORDS = 2, 6, 5, 3, 3
 _RECORDED = ("kinds", "outputs", "shapes", "derived", "operands", "instructions", "meta", "patched", "patches")
 HEAD = (
     *("n_inputs", "n_numbers", "n_outputs", "n_derived", "n_operands", "n_instructions", "n_patched", "n_patches"),
@@ -155,7 +156,7 @@ class _Run:
             self.own("bases"),
         )
         with b.loop(0, self.head("n_outputs")) as i:
-            base, dtype, ndim, nbytes, sizes = (entries[i * _OUTPUT_WORDS + k] for k in range(_OUTPUT_WORDS))
+            base, dtype, ndim, nbytes, sizes, lies = (entries[i * OUTPUT_WORDS + k] for k in range(OUTPUT_WORDS))
             array = b.var(ptr, 0)
             with b.if_(self.places.value != 0):
                 place = b.call(b.module.declare("PyList_GetItem", ptr, [ptr, i64]), self.places.value, i)
@@ -164,7 +165,8 @@ class _Run:
                     bases[base] = self._from_start(place)
             with b.if_(array.value == 0):
                 descriptor = b.emit(ptr, f"inttoptr i64 {dtype.text} to ptr")
-                array.set(python.empty(descriptor, ndim, shapes.at(sizes), nbytes))
+                strides = b.select(lies < 0, b.const(ptr, 0), shapes.at(lies))
+                array.set(python.empty(descriptor, ndim, shapes.at(sizes), nbytes, strides))
                 with b.if_(array.value == 0):
                     self.leave(array.value)
                 bases[base] = python.data(array.value)
