@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .backends.choice import FALLBACKS, native
+from .backends.choice import FALLBACKS, native, short_of_memory
 from .backends.numpy import convert
 from .errors import DtypeError, ExtempoError, NumericalError
 from .kernel import Cache
@@ -92,7 +92,11 @@ def numpy_kernel(op: type[Op], arrays: list[Any], attrs: dict[str, Any], compute
     """Run the op's NumPy kernel, on inputs of the dtype that it computes in (None: they are)."""
     if not op.aliases_input:
         FALLBACKS[op.name] += 1
-    out = _computed(op, arrays, attrs, compute, mode)
+    try:
+        out = _computed(op, arrays, attrs, compute, mode)
+    except MemoryError as error:
+        with short_of_memory(op.public_name, error):
+            out = _computed(op, arrays, attrs, compute, mode)
     if op.aliases_input or op.own_order:
         return out
     lays = partial(laid_out, operands=arrays if op.keeps_order else ())

@@ -12,7 +12,8 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,6 +99,20 @@ def give_back_memory() -> bool:
         return False
     backend.memory.clear()
     return True
+
+
+@contextmanager
+def short_of_memory(op: str, error: MemoryError) -> Iterator[None]:
+    """NumPy found no memory: inside, `op` tries again with what was kept for later arrays given back."""
+    backend = native()
+    if backend is None:
+        raise error
+    backend.memory.clear()
+    try:
+        yield
+    except MemoryError as second:
+        used = backend.memory.stats()["bytes_in_use"]
+        raise MemoryError(f"{op}: {second}; tensors have {used:,} bytes in use: let go of some") from None
 
 
 def stats() -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The pool of blocks, and that native code neither leaks nor drops references."""
 
 import gc
+import subprocess
 import sys
 
 import numpy as np
@@ -134,3 +135,56 @@ def test_errors_in_the_middle_leave_no_reference_behind():
         fail()
     gc.collect()
     assert [sys.getrefcount(o) for o in watched] == before
+
+
+LITTLE_MEMORY = """
+import resource
+import extempo as ex
+MB = 1 << 20
+ex.sort(ex.arange(9.0))[0] + ex.ones(3, 3).T.reshape(9)  # what is loaded at first use is loaded
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 300 * MB,) * 2)
+
+def fill_and_free():
+    blocks = [ex.ones(20 * MB // 4 + 1000 * i) for i in range(5)]
+    del blocks
+    assert ex.backends.stats()["memory"]["free_bytes"] > 80 * MB
+"""
+
+
+def with_little_memory(program):
+    """What a program prints that may have 300 MB more than it begins with."""
+    done = subprocess.run(
+        [sys.executable, "-c", LITTLE_MEMORY + program], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split("\n")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits address space as Linux does")
+def test_memory_that_is_kept_is_given_back_before_there_is_none():
+    printed = with_little_memory("""
+fill_and_free()
+print(ex.empty(230 * MB // 4).numel() * 4 // MB)
+fill_and_free()
+print(ex.arange(13 * MB // 4).sort()[0].numel() > 0)  # by NumPy's kernels
+print(ex.empty(55 * MB // 4, 2).T.reshape(-1).numel() > 0)
+""")
+    assert printed == ["230", "True", "True", ""]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits address space as Linux does")
+def test_what_is_said_when_there_is_no_memory_left():
+    printed = with_little_memory("""
+kept = ex.ones(64 * MB // 4)
+for fn in (lambda: ex.empty(400 * MB // 4), lambda: kept.expand(6, 64 * MB // 4).argsort(0)):
+    try:
+        fn()
+    except MemoryError as error:
+        print(error)
+print((kept + 1).sum().item() == 2 * kept.numel())
+""")
+    assert printed[0].startswith(f"no memory for {400 << 20:,} bytes; tensors have 67,")
+    assert printed[1].startswith("argsort: Unable to allocate")
+    assert "; tensors have 67," in printed[1]
+    assert printed[2:] == ["True", ""]

@@ -155,7 +155,7 @@ class Python:
         return self._copy(array, 2)  # NPY_KEEPORDER
 
     def _copy(self, array: Value, order: int) -> Value:
-        return self.b.call(self.declare("PyArray_NewCopy", ptr, [ptr, i32]), array, order)
+        return self.b.call(self.declare("extempo_copy", ptr, [ptr, i32]), array, order)
 
     def empty(self, dtype: Value, ndim: Value, shape: Value, nbytes: Value, strides: Value | None = None) -> Value:
         """A new array on memory of the pool; its values are arbitrary. Without strides, or null, it is row-major."""

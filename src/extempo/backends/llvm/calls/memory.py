@@ -5,8 +5,8 @@ when the last array, tensor or foreign view on it is gone, Python frees the bloc
 free list of its class. Beyond a limit of free bytes, blocks go back to the system: free ones, not much smaller, that
 were last asked for before the one that is freed, or else this one. So do, when a class has no block and one must be
 allocated, free blocks of the classes that were not asked for the longest, until all blocks together are no more than
-twice what was ever in use at a time: sizes that keep changing do not leave blocks behind for each. Everything happens
-under the GIL.
+twice what was ever in use at a time: sizes that keep changing do not leave blocks behind for each. When the system has
+no memory, it gets all free blocks back and is asked once more. Everything happens under the GIL.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 
 import numpy as np
 
-from ....storage import BLOCK_TYPES
+from ....storage import BLOCK_TYPES, Array
 from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr, void
 from ..ir.machine import CALLS, Library, machine
 from . import cpython
@@ -39,22 +39,24 @@ COUNTERS = ("free_bytes", "bytes_in_use", "peak_bytes_in_use", "blocks_allocated
 
 
 def write_memory(module: Module) -> None:
-    """extempo_empty, extempo_take, and what frees a block."""
+    """extempo_empty, extempo_take, extempo_copy, and what frees a block."""
     module.global_("free_lists", ptr, N_CLASSES + N_LARGER)
     module.global_("last_asked", i64, N_CLASSES + N_LARGER)  # for each class, how many blocks had been reused by then
     module.global_("counters", i64, len(COUNTERS))
-    module.global_("types", ptr, 3)  # the type of blocks, the type of arrays, and what raises MemoryError
-    with module.function("extempo_set_types", void, block=ptr, array=ptr, no_memory=ptr) as b:
+    module.global_("types", ptr, 3)  # the type of blocks, the type of arrays, and what finds more memory
+    with module.function("extempo_set_types", void, block=ptr, array=ptr, find_more=ptr) as b:
         types = b.pointer(module.address_of(b, "types"), ptr)
         types[0] = b.arg("block")
         types[1] = b.arg("array")
-        types[2] = b.arg("no_memory")
+        types[2] = b.arg("find_more")
     with module.function("extempo_counters", ptr) as b:
         b.ret(module.address_of(b, "counters"))
     _write_make_room(module)
+    _write_find_more(module)
     _write_take(module)
     _write_give_back(module)
     _write_empty(module)
+    _write_copy(module)
     _write_new(module)
 
 
@@ -153,9 +155,28 @@ def _give_to_system(b: Function, block: Value, data: Value, size: Value) -> None
     b.call(b.module.declare("PyObject_Free", void, [ptr]), block)
 
 
+def _write_find_more(module: Module) -> None:
+    """extempo_find_more(array to be copied or null, bytes, tries before): whether to try again; 0: it has raised."""
+    with module.function("extempo_find_more", i64, array=ptr, nbytes=i64, n_before=i64) as b:
+        python, args = Python(b), b.array(ptr, 2)
+        types = b.pointer(module.address_of(b, "types"), ptr)
+        number = module.declare("PyLong_FromLongLong", ptr, [i64])
+        args[0] = python.incref(b.arg("array"))
+        with b.if_(args[0] == 0):
+            args[0] = b.call(number, b.arg("nbytes"))
+        args[1] = b.call(number, b.arg("n_before"))
+        answer = b.var(ptr, 0)
+        with b.if_((args[0] != 0) & (args[1] != 0)):
+            answer.set(python.vectorcall(types[2], args.address, b.const(i64, 2), b.const(ptr, 0)))
+        for i in range(2):
+            python.decref(args[i])
+        python.decref(answer.value)
+        b.ret(b.cast("zext", answer.value != 0, i64))
+
+
 def _write_take(module: Module) -> None:
     with module.function("extempo_take", ptr, nbytes=i64) as b:
-        python, counters = Python(b), _Counters(b)
+        counters = _Counters(b)
         index, size = _size_class(b, b.arg("nbytes"))
         free = b.pointer(module.address_of(b, "free_lists"), ptr)
         types = b.pointer(module.address_of(b, "types"), ptr)
@@ -168,18 +189,17 @@ def _write_take(module: Module) -> None:
         is_new, is_old = b.if_else(block.value == 0)
         with is_new:
             b.call(module.defined["extempo_make_room"], size)
-            block.set(b.call(module.declare("PyObject_Malloc", ptr, [i64]), 48))
-            data = _allocate(b, size, b.arg("nbytes"))
-            with b.if_((data == 0) | (block.value == 0)):
-                _give_to_system(b, block.value, data, size)
-                args = b.array(ptr, 1)
-                args[0] = b.call(module.declare("PyLong_FromLongLong", ptr, [i64]), b.arg("nbytes"))
-                with b.if_(args[0] == 0):  # not even for a number: that error says it, too
-                    b.ret(args[0])
-                raised = python.vectorcall(types[2], args.address, b.const(i64, 1), b.const(ptr, 0))
-                python.decref(args[0])
-                b.ret(raised)
-            b.set_field(block.value, BLOCK_DATA, data)
+            data, n_tries, more = b.var(ptr, 0), b.var(i64, 0), module.defined["extempo_find_more"]
+            with b.while_(lambda: data.value == 0):
+                block.set(b.call(module.declare("PyObject_Malloc", ptr, [i64]), 48))
+                data.set(_allocate(b, size, b.arg("nbytes")))
+                with b.if_((data.value == 0) | (block.value == 0)):
+                    _give_to_system(b, block.value, data.value, size)
+                    data.set(b.const(ptr, 0))
+                    with b.if_(b.call(more, b.const(ptr, 0), b.arg("nbytes"), n_tries.value) == 0):
+                        b.ret(b.const(ptr, 0))
+                    n_tries.set(n_tries.value + 1)
+            b.set_field(block.value, BLOCK_DATA, data.value)
             b.set_field(block.value, BLOCK_CLASS, index)
             b.set_field(block.value, BLOCK_SIZE, size)
             at.set(index)
@@ -258,6 +278,21 @@ def _write_empty(module: Module) -> None:
         b.ret(array)
 
 
+def _write_copy(module: Module) -> None:
+    """extempo_copy(array, order): NumPy's copy of an array, in memory of NumPy's."""
+    with module.function("extempo_copy", ptr, array=ptr, order=i32) as b:
+        array, made, n_tries = b.arg("array"), b.var(ptr, 0), b.var(i64, 0)
+        copy, more = module.declare("PyArray_NewCopy", ptr, [ptr, i32]), module.defined["extempo_find_more"]
+        with b.while_(lambda: made.value == 0):
+            made.set(b.call(copy, array, b.arg("order")))
+            with b.if_(made.value == 0):
+                b.call(module.declare("PyErr_Clear", void, []))
+                with b.if_(b.call(more, array, b.const(i64, 0), n_tries.value) == 0):
+                    b.ret(made.value)
+                n_tries.set(n_tries.value + 1)
+        b.ret(made.value)
+
+
 def _write_new(module: Module) -> None:
     """empty(dtype, shape, itemsize), to be called from Python."""
     with module.function("extempo_new", ptr, self=ptr, args=ptr, nargs=i64) as b:
@@ -299,13 +334,13 @@ class Memory:
         write_memory(module)
         self._library: Library = compiler.load(module.text(), list(module.defined), module.imports, CALLS)
         at = self._library.address
-        for name in ("extempo_empty", "extempo_take"):
+        for name in ("extempo_empty", "extempo_take", "extempo_copy"):
             compiler.offer(name, at[name])
         self.block_type = self._make_type(at["extempo_give_back"])
         BLOCK_TYPES.append(self.block_type)
         set_types = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(at["extempo_set_types"])
-        self._raise = self._no_memory  # native code holds the address of this very object
-        set_types(id(self.block_type), id(np.ndarray), id(self._raise))
+        self._more = self._find_more  # native code holds the address of this very object
+        set_types(id(self.block_type), id(np.ndarray), id(self._more))
         counters = ctypes.CFUNCTYPE(ctypes.c_void_p)(at["extempo_counters"])()
         self._counters = (ctypes.c_int64 * len(COUNTERS)).from_address(counters)
         self.empty = function("empty", at["extempo_new"])  # (NumPy dtype, shape, bytes of one element)
@@ -321,9 +356,16 @@ class Memory:
         made: type = make(ctypes.addressof(self._spec))
         return made
 
-    def _no_memory(self, nbytes: int) -> None:
+    def _find_more(self, wanted: int | Array, n_before: int) -> None:
+        """The system has no memory for so many bytes, or a copy: what is free here may be what it lacks."""
+        if n_before > 0:
+            raise self.none_left(wanted if isinstance(wanted, int) else wanted.nbytes)
+        self.clear()
+
+    def none_left(self, nbytes: int) -> MemoryError:
+        """What says that there is no memory for so many bytes."""
         used = self.stats()["bytes_in_use"]
-        raise MemoryError(
+        return MemoryError(
             f"no memory for {nbytes:,} bytes; tensors have {used:,} bytes in use: "
             "let go of some, or compute in smaller parts"
         )
