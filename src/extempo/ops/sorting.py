@@ -27,6 +27,9 @@ __all__ = ["argsort", "kthvalue", "median", "mode", "msort", "nanmedian", "sort"
 
 def _order(x: Array, dim: int, descending: bool) -> Array:
     """The indices that sort x along dim, equal elements in their order."""
+    if x.ndim and x.strides[dim] == 0:  # one element, however often it was expanded
+        steps = np.arange(x.shape[dim]).reshape(-1, *(1,) * (x.ndim - 1 - dim))
+        return np.broadcast_to(steps, x.shape)
     x = np.asarray(x, wide(x))
     if not descending:
         return np.argsort(x, axis=dim, kind="stable")

@@ -17,11 +17,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..backends.llvm.plans.expressions import Expression
-from ..backends.llvm.routines.routine import Bound
+from ..backends.llvm.routines.routine import Bound, is_spread
 from ..kernel import Cache
 from ..strides import Order, kept_order, ordered_strides
 from ..tape import NONE, NUMBER
 from ..types import TensorType, count
+from .building import Unplannable
 from .forms import Form
 from .layout import Starts, in_order, is_matrix, row_major
 
@@ -186,6 +187,10 @@ class Program:
 
     def _routine(self, form: Form, inputs: tuple[int, ...], step: int) -> tuple[int, ...]:
         bound: Bound = form.bound  # type: ignore[assignment] # as it has no expression
+        if bound.in_parts and inputs[0] in self.places:
+            t = self.types[inputs[0]]
+            if is_spread(t.shape, self.strides(inputs[0]), t.dtype.itemsize):
+                raise Unplannable(f"{form.name} takes what was expanded part by part")
         if not self.places.keys().isdisjoint(inputs):
             inputs = tuple(map(self.readable, inputs, bound.reads))
         if len(form.results) == 1:

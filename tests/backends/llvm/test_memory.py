@@ -137,6 +137,7 @@ def test_errors_in_the_middle_leave_no_reference_behind():
     assert [sys.getrefcount(o) for o in watched] == before
 
 
+linux = pytest.mark.skipif(sys.platform != "linux", reason="limits address space as Linux does")
 LITTLE_MEMORY = """
 import resource
 import extempo as ex
@@ -161,7 +162,7 @@ def with_little_memory(program):
     return done.stdout.split("\n")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="limits address space as Linux does")
+@linux
 def test_memory_that_is_kept_is_given_back_before_there_is_none():
     printed = with_little_memory("""
 fill_and_free()
@@ -173,7 +174,7 @@ print(ex.empty(55 * MB // 4, 2).T.reshape(-1).numel() > 0)
     assert printed == ["230", "True", "True", ""]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="limits address space as Linux does")
+@linux
 def test_what_is_said_when_there_is_no_memory_left():
     printed = with_little_memory("""
 kept = ex.ones(64 * MB // 4)

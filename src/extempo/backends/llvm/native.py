@@ -7,6 +7,7 @@ NumPy kernel is to run, and `load` makes it a callable on arrays.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from ...types import TensorType, float32, float64
 from .calls import glue
 from .calls.memory import Memory
 from .calls.rows import Rows, load_rows
+from .calls.spread import Spread
 from .calls.views import packed, view_call, words_of
 from .calls.walk import NativeGradient, Walker
 from .elementwise import kernels
@@ -33,6 +35,7 @@ class Code(NamedTuple):
     words: tuple[int, ...] | None  # of a routine's record: all of it that depends on sizes
     elementwise: kernels.ElementwiseKernel | None
     keep: Any = None  # what words refer to that was made for them
+    spread: Callable[..., Any] | None = None  # `spread(fallback)` runs where an input is large only by expansion
 
 
 class Native:
@@ -55,7 +58,10 @@ class Native:
         bind = ROUTINES.get(op.lower.name)
         bound = bind(types, attrs) if bind is not None else None
         words = None if bound is None else glue.words_of(bound, types)
-        return None if bound is None or words is None else Code(op.name, words, None, bound.keep)
+        if bound is None or words is None:
+            return None
+        spread = partial(Spread, op.lower.name, attrs) if bound.in_parts else None
+        return Code(op.name, words, None, bound.keep, spread)
 
     def load(
         self, code: Code, words: tuple[int, ...] | None, fallback: Callable[..., Any]
@@ -64,6 +70,8 @@ class Native:
         if code.elementwise is not None:
             return code.elementwise.callable(fallback)
         assert words is not None
+        if code.spread is not None:
+            fallback = code.spread(fallback)
         return glue.callable_on(code.name, words, fallback, code.keep)
 
     def view_words(

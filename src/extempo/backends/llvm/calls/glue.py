@@ -15,7 +15,7 @@ from typing import Any
 from ....types import TensorType, count
 from ..ir.builder import Function, Module, Pointer, Type, Value, i64, ptr
 from ..ir.machine import Library
-from ..routines.routine import Bound
+from ..routines.routine import SPREAD_FROM, Bound
 from .callables import function
 from .cpython import ALIGNED, BLOCK_DATA, C_CONTIGUOUS, NO_NUMBER, Python
 from .loading import load_calls
@@ -25,9 +25,22 @@ MAX_META = 128
 MAX_NDIM = 8
 KINDS = "cmsfi-"
 # The record of a call: a head, one entry for each input, one for each result, the bound numbers; int64 throughout.
-_HEAD = ("address", "n_inputs", "n_results", "n_bound", "scratch", "zeroed", "array_type")
+_HEAD = ("address", "n_inputs", "n_results", "n_bound", "scratch", "zeroed", "array_type", "in_parts")
 _INPUT = ("kind", "dtype_number", "itemsize")
 _RESULT = ("dtype", "ndim", "nbytes", *(f"size{i}" for i in range(MAX_NDIM)))
+
+
+def _write_is_spread(module: Module) -> None:
+    """is_spread(array, itemsize): as `routine.is_spread`."""
+    with module.function("is_spread", i64, internal=True, array=ptr, itemsize=i64) as b:
+        python, array = Python(b), b.arg("array")
+        shape, strides = python.shape(array), python.strides(array)
+        expanded, nbytes = b.var(i64, 0), b.var(i64, b.arg("itemsize"))
+        with b.loop(0, python.ndim(array)) as k:
+            nbytes.set(nbytes.value * shape[k])
+            with b.if_((shape[k] > 1) & (strides[k] == 0)):
+                expanded.set(1)
+        b.ret(b.select(nbytes.value >= SPREAD_FROM, expanded.value, 0))
 
 
 def _write_prepare(module: Module) -> None:
@@ -139,6 +152,8 @@ class _Call:
                 type_ = b.emit(i64, f"ptrtoint ptr {python.type_of(args[i]).text} to i64")
                 self.other.take_if(type_ != self.head["array_type"])
                 self.other.take_if(python.dtype_number(args[i]) != number)
+                with b.if_((self.head["in_parts"] != 0) & ((python.flags(args[i]) & C_CONTIGUOUS) == 0)):
+                    self.other.take_if(b.call(b.module.defined["is_spread"], args[i], itemsize) != 0)
                 array = b.call(b.module.defined["prepare"], args[i], kind, itemsize)
                 self.failed.take_if(array == 0)
                 self.own(array)
@@ -199,6 +214,7 @@ class _Call:
 
 
 def write_glue(module: Module) -> None:
+    _write_is_spread(module)
     _write_prepare(module)
     with module.function("extempo_bound", ptr, self=ptr, args=ptr, nargs=i64) as b:
         call = _Call(b)
@@ -262,6 +278,7 @@ def words_of(bound: Bound, inputs: tuple[Any, ...]) -> tuple[int, ...] | None:
         bound.scratch,
         int(bound.zeroed),
         id(np.ndarray),
+        int(bound.in_parts),
     ]
     for kind, t in zip(bound.reads, inputs, strict=True):
         number, itemsize = (t.dtype.numpy.num, t.dtype.itemsize) if isinstance(t, TensorType) else (0, 0)

@@ -189,14 +189,14 @@ def _write_take(module: Module) -> None:
         is_new, is_old = b.if_else(block.value == 0)
         with is_new:
             b.call(module.defined["extempo_make_room"], size)
-            data, n_tries, more = b.var(ptr, 0), b.var(i64, 0), module.defined["extempo_find_more"]
+            data, n_tries, find_more = b.var(ptr, 0), b.var(i64, 0), module.defined["extempo_find_more"]
             with b.while_(lambda: data.value == 0):
                 block.set(b.call(module.declare("PyObject_Malloc", ptr, [i64]), 48))
                 data.set(_allocate(b, size, b.arg("nbytes")))
                 with b.if_((data.value == 0) | (block.value == 0)):
                     _give_to_system(b, block.value, data.value, size)
                     data.set(b.const(ptr, 0))
-                    with b.if_(b.call(more, b.const(ptr, 0), b.arg("nbytes"), n_tries.value) == 0):
+                    with b.if_(b.call(find_more, b.const(ptr, 0), b.arg("nbytes"), n_tries.value) == 0):
                         b.ret(b.const(ptr, 0))
                     n_tries.set(n_tries.value + 1)
             b.set_field(block.value, BLOCK_DATA, data.value)

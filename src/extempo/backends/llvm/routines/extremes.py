@@ -133,7 +133,7 @@ def _register(op: str, most: bool, with_values: bool) -> None:
         n_parts, per_part = parts_of(outer, n * inner, PART_WORK)
         indices, values = TensorType(shape, int64), TensorType(shape, x.dtype)
         writes = (values, indices) if with_values else (indices,)
-        return Bound(address, "c", writes, (outer, n, inner, per_part, n_parts))
+        return Bound(address, "c", writes, (outer, n, inner, per_part, n_parts), in_parts=True)
 
 
 for _op, _most in (("argmax", True), ("argmin", False)):

@@ -349,7 +349,7 @@ def bind_reduction(kind: Kind, x: TensorType, result: TensorType, dim: tuple[int
     if len(plans) == 1 and kind.fold is _sum and kind.source.kind == "f" and kind.change is None:
         outer, n, inner, pieces = (plans[0][name] for name in ("outer", "n", "inner", "pieces"))
         parts = Summed(kind.source, outer, n, inner, pieces, kind.finish is _divided)
-    return Bound(address, "c", (result,), meta, scratch, parts=parts)
+    return Bound(address, "c", (result,), meta, scratch, parts=parts, in_parts=True)
 
 
 def _reduced(x: TensorType, dim: tuple[int, ...], keepdim: bool) -> tuple[int, ...]:

@@ -18,10 +18,10 @@ attributes alone, so that a result never depends on history.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ....types import InputType, TensorType
+from ....types import InputType, TensorType, count
 from ..ir.builder import Module
 from ..ir.machine import Library, machine
 
@@ -41,7 +41,17 @@ class Bound(NamedTuple):
     zeroed: bool = False  # results start as zeros
     keep: Any = None  # what must stay alive as long as this does
     parts: Any = None  # what plans are told that run it part by part, in turn with others (Product, Summed)
+    in_parts: bool = False  # an input that `is_spread` is not copied for it: its fallback takes that part by part
     origin: Any = None  # (op, kinds of inputs, attributes) in plans, which may bind it for other sizes
+
+
+SPREAD_FROM = 1 << 22  # bytes; what is smaller may as well be copied
+
+
+def is_spread(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
+    """Whether it is large only because it was expanded. `calls.glue` has this in native code."""
+    expanded = any(size > 1 and stride == 0 for size, stride in zip(shape, strides, strict=True))
+    return expanded and count(shape) * itemsize >= SPREAD_FROM
 
 
 def routine(name: str) -> Callable[[Any], Any]:
