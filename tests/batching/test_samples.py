@@ -624,3 +624,18 @@ def test_a_write_that_a_view_would_have_to_see_is_refused():
 
     with pytest.raises(ex.errors.AutogradError, match="that others share memory with"):
         ex.batch(fn)(ex.randn(4, 3))
+
+
+def test_results_are_row_major_however_they_are_computed():
+    def fn(x):
+        y = x.T.exp()
+        assert y.stride() == (3, 1)
+        return y, (y + 1).T
+
+    run = ex.batch(fn)
+    samples = [ex.randn(3, 4) for _ in range(5)]
+    for _ in range(4):
+        for x, results in zip(samples, run(samples), strict=True):
+            for y, expected in zip(results, (x.T.exp(), x.exp() + 1), strict=True):
+                assert y.is_contiguous()
+                np.testing.assert_allclose(y.numpy(), expected.numpy(), rtol=1e-6)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from .. import ops
 from .._tensor import Tensor, wrap
 from ..autograd.entry_points import grad
@@ -37,7 +39,7 @@ class Plain:
             results = self._results(physical, n)
         finally:
             MODE.set(before)
-        arrays = [y._values() for y in results]
+        arrays = [np.ascontiguousarray(y._values()) for y in results]  # rows are row-major, whatever computes them
         if not wants_grad:
             return arrays, None
         wanted = [x for x, i in zip(physical, kind.inputs, strict=True) if i.tracked]
