@@ -58,8 +58,8 @@ def accumulate_planned(found: list[tuple[Node, Array]], keep: bool) -> None:
         rest = []
         for node, g in found:
             extra = node.extra
-            is_first = extra is not None and extra.grad is None and not extra.post_hooks
-            if is_first and lies_in(g, node.attrs.get("order")):
+            lies_well = lies_in(g, node.attrs.get("order"))
+            if extra is not None and extra.grad is None and not extra.post_hooks and lies_well:
                 extra.grad = wrap(g, node.type)
             else:
                 rest.append((node, g))

@@ -130,7 +130,7 @@ class Emitter:
         for i, value in enumerate(inputs):
             self._bases[value] = (i, 0)
         for value in outputs:
-            self._bases[value] = (self.code.output(*program.shown.get(value, (program.types[value],))), 0)
+            self._bases[value] = (self.code.output(program.types[value], program.shown.get(value)), 0)
         arena = self.code.arena
         for root, offset in self.places.offsets.items():
             self._bases[root] = (arena, offset)

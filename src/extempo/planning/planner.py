@@ -259,11 +259,9 @@ class Planner:
     def _outputs(self, values: list[int]) -> list[int]:
         """Values that can be handed out: computed here, in memory of their own, each once; see `Program.hand_out`."""
         program = self.program
-        outside = set(program.inputs.values())
-        made: dict[int, None] = {}
+        taken = set(program.inputs.values())
+        made: list[int] = []
         for value in values:
-            root = program.hand_out(value)
-            if root is None or root in outside or root in made:
-                root = program.copy(value)
-            made[root] = None
-        return list(made)
+            made.append(program.hand_out(value, taken))
+            taken.add(made[-1])
+        return made

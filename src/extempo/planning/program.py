@@ -13,7 +13,7 @@ a number that is known now, or NONE.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from ..backends.llvm.plans.expressions import Expression
@@ -48,7 +48,7 @@ class Program:
         self.inputs: dict[int, int] = {}  # the value of each ref that comes from outside
         self.buffers: set[int] = set()
         self.zeroed: set[int] = set()  # buffers that start as zeros
-        self.shown: dict[int, tuple[TensorType, tuple[int, ...]]] = {}  # outputs that are handed out as a view of them
+        self.shown: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}  # outputs seen in another shape and strides
         self.reordered: dict[int, int] = {}  # what a copy into another shape was made of
         self.constants: dict[tuple[bytes, str], int] = {}
         self.start_steps: dict[Starts, int] = {}  # the step that a start out of range is blamed on
@@ -96,16 +96,22 @@ class Program:
         self.roots[view] = view
         del self.places[view]
 
-    def hand_out(self, value: int) -> int | None:
-        """The root to be handed out for a value; None if the value is only a part of it, or lies with gaps."""
+    def hand_out(self, value: int, taken: Container[int]) -> int:
+        """The root that is handed out for a value: its own, unless that is taken, or a copy.
+
+        What is all of its root, permuted or expanded, is handed out like that; a part is copied in order.
+        """
         root = self.roots[value]
-        if root != value:
-            t, (strides, offset, starts) = self.types[value], self.places[value]
-            order = None if offset or starts else kept_order(t.shape, [(t.shape, strides)])
-            dense = order is not None and strides == ordered_strides(t.shape, t.dtype.itemsize, order)
-            if not dense or count(t.shape) != count(self.types[root].shape) or root in self.shown:
-                return None
-            self.shown[root] = (t, strides)
+        is_view = root != value
+        t, (strides, offset, starts) = self.types[value], self.place(value)
+        moving = [size for size, stride in zip(t.shape, strides, strict=True) if stride]
+        is_part = offset or starts or 0 in t.shape or count(moving) != count(self.types[root].shape)
+        if (is_view and is_part) or (root in taken and root in self.places):
+            return self.copy(value)
+        if root in taken:
+            root = self.copy(root)
+        if is_view:
+            self.shown[root] = (t.shape, strides)
         return root
 
     def place(self, value: int) -> Place:
@@ -156,9 +162,10 @@ class Program:
         """In which an elementwise result of these inputs lies, as in eager mode; None: row-major."""
         if self.places.keys().isdisjoint(inputs):
             return None
-        key = (t.shape, *[(self.types[code].shape, self.strides(code)) for code in inputs if 0 <= code < NUMBER])
+        operands = tuple([(self.types[code].shape, self.strides(code)) for code in inputs if 0 <= code < NUMBER])
+        key = (t.shape, operands)
         if key not in _ORDERS:
-            _ORDERS.put(key, kept_order(key[0], key[1:]))
+            _ORDERS.put(key, kept_order(t.shape, operands))
         return _ORDERS[key]
 
     def _permuted(self, code: int, order: Order) -> int:

@@ -99,6 +99,7 @@ class Spread:
 
     def _run(self, name: str, x: Array, attrs: dict[str, Any]) -> Any:
         t = TensorType(x.shape, from_numpy_dtype(x.dtype))
-        run = glue.callable_of(name, ROUTINES[name]((t,), attrs), (t,), self._fallback)
-        assert run is not None  # the routine of the whole was bound
+        bound = ROUTINES[name]((t,), attrs)
+        run = None if bound is None else glue.callable_of(name, bound, (t,), self._fallback)
+        assert run is not None  # as there was one for the whole
         return run(x)

@@ -65,12 +65,16 @@ class PlanCode:
         self._patches: list[int] = []
         self._numbered: dict[int, tuple[tuple[int, ...], tuple[Any, ...]]] = {}  # what they were made of
 
-    def output(self, type_: TensorType, strides: tuple[int, ...] | None = None) -> int:
-        """A new base: an array of that type, allocated for each run, C-contiguous or without gaps in other strides."""
+    def output(self, type_: TensorType, seen: tuple[tuple[int, ...], tuple[int, ...]] | None = None) -> int:
+        """A new base: an array of that type, C-contiguous, allocated for each run.
+
+        `seen`: the shape and the strides, in bytes, in which it is handed out.
+        """
         nbytes, n_sizes = count(type_.shape) * type_.dtype.itemsize, len(self._shapes)
-        strides_at = -1 if strides is None else n_sizes + len(type_.shape)
-        self._outputs += (self._n_bases, id(type_.dtype.numpy), len(type_.shape), nbytes, n_sizes, strides_at)
-        self._shapes += (*type_.shape, *(strides or ()))
+        shape, strides = seen or (type_.shape, ())
+        strides_at = -1 if seen is None else n_sizes + len(shape)
+        self._outputs += (self._n_bases, id(type_.dtype.numpy), len(shape), nbytes, n_sizes, strides_at)
+        self._shapes += (*shape, *strides)
         return self._new_base()
 
     def derived(self, base: int, offset: int, starts: tuple[tuple[int, int, int], ...], step: int = -1) -> int:
