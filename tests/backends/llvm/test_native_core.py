@@ -217,13 +217,13 @@ def test_an_interrupt_while_a_kernel_is_built_comes_out_as_it_is(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(kernels, "write_kernel", interrupt)
         with pytest.raises(Interrupted):
-            ex.atan2(x.T, w[:1].T.expand(3, 5))
+            ex.atan2(x[:, ::2], w[:, ::2])
         with pytest.raises(Interrupted):
             ex.hypot(x, turned)
         with pytest.raises(Interrupted):
             y.backward(turned)
     assert x.grad.equal(gradient)
-    ex.atan2(x.T, w[:1].T.expand(3, 5))
+    ex.atan2(x[:, ::2], w[:, ::2])
     ex.atan2(x, w).backward(turned)
 
 
