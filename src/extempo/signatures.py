@@ -93,10 +93,15 @@ def numpy_kernel(op: type[Op], arrays: list[Any], attrs: dict[str, Any], compute
     if not op.aliases_input:
         FALLBACKS[op.name] += 1
     try:
-        out = _computed(op, arrays, attrs, compute, mode)
+        return _laid_out(op, arrays, attrs, compute, mode)
     except MemoryError as error:
         with short_of_memory(op.public_name, error):
-            out = _computed(op, arrays, attrs, compute, mode)
+            return _laid_out(op, arrays, attrs, compute, mode)
+
+
+def _laid_out(op: type[Op], arrays: list[Any], attrs: dict[str, Any], compute: Any, mode: Mode) -> Any:
+    """What the kernel computes, in memory as the layout rule says."""
+    out = _computed(op, arrays, attrs, compute, mode)
     if op.aliases_input or op.own_order:
         return out
     lays = partial(laid_out, operands=arrays if op.keeps_order else ())
