@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
-from .._tensor import Tensor, TensorLike, wrap
+from .._tensor import Tensor, TensorLike
 from ..errors import AutogradError
 from ..graph import Node
 from ..modes import MODE
@@ -124,13 +123,4 @@ def _grad_by_engine(
         nodes.append(x._own_node())
     job = engine.Backward(keep, bool(create_graph), {n for n in nodes if n is not None}, accumulate=False)
     found = quietly(job.run, roots)
-    results = [found.get(node) for node in nodes]
-    return results if create_graph else [_in_order(g) for g in results]
-
-
-def _in_order(g: Any) -> Any:
-    """With dimensions in order, as plans leave a gradient: how it lies decides how a product of it is summed."""
-    if not isinstance(g, Tensor) or g._array is None:
-        return g
-    steps = [step for size, step in zip(g._array.shape, g._array.strides, strict=True) if size > 1]
-    return g if all(a >= b for a, b in pairwise(steps)) else wrap(g._array.copy(), g._type)
+    return [found.get(node) for node in nodes]

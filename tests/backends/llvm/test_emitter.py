@@ -27,7 +27,7 @@ _LOWERED = """
     hardtanh hypot isfinite isinf isnan le leaky_relu lerp lgamma log log10 log1p log2 logaddexp logaddexp2 logical_and
     logical_not logical_or logical_xor logit lt maximum minimum mish mul ne neg nextafter pow pow_tensor reciprocal relu
     remainder round_half_even rsqrt sigmoid sign signbit silu sin sinh softplus special_entr special_xlog1py
-    sqrt sub tan tanh trunc where xlogy zero
+    sqrt sub tan tanh trunc trunc_divide where xlogy zero
 """
 LOWERED = re.findall(r"\w+", _LOWERED)
 

@@ -200,18 +200,32 @@ class Emptying:
     "numbers",
     [
         *([10**400, 1, True], [1.0, 2**63, True], [1.0, "a", True], ["a", 1, True], [1.5, 1.5, 1]),
-        *([1.0, 1], [1.0, 1, True, 1], [Refusing(), 1, True], [1.0, 1, Refusing()]),
+        *([1.0, 1], [1.0, 1, True, 1]),
     ],
 )
 def test_numbers_that_the_plan_was_not_built_for_are_left_to_others(numbers):
-    code, probe = PlanCode(1, (float, int, bool)), Probe(0, 0)
-    code.output(TensorType((100,), float32))
-    code.call(probe.address, [], ())
-    run = code.finish(100, [])
+    run, probe = plan_of_three_numbers()
     before = bytes_in_use()
     assert run([np.zeros(3)], numbers) == -1
     assert not probe.calls
     assert bytes_in_use() == before
+
+
+@pytest.mark.parametrize("numbers", [[Refusing(), 1, True], [1.0, 1, Refusing()]])
+def test_what_a_number_raises_when_it_is_converted_is_raised(numbers):
+    run, probe = plan_of_three_numbers()
+    before = bytes_in_use()
+    with pytest.raises(RuntimeError, match="not now"):
+        run([np.zeros(3)], numbers)
+    assert not probe.calls
+    assert bytes_in_use() == before
+
+
+def plan_of_three_numbers():
+    code, probe = PlanCode(1, (float, int, bool)), Probe(0, 0)
+    code.output(TensorType((100,), float32))
+    code.call(probe.address, [], ())
+    return code.finish(100, []), probe
 
 
 def test_a_list_that_gets_shorter_while_it_is_read_does_no_harm():

@@ -281,12 +281,14 @@ def _write_empty(module: Module) -> None:
 def _write_copy(module: Module) -> None:
     """extempo_copy(array, order): NumPy's copy of an array, in memory of NumPy's."""
     with module.function("extempo_copy", ptr, array=ptr, order=i32) as b:
-        array, made, n_tries = b.arg("array"), b.var(ptr, 0), b.var(i64, 0)
+        python, array, made, n_tries = Python(b), b.arg("array"), b.var(ptr, 0), b.var(i64, 0)
         copy, more = module.declare("PyArray_NewCopy", ptr, [ptr, i32]), module.defined["extempo_find_more"]
         with b.while_(lambda: made.value == 0):
             made.set(b.call(copy, array, b.arg("order")))
             with b.if_(made.value == 0):
-                b.call(module.declare("PyErr_Clear", void, []))
+                python.forget("MemoryError")
+                with b.if_(python.is_raised()):
+                    b.ret(made.value)
                 with b.if_(b.call(more, array, b.const(i64, 0), n_tries.value) == 0):
                     b.ret(made.value)
                 n_tries.set(n_tries.value + 1)
