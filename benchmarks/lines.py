@@ -35,7 +35,7 @@ def training_step() -> Callable[[], Any]:
 
 def without_lines(program: Callable[[], Any]) -> Callable[[], Any]:
     """The program, with the function that finds the line replaced in every module of Extempo that uses it."""
-    find = sys.modules["extempo.lines"].user_line
+    find = sys.modules["extempo.core.source_location"].user_line
     users = [vars(module) for name, module in sys.modules.items() if name.startswith("extempo.")]
     users = [names for names in users if names.get("user_line") is find]
 

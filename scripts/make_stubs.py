@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-STUB = Path(__file__).parents[1] / "src" / "extempo" / "_methods.pyi"
+STUB = Path(__file__).parents[1] / "src" / "extempo" / "core" / "tensor_methods.pyi"
 
 HEADER = '''"""The methods that ops give to Tensor. Written by scripts/make_stubs.py; do not edit."""
 
@@ -20,7 +20,7 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from ._tensor import Tensor
+from .tensor import Tensor
 from .types import Number
 from .types import dtype as _dtype
 
@@ -102,7 +102,7 @@ def n_positional(fn: Any) -> int:
 def stub() -> str:
     """The text of the stub file."""
     import extempo
-    from extempo._methods import TensorMethods
+    from extempo.core.tensor_methods import TensorMethods
 
     own = vars(extempo.Tensor)
     lines = [HEADER]

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import pytest
 
-from extempo.backends.choice import native
+from extempo.backends.selection import native
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -74,11 +74,11 @@ CASES = [case for namespace in NAMESPACES for case in public_values(namespace)]
 @contextlib.contextmanager
 def settings_kept() -> Iterator[None]:
     """Examples of settings change them for the whole process, so they are put back."""
-    kept, dtype = dict(vars(ex.settings)), ex.get_default_dtype()
+    kept, dtype = dict(vars(ex.compat.settings)), ex.get_default_dtype()
     try:
         yield
     finally:
-        vars(ex.settings).update(kept)
+        vars(ex.compat.settings).update(kept)
         ex.set_default_dtype(dtype)
         ex.set_printoptions(profile="default")
 

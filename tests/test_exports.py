@@ -101,7 +101,7 @@ def test_importing_extempo_loads_nothing_heavy_beyond_numpy():
 
 def test_importing_extempo_fills_the_registry_and_the_methods_of_tensors():
     code = (
-        "import importlib, extempo as ex; from extempo.op import REGISTRY\n"
+        "import importlib, extempo as ex; from extempo.core.op import REGISTRY\n"
         "ops, methods = set(REGISTRY), set(dir(ex.Tensor))\n"
         f"for m in {all_modules()!r}: importlib.import_module(m)\n"
         "print(sorted(set(REGISTRY) - ops), sorted(set(dir(ex.Tensor)) - methods))"

@@ -21,7 +21,7 @@ WITHOUT_LLVMLITE = "import sys; sys.modules['llvmlite'] = None\n"
 
 EVERY_THIRD_OP = """
 import extempo as ex
-from extempo.op import REGISTRY
+from extempo.core.op import REGISTRY
 from extempo.testing import check_op
 
 checked = sum(check_op(op) > 0 for _, op in sorted(REGISTRY.items())[::3])

@@ -10,14 +10,13 @@ from importlib import import_module as _import_module
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING
 
-from . import autograd, backends, errors, legacy, ops, random, settings
-from ._format import set_printoptions
-from ._tensor import Tensor
+from . import autograd, backends, errors, ops, random
 from ._version import __version__
-from .compiling import compile, eager
-from .graph import Graph
-from .legacy import *
-from .modes import (
+from .compat import legacy_types, settings
+from .compat.legacy_types import *
+from .compat.refused import getattr_of_extempo as _refuse
+from .compat.settings import *
+from .core.context import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
@@ -25,6 +24,34 @@ from .modes import (
     no_grad,
     set_grad_enabled,
 )
+from .core.device import device
+from .core.graph import Graph
+from .core.printing import set_printoptions
+from .core.tensor import Tensor
+from .core.types import (
+    Size,
+    bfloat16,
+    dtype,
+    finfo,
+    float16,
+    float32,
+    float64,
+    get_default_dtype,
+    iinfo,
+    int8,
+    int16,
+    int32,
+    int64,
+    set_default_dtype,
+    uint8,
+)
+from .core.types import bool_ as bool
+from .core.types import float16 as half
+from .core.types import float32 as float
+from .core.types import float64 as double
+from .core.types import int16 as short
+from .core.types import int32 as int
+from .core.types import int64 as long
 from .ops.activation import *
 from .ops.arithmetic import *
 from .ops.arrange import *
@@ -66,33 +93,7 @@ from .ops.systems import *
 from .ops.toplevel import *
 from .ops.transcendental import *
 from .ops.view import *
-from .placement import device
-from .refused import getattr_of_extempo as _refuse
-from .settings import *
-from .types import (
-    Size,
-    bfloat16,
-    dtype,
-    finfo,
-    float16,
-    float32,
-    float64,
-    get_default_dtype,
-    iinfo,
-    int8,
-    int16,
-    int32,
-    int64,
-    set_default_dtype,
-    uint8,
-)
-from .types import bool_ as bool
-from .types import float16 as half
-from .types import float32 as float
-from .types import float64 as double
-from .types import int16 as short
-from .types import int32 as int
-from .types import int64 as long
+from .tracing.api import compile, eager
 
 if TYPE_CHECKING:  # loaded on first use, by `__getattr__` below
     from . import (
@@ -120,7 +121,7 @@ if TYPE_CHECKING:  # loaded on first use, by `__getattr__` below
         xpu,
     )
     from .amp import autocast, get_autocast_dtype, is_autocast_enabled
-    from .batching.calling import batch
+    from .batching.api import batch
     from .batching.cells import cell
     from .comparing.calling import compare
     from .func import vmap
@@ -216,7 +217,7 @@ __all__ = [
     "vmap",
     "xpu",
 ]
-__all__ += legacy.__all__
+__all__ += legacy_types.__all__
 __all__ += ops.__all__
 __all__ += settings.__all__
 
@@ -224,7 +225,7 @@ __all__ += settings.__all__
 _HOMES = {
     "RaggedTensor": "ragged_tensors.tensor",
     "autocast": "amp",
-    "batch": "batching.calling",
+    "batch": "batching.api",
     "cell": "batching.cells",
     "compare": "comparing.calling",
     "get_autocast_dtype": "amp",

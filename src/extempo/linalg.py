@@ -7,7 +7,7 @@ raises `LinAlgError` (another name of `errors.NumericalError`), saying which mat
 
 from __future__ import annotations
 
-from ._tensor import Tensor
+from .core.tensor import Tensor
 from .errors import NumericalError as LinAlgError
 from .ops.contraction import linalg_cross as cross
 from .ops.contraction import linalg_vander as vander

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from . import ops
-from ._tensor import Tensor
+from .core.tensor import Tensor
+from .core.types import Number, as_dtype, bool_, count, dtype, float64, get_default_dtype, iinfo, normalize_dims
 from .errors import DtypeError, ShapeError
 from .ops.norms import vector_norm
 from .ops.reduce import Dims
-from .types import Number, as_dtype, bool_, count, dtype, float64, get_default_dtype, iinfo, normalize_dims
 
 __all__ = [
     "amax",

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from . import ops
-from ._tensor import Tensor, from_array
+from .core.device import jagged, layout, require_cpu, strided
+from .core.tensor import Tensor, from_array
+from .core.types import as_dtype, bool_
 from .errors import DtypeError, ShapeError, UnsupportedError
-from .placement import jagged, layout, require_cpu, strided
 from .ragged_tensors.creation import numbers_of, ragged, ragged_from_values
 from .ragged_tensors.rows import Rows
 from .ragged_tensors.tensor import RaggedTensor, as_ragged
-from .types import as_dtype, bool_
 
 __all__ = [
     "as_nested_tensor",

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from . import locks
-from ._tensor import Tensor, from_array
+from .core import locks
+from .core.device import CPU, device, require_cpu
+from .core.interrupts import Scope, block, certainly
+from .core.tensor import Tensor, from_array
 from .errors import DtypeError
-from .interrupts import Scope, block, certainly
-from .placement import CPU, device, require_cpu
 
 _DEFAULT_SEED = 67280421310721  # PyTorch's, for what a new Generator answers to initial_seed()
 _STATE = struct.Struct("<8sQQQ")  # a mark, the seed, the number of the next draw, the number of the next ex.batch call

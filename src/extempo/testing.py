@@ -13,21 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from ._tensor import Tensor, from_array
-from .autograd.entry_points import grad
-from .autograd.numeric import gradcheck, gradgradcheck
+from .autograd.api import grad
+from .autograd.numerical import gradcheck, gradgradcheck
+from .core.context import no_grad
+from .core.graph import Graph
+from .core.op import Op, Refuse, Sample
+from .core.storage import Array
+from .core.tensor import Tensor, from_array
+from .core.types import DTYPES, TensorType, dtype
+from .dispatch.dispatcher import apply
+from .dispatch.fast_path import runner1, runner2
 from .errors import ExtempoError
 from .func import vmap
-from .graph import Graph
-from .modes import no_grad
-from .op import Op, Refuse, Sample
 from .ops.creation import as_tensor
 from .ops.define import deliver
 from .ragged_tensors.tensor import RaggedTensor
-from .running import apply
-from .short_path import runner1, runner2
-from .storage import Array
-from .types import DTYPES, TensorType, dtype
 
 _TOLERANCE = {"float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7)}
 

@@ -13,8 +13,8 @@ import pytest
 
 import extempo as ex
 from extempo import autograd
+from extempo.core.graph import Node
 from extempo.errors import AutogradError, CheckpointError, GraphFreedError, OverwrittenError
-from extempo.graph import Node
 from extempo.utils.checkpoint import checkpoint, checkpoint_sequential
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import extempo as ex
-from extempo._tensor import Tensor
+from extempo.core.tensor import Tensor
 
 
 def leaves(tree: Any) -> list[Tensor]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from extempo.batching.noting import Notes
+from extempo.batching.report import Notes
 
 
 @pytest.fixture(autouse=True)

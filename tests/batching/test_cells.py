@@ -16,9 +16,9 @@ import extempo as ex
 import extempo.nn.functional as F
 from extempo import nn
 from extempo.batching.cells import Cell, find
-from extempo.batching.plain import Plain
+from extempo.batching.vmap_runner import Plain
+from extempo.core.graph import Node
 from extempo.errors import GraphError, ShapeError
-from extempo.graph import Node
 
 FACTOR = 2.0
 CALLS: list[int] = []

@@ -7,8 +7,8 @@ import pytest
 
 import extempo as ex
 from extempo import nn
-from extempo.backends.choice import native
-from extempo.batching import agenda, filled, levels
+from extempo.backends.selection import native
+from extempo.batching import agenda, levels, template_cache
 from extempo.errors import ExtempoError
 
 from .agreement import check
@@ -193,8 +193,8 @@ def test_the_native_agenda_decides_as_the_one_in_python(seed):
 @pytest.mark.parametrize("n_samples", [1, 2, 5, 9, 21, 130])
 def test_weights_that_are_packed_once_for_all_levels(levels_run, monkeypatch, n_samples):
     packings = []
-    packed = filled.packed
-    monkeypatch.setattr(filled, "packed", lambda *args: packings.append(packed(*args)))
+    packed = template_cache.packed
+    monkeypatch.setattr(template_cache, "packed", lambda *args: packings.append(packed(*args)))
     embedding, cell = (
         nn.Embedding(10, 33),
         nn.LSTMCell(33, 330),

@@ -10,7 +10,7 @@ import numpy as np
 import extempo as ex
 from extempo import nn, optim
 from extempo.batching.run import Run
-from extempo.kernel import CACHES
+from extempo.core.cache import CACHES
 from extempo.nn import functional as F
 
 

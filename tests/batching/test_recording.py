@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo import nn, short_path
-from extempo.backends import choice
-from extempo.batching import agenda, calling, run, samples, ways
+from extempo import nn
+from extempo.backends import selection
+from extempo.batching import agenda, api, call_cache, run, sample_tracer
+from extempo.core.context import MODE
+from extempo.core.graph import describe_where
+from extempo.dispatch import fast_path
 from extempo.errors import ExtempoError
-from extempo.graph import describe_where
-from extempo.modes import MODE
 from extempo.nn import module as nn_module
 
 SIZE = 4
@@ -77,7 +78,7 @@ def nested(state):
 
 @pytest.fixture(autouse=True)
 def models(monkeypatch):
-    monkeypatch.setattr(calling, "_ASIDE", 0)  # small as these batches are
+    monkeypatch.setattr(api, "_ASIDE", 0)  # small as these batches are
     ex.manual_seed(0)
     made = {
         "embedding": nn.Embedding(10, SIZE),
@@ -92,14 +93,14 @@ def models(monkeypatch):
 @contextlib.contextmanager
 def in_python():
     """Nothing is recorded or arranged natively."""
-    if choice.native() is None:
+    if selection.native() is None:
         yield
         return
     ex.batch(lambda x: x * 2)([ex.ones(1)])
-    launcher, before = short_path.launcher(), nn_module.call_cell
-    record_op = ways.recorder().apply
+    launcher, before = fast_path.launcher(), nn_module.call_cell
+    record_op = call_cache.recorder().apply
     launcher.set_sample(type(None), record_op)
-    nn_module.show_cells(samples.call_cell)
+    nn_module.show_cells(sample_tracer.call_cell)
     saved = agenda.recorder
     agenda.recorder = run.recorder = lambda: None
     try:
@@ -107,7 +108,7 @@ def in_python():
     finally:
         agenda.recorder = run.recorder = saved
         nn_module.show_cells(before)
-        launcher.set_sample(samples.Sample, record_op)
+        launcher.set_sample(sample_tracer.Sample, record_op)
 
 
 @contextlib.contextmanager
@@ -276,7 +277,7 @@ def test_calls_of_many_inputs(n_inputs):
             assert y.tolist() == [float(SIZE * k * i) for i in range(n_inputs)]
 
 
-needs_native = pytest.mark.skipif(choice.native() is None, reason="needs native code")
+needs_native = pytest.mark.skipif(selection.native() is None, reason="needs native code")
 
 
 @needs_native
@@ -313,8 +314,8 @@ def test_nothing_is_leaked(models):
 
     ex.batch(body)([3, 3])
     state = (None, True, False, weight, view, embedding, lstm, ex.float32)
-    held = [*(way.kind for m in (embedding, lstm, linear) for way in samples.find(m).ways), *state]
-    held += [way.kind.results[0] for way in samples.find(lstm).ways]
+    held = [*(way.kind for m in (embedding, lstm, linear) for way in sample_tracer.find(m).ways), *state]
+    held += [way.kind.results[0] for way in sample_tracer.find(lstm).ways]
 
     def counts():
         gc.collect()
@@ -524,7 +525,7 @@ def test_lines_of_calls(models):
 
 
 def test_depths_are_what_python_finds():
-    if ways.recorder() is None:
+    if call_cache.recorder() is None:
         pytest.skip("needs native code")
     chance = np.random.default_rng(0)
     for n_inputs in (0, 1, 3):
@@ -536,12 +537,12 @@ def test_depths_are_what_python_finds():
         refs = np.array([[chance.integers(-3, first + v) for _ in range(n_inputs)] for v in own], np.int64)
         refs = refs.reshape(len(own), n_inputs)
         found = np.empty(len(own), np.int64)
-        ways.recorder().depths(refs, maker, number, 1, first, found)
+        call_cache.recorder().depths(refs, maker, number, 1, first, found)
         wanted = []
         for row in refs:
             below = [wanted[number[r - first]] + 1 for r in row if r >= first and maker[r - first] == 1]
             wanted.append(max(below, default=0))
         assert found.tolist() == wanted
-        assert ways.recorder().as_array(wanted).tolist() == wanted
-    assert ways.recorder().as_array([1 << 70]) is None
-    assert ways.recorder().as_array(["no"]) is None
+        assert call_cache.recorder().as_array(wanted).tolist() == wanted
+    assert call_cache.recorder().as_array([1 << 70]) is None
+    assert call_cache.recorder().as_array(["no"]) is None

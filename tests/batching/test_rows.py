@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extempo.backends.choice import native
+from extempo.backends.selection import native
 from extempo.batching.rows import Table
+from extempo.core.types import DTYPES
 from extempo.errors import DtypeError, IndexRangeError, ShapeError
-from extempo.types import DTYPES
 
 F32 = np.dtype(np.float32)
 GUARD = 0xAB

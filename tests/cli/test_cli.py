@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 import extempo as ex
 from extempo.cli import environment, op_table
 from extempo.cli.main import command
-from extempo.op import ASPECTS, REGISTRY, Refuse
+from extempo.core.op import ASPECTS, REGISTRY, Refuse
 
 ESCAPE = "\x1b"
 

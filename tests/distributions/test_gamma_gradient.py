@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo.backends.special import gammainc, gammaincc
+from extempo.backends.numpy.special import gammainc, gammaincc
 from extempo.errors import DtypeError, NotDifferentiableError
 from extempo.ops.gamma_gradient import log_sample_gradient, log_standard_gamma, standard_gamma
 

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import extempo as ex
-from extempo.op import REGISTRY, Elementwise, Reduction, Refuse
-from extempo.running import apply
+from extempo.core.op import REGISTRY, Elementwise, Reduction, Refuse
+from extempo.dispatch.dispatcher import apply
 
 N_CALLS = 3  # of each kind: the first one, one by what it left behind, one more
 N_COMPILED_CALLS = 4  # replayed, planned, and two by the plan

@@ -32,12 +32,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import extempo as ex
-from extempo import autograd, nn, optim, telling
+from extempo import autograd, nn, optim
 from extempo.amp import autocasting
+from extempo.core import effect_hooks
+from extempo.core.context import MODE
+from extempo.core.trace_tree import ACTIVE
 from extempo.data import DataLoader, TensorDataset
-from extempo.modes import MODE
 from extempo.nn import functional as F
-from extempo.tape import ACTIVE
 from extempo.train import Trainer
 from extempo.utils.checkpoint import checkpoint
 
@@ -369,7 +370,7 @@ def left_on() -> list[str]:
         found.append(f"the mode: {[getattr(mode, name) for name in mode.__slots__]}")
     if ACTIVE.recordings:
         found.append("a recording")
-    if len(telling._on) or telling._originals:
+    if len(effect_hooks._on) or effect_hooks._originals:
         found.append("a watch")
     if autograd.is_anomaly_enabled():
         found.append("anomaly mode")

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from extempo.svg import Picture
+from extempo.inspect.svg import Picture
 
 
 def picture() -> Picture:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo.autograd.numeric import gradcheck, gradgradcheck
+from extempo.autograd.numerical import gradcheck, gradgradcheck
 from extempo.errors import DtypeError, ShapeError
 from extempo.nn import functional as F
 

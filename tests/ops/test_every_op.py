@@ -7,8 +7,8 @@ import pytest
 
 import extempo as ex
 from extempo import testing
-from extempo.op import ASPECTS, REGISTRY, Refuse
-from extempo.running import apply
+from extempo.core.op import ASPECTS, REGISTRY, Refuse
+from extempo.dispatch.dispatcher import apply
 
 OPS = [pytest.param(op, id=name) for name, op in sorted(REGISTRY.items()) if not isinstance(op.samples, Refuse)]
 

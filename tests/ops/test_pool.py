@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo.autograd.numeric import gradcheck, gradgradcheck
+from extempo.autograd.numerical import gradcheck, gradgradcheck
 from extempo.errors import DtypeError, IndexRangeError, ShapeError
 from extempo.ops import pool
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import extempo as ex
+from extempo.core.graph_interpreter import Interpreter
+from extempo.dispatch.dispatcher import apply
+from extempo.dispatch.graph_tracer import record
 from extempo.errors import DtypeError, NumericalError, ShapeError
-from extempo.interpreter import Interpreter
 from extempo.ops.sampling import RandomNormal
-from extempo.recorder import record
-from extempo.running import apply
 
 FLOATING = (ex.float16, ex.bfloat16, ex.float32, ex.float64)
 N = 20_000

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo.graph import Graph
+from extempo.core.graph import Graph
 from extempo.testing import check_grad
 
 INF = float("inf")

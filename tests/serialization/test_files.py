@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import extempo as ex
+from extempo.core.types import DTYPES
 from extempo.errors import DtypeError, ExtempoError, UnsupportedError
 from extempo.serialization import FileFormatError, load, save, saving
-from extempo.types import DTYPES
 
 
 def names_in(folder: Path) -> list[str]:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import extempo as ex
 from extempo import nn, optim
+from extempo.core.types import DTYPES
 from extempo.errors import UnsupportedError
 from extempo.serialization import load, save
-from extempo.types import DTYPES
 
 
 def there_and_back(obj, **options):

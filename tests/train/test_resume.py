@@ -17,8 +17,8 @@ import pytest
 
 import extempo as ex
 from extempo import nn, optim
+from extempo.core.files import replacing
 from extempo.data import DataLoader, IterableDataset, TensorDataset
-from extempo.files import replacing
 from extempo.nn import functional as F
 from extempo.train import Callback, EarlyStopping, Trainer
 
@@ -383,7 +383,9 @@ def test_a_run_that_was_stopped_early_stays_stopped_when_resumed(tmp_path):
 def test_unfinished_files_of_killed_processes_are_removed_on_resuming(tmp_path):
     made = small(tmp_path)
     made.fit(batches(), epochs=1)
-    code = "import os, sys; from extempo.files import replacing\nwith replacing(sys.argv[1]): os.kill(os.getpid(), 9)"
+    code = (
+        "import os, sys; from extempo.core.files import replacing\nwith replacing(sys.argv[1]): os.kill(os.getpid(), 9)"
+    )
     subprocess.run([sys.executable, "-c", code, str(made.checkpoint)], check=False)
     assert len(os.listdir(tmp_path)) == 2
     small(tmp_path).fit(batches(), epochs=2, resume=True)

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
+from ..core.device import device
+from ..core.interrupts import Scope
+from ..core.types import as_dtype, bfloat16, dtype, float16
 from ..errors import DtypeError
-from ..interrupts import Scope
-from ..placement import device
-from ..types import as_dtype, bfloat16, dtype, float16
 
 F = TypeVar("F", bound=Callable[..., Any])
 

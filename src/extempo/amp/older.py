@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ..types import bfloat16
+from ..core.types import bfloat16
 from .autocasting import autocast
 from .scaler import GradScaler
 

@@ -13,11 +13,11 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from .._tensor import Tensor
+from ..core.context import no_grad
+from ..core.device import device as Device
+from ..core.tensor import Tensor
+from ..core.types import float16
 from ..errors import DtypeError, ExtempoError, ShapeError
-from ..modes import no_grad
-from ..placement import device as Device
-from ..types import float16
 
 
 class _Stage(enum.Enum):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._tensor import Tensor
-from ..modes import enable_grad, inference_mode, no_grad, set_grad_enabled
+from ..core.context import enable_grad, inference_mode, no_grad, set_grad_enabled
+from ..core.tensor import Tensor
 from . import function, functional, graph
 from .anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
+from .api import backward, grad
 from .custom import Function
-from .entry_points import backward, grad
-from .numeric import gradcheck, gradgradcheck
+from .numerical import gradcheck, gradgradcheck
 
 __all__ = [
     "Function",

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import locks
-from .._tensor import Tensor, wrap
+from ..core import locks
+from ..core.graph import Leaf, Node
+from ..core.op import REGISTRY
+from ..core.storage import Array
+from ..core.strides import Order, copied, lies_in
+from ..core.tensor import Tensor, wrap
+from ..core.trace_tree import before_write
+from ..dispatch.dispatcher import apply
 from ..errors import ShapeError
-from ..graph import Leaf, Node
-from ..op import REGISTRY
-from ..running import apply
-from ..storage import Array
-from ..strides import Order, copied, lies_in
-from ..tape import before_write
-from .native_walk import walker
+from .native_engine import walker
 
 # Two backward passes in two threads may reach the same leaf; NumPy lets go of the GIL while it adds. In a forked child
 # the backward of another thread ends where it was: gradients have a part of it, whole or not.

@@ -10,10 +10,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._tensor import Tensor
+from ..core.graph import Node
+from ..core.interrupts import guarded
+from ..core.tensor import Tensor
 from ..errors import AutogradError
-from ..graph import Node
-from ..interrupts import guarded
 from . import engine
 from .messages import at
 

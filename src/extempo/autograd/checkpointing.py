@@ -16,16 +16,16 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .._tensor import Tensor, tensors_in
+from ..core.context import MODE, Mode, Swap, end_tape
+from ..core.graph import Node, Where, describe_where, type_text
+from ..core.interrupts import block, certainly
+from ..core.op import Op
+from ..core.source_location import user_line
+from ..core.tensor import Tensor, tensors_in
+from ..core.weak import WeakTable
 from ..errors import AutogradError, CheckpointError, OverwrittenError
-from ..graph import Node, Where, describe_where, type_text
-from ..interrupts import block, certainly
-from ..lines import user_line
-from ..modes import MODE, Mode, Swap, end_tape
-from ..op import Op
 from ..random import get_rng_state, set_rng_state
-from ..weak import WeakTable
-from .interception import Observer, Refill, drop_refill, leave_refill, refill_of, take_away
+from .observers import Observer, Refill, drop_refill, leave_refill, refill_of, take_away
 
 Step = tuple[type[Op], tuple[Any, ...], Where | None]
 

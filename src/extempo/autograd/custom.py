@@ -31,15 +31,15 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from .. import ops
-from .._tensor import Tensor, TensorLike, symbol
+from ..core.context import MODE, no_grad
+from ..core.graph import Node, Pick, leaf
+from ..core.op import Op, Refuse, _snake_case
+from ..core.source_location import user_line
+from ..core.tensor import Tensor, TensorLike, symbol
+from ..core.types import TensorType, broadcast_shapes
+from ..dispatch.dispatcher import entry
+from ..dispatch.inplace import rebase, refuse_leaf_write
 from ..errors import AutogradError, DtypeError, ShapeError
-from ..graph import Node, Pick, leaf
-from ..lines import user_line
-from ..modes import MODE, no_grad
-from ..op import Op, Refuse, _snake_case
-from ..running import entry
-from ..types import TensorType, broadcast_shapes
-from ..writing import rebase, refuse_leaf_write
 
 
 class FunctionOp(Op, abstract=True):

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._tensor import Tensor
-from ..backends.choice import native
-from ..backends.numpy import numbers_only, straight_line
+from ..backends.numpy.straight_line import numbers_only, straight_line
+from ..backends.selection import native
+from ..core.cache import Cache, Kernel
+from ..core.context import switch
+from ..core.graph import Graph, Leaf, Node
+from ..core.op import Op
+from ..core.tensor import Tensor
+from ..core.types import InputType, TensorType
+from ..dispatch.dispatcher import apply
+from ..dispatch.graph_tracer import Recorder
 from ..errors import GraphError
-from ..graph import Graph, Leaf, Node
-from ..kernel import Cache, Kernel
-from ..modes import switch
-from ..op import Op
-from ..recorder import Recorder
-from ..running import apply
-from ..types import InputType, TensorType
 
 PASSED = -1  # the source of a gradient that is the incoming one
 

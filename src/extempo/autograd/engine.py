@@ -14,22 +14,22 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, wrap
+from ..core.context import MODE, set_mode
+from ..core.graph import Leaf, Node, Pick
+from ..core.op import Refuse
+from ..core.storage import Array
+from ..core.tensor import Tensor, wrap
+from ..core.trace_tree import ACTIVE, LEFT
+from ..core.types import TensorType, bool_
 from ..errors import GraphFreedError, NotDifferentiableError, OverwrittenError
-from ..graph import Leaf, Node, Pick
-from ..modes import MODE, set_mode
-from ..op import Refuse
-from ..storage import Array
-from ..tape import ACTIVE, LEFT
-from ..types import TensorType, bool_
 from .accumulating import accumulate, before_adding
 from .derive import DerivedVjp, derived_vjp
-from .fitting import fit, sum_apart, sum_array_to
 from .hooks import run_hooks
 from .messages import at, freed_message, overwritten_message
-from .native_walk import walker
-from .plans import GradientPlan, plan_of
+from .native_engine import walker
 from .saved_values import saved_values
+from .unbroadcast import fit, sum_apart, sum_array_to
+from .vjp_programs import GradientPlan, plan_of
 
 _number = operator.attrgetter("number")
 

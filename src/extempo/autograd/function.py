@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from .custom import Context as FunctionCtx
 from .custom import Function
-from .once import once_differentiable
+from .once_differentiable import once_differentiable
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.context import enable_grad
+from ..core.op import REGISTRY
+from ..core.tensor import Tensor
+from ..core.types import count
+from ..dispatch.dispatcher import apply
 from ..errors import AutogradError, DtypeError, ShapeError
-from ..modes import enable_grad
-from ..op import REGISTRY
-from ..running import apply
-from ..types import count
-from .entry_points import grad
+from .api import grad
 
 Fn = Callable[..., Any]
 Tensors = Any  # one tensor or a tuple of them

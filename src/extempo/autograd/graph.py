@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .._tensor import Tensor, new
+from ..core.context import MODE, Mode, Swap, end_tape
+from ..core.graph import Node
+from ..core.interrupts import Scope
+from ..core.op import Op
+from ..core.tensor import Tensor, new
+from ..core.types import TensorType, from_numpy_dtype
+from ..core.weak import WeakTable
+from ..dispatch.dispatcher import entry
 from ..errors import DtypeError
-from ..graph import Node
-from ..interrupts import Scope
-from ..modes import MODE, Mode, Swap, end_tape
-from ..op import Op
-from ..running import entry
-from ..types import TensorType, from_numpy_dtype
-from ..weak import WeakTable
 from .hooks import RemovableHandle
-from .interception import Observer, take_away
+from .observers import Observer, take_away
 
 __all__ = ["GradientEdge", "Node", "RemovableHandle", "get_gradient_edge", "saved_tensors_hooks"]
 

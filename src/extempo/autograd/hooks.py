@@ -12,13 +12,13 @@ import types
 from collections.abc import Callable
 from typing import Any, Self
 
-from .._methods import TensorMethods, method
-from .._tensor import Tensor
+from ..core.graph import Leaf, Node
+from ..core.op import Op
+from ..core.tensor import Tensor
+from ..core.tensor_methods import TensorMethods, method
 from ..errors import AutogradError, ShapeError
-from ..graph import Leaf, Node
-from ..op import Op
 from .derive import derived_vjp
-from .fitting import fit
+from .unbroadcast import fit
 
 _next_id = itertools.count(1).__next__
 

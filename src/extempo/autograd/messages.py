@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .._tensor import Tensor
-from ..graph import Leaf, Node, describe_where
-from ..lines import last_value_read
-from ..storage import Storage
+from ..core.graph import Leaf, Node, describe_where
+from ..core.source_location import last_value_read
+from ..core.storage import Storage
+from ..core.tensor import Tensor
 
 
 def no_path_message(y: Tensor, name: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._tensor import Tensor, new, symbol
+from ..core.graph import Node, Pick
+from ..core.tensor import Tensor, new, symbol
 from ..errors import OverwrittenError
-from ..graph import Node, Pick
 from .messages import overwritten_message
 
 

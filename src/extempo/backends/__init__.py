@@ -5,10 +5,10 @@ Also the switches that scripts set under `torch.backends`.
 
 from __future__ import annotations
 
-from .choice import stats as stats
 from .flags import cuda as cuda
 from .flags import cudnn as cudnn
 from .flags import mkl as mkl
 from .flags import mkldnn as mkldnn
 from .flags import mps as mps
 from .flags import openmp as openmp
+from .selection import stats as stats

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from ..interrupts import block, certainly
+from ..core.interrupts import block, certainly
 
 
 def _put_back(settings: dict[str, Any], before: dict[str, Any]) -> None:

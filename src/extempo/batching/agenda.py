@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..graph import describe_where
-from ..kernel import Cache
+from ..core.cache import Cache
+from ..core.graph import describe_where
+from .call_cache import recorder
 from .kinds import Kind
-from .ways import recorder
 
 _FAMILIES: Cache[tuple[int, ...], list[list[int]]] = Cache("orders of kinds in batches", 1_000)
 _BITS = 63  # of a word that has one for each kind

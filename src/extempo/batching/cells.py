@@ -13,20 +13,20 @@ from collections.abc import Callable
 from types import MethodType
 from typing import Any, TypeVar
 
-from .._tensor import Tensor
+from ..core.context import MODE
+from ..core.graph import Node
+from ..core.source_location import user_line
+from ..core.tensor import Tensor
+from ..core.types import DEFAULT_DTYPE_LISTENERS
+from ..core.weak import WeakMembers, forgetting
 from ..errors import DtypeError, GraphError
-from ..graph import Node
-from ..lines import user_line
-from ..modes import MODE
 from ..nn import module as nn_module
 from ..nn.module import Module
-from ..types import DEFAULT_DTYPE_LISTENERS
-from ..weak import WeakMembers, forgetting
-from .bodies import Declined, Trace, decline_modules, watching
+from .call_cache import MOST_WAYS, Way, way_of_call
+from .cell_tracer import Declined, Trace, decline_modules, watching
 from .kinds import Input, Kind
-from .reads import Reads
+from .purity_guards import Reads
 from .signatures import filled, objects, rebuilder, structure_of, take_apart, type_of
-from .ways import MOST_WAYS, Way, way_of_call
 
 F = TypeVar("F", bound=Callable[..., Any])
 

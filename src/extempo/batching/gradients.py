@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._tensor import Tensor, wrap
-from ..backends.choice import empty
+from ..backends.selection import empty
+from ..core.context import MODE
+from ..core.graph import Node, Pick
+from ..core.op import Op, Refuse
+from ..core.source_location import user_line
+from ..core.storage import Array
+from ..core.tensor import Tensor, wrap
+from ..core.types import TensorType
 from ..errors import GraphFreedError, UnsupportedError
-from ..graph import Node, Pick
-from ..lines import user_line
-from ..modes import MODE
-from ..op import Op, Refuse
-from ..storage import Array
-from ..types import TensorType
 from .kinds import Kind, Runner
 from .rows import Table
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from .._tensor import Tensor
-from ..graph import Where
-from ..kernel import Cache
-from ..storage import Array
-from ..types import TensorType
+from ..core.cache import Cache
+from ..core.graph import Where
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.types import TensorType
 
 # One object for equal types: whoever compares the types of results does it most often by identity.
 _TYPES: Cache[TensorType, TensorType] = Cache("types of results of kinds", 10_000)

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.choice import empty
+from ..backends.selection import empty
+from ..core.storage import Array
+from ..core.types import TensorType
 from ..errors import GraphError
-from ..storage import Array
-from ..types import TensorType
 from .agenda import Batches
 from .kinds import Kind
-from .planned import Rest
+from .native_runner import Rest
 from .programs import Back, Programs, rounded
 from .rows import Table
 

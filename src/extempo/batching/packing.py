@@ -7,10 +7,10 @@ from typing import Any
 
 from ..backends.llvm.routines.products import PACKED
 from ..backends.llvm.routines.routine import ROUTINES
-from ..planning.program import ROUTINE, Node
-from ..planning.templates import Part
-from ..tape import NUMBER
-from ..types import TensorType, float32
+from ..core.trace_tree import NUMBER
+from ..core.types import TensorType, float32
+from ..scheduling.program import ROUTINE, Node
+from ..scheduling.row_templates import Part
 
 LEAST_COLUMNS = 16
 LEAST_ELEMENTS = 1_024  # of a weight that is worth it

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._tensor import Tensor
-from ..backends.choice import empty
+from ..backends.selection import empty
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.types import TensorType, from_numpy_dtype
 from ..errors import GraphError
-from ..planning.building import Unplannable
-from ..planning.layout import row_major
-from ..planning.templates import N_SIZES, alike
-from ..storage import Array
-from ..types import TensorType, from_numpy_dtype
-from .filled import ByRows, Filled
+from ..scheduling.layout import row_major
+from ..scheduling.request import Unplannable
+from ..scheduling.row_templates import N_SIZES, alike
 from .kinds import Kind
-from .splitting import Split
+from .partition import Split
+from .template_cache import ByRows, Filled
 from .tracing import Trace
 
 if TYPE_CHECKING:
-    from .planned import Rest
+    from .native_runner import Rest
 
 # Numbers of calls to trace at: a size that is one of them is the number of calls.
 PRIMES = (1_009, 1_013, 1_019, 1_021, 1_031, 1_033, 1_039, 1_049, 1_051, 1_061, 1_063, 1_069, 1_087, 1_091, 1_093)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backends import choice
+from ..backends import selection
+from ..core.storage import Array
 from ..errors import DtypeError, IndexRangeError, ShapeError
-from ..storage import Array
 
 if TYPE_CHECKING:
     from ..backends.llvm.calls.rows import Rows
@@ -37,7 +37,7 @@ class Table:
 
     def __init__(self, n_places: int = _FIRST_PLACES) -> None:
         """`n_places`: how many numbers there will be, if that is known."""
-        backend = choice.native()
+        backend = selection.native()
         self._native: Rows | None = None if backend is None else backend.rows()
         self._arrays: list[Array] = []
         self._places = np.zeros((n_places, _WORDS), np.int64)

@@ -15,19 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from .._tensor import OnTape, Tensor, new, wrap
-from ..graph import Node, Taped
-from ..lines import user_line
-from ..storage import Array, Storage
-from ..types import TensorType, count, float64, get_default_dtype, int64
+from ..core.graph import Node, Taped
+from ..core.source_location import user_line
+from ..core.storage import Array, Storage
+from ..core.tensor import OnTape, Tensor, new, wrap
+from ..core.types import TensorType, count, float64, get_default_dtype, int64
 from .agenda import Batches, Calls, order
+from .call_cache import recorder
 from .gradients import Group, History, Source, Turns, link_results
 from .kinds import Kind, Runner
-from .noting import Notes
-from .plain import OneByOne, Plain
-from .planned import Planned
+from .native_runner import Planned
+from .report import Notes
 from .rows import Table
-from .ways import recorder
+from .vmap_runner import OneByOne, Plain
 
 FEW_LEVELS = 4  # of a kind, up to which what is done once for all of them takes longer than what it saves
 LARGE = 4_096  # elements, from which on a tensor that all calls of a batch read is not copied for each
@@ -305,7 +305,7 @@ class Run(OnTape):
 
     def apply(self, op: Any, inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Any) -> Any:
         """An op outside the batched function meets a tensor that stayed here: it leaves."""
-        from ..running import run
+        from ..dispatch.dispatcher import run
 
         mine = [x for x in inputs if isinstance(x, Tensor) and x._pending is self]
         for t in mine:

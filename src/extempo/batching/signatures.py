@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .._tensor import Tensor, from_array
-from ..graph import Node
+from ..core.graph import Node
+from ..core.tensor import Tensor, from_array
 
 _PLAIN = (bool, str, bytes, type(None))
 _SEQUENCES = (tuple, list)  # a tuple of classes: isinstance() takes three times as long for a union

@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from .._tensor import Tensor, symbol
+from ..core.cache import Cache
+from ..core.context import MODE, Mode, switch
+from ..core.interrupts import certainly
+from ..core.layout import exact_strides, order_of, view_of
+from ..core.op import Op, Signature
+from ..core.tensor import Tensor, symbol
+from ..core.trace_tree import NONE, NUMBER, LeafKind, Step, View
+from ..core.types import TensorType
+from ..dispatch.dispatcher import apply, as_input
 from ..func.levels import Level
-from ..interrupts import certainly
-from ..kernel import Cache
-from ..modes import MODE, Mode, switch
-from ..op import Op, Signature
-from ..planning.building import Unplannable
 from ..random import default_generator
-from ..running import apply, as_input
-from ..tape import NONE, NUMBER, LeafKind, Step, View
-from ..types import TensorType
-from ..viewing import exact_strides, order_of, view_of
+from ..scheduling.request import Unplannable
 from .kinds import Kind
 
 MOST_STEPS = 1_000

@@ -23,8 +23,8 @@ from extempo.cli.demo_page import page
 from extempo.cli.demo_stages import N_EPOCHS, Stage, Verbatim, data_in, embedding, preprocessing, recurrent, scores
 from extempo.cli.demo_training import prediction, training
 from extempo.inspect import Table
+from extempo.inspect.svg import Picture
 from extempo.inspect.tables import WIDTH, plain
-from extempo.svg import Picture
 
 PAGE_NAME = "demo.html"
 

@@ -7,7 +7,7 @@ from html import escape
 from extempo._version import __version__
 from extempo.cli.demo_stages import Block, Stage, Verbatim
 from extempo.inspect import Table
-from extempo.svg import Picture
+from extempo.inspect.svg import Picture
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; color: #222; background: #fff;

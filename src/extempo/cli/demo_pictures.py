@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extempo.svg import COLOURS, FAINT, GRID, INK, Picture
+from extempo.inspect.svg import COLOURS, FAINT, GRID, INK, Picture
 
 _CELL, _MARGIN = 34, 16
 _WORD, _EMPTY = "#dbe9f6", "#f3f3f3"

@@ -10,7 +10,7 @@ from extempo.cli import demo_pictures as pictures
 from extempo.cli import demo_task as task
 from extempo.cli.demo_task import Classifier, Example
 from extempo.inspect import Column, Table, draw, glimpse
-from extempo.svg import Picture
+from extempo.inspect.svg import Picture
 
 N_EPOCHS = 5
 

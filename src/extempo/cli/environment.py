@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 import extempo as ex
-from extempo.kernel import CACHES
+from extempo.core.cache import CACHES
 
 DEPENDENCIES = ("numpy", "ml_dtypes", "llvmlite", "greenlet", "safetensors", "click", "rich")
 THREAD_VARIABLES = ("EXTEMPO_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

@@ -17,7 +17,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from extempo.op import ASPECTS, REGISTRY, Op, Refuse
+from extempo.core.op import ASPECTS, REGISTRY, Op, Refuse
 
 # In the overview a letter stands for each aspect: eight columns of words would not fit.
 LETTERS = dict(zip(ASPECTS, "invslbox", strict=True))

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from .._tensor import Tensor
-from ..autograd.interception import Observer
-from ..compiling import eager
-from ..graph import Node
-from ..modes import switch
-from ..op import Op
+from ..autograd.observers import Observer
+from ..core.context import switch
+from ..core.graph import Node
+from ..core.op import Op
+from ..core.tensor import Tensor
 from ..ragged_tensors.tensor import RaggedTensor
+from ..tracing.api import eager
 from .states import is_tensor
 
 

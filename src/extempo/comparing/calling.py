@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .._version import __version__
-from ..backends.choice import stats
-from ..settings import get_num_threads
+from ..backends.selection import stats
+from ..compat.settings import get_num_threads
 from ..train.progress import Bar
 from .batches import batch_size
 from .figures import Figures

@@ -13,8 +13,8 @@ from itertools import pairwise
 from types import FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-from .._tensor import Tensor
-from ..graph import Node, describe_where
+from ..core.graph import Node, describe_where
+from ..core.tensor import Tensor
 from .states import globals_of, is_installed, is_tensor
 
 _MOST_ASKED = 8  # tensors whose holders are looked for

@@ -15,9 +15,9 @@ from statistics import fmean
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from ..backends.choice import native
+from ..backends.selection import native
+from ..compat.settings import get_num_threads
 from ..inspect import memory
-from ..settings import get_num_threads
 from .batches import batch_size, float_dtypes, same_values, sizes, structure, tensors_in
 from .figures import Figures
 from .leaks import Newcomers, grows, leak_of, lengths_of_containers, memory_leak

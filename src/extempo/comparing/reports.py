@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ..files import write_text
+from ..core.files import write_text
 from ..inspect.tables import WIDTH, Column, Table, bytes_text, plain, seconds_text
 from .figures import Figures, overhead, ratio
 from .verdicts import Flag, Verdict, judge

@@ -16,9 +16,9 @@ from itertools import pairwise
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from .._tensor import Tensor
+from ..compat.settings import get_num_threads, set_num_threads
+from ..core.tensor import Tensor
 from ..errors import UnsupportedError
-from ..settings import get_num_threads, set_num_threads
 from ..train.positions import random_state, restore_random_state
 
 _DEEP = 5  # how far attributes and containers are followed
@@ -250,6 +250,6 @@ def _fill(now: dict[Any, Any], saved: dict[Any, Any]) -> None:
 
 def unwrapped(step: Callable[..., Any]) -> Callable[..., Any]:
     """The function as it was written, if `ex.compile` has wrapped it."""
-    while getattr(step, "__globals__", {}).get("__name__") == "extempo.compiling" and hasattr(step, "__wrapped__"):
+    while getattr(step, "__globals__", {}).get("__name__") == "extempo.tracing.api" and hasattr(step, "__wrapped__"):
         step = step.__wrapped__
     return step

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
-from ..compiling import Compiled, eager
-from ..compiling import compile as compile_
 from ..errors import DtypeError, ShapeError, UnsupportedError
+from ..tracing.api import Compiled, eager
+from ..tracing.api import compile as compile_
 from .batches import as_torch, caller, has_torch
 from .states import State, find_state, is_tensor, unwrapped
 

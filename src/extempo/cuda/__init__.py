@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..accelerator_api import *  # noqa: F403 - the names stand in its __all__
-from ..accelerator_api import refuse_rest
+from ..compat.accelerators import *  # noqa: F403 - the names stand in its __all__
+from ..compat.accelerators import refuse_rest
 from . import amp as amp
 
 __getattr__ = refuse_rest("cuda")

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from ..errors import DtypeError, ShapeError
 from ..random import Generator
 from .samplers import Sampler, batch_count, fresh_generator, positive

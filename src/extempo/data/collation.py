@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from ..errors import DtypeError, ShapeError
 from ..ragged_tensors.creation import ragged
 from ..ragged_tensors.tensor import RaggedTensor

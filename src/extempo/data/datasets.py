@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
 from ..ragged_tensors.tensor import RaggedTensor
 from ..random import Generator

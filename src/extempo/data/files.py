@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from ..errors import ExtempoError, IndexRangeError, ShapeError
 from .datasets import Dataset, position
 

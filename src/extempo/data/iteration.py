@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ..core.interrupts import guarded
 from ..errors import ExtempoError
-from ..interrupts import guarded
 from .fetching import Exhausted, Fetcher
 
 if TYPE_CHECKING:

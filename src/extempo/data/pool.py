@@ -18,8 +18,8 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from ..core.interrupts import block, certainly
 from ..errors import ExtempoError
-from ..interrupts import block, certainly
 from .transport import Parcel, Receiver
 from .workers import INTERRUPTED, MAIN_ENDS, Begin, Job, Label, Task, run_worker
 

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import random as randomness
-from .. import settings
+from ..compat import settings
+from ..core.weak import WeakMembers
 from ..errors import ExtempoError
-from ..weak import WeakMembers
 from . import worker_info
 from .fetching import Exhausted, Fetcher
 from .transport import Sender

@@ -7,7 +7,7 @@ has one to the parameters. Parameters and values are checked unless `validate_ar
 
 from __future__ import annotations
 
-from ..refused import module_getattr
+from ..compat.refused import module_getattr
 from . import constraints as constraints
 from . import kl_across as kl_across
 from . import kl_same as kl_same

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.tensor import Tensor
+from ..core.types import finfo
 from ..ops.gamma_gradient import log_standard_gamma
 from ..special import xlog1py
-from ..types import finfo
 from . import constraints
 from .distribution import Distribution, Shape
 from .utils import Value, broadcast_all, log_beta

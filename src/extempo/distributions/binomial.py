@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.context import no_grad
+from ..core.tensor import Tensor
+from ..core.types import float64
 from ..errors import UnsupportedError
-from ..modes import no_grad
 from ..ops.gamma_gradient import log_standard_gamma
-from ..types import float64
 from . import constraints
 from .distribution import Shape
 from .probs_or_logits import ProbsOrLogits

@@ -6,10 +6,10 @@ import math
 from typing import Any, ClassVar
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.context import no_grad
+from ..core.tensor import Tensor
+from ..core.types import finfo, int64
 from ..errors import ShapeError
-from ..modes import no_grad
-from ..types import finfo, int64
 from . import constraints
 from .distribution import Shape
 from .probs_or_logits import ProbsOrLogits

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from .location_scale import LocationScale
 
 __all__ = ["Cauchy"]

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from ..ops.loss import binary_cross_entropy_with_logits
 from . import constraints
 from .distribution import Shape

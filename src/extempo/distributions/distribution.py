@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, NoReturn, Self
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.context import no_grad
+from ..core.tensor import Tensor
+from ..core.types import Size, broadcast_shapes
 from ..errors import DtypeError, NumericalError, ShapeError, UnsupportedError
-from ..modes import no_grad
-from ..types import Size, broadcast_shapes
 from .constraints import Constraint, Table, is_dependent
 from .utils import lazy_property
 

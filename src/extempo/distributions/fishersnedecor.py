@@ -6,7 +6,7 @@ import math
 from typing import Any, ClassVar
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from . import constraints
 from .distribution import Distribution, Shape
 from .gamma import Gamma

@@ -6,7 +6,7 @@ import math
 from typing import Any, ClassVar
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from . import constraints
 from .location_scale import LocationScale
 from .transformed_distribution import TransformedDistribution

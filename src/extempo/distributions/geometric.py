@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.context import no_grad
+from ..core.tensor import Tensor
 from ..errors import NumericalError
-from ..modes import no_grad
 from ..ops.loss import binary_cross_entropy_with_logits
 from ..special import xlog1py
 from . import constraints

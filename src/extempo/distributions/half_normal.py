@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from .folded import Folded
 from .normal import Normal
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-from .._tensor import Tensor
+from ..core.tensor import Tensor
+from ..core.types import Size
 from ..errors import ShapeError, UnsupportedError
-from ..types import Size
 from . import constraints
 from .distribution import Distribution, Shape
 from .utils import sum_rightmost

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from ..errors import ShapeError, UnsupportedError
 from ..linalg import solve_triangular
 from .bernoulli import Bernoulli

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from ..special import xlog1py
 from . import constraints
 from .distribution import Distribution, Shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from . import constraints
 from .distribution import Distribution, Shape
 from .utils import Value, broadcast_all

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from ..errors import ShapeError
 from . import constraints
 from .independent import Independent

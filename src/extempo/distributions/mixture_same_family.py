@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.context import no_grad
+from ..core.tensor import Tensor
+from ..core.types import Size
 from ..errors import DtypeError, ShapeError
-from ..modes import no_grad
-from ..types import Size
 from . import constraints
 from .categorical import Categorical
 from .distribution import Distribution, Shape

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.context import no_grad
+from ..core.tensor import Tensor
 from ..errors import DtypeError
-from ..modes import no_grad
 from . import constraints
 from .binomial import Binomial
 from .distribution import Shape

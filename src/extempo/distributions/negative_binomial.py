@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from .. import ops
-from .._tensor import Tensor
-from ..modes import no_grad
+from ..core.context import no_grad
+from ..core.tensor import Tensor
 from ..ops.activation import logsigmoid
 from . import constraints
 from .distribution import Shape

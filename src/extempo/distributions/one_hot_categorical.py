@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from .. import ops
-from .._tensor import Tensor
-from ..modes import no_grad
-from ..types import Size
+from ..core.context import no_grad
+from ..core.tensor import Tensor
+from ..core.types import Size
 from . import constraints
 from .categorical import Categorical
 from .distribution import Distribution, Shape

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from .. import ops
-from .._tensor import Tensor
-from ..modes import no_grad
+from ..core.context import no_grad
+from ..core.tensor import Tensor
 from . import constraints
 from .distribution import Distribution, Shape
 from .utils import Value, broadcast_all

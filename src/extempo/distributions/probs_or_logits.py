@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from .._tensor import Tensor
+from ..core.tensor import Tensor
+from ..core.types import Size
 from ..errors import DtypeError
-from ..types import Size
 from . import constraints
 from .distribution import Distribution
 from .utils import Value, broadcast_all, lazy_property, logits_to_probs, probs_to_logits

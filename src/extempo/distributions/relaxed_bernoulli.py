@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from . import constraints
 from .distribution import Shape
 from .probs_or_logits import ProbsOrLogits

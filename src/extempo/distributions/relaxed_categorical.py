@@ -6,7 +6,7 @@ import math
 from typing import Any, ClassVar
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from . import constraints, utils
 from .distribution import Shape
 from .one_hot_categorical import OverCategories

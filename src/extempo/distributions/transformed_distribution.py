@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.context import no_grad
+from ..core.tensor import Tensor
 from ..errors import DtypeError, ShapeError
-from ..modes import no_grad
 from . import constraints
 from .distribution import Distribution, Shape
 from .independent import Independent

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from . import constraints
 from .distribution import Distribution, Shape
 from .utils import Value, broadcast_all

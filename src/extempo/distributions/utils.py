@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.context import enable_grad
+from ..core.tensor import Tensor
+from ..core.types import Number, dtype, finfo, get_default_dtype, int64
 from ..errors import DtypeError, ShapeError
-from ..modes import enable_grad
 from ..ops.activation import logsigmoid
-from ..types import Number, dtype, finfo, get_default_dtype, int64
 
 __all__ = [
     "broadcast_all",

@@ -6,10 +6,10 @@ import math
 from typing import Any, ClassVar
 
 from .. import ops
-from .._tensor import Tensor
-from ..modes import no_grad
+from ..core.context import no_grad
+from ..core.tensor import Tensor
+from ..core.types import float64
 from ..special import i0e, i1e
-from ..types import float64
 from . import constraints
 from .distribution import Distribution, Shape
 from .utils import LOG_TWO_PI, Value, broadcast_all

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor, TensorLike
+from ..core.context import MODE, Mode, Swap, end_tape
+from ..core.tensor import Tensor, TensorLike
 from ..errors import DtypeError, ShapeError
-from ..modes import MODE, Mode, Swap, end_tape
 from ..random import get_rng_state, set_rng_state
 from .levels import Level
 from .tree import is_leaf, leaves, rebuild, spread

@@ -11,10 +11,10 @@ import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import ops
-from .._tensor import Tensor
 from ..autograd.custom import Context, Function, _forward
+from ..core.context import MODE, Mode, Swap, end_tape
+from ..core.tensor import Tensor
 from ..errors import UnsupportedError
-from ..modes import MODE, Mode, Swap, end_tape
 
 if TYPE_CHECKING:
     from .levels import Level

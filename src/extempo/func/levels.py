@@ -18,18 +18,18 @@ import weakref
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor, symbol
 from ..autograd.custom import Context, Function
+from ..core.context import MODE, Mode, Swap
+from ..core.graph import Node, Pick
+from ..core.op import REGISTRY, Elementwise, Op, Refuse
+from ..core.source_location import user_line
+from ..core.tensor import Tensor, symbol
+from ..core.types import TensorType
+from ..dispatch.dispatcher import apply, as_input, cut_reason, link
+from ..dispatch.graph_tracer import record
+from ..dispatch.inplace import as_dtype_node, makers, refuse_leaf_write, write
 from ..errors import AutogradError, GraphError, OverwrittenError, ShapeError
-from ..graph import Node, Pick
-from ..lines import user_line
-from ..modes import MODE, Mode, Swap
-from ..op import REGISTRY, Elementwise, Op, Refuse
 from ..ops.view import write_through
-from ..recorder import record
-from ..running import apply, as_input, cut_reason, link
-from ..types import TensorType
-from ..writing import as_dtype_node, makers, refuse_leaf_write, write
 from .custom_batching import run_function
 
 Steps = tuple[tuple[type[Op], tuple[Any, ...], dict[str, Any]], ...]

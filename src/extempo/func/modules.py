@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.interrupts import block, certainly
+from ..core.tensor import Tensor
 from ..errors import AutogradError, ShapeError
-from ..interrupts import block, certainly
 
 _MISSING = object()
 

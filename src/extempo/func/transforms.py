@@ -14,14 +14,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor, TensorLike, symbol
+from ..autograd.api import grad as engine_grad
 from ..autograd.custom import alias_outside_graph
-from ..autograd.entry_points import grad as engine_grad
+from ..core.context import MODE, enable_grad
+from ..core.graph import Leaf, Node, leaf
+from ..core.op import REGISTRY
+from ..core.tensor import Tensor, TensorLike, symbol
+from ..dispatch.dispatcher import apply
 from ..errors import AutogradError, DtypeError, ShapeError
-from ..graph import Leaf, Node, leaf
-from ..modes import MODE, enable_grad
-from ..op import REGISTRY
-from ..running import apply
 from .batching import vmap
 from .levels import Shared, current_level, requires_grad_below
 from .tree import leaves, rebuild, tensors_mapped

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from ..svg import COLOURS, FAINT, GRID, INK, Picture, ticks
+from .svg import COLOURS, FAINT, GRID, INK, Picture, ticks
 
 _BARS = " ▁▂▃▄▅▆▇█"
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._tensor import Tensor
+from ..core.graph import Graph, Leaf, Node, Pick, type_text
+from ..core.tensor import Tensor
 from ..func.tree import leaves
-from ..graph import Graph, Leaf, Node, Pick, type_text
 from ..nn import Module
 from ..ragged_tensors.tensor import RaggedTensor
-from ..svg import FAINT, INK, Picture
+from .svg import FAINT, INK, Picture
 
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 148, 34, 16, 30, 16
 _LINE = "#a5a5a5"

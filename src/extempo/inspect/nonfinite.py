@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._tensor import Tensor, TensorLike
-from ..autograd.interception import Observer
-from ..compiling import eager
+from ..autograd.observers import Observer
+from ..core.context import switch
+from ..core.graph import Node, describe_where
+from ..core.op import Op
+from ..core.source_location import user_line
+from ..core.tensor import Tensor, TensorLike
 from ..func.tree import leaves
-from ..graph import Node, describe_where
-from ..lines import user_line
-from ..modes import switch
 from ..nn import Module
-from ..op import Op
+from ..tracing.api import eager
 
 
 class NonFinite(NamedTuple):

@@ -20,14 +20,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._tensor import Tensor
-from ..compiling import eager
+from ..core.context import no_grad
+from ..core.interrupts import block, certainly, guarded
+from ..core.tensor import Tensor
 from ..func.tree import leaves
-from ..interrupts import block, certainly, guarded
-from ..modes import no_grad
 from ..nn import Module
 from ..ragged_tensors.tensor import RaggedTensor
 from ..random import fork_rng
+from ..tracing.api import eager
 from .tables import NO_BREAK, WIDTH, Column, Table, bytes_text, plain, seconds_text
 
 MOST_VALUES = 6

@@ -11,10 +11,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._tensor import Tensor, from_array
+from ..core.storage import Array
+from ..core.tensor import Tensor, from_array
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..ragged_tensors.tensor import RaggedTensor
-from ..storage import Array
 
 
 class Metric:

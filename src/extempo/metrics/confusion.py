@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..core.storage import Array
 from ..errors import DtypeError, IndexRangeError, ShapeError
-from ..storage import Array
-from ..svg import FAINT, INK, Picture
+from ..inspect.svg import FAINT, INK, Picture
 from .base import Metric, pair, ratio, require_classes
 
 __all__ = ["ConfusionMatrix"]

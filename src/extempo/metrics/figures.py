@@ -6,8 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..core.storage import Array
 from ..errors import ShapeError
-from ..storage import Array
 from .base import Metric, pair, ratio, require_classes, require_labels
 from .confusion import ConfusionMatrix, classes_of, over, require_scores
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._tensor import Tensor
+from ..core.storage import Array
+from ..core.tensor import Tensor
 from ..errors import DtypeError
-from ..storage import Array
 from .confusion import ConfusionMatrix, classes_of
 from .intervals import interval
 from .ranking import threshold_for_recall

@@ -6,8 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..core.storage import Array
 from ..errors import DtypeError, ShapeError
-from ..storage import Array
 from .base import Metric, pair, require_classes
 
 __all__ = ["Brier", "CalibrationError", "LogLoss"]

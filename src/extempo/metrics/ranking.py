@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from ..core.storage import Array
 from ..errors import DtypeError, ShapeError
-from ..storage import Array
 from .base import Metric, pair, require_classes
 from .confusion import sum_to_one
 

@@ -6,8 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..core.storage import Array
 from ..errors import ShapeError
-from ..storage import Array
 from .base import Metric, pair, ratio
 
 __all__ = ["MAE", "MSE", "R2", "RMSE"]

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.storage import Array
 from ..errors import ShapeError
 from ..inspect.tables import plain
-from ..storage import Array
 from . import findings
 from .base import pair, ratio
 from .confusion import ConfusionMatrix, classes_of, second_of_two, short

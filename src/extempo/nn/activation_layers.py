@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.context import no_grad
+from ..core.tensor import Tensor
 from ..errors import ShapeError
-from ..modes import no_grad
 from . import functional as F
 from .layer_support import misfit
 from .module import Module

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from ..errors import ShapeError
 from . import functional as F
 from . import init

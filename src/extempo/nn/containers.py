@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, Self, SupportsIndex
 
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
 from .module import Module
 from .parameter import Parameter

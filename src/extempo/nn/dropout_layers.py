@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from ..errors import ShapeError
 from . import functional as F
 from .module import Module

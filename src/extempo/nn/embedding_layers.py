@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.context import no_grad
+from ..core.tensor import Tensor
 from ..errors import IndexRangeError, ShapeError
-from ..modes import no_grad
 from ..ops.lookup import refuse_sparse
 from . import functional as F
 from .layer_support import changed

@@ -11,12 +11,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._tensor import Tensor, TensorLike
 from ..autograd import Function
 from ..autograd.hooks import RemovableHandle
+from ..core.context import is_grad_enabled
+from ..core.tensor import Tensor, TensorLike
 from ..errors import DtypeError, ShapeError
 from ..func.tree import leaves, rebuild
-from ..modes import is_grad_enabled
 
 Hook = Callable[..., Any]
 Make = Callable[[Tensor], Any]

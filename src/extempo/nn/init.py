@@ -10,12 +10,12 @@ import math
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.context import no_grad
+from ..core.tensor import Tensor
+from ..core.types import count, float32, float64
 from ..errors import DtypeError, ShapeError
-from ..modes import no_grad
 from ..random import Generator
 from ..special import ndtri
-from ..types import count, float32, float64
 
 __all__ = [
     "calculate_gain",

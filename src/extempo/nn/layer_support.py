@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from .._tensor import Tensor
+from ..core.context import no_grad
+from ..core.tensor import Tensor
+from ..core.types import count
 from ..errors import ShapeError
-from ..modes import no_grad
-from ..types import count
 from .module import Module
 
 Sizes = int | Sequence[int]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.context import no_grad
+from ..core.tensor import Tensor
 from ..errors import ShapeError
-from ..modes import no_grad
 from .conv_layers import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .layer_support import Sizes
 from .linear_layers import Linear

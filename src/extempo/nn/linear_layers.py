@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from ..errors import ShapeError
 from . import functional as F
 from .layer_support import draw_by_fan_in, draw_within, misfit

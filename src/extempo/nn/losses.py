@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from ..errors import ShapeError
 from ..ops.loss import reduction_of
 from . import functional as F

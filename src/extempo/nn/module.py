@@ -12,12 +12,12 @@ from html import escape
 from typing import Any, Self
 
 from .. import ops
-from .._tensor import Tensor, TensorLike
+from ..core.context import no_grad
+from ..core.device import device as Device
+from ..core.device import require_cpu
+from ..core.tensor import Tensor, TensorLike
+from ..core.types import as_dtype, bfloat16, dtype, float16, float32, float64
 from ..errors import DtypeError, UnsupportedError
-from ..modes import no_grad
-from ..placement import device as Device
-from ..placement import require_cpu
-from ..types import as_dtype, bfloat16, dtype, float16, float32, float64
 from .hooks import HookMethods, call_with_hooks
 from .parameter import Buffer, Parameter
 from .state import StateMethods

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.context import no_grad
+from ..core.tensor import Tensor
+from ..core.types import int64
 from ..errors import ShapeError
-from ..modes import no_grad
-from ..types import int64
 from . import functional as F
 from .layer_support import misfit
 from .module import Module

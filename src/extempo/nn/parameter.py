@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from .. import ops
-from .._tensor import Tensor, TensorLike, wrap
+from ..core.tensor import Tensor, TensorLike, wrap
+from ..dispatch.fast_path import plain_class
 from ..errors import DtypeError
-from ..short_path import plain_class
 
 T = TypeVar("T", bound=Tensor)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from ..errors import ShapeError
 from . import functional as F
 from .layer_support import Shown, Sizes, per_dimension

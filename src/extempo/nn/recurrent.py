@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.tensor import Tensor
+from ..core.types import int64
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
 from ..ops.recurrence import GruSequence, LstmSequence, RnnSequence
 from ..ragged_tensors.recurrent import forward as ragged_forward
-from ..running import apply
-from ..types import int64
 from . import functional as F
 from .layer_support import changed, draw_within
 from .module import Module

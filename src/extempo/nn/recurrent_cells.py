@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from ..errors import DtypeError, ShapeError
 from . import functional as F
 from .layer_support import changed, draw_within

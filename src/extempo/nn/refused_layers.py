@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..refused import module_getattr
+from ..compat.refused import module_getattr
 
 getattr_of_nn = module_getattr(
     "extempo.nn",

@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .. import ops
-from .._tensor import Tensor
 from ..autograd.hooks import RemovableHandle
+from ..core.context import no_grad
+from ..core.tensor import Tensor
 from ..errors import DtypeError, ExtempoError
-from ..modes import no_grad
 from .hooks import Hook, add_hook
 from .parameter import Buffer, Parameter
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.context import no_grad
+from ..core.tensor import Tensor
 from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
-from ..modes import no_grad
 from .module import Module
 from .parameter import Parameter
 

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 
 _MISSING = object()
 

@@ -25,7 +25,7 @@ import math
 from typing import Any, NamedTuple
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from ..errors import DtypeError, ShapeError
 from . import functional as F
 from .layer_support import draw_within

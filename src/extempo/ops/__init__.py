@@ -6,7 +6,7 @@ the registry is whole once Extempo is imported.
 
 from __future__ import annotations
 
-from .. import types as types
+from ..core import types as types
 from . import (
     activation,
     arithmetic,

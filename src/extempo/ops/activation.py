@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._methods import method
-from .._tensor import Tensor
-from ..backends.special import erfc
+from ..backends.numpy.special import erfc
+from ..core.op import Elementwise, Rng, Sample, samples_unary
+from ..core.tensor import Tensor
+from ..core.tensor_methods import method
+from ..core.types import dtype, normalize_dim
+from ..dispatch.dispatcher import apply
+from ..dispatch.fast_path import Short
+from ..dispatch.inplace import write
 from ..errors import DtypeError, NumericalError, ShapeError
-from ..op import Elementwise, Rng, Sample, samples_unary
-from ..running import apply
-from ..short_path import Short
-from ..types import dtype, normalize_dim
-from ..writing import write
 from .define import Operand, deliver, inplace_method
 from .softmaxes import LogSoftmax, Softmax, normalised
 

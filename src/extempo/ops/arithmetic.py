@@ -10,13 +10,10 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._methods import TensorMethods, method
-from .._tensor import Tensor, TensorLike
-from ..errors import DtypeError, NumericalError, ShapeError
-from ..op import Elementwise, Rng, Sample, Signature, samples_binary, samples_unary
-from ..running import apply
-from ..short_path import runner2
-from ..types import (
+from ..core.op import Elementwise, Rng, Sample, Signature, samples_binary, samples_unary
+from ..core.tensor import Tensor, TensorLike
+from ..core.tensor_methods import TensorMethods, method
+from ..core.types import (
     InputType,
     TensorType,
     as_dtype,
@@ -27,7 +24,10 @@ from ..types import (
     get_default_dtype,
     result_dtype,
 )
-from ..writing import in_place
+from ..dispatch.dispatcher import apply
+from ..dispatch.fast_path import runner2
+from ..dispatch.inplace import in_place
+from ..errors import DtypeError, NumericalError, ShapeError
 from .define import Operand, binary, deliver, deliver_converted, dunders, inplace_method, unary
 
 __all__ = [

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._methods import method
-from .._tensor import Tensor, TensorLike, from_array
+from ..core.device import require_cpu, require_strided
+from ..core.op import Op, Rng, Routine, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor, TensorLike, from_array
+from ..core.tensor_methods import method
+from ..core.types import InputType, Number, TensorType, as_dtype, check_size, normalize_dim
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
-from ..op import Op, Rng, Routine, Sample
-from ..placement import require_cpu, require_strided
-from ..running import apply
-from ..storage import Array
-from ..types import InputType, Number, TensorType, as_dtype, check_size, normalize_dim
 from .creation import Copy, as_tensor
 from .define import Operand, deliver, inplace_method, numpy_names
 from .index import as_index, index_select

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.op import Op, Rng, Routine, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.types import TensorType, bool_, broadcast_shapes
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
-from ..op import Op, Rng, Routine, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import TensorType, bool_, broadcast_shapes
 from .attention_gradient import AttentionGradient, attention_weights
 
 FUNCTIONAL = ["multi_head_attention_forward", "scaled_dot_product_attention"]

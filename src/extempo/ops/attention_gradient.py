@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor
-from ..op import Op, Rng, Routine, Sample
-from ..storage import Array
-from ..types import InputType, TensorType, bool_, broadcast_shapes
+from ..core.op import Op, Rng, Routine, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.types import InputType, TensorType, bool_, broadcast_shapes
 
 
 class AttentionGradient(Op):

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from .._tensor import Tensor
-from ..op import Op, Rng, Routine, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import TensorType
+from ..core.op import Op, Rng, Routine, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.types import TensorType
+from ..dispatch.dispatcher import apply
 from .windows import padded, places, windows
 
 Sizes = tuple[int, ...]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
-from ..backends import bessel
-from ..op import Refuse
+from ..backends.numpy import bessel
+from ..core.op import Refuse
+from ..core.tensor import Tensor
 from .define import unary
 from .special_define import TableFunction, of_one
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._methods import method
-from .._tensor import Tensor
+from ..core.op import Elementwise, Rng, Sample, Signature, samples_binary
+from ..core.tensor import Tensor
+from ..core.tensor_methods import method
+from ..core.types import InputType, TensorType, as_dtype, bool_, broadcast_shapes, finfo, result_dtype
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
-from ..op import Elementwise, Rng, Sample, Signature, samples_binary
-from ..running import apply
-from ..types import InputType, TensorType, as_dtype, bool_, broadcast_shapes, finfo, result_dtype
 from .define import Operand, binary, deliver, deliver_converted, inplace_method
 
 __all__ = [

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor, TensorLike
+from ..core.tensor import Tensor, TensorLike
+from ..core.types import int64
+from ..dispatch.dispatcher import apply
+from ..dispatch.inline_cache import by_types
 from ..errors import DtypeError, ShapeError
-from ..fronts import by_types
-from ..running import apply
-from ..types import int64
 from .activation import logsigmoid
 from .class_loss_ops import CrossEntropy, check_target
 from .loss import reduced, reduction_of

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.op import Op, Rng, Routine, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.types import InputType, TensorType
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, IndexRangeError, ShapeError
-from ..op import Op, Rng, Routine, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import InputType, TensorType
 from .reduce import wide
 from .softmaxes import SoftmaxBackward
 

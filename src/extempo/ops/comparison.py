@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import ops
-from .._methods import method
-from .._tensor import Tensor
+from ..core.op import Elementwise, Refuse, Rng, Sample, samples_binary, samples_unary
+from ..core.tensor import Tensor
+from ..core.tensor_methods import method
+from ..core.types import get_default_dtype
+from ..dispatch.fast_path import runner2
 from ..errors import NumericalError
-from ..op import Elementwise, Refuse, Rng, Sample, samples_binary, samples_unary
-from ..short_path import runner2
-from ..types import get_default_dtype
 from .define import Operand, binary, deliver, dunders, unary
 
 __all__ = [

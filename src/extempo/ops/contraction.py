@@ -12,10 +12,10 @@ from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
 from .. import ops
-from .._methods import method
-from .._tensor import Tensor, TensorLike
+from ..core.tensor import Tensor, TensorLike
+from ..core.tensor_methods import method
+from ..core.types import broadcast_shapes, count, dtype, int64, normalize_dim
 from ..errors import DtypeError, IndexRangeError, ShapeError
-from ..types import broadcast_shapes, count, dtype, int64, normalize_dim
 from .define import deliver, deliver_converted, teaching
 from .products import matmul
 

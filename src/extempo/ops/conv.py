@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._tensor import Tensor
+from ..core.tensor import Tensor
+from ..dispatch.dispatcher import apply
+from ..dispatch.inline_cache import by_types
 from ..errors import DtypeError, ShapeError
-from ..fronts import by_types
-from ..running import apply
 from .conv_ops import Conv, ConvTranspose, conv_attrs, window_counts
 from .conv_ops import convolve as convolve
 from .windows import Ints, Pads, as_ints, batched, dilated_size

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..storage import Array
+from ..core.storage import Array
 from .windows import dilated, dilated_size, padded, places, windows
 
 Sizes = tuple[int, ...]

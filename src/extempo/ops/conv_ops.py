@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from .._tensor import Tensor
+from ..core.op import Op, Rng, Routine, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.types import TensorType, bool_
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
-from ..op import Op, Rng, Routine, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import TensorType, bool_
 from .conv_kernels import Sizes, grouped
 from .windows import Pads, n_windows
 

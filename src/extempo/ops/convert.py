@@ -6,10 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._methods import TensorMethods, method
-from .._tensor import Tensor, TensorLike, from_array, layout_of, wrap
-from ..errors import AutogradError, DtypeError, IndexRangeError, ShapeError, UnsupportedError
-from ..placement import (
+from ..core.device import (
     CPU,
     channels_last,
     channels_last_3d,
@@ -23,10 +20,11 @@ from ..placement import (
     set_default_device,
     strided,
 )
-from ..placement import device as Device
-from ..running import apply, as_input
-from ..storage import Array
-from ..types import (
+from ..core.device import device as Device
+from ..core.storage import Array
+from ..core.tensor import Tensor, TensorLike, from_array, layout_of, wrap
+from ..core.tensor_methods import TensorMethods, method
+from ..core.types import (
     TensorType,
     as_dtype,
     bfloat16,
@@ -45,7 +43,9 @@ from ..types import (
     result_dtype,
     uint8,
 )
-from ..writing import write
+from ..dispatch.dispatcher import apply, as_input
+from ..dispatch.inplace import write
+from ..errors import AutogradError, DtypeError, IndexRangeError, ShapeError, UnsupportedError
 from .arithmetic import Cast
 from .creation import Arrange, Clone, Copy, allocate, as_tensor, fit_number, sizes
 from .view import AliasOf, row_major

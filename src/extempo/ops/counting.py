@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import ops
-from .._methods import method
-from .._tensor import Tensor, TensorLike, from_array
+from ..core.op import Op, Refuse, Rng, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor, TensorLike, from_array
+from ..core.tensor_methods import method
+from ..core.types import InputType, Number, TensorType, bool_, check_size, count, int32, int64, normalize_dim
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
-from ..op import Op, Refuse, Rng, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import InputType, Number, TensorType, bool_, check_size, count, int32, int64, normalize_dim
 from .define import Operand, numpy_names, teaching
 from .reduce import wide
 

@@ -12,18 +12,16 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from .. import dlpack
-from .._methods import method
-from .._tensor import Tensor, TensorLike, from_array, layout_of, wrap
-from ..backends.choice import empty as empty_array
-from ..errors import DtypeError, ShapeError, UnsupportedError
-from ..modes import MODE
-from ..op import Elementwise, Rng, Routine, Sample, Signature, samples_unary
-from ..placement import memory_order, require_cpu, require_strided
-from ..running import apply, quietly
-from ..storage import Array
-from ..strides import kept_order
-from ..types import (
+from ..backends.selection import empty as empty_array
+from ..core import dlpack
+from ..core.context import MODE
+from ..core.device import memory_order, require_cpu, require_strided
+from ..core.op import Elementwise, Rng, Routine, Sample, Signature, samples_unary
+from ..core.storage import Array
+from ..core.strides import kept_order
+from ..core.tensor import Tensor, TensorLike, from_array, layout_of, wrap
+from ..core.tensor_methods import method
+from ..core.types import (
     DTYPES,
     Size,
     TensorType,
@@ -38,6 +36,8 @@ from ..types import (
     int64,
     promote_types,
 )
+from ..dispatch.dispatcher import apply, quietly
+from ..errors import DtypeError, ShapeError, UnsupportedError
 from .define import deliver
 from .view import as_shape
 

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, from_array
+from ..core.context import is_grad_enabled
+from ..core.op import Op, Refuse, Rng, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor, from_array
+from ..core.types import TensorType, float64
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, IndexRangeError, ShapeError
-from ..modes import is_grad_enabled
-from ..op import Op, Refuse, Rng, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import TensorType, float64
 from .loss import reduced, reduction_of
 
 FUNCTIONAL = ["ctc_loss"]

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor
-from ..backends import factorization
+from ..backends.numpy import factorization
+from ..core.op import Refuse, Rng, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.types import TensorType
+from ..dispatch.dispatcher import apply
 from ..errors import NotDifferentiableError, ShapeError, UnsupportedError
-from ..op import Refuse, Rng, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import TensorType
 from .define import deliver, deliver_converted, deliver_each, teaching
 from .products import matmul
 from .systems import OfMatrix, check_matrices, failure, mirrored, solve_triangular, symmetric_part

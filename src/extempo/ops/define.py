@@ -8,15 +8,15 @@ from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
-from .._methods import TensorMethods, method
-from .._tensor import Tensor, tensors_in
+from ..core.context import MODE
+from ..core.op import Elementwise, Op
+from ..core.storage import Array
+from ..core.tensor import Tensor, tensors_in
+from ..core.tensor_methods import TensorMethods, method
+from ..core.types import Number
+from ..dispatch.fast_path import Short, runner1, runner2
+from ..dispatch.inplace import in_place, write
 from ..errors import AutogradError, DtypeError, ExtempoError, ShapeError
-from ..modes import MODE
-from ..op import Elementwise, Op
-from ..short_path import Short, runner1, runner2
-from ..storage import Array
-from ..types import Number
-from ..writing import in_place, write
 
 Operand = Tensor | Number
 F = TypeVar("F", bound=Callable[..., Any])

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import ops
-from .._methods import method
-from .._tensor import Tensor
+from ..core.tensor import Tensor
+from ..core.tensor_methods import method
+from ..core.types import Number, bool_, normalize_dim, normalize_dims
 from ..errors import DtypeError, ShapeError
-from ..types import Number, bool_, normalize_dim, normalize_dims
 from .define import teaching
 
 __all__ = ["cumulative_trapezoid", "diff", "gradient", "trapezoid", "trapz"]

@@ -10,10 +10,10 @@ import math
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.tensor import Tensor
+from ..core.types import dtype, float32, get_default_dtype
+from ..dispatch.inplace import write
 from ..errors import ShapeError
-from ..types import dtype, float32, get_default_dtype
-from ..writing import write
 from .sampling import dropout_noise
 
 __all__ = ["native_dropout"]

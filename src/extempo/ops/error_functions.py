@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
-from ..backends import special as kernels
+from ..backends.numpy import special as kernels
+from ..core.tensor import Tensor
 from .define import deliver_converted, unary
 from .special_define import TableFunction, of_one
 from .transcendental import FloatingFunction

@@ -8,14 +8,14 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from .._methods import method
-from .._tensor import Tensor, from_array, wrap
-from ..backends.choice import empty as empty_array
+from ..backends.selection import empty as empty_array
+from ..core.device import memory_order
+from ..core.storage import Array, Storage
+from ..core.tensor import Tensor, from_array, wrap
+from ..core.tensor_methods import method
+from ..core.types import Number, TensorType, bool_, check_size, dtype, get_default_dtype, int64, normalize_dim
+from ..dispatch.dispatcher import quietly
 from ..errors import DtypeError, NumericalError, ShapeError
-from ..placement import memory_order
-from ..running import quietly
-from ..storage import Array, Storage
-from ..types import Number, TensorType, bool_, check_size, dtype, get_default_dtype, int64, normalize_dim
 from .creation import (
     LikeOptions,
     NamedSize,

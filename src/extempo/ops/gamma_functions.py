@@ -9,13 +9,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .. import ops
-from .._methods import method
-from .._tensor import Tensor
-from ..backends import special as kernels
+from ..backends.numpy import special as kernels
+from ..core.op import Elementwise, Rng, Sample
+from ..core.tensor import Tensor
+from ..core.tensor_methods import method
+from ..core.types import Number
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, NotDifferentiableError, ShapeError
-from ..op import Elementwise, Rng, Sample
-from ..running import apply
-from ..types import Number
 from .define import binary, deliver_converted, inplace_method, unary
 from .special_define import TABLES, TableFunction, of_two
 from .transcendental import FloatingFunction

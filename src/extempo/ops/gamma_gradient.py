@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from .._tensor import Tensor
-from ..backends import philox
-from ..backends import special as kernels
+from ..backends.numpy import philox
+from ..backends.numpy import special as kernels
+from ..core.op import Elementwise, Op, Refuse, Rng, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError
-from ..op import Elementwise, Op, Refuse, Rng, Sample
 from ..random import take_draw
-from ..running import apply
-from ..storage import Array
 from .sampling import DrawOf
 from .transcendental import log
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.op import Op, Rng, Routine, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.types import TensorType, bool_, broadcast_shapes, count
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
-from ..op import Op, Rng, Routine, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import TensorType, bool_, broadcast_shapes, count
 
 
 def aligned(*tensors: Tensor) -> list[Tensor]:

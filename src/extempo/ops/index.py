@@ -13,14 +13,25 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._methods import method
-from .._tensor import Tensor, TensorLike, from_array
+from ..core.op import Op, Refuse, Rng, Routine, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor, TensorLike, from_array
+from ..core.tensor_methods import method
+from ..core.types import (
+    Number,
+    TensorType,
+    as_kind,
+    bool_,
+    broadcast_shapes,
+    check_size,
+    count,
+    int64,
+    normalize_dim,
+    uint8,
+)
+from ..dispatch.dispatcher import apply
+from ..dispatch.inplace import write
 from ..errors import DtypeError, IndexRangeError, ShapeError
-from ..op import Op, Refuse, Rng, Routine, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import Number, TensorType, as_kind, bool_, broadcast_shapes, check_size, count, int64, normalize_dim, uint8
-from ..writing import write
 from .creation import Copy, as_tensor
 from .define import deliver, in_rows, inplace_method, numpy_names, refuse_shared
 from .shaping import slice_step

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._methods import method
-from .._tensor import Tensor, TensorLike, from_array
+from ..core.op import Op, Rng, Routine, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor, TensorLike, from_array
+from ..core.tensor_methods import method
+from ..core.types import TensorType, check_size, count, dtype, normalize_dim, promote_types
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
-from ..op import Op, Rng, Routine, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import TensorType, check_size, count, dtype, normalize_dim, promote_types
 from .define import deliver_converted, numpy_names, refuse_shared
 from .shaping import copying, existing_dim, narrow
 from .view import Slice

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
-from ..backends import special as kernels
-from ..op import Elementwise, Rng, Sample, samples_binary
+from ..backends.numpy import special as kernels
+from ..core.op import Elementwise, Rng, Sample, samples_binary
+from ..core.tensor import Tensor
 from .define import binary, unary
 from .special_define import TableFunction, of_one, of_two
 from .transcendental import FloatingFunction

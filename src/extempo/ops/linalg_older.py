@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .. import ops
-from .._methods import method
-from .._tensor import Tensor
+from ..core.tensor import Tensor
+from ..core.tensor_methods import method
+from ..core.types import broadcast_shapes
+from ..dispatch.dispatcher import apply
 from ..errors import ShapeError
-from ..running import apply
-from ..types import broadcast_shapes
 from . import decompositions, factors, matrices, systems
 from .contraction import linalg_vander
 from .define import deliver, deliver_converted, deliver_each, teaching

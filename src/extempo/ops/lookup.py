@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, TensorLike, from_array
+from ..core.context import no_grad
+from ..core.op import Op, Rng, Routine, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor, TensorLike, from_array
+from ..core.types import InputType, TensorType, int64
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
-from ..modes import no_grad
-from ..op import Op, Rng, Routine, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import InputType, TensorType, int64
 
 FUNCTIONAL = ["embedding", "embedding_bag"]
 

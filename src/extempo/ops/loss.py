@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, TensorLike
+from ..core.op import Elementwise, Rng, Sample
+from ..core.tensor import Tensor, TensorLike
+from ..core.types import broadcast_shapes
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, NumericalError, ShapeError
-from ..op import Elementwise, Rng, Sample
-from ..running import apply
-from ..types import broadcast_shapes
 from .activation import logsigmoid, softplus
 from .define import Operand, deliver_converted
 

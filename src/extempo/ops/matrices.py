@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import ops
-from .._methods import method
-from .._tensor import Tensor
-from ..backends import factorization
+from ..backends.numpy import factorization
+from ..core.op import Refuse, Rng, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.tensor_methods import method
+from ..core.types import TensorType, broadcast_shapes, finfo, int64
+from ..dispatch.dispatcher import apply
 from ..errors import ShapeError
-from ..op import Refuse, Rng, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import TensorType, broadcast_shapes, finfo, int64
 from .decompositions import Svdvals, decomposed, eigvalsh, svdvals
 from .define import Operand, deliver, deliver_converted, deliver_each, teaching
 from .products import aligned, matmul

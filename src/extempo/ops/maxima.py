@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.op import Op, Rng, Routine, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.types import TensorType, int64
+from ..dispatch.dispatcher import apply
 from ..errors import IndexRangeError
-from ..op import Op, Rng, Routine, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import TensorType, int64
 from .windows import dilated_size, padded, places
 
 Pooled = tuple[Tensor, Tensor]  # values, and their places in the flattened spatial dimensions

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.context import no_grad
+from ..core.tensor import Tensor
+from ..core.types import as_kind, count, finfo, uint8
+from ..dispatch.dispatcher import apply
+from ..dispatch.inline_cache import by_types
+from ..dispatch.inplace import write
 from ..errors import DtypeError, ShapeError
-from ..fronts import by_types
-from ..modes import no_grad
-from ..running import apply
-from ..types import as_kind, count, finfo, uint8
-from ..writing import write
 from .conv import convolve
 from .standardize import Standardize, statistics_dtype
 

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._methods import method
-from .._tensor import Tensor
+from ..core.op import Op, Rng, Routine, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.tensor_methods import method
+from ..core.types import Number, TensorType, as_dtype, bool_, normalize_dim, normalize_dims
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, NumericalError, ShapeError
-from ..op import Op, Rng, Routine, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import Number, TensorType, as_dtype, bool_, normalize_dim, normalize_dims
 from .decompositions import svdvals
 from .define import deliver, deliver_converted, inplace_method, numpy_names, teaching
 from .products import matmul

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .._tensor import Tensor
-from ..backends import orthogonal
-from ..op import Elementwise, Refuse, Rng, Sample
-from ..short_path import runner2
+from ..backends.numpy import orthogonal
+from ..core.op import Elementwise, Refuse, Rng, Sample
+from ..core.tensor import Tensor
+from ..dispatch.fast_path import runner2
 from .define import Operand, deliver_converted
 from .special_define import TABLES, named
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.tensor import Tensor
+from ..core.types import bool_, check_size, int64
+from ..dispatch.dispatcher import apply
+from ..dispatch.inline_cache import by_types
 from ..errors import DtypeError, ShapeError
-from ..fronts import by_types
-from ..running import apply
-from ..types import bool_, check_size, int64
 from .averages import AvgPool, pool_attrs
 from .maxima import MaxPool, Pooled, Unpool, adaptive_windows, combined, fractional_starts, max_over, scatter_back
 from .taps import weighted_taps

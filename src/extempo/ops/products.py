@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from .. import ops
-from .._methods import method
-from .._tensor import Tensor, TensorLike
+from ..core.tensor import Tensor, TensorLike
+from ..core.tensor_methods import method
+from ..core.types import Number, bool_, count
+from ..dispatch.dispatcher import apply
+from ..dispatch.inplace import write
 from ..errors import DtypeError, ShapeError
-from ..running import apply
-from ..types import Number, bool_, count
-from ..writing import write
 from .define import deliver, deliver_converted, inplace_method
 from .gemm import Linear, Matmul
 from .gemm import aligned as aligned

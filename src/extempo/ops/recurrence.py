@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor
-from ..op import Op, Refuse, Rng, Routine, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import InputType, TensorType
+from ..core.op import Op, Refuse, Rng, Routine, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.types import InputType, TensorType
+from ..dispatch.dispatcher import apply
 from .gemm import LinearGradient, Matmul
 from .recurrence_steps import (
     Arrays,

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.context import is_grad_enabled
+from ..core.storage import Array
+from ..core.types import InputType, TensorType, int64
 from ..errors import DtypeError, ShapeError
-from ..modes import is_grad_enabled
-from ..storage import Array
-from ..types import InputType, TensorType, int64
 
 # ---- steps
 

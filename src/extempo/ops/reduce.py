@@ -13,14 +13,25 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from .. import ops
-from .._methods import method
-from .._tensor import Tensor, TensorLike
+from ..core.op import Op, Reduction, Refuse, Rng, Routine, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor, TensorLike
+from ..core.tensor_methods import method
+from ..core.types import (
+    InputType,
+    TensorType,
+    as_dtype,
+    bool_,
+    count,
+    dtype,
+    int64,
+    normalize_dim,
+    normalize_dims,
+    uint8,
+)
+from ..dispatch.dispatcher import apply
+from ..dispatch.inline_cache import by_types
 from ..errors import DtypeError, ShapeError
-from ..fronts import by_types
-from ..op import Op, Reduction, Refuse, Rng, Routine, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import InputType, TensorType, as_dtype, bool_, count, dtype, int64, normalize_dim, normalize_dims, uint8
 from .define import numpy_names
 
 __all__ = [

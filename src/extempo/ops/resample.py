@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.op import Op, Rng, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.types import TensorType, check_size, float64, uint8
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError, UnsupportedError
-from ..op import Op, Rng, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import TensorType, check_size, float64, uint8
 from .pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .taps import weighted_taps
 from .windows import Ints, as_ints, n_windows, padded, per_sample, places, windows

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import ops
-from .._methods import method
-from .._tensor import Tensor
+from ..core.op import Elementwise, Refuse, Rng, Sample, samples_binary, samples_unary
+from ..core.tensor import Tensor
+from ..core.tensor_methods import method
+from ..core.types import InputType, TensorType, int32
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError
-from ..op import Elementwise, Refuse, Rng, Sample, samples_binary, samples_unary
-from ..running import apply
-from ..types import InputType, TensorType, int32
 from .define import Operand, binary, deliver, deliver_converted, deliver_each, inplace_method, unary
 
 __all__ = ["ceil", "fix", "floor", "frac", "frexp", "ldexp", "nextafter", "round", "trunc"]

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.context import is_grad_enabled
+from ..core.op import Op, Refuse, Rng, Routine, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.types import InputType, TensorType
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
-from ..modes import is_grad_enabled
-from ..op import Op, Refuse, Rng, Routine, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import InputType, TensorType
 from .attention import ScaledDotProductAttention
 from .attention_gradient import AttentionGradient
 

@@ -12,11 +12,15 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from .._methods import method
-from .._tensor import Tensor, TensorLike
-from ..backends import philox
+from ..backends.numpy import philox
+from ..core.op import Op, Refuse, Rng, Routine, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor, TensorLike
+from ..core.tensor_methods import method
+from ..core.types import InputType, TensorType, as_kind, bool_, broadcast_shapes, check_size, dtype, float64, int64
+from ..dispatch.dispatcher import apply
+from ..dispatch.inplace import write
 from ..errors import DtypeError, NumericalError, ShapeError
-from ..op import Op, Refuse, Rng, Routine, Sample
 from ..random import (
     Generator,
     default_generator,
@@ -27,10 +31,6 @@ from ..random import (
     set_rng_state,
     take_draw,
 )
-from ..running import apply
-from ..storage import Array
-from ..types import InputType, TensorType, as_kind, bool_, broadcast_shapes, check_size, dtype, float64, int64
-from ..writing import write
 from .arithmetic import zero
 from .creation import Arrange, Copy, LikeOptions, NamedSize, Options, finish, order_like, read_options, sizes
 from .define import deliver, deliver_converted, in_rows

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._methods import method
-from .._tensor import Tensor
+from ..core.op import Op, Refuse, Rng, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.tensor_methods import method
+from ..core.types import TensorType, as_dtype, dtype, int64
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
-from ..op import Op, Refuse, Rng, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import TensorType, as_dtype, dtype, int64
 from .define import inplace_method, numpy_names
 from .reduce import ValuesIndices, along, deliver_both, sum_dtype, wide
 

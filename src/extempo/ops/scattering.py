@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._methods import method
-from .._tensor import Tensor, TensorLike, from_array
+from ..core.op import REGISTRY, Op, Rng, Routine, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor, TensorLike, from_array
+from ..core.tensor_methods import method
+from ..core.types import Number, TensorType, bool_, broadcast_shapes, normalize_dim
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
-from ..op import REGISTRY, Op, Rng, Routine, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import Number, TensorType, bool_, broadcast_shapes, normalize_dim
 from .creation import as_tensor
 from .define import Operand, deliver, inplace_method, numpy_names, refuse_shared
 from .index import IndexPut, LastWritten, as_index, as_number, row_index, same_dtype

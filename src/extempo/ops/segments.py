@@ -17,12 +17,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.op import REGISTRY, Op, Refuse, Rng, Routine, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.types import InputType, TensorType, int64
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, IndexRangeError
-from ..op import REGISTRY, Op, Refuse, Rng, Routine, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import InputType, TensorType, int64
 from .reduce import sum_dtype, wide
 from .softmaxes import LogSoftmax, LogSoftmaxBackward, Softmax, SoftmaxBackward
 

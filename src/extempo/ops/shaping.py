@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._methods import TensorMethods, method
-from .._tensor import OnTape, Tensor, TensorLike, new, wrap
+from ..core.context import MODE
+from ..core.tensor import OnTape, Tensor, TensorLike, new, wrap
+from ..core.tensor_methods import TensorMethods, method
+from ..core.types import Size, TensorType, as_dtype, count, dtype, normalize_dim
+from ..core.types import broadcast_shapes as _broadcast_shapes
+from ..dispatch.dispatcher import apply
+from ..dispatch.inline_cache import by_types
 from ..errors import DtypeError, IndexRangeError, LeafWriteError, ShapeError
-from ..fronts import by_types
-from ..modes import MODE
-from ..running import apply
-from ..types import Size, TensorType, as_dtype, count, dtype, normalize_dim
-from ..types import broadcast_shapes as _broadcast_shapes
 from .define import deliver, deliver_each, numpy_names
 from .view import AliasOf, AsStrided, Diagonal, Expand, Permute, Reshape, Slice, Unfold, as_shape, row_major
 

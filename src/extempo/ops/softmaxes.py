@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._methods import method
-from .._tensor import Tensor
+from ..core.op import Op, Reduction, Rng, Routine, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.tensor_methods import method
+from ..core.types import TensorType, as_dtype, dtype, get_default_dtype, normalize_dim, normalize_dims
+from ..dispatch.dispatcher import apply
+from ..dispatch.inline_cache import by_types
 from ..errors import DtypeError
-from ..fronts import by_types
-from ..op import Op, Reduction, Rng, Routine, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import TensorType, as_dtype, dtype, get_default_dtype, normalize_dim, normalize_dims
 from .define import numpy_names
 from .reduce import Dims, along, reduced_shape, samples_reduction, wide
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._methods import method
-from .._tensor import Tensor
+from ..core.op import Op, Refuse, Rng, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.tensor_methods import method
+from ..core.types import TensorType, count, int64, normalize_dim
+from ..dispatch.dispatcher import apply
 from ..errors import IndexRangeError
-from ..op import Op, Refuse, Rng, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import TensorType, count, int64, normalize_dim
 from .define import numpy_names
 from .reduce import Choice, Place, ValuesIndices, along, check_not_empty, chosen, deliver_both, reduced_shape, wide
 

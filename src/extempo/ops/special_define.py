@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .._tensor import Tensor
-from ..op import Elementwise, Refuse
-from ..short_path import runner1, runner2
+from ..core.op import Elementwise, Refuse
+from ..core.tensor import Tensor
+from ..dispatch.fast_path import runner1, runner2
 from .define import Operand, deliver_converted
 from .transcendental import FloatingFunction
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor
-from ..op import Op, Rng, Routine, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import InputType, TensorType, count, float32
+from ..core.op import Op, Rng, Routine, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.types import InputType, TensorType, count, float32
+from ..dispatch.dispatcher import apply
 
 
 class Standardize(Op):

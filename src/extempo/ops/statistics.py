@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .. import ops
-from .._methods import method
-from .._tensor import Tensor
+from ..core.tensor import Tensor
+from ..core.tensor_methods import method
+from ..core.types import Number, as_dtype, count, dtype, float64, normalize_dims
 from ..errors import DtypeError, ShapeError
-from ..types import Number, as_dtype, count, dtype, float64, normalize_dims
 from .define import numpy_names
 from .reduce import Dims, reduced_shape
 from .view import as_shape

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import ops
-from .._methods import method
-from .._tensor import Tensor
-from ..backends import factorization
+from ..backends.numpy import factorization
+from ..core.op import Op, Refuse, Rng, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.tensor_methods import method
+from ..core.types import TensorType, broadcast_shapes, count, float32, float64, int32
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, NumericalError, ShapeError
-from ..op import Op, Refuse, Rng, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import TensorType, broadcast_shapes, count, float32, float64, int32
 from .define import deliver, deliver_converted, deliver_each, teaching
 from .products import aligned, matmul
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor
-from ..op import Op, Refuse, Rng, Sample
-from ..running import apply
-from ..storage import Array
-from ..types import TensorType
+from ..core.op import Op, Refuse, Rng, Sample
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.types import TensorType
+from ..dispatch.dispatcher import apply
 
 # A product with a mostly empty matrix is faster than picking elements up to about this many inputs per tap (measured).
 _DENSE = 100

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from . import dropouts as _dropouts
 from . import normalization as _normalization
 from . import pool as _pool

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._methods import method
-from .._tensor import Tensor
-from ..op import Elementwise, Rng, Sample, samples_binary, samples_unary
-from ..running import apply
+from ..core.op import Elementwise, Rng, Sample, samples_binary, samples_unary
+from ..core.tensor import Tensor
+from ..core.tensor_methods import method
+from ..dispatch.dispatcher import apply
 from .define import binary, deliver_converted, inplace_method, unary
 
 __all__ = [

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.graph import Node
+from ..core.op import REGISTRY, Op, Refuse, Rng, Routine, Sample, View
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.types import InputType, TensorType, count
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
-from ..graph import Node
-from ..op import REGISTRY, Op, Refuse, Rng, Routine, Sample, View
-from ..running import apply
-from ..sizes import SIZES
-from ..storage import Array
-from ..types import InputType, TensorType, count
+from ..symbolic.sym_int import SIZES
 
 __all__: list[str] = []
 

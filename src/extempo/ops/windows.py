@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from .._tensor import Tensor
+from ..core.storage import Array
+from ..core.tensor import Tensor
 from ..errors import DtypeError, ShapeError
-from ..storage import Array
 
 Ints = int | Sequence[int]
 Pads = tuple[tuple[int, int], ...]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._tensor import Tensor
+from ..core.tensor import Tensor
+from ..dispatch.fused_update import Update
 from ..errors import ShapeError
-from ..updating import Update
 from .elementwise import ElementwiseOptimizer, average_square, kind_of, lerp, lerp_weight, update_of
-from .flat import Names, Rule
+from .flat_buffers import Names, Rule
 from .optimizer import ParamsT, number
 
 __all__ = ["Adam", "AdamW", "Adamax", "NAdam", "RAdam"]

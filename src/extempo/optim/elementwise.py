@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .._tensor import Tensor
+from ..core.context import enable_grad
+from ..core.source_location import user_line
+from ..core.tensor import Tensor
+from ..dispatch.fused_update import Formula, Kind, Update
 from ..errors import NumericalError, ShapeError, UnsupportedError
-from ..lines import user_line
-from ..modes import enable_grad
-from ..updating import Formula, Kind, Update
-from .flat import Layout, Names, Rule, Workspaces
+from .change_detection import SAME_CONTENTS, SAME_OPTIONS, Seen, contents_of, options_of, unknown
+from .flat_buffers import Layout, Names, Rule, Workspaces
 from .optimizer import Optimizer, number
-from .seen import SAME_CONTENTS, SAME_OPTIONS, Seen, contents_of, options_of, unknown
 
 
 class ElementwiseOptimizer(Optimizer):

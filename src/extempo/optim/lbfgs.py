@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.context import enable_grad, no_grad
+from ..core.tensor import Tensor
 from ..errors import ShapeError
-from ..modes import enable_grad, no_grad
 from .optimizer import Optimizer, ParamsT, number
 
 __all__ = ["LBFGS"]

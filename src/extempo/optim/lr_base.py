@@ -11,9 +11,9 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from .._tensor import Tensor
+from ..core.interrupts import block
+from ..core.tensor import Tensor
 from ..errors import DtypeError, ShapeError
-from ..interrupts import block
 from .optimizer import Optimizer, number
 
 __all__ = ["LRScheduler"]

@@ -13,10 +13,10 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from .._tensor import Tensor, TensorLike
 from ..autograd.hooks import RemovableHandle
+from ..core.tensor import Tensor, TensorLike
 from ..errors import DtypeError, NumericalError, ShapeError
-from .following import LIVE, Follower, copied_value
+from .remapping import LIVE, Follower, copied_value
 
 __all__ = [
     "Optimizer",

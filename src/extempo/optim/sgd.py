@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._tensor import Tensor
+from ..core.tensor import Tensor
+from ..dispatch.fused_update import Update
 from ..errors import NumericalError
-from ..updating import Update
 from .elementwise import ElementwiseOptimizer, kind_of, update_of
-from .flat import Names, Rule
+from .flat_buffers import Names, Rule
 from .optimizer import ParamsT, number
 
 __all__ = ["ASGD", "SGD"]

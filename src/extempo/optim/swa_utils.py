@@ -9,9 +9,9 @@ from itertools import chain
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.context import no_grad
+from ..core.tensor import Tensor
 from ..errors import NumericalError, ShapeError
-from ..modes import no_grad
 from ..nn.module import Module
 from .lr_base import LRScheduler, Rate, for_each_group
 from .optimizer import Optimizer

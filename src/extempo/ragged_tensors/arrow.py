@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, from_array
-from ..backends.choice import native
 from ..backends.llvm.calls.capsules import released_with_capsule
+from ..backends.selection import native
+from ..core.storage import Array
+from ..core.tensor import Tensor, from_array
+from ..core.types import bfloat16
 from ..errors import DtypeError, ShapeError, UnsupportedError
-from ..storage import Array
-from ..types import bfloat16
 from .rows import Rows
 from .tensor import TWO_LEVELS, RaggedTensor
 

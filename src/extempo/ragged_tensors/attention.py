@@ -12,11 +12,11 @@ import math
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.tensor import Tensor
+from ..dispatch.dispatcher import apply
 from ..errors import ShapeError
 from ..ops.attention import additive_mask, multi_head_attention_forward, projected, scaled_dot_product_attention
 from ..ops.row_attention import RowAttention
-from ..running import apply
 from .per_row import each_row, one_of_none, ragged_of, rows_of
 from .rules import brief, common
 from .tensor import RaggedTensor, refuse

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, from_array
+from ..core.tensor import Tensor, from_array
 from ..errors import ShapeError
 from .indexing import zeros_after
 from .per_row import mapped, stacked

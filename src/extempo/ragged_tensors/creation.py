@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.types import as_dtype, dtype, normalize_dim, promote_types
 from ..errors import DtypeError, ExtempoError, ShapeError
-from ..storage import Array
-from ..types import as_dtype, dtype, normalize_dim, promote_types
 from .arrow import from_arrow, from_awkward, is_arrow, is_awkward
 from .rows import Rows
 from .tensor import TWO_LEVELS, RaggedTensor

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, from_array
+from ..core.storage import Array
+from ..core.tensor import Tensor, from_array
+from ..core.types import bool_
 from ..errors import IndexRangeError, ShapeError
-from ..storage import Array
-from ..types import bool_
 from .rows import Rows
 from .rules import brief
 from .tensor import NEAREST, RaggedTensor, refuse

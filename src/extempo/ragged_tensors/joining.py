@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from .._tensor import Tensor, from_array
+from ..core.op import Op
+from ..core.tensor import Tensor, from_array
+from ..dispatch.dispatcher import apply
 from ..errors import ShapeError
-from ..op import Op
-from ..running import apply
 from .rows import Rows
 from .rules import common, rule
 from .tensor import NEAREST, RaggedTensor, refuse

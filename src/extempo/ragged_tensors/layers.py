@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._tensor import Tensor, TensorLike
+from ..core.op import Op
+from ..core.tensor import Tensor, TensorLike
+from ..core.types import dtype
+from ..dispatch.dispatcher import apply
 from ..errors import ShapeError
-from ..op import Op
 from ..ops.lookup import embedding_bag as bags_of
 from ..ops.normalization import group_norm as group_norm_of
 from ..ops.normalization import instance_norm as instance_norm_of
 from ..ops.normalization import local_response_norm as response_norm_of
 from ..ops.sampling import dropout_noise
-from ..running import apply
-from ..types import dtype
 from .per_row import mapped
 from .rules import brief, rule
 from .tensor import RaggedTensor, as_ragged, refuse

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from ..errors import ShapeError
 from .rules import brief
 from .tensor import RaggedTensor

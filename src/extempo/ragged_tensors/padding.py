@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, from_array
+from ..core.tensor import Tensor, from_array
+from ..core.types import normalize_dim
 from ..errors import DtypeError, ShapeError
-from ..types import normalize_dim
 from .rows import Rows
 from .tensor import RaggedTensor
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.context import no_grad
+from ..core.tensor import Tensor
 from ..errors import ExtempoError
-from ..modes import no_grad
 from .rows import Rows
 from .tensor import RaggedTensor
 

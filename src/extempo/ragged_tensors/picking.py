@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, from_array
+from ..core.op import Op
+from ..core.tensor import Tensor, from_array
+from ..core.types import bool_
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
-from ..op import Op
 from ..ops.join import Cat
 from ..ops.segments import SegmentIndex
-from ..running import apply
-from ..types import bool_
 from .indexing import select_rows
 from .per_row import mapped
 from .reshaping import reshaped

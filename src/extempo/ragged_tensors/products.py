@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor, TensorLike
+from ..core.op import Op
+from ..core.tensor import Tensor, TensorLike
+from ..dispatch.dispatcher import apply
 from ..errors import ShapeError
-from ..op import Op
 from ..ops.products import bilinear as of_tensors
-from ..running import apply
 from .per_row import each_row, one_of_none, ragged_of, rows_of
 from .rows import Rows
 from .rules import along, brief, rule

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._tensor import Tensor, from_array
+from ..core.tensor import Tensor, from_array
 from ..errors import ShapeError
 from .rows import Rows
 from .tensor import RaggedTensor

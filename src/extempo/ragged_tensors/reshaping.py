@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, from_array
+from ..core.op import Op
+from ..core.tensor import Tensor, from_array
+from ..core.types import normalize_dim
+from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, IndexRangeError, ShapeError
-from ..op import Op
-from ..running import apply
-from ..types import normalize_dim
 from .indexing import picked, select_rows
 from .rows import RaggedSize
 from .rules import along, brief, regular_dims, rule

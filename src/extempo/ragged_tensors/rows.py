@@ -10,10 +10,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .._tensor import Tensor, from_array
+from ..core.locks import cached_property
+from ..core.storage import Array
+from ..core.tensor import Tensor, from_array
 from ..errors import ShapeError, UnsupportedError
-from ..locks import cached_property
-from ..storage import Array
 
 _ARITHMETIC = (
     *("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "floordiv", "rfloordiv", "mod", "rmod"),

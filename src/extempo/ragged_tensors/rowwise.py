@@ -12,8 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
-from ..op import Op
+from ..core.op import Op
+from ..core.tensor import Tensor
+from ..core.types import TensorType, bool_, float32
+from ..dispatch.dispatcher import apply
 from ..ops.segments import (
     SegmentAmax,
     SegmentAmin,
@@ -26,8 +28,6 @@ from ..ops.segments import (
     segment_spread,
     segment_sum,
 )
-from ..running import apply
-from ..types import TensorType, bool_, float32
 from .per_row import stacked
 from .rows import Rows
 from .rules import brief, common, from_front, regular_dims, require_elements, rule, to_front

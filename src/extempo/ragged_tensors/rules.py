@@ -12,11 +12,11 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from .._tensor import Tensor
+from ..core.op import Op
+from ..core.tensor import Tensor
+from ..dispatch.dispatcher import apply, as_input
 from ..errors import IndexRangeError, ShapeError
-from ..op import Op
 from ..ops.segments import segment_spread
-from ..running import apply, as_input
 from .rows import Rows
 from .tensor import NEAREST, RaggedTensor, asked_function, refuse
 

@@ -20,13 +20,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor, TensorLike
+from ..core.device import jagged, layout
+from ..core.op import Op
+from ..core.storage import Array
+from ..core.tensor import Tensor, TensorLike
+from ..core.types import Size, TensorType, dtype, normalize_dim
+from ..dispatch.inplace import write
 from ..errors import AutogradError, DtypeError, ShapeError, UnsupportedError
-from ..op import Op
-from ..placement import jagged, layout
-from ..storage import Array
-from ..types import Size, TensorType, dtype, normalize_dim
-from ..writing import write
 from .rows import RaggedSize, Rows
 
 __all__ = ["RaggedTensor"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from .._format import format_tensor, get_printoptions
-from ..types import bool_, get_default_dtype, int64
+from ..core.printing import format_tensor, get_printoptions
+from ..core.types import bool_, get_default_dtype, int64
 
 if TYPE_CHECKING:
     from .tensor import RaggedTensor

@@ -10,10 +10,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ..core.files import open_regular, replacing
+from ..core.interrupts import block
+from ..core.storage import Array
 from ..errors import DtypeError, ExtempoError, UnsupportedError
-from ..files import open_regular, replacing
-from ..interrupts import block
-from ..storage import Array
 
 
 class FileFormatError(ExtempoError, ValueError):

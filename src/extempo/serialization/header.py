@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
+from ..core.storage import Array
+from ..core.types import count
 from ..errors import UnsupportedError
-from ..storage import Array
-from ..types import count
 from .files import FileFormatError, Reader
 
 LIMIT = 100_000_000  # bytes of header; the format's own reader has the same limit

@@ -5,13 +5,13 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
-from .._tensor import Tensor
+from ..core.device import device, require_cpu
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.types import bool_, from_numpy_dtype
 from ..errors import DtypeError, UnsupportedError
 from ..nn.parameter import Parameter
 from ..ops import from_numpy
-from ..placement import device, require_cpu
-from ..storage import Array
-from ..types import bool_, from_numpy_dtype
 from .files import FileFormatError, Reader, checksum, reading
 from .header import NUMPY_DTYPES, Entry, parse_json, read_header, require_little_endian, type_checksum
 from .memory import Booleans, Window, fits, tensor_at

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._tensor import Tensor
+from ..core.storage import Array
+from ..core.tensor import Tensor
+from ..core.types import bool_, count, dtype, uint8
 from ..ops import empty
-from ..storage import Array
-from ..types import bool_, count, dtype, uint8
 
 
 class Window(NamedTuple):

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .._tensor import Tensor
+from ..core.storage import Array
+from ..core.tensor import Tensor
 from ..errors import ExtempoError
 from ..nn.parameter import Buffer, Parameter
-from ..storage import Array
 from .files import checksum, writing
 from .header import CODES, header_bytes, require_little_endian, type_checksum
 from .memory import Place, store, unique

@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from .._tensor import Tensor
+from ..core.device import device
+from ..core.tensor import Tensor
+from ..core.types import DTYPES, Size, dtype
 from ..errors import UnsupportedError
-from ..placement import device
 from ..ragged_tensors.rows import Rows
 from ..ragged_tensors.tensor import RaggedTensor
-from ..types import DTYPES, Size, dtype
 from .files import FileFormatError
 from .header import CODES
 

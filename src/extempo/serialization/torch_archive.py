@@ -10,10 +10,10 @@ import zipfile
 from collections.abc import Iterable
 from typing import Any
 
-from .._tensor import Tensor
+from ..core.storage import Array
+from ..core.tensor import Tensor
 from ..errors import UnsupportedError
 from ..ops import from_numpy
-from ..storage import Array
 from .files import FileFormatError, Reader, checksum
 from .pickle_machine import Callee, Machine
 from .torch_names import StorageOfFile, TorchNames

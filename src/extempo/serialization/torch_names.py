@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._tensor import Tensor
+from ..core.device import device, strided
+from ..core.tensor import Tensor
+from ..core.types import DTYPES, Size, bool_, count, dtype
 from ..errors import UnsupportedError
 from ..nn.parameter import Parameter
-from ..placement import device, strided
-from ..types import DTYPES, Size, bool_, count, dtype
 from .files import FileFormatError
 from .memory import Booleans, Window, fits, tensor_at
 from .pickle_machine import Callee, checked_key

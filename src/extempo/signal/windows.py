@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import types
-from .._tensor import Tensor, from_array
-from ..backends.bessel import i0
+from ..backends.numpy.bessel import i0
+from ..core import types
+from ..core.device import require_cpu
+from ..core.storage import Array
+from ..core.tensor import Tensor, from_array
 from ..errors import DtypeError, ShapeError
-from ..placement import require_cpu
-from ..storage import Array
 
 __all__ = [
     "bartlett",

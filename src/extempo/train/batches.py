@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.tensor import Tensor
 from ..data import Dataset, IterableDataset
 from ..errors import ShapeError
 from ..ragged_tensors.tensor import RaggedTensor

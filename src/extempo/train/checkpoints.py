@@ -10,7 +10,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..files import remove_abandoned
+from ..core.files import remove_abandoned
 from ..nn import Module
 from ..serialization import load, save
 from .history import History

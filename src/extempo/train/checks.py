@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._tensor import Tensor
+from ..core.context import no_grad
+from ..core.tensor import Tensor
 from ..errors import NoGradientPathError
-from ..modes import no_grad
 from .measuring import fresh, kind_of
 
 if TYPE_CHECKING:

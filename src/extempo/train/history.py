@@ -12,10 +12,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from ..files import write_text
+from ..core.files import write_text
 from ..inspect.curves import curve, sparkline
+from ..inspect.svg import Picture
 from ..inspect.tables import Column, Table, bytes_text, plain, seconds_text
-from ..svg import Picture
 
 _WIDTH = 80
 _NOT_FIGURES = ("epoch", "seconds", "peak_bytes", "lr", "samples_per_second")

@@ -8,7 +8,7 @@ import threading
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ..interrupts import guarded
+from ..core.interrupts import guarded
 
 if TYPE_CHECKING:
     from .trainer import Trainer

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from .._tensor import Tensor
+from ..core.context import no_grad
+from ..core.tensor import Tensor
 from ..errors import ShapeError
 from ..metrics import PRAUC, ROCAUC, Brier, CalibrationError, LogLoss, Metric
-from ..modes import no_grad
 from ..nn import functional as F
 from ..nn.losses import BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, NLLLoss
 from ..ragged_tensors.tensor import RaggedTensor

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..interrupts import block, certainly
-from ..modes import no_grad
+from ..core.context import no_grad
+from ..core.interrupts import block, certainly
 from ..nn import Module
 
 

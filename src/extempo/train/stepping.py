@@ -12,11 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ops
-from .._tensor import Tensor
 from ..autograd import detect_anomaly
-from ..batching.calling import batch as batched
-from ..compiling import compile as compiled
-from ..compiling import eager
+from ..batching.api import batch as batched
+from ..core.tensor import Tensor
 from ..errors import AutogradError, DtypeError, ExtempoError, ShapeError
 from ..func.tree import leaves
 from ..inspect.nonfinite import first_nonfinite, is_finite
@@ -24,6 +22,8 @@ from ..nn import Module
 from ..nn.utils import clip_grads_with_norm_, get_total_norm
 from ..ragged_tensors.tensor import RaggedTensor
 from ..random import current_generator
+from ..tracing.api import compile as compiled
+from ..tracing.api import eager
 from .batches import Inputs
 
 

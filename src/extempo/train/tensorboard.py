@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import BinaryIO
 
-from ..files import telling_of_full_disk
+from ..core.files import telling_of_full_disk
 
 _POLYNOMIAL = 0x82F63B78
 

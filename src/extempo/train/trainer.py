@@ -18,9 +18,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from .._tensor import Tensor
+from ..core.files import Claim, write_text
+from ..core.tensor import Tensor
 from ..errors import ShapeError
-from ..files import Claim, write_text
 from ..inspect.memory import peak_bytes, reset_peak
 from ..metrics import Metric
 from ..nn import Module

@@ -8,14 +8,14 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .._tensor import Tensor
+from ..core.interrupts import guarded
+from ..core.tensor import Tensor
 from ..data import DataLoader
 from ..inspect.curves import sparkline, tick_labels
+from ..inspect.svg import COLOURS, FAINT, GRID, Picture, ticks
 from ..inspect.tables import plain
-from ..interrupts import guarded
 from ..nn import Module
 from ..optim.lr_base import set_rate
-from ..svg import COLOURS, FAINT, GRID, Picture, ticks
 from .modes import Modes
 from .positions import random_state, restore_random_state
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from extempo.backends.llvm.ir.machine import machine
 from extempo.backends.llvm.routines.routine import ROUTINES
-from extempo.types import TensorType, from_numpy_dtype
+from extempo.core.types import TensorType, from_numpy_dtype
 
 GUARD = 64  # elements (or bytes of scratch) on either side
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)

@@ -9,7 +9,7 @@ import numpy as np
 from extempo.backends.llvm.elementwise.loops import write_kernel
 from extempo.backends.llvm.ir.builder import Module, i1
 from extempo.backends.llvm.ir.machine import machine
-from extempo.types import from_numpy_dtype
+from extempo.core.types import from_numpy_dtype
 
 GUARD = 48  # bytes on either side of a result
 _FILL = 0xC5

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 pytest.importorskip("llvmlite")
 
 import extempo as ex
-from extempo.backends.choice import native
 from extempo.backends.llvm.elementwise import kernels, loops
-from extempo.op import REGISTRY
-from extempo.types import TensorType, float32, float64, from_numpy_dtype, int64
+from extempo.backends.selection import native
+from extempo.core.op import REGISTRY
+from extempo.core.types import TensorType, float32, float64, from_numpy_dtype, int64
 
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)

@@ -8,9 +8,9 @@ import pytest
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
 import extempo as ex
-from extempo.backends.choice import FALLBACKS, native
 from extempo.backends.llvm.routines import conv_geometry, convolution, pooling  # noqa: F401 - pooling registers routines
-from extempo.op import REGISTRY
+from extempo.backends.selection import FALLBACKS, native
+from extempo.core.op import REGISTRY
 
 from .guarded import bind, call
 

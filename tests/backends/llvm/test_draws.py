@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
 from extempo.backends.llvm.routines import draws
-from extempo.op import REGISTRY
-from extempo.types import as_dtype
+from extempo.core.op import REGISTRY
+from extempo.core.types import as_dtype
 
 from .guarded import bind, call
 

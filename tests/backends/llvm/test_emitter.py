@@ -11,11 +11,11 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from extempo.backends.choice import native
 from extempo.backends.llvm.elementwise.kernels import of_op
 from extempo.backends.llvm.lanes.emitter import NotNative
-from extempo.op import REGISTRY, Elementwise, Refuse, Routine
-from extempo.types import TensorType, as_dtype, int64
+from extempo.backends.selection import native
+from extempo.core.op import REGISTRY, Elementwise, Refuse, Routine
+from extempo.core.types import TensorType, as_dtype, int64
 
 from .lanes import Kernel, ulps
 

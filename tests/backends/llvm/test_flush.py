@@ -12,12 +12,12 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import extempo as ex
-from extempo import recording
-from extempo.accounting import Account
-from extempo.backends.choice import native
-from extempo.flushes import PLANS
-from extempo.modes import MODE
-from extempo.recording import Recording
+from extempo.backends.selection import native
+from extempo.core.context import MODE
+from extempo.tracing import executor
+from extempo.tracing.executor import Recording
+from extempo.tracing.policy import Account
+from extempo.tracing.segment import PLANS
 
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
@@ -29,7 +29,7 @@ def loaded():
     step = ex.compile(lambda: (w * w).sum().backward())
     for _ in range(2):
         step()
-    return recording._flush_known, recording._backward_known
+    return executor._flush_known, executor._backward_known
 
 
 FLUSH, BACKWARD = loaded()
@@ -57,8 +57,8 @@ def by_python(monkeypatch):
 
 
 def use(monkeypatch, natively):
-    monkeypatch.setattr(recording, "_flush_known", FLUSH if natively else lambda r: False)
-    monkeypatch.setattr(recording, "_backward_known", BACKWARD if natively else lambda *args: None)
+    monkeypatch.setattr(executor, "_flush_known", FLUSH if natively else lambda r: False)
+    monkeypatch.setattr(executor, "_backward_known", BACKWARD if natively else lambda *args: None)
 
 
 def draw(*shape, seed=0, grad=False):
@@ -620,7 +620,7 @@ def test_no_memory_at_any_moment_of_a_backward():
                 assert [w.grad, y._raw, part._raw] == [None] * 3
                 assert loss._pending is r
             else:
-                recording.link_freed(r, frozenset(s.place for s in r.makers))
+                executor.link_freed(r, frozenset(s.place for s in r.makers))
                 r._over(r.cursor)
         if w.grad is None:
             loss.backward()

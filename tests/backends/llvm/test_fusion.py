@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 pytest.importorskip("llvmlite")
 
-from extempo.backends.choice import native
 from extempo.backends.llvm.elementwise import kernels
-from extempo.backends.numpy import numbers_only
-from extempo.graph import Leaf
-from extempo.interpreter import Interpreter
-from extempo.op import REGISTRY
-from extempo.recorder import record
-from extempo.types import TensorType, float32, float64
+from extempo.backends.numpy.straight_line import numbers_only
+from extempo.backends.selection import native
+from extempo.core.graph import Leaf
+from extempo.core.graph_interpreter import Interpreter
+from extempo.core.op import REGISTRY
+from extempo.core.types import TensorType, float32, float64
+from extempo.dispatch.graph_tracer import record
 
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
@@ -40,7 +40,7 @@ def programs(draw):
 
 
 def run(steps, arguments):
-    from extempo.running import apply
+    from extempo.dispatch.dispatcher import apply
 
     known = list(arguments)
     for name, operands in steps:

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
 from extempo.backends.llvm.routines import gathering, scattering  # noqa: F401 - registers the routines
-from extempo.op import REGISTRY
+from extempo.core.op import REGISTRY
 
 from .guarded import bind, call
 

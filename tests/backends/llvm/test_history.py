@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, given, settings
 pytest.importorskip("llvmlite")
 
 import extempo as ex
-from extempo import short_path
-from extempo.backends.choice import native
-from extempo.kernel import CACHES
-from extempo.op import REGISTRY, Refuse
-from extempo.running import apply
+from extempo.backends.selection import native
+from extempo.core.cache import CACHES
+from extempo.core.op import REGISTRY, Refuse
+from extempo.dispatch import fast_path
+from extempo.dispatch.dispatcher import apply
 
 from . import programs
 
@@ -38,8 +38,8 @@ def forget():
         cache.clear()
     for op in REGISTRY.values():
         op._save_plans.clear()
-    for short in short_path._shorts:
-        short.load(short_path._launcher[0])
+    for short in fast_path._shorts:
+        short.load(fast_path._launcher[0])
 
 
 @examples(80)

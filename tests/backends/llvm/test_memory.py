@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import extempo as ex
-from extempo.backends.choice import native
 from extempo.backends.llvm.calls.memory import HELD_LIMIT
+from extempo.backends.selection import native
 from extempo.nn import functional as F
 
 if native() is None:

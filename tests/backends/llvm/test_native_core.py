@@ -16,13 +16,13 @@ pytest.importorskip("llvmlite")
 
 import extempo as ex
 import extempo.nn.functional as F
-from extempo.backends.choice import native
 from extempo.backends.llvm.calls import callables
 from extempo.backends.llvm.elementwise import kernels
 from extempo.backends.llvm.ir import types
-from extempo.graph import describe_where
-from extempo.kernel import CACHES
-from extempo.signatures import SIGNATURES
+from extempo.backends.selection import native
+from extempo.core.cache import CACHES
+from extempo.core.graph import describe_where
+from extempo.dispatch.kernel_cache import SIGNATURES
 
 from . import expressions
 from .apart import run_apart
@@ -424,7 +424,7 @@ def test_a_vector_type_asked_for_by_two_threads_at_once_is_one_object(monkeypatc
 def test_threads_agree_while_every_cache_is_emptied_under_them():
     run_apart(
         """
-        from extempo.kernel import CACHES
+        from extempo.core.cache import CACHES
         sys.setswitchinterval(1e-6)
         w = ex.randn(7, 7, requires_grad=True)
         until, wrong = time.time() + 1.2, []
@@ -469,7 +469,7 @@ def test_threads_agree_while_every_cache_is_emptied_under_them():
 def test_finalisers_may_run_ops_in_the_middle_of_ops():
     run_apart(
         """
-        from extempo.signatures import SIGNATURES
+        from extempo.dispatch.kernel_cache import SIGNATURES
         model = ex.nn.Sequential(ex.nn.Linear(6, 8), ex.nn.Tanh(), ex.nn.Linear(8, 3))
         optimizer = ex.optim.Adam(model.parameters(), lr=1e-3)
 

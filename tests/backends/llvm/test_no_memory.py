@@ -13,9 +13,9 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import extempo as ex
-from extempo.autograd.native_walk import walker
-from extempo.backends.choice import native
-from extempo.running import apply
+from extempo.autograd.native_engine import walker
+from extempo.backends.selection import native
+from extempo.dispatch.dispatcher import apply
 
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
 from extempo.backends.llvm.routines import pooling
-from extempo.op import REGISTRY
+from extempo.core.op import REGISTRY
 
 from .guarded import bind, call
 

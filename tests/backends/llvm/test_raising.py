@@ -10,9 +10,9 @@ import pytest
 
 import extempo as ex
 from extempo.batching.rows import Table
+from extempo.dispatch.dispatcher import apply
 from extempo.nn import functional as F
 from extempo.ops.softmaxes import Softmax
-from extempo.running import apply
 
 ROOT = Path(ex.__file__).parent
 

@@ -13,13 +13,13 @@ pytest.importorskip("llvmlite")
 
 import extempo as ex
 import extempo.nn.functional as F
-from extempo import taking
-from extempo.accounting import Account
-from extempo.backends.choice import native
-from extempo.modes import MODE
-from extempo.op import REGISTRY
-from extempo.recording import Recording
-from extempo.running import apply
+from extempo.backends.selection import native
+from extempo.core.context import MODE
+from extempo.core.op import REGISTRY
+from extempo.dispatch.dispatcher import apply
+from extempo.tracing import tracer
+from extempo.tracing.executor import Recording
+from extempo.tracing.policy import Account
 
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
@@ -385,14 +385,14 @@ def test_views_that_a_gradient_passes_are_on_the_tape(compared):
 def went_on(monkeypatch):
     """Which ops on tapes that were left are put there natively: (name, whether it was)."""
     names = []
-    go_on = taking._go_on
+    go_on = tracer._go_on
 
     def watched(recording, op, *rest):
         made = go_on(recording, op, *rest)
         names.append((op.name, made is not None))
         return made
 
-    monkeypatch.setattr(taking, "_go_on", watched)
+    monkeypatch.setattr(tracer, "_go_on", watched)
     return names
 
 

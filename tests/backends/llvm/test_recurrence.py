@@ -11,7 +11,7 @@ pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
 from extempo.backends.llvm.routines import recurrence
 from extempo.backends.llvm.routines.recurrence_code import NUMBERS
-from extempo.op import REGISTRY
+from extempo.core.op import REGISTRY
 
 from .guarded import bind, call
 

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
 from extempo.backends.llvm.routines import extremes, reductions
-from extempo.op import REGISTRY
+from extempo.core.op import REGISTRY
 
 from .guarded import bind, call
 

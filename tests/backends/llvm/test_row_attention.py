@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import extempo as ex
+from extempo.dispatch.dispatcher import apply
 from extempo.errors import ShapeError
 from extempo.ops.attention import ScaledDotProductAttention
 from extempo.ops.attention_gradient import AttentionGradient
 from extempo.ops.row_attention import RowAttention, RowAttentionGradient
-from extempo.running import apply
 
 LENGTHS = [
     ([1, 2, 3], [3, 2, 1]),

@@ -11,7 +11,7 @@ import extempo as ex
 from extempo.backends.llvm.ir.builder import Pointer, f32, i64, ptr
 from extempo.backends.llvm.routines import row_losses, rows, standardize
 from extempo.backends.llvm.routines.routine import build
-from extempo.op import REGISTRY
+from extempo.core.op import REGISTRY
 from extempo.ops import class_loss_ops, softmaxes
 
 from .guarded import bind, call, run_address

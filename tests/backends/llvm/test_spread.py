@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import extempo as ex
-from extempo.backends.choice import native
+from extempo.backends.selection import native
 
 from .test_memory import linux, with_little_memory
 

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo import optim, updating
-from extempo.backends.choice import native
+from extempo import optim
+from extempo.backends.selection import native
+from extempo.dispatch import fused_update
+from extempo.dispatch.fused_update import Kind, Update, numpy_update
 from extempo.optim.adam import _adam, _adamax, _nadam, _radam
 from extempo.optim.adaptive import _adadelta, _adagrad, _rmsprop, _rprop
 from extempo.optim.sgd import _averaged, _descend
-from extempo.updating import Kind, Update, numpy_update
 
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 if native() is None:
@@ -194,17 +195,17 @@ def trained(cls, options, dtype):
 )
 def test_an_optimizer_gives_the_same_bits_natively_and_by_numpy(cls, options, dtype, monkeypatch):
     calls = []
-    build = updating._build
+    build = fused_update._build
 
     def counted(update, n_moments, d):
         made = build(update, n_moments, d)
         return made and (lambda *args: calls.append(d) or made(*args))
 
-    monkeypatch.setattr(updating, "_build", counted)
-    monkeypatch.setattr(updating, "_NATIVE", ex.kernel.Cache("optimizer kernels under test", 1000))
+    monkeypatch.setattr(fused_update, "_build", counted)
+    monkeypatch.setattr(fused_update, "_NATIVE", ex.core.cache.Cache("optimizer kernels under test", 1000))
     natively = trained(cls, options, dtype)
     assert bool(calls) == (dtype is not ex.bfloat16)
-    monkeypatch.setattr(updating, "native_update", lambda *_: None)
+    monkeypatch.setattr(fused_update, "native_update", lambda *_: None)
     monkeypatch.setattr(optim.flat, "native_update", lambda *_: None)
     assert trained(cls, options, dtype) == natively
 
@@ -220,7 +221,7 @@ def test_the_usual_step_is_one_native_call(monkeypatch):
         optimizer.step()
 
     def counted(*args):
-        made = updating.native_update(*args)
+        made = fused_update.native_update(*args)
         return lambda *given: calls.append(len(given[2])) or made(*given)
 
     monkeypatch.setattr(optim.flat, "native_update", counted)
@@ -235,7 +236,7 @@ def test_a_formula_without_a_name_of_its_own_runs_by_numpy():
     def formula(m, numbers, choices, x, g):
         return (x - g * numbers[0],)
 
-    assert updating.native_update(Update(Kind(formula), (0.5,)), 0, np.dtype(np.float32)) is None
+    assert fused_update.native_update(Update(Kind(formula), (0.5,)), 0, np.dtype(np.float32)) is None
     values = np.ones(3, np.float32)
     numpy_update(Update(Kind(formula), (0.5,)), np.ones(3, np.float32), values, [])
     assert values.tolist() == [0.5] * 3

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...graph import Graph, Node
-from ...op import REGISTRY, Op, Routine, Signature
-from ...types import TensorType, float32, float64
+from ...core.graph import Graph, Node
+from ...core.op import REGISTRY, Op, Routine, Signature
+from ...core.types import TensorType, float32, float64
 from .calls import glue
+from .calls.backward_engine import NativeGradient, Walker
 from .calls.memory import Memory
 from .calls.rows import Rows, load_rows
 from .calls.spread import Spread
 from .calls.views import packed, view_call, words_of
-from .calls.walk import NativeGradient, Walker
 from .elementwise import kernels
 from .elementwise.broadcasting import MAX_INPUTS, MAX_RESULTS
 from .ir.machine import machine
@@ -46,7 +46,7 @@ class Native:
         threads.install()
         self.runtime = kernels.runtime()
         self._rows: Rows | None = None
-        from .routines import listed  # noqa: F401 - importing it registers the routines
+        from .routines import registry  # noqa: F401 - importing it registers the routines
 
         self._test_itself()
 

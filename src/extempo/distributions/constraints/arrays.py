@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ... import ops
-from ..._tensor import Tensor
+from ...core.tensor import Tensor
+from ...core.types import finfo
 from ...errors import ShapeError
 from ...linalg import cholesky_ex, eigvalsh
-from ...types import finfo
 from .base import Constraint
 from .scalars import Bound
 

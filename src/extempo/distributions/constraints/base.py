@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..._tensor import Tensor
+from ...core.tensor import Tensor
 from ...errors import ShapeError, UnsupportedError
 
 

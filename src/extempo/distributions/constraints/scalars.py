@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ... import ops
-from ..._tensor import Tensor
-from ...types import Number
+from ...core.tensor import Tensor
+from ...core.types import Number
 from .base import Constraint
 
 Bound = Tensor | Number

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import ops
-from ..._tensor import Tensor
+from ...core.tensor import Tensor
+from ...core.types import Size
 from ...errors import DtypeError, ShapeError, UnsupportedError
-from ...types import Size
 from .. import constraints
 from ..constraints import Constraint
 from ..utils import sum_rightmost

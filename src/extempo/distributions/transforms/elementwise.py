@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from ... import ops
-from ..._tensor import Tensor
-from ...types import finfo
+from ...core.tensor import Tensor
+from ...core.types import finfo
 from .. import constraints
 from ..constraints import Constraint
 from ..distribution import Distribution

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from ... import ops
-from ..._tensor import Tensor
+from ...core.tensor import Tensor
+from ...core.types import finfo
 from ...errors import ShapeError
 from ...linalg import cholesky
 from ...ops.activation import logsigmoid
-from ...types import finfo
 from .. import constraints
 from ..utils import tril_matrix_to_vec, vec_to_tril_matrix
 from .base import Shape, StatelessTransform

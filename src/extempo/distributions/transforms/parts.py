@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import ops
-from ..._tensor import Tensor
+from ...core.tensor import Tensor
 from ...errors import DtypeError, ShapeError
 from .. import constraints
 from ..constraints import Constraint

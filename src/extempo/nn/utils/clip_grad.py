@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ... import ops
-from ..._tensor import Tensor
-from ...changing import clamp_all, scale_all
+from ...core.context import switch
+from ...core.tensor import Tensor
+from ...dispatch.foreach import clamp_all, scale_all
 from ...errors import NumericalError
 from ...linalg import vector_norm
-from ...modes import switch
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 

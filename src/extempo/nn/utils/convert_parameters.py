@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ... import ops
-from ..._tensor import Tensor
+from ...core.tensor import Tensor
 from ...errors import DtypeError, ShapeError
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]

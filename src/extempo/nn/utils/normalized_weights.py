@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ... import ops
-from ..._tensor import Tensor
+from ...core.context import no_grad
+from ...core.tensor import Tensor
 from ...errors import DtypeError, ShapeError
 from ...linalg import vector_norm
-from ...modes import no_grad
 from ..functional import normalize
 from ..module import Module
 from ..parameter import Parameter

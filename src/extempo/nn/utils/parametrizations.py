@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from ..._tensor import Tensor
+from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ..functional import normalize
 from ..module import Module

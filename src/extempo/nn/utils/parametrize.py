@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from ..._tensor import Tensor
+from ...core.context import no_grad
+from ...core.interrupts import block
+from ...core.tensor import Tensor
 from ...errors import DtypeError, ShapeError
-from ...interrupts import block
-from ...modes import no_grad
 from ..containers import ModuleDict, ModuleList
 from ..module import Module
 from ..parameter import Buffer, Parameter

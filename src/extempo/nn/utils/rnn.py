@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ... import ops
-from ..._tensor import Tensor
+from ...core.tensor import Tensor
 from ...errors import DtypeError, ShapeError
 
 __all__ = [

@@ -8,9 +8,9 @@ import extempo as ex
 from extempo.backends.llvm.plans.clusters import Kernel, cluster_kernel
 from extempo.backends.llvm.plans.expressions import of_op
 from extempo.backends.llvm.plans.geometry import elementwise_call, row_kinds
-from extempo.op import REGISTRY
-from extempo.running import apply
-from extempo.types import TensorType, from_numpy_dtype
+from extempo.core.op import REGISTRY
+from extempo.core.types import TensorType, from_numpy_dtype
+from extempo.dispatch.dispatcher import apply
 
 from ..guarded import Guarded, run_address
 

@@ -12,15 +12,15 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
-from extempo.backends.choice import native
 from extempo.backends.llvm.ir.builder import Module, i64
 from extempo.backends.llvm.ir.machine import machine
 from extempo.backends.llvm.plans import background
 from extempo.backends.llvm.plans.background import Job, settle
 from extempo.backends.llvm.plans.clusters import Kernel, known_kernel
 from extempo.backends.llvm.plans.expressions import of_op
-from extempo.op import REGISTRY
-from extempo.types import TensorType, float32
+from extempo.backends.selection import native
+from extempo.core.op import REGISTRY
+from extempo.core.types import TensorType, float32
 
 pytestmark = pytest.mark.alone
 
@@ -134,13 +134,13 @@ def test_where_no_thread_can_be_started_kernels_are_compiled_at_once(monkeypatch
 BEGIN = """
 import os, sys, time
 import extempo as ex
-from extempo.backends.choice import native
+from extempo.backends.selection import native
 native()
 from extempo.backends.llvm.plans.background import Job, settle
 from extempo.backends.llvm.plans.clusters import Kernel, known_kernel
 from extempo.backends.llvm.plans.expressions import of_op
-from extempo.op import REGISTRY
-from extempo.types import TensorType, float32
+from extempo.core.op import REGISTRY
+from extempo.core.types import TensorType, float32
 tanh, neg = (of_op(REGISTRY[name], (TensorType((), float32),), {}) for name in ("tanh", "neg"))
 def kernel(n):
     return Kernel(((tanh, (0,)), *[(neg, (-1 - i,)) for i in range(n)]), (float32,), (n,), "1")

@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
-from extempo.backends.choice import native
 from extempo.backends.llvm.plans.geometry import elementwise_call, row_kinds
+from extempo.backends.selection import native
 
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)

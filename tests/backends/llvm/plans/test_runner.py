@@ -14,13 +14,13 @@ import pytest
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
 import extempo as ex
-from extempo.backends.choice import native
 from extempo.backends.llvm.plans.clusters import Kernel, cluster_kernel
 from extempo.backends.llvm.plans.expressions import of_op
 from extempo.backends.llvm.plans.geometry import elementwise_call
 from extempo.backends.llvm.plans.runner import PlanCode
-from extempo.op import REGISTRY
-from extempo.types import TensorType, bool_, float32, float64, int64
+from extempo.backends.selection import native
+from extempo.core.op import REGISTRY
+from extempo.core.types import TensorType, bool_, float32, float64, int64
 
 from ..guarded import bind
 

@@ -9,7 +9,6 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
-from extempo.backends.choice import native
 from extempo.backends.llvm.calls import loading
 from extempo.backends.llvm.elementwise import kernels
 from extempo.backends.llvm.ir import sources
@@ -17,8 +16,9 @@ from extempo.backends.llvm.ir.builder import i64
 from extempo.backends.llvm.ir.machine import machine
 from extempo.backends.llvm.plans import clusters, expressions, stamp
 from extempo.backends.llvm.plans.clusters import Kernel, cluster_kernel, known_kernel
-from extempo.op import REGISTRY
-from extempo.types import TensorType, float32, float64
+from extempo.backends.selection import native
+from extempo.core.op import REGISTRY
+from extempo.core.types import TensorType, float32, float64
 
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)

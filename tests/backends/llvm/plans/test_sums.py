@@ -8,12 +8,12 @@ import pytest
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
 import extempo as ex
-from extempo.backends.choice import native
 from extempo.backends.llvm.plans import sums
 from extempo.backends.llvm.plans.clusters import Kernel, cluster_kernel
 from extempo.backends.llvm.plans.sums import SUMS, cut_of, kind_of, sums_meta
 from extempo.backends.llvm.routines.routine import ROUTINES
-from extempo.types import TensorType, float32, float64, from_numpy_dtype
+from extempo.backends.selection import native
+from extempo.core.types import TensorType, float32, float64, from_numpy_dtype
 
 from ..guarded import Guarded, run_address
 from .fused import Program, as_operand, assert_same_bits

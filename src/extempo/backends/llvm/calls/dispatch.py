@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr
 from .cpython import NOT_COMPARABLE, TUPLE_ITEMS, WRITEABLE
 from .objects import Objects
-from .record import NOT_NOW, NOW_IF_VIEW, Modes, put_on_tape
+from .tracing import NOT_NOW, NOW_IF_VIEW, Modes, put_on_tape
 from .views import make_view
 
 MAX_INPUTS = 16

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from ....types import TensorType, count
+from ....core.types import TensorType, count
 from ..ir.builder import Function, Module, Pointer, Type, Value, i64, ptr
 from ..ir.machine import Library
 from ..routines.routine import SPREAD_FROM, Bound

@@ -18,16 +18,16 @@ from ..elementwise.broadcasting import DONE, FAILED
 from ..elementwise.kernels import ElementwiseKernel
 from ..ir.builder import Function, Module, Pointer, Value, i1, i64, ptr
 from ..ir.machine import RARE, Library
-from .backward import write_backward
 from .callables import function
 from .cpython import Python
 from .dispatch import write_apply
-from .flush import counts_references, write_flush
-from .front import write_front
+from .inline_cache import write_front
 from .loading import load_calls
 from .objects import TABLE, Classes, Objects, fill_table, known_objects, offsets_of, write_making, write_table
 from .parts import write_parts
-from .record import Modes, put_on_tape, write_record
+from .planned_backward import write_backward
+from .segment import counts_references, write_flush
+from .tracing import Modes, put_on_tape, write_record
 from .views import load_views
 
 # How numbers stand among the inputs: none, first a float, second a float, first an int, second an int.

@@ -9,7 +9,10 @@ from ..ir.machine import CALLS, Library, machine
 from ..ir.sources import digest_of_all
 
 _LLVM = "backends/llvm"
-_WRITERS = ("types.py", "tape.py", *(f"{_LLVM}/{folder}" for folder in ("ir", "elementwise", "calls", "threads")))
+_WRITERS = (
+    *("core/types.py", "core/trace_tree.py"),
+    *(f"{_LLVM}/{folder}" for folder in ("ir", "elementwise", "calls", "threads")),
+)
 _digest: list[str | None] = []
 
 

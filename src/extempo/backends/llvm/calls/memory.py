@@ -16,7 +16,7 @@ import sys
 
 import numpy as np
 
-from ....storage import BLOCK_TYPES, Array
+from ....core.storage import BLOCK_TYPES, Array
 from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr, void
 from ..ir.machine import CALLS, Library, machine
 from . import cpython

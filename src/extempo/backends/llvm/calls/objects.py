@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....tape import State, Step
-from ....types import dtype
+from ....core.trace_tree import State, Step
+from ....core.types import dtype
 from ..ir.builder import Function, Module, Pointer, Value, WayOut, i1, i32, i64, ptr
 from .cpython import Python, slot_offset
 

@@ -5,7 +5,7 @@ Each function makes one object, or returns null (or -1) with the error and has m
 
 from __future__ import annotations
 
-from ....tape import NUMBER
+from ....core.trace_tree import NUMBER
 from ..ir.builder import Module, Pointer, i64, ptr
 from .cpython import TUPLE_ITEMS
 from .objects import Objects

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ....storage import Array
-from ....types import TensorType, count, from_numpy_dtype
+from ....core.storage import Array
+from ....core.types import TensorType, count, from_numpy_dtype
 from ..routines.reductions import NARROW, PIECE
 from ..routines.routine import ROUTINES, is_spread
 from . import glue

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ....types import TensorType, count
+from ....core.types import TensorType, count
 from ..ir.builder import Function, Module, Pointer, Value, i32, i64, ptr
 from ..ir.machine import RARE, Library, machine
 from .callables import function

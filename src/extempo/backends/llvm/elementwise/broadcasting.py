@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ....types import dtype
+from ....core.types import dtype
 from ..calls.cpython import ALIGNED, C_CONTIGUOUS, DTYPE_NUMBER, NO_NUMBER, WRITEABLE, Python
 from ..ir.builder import Function, Module, Pointer, Value, f32, i1, i8, i32, i64, ptr, void
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from types import NoneType
 from typing import Any
 
-from ....graph import Graph, Leaf, Node
-from ....kernel import Cache
-from ....op import Op, Refuse, Routine, Signature
-from ....types import TensorType, dtype, float64, from_numpy_dtype, int64
-from ....types import bool_ as bool_dtype
+from ....core.cache import Cache
+from ....core.graph import Graph, Leaf, Node
+from ....core.op import Op, Refuse, Routine, Signature
+from ....core.types import TensorType, dtype, float64, from_numpy_dtype, int64
+from ....core.types import bool_ as bool_dtype
 from ..calls.callables import function
 from ..calls.cpython import Python
 from ..calls.loading import load_calls
@@ -24,8 +24,8 @@ from ..ir.builder import Module, Value, i64, ptr
 from ..ir.machine import RARE, Library, machine
 from ..lanes.emitter import Emitter, NotNative
 from .broadcasting import DECLINED, DONE, MAX_INPUTS, MAX_RESULTS, pack, write_usual_run
-from .holding import write_any_run
 from .loops import LANES, is_long, lanes_of, supported, write_kernel
+from .safe_entry import write_any_run
 
 _KINDS = "01s"
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ....types import dtype
+from ....core.types import dtype
 from ..ir.builder import Function, Module, Pointer, Type, Value, Variable, f32, f64, i1, i8, i32, i64, ptr, vector, void
 from ..lanes.emitter import Emitter
 

@@ -34,7 +34,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from ....files import TEMPORARY, is_abandoned, open_regular, replacing
+from ....core.files import TEMPORARY, is_abandoned, open_regular, replacing
 
 VARIABLE = "EXTEMPO_CACHE_DIR"
 FORMAT = 2  # of keys and entries: a new number makes every older entry unknown

@@ -22,7 +22,7 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
-from .... import locks
+from ....core import locks
 from . import disk
 from .builder import Module
 

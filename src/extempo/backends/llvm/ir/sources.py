@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from ...choice import LOADED_AT
+from ...selection import LOADED_AT
 
 PACKAGE = Path(__file__).parents[3]
 _MARGIN = 2.0  # seconds that loading the package may have taken

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ....types import dtype
+from ....core.types import dtype
 from ..ir.builder import Function, Type, Value, Variable, f32, f64, i1, i32, i64, vector, with_lanes
 from . import library_math, powers, remainders, trigonometry, vector_math
 from .library_math import called

@@ -20,7 +20,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
-from ....locks import awaited, awaited_condition
+from ....core.locks import awaited, awaited_condition
 from .clusters import Kernel, cluster_kernel
 from .runtime import runtime
 from .sharing import Shared

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ....kernel import Cache
-from ....types import dtype
+from ....core.cache import Cache
+from ....core.types import dtype
 from ..elementwise.loops import write_kernel
 from ..ir.builder import Module, Value
 from ..ir.machine import machine

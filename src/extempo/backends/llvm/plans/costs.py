@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....op import Op
+from ....core.op import Op
 
 _LEAST = 1.0  # much more than an addition takes, so that clusters do not become too long, either
 # By the method of the Emitter that writes it: two or three milliseconds where a polynomial or calls of the C library

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from ....graph import Graph, Leaf, Node
-from ....kernel import Cache
-from ....op import Op
-from ....types import InputType, TensorType, dtype, get_default_dtype
+from ....core.cache import Cache
+from ....core.graph import Graph, Leaf, Node
+from ....core.op import Op
+from ....core.types import InputType, TensorType, dtype, get_default_dtype
 from ..elementwise import kernels
 from ..elementwise.kernels import ElementwiseKernel
 from ..ir.builder import Value

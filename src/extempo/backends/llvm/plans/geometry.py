@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ....kernel import Cache
-from ....types import count
+from ....core.cache import Cache
+from ....core.types import count
 from ..elementwise.broadcasting import SPLIT_FROM
 from .rows import MAX_OPERANDS
 from .runtime import runtime

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from ....types import TensorType, count
+from ....core.types import TensorType, count
 from ..calls.callables import function
 from .running import HEAD, INSTRUCTION, OPERAND_WORDS, OUTPUT_WORDS, SECTIONS
 from .runtime import runtime

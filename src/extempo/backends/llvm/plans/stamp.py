@@ -12,14 +12,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ....op import Op
-from ....types import dtype
+from ....core.op import Op
+from ....core.types import dtype
 from ..ir import sources
 from ..ir.sources import loaded_at as loaded_at
 
 _LLVM = "backends/llvm"
 _WRITERS = (
-    *("types.py", "op.py", "graph.py", f"{_LLVM}/ir", f"{_LLVM}/lanes", f"{_LLVM}/elementwise"),
+    *("core/types.py", "core/op.py", "core/graph.py", f"{_LLVM}/ir", f"{_LLVM}/lanes", f"{_LLVM}/elementwise"),
     *(f"{_LLVM}/plans/{name}.py" for name in ("clusters", "expressions", "stamp")),
 )
 

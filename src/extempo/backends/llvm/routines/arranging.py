@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....types import InputType, TensorType, count
+from ....core.types import InputType, TensorType, count
 from ..ir.builder import Function, Module, Pointer, Type, Value, f32, f64, i32, i64, ptr
 from .layout import BY_SIZE, MAX_NDIM, buffers_of, carrier, copy_run, copying, fill_zeros, numbers_from, row_major
 from .routine import Bound, build, routine

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ....types import InputType, TensorType, broadcast_shapes, count
+from ....core.types import InputType, TensorType, broadcast_shapes, count
 from .attention_code import BLOCK_TILES, NUMBERS, PLACES, write_backward, write_forward
 from .gemm import Gemm, gemm_of
 from .gemm_plan import CHUNK_PRODUCTS, MAX_CHUNKS

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....types import InputType, TensorType
+from ....core.types import InputType, TensorType
 from ..ir.builder import Type
 from . import conv_apply, conv_weights
 from .conv_geometry import Axis, Scratch, Source, Tables, Three, Window, add_phases, pitches, planned, three

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ....types import InputType, TensorType, count, dtype
+from ....core.types import InputType, TensorType, count, dtype
 from ..ir.builder import Function, Module, Pointer, Type, Value, f32, f64, i8, i32, i64, ptr, vector, void
 from ..lanes.vector_math import library, log, polynomial
 from .layout import copy_run

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....types import InputType, TensorType, count, int64
+from ....core.types import InputType, TensorType, count, int64
 from ..ir.builder import Function, Module, Pointer, Type, Value, f32, i1, i8, i32, i64, ptr, vector
 from .routine import Bound, build, routine
 from .sweeps import (

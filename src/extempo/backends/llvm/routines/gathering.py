@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ....types import InputType, TensorType, broadcast_shapes, count
+from ....core.types import InputType, TensorType, broadcast_shapes, count
 from ..ir.builder import Function, Module, Pointer, Type, Value, f32, f64, i32, i64, ptr, vector
 from .layout import (
     BY_SIZE,

@@ -11,12 +11,12 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from ....locks import cached_property
+from ....core.locks import cached_property
 from ..ir.builder import Callee, Module, Type, f32, ptr, void
 from ..ir.machine import Library, machine
 from .gemm_plan import Plan, k_blocks, plan
 from .gemm_tiles import Tiling, write_panel, write_stack
-from .gemm_ways import SHARED, Ways, product_name
+from .gemm_variants import SHARED, Ways, product_name
 from .routine import build
 
 __all__ = ["Gemm", "Plan", "gemm_of", "plan"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ....types import TensorType
+from ....core.types import TensorType
 from ..ir.builder import Function, Module, Pointer, Type, Value, i64, ptr
 from .routine import Bound, build
 from .slices import INNER, N_PARTS, N_UNITS, OUTER, OWN, PER_PART, Along, At, Operands, slice_numbers

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ....types import InputType, TensorType, count, dtype
+from ....core.types import InputType, TensorType, count, dtype
 from ..ir.builder import Callee, Function, Module, Pointer, Type, Value, i8, i16, i32, i64, ptr, void
 from ..ir.machine import machine
 from .routine import Bound, build, routine

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ....types import InputType, TensorType, int64
+from ....core.types import InputType, TensorType, int64
 from ..ir.builder import Type
 from .conv_tiles import ELEMENTS
 from .pool_grads import MAX_META, write_avg_grad, write_max_grad

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ....types import InputType, TensorType, broadcast_shapes, count
+from ....core.types import InputType, TensorType, broadcast_shapes, count
 from ..ir.builder import Function, Module, Pointer, Type, Value, f32, f64, i64, ptr, void
 from ..ir.machine import machine
 from .gemm import Gemm, Plan, gemm_of, plan

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ....types import InputType, TensorType
+from ....core.types import InputType, TensorType
 from ..ir.builder import Module
 from .gemm import Gemm, gemm_of, plan
 from .gemm_plan import CHUNK_PRODUCTS, GROUP_BYTES, MAX_CHUNKS

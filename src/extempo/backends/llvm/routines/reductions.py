@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ....types import InputType, TensorType, count, int64
+from ....core.types import InputType, TensorType, count, int64
 from ..elementwise.loops import MEMORY
 from ..ir.builder import Function, Module, Pointer, Type, Value, f32, f64, i8, i32, i64, ptr, vector, void
 from .routine import Bound, build, routine

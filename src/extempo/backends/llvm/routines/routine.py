@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ....types import InputType, TensorType, count
+from ....core.types import InputType, TensorType, count
 from ..ir.builder import Module
 from ..ir.machine import Library, machine
 

@@ -13,7 +13,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from ....types import InputType, TensorType, count
+from ....core.types import InputType, TensorType, count
 from ..ir.builder import Function, Pointer, Value, i64, ptr, void
 from .attention import STRIP_SLIVERS, Sizes, backward_parts, forward_parts, meta_of, numbers_of
 from .attention_code import N_INPUTS, NUMBERS, PLACES, State, Writer, write_backward, write_forward

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ....types import InputType, TensorType, count, int64
+from ....core.types import InputType, TensorType, count, int64
 from ..ir.builder import Module, Pointer, Type, Value, i64, ptr
 from ..lanes.emitter import Emitter
 from .routine import Bound, build, routine

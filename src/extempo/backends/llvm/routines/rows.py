@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ....types import InputType, TensorType
+from ....core.types import InputType, TensorType
 from ..ir.builder import Function, Value, f32, i32, with_lanes
 from ..lanes import vector_math
 from ..lanes.emitter import Emitter

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ....types import InputType, TensorType, count
+from ....core.types import InputType, TensorType, count
 from ..ir.builder import Function, Module, Pointer, Type, Value, f32, f64, i64, ptr
 from .gathering import decline_outside, float_type, index_type, read_index
 from .layout import BY_SIZE, MAX_NDIM, buffers_of, carrier, copying, fill_zeros, numbers_from, odometer, row_major

@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from ....types import TensorType, count
+from ....core.types import TensorType, count
 from ..ir.builder import Function, Module, Pointer, Type, Value, f32, f64, i64, ptr
 from .reductions import grouped
 from .routine import Bound, build

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....types import InputType, TensorType, count
+from ....core.types import InputType, TensorType, count
 from ..ir.builder import Function, Module, Pointer, Type, Value, i64, ptr
 from .group_norms import Stretches, stretches_of
 from .group_norms import bind as bind_stretches

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from ....graph import Extra, Node
-from ....storage import Storage
+from ....core.graph import Extra, Node
+from ....core.storage import Storage
 from ..calls.callables import function
 from ..calls.cpython import slot_offset
 from ..calls.objects import Objects

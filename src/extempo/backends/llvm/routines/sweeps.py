@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ....types import InputType, TensorType
+from ....core.types import InputType, TensorType
 from ..ir.builder import Function, Module, Operand, Pointer, Type, Value, f32, f64, i32, i64, ptr, vector, void
 
 LANES = 8

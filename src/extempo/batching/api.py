@@ -1,0 +1,203 @@
+"""ex.batch: a function written for one sample, called on many."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..autograd.observers import listener
+from ..core.context import MODE, Mode, end_tape
+from ..core.interrupts import certainly
+from ..core.tensor import Tensor, TensorLike
+from ..core.weak import WeakTable
+from ..errors import DtypeError, ShapeError
+from ..func.tree import leaves
+from ..random import Generator, _set_current, current_generator, sample_generator
+from ..tracing.api import steps_aside
+from .greenlets import Hub
+from .purity_guards import look_again
+from .report import Explanation, Notes
+from .run import Run
+from .sample_tracer import Sample
+
+# Calls that are plain loops after one whose batches did not pay; doubled each time. One that tries again takes as long
+# as 10 to 40 of them, and all together may take a tenth more than loops.
+_ASIDE, _LONGEST_ASIDE = 1_023, 8_191
+
+
+class _Outlook:
+    """What is to be expected of batching a function on about so many samples."""
+
+    def __init__(self) -> None:
+        self.calls_aside = 0  # that will be plain loops, because batches were too small to pay
+        self._next = _ASIDE
+
+    def note(self, pays: bool) -> None:
+        self.calls_aside = 0 if pays else self._next
+        self._next = _ASIDE if pays else min(2 * self._next + 1, _LONGEST_ASIDE)
+
+
+# Of modules and code, so that it lasts where ex.batch(fn) is written inside a training step.
+_OUTLOOKS: WeakTable[Any, dict[int, _Outlook]] = WeakTable()
+
+
+def _outlooks(fn: Any) -> dict[int, _Outlook]:
+    """By how many bits the number of samples has."""
+    method = getattr(fn, "__func__", fn)
+    key = getattr(method, "__code__", fn)
+    try:
+        return _OUTLOOKS.setdefault(key, {})
+    except TypeError:  # cannot be referred to weakly
+        return {}
+
+
+class batch:
+    """`fn`, written for one sample, as a function of many: `outputs = ex.batch(fn)(samples, ...)`.
+
+    Positional arguments are taken apart as by `map` (lists, tensors by their first dimension, iterators) and must have
+    equal lengths; keyword arguments are the same for all. The outputs come as a list, in order; whatever `fn` returns
+    may be nested in tuples, lists and dicts.
+
+    Each sample runs its own Python: loops, recursion, branches on its own values. What samples compute runs together:
+    calls of the same op or cell (see `ex.cell`), wherever they come from, are one batch. A sample that asks for a value
+    (`item`, `bool`, `print`) waits until the others wait, too. So lines of different samples interleave; what they do
+    to shared Python objects happens in no fixed order. Gradients flow through; results equal a plain loop to rounding.
+
+    `debug=True` is the plain loop, with the same random draws, for pdb. `ex.eager()` makes all of them plain loops.
+    `stats()` counts what the last call did, `explain()` says line by line how well it was batched and why.
+
+    >>> def norm(x):
+    ...     return (x * x).sum().sqrt()
+    >>> ex.batch(norm)([ex.tensor([3.0, 4.0]), ex.tensor([1.0])])
+    [tensor(5.), tensor(1.)]
+    """
+
+    def __init__(self, fn: Callable[..., Any], debug: bool = False) -> None:
+        if not callable(fn):
+            raise DtypeError(f"batch: expected a function or a module, got {type(fn).__name__}")
+        self._fn = fn
+        self._debug = debug
+        self._notes = Notes()
+        self._outlooks = _outlooks(fn)
+        self._outlook = _Outlook()  # for as many samples as there were last time
+        functools.update_wrapper(self, fn, updated=())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> list[Any]:
+        samples = _zipped(args)
+        call = functools.partial(self._fn, **kwargs) if kwargs else self._fn
+        mode = MODE.get()
+        outer = mode.interceptor
+        parent = current_generator()
+        draws = (parent, parent.next_batch())
+        if isinstance(outer, Sample) and not self._debug:
+            return _inside(outer, call, samples, draws)
+        # A static function that is being recorded has to see every op.
+        if self._debug or steps_aside(mode) or listener(mode) is not None:
+            return _loop(call, samples, draws)
+        n_bits = len(samples).bit_length()
+        outlook = self._outlooks.get(n_bits)
+        if outlook is None:
+            outlook = self._outlooks.setdefault(n_bits, _Outlook())
+        self._outlook = outlook
+        if outlook.calls_aside:
+            outlook.calls_aside -= 1
+            return _loop(call, samples, draws)
+        end_tape(mode)
+        look_again()
+        self._notes = notes = Notes()
+        notes.n_samples = len(samples)
+        hub = Hub()
+        run = Run(notes, hub.pause)
+
+        def go_on() -> None:
+            run.flush()
+            hub.resume()
+
+        inside = Mode(mode.grad, mode.inference, None, mode.quiet)
+        bodies = [
+            functools.partial(_body, call, sample, Sample(run, number, hub), inside, (*draws, number))
+            for number, sample in enumerate(samples)
+        ]
+        results = hub.together(bodies, go_on)
+        run.flush()
+        ends = [x._flat if isinstance(x, TensorLike) else x for x in leaves(results)]
+        mine = {id(t): t for t in ends if isinstance(t, Tensor) and t._pending is run}
+        run.let_go(list(mine.values()))
+        outlook.note(notes.pays())
+        return results
+
+    def stats(self) -> dict[str, Any]:
+        """What the last call did: calls recorded (nodes), batches run (launches), values read, ...
+
+        `aside`: how many of the next calls will be plain loops, because batches did not pay.
+        """
+        return self._notes.stats() | {"aside": self._outlook.calls_aside}
+
+    def explain(self) -> Explanation:
+        """How the last call was batched, line by line: calls, batches, and what kept them from being larger."""
+        return self._notes.explain()
+
+
+def _zipped(args: Sequence[Any]) -> list[tuple[Any, ...]]:
+    if not args:
+        raise DtypeError("batch: there is nothing to take samples from; pass at least one list of samples")
+    columns = []
+    for i, arg in enumerate(args):
+        if isinstance(arg, Tensor):
+            if not arg.ndim:
+                raise ShapeError(f"batch: argument {i} is a 0-dim tensor, which holds no samples")
+            columns.append(list(arg.unbind(0)))
+        else:
+            try:
+                columns.append(list(arg))
+            except TypeError:
+                raise DtypeError(
+                    f"batch: argument {i} is a {type(arg).__name__}, which cannot be taken apart into samples; pass "
+                    "what all samples share as a keyword argument"
+                ) from None
+    lengths = [len(column) for column in columns]
+    if len(set(lengths)) > 1:
+        raise ShapeError(
+            f"batch: the arguments have {', '.join(map(str, lengths))} samples; they must have equally many, and what "
+            "all samples share is passed as a keyword argument"
+        )
+    return list(zip(*columns, strict=True))
+
+
+Draws = tuple[Generator, int]  # whose numbers samples draw, and which of its calls of ex.batch this is
+
+
+def _loop(call: Callable[..., Any], samples: list[tuple[Any, ...]], draws: Draws) -> list[Any]:
+    """One sample after the other."""
+    results: list[Any] = []
+    before = current_generator()
+    try:
+        for sample in samples:
+            _set_current(sample_generator(*draws, len(results)))
+            results.append(call(*sample))
+    except BaseException as error:
+        error.add_note(f"in sample {len(results)} of ex.batch")
+        raise
+    finally:
+        certainly(_set_current, before)
+    return results
+
+
+def _body(
+    call: Callable[..., Any], sample: tuple[Any, ...], who: Sample, mode: Mode, draws: tuple[Generator, int, int]
+) -> Any:
+    """What runs in the greenlet of a sample, whose context is its own."""
+    MODE.set(Mode(mode.grad, mode.inference, who, mode.quiet))
+    _set_current(sample_generator(*draws))
+    return call(*sample)
+
+
+def _inside(outer: Sample, call: Callable[..., Any], samples: list[tuple[Any, ...]], draws: Draws) -> list[Any]:
+    """A sample that has samples of its own: they join the run."""
+    mode = MODE.get()
+    bodies = [
+        functools.partial(_body, call, sample, Sample(outer.run, outer.number, outer.hub), mode, (*draws, number))
+        for number, sample in enumerate(samples)
+    ]
+    return outer.hub.together(bodies, outer.hub.pause)

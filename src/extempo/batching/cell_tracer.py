@@ -1,0 +1,286 @@
+"""The body of a cell, run once on symbols: what it computes, as a list of steps that can be run on anything.
+
+A trace is the interceptor of that one run. Arguments are symbols (a type, no values) and numbers that are followed;
+tensors from elsewhere are captured as they are. What a cell must not do, because it would happen once instead of at
+each call, is refused with the line that does it: reading values, writing to what it has not made, setting attributes.
+What it may do but cannot be one call (random draws, gradients of its own) is declined: its ops then run as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, NoReturn
+
+from ..core.context import MODE
+from ..core.effect_hooks import Watch, told
+from ..core.graph import Constant, Leaf, Node, describe_where
+from ..core.op import Elementwise, Op
+from ..core.source_location import user_line
+from ..core.tensor import Tensor, symbol
+from ..core.types import TensorType
+from ..dispatch.dispatcher import NO_ATTRS, apply, as_input
+from ..errors import DtypeError, GraphError, UnsupportedError
+from ..nn.lazy_layers import _Lazy
+from ..nn.module import Module
+from ..nn.norm_layers import _NormBase
+from ..ops.view import Detach
+from ..random import Generator
+from ..tracing.static.sym_numbers import FOLLOWED, asked, follow, plain
+from .kinds import TAKE_NUMBERS, Input
+from .purity_guards import Reads, alike
+
+
+class Declined(Exception):
+    """The call is not to be one call: its ops are calls of their own."""
+
+
+class Step(NamedTuple):
+    """One op: what it reads and the first of its results are places in a list of values."""
+
+    op: type[Op]
+    reads: list[int]
+    attrs: dict[str, Any]
+    first: int
+    n_results: int
+    numbers: dict[int, Any]  # which of the reads are numbers, and the dtype for those that come as tensors
+
+
+class Body:
+    """Steps on a list of values: first the inputs, then what is fixed, then results in order."""
+
+    def __init__(self, steps: list[Step], fixed: list[Any], results: list[int]) -> None:
+        self._steps = steps
+        self._fixed = fixed
+        self._results = results
+        self.n_ops = len(steps)
+
+    def __call__(self, *inputs: Any) -> tuple[Tensor, ...]:
+        values: list[Any] = [*inputs, *self._fixed]
+        for op, reads, attrs, _, _, numbers in self._steps:
+            given = [values[place] for place in reads]
+            for i, dtype in numbers.items():
+                if isinstance(given[i], Tensor):
+                    given[i] = given[i].to(dtype)
+            made = apply(op, tuple(given), attrs) if op is not Detach else given[0].detach()
+            if type(made) is tuple:
+                values += made
+            else:
+                values.append(made)
+        return tuple([values[place] for place in self._results])
+
+
+class _Numbers:
+    """Numbers among the inputs: who looks at one, or computes with it, makes it a part of the signature."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    def looked(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        self._trace.looked_at.update(int(x.slot) for x in args if type(x) in FOLLOWED)
+        return fn(*map(plain, args))
+
+    computed = looked
+
+
+class Trace:
+    """The interceptor of a cell's body."""
+
+    def __init__(self, name: str, inputs: list[Input], reads: Reads, grad: bool, marked: bool) -> None:
+        """`marked`: the user has said that it is a cell, so a body that cannot be one is an error."""
+        self.name = name
+        self._marked = marked
+        self.inputs = inputs
+        self.steps: list[Step] = []
+        self.looked_at: set[int] = set()  # numbers among the inputs that Python code looked at
+        self.stopped: Exception | None = None  # the body may have caught it
+        self._outside = reads.tensors
+        self._grad = grad
+        self._fixed: list[Any] = []  # captured tensors and constants; place -1 - i while others may come
+        self._places: dict[int, int] = {}  # of captured tensors, by id
+        self._n_values = len(inputs)
+        self._nodes: list[Node] = []
+        self._viewed: set[int] = set()  # values that share memory with others
+
+    # ---- what goes in
+
+    def argument(self, position: int, value: Any) -> Any:
+        """What stands for an input in the body."""
+        kind, tracked = self.inputs[position]
+        if isinstance(kind, TensorType):
+            return self._symbol(kind, position, tracked)
+        return follow(value, position, _Numbers(self))
+
+    def _symbol(self, type_: TensorType, place: int, tracked: bool, op: type[Op] = Leaf) -> Tensor:
+        node = (Node if tracked else Constant)(op, (), NO_ATTRS, type_, (), None)
+        self._nodes.append(node)
+        made = symbol(type_, node, self)
+        made._place = place
+        return made
+
+    def place_of(self, x: Any) -> int:
+        """Where a value stands; negative if it is fixed."""
+        if type(x) in FOLLOWED:
+            return int(x.slot)
+        if not isinstance(x, Tensor):
+            self._fixed.append(x)
+            return -len(self._fixed)
+        if x._pending is self:
+            return x._place
+        found = self._places.get(id(x))
+        if found is None:
+            found = self._places[id(x)] = self._capture(x)
+        return found
+
+    def _capture(self, x: Tensor) -> int:
+        if x._raw is None:
+            self.decline("it reads a tensor of the sample that is not an argument")
+        if id(x) not in self._outside:  # detach() and .data: the tensor they are of may get other memory
+            for other in self._outside.values():
+                if other._raw is x._raw and other._type == x._type:
+                    return int(self.apply(Detach, (other,), NO_ATTRS)._place)
+        self._fixed.append(x)
+        return -len(self._fixed)
+
+    # ---- as interceptor
+
+    def apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        if op.family == "random":
+            self.decline("it draws random numbers")
+        takes_numbers = issubclass(op, Elementwise) or op.name in TAKE_NUMBERS
+        try:
+            given = [x if takes_numbers and type(x) in FOLLOWED else as_input(asked(x)) for x in inputs]
+        except (DtypeError, UnsupportedError) as error:
+            raise type(error)(f"{op.name}: {error}") from None
+        mode_grad = MODE.get().grad
+        if self._grad and not mode_grad and op is not Detach:
+            given = [apply(Detach, (x,)) if isinstance(x, Tensor) and x.requires_grad else x for x in given]
+        types = tuple([x._type if isinstance(x, Tensor) else type(plain(x)) for x in given])
+        signature = op.signature(types, attrs)
+        tracked = mode_grad and op is not Detach and any(isinstance(x, Tensor) and x.requires_grad for x in given)
+        several = not isinstance(signature.type, TensorType)
+        kinds = signature.type if several else (signature.type,)
+        reads = [self.place_of(x) for x in given]
+        numbers = {}
+        if issubclass(op, Elementwise) and any(type(x) in FOLLOWED for x in given):
+            computes_in = op._rule(types)[1]
+            numbers = {i: computes_in for i, x in enumerate(given) if type(x) in FOLLOWED}
+        first = self._n_values
+        self.steps.append(Step(op, reads, attrs, first, len(kinds), numbers))
+        self._n_values += len(kinds)
+        made = [
+            self._symbol(kind, first + i, tracked and kind.dtype.is_floating_point, op) for i, kind in enumerate(kinds)
+        ]
+        if op.aliases_input:
+            self._viewed.update((reads[0], *range(first, self._n_values)))
+        return tuple(made) if several else made[0]
+
+    def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> Tensor:
+        if target._pending is not self or target._place < len(self.inputs):
+            if target._pending is not self and not self._is_outside(target):
+                self.decline("it writes in place into a tensor that it has made of constants")
+            self.refuse(
+                f"{op_name} writes to a tensor that the cell has not made",
+                "use the out-of-place form and return the new tensor",
+            )
+        if target._place in self._viewed or value._type.shape != target._type.shape:
+            self.decline("it writes in place into a view")
+        if value._type.dtype is not target._type.dtype:
+            value = value.to(target._type.dtype)
+        if value._pending is not self or value._place < len(self.inputs):
+            value = value.clone()
+        target._place, target._history = value._place, value._history
+        return target
+
+    def read(self, t: Tensor) -> NoReturn:
+        self.refuse(
+            "the value of a tensor is read (item(), bool(), if, numpy(), print)",
+            "use ex.where(...) in place of if, or return the tensor and read it outside",
+        )
+
+    def heard(self, function: Any, *args: Any) -> NoReturn:
+        self.decline(f"it calls {function.__name__}()")
+
+    def run_function(self, function: Any, *args: Any) -> NoReturn:
+        self.decline(f"it calls {function.__name__}, an autograd.Function")
+
+    # ---- what no op is
+
+    def value_read(self, method: Callable[..., Any], t: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if t._raw is None or self._is_outside(t):
+            self.read(t)
+        return method(t, *args, **kwargs)
+
+    def drawn(self, method: Callable[..., Any], *args: Any) -> NoReturn:
+        self.decline("it draws random numbers")
+
+    def attribute_set(self, method: Callable[..., Any], module: Any, name: str, *value: Any) -> None:
+        if not value or name not in vars(module) or not alike(vars(module)[name], value[0]):
+            self.refuse(f"{type(module).__name__}.{name} is set", "return what is to be kept, and set it outside")
+
+    def _is_outside(self, t: Tensor) -> bool:
+        return id(t) in self._outside or type(t._history) is Node
+
+    def refuse(self, what: str, advice: str) -> NoReturn:
+        if not self._marked:
+            self.decline(what)
+        self.stopped = GraphError(
+            f"cell {self.name}: {what}, at {describe_where(user_line())}; a cell runs once for the calls of many "
+            f"samples, and must only compute its result from its arguments: {advice}, or leave ex.cell out"
+        )
+        raise self.stopped
+
+    def decline(self, why: str) -> NoReturn:
+        self.stopped = Declined(why)
+        raise self.stopped
+
+    # ---- the end
+
+    def finish(self, results: list[Tensor]) -> tuple[Body, list[Tensor]]:
+        """The steps that lead to the results, and the tensors that they capture."""
+        if any(node.extra is not None for node in self._nodes):
+            self.decline("it asks for gradients in the middle (register_hook, retain_grad)")
+        places = [self.place_of(t) for t in results]
+        needed = set(places)
+        steps = []
+        for step in reversed(self.steps):
+            if not needed.isdisjoint(range(step.first, step.first + step.n_results)):
+                needed.update(step.reads)
+                steps.append(step)
+        n_inputs = len(self.inputs)
+        kept = [place for place in sorted(needed) if place < 0]
+        moved = {place: n_inputs + i for i, place in enumerate(kept)} | {i: i for i in range(n_inputs)}
+        n = n_inputs + len(kept)
+        final = []
+        for step in reversed(steps):
+            moved.update({step.first + i: n + i for i in range(step.n_results)})
+            final.append(step._replace(reads=[moved[place] for place in step.reads], first=n))
+            n += step.n_results
+        fixed = [self._fixed[-1 - place] for place in kept]
+        captured = [x for x in fixed if isinstance(x, Tensor)]
+        return Body(final, fixed, [moved[place] for place in places]), captured
+
+
+def decline_modules(modules: Iterable[Module]) -> None:
+    """Modules whose calls do more than compute."""
+    for module in modules:
+        hooks = module._call_hooks
+        if hooks is not None and any(vars(hooks).values()):
+            raise Declined(f"{type(module).__name__} has hooks")
+        if isinstance(module, _Lazy):
+            raise Declined(f"{type(module).__name__} has no size yet")
+        if isinstance(module, _NormBase) and module.training and module.running_mean is not None:
+            raise Declined(f"{type(module).__name__} keeps statistics of batches")
+
+
+def _replacements() -> Iterator[tuple[Any, str, Any]]:
+    for owner, name, tell in (
+        (Tensor, "item", Trace.value_read),
+        (Tensor, "_values", Trace.value_read),
+        (Generator, "take", Trace.drawn),
+        (Module, "__setattr__", Trace.attribute_set),
+        (Module, "__delattr__", Trace.attribute_set),
+    ):
+        yield owner, name, told(Trace, tell)(vars(owner)[name])
+
+
+watching = Watch(_replacements)  # inside, traces are told of what is no op

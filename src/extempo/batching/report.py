@@ -1,0 +1,149 @@
+"""What a run did, for `stats()` and `explain()`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+from ..core.graph import Where, describe_where
+from .agenda import Calls
+from .kinds import Kind
+
+
+class Line(NamedTuple):
+    """What one line of the user's code made the run do."""
+
+    where: str
+    name: str  # of the op or cell
+    calls: int
+    batches: int
+    mean_batch: float  # how many calls ran together with a call of this line, itself included
+    why: str  # what kept batches from being larger; empty if nothing did
+    advice: str
+
+
+class Explanation:
+    """Lines, most batches first; `print` it for a table."""
+
+    def __init__(self, lines: list[Line], head: str) -> None:
+        self.lines = lines
+        self.head = head
+
+    def __str__(self) -> str:
+        text = [self.head]
+        for line in self.lines:
+            text.append(
+                f"{line.where}: {line.name}, {line.calls:,} calls in {line.batches:,} batches, "
+                f"{line.mean_batch:.1f} calls together"
+            )
+            text += [f"    {part}" for part in (line.why, line.advice) if part]
+        return "\n".join(text)
+
+    __repr__ = __str__
+
+
+# What a run costs against a plain loop, in microseconds, without gradients and with them. Measured once and roughly: by
+# a clock results would depend on how busy the machine is.
+CALL, BATCH, OP = (1.5, 2.0), (25.0, 30.0), (1.5, 4.0)
+
+
+class Notes:
+    """Of one run."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[Calls, Any, int]] = []  # with the numbers of the calls that ran as one, and the wave
+        self.reads: list[Where | None] = []  # where samples waited for values
+        self.n_waves = 0
+        self.n_samples = 0
+
+    def stats(self) -> dict[str, Any]:
+        nodes = sum(len(members) for _, members, _ in self.batches)
+        launches = sum(len(members) if calls.kind.alone else 1 for calls, members, _ in self.batches)
+        return {
+            "samples": self.n_samples,
+            "nodes": nodes,
+            "launches": launches,
+            "mean_batch": nodes / launches if launches else 0.0,
+            "reads": len(self.reads),
+            "waves": self.n_waves,
+        }
+
+    def pays(self) -> bool:
+        """Whether batches are large enough to make up for recording and batching calls."""
+        gained = 0.0
+        for calls, members, _ in self.batches:
+            kind, n = calls.kind, len(members)
+            grad = any(kind.tracked)
+            gained += n * (kind.n_ops * OP[grad] - CALL[grad]) - BATCH[grad] * (n if kind.alone else 1)
+        return gained >= 0
+
+    def explain(self) -> Explanation:
+        stats = self.stats()
+        head = (
+            f"{stats['samples']:,} samples, {stats['nodes']:,} calls in {stats['launches']:,} batches "
+            f"({stats['mean_batch']:.1f} calls each), {stats['waves']:,} waves, {stats['reads']:,} values waited for"
+        )
+        found: dict[tuple[str, str], _OfLine] = {}
+        for number, (calls, members, wave) in enumerate(self.batches):
+            for call in members.tolist():
+                where = describe_where(calls.wheres[call]) or "?"
+                key = (where, calls.kind.name)
+                if key not in found:
+                    found[key] = _OfLine()
+                found[key].add(calls.kind, number, len(members), wave)
+        reads = Counter(describe_where(where) or "?" for where in self.reads)
+        lines = [one.line(where, name, reads) for (where, name), one in found.items()]
+        lines.sort(key=lambda line: -line.batches)
+        return Explanation(lines, head)
+
+
+class _OfLine:
+    """Calls of one line."""
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._together = 0
+        self._batches: dict[int, int] = {}  # number of a batch: its wave
+        self._kinds: dict[Kind, None] = {}
+
+    def add(self, kind: Kind, batch: int, size: int, wave: int) -> None:
+        self._n += 1
+        self._together += 1 if kind.alone else size
+        self._batches[batch] = wave
+        self._kinds[kind] = None
+
+    def line(self, where: str, name: str, reads: Counter[str]) -> Line:
+        n_batches = len(self._batches)
+        alone = any(kind.alone for kind in self._kinds)
+        if alone:
+            n_batches = self._n
+        why, advice = ("", "") if n_batches == 1 else self._reason(alone, reads)
+        return Line(where, name, self._n, n_batches, self._together / self._n, why, advice)
+
+    def _reason(self, alone: bool, reads: Counter[str]) -> tuple[str, str]:
+        """The largest of what kept the calls apart."""
+        if alone:
+            return "random draws belong to each sample and are made one by one", "draw before the loop, for all steps"
+        waves = Counter(self._batches.values())
+        n_kinds, n_waves, n_levels = len(self._kinds), len(waves), max(waves.values())
+        if n_waves >= n_kinds and n_waves > 1 and reads:
+            line, count = reads.most_common(1)[0]
+            return (
+                f"values were waited for {n_waves} times; {count} of them at {line}",
+                "read values less often, or all at once: decide by tensor ops, or read one tensor of several values",
+            )
+        if n_kinds > 1:
+            types = [", ".join(str(i.type) for i in kind.inputs) for kind in list(self._kinds)[:3]]
+            if len(set(types)) == 1:
+                return f"{n_kinds} kinds of calls: with other weights, or other settings", ""
+            return (
+                f"{n_kinds} kinds of calls, of different types: {'; '.join(types)}",
+                "calls of one shape can run together: pad within a sample, or work on rows",
+            )
+        if n_levels > 1:
+            is_op = all(not kind.cell for kind in self._kinds)
+            return (
+                f"each call needs results of others: {n_levels} levels",
+                "@ex.cell around the body of the loop makes one call of these ops" if is_op else "",
+            )
+        return "", ""

@@ -1,0 +1,108 @@
+"""Running calls of one kind as one, op by op: every op by its batching rule, gradients by the engine.
+
+The way for what no plan can be made for, and where there is no native code. Random draws, which belong to each sample,
+are made one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import ops
+from ..autograd.api import grad
+from ..core.context import MODE, Mode
+from ..core.storage import Array
+from ..core.tensor import Tensor, wrap
+from ..core.types import TensorType, from_numpy_dtype
+from ..func.levels import Level
+from .kinds import Kind
+
+
+class Plain:
+    """A Runner."""
+
+    def __init__(self, kind: Kind, shared: tuple[bool, ...]) -> None:
+        self._kind = kind
+        self._shared = shared
+        self._captured = [t for t in kind.captured if t.requires_grad]
+
+    def forward(self, inputs: Sequence[Any], n: int) -> tuple[list[Array], Any]:
+        kind = self._kind
+        wants_grad = any(kind.tracked)
+        before = MODE.get()
+        try:
+            MODE.set(Mode(wants_grad, before.inference, None, before.quiet))
+            physical = [self._given(i, x) for i, x in enumerate(inputs)]
+            results = self._results(physical, n)
+        finally:
+            MODE.set(before)
+        arrays = [np.ascontiguousarray(y._values()) for y in results]  # rows are row-major, whatever computes them
+        if not wants_grad:
+            return arrays, None
+        wanted = [x for x, i in zip(physical, kind.inputs, strict=True) if i.tracked]
+        return arrays, (results, wanted)
+
+    def _results(self, physical: list[Any], n: int) -> list[Tensor]:
+        """Rows of each result, recorded for gradients."""
+        level = Level(n, "different")
+        mode = MODE.get()
+        arguments = [x if s else level.wrap(x) for x, s in zip(physical, self._shared, strict=True)]
+        MODE.set(Mode(mode.grad, mode.inference, level, mode.quiet))
+        results = self._kind.fn(*arguments)
+        MODE.set(mode)
+        made = [level.physical(y) for y in results]
+        level.running = False
+        return made
+
+    def _given(self, position: int, x: Any) -> Any:
+        """An input as a tensor that begins a graph of its own, where it wants a gradient."""
+        if self._shared[position]:
+            if not isinstance(x, Tensor) or not self._kind.inputs[position].tracked:
+                return x
+            x = x._values()
+        elif isinstance(x, list):
+            return x  # of numbers
+        made = wrap(x, TensorType(x.shape, from_numpy_dtype(x.dtype)))
+        return made.requires_grad_() if self._kind.inputs[position].tracked else made
+
+    def backward(self, saved: Any, gradients: list[Array | None]) -> tuple[list[Array | None], Any]:
+        results, wanted = saved
+        pairs = [
+            (y, wrap(g, y._type)) for y, g in zip(results, gradients, strict=True) if g is not None and y.requires_grad
+        ]
+        if not pairs:
+            return [None] * len(self._kind.inputs), []
+        found = grad(
+            [y for y, _ in pairs],
+            [*wanted, *self._captured],
+            [g for _, g in pairs],
+            retain_graph=True,
+            allow_unused=True,
+        )
+        of_inputs = iter(found[: len(wanted)])
+        given = [next(of_inputs) if i.tracked else None for i in self._kind.inputs]
+        return [None if g is None else g._values() for g in given], found[len(wanted) :]
+
+    def finish(self, rests: list[Any]) -> list[tuple[Tensor, Array]]:
+        totals: list[tuple[Tensor, Array]] = []
+        for t, *parts in zip(self._captured, *[rest for rest in rests if rest], strict=True):
+            arrays = [g._values() for g in parts if g is not None]
+            if arrays:
+                totals.append((t, sum(arrays[1:], start=arrays[0]) if len(arrays) > 1 else arrays[0].copy()))
+        return totals
+
+
+class OneByOne(Plain):
+    """A Runner for calls that cannot run as one."""
+
+    def _results(self, physical: list[Any], n: int) -> list[Tensor]:
+        rows = [
+            self._kind.fn(*[self._row(x, i, s) for x, s in zip(physical, self._shared, strict=True)]) for i in range(n)
+        ]
+        return [ops.stack(same) for same in zip(*rows, strict=True)]
+
+    def _row(self, x: Any, i: int, shared: bool) -> Any:
+        return x if shared else x[i]

@@ -1,0 +1,130 @@
+"""Names of PyTorch that Extempo refuses, each with the nearest way.
+
+A name here is not there: `hasattr(ex, "complex64")` is False and `ex.complex64` raises `RefusedName`, an AttributeError
+that says what to do instead. `module_getattr` serves modules, `RefusedMethod` tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from ..core.tensor_methods import TensorMethods
+from ..errors import UnsupportedError
+
+
+class RefusedName(UnsupportedError, AttributeError):
+    """A name of PyTorch that Extempo does not have on purpose. The message names the nearest thing that works."""
+
+    def __init__(self, message: str, name: str | None = None) -> None:
+        super().__init__(message)
+        self.name = name or ""
+
+
+_COMPLEX = "complex numbers are not part of Extempo; keep real and imaginary parts in a last dimension of 2"
+_POLAR = "complex numbers are not part of Extempo; use ex.stack([abs * ex.cos(angle), abs * ex.sin(angle)], -1)"
+_VIEW_COMPLEX = (
+    "complex numbers are not part of Extempo; a last dimension of 2 already is their real and imaginary parts"
+)
+_FFT = (
+    "Fourier transforms need complex numbers, which Extempo does not have; "
+    "transform data with numpy.fft before it becomes a tensor, or multiply by ex.cos and ex.sin matrices"
+)
+_SPARSE = (
+    "sparse tensors are not part of Extempo; use a dense tensor, "
+    "or keep indices and values and combine them with index_add, gather and scatter_add"
+)
+_QUANTISED = "quantised tensors are not part of Extempo; use float16 or bfloat16 to save memory"
+_UNSIGNED = "Extempo has uint8 and signed integers; use ex.int32 or ex.int64"
+_SMALL_FLOAT = "8-bit floats are not part of Extempo; use ex.bfloat16 or ex.float16"
+_SCRIPT = "Extempo runs your Python as it is; leave the script or trace call out"
+_STORAGE = "typed storages are not part of Extempo; use x.numpy() for the memory of a tensor"
+_NOT_RAGGED = "this is an ordinary tensor, and it has no rows to pad; ex.ragged(rows) makes a ragged one"
+_SHARED = "tensors cannot be moved into shared memory; give ex.from_numpy an array on multiprocessing.shared_memory"
+_COMPILER = (
+    "ex.compile has nothing to tune and no graph breaks; write `@ex.eager` for disable, ex.compile.clear() for reset, "
+    "False for is_compiling()"
+)
+_NOT_YET = "not part of this version; the script runs without it"
+_ELSEWHERE = "not part of Extempo; Python's own modules (cProfile, multiprocessing) work on its code"
+_MKLDNN = "there is one memory layout; leave the conversion out"
+
+
+def _table(**names_by_reason: str) -> dict[str, str]:
+    """From {reason: "name name"} to {name: reason}."""
+    return {name: globals()[reason] for reason, names in names_by_reason.items() for name in names.split()}
+
+
+# Top-level names, `ex.<name>`.
+NAMES: Mapping[str, str] = _table(
+    _COMPLEX="complex complex32 complex64 complex128 cfloat cdouble chalf imag",
+    _POLAR="polar",
+    _VIEW_COMPLEX="view_as_complex view_as_complex_copy view_as_real view_as_real_copy",
+    _FFT="fft stft istft",
+    _SPARSE="sparse sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc sparse_coo_tensor sparse_csr_tensor "
+    "sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor sparse_compressed_tensor smm spmm dsmm hsmm hspmm saddmm "
+    "sspaddmm resize_as_sparse_",
+    _QUANTISED="qint8 qint32 quint8 quint4x2 quint2x4 qscheme per_tensor_affine per_channel_affine "
+    "per_tensor_symmetric per_channel_symmetric per_channel_affine_float_qparams quantize_per_tensor "
+    "quantize_per_tensor_dynamic quantize_per_channel dequantize empty_quantized int_repr q_scale "
+    "q_zero_point q_per_channel_scales q_per_channel_zero_points q_per_channel_axis "
+    "fake_quantize_per_tensor_affine fake_quantize_per_channel_affine "
+    "fused_moving_avg_obs_fake_quant quantized_batch_norm quantized_max_pool1d quantized_max_pool2d "
+    "quantized_max_pool3d quantized_lstm_cell quantized_gru_cell quantized_rnn_relu_cell quantized_rnn_tanh_cell "
+    "quantization ao",
+    _UNSIGNED="uint16 uint32 uint64",
+    _SMALL_FLOAT="float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn_x2",
+    _SCRIPT="jit",
+    _STORAGE="Storage TypedStorage UntypedStorage FloatStorage DoubleStorage HalfStorage BFloat16Storage LongStorage "
+    "IntStorage ShortStorage CharStorage ByteStorage BoolStorage ComplexFloatStorage ComplexDoubleStorage",
+    _COMPILER="compiler _dynamo _inductor",
+    _NOT_YET="distributed export onnx",
+    _ELSEWHERE="profiler multiprocessing hub accelerator",
+)
+
+# Methods and properties of tensors, `x.<name>`.
+METHODS: Mapping[str, str] = _table(
+    _COMPLEX="cfloat cdouble chalf imag",
+    _FFT="stft istft",
+    _SPARSE="to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc coalesce is_coalesced "
+    "sparse_dim dense_dim sparse_mask sparse_resize_ sparse_resize_and_clear_ resize_as_sparse_ indices values "
+    "crow_indices col_indices ccol_indices row_indices smm sspaddmm",
+    _QUANTISED="dequantize int_repr q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points "
+    "q_per_channel_axis qscheme",
+    _STORAGE="storage untyped_storage storage_type",
+    _NOT_RAGGED="to_padded_tensor",
+    _SHARED="share_memory_",
+    _MKLDNN="to_mkldnn",
+)
+
+
+def module_getattr(module: str, table: Mapping[str, str]) -> Callable[[str], NoReturn]:
+    """A module's `__getattr__`: refused names say why, unknown ones are unknown."""
+
+    def __getattr__(name: str) -> NoReturn:
+        if name in table:
+            raise RefusedName(f"{module}.{name}: {table[name]}", name)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
+
+    return __getattr__
+
+
+class RefusedMethod(property):
+    """A name of PyTorch's Tensor that says why it is not there. To `hasattr` it is not."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(self._refuse)
+        self._name = name
+        self._reason = reason
+
+    def _refuse(self, tensor: Any) -> NoReturn:
+        raise RefusedName(f"Tensor.{self._name}: {self._reason}", self._name)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> NoReturn:
+        self._refuse(instance)
+
+
+for _name, _reason in METHODS.items():
+    setattr(TensorMethods, _name, RefusedMethod(_name, _reason))
+
+getattr_of_extempo = module_getattr("extempo", NAMES)

@@ -1,0 +1,362 @@
+"""Graph: nodes (op, inputs, attributes, type). The one intermediate form.
+
+The tape that backward walks, a recording, a derived gradient, a drawing are all made of these nodes. In eager mode
+nodes are linked by their inputs only, and `Graph.of(tensor)` collects them on demand; numbers grow as nodes are made,
+so sorting by number is a topological order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator
+from types import CodeType
+from typing import Any
+
+from ..errors import GraphError
+from .op import REGISTRY, Op, Refuse
+from .strides import Order
+from .types import TensorType
+
+next_number = itertools.count(1).__next__
+Where = tuple[CodeType, int]
+
+
+class Leaf(Op):
+    """A value that no recorded op made: an argument, a parameter, a constant."""
+
+    infer = Refuse("a leaf is given, not computed")
+    numpy = Refuse("a leaf is given, not computed")
+    vjp = Refuse("a leaf has no inputs")
+    saves = ()
+    lower = Refuse("a leaf is given, not computed")
+    batch = Refuse("a leaf is given, not computed")
+    onnx = Refuse("a leaf becomes an input or an initializer")
+    samples = Refuse("a leaf is given, not computed")
+
+
+class Pick(Op):
+    """One result of an op that has several."""
+
+    infer = Refuse("the type stands in the picked node's tuple of types")
+    numpy = Refuse("picking is done by whoever runs the node")
+    vjp = Refuse("the engine hands each result's gradient to its node")
+    saves = ()
+    lower = Refuse("picking is done by whoever runs the node")
+    batch = Refuse("picking is done by whoever runs the node")
+    onnx = Refuse("ONNX nodes name each of their results")
+    samples = Refuse("picking is done by whoever runs the node")
+
+
+class Taped(Op):
+    """Stands in the node of tensors on a recording's tape until someone asks for the node itself."""
+
+    infer = Refuse("it stands for ops that were recorded")
+    numpy = Refuse("it stands for ops that were recorded")
+    vjp = Refuse("it stands for ops that were recorded")
+    saves = ()
+    lower = Refuse("it stands for ops that were recorded")
+    batch = Refuse("it stands for ops that were recorded")
+    onnx = Refuse("it stands for ops that were recorded")
+    samples = Refuse("it stands for ops that were recorded")
+
+
+class Extra:
+    """What few nodes have: a gradient (leaves, retain_grad), hooks, the tensor of a leaf, what has it as weight."""
+
+    __slots__ = ("grad", "hooks", "kinds", "post_hooks", "retain", "tensor")
+
+    def __init__(self) -> None:
+        self.grad: Any = None
+        self.retain = False
+        self.hooks: dict[int, Callable[..., Any]] | None = None
+        self.post_hooks: dict[int, Callable[..., Any]] | None = None
+        self.tensor: Any = None  # weak reference to the leaf's tensor
+        self.kinds: dict[Any, Any] | None = None  # of ops in ex.batch that read this leaf
+
+
+class Node:
+    """One use of an op. `inputs` holds Nodes, numbers and None; `type` is a tuple for an op with several results.
+
+    Walk a graph through `inputs` (or, as in PyTorch, `next_functions`); `where` is the line that recorded it,
+    kept as (code, instruction) and decoded by `line`.
+
+    >>> x = ex.tensor(3.0, requires_grad=True)
+    >>> node = (x * x).grad_fn
+    >>> node, node.next_functions
+    (<MulBackward>, ((<AccumulateGrad>, 0), (<AccumulateGrad>, 0)))
+    """
+
+    __slots__ = ("__weakref__", "attrs", "derived", "extra", "inputs", "number", "op", "saved", "type", "where")
+
+    requires_grad = True  # for every node but a Constant
+
+    def __init__(
+        self,
+        op: type[Op],
+        inputs: tuple[Any, ...],
+        attrs: dict[str, Any],
+        type: Any,
+        saved: Any,
+        where: Where | None,
+        derived: Any = None,
+    ) -> None:
+        self.op = op
+        self.inputs = inputs
+        self.attrs = attrs
+        self.type = type
+        self.saved = saved  # ((position in (y, *inputs), array, storage, version), ...); None once freed
+        self.where = where
+        self.derived = derived  # the gradient as one kernel, where it is known at once (DerivedVjp)
+        self.number: float = next_number()  # an int, but for nodes of a tape that was recorded before others
+        self.extra: Extra | None = None
+
+    def name(self) -> str:
+        """`AddBackward`, as `grad_fn` prints; `AccumulateGrad` for a leaf."""
+        if self.op is Leaf:
+            return "AccumulateGrad"
+        return "".join(part.capitalize() for part in self.op.name.split("_")) + "Backward"
+
+    def __repr__(self) -> str:
+        return f"<{self.name()}>"
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """PyTorch's way to walk: (node, 0) for each tensor input, (None, 0) where no gradient goes."""
+        nodes = [i for i in self.inputs if isinstance(i, Node)]
+        return tuple((n if n.requires_grad else None, 0) for n in nodes)
+
+    @property
+    def variable(self) -> Any:
+        """The tensor of a leaf, None when it is gone."""
+        return self.extra.tensor() if self.extra is not None and self.extra.tensor is not None else None
+
+    @property
+    def line(self) -> str:
+        """File and line that recorded this node, or "" when unknown."""
+        return describe_where(self.where)
+
+    def need(self) -> Extra:
+        """The extra part, made when first asked for."""
+        if self.extra is None:
+            self.extra = Extra()
+        return self.extra
+
+
+class Constant(Node):
+    """A leaf that no gradient flows to. `type(x) is Node` therefore means: a node that requires grad."""
+
+    __slots__ = ()
+
+    requires_grad = False
+
+
+def leaf(type: Any, requires_grad: bool = False, order: Order | None = None) -> Node:
+    """A new leaf node; its gradient lies like its tensor, whose dimensions lie in `order` (None: row-major)."""
+    attrs = {} if order is None else {"order": order}
+    return (Node if requires_grad else Constant)(Leaf, (), attrs, type, (), None)
+
+
+def describe_where(where: Where | None) -> str:
+    """`train.py:12` for a (code, instruction offset) pair."""
+    if where is None:
+        return ""
+    code, instruction = where
+    line = next(itertools.islice(code.co_positions(), instruction // 2, None))[0]
+    return f"{code.co_filename}:{line if line is not None else code.co_firstlineno}"
+
+
+class Graph:
+    """Nodes in topological order, with the ones that come in and the ones that go out.
+
+    >>> x = ex.tensor(3.0, requires_grad=True)
+    >>> graph = ex.Graph.of(x * x)
+    >>> [node.op.name for node in graph]
+    ['leaf', 'mul']
+    """
+
+    def __init__(self, nodes: Iterable[Node], outputs: Iterable[Node]) -> None:
+        self.nodes = list(nodes)
+        self.outputs = list(outputs)
+
+    @property
+    def inputs(self) -> list[Node]:
+        """The leaves, in the order they were made."""
+        return [n for n in self.nodes if n.op is Leaf]
+
+    @classmethod
+    def of(cls, *tensors: Any) -> Graph:
+        """The graph that the tensors were made by, as far as it was recorded and not yet freed."""
+        roots = [t._current_node() for t in tensors]
+        return cls.reach([r for r in roots if r is not None])
+
+    @classmethod
+    def reach(cls, roots: Iterable[Node]) -> Graph:
+        """Everything the roots depend on."""
+        outputs = list(roots)
+        seen = set(outputs)
+        stack = list(outputs)
+        while stack:
+            for i in stack.pop().inputs:
+                if isinstance(i, Node) and i not in seen:
+                    seen.add(i)
+                    stack.append(i)
+        return cls(sorted(seen, key=lambda n: n.number), outputs)
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def verify(self) -> None:
+        """Raise GraphError unless every node's inputs come before it and its type is what the shape rule says."""
+        seen: set[Node] = set()
+        for node in self.nodes:
+            for i in node.inputs:
+                if isinstance(i, Node) and i not in seen:
+                    raise GraphError(
+                        f"verify: {node.op.name} (node {node.number}) uses node {i.number} before it is defined"
+                    )
+            seen.add(node)
+            if isinstance(node.op.infer, Refuse):
+                if node.op is Pick and node.inputs[0].type[node.attrs["index"]] != node.type:
+                    raise GraphError(
+                        f"verify: result {node.attrs['index']} of node {node.inputs[0].number} has another type"
+                    )
+                continue
+            types = tuple(i.type if isinstance(i, Node) else type(i) for i in node.inputs)
+            expected = node.op.signature(types, node.attrs).type
+            if expected != node.type:
+                raise GraphError(
+                    f"verify: {node.op.name} should give {type_text(expected)}, is marked {type_text(node.type)}"
+                )
+        for output in self.outputs:
+            if output not in seen:
+                raise GraphError(f"verify: output node {output.number} is not part of the graph")
+
+    def __str__(self) -> str:
+        names = {node: f"%{i}" for i, node in enumerate(self.nodes)}
+
+        def show(value: Any) -> str:
+            return names[value] if isinstance(value, Node) else repr(value)
+
+        lines = ["graph("]
+        lines += [
+            f"  {names[n]}: {type_text(n.type)}{' requires_grad' if n.requires_grad else ''}"
+            for n in self.nodes
+            if n.op is Leaf
+        ]
+        lines.append(") {")
+        for node in self.nodes:
+            if node.op is Leaf:
+                continue
+            args = [show(i) for i in node.inputs] + [f"{k}={v!r}" for k, v in node.attrs.items()]
+            line = f"  {names[node]} = {node.op.name}({', '.join(args)}) : {type_text(node.type)}"
+            lines.append(line + (f"  # {node.line}" if node.where else ""))
+        lines.append(f"  return {', '.join(names[o] for o in self.outputs)}")
+        return "\n".join([*lines, "}"])
+
+    __repr__ = __str__
+
+    @classmethod
+    def parse(cls, text: str) -> Graph:
+        """Read back what `str(graph)` wrote; line comments are not kept."""
+        named: dict[str, Node] = {}
+        nodes: list[Node] = []
+        outputs: list[Node] = []
+        for number, raw in enumerate(text.strip().splitlines(), 1):
+            line = raw.split("  #")[0].strip()
+            if line in ("graph(", ") {", "}", ""):
+                continue
+            if line.startswith("return "):
+                outputs = [_named(named, n.strip(), number) for n in line[7:].split(",")]
+            elif match := re.fullmatch(r"(%\d+): (\S.*?)( requires_grad)?", line):
+                node = leaf(parse_type(match[2]), match[3] is not None)
+                named[match[1]] = node
+                nodes.append(node)
+            elif match := re.fullmatch(r"(%\d+) = (\w+)\((.*)\) : (.*)", line):
+                node = _parse_node(match[2], match[3], match[4], named, number)
+                named[match[1]] = node
+                nodes.append(node)
+            else:
+                raise GraphError(f"parse: line {number} is neither a leaf, a node nor a return: {raw!r}")
+        graph = cls(nodes, outputs)
+        graph.verify()
+        return graph
+
+
+def _named(named: dict[str, Node], name: str, line: int) -> Node:
+    if name not in named:
+        raise GraphError(f"parse: line {line} uses {name}, which no line above defines")
+    return named[name]
+
+
+def _parse_node(op_name: str, args: str, type_: str, named: dict[str, Node], line: int) -> Node:
+    op = REGISTRY.get(op_name)
+    if op is None:
+        raise GraphError(f"parse: line {line} uses the op {op_name!r}, which is not registered")
+    inputs: list[Any] = []
+    attrs: dict[str, Any] = {}
+    for part in _split(args):
+        key = re.match(r"(\w+)=", part)
+        if part.startswith("%"):
+            inputs.append(_named(named, part, line))
+        elif key:
+            attrs[key[1]] = _literal(part[key.end() :])
+        else:
+            inputs.append(_literal(part))
+    return Node(op, tuple(inputs), attrs, parse_type(type_), (), None)
+
+
+def _split(text: str) -> list[str]:
+    """Split at commas outside brackets and quotes."""
+    parts, depth, quote, start = [], 0, "", 0
+    for i, c in enumerate(text):
+        if quote:
+            quote = "" if c == quote else quote
+        elif c in "'\"":
+            quote = c
+        elif c in "([{":
+            depth += 1
+        elif c in ")]}":
+            depth -= 1
+        elif c == "," and depth == 0:
+            parts.append(text[start:i].strip())
+            start = i + 1
+    return [p for p in [*parts, text[start:].strip()] if p]
+
+
+def _literal(text: str) -> Any:
+    import ast
+
+    from .types import as_dtype
+
+    if match := re.fullmatch(r"extempo\.(\w+)", text):
+        return as_dtype(match[1])
+    if text in ("inf", "-inf", "nan"):
+        return float(text)
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        raise GraphError(
+            f"parse: {text!r} is no literal; only numbers, strings, tuples and dtypes can be read back"
+        ) from None
+
+
+def type_text(type_: Any) -> str:
+    """`f32[3]`, `(f32[3], i64[3])` or `float` for a weak number."""
+    if isinstance(type_, TensorType):
+        return str(type_)
+    if isinstance(type_, tuple):
+        return f"({', '.join(map(type_text, type_))})"
+    return str(type_.__name__)
+
+
+def parse_type(text: str) -> Any:
+    """The inverse of `type_text`."""
+    text = text.strip()
+    if text.startswith("("):
+        return tuple(parse_type(part) for part in _split(text[1:-1]))
+    numbers: dict[str, type] = {"float": float, "int": int}
+    return numbers[text] if text in numbers else bool if text == "bool" else TensorType.parse(text)

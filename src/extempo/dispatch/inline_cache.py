@@ -1,0 +1,183 @@
+"""Functions that check their arguments and make one op of them: done once for such arguments, then remembered.
+
+A convolution looks at a dozen numbers before it knows its op's attributes, and all that it finds out follows from the
+types of its tensors and from its other arguments. `by_types(fn)` sees which op `fn` runs on which of its arguments when
+these come up again; from then on, given tensors of the same types and the same other arguments, that op runs at once.
+So `fn` must be such a function: with nothing else that it depends on, and no effect but its op's. For what turns out to
+be more than one op, or returns something else than its result, `fn` itself is called.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from ..backends.llvm.calls.entries import ALL, CONSTANT, LATELY, Entry
+from ..backends.selection import ON_LOAD
+from ..core.cache import Cache
+from ..core.context import MODE, Mode, set_mode
+from ..core.tensor import Tensor
+from ..core.types import DEFAULT_DTYPE_LISTENERS, dtype
+from .dispatcher import apply
+from .fast_path import is_loaded, is_plain, launcher
+from .inplace import write
+
+_KNOWN: Cache[Any, Any] = Cache("what functions make of their arguments", 4_000)
+_NUMBERS = frozenset((bool, float, int, type(None)))
+_HASHED = _NUMBERS | {str, dtype}
+_fronts: list[Front] = []
+_NEW, _MET = object(), object()  # of a kind of arguments: never seen, and once
+_ITSELF = Entry((), (), (), None, {}, ALL)  # the function is to be called
+
+
+class Front:
+    """A function by the types of its arguments. It is called by position alone."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.fn = fn
+        self.call: Any = functools.partial(fn)  # what it calls can be replaced
+        self._lately: list[Entry | None] = [None] * LATELY
+        self._next = 0
+        name = f"kinds of arguments of {fn.__name__.strip('_')}"
+        self._entries: Cache[tuple[Any, ...], Entry] = Cache(name, _KNOWN.limit)  # by what they expect
+        _fronts.append(self)
+        if is_loaded():
+            self.load()
+
+    def load(self) -> None:
+        """From now on the native call."""
+        native = launcher().front(self.fn, self._slow, self._lately, self._entries)
+        self.call.__setstate__((native, (), {}, {}))
+
+    def forget(self) -> None:
+        self._lately[:] = [None] * LATELY
+        self._entries.clear()
+
+    def _slow(self, *args: Any) -> Any:
+        mode = MODE.get()
+        expected = tuple([x._type if isinstance(x, Tensor) else x for x in args])
+        key = _key(args, expected) if mode.interceptor is None else None
+        if key is None:
+            return self.fn(*args)
+        key = (self, *key)
+        found = _KNOWN.get(key, _NEW)
+        if found is _NEW:
+            _KNOWN.put(key, _MET)
+        elif found is _MET and not _repeats_one(args):
+            return self._learn(key, args, expected, mode)
+        elif isinstance(found, Entry):
+            self._put(found, expected)
+            if found.op is not None:
+                inputs = [c if s == CONSTANT else args[s] for s, c in zip(found.sources, found.constants, strict=True)]
+                made = apply(found.op, tuple(inputs), found.attrs)
+                return made if found.pick == ALL else made[found.pick]
+        return self.fn(*args)
+
+    def _learn(self, key: Any, args: tuple[Any, ...], expected: tuple[Any, ...], mode: Mode) -> Any:
+        spy = _Spy()
+        try:
+            try:
+                set_mode(mode.but(interceptor=spy))
+                result = self.fn(*args)
+            finally:
+                spy.end(mode)
+        except BaseException:  # an interrupt may have come before that was done
+            spy.end(mode)
+            raise
+        found = _KNOWN.put(key, spy.entry(args, result) or _ITSELF)
+        self._put(found, expected)
+        return result
+
+    def _put(self, found: Entry, expected: tuple[Any, ...]) -> None:
+        """Know it by these very objects."""
+        entry = self._lately[self._next] = found._replace(expected=expected)
+        self._next = (self._next + 1) % LATELY
+        self._entries.put(expected, entry)
+
+
+class _Spy:
+    """An interceptor that sees which ops run, and lets them run as they would."""
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[Any, tuple[Any, ...], dict[str, Any], Any]] = []
+        self._writes = False
+
+    def apply(self, op: Any, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        made = self._outside(apply, op, inputs, attrs)
+        self._seen.append((op, inputs, attrs, made))
+        return made
+
+    def write(self, *args: Any) -> Any:
+        self._writes = True
+        return self._outside(write, *args)
+
+    def _outside(self, fn: Callable[..., Any], *args: Any) -> Any:
+        try:
+            set_mode(MODE.get().but(interceptor=None))
+            return fn(*args)
+        finally:
+            set_mode(MODE.get().but(interceptor=self))  # a recording may have given up meanwhile
+
+    def end(self, before: Mode) -> None:
+        """The mode as it was `before`, but for a recording that has given up."""
+        now = MODE.get()
+        set_mode(before if now.recording is before.recording else now.but(interceptor=None))
+
+    def entry(self, args: tuple[Any, ...], result: Any) -> Entry | None:
+        """What the function did, if that is all that there is to it."""
+        if len(self._seen) != 1 or self._writes:
+            return None
+        op, inputs, attrs, made = self._seen[0]
+        results = made if type(made) is tuple else ()
+        picks = [k for k, one in enumerate(results) if one is result]
+        if result is not made and not picks:
+            return None
+        places = {id(x): k for k, x in enumerate(args) if isinstance(x, Tensor)}
+        sources = tuple([places.get(id(x), CONSTANT) for x in inputs])
+        if any(s == CONSTANT and type(x) not in _NUMBERS for s, x in zip(sources, inputs, strict=True)):
+            return None
+        constants = tuple([x if s == CONSTANT else None for s, x in zip(sources, inputs, strict=True)])
+        return Entry((), sources, constants, op, attrs, picks[0] if result is not made else ALL)
+
+
+def _key(args: tuple[Any, ...], expected: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """What arguments have in common of which a function makes the same; None: nobody knows."""
+    key: list[Any] = []
+    for x, known_by in zip(args, expected, strict=True):
+        kind = type(x)
+        if is_plain(kind):
+            key.append(known_by)
+        elif kind in _HASHED:
+            key += (kind, x) if x != 0 or kind is not float else (kind, repr(x))  # there are two zeros
+        elif (kind is tuple and {int}.issuperset(map(type, x))) or isinstance(x, type):
+            key.append(x)
+        else:
+            return None
+    return tuple(key)
+
+
+def _repeats_one(args: tuple[Any, ...]) -> bool:
+    """Whether a tensor is there twice: nobody could tell which of both an op got."""
+    tensors = [id(x) for x in args if isinstance(x, Tensor)]
+    return len(set(tensors)) < len(tensors)
+
+
+def by_types(fn: Callable[..., Any]) -> Any:
+    """`fn`, a function of tensors' types and of other arguments, to be called by position."""
+    return Front(fn).call
+
+
+def _forget() -> None:
+    _KNOWN.clear()
+    for front in _fronts:
+        front.forget()
+
+
+def _load(backend: Any) -> None:
+    for front in _fronts:
+        front.load()
+
+
+ON_LOAD.append(_load)
+DEFAULT_DTYPE_LISTENERS.append(_forget)

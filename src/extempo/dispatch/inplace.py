@@ -1,0 +1,142 @@
+"""Writing in place: new values in the same memory, and the history rewritten instead of mutated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..core.context import MODE
+from ..core.graph import Leaf, Node
+from ..core.op import Op
+from ..core.source_location import user_line
+from ..core.storage import Storage
+from ..core.tensor import Alias, Tensor, TensorLike, carry_retained
+from ..core.trace_tree import before_write
+from ..core.types import dtype
+from ..errors import DtypeError, LeafWriteError, ShapeError
+from .dispatcher import NO_ATTRS, apply
+
+
+def write(target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> Tensor:
+    """Replace the values of `target` (and of everything that shares its memory) by `value`, and record that.
+
+    `made_from`: what several ops have made the value of; it is the result of one op if that is not said.
+    """
+    if isinstance(target, TensorLike):
+        return target._write(value, op_name)
+    mode = MODE.get()
+    if mode.interceptor is not None:
+        return mode.interceptor.write(target, value, op_name, made_from)  # type: ignore[attr-defined]
+    before_write((target._storage,))
+    node = target._current_node()
+    check_fits(target, value, op_name)
+    base = target._root()
+    tracked = mode.grad and (value.requires_grad or type(node) is Node or base.requires_grad)
+    if mode.grad:
+        refuse_leaf_write(target, base, op_name)
+    if not target._array.flags.writeable:
+        raise ShapeError(
+            f"{op_name}: elements of this tensor share memory (expand) or the memory is read-only; write into x.clone()"
+        )
+    if tracked:
+        _keep_old_values(value._node, target, made_from)
+    np.copyto(target._array, value._array, casting="unsafe")
+    storage = target._storage
+    storage.version += 1
+    storage.written_at = user_line()
+    if tracked:
+        _keep_result_in_place(value, target)
+        rebase(target, base, value)
+    elif target._alias is not None:
+        target._alias.version = storage.version
+    return target
+
+
+def check_fits(target: Tensor, value: Tensor, op_name: str) -> None:
+    """A value that is written in place must have the target's shape, and a dtype that can be put into the target's."""
+    if value._type.shape != target._type.shape:
+        raise ShapeError(
+            f"{op_name}: the result has shape {value._type.shape}, which does not fit into {target._type.shape}; "
+            "writing in place cannot change a shape, assign the result instead"
+        )
+    if value._type.dtype.category > target._type.dtype.category:
+        raise DtypeError(
+            f"{op_name}: the result is {value._type.dtype}, which cannot be put into a {target._type.dtype} tensor; "
+            "assign the result instead of writing in place"
+        )
+
+
+def refuse_leaf_write(target: Tensor, base: Tensor, op_name: str) -> None:
+    for t, text in ((target, "a leaf"), (base, "a view of a leaf")):
+        node = t._current_node()
+        if node is not None and node.op is Leaf and node.requires_grad:
+            raise LeafWriteError(
+                f"{op_name}: this tensor is {text} that requires grad, so its history would be lost; "
+                "write under `with ex.no_grad():`, or into x.clone()"
+            )
+
+
+def _keep_old_values(last: Node | None, target: Tensor, made_from: tuple[Tensor, ...]) -> None:
+    """The ops that made the value may have saved what is about to be overwritten: they get a copy of their own."""
+    for node in makers(last, made_from):
+        kept = []
+        for entry in node.saved or ():
+            if entry[2] is target._storage and entry[3] == target._storage.version:
+                old = entry[1].copy()
+                entry = (entry[0], old, Storage(old), 0)
+            kept.append(entry)
+        if kept:
+            node.saved = tuple(kept)
+
+
+def makers(last: Node | None, made_from: tuple[Tensor, ...]) -> Iterator[Node]:
+    """The nodes that lead from `made_from` to the last one; that one alone, if it is the result of one op."""
+    if last is None:
+        return
+    seen, stack = {last, *[x._node for x in made_from]}, [last]
+    while stack:
+        node = stack.pop()
+        yield node
+        for source in node.inputs:
+            if made_from and type(source) is Node and source not in seen:
+                seen.add(source)
+                stack.append(source)
+
+
+def _keep_result_in_place(value: Tensor, target: Tensor) -> None:
+    """A gradient that reads the result (exp_, relu_) reads it where it now lies; a second copy would waste memory."""
+    node = value._node
+    if node is not None and node.saved and node.op is not Leaf and value._type == target._type:
+        here = (0, target._array, target._storage, target._storage.version)
+        node.saved = tuple(here if entry[2] is value._storage else entry for entry in node.saved)
+
+
+def rebase(target: Tensor, base: Tensor, value: Tensor) -> None:
+    """Give base and target their new history: base_new = write(base_old, through the view, value)."""
+    from ..ops.view import write_through
+
+    value_node = as_dtype_node(value, target._type.dtype)
+    if target._alias is None:
+        carry_retained(target._node, value_node)
+        target._node = value_node
+        target._cut = None
+        return
+    alias: Alias = target._alias
+    written = write_through(base, value_node, alias.steps)
+    carry_retained(base._node, written)
+    base._node = written
+    alias.version = -1  # whatever it is now, read the base's new history at the next use
+    target._catch_up()
+
+
+def as_dtype_node(value: Tensor, d: dtype) -> Node:
+    if value._type.dtype is d:
+        return value._own_node()
+    return value.to(d)._own_node()
+
+
+def in_place(target: Tensor, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any] = NO_ATTRS) -> Tensor:
+    """target[...] = op(*inputs)."""
+    return write(target, apply(op, inputs, attrs), op.name + "_")

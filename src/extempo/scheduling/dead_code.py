@@ -1,0 +1,79 @@
+"""Which nodes are needed; and elementwise results that are only looked at through views are computed as the views.
+
+Nodes are gone through from the last to the first, so that all readers of a value are known when its node is met. If
+they are elementwise and all look at parts (or another order, or another shape) of it, each part is computed where it is
+read, from the same parts of the inputs: `a + b` of which four slices are taken becomes four additions of slices, which
+can be fused with what reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..core.trace_tree import NUMBER
+from ..core.types import count
+from .program import ELEMENTWISE, UPDATE, Node, Program
+
+
+def needed_nodes(program: Program, outputs: Sequence[int]) -> list[Node]:
+    """The nodes that outputs depend on or that may fail, in order."""
+    roots = program.roots
+    needed = bytearray(len(roots))
+    whole = bytearray(len(roots))  # whether it is read as it is, or by what is not elementwise
+    seen: dict[int, dict[int, None]] = {}  # by root: the views through which elementwise nodes read it
+    for value in outputs:
+        needed[value] = whole[value] = 1
+    kept: list[Node] = []
+    for node in reversed(program.nodes):
+        kind, _, inputs, results, _, may_fail = node
+        if not may_fail:
+            for result in results:
+                if needed[roots[result]]:
+                    break
+            else:
+                continue
+        if kind == ELEMENTWISE and results[0] in seen and not whole[results[0]]:
+            parts = _as_views(program, node, list(seen[results[0]]))
+            if parts is not None:
+                kept += parts
+                inputs = tuple([code for part in parts for code in part[2]])
+            else:
+                kept.append(node)
+        else:
+            kept.append(node)
+        for code in inputs:
+            if 0 <= code < NUMBER:
+                root = roots[code]
+                needed[root] = 1
+                if root == code or kind > UPDATE:
+                    whole[root] = 1
+                elif root in seen:
+                    seen[root][code] = None
+                else:
+                    seen[root] = {code: None}
+    kept.reverse()
+    return kept
+
+
+def _as_views(program: Program, node: Node, views: list[int]) -> list[Node] | None:
+    """A node for each view of the result instead of one for the result; None where that would not pay."""
+    types, places = program.types, program.places
+    _, expression, inputs, (result,), step, may_fail = node
+    t = types[result]
+    if may_fail or result in program.buffers or sum([count(types[v].shape) for v in views]) > count(t.shape):
+        return None
+    itemsize = t.dtype.itemsize
+    tensors = [code for code in inputs if code < NUMBER]
+    for code in tensors:
+        own = types[code]
+        if code in places or own.shape != t.shape or own.dtype.itemsize != itemsize:
+            return None
+    if len(tensors) > 1 and any(places[v][0][-1:] not in ((itemsize,), ()) for v in views):
+        return None  # elements far from one another are better collected once
+    made: list[Node] = []
+    for view in reversed(views):
+        seen, place = types[view], places[view]
+        parts = tuple([program.view(code, seen, *place) if code < NUMBER else code for code in inputs])
+        program.become_root(view)
+        made.append((ELEMENTWISE, expression, parts, (view,), step, False))
+    return made

@@ -1,0 +1,35 @@
+"""What the instructions of a plan are, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..backends.llvm.plans.clusters import Nodes
+from ..backends.llvm.plans.expressions import Expression
+from ..core.trace_tree import Step
+from ..core.types import TensorType
+
+
+class Said(NamedTuple):
+    """One instruction."""
+
+    kind: str
+    results: list[TensorType]
+    step: int = -1
+    nodes: Nodes = ()
+    before: tuple[str, ...] = ()  # what runs in turn with these nodes
+    after: tuple[str, ...] = ()
+
+    def text(self, steps: Sequence[Step]) -> str:
+        what = ", ".join(map(str, self.results))
+        if self.nodes:
+            names = [*self.before, *[_name(expression) for expression, _ in self.nodes], *self.after]
+            return f"{self.kind}: {', '.join(names)} -> {what}"
+        name = f" {steps[self.step].op.name}" if self.step >= 0 else ""
+        return f"{self.kind}{name} -> {what}"
+
+
+def _name(expression: Expression) -> str:
+    """`mul`, or `gradient` of something."""
+    return repr(expression).removeprefix("<Expression ").partition("(")[0]

@@ -1,0 +1,203 @@
+"""Memory of a plan: every intermediate gets a slice of one arena for as long as someone may still read it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.cache import Cache
+from ..core.types import TensorType, count
+from .fusion import MAX_OUTPUTS, Cluster, Units
+from .program import ROUTINE, Program
+
+ALIGNMENT = 64
+LARGE = 1 << 15  # from here on finding the gap that fits best is worth its time
+
+_SIZES: Cache[TensorType, int] = Cache("sizes in arenas", 8_000)
+
+
+def _rounded(nbytes: int) -> int:
+    """Whole cache lines; for small sizes from 512 bytes on in steps of an eighth or less, so that classes are few."""
+    step = max(ALIGNMENT, 1 << max(nbytes.bit_length() - 4, 0)) if nbytes < LARGE else ALIGNMENT
+    return max(-(-nbytes // step) * step, ALIGNMENT)
+
+
+def size_of(t: TensorType) -> int:
+    found = _SIZES.get(t)
+    if found is None:
+        found = _SIZES.put(t, _rounded(count(t.shape) * t.dtype.itemsize))
+    return found
+
+
+class _Classes:
+    """Small slices, by size class; one that was given back is the next of its class."""
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+        self._free: dict[int, list[int]] = {}
+
+    def take(self, size: int) -> int:
+        free = self._free.get(size)
+        if free:
+            return free.pop()
+        offset = self.nbytes
+        self.nbytes += size
+        return offset
+
+    def give_back(self, offset: int, size: int) -> None:
+        free = self._free.get(size)
+        if free is None:
+            self._free[size] = [offset]
+        else:
+            free.append(offset)
+
+
+class _BestFit:
+    """Large slices: the smallest gap that is large enough; gaps side by side become one.
+
+    What was given back waits for someone who wants just that size, and becomes a gap when another size is wanted.
+    """
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+        self._gaps: list[tuple[int, int]] = []  # (size, offset), sorted
+        self._starts: dict[int, int] = {}  # sizes of gaps, by where they begin
+        self._ends: dict[int, int] = {}  # the same, by where they end
+        self._given_back: dict[int, list[int]] = {}  # offsets by size
+
+    def take(self, size: int) -> int:
+        waiting = self._given_back.get(size)
+        if waiting:
+            return waiting.pop()
+        for other, offsets in self._given_back.items():
+            for offset in offsets:
+                self._add_joined(offset, other)
+        self._given_back.clear()
+        at = bisect_left(self._gaps, (size, 0))
+        if at < len(self._gaps):
+            found, offset = self._gaps[at]
+            self._remove(offset, found)
+            if found > size:
+                self._add(offset + size, found - size)
+            return offset
+        last = self._ends.get(self.nbytes, 0)  # a gap at the end is a beginning
+        offset = self.nbytes - last
+        if last:
+            self._remove(offset, last)
+        self.nbytes = offset + size
+        return offset
+
+    def give_back(self, offset: int, size: int) -> None:
+        self._given_back.setdefault(size, []).append(offset)
+
+    def _add_joined(self, offset: int, size: int) -> None:
+        after = self._starts.get(offset + size)
+        if after is not None:
+            self._remove(offset + size, after)
+            size += after
+        before = self._ends.get(offset)
+        if before is not None:
+            offset -= before
+            self._remove(offset, before)
+            size += before
+        self._add(offset, size)
+
+    def _add(self, offset: int, size: int) -> None:
+        insort(self._gaps, (size, offset))
+        self._starts[offset] = self._ends[offset + size] = size
+
+    def _remove(self, offset: int, size: int) -> None:
+        del self._gaps[bisect_left(self._gaps, (size, offset))]
+        del self._starts[offset], self._ends[offset + size]
+
+
+class Places:
+    """Where each root lies: an offset in the arena; inputs, outputs and what never reaches memory have none."""
+
+    def __init__(self, units: Units, outside: set[int]) -> None:
+        self.offsets: dict[int, int] = {}
+        self.scratch: dict[int, int] = {}  # by position of the unit
+        self._units = units
+        self._small = _Classes()
+        self._large = _BestFit()
+        self._assign(units.program, outside)
+        self.nbytes = self._large.nbytes + self._small.nbytes
+
+    def _assign(self, program: Program, outside: set[int]) -> None:
+        """Offsets; below 0 at first: -1 - the offset among small slices, which lie behind the large ones."""
+        take_small, give_small = self._small.take, self._small.give_back
+        types, roots, offsets, last = program.types, program.roots, self.offsets, self._units.last
+        dying: dict[int, list[int]] = {}  # by the position after which they are not needed
+        sizes = dict.fromkeys(outside, 0)  # of what has been met
+        by_type: dict[int, int] = {}  # sizes, by the id of a type
+        ends, local = self._units.ends, self._units.local
+        held: dict[int, list[tuple[Any, int, int]]] = {}  # scratch memory, by when it is given back
+        for position, unit in enumerate(self._units.units):
+            heirs: Sequence[int] = ()
+            until = ends.get(position, position)
+            if type(unit) is Cluster:
+                results: Sequence[int] = unit.writes
+                if until in dying:
+                    heirs = _heirs(unit, dying[until])
+            else:
+                results = unit[3]  # type: ignore[index] # not a cluster
+            for result in results:
+                root = roots[result]
+                if root in sizes:
+                    continue
+                t = types[root]
+                size = sizes[root] = by_type.get(id(t)) or by_type.setdefault(id(t), size_of(t))
+                inherits = heirs and root not in program.buffers and root not in local
+                heir = _heir_of(heirs, t, types) if inherits else None
+                if heir is None:
+                    offsets[root] = -1 - take_small(size) if size < LARGE else self._large.take(size)
+                else:
+                    heirs = [value for value in heirs if value != heir]
+                    dying[until].remove(heir)
+                    offsets[root] = offsets[heir]
+                end = last[root]
+                if end in dying:
+                    dying[end].append(root)
+                else:
+                    dying[end] = [root]
+            if type(unit) is tuple and unit[0] == ROUTINE and unit[1].scratch:
+                size = _rounded(unit[1].scratch)
+                pool = self._small if size < LARGE else self._large
+                offset = pool.take(size)
+                self.scratch[position] = -1 - offset if size < LARGE else offset
+                held.setdefault(until, []).append((pool, offset, size))
+            for pool, offset, size in held.pop(position, ()):
+                pool.give_back(offset, size)
+            if position in dying:
+                for root in dying.pop(position):
+                    offset = offsets[root]
+                    if offset < 0:
+                        give_small(-1 - offset, sizes[root])
+                    else:
+                        self._large.give_back(offset, sizes[root])
+        n_large = self._large.nbytes
+        for placed in (offsets, self.scratch):
+            for key, offset in placed.items():
+                if offset < 0:
+                    placed[key] = n_large - 1 - offset
+
+
+def _heirs(cluster: Cluster, dying: list[int]) -> list[int]:
+    """Inputs that are read for the last time, and in no other way than element by element, whose memory is then free.
+
+    A cluster of too many results becomes several kernels, each of which reads its inputs.
+    """
+    if len(cluster.stored) > MAX_OUTPUTS:
+        return []
+    refs, seen = cluster.refs, cluster.seen
+    return [value for value in dying if value in refs and refs[value] >= 0 and value not in seen]
+
+
+def _heir_of(heirs: Sequence[int], t: TensorType, types: list[TensorType]) -> int | None:
+    """The first heir whose elements lie where those of a result of type `t` will."""
+    for value in heirs:
+        own = types[value]
+        if own is t or (own.shape == t.shape and own.dtype.itemsize == t.dtype.itemsize):
+            return value
+    return None

@@ -1,0 +1,1 @@
+"""Computing on sizes and types instead of values."""

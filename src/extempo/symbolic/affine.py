@@ -1,0 +1,85 @@
+"""Recipes: from something at three sizes to how it is made at any. Sizes, strides and attributes grow evenly with n."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ..scheduling.request import Unplannable
+
+
+class Recipe(NamedTuple):
+    """How something is made for n rows: `make(parts at n)`, or constant + slope * n."""
+
+    make: Callable[[Any], Any] | None
+    parts: Any
+    slope: int = 0
+
+    def at(self, n: Any) -> Any:
+        """`n` may be a stand-in for a number."""
+        if self.make is None:
+            return self.parts + self.slope * n
+        return self.make([p.at(n) if type(p) is Recipe else p for p in self.parts])
+
+
+def at_size(made: Any, n: Any) -> Any:
+    """What varies, at n; what does not, as it is."""
+    return made.at(n) if type(made) is Recipe else made
+
+
+class Fit:
+    """From something at three sizes to how it is made at any: constants, and ints that grow evenly, inside tuples."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self._sizes = sizes
+
+    def varying(self, lists: Sequence[Sequence[Any]]) -> list[tuple[int, Recipe]]:
+        """Which entries vary, and how."""
+        if len({len(one) for one in lists}) != 1:
+            raise Unplannable("the number of rows decides what is computed")
+        fits = ((i, self(entries)) for i, entries in enumerate(zip(*lists, strict=True)))
+        return [(i, fit) for i, fit in fits if type(fit) is Recipe]
+
+    def __call__(self, values: Sequence[Any]) -> Any:
+        first, *others = values
+        kind = type(first)
+        if any(type(other) is not kind for other in others):
+            raise Unplannable("the number of rows decides what is computed")
+        if all(other is first for other in others):
+            return first
+        if kind is int:
+            return self._int(values)
+        if isinstance(first, tuple):
+            return self._tuple(kind, values)
+        if kind is dict:
+            if any(list(other) != list(first) for other in others):
+                raise Unplannable("the number of rows decides what is computed")
+            parts = self([tuple(value.values()) for value in values])
+            names = tuple(first)
+            if type(parts) is Recipe:
+                return Recipe(lambda made: dict(zip(names, made[0], strict=True)), (parts,))
+            return first
+        if kind is float and any(repr(other) != repr(first) for other in others):
+            raise Unplannable("a number depends on the number of rows")
+        if any(other != first for other in others):
+            raise Unplannable(f"a {kind.__name__} depends on the number of rows")
+        return first
+
+    def _int(self, values: Sequence[int]) -> Any:
+        a, b, c = self._sizes
+        u, v, w = values
+        if u == v == w:
+            return u
+        slope = (v - u) // (b - a)
+        constant = u - slope * a
+        if constant + slope * b != v or constant + slope * c != w:
+            raise Unplannable("a size does not grow evenly with the number of rows")
+        return Recipe(None, constant, slope)
+
+    def _tuple(self, kind: type, values: Sequence[tuple[Any, ...]]) -> Any:
+        if len({len(value) for value in values}) != 1:
+            raise Unplannable("the number of rows decides what is computed")
+        parts = [self(entries) for entries in zip(*values, strict=True)]
+        if not any(type(p) is Recipe for p in parts):
+            return values[0]
+        return Recipe(tuple if kind is tuple else lambda made: kind(*made), parts)

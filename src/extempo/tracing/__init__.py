@@ -1,0 +1,1 @@
+"""`ex.compile`: functions whose ops are traced and run as plans."""

@@ -1,0 +1,409 @@
+"""ex.compile: the Python always runs, what it does is recorded, and what was recorded before runs as a plan.
+
+    call -> record (recording.py, along the trie of tape.py) -> flush -> plan (planning/) -> run
+
+This page holds what a user touches: the function itself, compiled modules, statistics, and the rules for when
+recording is worth it.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+import sys
+from collections.abc import Callable
+from sys import getrefcount
+from typing import Any
+
+from ..backends.selection import give_back_memory, native
+from ..core.cache import CACHES
+from ..core.context import MODE, Mode, switch
+from ..core.tensor import Tensor
+from ..core.trace_tree import ACTIVE, State, end_active
+from ..core.types import DEFAULT_DTYPE_LISTENERS
+from ..errors import DtypeError
+from . import policy
+from .eviction import prune
+from .executor import Recording, op_by_op
+from .policy import Account
+from .report import TOTALS, Functions, Stats
+from .segment import PLANS, Counters, Flush
+
+MOST_NEW_STEPS = 20_000  # in the trie of one function, since what never came up again was forgotten; or, if more,
+MOST_NEW_CALLS = 64  # those of so many calls
+MOST_STEPS = 200_000  # of what did come up again; then the trie begins anew
+
+_ENOUGH = 16  # calls that were recorded: from here on it is known whether they repeat
+_LOOKED_AT = 4  # of the members of a list that is an argument
+_EAGER = os.environ.get("EXTEMPO_EAGER", "") not in ("", "0")
+_LOGS = ("compile", "plans")
+_asked = [name for name in os.environ.get("EXTEMPO_LOG", "").replace(" ", "").split(",") if name]
+_LOG = any(name in _LOGS for name in _asked)
+Counters.describes_plans = "plans" in _asked
+_functions: Functions[Compiled] = Functions()
+
+
+if _unknown := [name for name in _asked if name not in _LOGS]:
+    print(f"EXTEMPO_LOG={','.join(_unknown)} is unknown; known are {', '.join(_LOGS)}", file=sys.stderr)
+
+
+def steps_aside(mode: Mode) -> bool:
+    """Whether functions run as they are written here, for debuggers."""
+    return _EAGER or mode.stepped_aside
+
+
+def log(text: str) -> None:
+    """Tell whoever asked by EXTEMPO_LOG=compile, or by EXTEMPO_LOG=plans, which tells more."""
+    if _LOG:
+        print(f"extempo compile: {text}", file=sys.stderr)
+
+
+class eager(switch):
+    """Inside, `ex.compile` and `ex.batch` step aside: every op runs when its line does, for pdb and comparisons.
+
+    A context manager and a decorator: `@ex.eager` keeps a function out of a compiled one that calls it.
+    `EXTEMPO_EAGER=1` does the same for a whole process.
+
+    >>> @ex.compile
+    ... def double(x):
+    ...     return x + x
+    >>> with ex.eager():
+    ...     double(ex.tensor(2.0))
+    tensor(4.)
+    """
+
+    def __init__(self, fn: Callable[..., Any] | None = None) -> None:
+        super().__init__(recording=None, stepped_aside=True)
+
+    def __new__(cls, fn: Callable[..., Any] | None = None) -> Any:
+        made = object.__new__(cls)
+        if fn is None:
+            return made
+        eager.__init__(made)  # used as a decorator without parentheses
+        return made(fn)
+
+    def __enter__(self) -> Any:
+        recording = MODE.get().recording
+        if recording is not None:
+            recording.close("ex.eager() was entered")
+        return super().__enter__()
+
+    def again(self) -> switch:
+        return eager()
+
+
+def _end(recording: Recording, mode: Mode) -> None:
+    """Record no more, if that has not been said yet; `mode`: as it was before."""
+    end_active(recording)
+    now = MODE.get()  # the function may have called set_grad_enabled()
+    MODE.set(mode if now.grad is mode.grad and now.inference is mode.inference else now.but(recording=None))
+
+
+def kind_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What calls have in common whose arguments are of the same types."""
+    kinds = tuple([_kind(x) for x in args])
+    return (kinds, tuple([(name, _kind(x)) for name, x in kwargs.items()])) if kwargs else kinds
+
+
+def _kind(x: Any) -> Any:
+    if isinstance(x, Tensor):
+        return x._type
+    if isinstance(x, list | tuple):
+        return (type(x), len(x), *[_kind(y) for y in x[:_LOOKED_AT]])
+    return type(x)
+
+
+def _of_one_variable() -> int:
+    made = object()
+    return getrefcount(made)
+
+
+_ONE_VARIABLE = _of_one_variable()  # references to what one variable refers to; interpreters differ
+
+
+class Compiled:
+    """A compiled function: what was recorded of it, and whether recording pays."""
+
+    def __init__(self, fn: Callable[..., Any], name: str) -> None:
+        self.fn = fn
+        self.name = name
+        self.root = State()
+        self.account = Account()
+        self.counters = Counters(name, log, self.account.planning_per_step)
+        self.eager_calls = 0
+        self.waiting_calls = 0  # of these, while LLVM was at work
+        self._runs_before = 0  # runs of plans before the last call that was run eagerly
+        self._steps_before = 0  # that had been made when the trie was looked through, or begun
+        self._steps_kept = 0  # that it had then
+        self.evicted = 0  # steps that were forgotten to make room
+        self._spare: list[Recording] = []  # of calls that are over: making one takes as long as recording ten ops
+        _functions.add(self)
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function and record it, unless someone else does already or it is to run eagerly."""
+        account, counters = self.account, self.counters
+        if account.rests and counters.waiting is None:
+            account.rests -= 1
+            account.calls += 1
+            self.eager_calls += 1
+            return self.fn(*args, **kwargs)
+        mode = MODE.get()
+        if mode.recording is not None or mode.interceptor is not None or _EAGER or mode.stepped_aside:
+            return self.fn(*args, **kwargs)
+        if account.aside and counters.waiting is not None:  # what it has paid for is to come, or there
+            if counters.waits_for_kernels():
+                account.calls += 1
+                return self._while_compiling(*args, **kwargs)
+            account.try_again()
+        if not account.runs_by_plans:
+            account.met.call(kind_of_call(args, kwargs))
+        if account.eager_next() or (not counters.plans and native() is None):
+            return self._eagerly(*args, **kwargs)
+        if counters.waiting is not None and counters.waits_for_kernels() and not account.runs_by_plans:
+            return self._while_compiling(*args, **kwargs)
+        began = policy.clock()
+        (n_steps, n_learnt), n_new = counters.stand(), counters.new_steps
+        n_runs = counters.runs + counters.replays
+        worked_out, given_up = counters.worked_out, counters.given_up
+        planning, spent = counters.invested, counters.planning_seconds
+        counters.seconds_spent = 0.0
+        spare = self._spare
+        if spare:
+            recording = spare.pop()
+            recording.begin_again(self.root, self._may_plan)
+        else:
+            limits = account.new_steps_allowed, account.seconds_at_once
+            recording = Recording(self.root, counters, self._may_plan, *limits)
+        try:
+            try:
+                ACTIVE.recordings.append(recording)
+                MODE.set(Mode(mode.grad, mode.inference, None, mode.quiet, recording))
+                result = self.fn(*args, **kwargs)
+            finally:
+                _end(recording, mode)
+                if recording.makers:
+                    recording.leave()
+        except BaseException:  # an interrupt may have come before that was done
+            _end(recording, mode)
+            raise
+        if recording.is_empty and getrefcount(recording) == _ONE_VARIABLE:
+            recording.decide = op_by_op  # or function and recording would keep each other
+            spare.append(recording)
+        del recording  # takes its time, too
+        seconds = policy.clock() - began - (counters.planning_seconds - spent)
+        n_recorded, now_learnt = counters.stand()
+        n_steps, n_learnt = n_recorded - n_steps, now_learnt - n_learnt
+        if not n_learnt and account.repeated_call(seconds, n_steps):
+            return result
+        worked_out = counters.worked_out - worked_out
+        learnt = n_learnt > worked_out or not account.is_little(worked_out * policy.WORKED_OUT)
+        n_new, planning = counters.new_steps - n_new, counters.invested - planning
+        n_runs, to_its_end = counters.runs + counters.replays - n_runs, counters.given_up == given_up
+        account.recorded_call(seconds, n_steps, n_new, planning, learnt, to_its_end, n_runs)
+        if account.aside:
+            log(f"{self.name}: {self._why()}; it runs eagerly for a while and is tried again")
+        if self._n_new() > MOST_NEW_STEPS:
+            self._make_room()
+        return result
+
+    def _while_compiling(self, *args: Any, **kwargs: Any) -> Any:
+        """Run eagerly while LLVM works, which is not to be timed: it may be using the same core."""
+        self.eager_calls += 1
+        self.waiting_calls += 1
+        began = policy.clock()
+        result = self.fn(*args, **kwargs)
+        self.counters.wait_for_kernels(policy.WAITING_CALLS * (policy.clock() - began))
+        return result
+
+    def _eagerly(self, *args: Any, **kwargs: Any) -> Any:
+        account, n_runs = self.account, self.counters.runs
+        self.eager_calls += 1
+        after_plans, self._runs_before = n_runs != self._runs_before, n_runs
+        if after_plans and give_back_memory():  # neither has a use for the memory that the other took
+            account.again = True  # this call is not timed: it has to get other memory first
+            return self.fn(*args, **kwargs)
+        began = policy.clock()
+        result = self.fn(*args, **kwargs)
+        account.eager_call(policy.clock() - began)
+        if n_runs and not account.aside:
+            give_back_memory()
+        return result
+
+    def _may_plan(self, flush: Flush, n_steps: int, is_range: bool = False, is_loop: bool = False) -> bool:
+        """What is met for the first time is never planned; what is met again is, if it can be afforded."""
+        if is_range:
+            return self.account.allows_range(n_steps)
+        flush.seen += 1
+        return flush.seen > 1 and self.account.allows_plan(n_steps, is_loop)
+
+    def _why(self) -> str:
+        counters, n_calls = self.counters, self.account.calls
+        n_recorded = n_calls - self.eager_calls
+        part = f"{n_recorded:,} of its {n_calls:,} calls"
+        if counters.new_steps * 2 <= counters.n_recorded:
+            return f"recording and planning {part} has taken longer than it saved so far"
+        if n_recorded < _ENOUGH:
+            return f"only {part} were recorded, too few to know whether they repeat: these hardly repeat each other"
+        return f"its calls hardly repeat: most of what {part} recorded was new"
+
+    def _n_new(self) -> int:
+        """Steps that were made since the trie was looked through."""
+        return self.counters.new_steps + self.counters.grown_steps - self._steps_before
+
+    def _make_room(self) -> None:
+        """Forget what never came up again, if there is too much of it; all, if what did is too much."""
+        n_new = self._n_new()
+        if n_new <= MOST_NEW_CALLS * self.account.mean_steps and n_new + self._steps_kept <= MOST_STEPS:
+            return
+        n_before, n_kept = self._steps_kept + n_new, prune(self.root)
+        what = "recorded ops of structures that never came up again"
+        if n_kept > MOST_STEPS:
+            n_kept, what = 0, "recorded ops, all that it knew: too many structures came up again"
+            self.root = State()
+        self._begin_count(n_kept)
+        n_evicted = max(n_before - n_kept, 0)
+        self.evicted += n_evicted
+        log(f"{self.name}: evicted {n_evicted:,} {what}")
+
+    def _begin_count(self, n_steps: int) -> None:
+        self._steps_before, self._steps_kept = self._steps_before + self._n_new(), n_steps
+
+    def forget(self) -> None:
+        """Begin with an empty trie."""
+        self.root = State()
+        self._begin_count(0)
+
+    def stats(self) -> dict[str, Any]:
+        aside = self.account.aside
+        return {
+            "name": self.name,
+            "calls": self.account.calls,
+            "static": False,
+            "eager_calls": self.eager_calls,
+            "waiting_calls": self.waiting_calls,
+            "aside": aside,
+            "why": self._why() if aside else None,
+            "rests": self.account.rests,
+            "waits_for_kernels": self.counters.waiting is not None,
+            "steps_known": self._steps_kept + self._n_new(),
+            "steps_evicted": self.evicted,
+            **self.counters.stats(),
+        }
+
+
+class Compile:
+    """Make a function or module run as plans: the same results, bit for bit, in less time.
+
+    The Python body always runs, so loops, ifs, printing and changing lengths work as ever; ops are recorded and run
+    together, at the end or when a value is asked for. What is recorded for the first time runs op by op; seen again, it
+    runs as a plan: fused kernels, one piece of memory, one native call. A whole training step may be inside (forward,
+    `loss.backward()`, clipping, `optimizer.step()`), or only the model: `ex.compile(model)` is a module with the same
+    parameters and state, and a loss and `backward()` outside are planned, too. A function whose calls do not repeat, or
+    that plans do not make faster, runs eagerly.
+
+    `static=True` fixes the structure at the first call and does not run the body again; a call that does not fit is an
+    error. PyTorch's `fullgraph`, `dynamic`, `backend`, `mode` and `options` are accepted and needless: there are no
+    graph breaks, every size is dynamic, and there is nothing to tune. `disable=True` returns the function as it is.
+
+    `print(ex.compile.stats())` says what was recorded and planned, and why not, `ex.compile.clear()` forgets it.
+    `EXTEMPO_LOG=compile` tells as it happens, `EXTEMPO_LOG=plans` with the instructions of each plan. `ex.eager()` and
+    `EXTEMPO_EAGER=1` switch compiling off.
+
+    >>> @ex.compile
+    ... def scale(x, factor):
+    ...     return (x * factor).relu()
+    >>> scale(ex.tensor([-1.0, 2.0]), 3)
+    tensor([0., 6.])
+    """
+
+    __name__ = __qualname__ = "compile"
+
+    def __call__(
+        self,
+        model: Any = None,
+        *,
+        fullgraph: bool = False,
+        dynamic: bool | None = None,
+        backend: Any = None,
+        mode: str | None = None,
+        options: Any = None,
+        disable: bool = False,
+        static: bool = False,
+    ) -> Any:
+        if model is None:
+            return functools.partial(self, disable=disable, static=static)
+        if not callable(model):
+            raise DtypeError(f"compile: expected a function or a module, got {type(model).__name__}")
+        if isinstance(model, type):
+            raise DtypeError(
+                f"compile: {model.__name__} is a class; make an object of it first, ex.compile({model.__name__}(...))"
+            )
+        if disable:
+            return model
+        from ..nn import Module
+
+        if isinstance(model, Module):
+            return _compiled_module(model, static)
+        run = _runner(model, getattr(model, "__qualname__", type(model).__name__), static)
+
+        @functools.wraps(model)
+        def compiled(*args: Any, **kwargs: Any) -> Any:
+            return run(*args, **kwargs)
+
+        return compiled
+
+    def stats(self) -> Stats:
+        """What was recorded, planned and run, in all and for each function that still exists; `print` it for words."""
+        known = sorted(_functions, key=lambda f: f.name)
+        gone = _functions.gone()  # while those that are known cannot go
+        functions = [f.stats() for f in known]
+        backend = native()
+        totals = {name: gone[name] + sum(f[name] for f in functions) for name in TOTALS}
+        caches = {name: (len(c), c.limit, c.evicted) for name, c in list(CACHES.items())}
+        caches["plans"] = (len(PLANS), PLANS.limit, PLANS.evicted)
+        begun = sum(flush.plan is None for flush in PLANS)
+        seconds = 0.0 if backend is None else backend.stats()["compile_seconds"]
+        where = {"native": backend is not None, "switched_off": _EAGER}
+        counts = {"compile_seconds": seconds, "plans_begun": begun}
+        return Stats(totals, **counts, **where, functions=functions, gone=gone, caches=caches)
+
+    def clear(self) -> None:
+        """Forget everything recorded and planned. Results do not depend on it."""
+        for f in list(_functions):
+            f.forget()
+        PLANS.clear()
+
+
+compile = Compile()
+DEFAULT_DTYPE_LISTENERS.append(compile.clear)
+
+
+def _runner(fn: Callable[..., Any], name: str, static: bool) -> Callable[..., Any]:
+    if static:
+        from .static import make
+
+        return make(fn, name)
+    return Compiled(fn, name).run
+
+
+def _compiled_module(module: Any, static: bool) -> Any:
+    """A module of the same class that shares everything with `module`, and whose calls are compiled."""
+    original = type(module)
+    run = _runner(functools.partial(original.__call__, module), original.__name__, static)
+
+    class CompiledModule(original):  # type: ignore[valid-type, misc] # the class is known when it runs
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            return run(*args, **kwargs)
+
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            return _compiled_module, (module, static)
+
+        def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+            return _compiled_module(copy.deepcopy(module, memo), static)
+
+    CompiledModule.__name__, CompiledModule.__qualname__ = original.__name__, original.__qualname__
+    CompiledModule.__module__, CompiledModule.__doc__ = original.__module__, original.__doc__
+    made = object.__new__(CompiledModule)
+    made.__dict__ = module.__dict__
+    return made

@@ -1,0 +1,147 @@
+"""From the tape of a recording to the nodes that eager mode would have linked."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import TYPE_CHECKING, Any
+
+from ..autograd.derive import derived_vjp
+from ..core.graph import Node, Pick, leaf
+from ..core.storage import Storage
+from ..core.trace_tree import NONE, NUMBER, Step
+from ..core.types import TensorType, float32, float64
+from .interpreter import array_at
+
+if TYPE_CHECKING:
+    from .executor import Recording
+
+
+class _Linker:
+    """Makes each node once."""
+
+    def __init__(self, recording: Recording, freed: Container[int]) -> None:
+        self.recording = recording
+        self.freed = freed  # steps that a backward has passed, by their places
+        self.number = recording.node_numbers()
+        self.nodes: dict[int, Node] = {}  # by place
+        self._gradients: dict[tuple[Any, int], Any] = {}  # by signature and tracked inputs
+
+    def link(self, step: Step) -> None:
+        """The node of a step, after those of the steps it depends on."""
+        positions = step.read_positions
+        if positions and step.place in self.freed:
+            node = Node(step.op, (), step.attrs, step.type, None, step.where)
+        else:
+            inputs = self._inputs(step)
+            saved = tuple([self._entry(step, position) for position in positions]) if positions else ()
+            node = Node(step.op, inputs, step.attrs, step.type, saved, step.where, self._gradient(step))
+        node.number = self.number(step.place)
+        if type(step.type) is not tuple:
+            self.nodes[step.place] = node
+            return
+        for i, t in enumerate(step.type):
+            if t.dtype.is_floating_point:
+                pick = self.nodes[step.place + i] = Node(Pick, (node,), {"index": i}, t, (), step.where)
+                pick.number = self.number(step.place + i) + 2.0**-31
+
+    def _gradient(self, step: Step) -> Any:
+        key = (step.signature, step.needs)
+        if key not in self._gradients:
+            self._gradients[key] = _gradient(step)
+        return self._gradients[key]
+
+    def _inputs(self, step: Step) -> tuple[Any, ...]:
+        r = self.recording
+        found: list[Any] = []
+        baked = iter(step.baked or ())
+        for ref, kind in zip(step.refs, step.kinds, strict=True):
+            if not isinstance(kind, TensorType):
+                found.append(r.numbers[ref - NUMBER] if ref != NONE else next(baked) if kind in (int, float) else None)
+            elif ref >= 0:
+                found.append(self.nodes.get(ref) or leaf(kind))
+            else:
+                node = r.nodes[-1 - ref]
+                found.append(leaf(kind) if node is None else node)
+        return tuple(found)
+
+    def _entry(self, step: Step, position: int) -> tuple[int, Any, Any, int]:
+        if position < 0:
+            return self._of_place(position, step.place - 1 - position)
+        if position == 0:
+            if type(step.type) is not tuple:
+                return self._of_place(0, step.place)
+            return (0, tuple(self._of_place(0, step.place + i) for i in range(step.n_results)), None, 0)
+        ref = step.refs[position - 1]
+        if ref >= 0:
+            return self._of_place(position, ref)
+        r, k = self.recording, -1 - ref
+        return (position, r.arrays[k], r.memories[k], r.versions[k])
+
+    def _of_place(self, position: int, place: int) -> tuple[int, Any, Any, int]:
+        r = self.recording
+        array, base = array_at(r, place, r.values), r.base(place)
+        if base < 0:
+            return (position, array, r.memories[-1 - base], r.versions[-1 - base])
+        storage = r.given.get(base)
+        if storage is None:
+            storage = r.given[base] = Storage(r.values[base])
+        return (position, array, storage, storage.version)
+
+
+def _gradient(step: Step) -> Any:
+    """The gradient as native code knows it, where eager mode would have noted it on the node."""
+    signature, type_ = step.signature, step.type
+    if signature.embeds is not None or type(type_) is tuple:
+        return signature.embeds
+    if step.op.saves is not None:
+        return signature.plans.get(step.needs, (None, None))[1]
+    dtypes = {kind.dtype for kind in step.kinds if isinstance(kind, TensorType)}
+    if not step.op.simple or dtypes != {type_.dtype} or type_.dtype not in (float32, float64):
+        return None
+    derived = derived_vjp(step.op, step.needs, step.kinds)
+    return derived if derived.kernel else None
+
+
+def link_tape(recording: Recording) -> None:
+    """Every tensor that is held and tracked gets its node."""
+    places = [p for p in recording.alive if recording.held(p) is not None and recording.is_floating(p)]
+    _link(recording, places, recording.reached(places), frozenset())
+
+
+def link_freed(recording: Recording, freed: Container[int]) -> None:
+    """The same after a backward: nodes of the steps that it passed, by their places, say that they were freed."""
+    others = []
+    for place in recording.alive:
+        t, step = recording.held(place), recording.makers[place]
+        if t is None or t._history is not recording.proxy:
+            continue
+        if type(step.type) is not tuple and step.place in freed and step.read_positions:
+            t._history = Node(step.op, (), step.attrs, step.type, None, step.where)
+        else:
+            others.append(place)
+    _link(recording, others, _until_freed(recording, others, freed), freed)
+
+
+def _link(recording: Recording, places: list[int], steps: list[Step], freed: Container[int]) -> None:
+    if not places:
+        return
+    linker = _Linker(recording, freed)
+    for step in sorted(steps, key=lambda s: s.place):
+        linker.link(step)
+    for place in places:
+        t = recording.held(place)
+        if t is not None and t._history is recording.proxy:
+            t._history = linker.nodes[place]
+
+
+def _until_freed(recording: Recording, places: list[int], freed: Container[int]) -> list[Step]:
+    """The steps that these places depend on, up to those that lost their inputs when they were freed."""
+    found: dict[int, Step] = {}
+    stack = list(places)
+    while stack:
+        step = recording.makers[stack.pop()]
+        if step.place not in found and step.tracked:
+            found[step.place] = step
+            if step.place not in freed or not step.read_positions:
+                stack += [ref for i, ref in enumerate(step.refs) if 0 <= ref < NUMBER and step.needs >> i & 1]
+    return list(found.values())

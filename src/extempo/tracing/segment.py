@@ -1,0 +1,208 @@
+"""What is done where a tape is flushed, everything that has a plan, and what the recordings of a function did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+from textwrap import indent
+from typing import Any
+
+from ..backends.llvm.calls.output_binding import Filling
+from ..core.trace_tree import State
+from ..core.weak import WeakMembers
+from ..scheduling.request import Backward, Plan, Prospect, Resizing, forget
+
+
+class Flush:
+    """What is done at one place of the trie, given what is still held: how it runs, and where the tape goes on."""
+
+    __slots__ = (
+        "__weakref__",
+        "backward",
+        "filling",
+        "following",
+        "freed",
+        "frees_all",
+        "held",
+        "last_uses",
+        "plan",
+        "reason",
+        "resizing",
+        "seen",
+        "tracked",
+        "waiting",
+        "wanted",
+    )
+
+    def __init__(
+        self,
+        wanted: tuple[int, ...],
+        tracked: list[int],
+        held: list[int],
+        following: State,
+        backward: Backward | None,
+        freed: frozenset[int],
+    ) -> None:
+        self.wanted = wanted  # places whose values stay, in order
+        self.tracked = tracked  # places of tensors that are held and tracked
+        self.held = held
+        self.following = following
+        self.backward = backward
+        self.freed = freed  # with a backward: the steps that it passes, by their places
+        self.frees_all = all(place in freed for place in tracked)
+        self.plan: Plan | None = None
+        self.filling: Filling | tuple[()] | None = None  # how native code ends it, once it has run as a plan
+        self.waiting: Plan | Prospect | None = None  # a plan whose kernels are being compiled, or one that is begun
+        self.reason: str | None = None  # why there is no plan
+        self.resizing: Resizing | None = None  # what makes the plans of all sizes of it, if it was met with others
+        self.seen = 0  # how often a plan was wished for
+        self.last_uses: list[Sequence[int]] | None = None  # for the replay: after each step, places that are done with
+
+    def like(self, following: State) -> Flush:
+        """The same for other sizes."""
+        return Flush(self.wanted, self.tracked, self.held, following, self.backward, self.freed)
+
+    @property
+    def has_repeated(self) -> bool:
+        """Whether it was met again, or its like was."""
+        return self.seen > 1 or any(x is not None for x in (self.plan, self.waiting, self.reason, self.resizing))
+
+    def forget(self) -> None:
+        """As if it had not been planned yet."""
+        self.plan = self.waiting = None
+        self.seen = 0
+
+
+class Plans(WeakMembers[Flush]):
+    """Every flush that has a plan, oldest first: when there are too many, the oldest quarter lose theirs.
+
+    It keeps none alive: with a flush it would keep the whole trie that the flush is part of.
+    """
+
+    limit = 4_000
+    evicted = 0
+
+    def add(self, flush: Flush) -> None:
+        if len(self) >= self.limit:
+            for found in list(self)[: self.limit // 4]:
+                self.discard(found)
+                found.forget()
+                self.evicted += 1
+        super().add(flush)
+
+    def clear(self) -> None:
+        for found in self:
+            self.discard(found)
+            found.forget()
+        forget()
+
+
+PLANS = Plans()
+
+
+def _any_time() -> float:
+    return inf
+
+
+class Counters:
+    """What the recordings of one function did."""
+
+    __slots__ = ("__dict__", "runs")  # native code counts runs
+
+    describes_plans = False  # whether the log also says what each instruction does
+
+    def __init__(
+        self, name: str, log: Callable[[str], None], seconds_per_step: Callable[[], float] = _any_time
+    ) -> None:
+        self.name = name
+        self.log = log
+        self.steps = 0  # of tapes that have ended
+        self.left_steps = 0  # of tapes that have not: what was returned may be used in a loss, or was forgotten unread
+        self.new_steps = 0
+        self.grown_steps = 0  # that were made after those of other sizes
+        self.wishes = 0  # for plans that were not there
+        self.worked_out = 0  # times that what a new size leads to was not known to follow from others
+        self.given_up = 0  # calls of which the rest ran eagerly, because too much was new
+        self.replays = 0
+        self.plans = 0
+        self.resized = 0  # plans beside these, that followed from those of other sizes
+        self.runs = 0
+        self.failed = 0
+        self.fused = 0  # ops of plans that other ops' kernels compute
+        self.planning_seconds = 0.0
+        self.invested = 0.0  # of these, what counts against the function: not LLVM's share
+        self.waiting: Plan | None = None  # the last plan that was made and has no kernels yet
+        self._seconds_per_step = seconds_per_step  # that a call may plan, for each step that it records
+        self.seconds_spent = 0.0  # by the call at hand
+        self.closed: dict[str, int] = {}
+        self.unplannable: dict[str, int] = {}
+
+    @property
+    def n_recorded(self) -> int:
+        return self.steps + self.left_steps
+
+    def stand(self) -> tuple[int, int]:
+        """How many steps were recorded, and how often something was done that a call which is repeated does not do."""
+        learnt = self.wishes + self.new_steps + self.plans + self.worked_out + self.given_up
+        return self.steps + self.left_steps, learnt
+
+    def patience(self, n_steps: int) -> float:
+        """Seconds that are left for planning, after so many steps."""
+        return self._seconds_per_step() * n_steps - self.seconds_spent
+
+    def spent(self, seconds: float) -> None:
+        """Planning took some time."""
+        self.planning_seconds += seconds
+        self.seconds_spent += seconds
+
+    def waits_for_kernels(self) -> bool:
+        """Whether a plan was made that cannot run yet: LLVM is at work, and until then recording gains nothing."""
+        if self.waiting is not None and self.waiting.is_compiled:
+            self.waiting = None
+        return self.waiting is not None
+
+    def has_no_kernels(self, plan: Plan, is_new: bool) -> None:
+        """A plan was made, now or before, and LLVM has yet to make kernels for it."""
+        self.waiting = plan
+        if is_new:
+            self.log(f"{self.name}: LLVM makes the kernels of a plan in the background, it runs eagerly meanwhile")
+
+    def wait_for_kernels(self, seconds: float) -> None:
+        """Let LLVM work for so long, where it would share the only core with whoever does not wait."""
+        if self.waiting is not None:
+            self.waiting.wait(seconds)
+
+    def close(self, why: str) -> None:
+        """The tape ended before its time."""
+        self.closed[why] = self.closed.get(why, 0) + 1
+        if self.closed[why] == 1:
+            self.log(f"{self.name}: recording ended early: {why}")
+
+    def no_plan(self, why: str) -> None:
+        self.unplannable[why] = self.unplannable.get(why, 0) + 1
+        if self.unplannable[why] == 1:
+            self.log(f"{self.name}: no plan, it runs op by op: {why}")
+
+    def planned(self, plan: Plan, n_steps: int, seconds: float) -> None:
+        self.plans += 1
+        self.fused += plan.n_fused
+        self.log(
+            f"{self.name}: {n_steps:,} recorded ops became a plan of {plan.n_instructions:,} instructions, "
+            f"{plan.n_fused:,} ops (gradients count) fused into others, {plan.arena_bytes:,} bytes of working memory, "
+            f"in {1e3 * seconds:.1f} ms" + (":\n" + indent(plan.describe(), "    ") if self.describes_plans else "")
+        )
+
+    def stats(self) -> dict[str, Any]:
+        return {
+            "steps_recorded": self.n_recorded,
+            "new_steps": self.new_steps,
+            "plans": self.plans,
+            "resized": self.resized,
+            "runs": self.runs,
+            "replays": self.replays,
+            "failed_runs": self.failed,
+            "fused": self.fused,
+            "planning_seconds": self.planning_seconds,
+            "closed": dict(self.closed),
+            "unplannable": dict(self.unplannable),
+        }

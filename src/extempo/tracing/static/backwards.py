@@ -1,0 +1,160 @@
+"""Backwards and gradients of a static function: one plan with what has not run yet of the forward.
+
+Where a plan cannot do it (now, or in the call at hand) the action is the effect that was recorded: the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...autograd.traced_backward import accumulate_planned
+from ...core.graph import Leaf, Node
+from ...core.storage import Array
+from ...core.tensor import Tensor, wrap
+from ...core.trace_tree import State
+from ...scheduling.request import Backward
+from ..executor import Recording
+from ..materialize import link_freed, link_tape
+from ..segment import Flush
+from .script import Action, Call, Effect
+from .tape import Handle, Tape, give
+
+
+class Asked:
+    """What a backward is asked for: to add to leaves, or the gradients of tensors that a plan can find."""
+
+    __slots__ = ("gradient", "keep", "refs", "root", "sources")
+
+    def __init__(self, root: Tensor, gradient: Tensor | None, keep: bool) -> None:
+        self.root = root
+        self.gradient = gradient
+        self.keep = keep
+        self.refs: tuple[int, ...] | None = None  # of the tensors whose gradients are handed out
+        self.sources: list[int] = []  # for each of them what `Plan.gradients` calls it
+
+    @classmethod
+    def of(
+        cls, r: Recording, roots: Any, gradients: Any, keep: bool, inputs: Sequence[Tensor] | None = None
+    ) -> Asked | None:
+        """None: that is for the engine."""
+        roots = [roots] if isinstance(roots, Tensor) else roots
+        given = gradients[0] if isinstance(gradients, list | tuple) and len(gradients) == 1 else gradients
+        root = roots[0] if isinstance(roots, list | tuple) and len(roots) == 1 else None
+        if not isinstance(root, Tensor) or root._pending is not r or type(root._history) is not Node:
+            return None
+        if given is None:
+            fits = inputs is None or root._type.numel() == 1
+        else:
+            fits = isinstance(given, Tensor) and given._type == root._type and given._raw is not None
+        if not fits or must_be_eager(r):
+            return None
+        made = cls(root, given, keep)
+        return made if inputs is None or made._find(r, inputs) else None
+
+    def _find(self, r: Recording, inputs: Sequence[Tensor]) -> bool:
+        """Whether all inputs are on the tape, or leaves of it from which no gradient goes on."""
+        for x in inputs:
+            if not isinstance(x, Tensor) or not x.requires_grad or x is self.root:
+                return False
+            if x._history is r.proxy:
+                self.sources.append(-1 - x._place)
+                continue
+            node = x._own_node()
+            leaves = [k for k, other in enumerate(r.nodes) if other is node]
+            if node.op is not Leaf or len(leaves) != 1:
+                return False
+            self.sources += leaves
+        self.refs = tuple(sorted({-1 - source for source in self.sources}))
+        return all(type(node) is not Node or node.op is Leaf for node in r.nodes)
+
+
+class PlannedBackward(Action):
+    """A backward from the tape."""
+
+    def __init__(self, tape: Tape, state: State, asked: Asked, gradient: int | None, effect: Effect) -> None:
+        self.tape = tape
+        self.state = state
+        self.first = state.n_run
+        self.effect = effect  # the same by the engine
+        self.backward = Backward(asked.root._place, -1 - state.n_leaves, asked.refs)
+        self.keep = asked.keep
+        self._is_plain = not asked.keep and asked.refs is None
+        self.sources = asked.sources
+        self.found: Flush
+        self.handles: list[Handle] = []  # those that get their values
+        self.alive: list[int] = []  # tracked places that ran before and are needed after it
+        self._gradient = gradient  # a slot
+        self._one = np.ones(asked.root._type.shape, asked.root._type.dtype.numpy)
+
+    def uses(self) -> list[int]:
+        return self.effect.uses()
+
+    @property
+    def finds_all(self) -> bool:
+        """Whether its plan has every gradient that is asked for."""
+        plan = self.found.plan
+        return plan is not None and set(self.sources) <= set(plan.gradients)
+
+    def run(self, call: Call) -> None:
+        r, found = call.recording, self.found
+        if self._is_plain:
+            rest = r.backward_known(self.backward.root, self._incoming(call))
+            if rest is not None:
+                if rest:
+                    accumulate_planned(rest, keep=False)
+                return
+        gradients = None if must_be_eager(r) or self._goes_on(r) else self._gradients(call)
+        if gradients is None:
+            self.effect.run(call)
+            return
+        nodes = r.nodes
+        r.alive = self.alive.copy()
+        give(r, self.handles)
+        if self.keep:
+            link_tape(r)
+        else:
+            link_freed(r, found.freed)
+        r._over(found.following)
+        if self.backward.asked is None:
+            accumulate_planned([(nodes[k], g) for k, g in gradients.items()], self.keep)
+        for index, slot, type_ in self.effect.results:
+            call.slots[slot] = wrap(gradients[self.sources[index or 0]], type_)
+
+    def _incoming(self, call: Call) -> Array:
+        return self._one if self._gradient is None else np.ascontiguousarray(call.slots[self._gradient]._array)
+
+    def _goes_on(self, r: Recording) -> bool:
+        """Whether gradients are asked for, and a leaf is one from which they go on."""
+        return bool(self.sources) and any(type(node) is Node and node.op is not Leaf for node in r.nodes)
+
+    def _gradients(self, call: Call) -> dict[int, Array] | None:
+        r, found = call.recording, self.found
+        if found.plan is None:
+            r._make_plan(found, self.state, self.first)
+            if found.plan is None:
+                return None
+        leaves, values = [*r.arrays, self._incoming(call)], r.values
+        arrays = [values[ref] if ref >= 0 else leaves[-1 - ref] for ref in found.plan.inputs]
+        out = found.plan.run(arrays, r.numbers)
+        if type(out) is not list:
+            r.counters.failed += 1
+            return None
+        r.counters.runs += 1
+        values.update(zip(found.wanted, out, strict=False))
+        return dict(zip(found.plan.gradients, out[len(found.wanted) :], strict=True))
+
+
+def must_be_eager(r: Recording) -> bool:
+    """Whether a backward from this tape is one that a plan cannot do; see `Recording.backward`."""
+    n_first = len(r.makers[0].new_leaves)
+    for k, node in enumerate(r.nodes):
+        if type(node) is Node:
+            extra = node.extra
+            if extra is not None and (extra.hooks or extra.retain):
+                return True
+            if node.op is not Leaf and k >= n_first and node.number > r.clocks[0][1]:
+                return True
+    return False

@@ -1,0 +1,291 @@
+"""ex.compile(fn, static=True): the structure is fixed at the first call, and the body does not run again.
+
+    first call   the body runs and is recorded (recording, told by watching)
+                 -> script: actions on slots, with their plans (finishing, script), and the same op by op (direct)
+    later calls  arguments into slots (fitting, arguments), one or the other (choosing), results out of slots
+
+There is a script for each train/eval setting of the modules called and each grad mode. Read anew at each call: the
+arguments, every tensor from outside, `.grad`, what optimizers and schedules keep, random draws. Anything else that
+Python computed (numbers from outside, attributes of modules, the way that control flow took) is what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...backends.selection import native
+from ...core import locks
+from ...core.context import MODE, Mode
+from ...core.tensor import Tensor, TensorLike, tensors_in
+from ...core.trace_tree import ACTIVE, State, end_active
+from ...core.types import Size
+from ...errors import GraphError
+from ..executor import Recording
+from ..segment import Counters, Flush
+from .autotune import Choice
+from .effects import watching
+from .guard_codegen import fits_of
+from .guards import Arguments, Slots, is_named_tuple, rebuilt
+from .modules import Modules
+from .plan_script import Finisher
+from .python_codegen import Writer
+from .script import Call, filler
+from .sym_numbers import FOLLOWED, plain
+from .tape import Extend, Leave
+from .tracer import Recorder
+
+MOST_SCRIPTS = 32  # settings of one function; the oldest is forgotten then
+_OP_BY_OP = "op by op, without the body, it takes less time than by plans"
+_PLAIN = (str, bytes, bool, int, float, complex, type(None), range, slice, Size)
+
+
+class Script:
+    """All that later calls in one setting do."""
+
+    def __init__(
+        self, function: StaticFunction, arguments: Arguments, recorder: Recorder, result: Any, mode: Mode
+    ) -> None:
+        self.grad, self.inference = mode.grad, mode.inference
+        self.mode: Mode | None = None  # that it was last run in
+        self.is_op_by_op = False  # plans would take longer
+        self._function = function
+        self._arguments = arguments
+        found: list[int] = []
+
+        def slot_of(x: Any) -> int:
+            found.append(recorder.slot_of(x))
+            return found[-1]
+
+        _check_result(result, f"{function.name} (static)")
+        self._make_result = filler(result, slot_of, anew=True)
+        self._result = result if self._make_result is None else None
+        self.modules = Modules(recorder.modules.values(), recorder.outside)
+        recorder.labels.of_slots = self.modules.labels()
+        self.has_modules = bool(recorder.modules)
+        self._actions = Finisher(recorder, function.counters, found).actions
+        self._writer = Writer(len(recorder.slots), mode, recorder.labels)
+        self._writer.write([*recorder.renewals, *recorder.moves], set(found))
+        self._slots = recorder.slots + [None] * (self._writer.n_slots - len(recorder.slots))
+        arguments.outside = frozenset(map(id, recorder.outside.values()))
+        self._fits = fits_of(arguments)
+        self._derive = recorder.numbers.end()
+        self._root = State()
+        leaves_tape = any(isinstance(action, Leave) for action in self._actions)
+        op_by_op = self._writer.only_part() or self._op_by_op
+        self._choice = Choice((self._by_plans, op_by_op), leaves_tape, self._tell)
+        if not any(isinstance(action, Extend) for action in self._actions):
+            self._choice.settle(1)
+
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any], mode: Mode) -> Any:
+        slots = self._slots.copy()
+        if not self._fits(args, kwargs, slots):
+            self._arguments.take(args, kwargs, slots)
+        if self._derive is not None:
+            self._derive(slots)
+        if self.has_modules:
+            self.modules.bind(slots, self._function.name)
+        try:
+            self._choice.run(slots, mode)
+        except BaseException as error:
+            self._writer.tell(error)
+            raise
+        return self._result if self._make_result is None else self._make_result(slots)
+
+    def _tell(self, way: int) -> None:
+        self.is_op_by_op = way == 1
+        if self.is_op_by_op:
+            self._function.counters.log(f"{self._function.name}: {_OP_BY_OP}")
+
+    def _by_plans(self, slots: Slots, mode: Mode) -> None:
+        recording = Recording(self._root, self._function.counters, _seen_before)
+        call = Call(slots, recording, mode)
+        try:
+            try:
+                ACTIVE.recordings.append(recording)
+                for action in self._actions:
+                    action.run(call)
+                    for slot in action.drops:
+                        slots[slot] = None
+            finally:
+                _end(recording, mode)
+        except BaseException:  # an interrupt may have come before that was done
+            _end(recording, mode)
+            raise
+
+    def _op_by_op(self, slots: Slots, mode: Mode) -> None:
+        writer = self._writer
+        call = Call(slots, None, mode) if writer.needs_call else None
+        try:
+            for part in writer.parts:
+                part(slots, call)
+            if writer.changes_mode:
+                MODE.set(mode)
+        except BaseException:
+            MODE.set(mode)
+            raise
+
+
+def _end(recording: Recording, mode: Mode) -> None:
+    """Nothing is active any more, if that has not been said yet; `mode`: as it was before."""
+    end_active(recording)
+    if MODE.get() is not mode:
+        MODE.set(mode)
+
+
+def _seen_before(flush: Flush, n_steps: int, is_range: bool = False, is_loop: bool = False) -> bool:
+    flush.seen += 1
+    return flush.seen > 1
+
+
+class StaticFunction:
+    """A static function and its scripts."""
+
+    def __init__(self, fn: Callable[..., Any], name: str, log: Callable[[str], None], steps_aside: bool) -> None:
+        self.fn = fn
+        self.name = name
+        self.counters = Counters(name, log)
+        self.calls = 0
+        self._steps_aside = steps_aside
+        self._scripts: list[Script] = []
+        self._last: Script | None = None  # that was run
+        self._lock = locks.renewed()  # a script is there when it is whole
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        mode = MODE.get()
+        last = self._last
+        if last is not None and last.mode is mode and (not last.has_modules or last.modules.are_set()):
+            self.calls += 1
+            return last.run(args, kwargs, mode)
+        if mode.recording is not None or mode.interceptor is not None or mode.stepped_aside or self._steps_aside:
+            return self.fn(*args, **kwargs)
+        script = self._script(mode)
+        if script is None:
+            if native() is None:
+                return self.fn(*args, **kwargs)
+            with self._lock:
+                script = self._script(mode)  # another thread may have recorded it meanwhile
+                if script is None:
+                    return self._record(args, kwargs, mode)
+        script.mode, self._last = mode, script
+        self.calls += 1
+        return script.run(args, kwargs, mode)
+
+    def _script(self, mode: Mode) -> Script | None:
+        for script in self._scripts:
+            if script.grad is mode.grad and script.inference is mode.inference and script.modules.are_set():
+                return script
+        return None
+
+    def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any], mode: Mode) -> Any:
+        """The first call in a setting."""
+        self.calls += 1
+        recorder = Recorder(self.name, self.counters)
+        for x in _bound_to(self.fn):
+            recorder.modules[id(x)] = x
+        arguments = Arguments(self.fn, self.name)
+        given, named = recorder.begin(arguments, args, kwargs)
+        recording = recorder.recording
+        try:
+            try:
+                ACTIVE.recordings.append(recording)
+                MODE.set(Mode(mode.grad, mode.inference, recorder, False))
+                with watching:
+                    result = self.fn(*given, **named)
+                self._check_mode(mode)
+                recorder.end()
+                MODE.set(mode)
+                script = Script(self, arguments, recorder, result, mode)
+            finally:
+                _end(recording, mode)
+                recording.leave()
+        except BaseException:  # an interrupt may have come before that was done
+            _end(recording, mode)
+            raise
+        del given, named
+        self._check_kept(recorder, result)
+        self._scripts = [*self._scripts[1 - MOST_SCRIPTS :], script]
+        return _as_returned(result)
+
+    def _check_mode(self, mode: Mode) -> None:
+        now = MODE.get()
+        if now.grad is not mode.grad or now.inference is not mode.inference:
+            raise GraphError(
+                f"{self.name} (static): the body leaves another grad mode than it found, which later calls would not "
+                "do; write `with ex.set_grad_enabled(...):`"
+            )
+
+    def _check_kept(self, recorder: Recorder, result: Any) -> None:
+        line = recorder.keeps(list(tensors_in(result)))
+        if line is not None:
+            raise GraphError(
+                f"{self.name} (static): a tensor made at {line} is kept after the call (in an attribute, a list, a "
+                "variable outside), where later calls would not put theirs; return it, or write it into a buffer with "
+                "copy_()"
+            )
+
+    def forget(self) -> None:
+        """Record anew at the next call."""
+        self._scripts, self._last = [], None
+
+    def stats(self) -> dict[str, Any]:
+        aside = self._last is not None and self._last.is_op_by_op
+        return {
+            "name": self.name,
+            "calls": self.calls,
+            "static": True,
+            "eager_calls": 0,
+            "waiting_calls": 0,
+            "aside": aside,
+            "why": _OP_BY_OP if aside else None,
+            "steps_known": self.counters.new_steps,
+            "steps_evicted": 0,
+            **self.counters.stats(),
+        }
+
+
+def _bound_to(fn: Any) -> list[Any]:
+    """The modules that a callable carries along: of a method, of a partial, itself."""
+    from ...nn.module import Module
+
+    parts = [fn, getattr(fn, "__self__", None), *getattr(fn, "args", ())]
+    return [x for x in parts if isinstance(x, Module)]
+
+
+def _check_result(value: Any, name: str) -> None:
+    """Raise where a result is something that cannot be made again."""
+    if isinstance(value, (Tensor, TensorLike, *_PLAIN)) or type(value) in FOLLOWED:
+        return
+    if type(value) in (list, tuple) or is_named_tuple(value):
+        for x in value:
+            _check_result(x, name)
+    elif type(value) is dict:
+        for x in value.values():
+            _check_result(x, name)
+    else:
+        raise GraphError(
+            f"{name}: the result holds a {type(value).__name__}, which later calls could not make anew; return "
+            "tensors, numbers, strings, None, and lists, tuples and dicts of them"
+        )
+
+
+def _as_returned(value: Any) -> Any:
+    """The result of the recorded call, with followed numbers as they are."""
+    if type(value) in FOLLOWED:
+        return plain(value)
+    if type(value) in (list, tuple) or is_named_tuple(value):
+        items = [_as_returned(x) for x in value]
+        return value if all(x is y for x, y in zip(items, value, strict=True)) else rebuilt(type(value), items)
+    if type(value) is dict:
+        made = {k: _as_returned(x) for k, x in value.items()}
+        return value if all(made[k] is x for k, x in value.items()) else made
+    return value
+
+
+def make(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A static function of `fn`."""
+    from ..api import _EAGER, _functions, log
+
+    made = StaticFunction(fn, name, log, _EAGER)
+    _functions.add(made)  # type: ignore[arg-type] # it counts and forgets like a Compiled
+    return made.run

@@ -1,0 +1,210 @@
+"""Actions on the tape of a static function's call: steps that come onto it together, flushes, its end.
+
+`Extend` puts all steps of a stretch on the tape at once. Flushes are known beforehand, with their plans.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from ...core.graph import Node, Where, describe_where, next_number
+from ...core.tensor import Tensor, new
+from ...core.trace_tree import LeafKind, State, Step, note_left
+from ...core.types import TensorType
+from ...errors import DtypeError, GraphError, ShapeError
+from ..executor import Recording
+from ..segment import Flush
+from .guards import Slots, lies_as
+from .script import Action, Call, Labels
+
+
+def _nothing() -> None:
+    return None
+
+
+class LeafOf:
+    """A leaf that a stretch of steps brings along."""
+
+    __slots__ = ("array", "checked", "kind", "labels", "node", "slot", "stays", "where")
+
+    def __init__(
+        self, slot: int, kind: LeafKind, where: Where | None, checked: bool, stays: bool, labels: Labels
+    ) -> None:
+        self.slot = slot
+        self.kind = kind
+        self.where = where
+        self.checked = checked  # before: an argument
+        self.stays = stays  # from call to call it is the same tensor
+        self.array: Callable[[], Any] = _nothing  # what fitted last, held weakly: an optimizer may want to move it
+        self.node: Any = None
+        self.labels = labels
+
+    def check(self, x: Tensor) -> None:
+        type_, strides, tracked = self.kind
+        array = x._raw
+        if x._type != type_ or (type(x._history) is Node) is not tracked:
+            words = "requires grad" if type(x._history) is Node else "does not require grad"
+            expected = "required grad" if tracked else "did not require grad"
+            error = DtypeError if x.dtype is not type_.dtype else ShapeError if x._type != type_ else GraphError
+            raise error(
+                f"{self._described()} is {x._type} and {words}, when the function was recorded it was {type_} and "
+                f"{expected}; dtypes, sizes and structure are fixed, compile it anew"
+            )
+        if not lies_as(x, strides):
+            raise GraphError(
+                f"{self._described()} lies in memory with strides {x.stride()}, when the function was recorded it did "
+                "not; use x.contiguous(), or compile it anew"
+            )
+        if self.stays:
+            self.array, self.node = weakref.ref(array), x._history
+
+    def _described(self) -> str:
+        return f"{self.labels.of(self.slot)} that is used at {describe_where(self.where)}"
+
+
+class Handle:
+    """A recorded tensor that something other than a step of its own tape reads."""
+
+    __slots__ = ("cut", "place", "slot", "tracked", "type")
+
+    def __init__(self, place: int, slot: int, step: Step) -> None:
+        self.place = place
+        self.slot = slot
+        self.type: TensorType = step.type[place - step.place] if type(step.type) is tuple else step.type
+        self.tracked = step.tracked and self.type.dtype.is_floating_point
+        self.cut = step.cut
+
+
+class Extend(Action):
+    """Steps that come onto the tape together."""
+
+    def __init__(self, begin: State, labels: Labels) -> None:
+        self.begin = self.end = begin
+        self.labels = labels
+        self.leaves: list[LeafOf] = []
+        self.numbers: list[Any] = []
+        self.fed: list[tuple[int, int]] = []  # (which number, the slot that it is read from)
+        self.makers: list[Step] = []
+        self.handles: list[Handle] = []
+        self.first_place = begin.n_places
+
+    def uses(self) -> list[int]:
+        return [leaf.slot for leaf in self.leaves] + [slot for _, slot in self.fed]
+
+    def run(self, call: Call) -> None:
+        r, slots = call.recording, call.slots
+        if r.cursor is not self.begin:
+            self._join(r)
+        if self.leaves:
+            self._add_leaves(r, slots)
+        if self.numbers:
+            at = len(r.numbers)
+            r.numbers += self.numbers
+            for i, slot in self.fed:
+                r.numbers[at + i] = slots[slot]
+        r.makers += self.makers
+        r.results += [None] * len(self.makers)
+        for handle in self.handles:
+            t = new(Tensor)
+            t._raw = t._memory = t._alias = None
+            t._type, t._cut = handle.type, handle.cut
+            t._history = r.proxy if handle.tracked else None
+            t._pending, t._place = r, handle.place
+            r.results[handle.place] = slots[handle.slot] = t
+        r.cursor = self.end
+
+    def _add_leaves(self, r: Recording, slots: Slots) -> None:
+        leaves, arrays, nodes, memories, versions = r.leaves, r.arrays, r.nodes, r.memories, r.versions
+        for leaf in self.leaves:
+            x = slots[leaf.slot]
+            if x._alias is not None:
+                x._catch_up()
+            array, node, memory = x._raw, x._history, x._memory
+            if not leaf.checked and (array is not leaf.array() or node is not leaf.node):
+                leaf.check(x)
+            leaves.append(x)
+            arrays.append(array)
+            nodes.append(node)
+            memories.append(memory)
+            versions.append(memory.version)
+
+    def _join(self, r: Recording) -> None:
+        if r.makers or self.begin.parent is not None:
+            raise GraphError(
+                f"{self.labels.function}: memory is shared, or gradients are needed, in another way than when the "
+                "function was recorded; compile it anew, or leave static=True out"
+            )
+        r.cursor, r.behind = self.begin, None  # one empty tape is like another
+        r.clocks = [(0, next_number())]
+
+
+class Tape:
+    """Everything that was recorded from one end of a tape to the next."""
+
+    def __init__(self) -> None:
+        self.makers: list[Step] = []  # for each place its step
+        self.n_leaves = 0
+        self.handles: dict[int, Handle] = {}  # by place
+        self.stretches: list[Extend] = []
+
+    def handle(self, place: int, new_slot: Callable[[], int]) -> Handle:
+        """The handle of a place, made when it is first asked for."""
+        found = self.handles.get(place)
+        if found is None:
+            found = self.handles[place] = Handle(place, new_slot(), self.makers[place])
+            next(s for s in reversed(self.stretches) if s.first_place <= place).handles.append(found)
+        return found
+
+
+class FlushNow(Action):
+    """Run what is on the tape."""
+
+    def __init__(self, tape: Tape, state: State) -> None:
+        self.tape = tape
+        self.state = state
+        self.first = state.n_run
+        self.found: Flush
+        self.handles: list[Handle] = []  # those that get their values
+
+    def run(self, call: Call) -> None:
+        r, found = call.recording, self.found
+        values = r._run(found, self.state, self.first)
+        r.values.update(zip(found.wanted, values, strict=True))
+        r.cursor = found.following
+        give(r, self.handles)
+
+
+def give(r: Recording, handles: list[Handle]) -> None:
+    """Give tensors their values; views need their bases, so nothing is let go before all have theirs."""
+    for handle in handles:
+        t = r.results[handle.place]
+        if t._raw is None:
+            r._give(t, handle.place)
+    for handle in handles:
+        if r.makers[handle.place].tracked:
+            r.alive.append(handle.place)
+        else:
+            r.results[handle.place] = None
+
+
+class Close(Action):
+    """End the tape: whatever is held and tracked gets its node."""
+
+    def run(self, call: Call) -> None:
+        call.recording.close(
+            "the graph itself was asked for: by a hook, by grad_fn, or by a backward that had no plan yet"
+        )
+
+
+class Leave(Action):
+    """The function returns tracked tensors: its tape stays, and a backward outside goes on with it."""
+
+    def run(self, call: Call) -> None:
+        r = call.recording
+        r.results = [None if t is None else weakref.ref(t) for t in r.results]
+        r.inside = False
+        for k, x in enumerate(r.leaves):
+            x._pending, x._place = r.token, -1 - k
+        note_left(r)

@@ -1,0 +1,111 @@
+"""Graph: collected on demand, printed, read back, verified."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import extempo as ex
+from extempo.core.graph import Graph
+from extempo.core.graph_interpreter import Interpreter
+from extempo.core.types import TensorType, float32
+from extempo.dispatch.graph_tracer import record
+from extempo.errors import GraphError
+
+
+def program(x, w):
+    return ex.tanh(x @ w * 2.0 + 1).sum(0)[1:]
+
+
+def test_of_collects_what_made_a_tensor_in_order():
+    x, w = ex.ones(2, 3), ex.ones(3, 4, requires_grad=True)
+    graph = Graph.of(program(x, w))
+    assert [n.op.name for n in graph] == ["leaf", "leaf", "matmul", "mul", "add", "tanh", "sum", "slice"]
+    numbers = [n.number for n in graph]
+    assert numbers == sorted(numbers)
+    graph.verify()
+
+
+def test_a_tensor_used_twice_is_one_leaf():
+    x = ex.ones(3)
+    w = ex.ones(3, requires_grad=True)
+    graph = Graph.of(x * w + x)
+    assert len(graph.inputs) == 2
+
+
+def test_printed_graph_names_types_and_lines():
+    w = ex.ones(2, requires_grad=True)
+    text = str(Graph.of(w.exp()))
+    assert "%0: f32[2] requires_grad" in text
+    assert "%1 = exp(%0) : f32[2]" in text
+    assert "test_graph.py:" in text
+
+
+def test_parse_reads_back_what_str_wrote():
+    x, w = ex.ones(2, 3), ex.ones(3, 4, requires_grad=True)
+    graph = Graph.of(program(x, w))
+    again = Graph.parse(str(graph))
+    assert [(n.op, n.attrs, n.type) for n in again] == [(n.op, n.attrs, n.type) for n in graph]
+    assert [n.requires_grad for n in again.inputs] == [n.requires_grad for n in graph.inputs]
+    again.verify()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("graph(\n  %0: f32[2]\n) {\n  %1 = nonsense(%0) : f32[2]\n  return %1\n}", "not registered"),
+        ("graph(\n) {\n  return %7\n}", "%7"),
+        ("graph(\n  %0: f32[2]\n) {\n  %1 = exp(%0) : f32[3]\n  return %1\n}", "should give f32"),
+        ("graph(\n  what is this\n) {\n}", "line 2"),
+    ],
+)
+def test_parse_refuses_bad_text_and_says_where(text, message):
+    with pytest.raises(GraphError, match=message):
+        Graph.parse(text)
+
+
+def test_a_recording_computes_nothing_and_replays_to_the_same_values():
+    types = [TensorType((2, 3), float32), TensorType((3, 4), float32)]
+    graph, recorder, _ = record(program, types)
+    graph.verify()
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=t.shape).astype("f4") for t in types]
+    (replayed,) = Interpreter(graph).run(dict(zip(graph.inputs, arrays, strict=True)))
+    eager = program(*map(ex.tensor, arrays)).numpy()
+    # A plan runs NumPy's kernels; native ones may round the product and tanh differently, by 1 ulp each.
+    np.testing.assert_allclose(replayed, eager, rtol=0.0 if ex.backends.stats()["backend"] == "numpy" else 5e-7)
+    assert recorder.captured == {}
+
+
+def test_a_value_read_while_recording_is_an_error():
+    with pytest.raises(GraphError, match="value was read"):
+        record(lambda x: x if x.sum().item() > 0 else -x, [TensorType((2,), float32)])
+
+
+def test_next_functions_walk_the_graph_as_in_pytorch():
+    x = ex.ones(2, requires_grad=True)
+    y = (x * ex.ones(2)).exp()
+    assert y.grad_fn.name() == "ExpBackward"
+    ((mul, index),) = y.grad_fn.next_functions
+    assert mul.name() == "MulBackward"
+    assert index == 0
+    (leaf, _), (nothing, _) = mul.next_functions
+    assert leaf.name() == "AccumulateGrad"
+    assert leaf.variable is x
+    assert nothing is None
+
+
+def test_a_plan_drops_values_after_their_last_use_and_runs_again():
+    graph, _, _ = record(lambda x: (x.exp() * x).tanh() + x, [TensorType((3,), float32)])
+    plan = Interpreter(graph)
+    dropped = [slot for i in plan.instructions for slot in i.drops]
+    assert len(dropped) == len(set(dropped)) == plan.n_slots - 1
+    x = np.array([0.1, 0.2, 0.3], "f4")
+    first, second = (plan.run({graph.inputs[0]: x})[0] for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_a_plan_runs_ops_with_several_results():
+    graph, _, _ = record(lambda x: ex.max(x, 1)[0] * 2.0, [TensorType((2, 3), float32)])
+    x = np.array([[1, 5, 2], [7, 0, 3]], "f4")
+    np.testing.assert_array_equal(Interpreter(graph).run({graph.inputs[0]: x})[0], [10, 14])

@@ -1,0 +1,20 @@
+"""Functions here are recorded in every call and planned at the second sighting, however little that pays.
+
+Static ones run by plans; `static_agreement` makes them run op by op, too.
+"""
+
+from math import inf
+
+import pytest
+
+from extempo.tracing.policy import Account
+from extempo.tracing.static.autotune import Choice
+
+
+@pytest.fixture(autouse=True)
+def always_recorded(monkeypatch):
+    monkeypatch.setattr(Account, "eager_next", lambda self: False)
+    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps, is_loop=False: True)
+    monkeypatch.setattr(Account, "planning_per_step", lambda self: inf)
+    monkeypatch.setattr(Account, "new_steps_allowed", lambda self: 1_000_000)
+    monkeypatch.setattr(Choice, "first", lambda self: self._ways[0])
