@@ -1,4 +1,4 @@
-"""Apple's Metal devices: there are none. Scripts that ask get their answer; see `accelerator_api`."""
+"""Apple's Metal devices: there are none. Scripts that ask get their answer; see `compat.accelerators`."""
 
 from __future__ import annotations
 

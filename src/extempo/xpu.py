@@ -1,4 +1,4 @@
-"""Intel's XPU devices: there are none. Scripts that ask get their answer; see `accelerator_api`."""
+"""Intel's XPU devices: there are none. Scripts that ask get their answer; see `compat.accelerators`."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ import extempo as ex
 import extempo.nn.functional as F
 from extempo import nn
 from extempo.batching.cells import Cell, find
-from extempo.batching.vmap_runner import Plain
+from extempo.batching.vmap_runner import VmapRunner
 from extempo.core.graph import Node
 from extempo.errors import GraphError, ShapeError
 
@@ -55,7 +55,7 @@ def assert_agrees(fn, *args, **kwargs):
     made = call(fn, *args, **kwargs)
     single = made.rebuild(list(made.kind.fn(*made.inputs)))
     assert_equal(single, expected)
-    rows, _ = Plain(made.kind, (False,) * len(made.inputs)).forward([one_row(x) for x in made.inputs], 1)
+    rows, _ = VmapRunner(made.kind, (False,) * len(made.inputs)).forward([one_row(x) for x in made.inputs], 1)
     flat = list(made.kind.fn(*made.inputs))
     for row, one, type_ in zip(rows, flat, made.kind.results, strict=True):
         assert one._type == type_
@@ -209,7 +209,7 @@ def test_numbers_are_inputs():
     assert [i.type for i in made.kind.inputs[1:]] == [float, int]
     assert kind(function, draw(3), 5.0, 7) is made.kind
     assert kind(function, draw(3), 5, 7) is not made.kind
-    rows, _ = Plain(made.kind, (False,) * 3).forward(
+    rows, _ = VmapRunner(made.kind, (False,) * 3).forward(
         [np.ones((2, 3)), np.array([2.0, 3.0]), np.array([1, 2])], 2
     )  # float64 rows, whatever x is
     assert rows[0].tolist() == [[3.0] * 3, [5.0] * 3]
@@ -280,7 +280,7 @@ def test_python_ints_are_rows_of_an_embedding_and_classes_of_a_loss():
     table = nn.Embedding(5, 3)
     assert table(2).tolist() == table(ex.tensor(2)).tolist()
     assert kind(table, 2) is kind(table, 4)
-    rows, _ = Plain(kind(table, 2), (False,)).forward([np.array([1, 4, 1])], 3)
+    rows, _ = VmapRunner(kind(table, 2), (False,)).forward([np.array([1, 4, 1])], 3)
     np.testing.assert_array_equal(rows[0], table.weight.detach().numpy()[[1, 4, 1]])
     scores = ex.tensor([0.0, 1.0, 2.0])
     assert F.cross_entropy(scores, 2).item() == F.cross_entropy(scores, ex.tensor(2)).item()

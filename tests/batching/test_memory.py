@@ -9,7 +9,7 @@ import numpy as np
 
 import extempo as ex
 from extempo import nn, optim
-from extempo.batching.run import Run
+from extempo.batching.run import BatchExecutor
 from extempo.core.cache import CACHES
 from extempo.nn import functional as F
 
@@ -79,7 +79,7 @@ def test_values_go_with_the_run_and_the_rest_with_backward():
 
     losses = ex.batch(run)([ex.randn(8) for _ in range(4)])
     gc.collect()
-    assert not [one for one in gc.get_objects() if type(one) is Run]
+    assert not [one for one in gc.get_objects() if type(one) is BatchExecutor]
     history = losses[0].grad_fn.inputs[0].attrs["history"]
     assert history.groups
     loss = ex.stack(losses).sum()

@@ -1,4 +1,4 @@
-"""Planned, the fast runner, does what Plain does."""
+"""NativeRunner, the fast runner, does what VmapRunner does."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 import extempo as ex
 from extempo import nn
 from extempo.backends.selection import native
-from extempo.batching.kinds import Input, Kind
-from extempo.batching.native_runner import Planned
-from extempo.batching.vmap_runner import Plain
+from extempo.batching.kinds import CallKind, Input
+from extempo.batching.native_runner import NativeRunner
+from extempo.batching.vmap_runner import VmapRunner
 
 F = nn.functional
 SIZES = (1, 2, 3, 15, 16, 17, 100, 1000)
@@ -20,7 +20,7 @@ SIZES = (1, 2, 3, 15, 16, 17, 100, 1000)
 pytestmark = pytest.mark.skipif(native() is None, reason="plans need the native backend")
 
 
-def kind_of(fn: Any, samples: list[Any], captured: tuple[Any, ...] = (), grad: bool = True) -> Kind:
+def kind_of(fn: Any, samples: list[Any], captured: tuple[Any, ...] = (), grad: bool = True) -> CallKind:
     """A kind, from one sample."""
 
     def flat(*inputs: Any) -> tuple[Any, ...]:
@@ -43,7 +43,7 @@ def kind_of(fn: Any, samples: list[Any], captured: tuple[Any, ...] = (), grad: b
     else:
         results = flat(*given)
     tracked = tuple(grad and y.requires_grad for y in results)
-    return Kind("test", flat, tuple(inputs), tuple(y._type for y in results), tracked, captured)
+    return CallKind("test", flat, tuple(inputs), tuple(y._type for y in results), tracked, captured)
 
 
 def rows_for(x: Any, n: int, rng: np.random.Generator) -> Any:
@@ -81,11 +81,11 @@ def check(
     grad: bool = True,
     masks: tuple[tuple[bool, ...], ...] = (),
     planned: bool = True,
-) -> Planned:
-    """Compare with Plain at several numbers of calls: forward, backward, and what is left over all of them."""
+) -> NativeRunner:
+    """Compare with VmapRunner at several numbers of calls: forward, backward, and what is left over all of them."""
     kind = kind_of(fn, samples, captured, grad)
     which = tuple(i in shared for i in range(len(samples)))
-    fast, slow = Planned.make(kind, which), Plain(kind, which)
+    fast, slow = NativeRunner.make(kind, which), VmapRunner(kind, which)
     if fast is not None and planned:
         fast._plain = None  # so that nobody falls back to it
     assert (fast is not None) == planned
@@ -272,7 +272,7 @@ def test_reductions():
 
 def test_numbers_that_all_share_are_not_fixed():
     kind = kind_of(lambda a, s: a * s + 1.0, [x(3), 2.0])
-    fast = Planned.make(kind, (False, True))
+    fast = NativeRunner.make(kind, (False, True))
     a = np.ones((4, 3), np.float32)
     for number in (2.0, 3.0, -1.5):
         (y,), saved = fast.forward([a, number], 4)
@@ -300,7 +300,7 @@ def test_where_a_slice_begins_may_be_a_number():
 
     spec = {"spec": ((2, 1),)}
     kind = kind_of(lambda a, k: apply(REGISTRY["slice"], (a, k), spec), [x(6), 1])
-    fast = Planned.make(kind, (False, True))
+    fast = NativeRunner.make(kind, (False, True))
     if fast is None:
         pytest.skip("slices by numbers are not planned")
     a = np.random.default_rng(0).standard_normal((5, 6)).astype(np.float32)
@@ -354,7 +354,7 @@ def test_a_tensor_that_the_function_makes():
 def test_memory_that_lies_otherwise():
     layer = nn.Linear(6, 3)
     kind = kind_of(layer, [x(6)], parameters(layer))
-    fast, slow = Planned.make(kind, (False,)), Plain(kind, (False,))
+    fast, slow = NativeRunner.make(kind, (False,)), VmapRunner(kind, (False,))
     a = np.asfortranarray(np.random.default_rng(0).standard_normal((8, 6)).astype(np.float32))
     (got, _), (expected, _) = fast.forward([a], 8), slow.forward([a], 8)
     close(got[0], expected[0], "of columns")
@@ -365,7 +365,7 @@ def test_memory_that_lies_otherwise():
 def test_an_index_that_is_out_of_range_says_so():
     layer = nn.Embedding(10, 4)
     kind = kind_of(layer, [ex.tensor(9)], parameters(layer))
-    fast = Planned.make(kind, (False,))
+    fast = NativeRunner.make(kind, (False,))
     with pytest.raises(IndexError):
         fast.forward([np.array([3, 12])], 2)
 
@@ -374,7 +374,7 @@ def test_an_index_that_is_out_of_range_says_so():
 def test_a_template_says_what_planning_at_that_size_says(n):
     from extempo.batching.partition import Split
     from extempo.batching.programs import Programs, _given
-    from extempo.batching.tracing import Trace
+    from extempo.batching.tracing import RowTracer
 
     cell, tree = nn.LSTMCell(7, 11), nn.NaryTreeLSTMCell(7, 11, 2)
     kinds = [
@@ -385,7 +385,7 @@ def test_a_template_says_what_planning_at_that_size_says(n):
     for kind in kinds:
         shared = (False,) * len(kind.inputs)
         programs = Programs(kind, shared, ())
-        split = Split(Trace(kind, _given(kind, shared, (), n), n, 0), n, kind.tracked)
+        split = Split(RowTracer(kind, _given(kind, shared, (), n), n, 0), n, kind.tracked)
         back = programs._backs[kind.tracked]
         for filled, part in ((back._early_part, split.backward), (back._late_part, split.late)):
             if filled is None:
@@ -404,7 +404,7 @@ def test_a_template_says_what_planning_at_that_size_says(n):
 def test_what_is_left_for_the_end_is_done_once_whichever_results_have_gradients():
     cell, rng = nn.LSTMCell(7, 11), np.random.default_rng(0)
     kind = kind_of(lambda a, h, c: cell(a, (h, c)), [x(7), x(11), x(11)], parameters(cell))
-    runners = [Planned.make(kind, (False,) * 3), Plain(kind, (False,) * 3)]
+    runners = [NativeRunner.make(kind, (False,) * 3), VmapRunner(kind, (False,) * 3)]
     found = []
     for runner in runners:
         rng, rests = np.random.default_rng(0), []
@@ -428,7 +428,7 @@ def test_kinds_that_leave_other_things_for_the_end_are_kept_apart():
     first, second = nn.Linear(5, 5), nn.Linear(5, 5)
     captured = (*parameters(first), *parameters(second))
     kind = kind_of(lambda a: (first(a), second(a)), [x(5)], captured)
-    made = Planned.make(kind, (False,))
+    made = NativeRunner.make(kind, (False,))
     programs = made._programs[()]
     backs = [programs.backward_for(given) for given in ((True, True), (True, False), (False, True))]
     assert len({id(back.leader) for back in backs}) == 3

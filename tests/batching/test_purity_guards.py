@@ -15,7 +15,7 @@ import pytest
 import extempo as ex
 import extempo.nn.functional as F
 from extempo import nn
-from extempo.batching.purity_guards import Reads, look_again
+from extempo.batching.purity_guards import PurityGuards, look_again
 from extempo.nn.tables import WATCHED
 
 SCALE = 2.0
@@ -116,7 +116,7 @@ class Net(nn.Module):
 
 def test_a_leaf_module_is_the_same_until_something_is_set():
     cell = nn.LSTMCell(3, 4)
-    reads = Reads(cell)
+    reads = PurityGuards(cell)
     assert reads.same()
     cell.eval()
     assert not reads.same()
@@ -155,16 +155,16 @@ def test_a_leaf_module_is_the_same_until_something_is_set():
 )
 def test_every_change_of_a_module_is_noticed(change):
     net = Net()
-    reads = Reads(net)
+    reads = PurityGuards(net)
     assert reads.same()
     change(net)
     assert not reads.same()
-    assert Reads(net).same()
+    assert PurityGuards(net).same()
 
 
 def test_values_of_parameters_are_no_part_of_it():
     net = Net()
-    reads = Reads(net)
+    reads = PurityGuards(net)
     with ex.no_grad():
         net.lstm.weight_ih.fill_(3.0)
     net.load_state_dict(Net().state_dict())
@@ -174,7 +174,7 @@ def test_values_of_parameters_are_no_part_of_it():
 def test_other_modules_may_change():
     cell, other = nn.LSTMCell(3, 4), Net()
     WATCHED.discard(id(other))  # a module that is gone may have had this id, which costs a look and no more
-    reads = Reads(cell)
+    reads = PurityGuards(cell)
     before = reads._seen
     other.scale = 3.0
     assert reads.same()
@@ -183,7 +183,7 @@ def test_other_modules_may_change():
 
 def test_attributes_set_behind_setattr_are_noticed_at_the_next_look():
     net = Net()
-    reads = Reads(net)
+    reads = PurityGuards(net)
     net.__dict__["scale"] = 5.0
     look_again()
     assert not reads.same()
@@ -191,28 +191,28 @@ def test_attributes_set_behind_setattr_are_noticed_at_the_next_look():
 
 @pytest.mark.parametrize("name", ["forward", "mix"])
 def test_a_method_replaced_in_its_class_is_noticed(monkeypatch, name):
-    reads = Reads(Net())
+    reads = PurityGuards(Net())
     monkeypatch.setattr(Net, name, lambda self, x: x)
     assert not reads.same()
 
 
 def test_a_method_of_a_layer_replaced_in_its_class_is_noticed(monkeypatch):
     cell = nn.LSTMCell(3, 4)
-    reads = Reads(cell)
+    reads = PurityGuards(cell)
     monkeypatch.setattr(nn.LSTMCell, "forward", lambda self, x: x)
     assert not reads.same()
 
 
 def test_a_class_attribute_is_noticed(monkeypatch):
     net = Net()
-    reads = Reads(net)
+    reads = PurityGuards(net)
     monkeypatch.setattr(Net, "width", 5)
     assert not reads.same()
 
 
 @pytest.mark.parametrize("fn", [reads_a_global, reads_through_a_helper])
 def test_a_global_value_is_noticed(monkeypatch, fn):
-    reads = Reads(fn)
+    reads = PurityGuards(fn)
     assert reads.same()
     monkeypatch.setattr(sys.modules[__name__], "SCALE", 2.0 * 1.0)
     assert reads.same()
@@ -222,32 +222,32 @@ def test_a_global_value_is_noticed(monkeypatch, fn):
 
 
 def test_a_name_of_python_that_gets_another_meaning_is_noticed(monkeypatch):
-    reads = Reads(reads_a_builtin)
+    reads = PurityGuards(reads_a_builtin)
     monkeypatch.setattr(sys.modules[__name__], "max", min, raising=False)
     assert not reads.same()
 
 
 def test_a_helper_that_is_defined_anew_is_noticed(monkeypatch):
-    reads = Reads(reads_through_a_helper)
+    reads = PurityGuards(reads_through_a_helper)
     monkeypatch.setattr(sys.modules[__name__], "helper", lambda x: x)
     assert not reads.same()
 
 
 def test_a_helper_whose_code_is_exchanged_is_noticed(monkeypatch):
-    reads = Reads(reads_through_a_helper)
+    reads = PurityGuards(reads_through_a_helper)
     monkeypatch.setattr(helper, "__code__", (lambda x: x).__code__)
     assert not reads.same()
 
 
 def test_a_function_of_extempo_that_is_replaced_is_noticed(monkeypatch):
-    reads = Reads(reads_a_function_of_extempo)
+    reads = PurityGuards(reads_a_function_of_extempo)
     monkeypatch.setattr(F, "relu", lambda x: x)
     assert not reads.same()
 
 
 @pytest.mark.parametrize(("fn", "container"), [(reads_a_list, TABLE), (reads_a_large_list, LARGE)])
 def test_the_content_of_a_list_is_noticed(fn, container):
-    reads = Reads(fn)
+    reads = PurityGuards(fn)
     before = container[0]
     container[0] = before + 1
     look_again()
@@ -257,7 +257,7 @@ def test_the_content_of_a_list_is_noticed(fn, container):
 
 
 def test_the_attributes_of_an_object_are_noticed(monkeypatch):
-    reads = Reads(reads_an_object)
+    reads = PurityGuards(reads_an_object)
     monkeypatch.setattr(CONFIG, "depth", 3)
     assert not reads.same()
     monkeypatch.undo()
@@ -278,21 +278,21 @@ def test_the_attributes_of_an_object_are_noticed(monkeypatch):
     ],
 )
 def test_methods_and_attributes_of_an_object_are_noticed(monkeypatch, name, value):
-    reads = Reads(reads_a_method)
+    reads = PurityGuards(reads_a_method)
     assert reads.same()
     monkeypatch.setattr(SETTINGS if name == "offset" else Settings, name, value)
     assert not reads.same()
 
 
 def test_the_call_of_an_object_is_noticed(monkeypatch):
-    reads = Reads(calls_an_object)
+    reads = PurityGuards(calls_an_object)
     monkeypatch.setattr(Settings, "__call__", lambda self, x: -x)
     assert not reads.same()
 
 
 def test_slots_are_noticed():
     held = Slotted()
-    reads = Reads(lambda x: x * held.factor)
+    reads = PurityGuards(lambda x: x * held.factor)
     held.factor = 2.0
     assert not reads.same()
 
@@ -304,7 +304,7 @@ def test_a_closure_is_noticed():
         nonlocal factor
         factor = value
 
-    reads = Reads(lambda x: x * factor @ weights[0])
+    reads = PurityGuards(lambda x: x * factor @ weights[0])
     assert reads.same()
     set_to(2.0)
     assert not reads.same()
@@ -318,13 +318,13 @@ def test_defaults_are_noticed():
     def function(x, factor=2.0, *, sizes=(1, 2), table=[1]):  # noqa: B006 - that is what is tested
         return x * factor
 
-    reads = Reads(function)
+    reads = PurityGuards(function)
     function.__kwdefaults__["table"].append(2)
     assert not reads.same()
-    reads = Reads(function)
+    reads = PurityGuards(function)
     function.__kwdefaults__["sizes"] = (1, 3)
     assert not reads.same()
-    reads = Reads(function)
+    reads = PurityGuards(function)
     function.__defaults__ = (3.0,)
     assert not reads.same()
 
@@ -341,12 +341,12 @@ def test_partials_wrappers_and_bound_methods_are_followed(monkeypatch):
         functools.lru_cache(reads_a_global),
         [reads_a_global],
     ):
-        reads = Reads(fn)
+        reads = PurityGuards(fn)
         with monkeypatch.context() as patch:
             patch.setattr(sys.modules[__name__], "SCALE", 3.0)
             assert not reads.same()
         assert reads.same()
-    reads = Reads(SETTINGS.shift)
+    reads = PurityGuards(SETTINGS.shift)
     monkeypatch.setattr(SETTINGS, "offset", 5.0)
     assert not reads.same()
 
@@ -368,7 +368,7 @@ def test_partials_wrappers_and_bound_methods_are_followed(monkeypatch):
     ],
 )
 def test_contents_are_noticed(value, change):
-    reads = Reads(lambda: value)
+    reads = PurityGuards(lambda: value)
     assert reads.same()
     change(value)
     assert not reads.same()
@@ -377,7 +377,7 @@ def test_contents_are_noticed(value, change):
 
 def test_captured_tensors_keep_their_type_and_tracking():
     weight = nn.Parameter(ex.ones(2))
-    reads = Reads(lambda x: x * weight)
+    reads = PurityGuards(lambda x: x * weight)
     reads.capture([weight])
     assert reads.same()
     weight.requires_grad_(False)
@@ -390,7 +390,7 @@ def test_captured_tensors_keep_their_type_and_tracking():
 
 def test_a_module_is_not_kept_alive():
     net = Net()
-    reads = Reads(net)
+    reads = PurityGuards(net)
     gone = weakref.ref(net)
     del net
     gc.collect()
@@ -408,4 +408,4 @@ def test_cycles_end():
 
     ring: list = []
     ring.append(ring)
-    assert Reads(first).same()
+    assert PurityGuards(first).same()

@@ -16,7 +16,7 @@ import extempo as ex
 from extempo import nn
 from extempo.backends import selection
 from extempo.batching import agenda, api, call_cache, run, sample_tracer
-from extempo.core.context import MODE
+from extempo.core.context import CONTEXT
 from extempo.core.graph import describe_where
 from extempo.dispatch import fast_path
 from extempo.errors import ExtempoError
@@ -108,14 +108,14 @@ def in_python():
     finally:
         agenda.recorder = run.recorder = saved
         nn_module.show_cells(before)
-        launcher.set_sample(sample_tracer.Sample, record_op)
+        launcher.set_sample(sample_tracer.SampleTracer, record_op)
 
 
 @contextlib.contextmanager
 def noting(monkeypatch):
     """What runs have recorded when they are flushed."""
     noted = []
-    flush = run.Run.flush
+    flush = run.BatchExecutor.flush
 
     def note(self):
         noted.append(
@@ -135,7 +135,7 @@ def noting(monkeypatch):
         noted[-1].append([members.tolist() for _, members, _ in self.notes.batches[batches:]])
 
     with monkeypatch.context() as patch:
-        patch.setattr(run.Run, "flush", note)
+        patch.setattr(run.BatchExecutor, "flush", note)
         yield noted
 
 
@@ -336,7 +336,7 @@ def test_a_call_that_does_not_fit_changes_nothing(models):
     seen = []
 
     def state():
-        one = MODE.get().interceptor.run
+        one = CONTEXT.get().interceptor.run
         return len(one._numbers), [(c.refs[:], c.firsts[:], c.samples[:]) for c in one._waiting.values()]
 
     def body(x):

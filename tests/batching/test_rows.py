@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extempo.backends.selection import native
-from extempo.batching.rows import Table
+from extempo.batching.rows import RowTable
 from extempo.core.types import DTYPES
 from extempo.errors import DtypeError, IndexRangeError, ShapeError
 
@@ -27,7 +27,7 @@ needs_native = pytest.mark.skipif(native() is None, reason="the native backend i
 
 
 def table(backend):
-    made = Table()
+    made = RowTable()
     if backend == "numpy":
         made._native = None
     return made

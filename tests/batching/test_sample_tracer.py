@@ -468,7 +468,7 @@ def test_eager_is_the_plain_loop():
     seen = []
 
     def run(x):
-        seen.append((x * 2)._raw is not None)
+        seen.append((x * 2)._data is not None)
         return x * 2
 
     with ex.eager():
@@ -551,7 +551,7 @@ def test_batches_of_one_are_noticed(outlook):
     def run(x, i):
         for k in range(6):  # every sample on its own path
             x = ops[(i * 3 + k * (i + 1)) % len(ops)](x * 0.5)
-            plain.append(x._raw is not None)
+            plain.append(x._data is not None)
             x.sum().item()
         return x
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extempo.core.context import switch
-from extempo.core.effect_hooks import Watch, told
+from extempo.core.effect_hooks import EffectHooks, reports_to
 
 
 class Owner:
@@ -21,9 +21,9 @@ class Other:
 
 def watch(interceptor, number):
     def replacements():
-        yield Owner, "answer", told(interceptor, lambda listener, method, *args: number)(vars(Owner)["answer"])
+        yield Owner, "answer", reports_to(interceptor, lambda listener, method, *args: number)(vars(Owner)["answer"])
 
-    return Watch(replacements)
+    return EffectHooks(replacements)
 
 
 def answer_with(interceptor):

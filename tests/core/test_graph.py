@@ -9,7 +9,7 @@ import extempo as ex
 from extempo.core.graph import Graph
 from extempo.core.graph_interpreter import Interpreter
 from extempo.core.types import TensorType, float32
-from extempo.dispatch.graph_tracer import record
+from extempo.dispatch.graph_tracer import trace_graph
 from extempo.errors import GraphError
 
 
@@ -66,7 +66,7 @@ def test_parse_refuses_bad_text_and_says_where(text, message):
 
 def test_a_recording_computes_nothing_and_replays_to_the_same_values():
     types = [TensorType((2, 3), float32), TensorType((3, 4), float32)]
-    graph, recorder, _ = record(program, types)
+    graph, recorder, _ = trace_graph(program, types)
     graph.verify()
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=t.shape).astype("f4") for t in types]
@@ -79,7 +79,7 @@ def test_a_recording_computes_nothing_and_replays_to_the_same_values():
 
 def test_a_value_read_while_recording_is_an_error():
     with pytest.raises(GraphError, match="value was read"):
-        record(lambda x: x if x.sum().item() > 0 else -x, [TensorType((2,), float32)])
+        trace_graph(lambda x: x if x.sum().item() > 0 else -x, [TensorType((2,), float32)])
 
 
 def test_next_functions_walk_the_graph_as_in_pytorch():
@@ -96,7 +96,7 @@ def test_next_functions_walk_the_graph_as_in_pytorch():
 
 
 def test_a_plan_drops_values_after_their_last_use_and_runs_again():
-    graph, _, _ = record(lambda x: (x.exp() * x).tanh() + x, [TensorType((3,), float32)])
+    graph, _, _ = trace_graph(lambda x: (x.exp() * x).tanh() + x, [TensorType((3,), float32)])
     plan = Interpreter(graph)
     dropped = [slot for i in plan.instructions for slot in i.drops]
     assert len(dropped) == len(set(dropped)) == plan.n_slots - 1
@@ -106,6 +106,6 @@ def test_a_plan_drops_values_after_their_last_use_and_runs_again():
 
 
 def test_a_plan_runs_ops_with_several_results():
-    graph, _, _ = record(lambda x: ex.max(x, 1)[0] * 2.0, [TensorType((2, 3), float32)])
+    graph, _, _ = trace_graph(lambda x: ex.max(x, 1)[0] * 2.0, [TensorType((2, 3), float32)])
     x = np.array([[1, 5, 2], [7, 0, 3]], "f4")
     np.testing.assert_array_equal(Interpreter(graph).run({graph.inputs[0]: x})[0], [10, 14])

@@ -16,7 +16,7 @@ from extempo import autograd, nn
 from extempo.amp import autocasting
 from extempo.autograd import engine
 from extempo.core import effect_hooks
-from extempo.core.context import MODE
+from extempo.core.context import CONTEXT
 from extempo.core.interrupts import Scope, block, certainly, guarded
 from extempo.nn.utils import parametrize
 from extempo.random import use_generator
@@ -40,7 +40,7 @@ BLOCKS = {
     "flags": partial(ex.backends.cudnn.flags, enabled=False),
     "evaluating": partial(evaluating, MODEL),
 }
-BLOCKS["watch"] = partial(effect_hooks.Watch, lambda: [(Looked, "at", 2)])
+BLOCKS["watch"] = partial(effect_hooks.EffectHooks, lambda: [(Looked, "at", 2)])
 
 
 class Looked:
@@ -49,7 +49,7 @@ class Looked:
 
 def state():
     """All that blocks change."""
-    found = [MODE.get(), engine.Backward, autocasting._STATE.get(), ex.random.current_generator(), Looked.at]
+    found = [CONTEXT.get(), engine.BackwardEngine, autocasting._STATE.get(), ex.random.current_generator(), Looked.at]
     found += [ex.get_rng_state().tolist(), parametrize._cache.get(), ex.backends.cudnn.enabled, len(effect_hooks._on)]
     return found + [module.training for module in MODEL.modules()]
 
@@ -120,14 +120,14 @@ def raises_after(n_calls, call, *args):
 
 
 def test_a_mode_is_put_back_where_one_object_is_entered_twice():
-    once, outside = ex.no_grad(), MODE.get()
+    once, outside = ex.no_grad(), CONTEXT.get()
     with once:
-        inside = MODE.get()
+        inside = CONTEXT.get()
         once.__enter__()
         with pytest.raises(KeyboardInterrupt):
             just_before(once.__exit__, None, None, None)
-        assert MODE.get() is inside
-    assert MODE.get() is outside
+        assert CONTEXT.get() is inside
+    assert CONTEXT.get() is outside
 
 
 def test_blocks_go_into_an_exit_stack_and_around_functions():

@@ -130,8 +130,8 @@ RENEWED = {
     "generators": (random._taking, draw),
     "hooks of effects": (effect_hooks._lock, call_static),
     "adding gradients": (accumulating._accumulating, train),
-    "tapes that were left": (trace_tree.left_lock, compile_and_ask),
-    "tries": (trace_tree.trie_lock, compile_and_ask),
+    "tapes that were left": (trace_tree.escaped_lock, compile_and_ask),
+    "tries": (trace_tree.tree_lock, compile_and_ask),
 }
 
 
@@ -284,8 +284,8 @@ class Attribute:
 
 @forks
 def test_a_child_puts_back_what_watches_of_other_threads_replaced_and_keeps_its_own():
-    other = effect_hooks.Watch(lambda: [(Attribute, "value", 2)])
-    own = effect_hooks.Watch(lambda: [(Attribute, "twice", 2 * Attribute.value)])
+    other = effect_hooks.EffectHooks(lambda: [(Attribute, "value", 2)])
+    own = effect_hooks.EffectHooks(lambda: [(Attribute, "twice", 2 * Attribute.value)])
     Attribute.twice = 0
 
     def use():
@@ -311,7 +311,7 @@ def test_a_child_ends_what_another_thread_was_about_to_put_on_or_off():
         inside.set()
         done.wait(60)
 
-    watch = effect_hooks.Watch(replacements)
+    watch = effect_hooks.EffectHooks(replacements)
 
     def run():
         with watch:

@@ -35,7 +35,7 @@ def asked():
         calls.append((x, y))
         return inline_cache.apply(ex.core.op.REGISTRY["softmax"], (x,), {"dim": dims[0]})
 
-    front = inline_cache.Front(scaled)
+    front = inline_cache.InlineCache(scaled)
     yield front.call, calls
     inline_cache._fronts.remove(front)
 
@@ -105,7 +105,7 @@ def test_a_tensor_that_is_there_twice_says_nothing_about_which_is_read():
     def second(a, b):
         return ex.neg(b)
 
-    front = inline_cache.Front(second)
+    front = inline_cache.InlineCache(second)
     try:
         x, y = tensor(3), tensor(3)
         assert np.array_equal(front.call(x, x).numpy(), -x.numpy())
@@ -124,7 +124,7 @@ def test_what_is_more_than_one_op_is_left_as_it_is():
         return x
 
     for fn in (twice, itself):
-        front = inline_cache.Front(fn)
+        front = inline_cache.InlineCache(fn)
         try:
             x = tensor(3)
             for _ in range(3):
@@ -163,7 +163,7 @@ def test_an_interrupt_leaves_nobody_watching():
     def interrupted(x):
         raise KeyboardInterrupt
 
-    front = inline_cache.Front(interrupted)
+    front = inline_cache.InlineCache(interrupted)
     try:
         for _ in range(3):
             with pytest.raises(KeyboardInterrupt):
@@ -176,7 +176,7 @@ def test_an_interrupt_leaves_nobody_watching():
 def test_a_recording_that_gives_up_meanwhile_stays_given_up():
     def body(x):
         h = x * 2
-        h._pending.n_allowed = 0
+        h._source.n_allowed = 0
         for _ in range(2):
             h = F.softmax(h, -1)
         assert inline_cache.MODE.get().recording is None
@@ -293,7 +293,7 @@ def test_what_is_more_than_one_op_is_found_out_once():
     def shifted(x, n):
         return x * 2 + n
 
-    front = inline_cache.Front(shifted)
+    front = inline_cache.InlineCache(shifted)
     slow = front._slow
 
     def watched(*args):

@@ -35,7 +35,7 @@ import extempo as ex
 from extempo import autograd, nn, optim
 from extempo.amp import autocasting
 from extempo.core import effect_hooks
-from extempo.core.context import MODE
+from extempo.core.context import CONTEXT
 from extempo.core.trace_tree import ACTIVE
 from extempo.data import DataLoader, TensorDataset
 from extempo.nn import functional as F
@@ -359,7 +359,7 @@ def unraisable_of_others() -> Any:
 
 def left_on() -> list[str]:
     """What is not as it should be where nothing runs."""
-    mode, found = MODE.get(), []
+    mode, found = CONTEXT.get(), []
     if (mode.grad, mode.inference, mode.interceptor, mode.recording, mode.stepped_aside) != (
         True,
         False,
@@ -383,7 +383,7 @@ def left_on() -> list[str]:
 
 def put_right() -> None:
     """After a failure, so that it is not found again."""
-    MODE.set(type(MODE.get())(True, False, None, False))
+    CONTEXT.set(type(CONTEXT.get())(True, False, None, False))
     ACTIVE.recordings.clear()
     autograd.set_detect_anomaly(False)
     ex.random._set_current(ex.default_generator)

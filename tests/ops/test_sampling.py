@@ -10,7 +10,7 @@ import pytest
 import extempo as ex
 from extempo.core.graph_interpreter import Interpreter
 from extempo.dispatch.dispatcher import apply
-from extempo.dispatch.graph_tracer import record
+from extempo.dispatch.graph_tracer import trace_graph
 from extempo.errors import DtypeError, NumericalError, ShapeError
 from extempo.ops.sampling import RandomNormal
 
@@ -291,7 +291,7 @@ def test_a_recording_replays_with_other_draw_numbers():
     def draw(seed, number):
         return apply(RandomNormal, (seed, number), {"shape": (3,), "dtype": ex.float64}) * 2.0
 
-    graph, _, _ = record(draw, (int, int))
+    graph, _, _ = trace_graph(draw, (int, int))
     leaves = graph.inputs
     for seed, number in [(1, 2), (1, 3), (7, 2)]:
         (replayed,) = Interpreter(graph).run({leaves[0]: seed, leaves[1]: number})

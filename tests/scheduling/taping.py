@@ -11,11 +11,11 @@ from extempo.core.context import switch
 from extempo.core.op import Op, Signature
 from extempo.core.strides import kept_order, laid_out
 from extempo.core.tensor import Tensor, symbol
-from extempo.core.trace_tree import NONE, NUMBER, LeafKind, Step, View
+from extempo.core.trace_tree import NONE, NUMBER, LeafKind, TraceOp, ViewLayout
 from extempo.core.types import TensorType
 from extempo.dispatch.dispatcher import as_input
 from extempo.scheduling.layout import row_major
-from extempo.scheduling.request import Backward, Plan, Request, plan, reads
+from extempo.scheduling.request import BackwardRequest, Plan, Request, plan, reads
 
 
 class Tape:
@@ -23,7 +23,7 @@ class Tape:
 
     def __init__(self, fixed_starts: bool = True) -> None:
         self.fixed_starts = fixed_starts
-        self.steps: list[Step] = []
+        self.steps: list[TraceOp] = []
         self.leaves: list[LeafKind] = []
         self.arrays: list[np.ndarray] = []  # of the leaves
         self.numbers: list[Any] = []
@@ -88,7 +88,7 @@ class Tape:
             order = kept_order(types[0].shape, [(x.shape, x.strides) for x in read])
             memory = [laid_out(memory[0], read)]
         new_leaves = tuple(self.leaves[n_leaves:])
-        step = Step(
+        step = TraceOp(
             op, attrs, tuple(refs), kinds, signature, self.n_places, needs, op.name != "detach", new_leaves, view,
             baked, None, None, order,
         )  # fmt: skip
@@ -104,10 +104,10 @@ class Tape:
         self.n_places += len(types)
         return tuple(made) if several else made[0]
 
-    def _view(self, op, source, seen, baked, numbers, refs, attrs) -> View:
+    def _view(self, op, source, seen, baked, numbers, refs, attrs) -> ViewLayout:
         offset = seen.__array_interface__["data"][0] - source.__array_interface__["data"][0] if seen.size else 0
         if baked is not None or not numbers:
-            return View(seen.strides, offset)
+            return ViewLayout(seen.strides, offset)
         starts, dim, used = [], 0, 0
         for entry in attrs["spec"]:
             if entry is None:
@@ -119,7 +119,7 @@ class Tape:
                 offset -= numbers[used] * stride
                 used += 1
             dim += 1
-        return View(seen.strides, offset if seen.size else 0, tuple(starts))
+        return ViewLayout(seen.strides, offset if seen.size else 0, tuple(starts))
 
     def read(self, value: Tensor) -> Any:
         raise AssertionError("a value was read while recording")
@@ -153,7 +153,9 @@ def base_of(tape: Tape, ref: int) -> int:
     return ref
 
 
-def run_plan(made: Plan, tape: Tape, steps: list[Step], kept: dict[int, np.ndarray] | None = None) -> list[np.ndarray]:
+def run_plan(
+    made: Plan, tape: Tape, steps: list[TraceOp], kept: dict[int, np.ndarray] | None = None
+) -> list[np.ndarray]:
     assert isinstance(made, Plan), made
     arrays = [tape.arrays[-1 - ref] if ref < 0 else (kept or {})[ref] for ref in made.inputs]
     out = made.run(arrays, tape.numbers[: sum(s.n_numbers for s in steps)])
@@ -199,7 +201,7 @@ def check(fn: Any, arguments: list[Tensor], fixed_starts: bool = True, cut: int 
         seed = np.ones(eager[0].shape, eager[0].dtype.numpy) if hasattr(eager[0].dtype, "numpy") else None
         tape.leaves.append(LeafKind(eager[0]._type, None, False))
         tape.arrays.append(seed)
-        backward = Backward(root, -len(tape.leaves))
+        backward = BackwardRequest(root, -len(tape.leaves))
     made = plan(Request(tape.steps, start, tape.leaves, frozenset(kept), late, backward))
     out = run_plan(made, tape, tape.steps, kept)
     plans.append(made)

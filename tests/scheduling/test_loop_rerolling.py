@@ -11,7 +11,7 @@ import extempo as ex
 from extempo.backends.selection import native
 from extempo.scheduling import pipeline
 from extempo.scheduling.loop_detection import HEAD, LEAST, TAIL, find_loop
-from extempo.scheduling.pipeline import Prospect
+from extempo.scheduling.pipeline import PlanningJob
 from extempo.scheduling.request import Request, forget, plan
 
 from .taping import check, record
@@ -31,14 +31,14 @@ def draw(*shape, seed=0, requires_grad=True):
 def rolled(monkeypatch):
     """For each plan that is made: whether by way of a shorter loop."""
     found = []
-    made = Prospect.made
+    made = PlanningJob.made
 
     def note(self, *arguments):
         plan = made(self, *arguments)
         found.append(self._stretch is not None)
         return plan
 
-    monkeypatch.setattr(Prospect, "made", note)
+    monkeypatch.setattr(PlanningJob, "made", note)
     return found
 
 

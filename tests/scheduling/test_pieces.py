@@ -15,7 +15,7 @@ from extempo.backends.selection import native
 from extempo.scheduling.loop_cache import Work
 from extempo.scheduling.request import Plan, Request, forget, plan_in_pieces, prospect
 from extempo.tracing import api, policy
-from extempo.tracing.policy import Account
+from extempo.tracing.policy import CountingPolicy
 
 from .taping import record, run_plan, same_bits
 
@@ -115,9 +115,9 @@ class Clock:
 
 @pytest.fixture
 def always_recorded(monkeypatch):
-    monkeypatch.setattr(Account, "eager_next", lambda self: False)
-    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps, is_loop=False: True)
-    monkeypatch.setattr(Account, "planning_per_step", lambda self: 1.0)
+    monkeypatch.setattr(CountingPolicy, "eager_next", lambda self: False)
+    monkeypatch.setattr(CountingPolicy, "allows_plan", lambda self, n_steps, is_loop=False: True)
+    monkeypatch.setattr(CountingPolicy, "planning_per_step", lambda self: 1.0)
     monkeypatch.setattr(policy, "clock", Clock(0.0))
     forget()
 
@@ -136,7 +136,7 @@ def test_a_call_plans_for_a_limited_time_and_the_next_one_goes_on(always_recorde
     compiled(x, w)
     # Time for about three pieces in each call, however fast this machine is.
     monkeypatch.setattr(policy, "clock", Clock(1.0))
-    monkeypatch.setattr(Account, "planning_per_step", lambda self: 1.0)
+    monkeypatch.setattr(CountingPolicy, "planning_per_step", lambda self: 1.0)
     n_calls = 0
     while not stats_of("in_pieces")["plans"]:
         same_bits(compiled(x, w).numpy(), in_pieces(x, w).numpy(), "the result")
@@ -200,7 +200,7 @@ def test_calls_run_eagerly_while_kernels_are_compiled(always_recorded, monkeypat
     assert len([text for text in said if "LLVM makes the kernels of a plan" in text]) == 1
     monkeypatch.undo()
     settle()
-    monkeypatch.setattr(Account, "eager_next", lambda self: False)
+    monkeypatch.setattr(CountingPolicy, "eager_next", lambda self: False)
     same_bits(compiled(x).numpy(), waited_for(x).numpy(), "the result")
     assert stats_of("waited_for")["plans"] == 1
     assert stats_of("waited_for")["eager_calls"] == 2

@@ -12,7 +12,7 @@ pytest.importorskip("llvmlite", reason="plans are native code")
 import extempo as ex
 from extempo.backends.selection import native
 from extempo.core.trace_tree import LeafKind
-from extempo.scheduling.request import Backward, Plan, Request, Unplannable, plan, reads
+from extempo.scheduling.request import BackwardRequest, Plan, Request, Unplannable, plan, reads
 
 from .programs import program
 from .taping import Tape, base_of, check, record, run_plan, same_bits
@@ -129,7 +129,9 @@ def with_backward(tape: Tape, y, wanted=None) -> Plan:
     tape.leaves.append(LeafKind(y._type, None, False))
     tape.arrays.append(np.ones(y._type.shape, y._type.dtype.numpy))
     places = (tape.place(y),) if wanted is None else wanted
-    made = plan(Request(tape.steps, 0, tape.leaves, frozenset(), places, Backward(tape.place(y), -len(tape.leaves))))
+    made = plan(
+        Request(tape.steps, 0, tape.leaves, frozenset(), places, BackwardRequest(tape.place(y), -len(tape.leaves)))
+    )
     assert isinstance(made, Plan), made
     return made
 

@@ -14,7 +14,7 @@ from extempo.scheduling.layout import row_major
 from extempo.scheduling.lowering import form_of
 from extempo.scheduling.program import Program
 from extempo.scheduling.request import Unplannable
-from extempo.scheduling.row_templates import Template, part_of
+from extempo.scheduling.row_templates import RowTemplate, part_of
 
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
@@ -60,7 +60,7 @@ def template_of(write):
         part, outside = part_of(making.program, range(len(making.program.nodes)), outputs)
         parts.append(part)
         reads.append([making.inputs.index(value) for value in outside])
-    return Template(parts, SIZES, ()), reads[0]
+    return RowTemplate(parts, SIZES, ()), reads[0]
 
 
 def check(write, shapes, expected, sizes=OTHERS):

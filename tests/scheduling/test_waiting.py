@@ -15,7 +15,7 @@ from extempo.backends.llvm.plans.background import settle
 from extempo.backends.selection import native
 from extempo.scheduling import pipeline
 from extempo.scheduling.request import Plan, Request, Unplannable, plan
-from extempo.tracing.policy import Account
+from extempo.tracing.policy import CountingPolicy
 
 from .taping import check, record, run_plan, same_bits
 
@@ -104,9 +104,9 @@ def test_a_kernel_that_cannot_be_compiled_is_a_reason_for_no_plan(in_the_backgro
 
 
 def test_a_compiled_function_runs_op_by_op_until_then(in_the_background, monkeypatch):
-    monkeypatch.setattr(Account, "eager_next", lambda self: False)
-    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps, is_loop=False: True)
-    monkeypatch.setattr(Account, "planning_per_step", lambda self: float("inf"))
+    monkeypatch.setattr(CountingPolicy, "eager_next", lambda self: False)
+    monkeypatch.setattr(CountingPolicy, "allows_plan", lambda self, n_steps, is_loop=False: True)
+    monkeypatch.setattr(CountingPolicy, "planning_per_step", lambda self: float("inf"))
     w = draw(6, 6).requires_grad_()
 
     def eager(x):

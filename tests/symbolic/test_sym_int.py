@@ -17,7 +17,7 @@ from extempo.dispatch.kernel_cache import SIGNATURES, make_signature
 from extempo.errors import ShapeError
 from extempo.nn import functional as F
 from extempo.symbolic import sym_int as learning
-from extempo.symbolic.sym_int import AnySize, Family, NotGeneral, general
+from extempo.symbolic.sym_int import DataDependent, GuardedCache, SymInt, generalize
 
 some_sizes = st.integers(0, 40)
 
@@ -34,7 +34,7 @@ def _cut(m, n, k):
 @settings(max_examples=200, deadline=None)
 @given(st.tuples(some_sizes, some_sizes, some_sizes), st.tuples(some_sizes, some_sizes, some_sizes))
 def test_what_was_learnt_at_some_sizes_is_right_at_others_or_says_nothing(learnt_at, asked_at):
-    derived = general(_cut, learnt_at)
+    derived = generalize(_cut, learnt_at)
     assert derived is not None
     assert derived(*learnt_at) == _cut(*learnt_at)
     found = derived(*asked_at)
@@ -42,7 +42,7 @@ def test_what_was_learnt_at_some_sizes_is_right_at_others_or_says_nothing(learnt
 
 
 def test_sizes_that_lead_to_the_same_decisions_are_answered():
-    derived = general(_cut, (100, 8, 5))
+    derived = generalize(_cut, (100, 8, 5))
     assert derived(97, 9, 5) == _cut(97, 9, 5)
     assert derived(10, 9, 5) is None  # no longer tall
 
@@ -65,7 +65,7 @@ def test_sizes_that_lead_to_the_same_decisions_are_answered():
     ],
 )
 def test_what_is_decided_by_a_size_holds_for_sizes_that_decide_alike(use):
-    derived = general(lambda n: (use(n), n + 1), (3,))
+    derived = generalize(lambda n: (use(n), n + 1), (3,))
     assert derived(3) == (use(3), 4)
     for other in (0, 1, 2):
         found = derived(other)
@@ -73,13 +73,13 @@ def test_what_is_decided_by_a_size_holds_for_sizes_that_decide_alike(use):
 
 
 def test_a_stand_in_is_no_key():
-    with pytest.raises(NotGeneral):
-        hash(AnySize(3, "s0", learning._Notes()))
-    assert general(lambda n: {n: 1}, (3,)) is None
+    with pytest.raises(DataDependent):
+        hash(SymInt(3, "s0", learning.GuardLog()))
+    assert generalize(lambda n: {n: 1}, (3,)) is None
 
 
 def test_what_a_stand_in_is_mistaken_for_is_not_learnt():
-    family = Family()
+    family = GuardedCache()
     for size in range(1, 4 * learning.WORTH):
         family.missed(lambda n: ((n if isinstance(n, int) else n + 1,), None), (size,))
     assert family.find((5,)) is None
@@ -89,17 +89,17 @@ def test_a_family_that_cannot_be_learnt_is_left_alone():
     asked = []
 
     def derive(n):
-        asked.append(type(n) is AnySize)
+        asked.append(type(n) is SymInt)
         return ((hash(n),), None)
 
-    family = Family()
+    family = GuardedCache()
     for size in range(10 * learning.WORTH):
         family.missed(derive, (size,))
     assert sum(asked) == learning.TRIES
 
 
 def test_a_family_is_bounded():
-    family = Family()
+    family = GuardedCache()
     for size in range(2 * learning.MOST * learning.WORTH):
         family.missed(lambda n: ((str(n),), None), (size,))
     assert len(family._known) == learning.MOST
@@ -117,7 +117,7 @@ def test_a_learnt_kernel_has_the_words_of_one_that_is_bound(n, monkeypatch):
     for near in (n + 6, n + 12, n + 18, n + 60):
         make_signature(op, types(near), {})
     learnt = make_signature(op, types(n), {})
-    monkeypatch.setattr(Family, "find", lambda self, sizes: None)
+    monkeypatch.setattr(GuardedCache, "find", lambda self, sizes: None)
     bound = make_signature(op, types(n), {})
     assert learnt.type == bound.type
     assert learnt.kernel.__self__[0] == bound.kernel.__self__[0]
@@ -143,7 +143,7 @@ def test_results_at_a_size_do_not_depend_on_the_sizes_that_came_before(monkeypat
     for n in (2, 3, 6, 7, 31, 64, 100):
         x = ex.tensor(rng.normal(size=(n, 5)).astype("float32"), requires_grad=True)
         inputs.append((x, ex.tensor(rng.integers(0, 8, n))))
-    monkeypatch.setattr(Family, "find", lambda self, sizes: None)
+    monkeypatch.setattr(GuardedCache, "find", lambda self, sizes: None)
     _forget()
     alone = [[t.tolist() for t in _step(x, y, weight, bias)] for x, y in inputs]
     monkeypatch.undo()

@@ -15,7 +15,7 @@ import pytest
 
 import extempo as ex
 from extempo.backends.selection import native
-from extempo.core.context import MODE
+from extempo.core.context import CONTEXT
 
 # For tests of what only a function that was recorded does; everything else holds without native code, too.
 needs_native_code = pytest.mark.skipif(native() is None, reason="without native code compiled functions run eagerly")
@@ -74,7 +74,7 @@ def agree(scenario: Scenario, *args: Any) -> None:
     for i, (a, b) in enumerate(zip(expected, found, strict=False)):
         assert b == a, f"observation {i}: {_first_difference(a, b)}"
     assert len(expected) == len(found)
-    assert MODE.get().recording is None
+    assert CONTEXT.get().recording is None
     assert ex.is_grad_enabled()
 
 

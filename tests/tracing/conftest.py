@@ -7,14 +7,14 @@ from math import inf
 
 import pytest
 
-from extempo.tracing.policy import Account
-from extempo.tracing.static.autotune import Choice
+from extempo.tracing.policy import CountingPolicy
+from extempo.tracing.static.autotune import Autotuner
 
 
 @pytest.fixture(autouse=True)
 def always_recorded(monkeypatch):
-    monkeypatch.setattr(Account, "eager_next", lambda self: False)
-    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps, is_loop=False: True)
-    monkeypatch.setattr(Account, "planning_per_step", lambda self: inf)
-    monkeypatch.setattr(Account, "new_steps_allowed", lambda self: 1_000_000)
-    monkeypatch.setattr(Choice, "first", lambda self: self._ways[0])
+    monkeypatch.setattr(CountingPolicy, "eager_next", lambda self: False)
+    monkeypatch.setattr(CountingPolicy, "allows_plan", lambda self, n_steps, is_loop=False: True)
+    monkeypatch.setattr(CountingPolicy, "planning_per_step", lambda self: inf)
+    monkeypatch.setattr(CountingPolicy, "new_steps_allowed", lambda self: 1_000_000)
+    monkeypatch.setattr(Autotuner, "first", lambda self: self._ways[0])

@@ -10,8 +10,8 @@ from unittest import mock
 import extempo as ex
 from extempo import nn
 from extempo.core import trace_tree
-from extempo.core.context import MODE
-from extempo.tracing.static.autotune import Choice
+from extempo.core.context import CONTEXT
+from extempo.tracing.static.autotune import Autotuner
 
 from .agreement import observe
 
@@ -30,7 +30,7 @@ def going(way):
         turns = itertools.cycle(WAYS[way])
         return lambda *args: choice._ways[next(turns)](*args)
 
-    with mock.patch.object(Choice, "first", first), mock.patch.object(Choice, "settle"):
+    with mock.patch.object(Autotuner, "first", first), mock.patch.object(Autotuner, "settle"):
         yield
 
 
@@ -43,8 +43,8 @@ def agree(scenario, *args):
         for i, (a, b) in enumerate(zip(expected, found, strict=True)):
             assert b == a, f"{way}: observation {i} differs"
         assert not trace_tree.ACTIVE.recordings
-        assert MODE.get().recording is None
-        assert MODE.get().interceptor is None
+        assert CONTEXT.get().recording is None
+        assert CONTEXT.get().interceptor is None
         assert ex.is_grad_enabled()
 
 

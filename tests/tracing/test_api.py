@@ -18,10 +18,10 @@ import pytest
 import extempo as ex
 from extempo import nn, optim
 from extempo.backends.selection import native
-from extempo.core.context import MODE
+from extempo.core.context import CONTEXT
 from extempo.nn import functional as F
 from extempo.tracing import policy
-from extempo.tracing.policy import Account
+from extempo.tracing.policy import CountingPolicy
 
 
 def in_a_process(code, environment):
@@ -41,9 +41,9 @@ def draw(seed, *shape):
 
 def record_always(monkeypatch):
     """However little it pays on this machine, at this moment."""
-    monkeypatch.setattr(Account, "eager_next", lambda self: False)
-    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps, is_loop=False: True)
-    monkeypatch.setattr(Account, "planning_per_step", lambda self: inf)
+    monkeypatch.setattr(CountingPolicy, "eager_next", lambda self: False)
+    monkeypatch.setattr(CountingPolicy, "allows_plan", lambda self, n_steps, is_loop=False: True)
+    monkeypatch.setattr(CountingPolicy, "planning_per_step", lambda self: inf)
 
 
 class Net(nn.Module):
@@ -266,12 +266,12 @@ class Clock:
     def __init__(self, monkeypatch):
         self.now = 0.0
         monkeypatch.setattr(policy, "clock", lambda: self.now)
-        for costs in (policy.Planning, policy.Learning):  # put back afterwards: all tests share them
+        for costs in (policy.PlanningCost, policy.TracingCost):  # put back afterwards: all tests share them
             monkeypatch.setattr(costs, "seconds_per_step", 20e-6)
 
     def pass_time(self, eagerly, recorded):
         """Seconds, by how the function runs that calls this."""
-        self.now += eagerly if MODE.get().recording is None else recorded
+        self.now += eagerly if CONTEXT.get().recording is None else recorded
 
 
 def stats_of(name):

@@ -10,9 +10,9 @@ import pytest
 import extempo as ex
 from extempo import nn, optim
 from extempo.tracing import api
-from extempo.tracing.api import Compiled
+from extempo.tracing.api import CompiledFunction
 from extempo.tracing.eviction import _in_order
-from extempo.tracing.policy import Account
+from extempo.tracing.policy import CountingPolicy
 from extempo.tracing.segment import PLANS
 
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
@@ -25,11 +25,11 @@ OPS = [ex.tanh, ex.sin, ex.cos, ex.sigmoid, lambda x: x * 1.5]
 @pytest.fixture(autouse=True)
 def everything_is_recorded(monkeypatch):
     """Nothing is run eagerly to save the price of recording, and little may be kept that is new."""
-    monkeypatch.setattr(Compiled, "_may_plan", planned_when_seen_again)
-    monkeypatch.setattr(Account, "eager_next", lambda self: False)
-    monkeypatch.setattr(Account, "_can_go_on", lambda self: True)
-    monkeypatch.setattr(Account, "planning_per_step", lambda self: 1.0)
-    monkeypatch.setattr(Account, "new_steps_allowed", lambda self: 1_000_000)
+    monkeypatch.setattr(CompiledFunction, "_may_plan", planned_when_seen_again)
+    monkeypatch.setattr(CountingPolicy, "eager_next", lambda self: False)
+    monkeypatch.setattr(CountingPolicy, "_can_go_on", lambda self: True)
+    monkeypatch.setattr(CountingPolicy, "planning_per_step", lambda self: 1.0)
+    monkeypatch.setattr(CountingPolicy, "new_steps_allowed", lambda self: 1_000_000)
     monkeypatch.setattr(api, "MOST_NEW_STEPS", BOUND)
     monkeypatch.setattr(api, "MOST_NEW_CALLS", 1)
     ex.compile.clear()
@@ -53,7 +53,7 @@ def chain(x, w, structure):
 
 def made(fn):
     """A function as it is compiled, with a count of what its trie holds."""
-    compiled = Compiled(fn, "f")
+    compiled = CompiledFunction(fn, "f")
     return compiled.run, compiled
 
 

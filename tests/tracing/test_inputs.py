@@ -10,7 +10,7 @@ import pytest
 import extempo as ex
 from extempo import nn
 from extempo.nn import functional as F
-from extempo.tracing.api import Compiled
+from extempo.tracing.api import CompiledFunction
 
 from .agreement import CALLS, agree, agree_on_calls, draw, grads, needs_native_code, whole
 
@@ -194,7 +194,7 @@ def test_rows_and_classes_as_numbers_are_inputs_of_one_plan(how):
     made = []
 
     def wrap(fn):
-        made.append(Compiled(fn, "step"))
+        made.append(CompiledFunction(fn, "step"))
         return made[0].run
 
     for _ in scenario(wrap):

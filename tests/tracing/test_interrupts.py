@@ -8,7 +8,7 @@ import pytest
 
 import extempo as ex
 from extempo import nn, optim
-from extempo.core.context import MODE
+from extempo.core.context import CONTEXT
 from extempo.core.trace_tree import ACTIVE
 from extempo.nn import functional as F
 from extempo.tracing import api
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.alone
 
 SCRIPT = static_function.Script
 CODES = (
-    *(api.Compiled.run.__code__, api._end.__code__),
+    *(api.CompiledFunction.run.__code__, api._end.__code__),
     *(SCRIPT.run.__code__, SCRIPT._by_plans.__code__, SCRIPT._op_by_op.__code__),
     static_function._end.__code__,
 )
@@ -70,8 +70,8 @@ def test_an_interrupt_at_any_line_leaves_nobody_recording(static):
             made(x, y)  # records it
         if not interrupted_at(n_lines, made, x, y):
             break
-        assert MODE.get().recording is None
-        assert MODE.get().interceptor is None
+        assert CONTEXT.get().recording is None
+        assert CONTEXT.get().interceptor is None
         assert ACTIVE.recordings == []
         optimizer.zero_grad()
         made = ex.compile(step, static=static)

@@ -9,7 +9,7 @@ import extempo as ex
 from extempo.autograd.derive import Gradient
 from extempo.backends.selection import native
 from extempo.core.graph import Node
-from extempo.tracing.policy import Account
+from extempo.tracing.policy import CountingPolicy
 
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
@@ -19,8 +19,8 @@ F = ex.nn.functional
 
 @pytest.fixture(autouse=True)
 def always_recorded(monkeypatch):
-    monkeypatch.setattr(Account, "eager_next", lambda self: False)
-    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps, is_loop=False: False)
+    monkeypatch.setattr(CountingPolicy, "eager_next", lambda self: False)
+    monkeypatch.setattr(CountingPolicy, "allows_plan", lambda self, n_steps, is_loop=False: False)
 
 
 def draw(*shape, dtype=np.float32):

@@ -378,8 +378,8 @@ def test_a_process_is_forked_while_another_thread_works_on_a_tape_that_was_left(
     begun, forked = threading.Event(), threading.Event()
 
     def work():
-        with trace_tree.left_lock, trace_tree.trie_lock:
-            at_work = losses[0]._pending
+        with trace_tree.escaped_lock, trace_tree.tree_lock:
+            at_work = losses[0]._source
             if at_work is not None:  # without native code nothing is recorded
                 trace_tree.worked_on, before = id(at_work), at_work.results
                 at_work.results = [at_work.held(place) for place in range(len(before))]  # as in its backward

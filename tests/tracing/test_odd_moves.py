@@ -9,9 +9,9 @@ import pytest
 
 import extempo as ex
 from extempo import nn, optim
-from extempo.core.context import MODE
+from extempo.core.context import CONTEXT
 from extempo.nn import functional as F
-from extempo.tracing.policy import Account
+from extempo.tracing.policy import CountingPolicy
 
 from .agreement import CALLS, agree, agree_on_calls, draw, error_of, grads, needs_native_code, see
 
@@ -357,13 +357,13 @@ def test_thousands_of_ops_in_one_call(read):
 
 @needs_native_code
 def test_a_call_that_has_too_few_plans_goes_on_eagerly(monkeypatch):
-    monkeypatch.setattr(Account, "seconds_at_once", lambda self: 0.0)
+    monkeypatch.setattr(CountingPolicy, "seconds_at_once", lambda self: 0.0)
     w, recordings = draw(1, 3, grad=True), []
 
     def fn(x):
         total = 0.0
         for _ in range(5):
-            recordings.append(MODE.get().recording)
+            recordings.append(CONTEXT.get().recording)
             x = (x * w).tanh()
             total += x.sum().item()
         x.sum().backward()
@@ -411,7 +411,7 @@ def test_ints_and_bools_stay_apart():
 def test_detach_is_outside_the_graph_also_when_a_recording_gives_up():
     def body(x):
         y = x * 2
-        y._pending.n_allowed = 0
+        y._source.n_allowed = 0
         return y.detach(), y
 
     w = draw(1, 3, grad=True)

@@ -7,13 +7,13 @@ import random
 import pytest
 
 import extempo as ex
-from extempo.tracing.api import Compiled
-from extempo.tracing.policy import AT_ONCE, OFTEN, SOON, Account, Learning
+from extempo.tracing.api import CompiledFunction
+from extempo.tracing.policy import AT_ONCE, OFTEN, SOON, CountingPolicy, TracingCost
 
 
 def in_debt(n_calls):
     """An account of a function that repeats itself, and whose first plans have cost more than it may invest."""
-    account = Account()
+    account = CountingPolicy()
     for call in range(1, n_calls + 1):
         account.eager_next()
         if call > n_calls - 4:
@@ -38,7 +38,7 @@ def test_nothing_is_lent_for_a_range_of_sizes():
 def test_nothing_is_lent_to_a_function_that_runs_in_many_small_parts():
     accounts = []
     for n_runs in (1, 200):
-        account = Account()
+        account = CountingPolicy()
         for call in range(1, OFTEN + 3):
             account.eager_next()
             if call > OFTEN - 2:
@@ -54,12 +54,12 @@ def test_nothing_is_lent_to_a_function_that_runs_in_many_small_parts():
 
 
 def test_before_an_eager_call_was_timed_a_call_may_take_what_it_takes():
-    assert Account().seconds_at_once() == float("inf")
-    assert Account().new_steps_allowed() == 1_000_000
+    assert CountingPolicy().seconds_at_once() == float("inf")
+    assert CountingPolicy().new_steps_allowed() == 1_000_000
 
 
 def test_what_eager_calls_take_is_asked_again_while_no_plans_run():
-    account = Account()
+    account = CountingPolicy()
     n_eager = 0
     for _ in range(64):
         if account.eager_next():
@@ -84,7 +84,7 @@ class Waiting:
 def test_kernels_that_were_paid_for_are_waited_for_and_tried_where_no_more_can_be_invested():
     if ex.backends.stats()["backend"] == "numpy":
         pytest.skip("records with native kernels only")
-    made = Compiled(lambda x: x * 2.0 + 1.0, "f")
+    made = CompiledFunction(lambda x: x * 2.0 + 1.0, "f")
     x = ex.ones(3)
     made.account.aside, made.account.rests = True, 5
     plan = made.counters.waiting = Waiting()
@@ -98,7 +98,7 @@ def test_kernels_that_were_paid_for_are_waited_for_and_tried_where_no_more_can_b
 
 
 def test_a_function_that_rests_does_not_record():
-    made = Compiled(lambda x: x * 2.0 + 1.0, "f")
+    made = CompiledFunction(lambda x: x * 2.0 + 1.0, "f")
     made.account.aside, made.account.rests = True, 5
     made.run(ex.ones(3))
     assert (made.account.rests, made.counters.new_steps) == (4, 0)
@@ -109,8 +109,8 @@ EAGER, BY_PLAN, FIRST, AGAIN, PLANNING = 1e-3, 0.6e-3, 12e-3, 3e-3, 8e-3  # seco
 
 def seconds_of(calls, monkeypatch):
     """What calls take in all: each has a kind of arguments and a structure."""
-    monkeypatch.setattr(Learning, "seconds_per_step", Learning.seconds_per_step)
-    account, n_seen, total, n_by_plan = Account(), {}, 0.0, 0
+    monkeypatch.setattr(TracingCost, "seconds_per_step", TracingCost.seconds_per_step)
+    account, n_seen, total, n_by_plan = CountingPolicy(), {}, 0.0, 0
     for kind, structure in calls:
         if account.rests:
             account.rests -= 1

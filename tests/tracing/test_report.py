@@ -15,11 +15,11 @@ import extempo as ex
 from extempo import nn
 from extempo.backends.selection import native
 from extempo.core.op import REGISTRY
-from extempo.core.trace_tree import State
-from extempo.tracing.api import Compiled
-from extempo.tracing.policy import Account
-from extempo.tracing.report import Functions, Stats
-from extempo.tracing.segment import PLANS, Counters, Flush
+from extempo.core.trace_tree import TraceNode
+from extempo.tracing.api import CompiledFunction
+from extempo.tracing.policy import CountingPolicy
+from extempo.tracing.report import CompiledFunctions, Stats
+from extempo.tracing.segment import PLANS, Counters, Segment
 
 needs_native_code = pytest.mark.skipif(native() is None, reason="without native code compiled functions run eagerly")
 
@@ -155,8 +155,8 @@ def stats_of(name):
 
 @needs_native_code
 def test_ops_whose_result_nobody_reads_count_as_recorded(monkeypatch):
-    monkeypatch.setattr(Account, "eager_next", lambda self: False)
-    monkeypatch.setattr(Account, "planning_per_step", lambda self: inf)
+    monkeypatch.setattr(CountingPolicy, "eager_next", lambda self: False)
+    monkeypatch.setattr(CountingPolicy, "planning_per_step", lambda self: inf)
     w = ex.ones(2, requires_grad=True)
 
     @ex.compile
@@ -205,8 +205,8 @@ def test_a_function_that_is_forgotten_is_gone_at_once():
 
 @needs_native_code
 def test_what_a_function_did_that_no_longer_exists_stays_in_the_totals(monkeypatch):
-    monkeypatch.setattr(Account, "eager_next", counting_only)
-    monkeypatch.setattr(Account, "planning_per_step", lambda self: inf)
+    monkeypatch.setattr(CountingPolicy, "eager_next", counting_only)
+    monkeypatch.setattr(CountingPolicy, "planning_per_step", lambda self: inf)
     gc.collect()
     before = ex.compile.stats()
 
@@ -237,7 +237,7 @@ def counting_only(account):
 
 
 def test_nothing_is_kept_of_functions_that_no_longer_exist_but_their_totals():
-    functions, ended = Functions(), []
+    functions, ended = CompiledFunctions(), []
 
     class WeaklyKnown(Counters):
         pass
@@ -258,7 +258,7 @@ def test_nothing_is_kept_of_functions_that_no_longer_exist_but_their_totals():
 
 def compiled_function(calls, eager_calls, new_steps, steps):
     """What such a function says of itself."""
-    made = Compiled(lambda: None, "f")
+    made = CompiledFunction(lambda: None, "f")
     made.account.calls, made.eager_calls = calls, eager_calls
     made.counters.new_steps, made.counters.steps = new_steps, steps
     return made
@@ -279,7 +279,7 @@ def test_that_calls_hardly_repeat_is_said_only_where_enough_were_recorded_to_kno
 
 @needs_native_code
 def test_plans_that_are_begun_do_not_count_as_kept(monkeypatch):
-    flush = Flush((), [], [], State(), None, frozenset())
+    flush = Segment((), [], [], TraceNode(), None, frozenset())
     before = ex.compile.stats()
     monkeypatch.setattr(PLANS, "limit", len(PLANS) + 10)
     PLANS.add(flush)

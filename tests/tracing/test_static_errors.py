@@ -7,7 +7,7 @@ import pytest
 
 import extempo as ex
 from extempo import nn, optim
-from extempo.core.context import MODE
+from extempo.core.context import CONTEXT
 from extempo.errors import DtypeError, GraphError, ShapeError
 
 from .agreement import draw, needs_native_code
@@ -138,7 +138,7 @@ def test_what_cannot_be_static_says_so():
         with pytest.raises(GraphError, match=words):
             static(fn)(ex.ones(3))
         assert ex.is_grad_enabled()
-        assert MODE.get().interceptor is None
+        assert CONTEXT.get().interceptor is None
 
 
 def test_a_tensor_that_is_kept_outside_is_refused():

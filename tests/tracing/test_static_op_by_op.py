@@ -12,7 +12,7 @@ import extempo as ex
 from extempo import nn, optim
 from extempo.errors import GraphError, IndexRangeError, OverwrittenError
 from extempo.tracing.static import autotune
-from extempo.tracing.static.autotune import Choice
+from extempo.tracing.static.autotune import Autotuner
 
 from .agreement import draw, grads, needs_native_code
 from .static_agreement import CALLS, WAYS, agree, going, state, static
@@ -30,8 +30,8 @@ class Timed:
         self.now, self.calls, self.told = 0.0, "", []
         monkeypatch.setattr(autotune, "clock", lambda: self.now)
         monkeypatch.setattr(autotune, "LONG_CALL", 100.0)
-        monkeypatch.setattr(Choice, "first", lambda self: self._try)
-        self.choice = Choice(
+        monkeypatch.setattr(Autotuner, "first", lambda self: self._try)
+        self.choice = Autotuner(
             tuple(self.way(name, s) for name, s in zip("ab", seconds, strict=True)), goes_on, self.told.append
         )
 
@@ -74,7 +74,7 @@ def test_what_is_done_after_a_call_counts_where_work_is_left(monkeypatch):
 def test_results_do_not_depend_on_the_choice(monkeypatch, seconds):
     times = itertools.cycle(seconds)
     monkeypatch.setattr(autotune, "clock", lambda: next(times))
-    monkeypatch.setattr(Choice, "first", lambda self: self._try)
+    monkeypatch.setattr(Autotuner, "first", lambda self: self._try)
     w = draw(0, 3, grad=True)
 
     def f(x):
@@ -90,7 +90,7 @@ def test_results_do_not_depend_on_the_choice(monkeypatch, seconds):
 
 
 def test_what_has_no_ops_for_plans_is_not_tried(monkeypatch):
-    monkeypatch.setattr(Choice, "first", lambda self: pytest.fail)
+    monkeypatch.setattr(Autotuner, "first", lambda self: pytest.fail)
     model = nn.Linear(3, 3)
     optimizer = optim.SGD(model.parameters(), lr=0.1)
     run = static(lambda: optimizer.zero_grad())
@@ -258,7 +258,7 @@ def test_no_memory_is_held_after_a_call(way):
         for i in range(3):
             run(draw(i, 3))
     gc.collect()  # what the recorded call left
-    arrays = [weakref.ref(t._raw) for t in (w, b)]
+    arrays = [weakref.ref(t._data) for t in (w, b)]
     w.data, b.data = ex.ones(3), ex.ones(3)
     assert all(array() is None for array in arrays)
     assert run(ex.ones(3)).item() == 6
@@ -281,7 +281,7 @@ def test_an_optimizer_moves_parameters_as_in_eager():
         run = wrap(step)
         for i in range(12):
             run(draw(i, 3, 4))
-        return len({id(p._raw.base) for group in optimizer.param_groups for p in group["params"]})
+        return len({id(p._data.base) for group in optimizer.param_groups for p in group["params"]})
 
     expected = n_blocks(lambda fn: fn)
     for way in WAYS:

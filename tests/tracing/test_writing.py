@@ -6,7 +6,7 @@ import pytest
 
 import extempo as ex
 from extempo import nn
-from extempo.tracing.trace import Written
+from extempo.tracing.trace import WriteIndex
 
 from .agreement import CALLS, agree, agree_on_calls, draw, grads, needs_native_code, whole
 
@@ -289,13 +289,13 @@ def test_a_numpy_array_that_shares_memory_sees_writes():
 @needs_native_code
 def test_a_loop_of_writes_looks_at_each_leaf_once(monkeypatch):
     looked_at = []
-    leaves_since = Written.leaves_since
+    leaves_since = WriteIndex.leaves_since
 
     def counted(self, storage, memories):
         looked_at.append(len(memories) - self._seen.get(storage, 0))
         return leaves_since(self, storage, memories)
 
-    monkeypatch.setattr(Written, "leaves_since", counted)
+    monkeypatch.setattr(WriteIndex, "leaves_since", counted)
     steps = [draw(k, 4) for k in range(100)]
 
     def walk(q):

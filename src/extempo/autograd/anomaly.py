@@ -17,7 +17,7 @@ from ..errors import AutogradError
 from . import engine
 from .messages import at
 
-_plain = engine.Backward
+_plain = engine.BackwardEngine
 
 
 class _Watched(dict[Node, Any]):
@@ -80,15 +80,15 @@ class _Exchanged:
         try:
             return self
         except BaseException:  # the block is never entered, and so never left
-            engine.Backward = self._before  # type: ignore[misc] # exchanged on purpose
+            engine.BackwardEngine = self._before  # type: ignore[misc] # exchanged on purpose
             raise
 
     @guarded
     def __exit__(self, *exception: object) -> None:
         try:
-            engine.Backward = self._before  # type: ignore[misc] # exchanged on purpose
+            engine.BackwardEngine = self._before  # type: ignore[misc] # exchanged on purpose
         except BaseException:
-            engine.Backward = self._before  # type: ignore[misc] # exchanged on purpose
+            engine.BackwardEngine = self._before  # type: ignore[misc] # exchanged on purpose
             raise
 
 
@@ -102,8 +102,8 @@ def set_detect_anomaly(mode: bool, check_nan: bool = True) -> _Exchanged:
     >>> ex.autograd.is_anomaly_enabled()
     False
     """
-    made = _Exchanged(engine.Backward)
-    engine.Backward = _Looking if mode and check_nan else _plain  # type: ignore[misc] # exchanged on purpose
+    made = _Exchanged(engine.BackwardEngine)
+    engine.BackwardEngine = _Looking if mode and check_nan else _plain  # type: ignore[misc] # exchanged on purpose
     return made
 
 
@@ -119,12 +119,12 @@ class detect_anomaly(_Exchanged):
     """
 
     def __init__(self, check_nan: bool = True) -> None:
-        super().__init__(engine.Backward)
+        super().__init__(engine.BackwardEngine)
         self._inside = _Looking if check_nan else _plain
 
     def __enter__(self) -> Self:
-        self._before = engine.Backward
-        engine.Backward = self._inside  # type: ignore[misc] # exchanged on purpose
+        self._before = engine.BackwardEngine
+        engine.BackwardEngine = self._inside  # type: ignore[misc] # exchanged on purpose
         return self
 
 
@@ -135,4 +135,4 @@ def is_anomaly_enabled() -> bool:
     ...     ex.autograd.is_anomaly_enabled()
     True
     """
-    return engine.Backward is _Looking
+    return engine.BackwardEngine is _Looking

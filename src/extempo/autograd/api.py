@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.context import MODE
+from ..core.context import CONTEXT
 from ..core.graph import Node
 from ..core.tensor import Tensor, TensorLike
 from ..dispatch.dispatcher import quietly
@@ -30,7 +30,7 @@ def backward(
     >>> x.grad
     tensor(16.)
     """
-    if (mode := MODE.get()).interceptor is not None and (heard := listener(mode)) is not None:
+    if (mode := CONTEXT.get()).interceptor is not None and (heard := listener(mode)) is not None:
         given = values_of(grad_tensors, tensors)
         heard(backward, values_of(tensors), given, retain_graph, create_graph, values_of(inputs))
         return
@@ -56,7 +56,7 @@ def backward(
                 )
         wanted = {x._own_node() for x in given}
     keep = create_graph if retain_graph is None else retain_graph
-    quietly(engine.Backward(bool(keep), bool(create_graph), wanted, accumulate=True).run, roots)
+    quietly(engine.BackwardEngine(bool(keep), bool(create_graph), wanted, accumulate=True).run, roots)
 
 
 def grad(
@@ -76,7 +76,7 @@ def grad(
     >>> ex.autograd.grad(x * x, x)
     (tensor(6.),)
     """
-    if (mode := MODE.get()).interceptor is not None and (heard := listener(mode)) is not None:
+    if (mode := CONTEXT.get()).interceptor is not None and (heard := listener(mode)) is not None:
         options = (retain_graph, create_graph, only_inputs, allow_unused, is_grads_batched, materialize_grads)
         asked = inputs if isinstance(inputs, Tensor | TensorLike) else list(inputs)
         given = values_of(grad_outputs, outputs)
@@ -121,6 +121,6 @@ def _grad_by_engine(
                 f"grad: input {i} does not require grad; call x.requires_grad_() before computing the output"
             )
         nodes.append(x._own_node())
-    job = engine.Backward(keep, bool(create_graph), {n for n in nodes if n is not None}, accumulate=False)
+    job = engine.BackwardEngine(keep, bool(create_graph), {n for n in nodes if n is not None}, accumulate=False)
     found = quietly(job.run, roots)
     return [found.get(node) for node in nodes]

@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..core.context import MODE, Mode, Swap, end_tape
+from ..core.context import CONTEXT, ExecutionContext, Swap, end_trace
 from ..core.graph import Node, Where, describe_where, type_text
 from ..core.interrupts import block, certainly
 from ..core.op import Op
@@ -33,12 +33,14 @@ Step = tuple[type[Op], tuple[Any, ...], Where | None]
 class Frame:
     """One call of a checkpointed function: how to run it again, and which nodes wait for their values."""
 
-    def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], options: Options) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], options: CheckpointOptions
+    ) -> None:
         self.fn = fn
         self.args = args
         self.kwargs = kwargs
         self.options = options
-        self.mode = MODE.get()
+        self.mode = CONTEXT.get()
         self.random_state = get_rng_state() if options.preserve_rng_state else None
         self.versions = [(t, t._storage.version) for t in tensors_in((args, kwargs)) if t._storage is not None]
         self.steps: list[Step] = []
@@ -58,7 +60,7 @@ class Frame:
                     "x.clone()"
                 )
         again = _Repeating(self)
-        mode = Mode(True, self.mode.inference, self.mode.interceptor, MODE.get().quiet)
+        mode = ExecutionContext(True, self.mode.inference, self.mode.interceptor, CONTEXT.get().quiet)
         with _replayed(self.random_state), _within(mode, again), self.options.contexts()[1]:
             self.fn(*self.args, **self.kwargs)
         again.finish()
@@ -68,7 +70,7 @@ class Frame:
         again.retire()
 
 
-class Options:
+class CheckpointOptions:
     """The settings of a call of `checkpoint`."""
 
     def __init__(self, preserve_rng_state: bool, context_fn: Any, check: bool, debug: bool) -> None:
@@ -99,11 +101,11 @@ def _hand_over(again: Node | None, node: Node, step: int) -> None:
         leave_refill(node, Refill(inner, node))
 
 
-def _within(mode: Mode, observer: Observer) -> Swap:
+def _within(mode: ExecutionContext, observer: Observer) -> Swap:
     """Run a block with an observer on top of a mode."""
     observer.outer = mode
-    end_tape(mode)
-    return Swap(Mode(mode.grad, mode.inference, observer, mode.quiet))
+    end_trace(mode)
+    return Swap(ExecutionContext(mode.grad, mode.inference, observer, mode.quiet))
 
 
 class _Stripping(Observer):
@@ -193,7 +195,7 @@ def _replayed(state: Any) -> Iterator[None]:
         certainly(set_rng_state, now)
 
 
-def _inside_first_run(mode: Mode) -> bool:
+def _inside_first_run(mode: ExecutionContext) -> bool:
     """Whether an enclosing checkpoint takes everything away already."""
     interceptor: Any = mode.interceptor
     while interceptor is not None:
@@ -227,7 +229,7 @@ def checkpoint(
     """
     if determinism_check not in ("default", "none"):
         raise AutogradError(f"checkpoint: determinism_check must be 'default' or 'none', got {determinism_check!r}")
-    mode = MODE.get()
+    mode = CONTEXT.get()
     if not mode.grad or _inside_first_run(mode):
         return function(*args, **kwargs)
     if use_reentrant and not any(t.requires_grad for t in tensors_in(args)):
@@ -236,7 +238,7 @@ def checkpoint(
             "here. Extempo does, also for parameters in closures",
             stacklevel=2,
         )
-    options = Options(preserve_rng_state, context_fn, determinism_check == "default", debug)
+    options = CheckpointOptions(preserve_rng_state, context_fn, determinism_check == "default", debug)
     return Frame(function, args, kwargs, options).first_run()
 
 

@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from .. import ops
-from ..core.context import MODE, no_grad
+from ..core.context import CONTEXT, no_grad
 from ..core.graph import Node, Pick, leaf
 from ..core.op import Op, Refuse, _snake_case
 from ..core.source_location import user_line
@@ -227,7 +227,7 @@ class Function:
         separate = cls.setup_context is not Function.setup_context
         if kwargs or separate:
             args = _bound(cls, args, kwargs, separate)
-        mode = MODE.get()
+        mode = CONTEXT.get()
         _refuse_likes(cls, args, "takes tensors", mode.grad and any(getattr(a, "requires_grad", False) for a in args))
         ctx = Context(cls, args)
         tracked = mode.grad and any(ctx.needs_input_grad)
@@ -290,9 +290,9 @@ def _own(output: Any, args: tuple[Any, ...], ctx: Context) -> Any:
 def alias_outside_graph(t: Tensor) -> Tensor:
     """The same values as a tensor without history, also where they are only pending."""
     if t._array is None:
-        return symbol(t._type, None, t._pending)
+        return symbol(t._type, None, t._source)
     out = t.detach()
-    out._cut = None
+    out._grad_barrier = None
     return out
 
 
@@ -322,7 +322,7 @@ def _record(
         if has_gradient:
             history = node if single else Node(Pick, (node,), {"index": index}, t._type, (), node.where)
             _give_history(t, history, cls.__name__, dirty=any(t is d for d in ctx._dirty))
-    notice = getattr(MODE.get().interceptor, "notice", None)
+    notice = getattr(CONTEXT.get().interceptor, "notice", None)
     if notice is not None:
         notice(node)
 
@@ -379,7 +379,7 @@ def _entry_of_itself(position: int, t: Tensor) -> tuple[Any, ...]:
 
 def _give_history(t: Tensor, node: Node, name: str, dirty: bool) -> None:
     """Link a result to its node; one written in place passes its new history to what it is a view of."""
-    t._cut = None
+    t._grad_barrier = None
     if not dirty:
         t._node = node
         return

@@ -16,7 +16,7 @@ from ..core.op import Op
 from ..core.tensor import Tensor
 from ..core.types import InputType, TensorType
 from ..dispatch.dispatcher import apply
-from ..dispatch.graph_tracer import Recorder
+from ..dispatch.graph_tracer import GraphTracer
 from ..errors import GraphError
 
 PASSED = -1  # the source of a gradient that is the incoming one
@@ -108,7 +108,7 @@ def derived_vjp(op: type[Op], needs: int, types: tuple[InputType, ...]) -> Deriv
 
 
 def _trace(op: type[Op], needs: int, types: tuple[InputType, ...]) -> DerivedVjp:
-    recorder = Recorder()
+    recorder = GraphTracer()
     flat: tuple[InputType, ...] = tuple(TensorType((1,), t.dtype) if isinstance(t, TensorType) else t for t in types)
     result = op.signature(flat, {}).type
     # None has no value to be symbolic about; numbers are weak symbols, so that no kernel depends on their value.

@@ -1,4 +1,4 @@
-"""Backward: from nodes to the gradients of what they were made from.
+"""BackwardEngine: from nodes to the gradients of what they were made from.
 
 Nodes are visited in decreasing number, which is a topological order, and contributions to one gradient are added in
 that order, so a result never depends on anything but the graph. The shared duties are met here, once: fitting gradients
@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..core.context import MODE, set_mode
+from ..core.context import CONTEXT, set_context
 from ..core.graph import Leaf, Node, Pick
 from ..core.op import Refuse
 from ..core.storage import Array
 from ..core.tensor import Tensor, wrap
-from ..core.trace_tree import ACTIVE, LEFT
+from ..core.trace_tree import ACTIVE, ESCAPED
 from ..core.types import TensorType, bool_
 from ..errors import GraphFreedError, NotDifferentiableError, OverwrittenError
 from .accumulating import accumulate, before_adding
@@ -29,12 +29,12 @@ from .messages import at, freed_message, overwritten_message
 from .native_engine import walker
 from .saved_values import saved_values
 from .unbroadcast import fit, sum_apart, sum_array_to
-from .vjp_programs import GradientPlan, plan_of
+from .vjp_programs import VjpProgram, vjp_program_of
 
 _number = operator.attrgetter("number")
 
 
-class Backward:
+class BackwardEngine:
     """One run of backward.
 
     Gradients on the way are bare arrays, and Tensors only where someone looks at them (a vjp, a hook, `.grad`); when
@@ -56,9 +56,9 @@ class Backward:
 
     def run(self, roots: list[tuple[Node, Tensor]]) -> dict[Node, Tensor]:
         order = self._reach([node for node, _ in roots])
-        mode = MODE.get()
+        mode = CONTEXT.get()
         # A backward that is itself differentiated is recorded like everything else; any other runs now.
-        set_mode(mode.but(grad=self.create_graph, recording=mode.recording if self.create_graph else None))
+        set_context(mode.but(grad=self.create_graph, recording=mode.recording if self.create_graph else None))
         self.bare = not self.create_graph and mode.interceptor is None
         if self.wanted is not None:
             self._restrict(order)
@@ -66,7 +66,7 @@ class Backward:
             if self._wants(node):
                 self._add(node, self._value(g), owned=False)
         native = walker() if self.natively and self.bare and self.wanted is None else None
-        if native is not None and (ACTIVE.recordings or LEFT):
+        if native is not None and (ACTIVE.recordings or ESCAPED):
             before_adding(order)
         pop = self.gradients.pop
         left = len(order)
@@ -182,7 +182,7 @@ class Backward:
             self._by_kernel(node, derived, g)
             return
         if self.bare and self.wanted is None and derived is None and type(node.type) is not tuple:
-            plan = plan_of(node)
+            plan = vjp_program_of(node)
             if plan is not None:
                 self._by_kernel(node, plan, g)
                 return
@@ -233,7 +233,7 @@ class Backward:
             needs |= self._wants(source) << i
         return derived_vjp(node.op, needs, tuple(i.type if isinstance(i, Node) else type(i) for i in node.inputs))
 
-    def _by_kernel(self, node: Node, derived: DerivedVjp | GradientPlan, g: Array) -> None:
+    def _by_kernel(self, node: Node, derived: DerivedVjp | VjpProgram, g: Array) -> None:
         """Every gradient of a node from kernels on arrays."""
         arguments = [g]
         for position, array, storage, version in node.saved:

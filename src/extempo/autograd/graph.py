@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..core.context import MODE, Mode, Swap, end_tape
+from ..core.context import CONTEXT, ExecutionContext, Swap, end_trace
 from ..core.graph import Node
 from ..core.interrupts import Scope
 from ..core.op import Op
@@ -50,7 +50,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     return GradientEdge(tensor._own_node(), 0)
 
 
-class saved_tensors_hooks(Scope[Mode]):
+class saved_tensors_hooks(Scope[ExecutionContext]):
     """Within the block, `pack_hook(tensor)` is kept in place of each tensor saved for backward.
 
     `unpack_hook` gets what it returned when backward needs the values, and returns a tensor of the same shape and
@@ -64,15 +64,15 @@ class saved_tensors_hooks(Scope[Mode]):
     (tensor(20.0855, grad_fn=<ExpBackward>), tensor(20.0781))
     """
 
-    _variable = MODE
+    _variable = CONTEXT
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
         self.pack = pack_hook
         self.unpack = unpack_hook
 
-    def _inner(self, before: Mode) -> Mode:
-        end_tape(before)
-        return Mode(before.grad, before.inference, _Packing(self.pack, self.unpack), before.quiet)
+    def _inner(self, before: ExecutionContext) -> ExecutionContext:
+        end_trace(before)
+        return ExecutionContext(before.grad, before.inference, _Packing(self.pack, self.unpack), before.quiet)
 
 
 class _Packing(Observer):
@@ -99,8 +99,8 @@ class _Packing(Observer):
             return entry
         t = new(Tensor)
         type_ = TensorType(array.shape, from_numpy_dtype(array.dtype))
-        t._raw, t._memory, t._type, t._alias, t._cut, t._history = array, storage, type_, None, None, None
-        t._pending = None
+        t._data, t._memory, t._type, t._alias, t._grad_barrier, t._history = array, storage, type_, None, None, None
+        t._source = None
         return _Packed(position, type_, self.pack(t))
 
     def refill(self, node: Node) -> None:

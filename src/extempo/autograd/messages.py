@@ -12,8 +12,8 @@ def no_path_message(y: Tensor, name: str) -> str:
     text = f"{name}: this tensor does not require grad, so there is nothing to differentiate"
     if not y._type.dtype.is_floating_point:
         return f"{text}: it is {y._type.dtype}, and only floating tensors have gradients"
-    if y._cut is not None:
-        reason, where = y._cut
+    if y._grad_barrier is not None:
+        reason, where = y._grad_barrier
         cut = f"the path was cut by {reason} at {describe_where(where)}"
         return f"{text}: {cut}; remove it there, or start from another tensor"
     text += ": no tensor that requires grad went into it; did you forget requires_grad=True on the parameters?"

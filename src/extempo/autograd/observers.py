@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from ..core.context import MODE, Mode, Swap
+from ..core.context import CONTEXT, ExecutionContext, Swap
 from ..core.graph import Node, Pick
 from ..core.op import Op
 from ..core.tensor import Tensor
@@ -21,7 +21,7 @@ from ..dispatch.inplace import write
 REFILL = 0  # its key among a node's hooks; those of users are numbered from 1
 
 
-def listener(mode: Mode) -> Callable[..., Any] | None:
+def listener(mode: ExecutionContext) -> Callable[..., Any] | None:
     """What is called in place of `backward` and `grad`, as (function, *arguments), if an interceptor has to see them.
 
     A static function that is being recorded has to: it notes what to do again. A sample of a batch refuses.
@@ -33,11 +33,11 @@ class Observer:
     """An interceptor that changes nothing by itself."""
 
     def __init__(self) -> None:
-        self.outer = MODE.get()
+        self.outer = CONTEXT.get()
 
-    def _outer_mode(self) -> Mode:
-        now = MODE.get()
-        return Mode(now.grad, now.inference, self.outer.interceptor, now.quiet)
+    def _outer_mode(self) -> ExecutionContext:
+        now = CONTEXT.get()
+        return ExecutionContext(now.grad, now.inference, self.outer.interceptor, now.quiet)
 
     def apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         with Swap(self._outer_mode()):

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..core.context import MODE, no_grad
+from ..core.context import CONTEXT, no_grad
 from ..core.graph import Node
 from ..core.op import Op, Refuse
 from ..core.source_location import user_line
@@ -39,7 +39,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(fn)
     def wrapped(ctx: Context, *gradients: Any) -> Any:
-        recorded = MODE.get().grad
+        recorded = CONTEXT.get().grad
         with no_grad():
             returned = fn(ctx, *gradients)
         sources = [t for t in (*gradients, *(ctx._restored or ())) if isinstance(t, Tensor) and t.requires_grad]

@@ -49,6 +49,6 @@ def _restored(node: Node, entry: Any, source: Node | None, create_graph: bool, t
     if itself and (type(source) is not Node or itself[0]._current_node() is source):
         return itself[0]
     t = new(Tensor)
-    t._raw, t._memory, t._type, t._alias, t._cut, t._pending = array, storage, type_, None, None, None
+    t._data, t._memory, t._type, t._alias, t._grad_barrier, t._source = array, storage, type_, None, None, None
     t._history = source if create_graph else None
     return t

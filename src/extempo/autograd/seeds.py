@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core.graph import Node
-from ..core.tensor import OnTape, Tensor, TensorLike, wrap
+from ..core.tensor import LazySource, Tensor, TensorLike, wrap
 from ..errors import DtypeError, NoGradientPathError, ShapeError
 from .messages import no_path_message
 
@@ -76,7 +76,7 @@ def incoming(y: Tensor, g: Tensor | None, name: str) -> Tensor:
                 f"{name}: the tensor has shape {tuple(y.shape)}, so its gradient is not unique; reduce it first "
                 "(loss.sum() or loss.mean()), or pass gradient= of that shape"
             )
-        if y._raw is None and not isinstance(y._pending, OnTape):
+        if y._data is None and not isinstance(y._source, LazySource):
             return y.new_ones(y.shape)
         return wrap(np.ones(y._type.shape, y._type.dtype.numpy), y._type)
     if g._type.shape != y._type.shape:

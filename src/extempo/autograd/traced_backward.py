@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.context import MODE
+from ..core.context import CONTEXT
 from ..core.graph import Leaf, Node
 from ..core.storage import Array
 from ..core.strides import lies_in
-from ..core.tensor import OnTape, Tensor, wrap
+from ..core.tensor import LazySource, Tensor, wrap
 from ..core.types import TensorType, float32, float64
 from ..dispatch.dispatcher import quietly
 from . import engine
@@ -23,12 +23,12 @@ from .seeds import incoming
 _SEEDS = {TensorType((), d): np.ones((), d.numpy) for d in (float32, float64)}
 
 
-def _tape_of(outputs: list[Tensor]) -> OnTape | None:
+def _tape_of(outputs: list[Tensor]) -> LazySource | None:
     """The tape that a backward begins on, if it begins at one tensor and that is on one."""
     root = outputs[0] if len(outputs) == 1 else None
-    if root is None or not isinstance(root._pending, OnTape) or type(root._history) is not Node:
+    if root is None or not isinstance(root._source, LazySource) or type(root._history) is not Node:
         return None
-    return root._pending
+    return root._source
 
 
 def backward_by_plan(
@@ -44,7 +44,7 @@ def backward_by_plan(
         given = gradients[0] if isinstance(gradients, list | tuple) and len(gradients) == 1 else gradients
         if not isinstance(given, Tensor):
             return None
-    if MODE.get().interceptor is not None or not engine.Backward.natively:
+    if CONTEXT.get().interceptor is not None or not engine.BackwardEngine.natively:
         return None
     gradient = _SEEDS.get(root._type) if given is None else None
     if gradient is None:
@@ -66,7 +66,7 @@ def accumulate_planned(found: list[tuple[Node, Array]], keep: bool) -> None:
         if rest:
             quietly(accumulate_all, rest)
     else:
-        job = engine.Backward(keep, create_graph=False, wanted=None, accumulate=True)
+        job = engine.BackwardEngine(keep, create_graph=False, wanted=None, accumulate=True)
         quietly(job.run, [(node, wrap(g, node.type)) for node, g in found])
 
 
@@ -76,7 +76,7 @@ def grad_by_plan(outputs: list[Tensor], gradients: Any, inputs: list[Tensor], ke
         return None
     asked = [x for x in inputs if x.requires_grad]
     stand_in = outputs[0]._history  # of everything that is tracked and on the tape
-    places = [x._place if x._history is stand_in else None for x in inputs]
+    places = [x._value_id if x._history is stand_in else None for x in inputs]
     planned = backward_by_plan(outputs, gradients, "grad", asked, keep)
     if planned is None:
         return None
@@ -92,6 +92,8 @@ def grad_by_plan(outputs: list[Tensor], gradients: Any, inputs: list[Tensor], ke
     if all(node.op is Leaf for node, _ in leaves):
         found.update(leaves)
     else:
-        job = engine.Backward(keep, create_graph=False, wanted={n for n in nodes if n is not None}, accumulate=False)
+        job = engine.BackwardEngine(
+            keep, create_graph=False, wanted={n for n in nodes if n is not None}, accumulate=False
+        )
         found.update(quietly(job.run, leaves))
     return [found.get(node if place is None else place) for node, place in zip(nodes, places, strict=True)]

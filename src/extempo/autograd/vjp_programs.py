@@ -2,7 +2,7 @@
 
 The same kernels that the vjp's ops would run, in the same order, without a Tensor in between: the same bits. What
 cannot be traced (a vjp that reads values, or writes in place) is left to the vjp itself. For a structure that comes up
-at one size after another the list is learnt as a function of its sizes (`sizes.general`), without tracing again.
+at one size after another the list is learnt as a function of its sizes (`sym_int.generalize`), without tracing again.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ..core.graph import Graph, Leaf, Node, Pick
 from ..core.op import Op
 from ..core.tensor import Tensor
 from ..core.types import TensorType
-from ..dispatch.graph_tracer import Recorder
-from ..dispatch.kernel_cache import SIGNATURES, Kernel, learn, sizes_of, structure_of, with_sizes
+from ..dispatch.graph_tracer import GraphTracer
+from ..dispatch.kernel_cache import SIGNATURES, BoundKernel, learn, shape_class_of, sizes_of, with_sizes
 from ..errors import ExtempoError
-from ..symbolic.sym_int import Family, kind_of
+from ..symbolic.sym_int import GuardedCache, kind_of
 from .derive import Gradient
 from .unbroadcast import fit
 
 
-class GradientPlan(Gradient):
+class VjpProgram(Gradient):
     """`kernel(g, *saved values, *numbers)`: one gradient, of the input's type, for each input in `needed`."""
 
     __slots__ = ("_unbound", "fresh", "kernel", "needed", "numbers", "reads")
@@ -58,7 +58,7 @@ class GradientPlan(Gradient):
         return self.kernel(*arguments)
 
 
-class _Trace:
+class _VjpTrace:
     """One run of a vjp on symbols; sizes may be stand-ins."""
 
     def __init__(
@@ -70,7 +70,7 @@ class _Trace:
         reads: tuple[int, ...],
         needed: tuple[int, ...],
     ) -> None:
-        recorder = Recorder()
+        recorder = GraphTracer()
         g = recorder.leaf(result)
         y: Any = recorder.leaf(result) if 0 in reads else result
         inputs: list[Any] = []
@@ -96,7 +96,7 @@ class _Trace:
         self.arguments = [g._node, *(symbols[p]._node for p in reads), *(inputs[i]._node for i in self.numbers)]
 
 
-class _Step:
+class _KernelCall:
     """One call of the list, but for what depends on sizes: those, attributes, and inputs that are constants."""
 
     __slots__ = ("_op", "_plain", "_shared", "_structure", "_types")
@@ -121,7 +121,7 @@ class _Step:
         if self._plain:
             return functools.partial(op.numpy, **attrs) if attrs else op.numpy
         if self._structure is None:
-            self._structure = structure_of(op, self._types, attrs)[0]
+            self._structure = shape_class_of(op, self._types, attrs)[0]
         found = self._structure.find(sizes)
         if found is None:
             found = learn(self._structure, sizes, op, *with_sizes(self._types, attrs, iter(sizes)))
@@ -141,7 +141,7 @@ class _Copy:
 
     __slots__ = ("_call", "_given")
 
-    def __init__(self, kernel: Kernel, attrs: dict[str, Any], words: Any) -> None:
+    def __init__(self, kernel: BoundKernel, attrs: dict[str, Any], words: Any) -> None:
         self._given = (kernel, attrs, words)
         self._call: Any = None
 
@@ -156,7 +156,7 @@ class _Copy:
 class _Outline:
     """A traced gradient but for what depends on sizes."""
 
-    def __init__(self, trace: _Trace) -> None:
+    def __init__(self, trace: _VjpTrace) -> None:
         self.reads = trace.reads
         self.numbers = trace.numbers
         self.needed = trace.needed
@@ -173,11 +173,11 @@ class _Outline:
         nodes = [n for n in trace.graph if n.op is not Leaf]
         self.make = _straight_line(nodes, trace.graph.outputs, trace.arguments, weak)
         called = [n for n in nodes if n.op is not Pick]
-        self.steps = [_Step(node, weak) for node in called]
+        self.steps = [_KernelCall(node, weak) for node in called]
         self.sized = tuple([step.sized(node) for step, node in zip(self.steps, called, strict=True)])
 
 
-class _Gradients(Family):
+class _Gradients(GuardedCache):
     """The gradients of one structure for certain inputs."""
 
     __slots__ = ("reads",)
@@ -186,18 +186,18 @@ class _Gradients(Family):
         super().__init__()
         self.reads = reads
 
-    def plan(self, sizes: tuple[int, ...]) -> GradientPlan | None:
+    def plan(self, sizes: tuple[int, ...]) -> VjpProgram | None:
         """The plan for these sizes; None: it has not been learnt."""
         found = self.find(sizes)
-        return None if found is None else GradientPlan(found[1], found[0])
+        return None if found is None else VjpProgram(found[1], found[0])
 
 
-_plans: Cache[Any, GradientPlan | None] = Cache("gradients as lists of kernels", 10_000)
+_plans: Cache[Any, VjpProgram | None] = Cache("gradients as lists of kernels", 10_000)
 _UNSEEN: Any = object()
 MOST_NEEDS = 4  # sets of inputs that need gradients, for which those of a structure are learnt
 
 
-def plan_of(node: Node) -> GradientPlan | None:
+def vjp_program_of(node: Node) -> VjpProgram | None:
     """The plan of a node with one result, for all its inputs that require grad; None if its vjp cannot be traced."""
     if not node.op.traceable:
         return None
@@ -217,17 +217,17 @@ def plan_of(node: Node) -> GradientPlan | None:
     return found
 
 
-def _made(node: Node, types: tuple[Any, ...], reads: tuple[int, ...], needed: tuple[int, ...]) -> GradientPlan | None:
+def _made(node: Node, types: tuple[Any, ...], reads: tuple[int, ...], needed: tuple[int, ...]) -> VjpProgram | None:
     if any(p < 0 for p in reads):
         return None
     op, attrs = node.op, node.attrs
-    structure, sizes = structure_of(op, types, attrs)
+    structure, sizes = shape_class_of(op, types, attrs)
     needs = sum(1 << i for i in needed)
     family: _Gradients | None = structure.gradients.get(needs)
     if family is not None and family.reads == reads and (known := family.plan(sizes)) is not None:
         return known
     try:
-        trace = _Trace(op, types, attrs, node.type, reads, needed)
+        trace = _VjpTrace(op, types, attrs, node.type, reads, needed)
     except (ExtempoError, TypeError, AttributeError, ValueError):
         return None  # the vjp itself will say what is wrong, if anything is
     if not trace.traceable or not trace.needed:
@@ -237,14 +237,14 @@ def _made(node: Node, types: tuple[Any, ...], reads: tuple[int, ...], needed: tu
     def derive(*others: Any) -> tuple[Any, _Outline]:
         their_types, their_attrs = with_sizes(types, attrs, iter(others))
         result = op.signature(their_types, their_attrs).type
-        made = _Outline(_Trace(op, their_types, their_attrs, result, reads, needed))
+        made = _Outline(_VjpTrace(op, their_types, their_attrs, result, reads, needed))
         return made.sized, made
 
     if family is None and len(structure.gradients) < MOST_NEEDS:
         family = structure.gradients.setdefault(needs, _Gradients(reads))
     if family is not None and family.reads == reads:
         family.missed(derive, sizes)
-    return GradientPlan(outline, outline.sized)
+    return VjpProgram(outline, outline.sized)
 
 
 _makers: Cache[str, Callable[..., Any]] = Cache("code of gradients", 2_000)

@@ -18,7 +18,7 @@ import numpy as np
 from ..core.cache import Cache
 from ..core.graph import describe_where
 from .call_cache import recorder
-from .kinds import Kind
+from .kinds import CallKind
 
 _FAMILIES: Cache[tuple[int, ...], list[list[int]]] = Cache("orders of kinds in batches", 1_000)
 _BITS = 63  # of a word that has one for each kind
@@ -29,7 +29,7 @@ class Calls:
 
     __slots__ = ("firsts", "kind", "refs", "samples", "wheres")
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: CallKind) -> None:
         self.kind = kind
         self.refs: list[int] = []  # of the inputs of all calls: a value, or -1 - a number
         self.firsts: list[int] = []  # of each call: the first of its results' values
@@ -57,14 +57,14 @@ class Batches(NamedTuple):
     ends: list[int]  # of each level
 
 
-class Family(NamedTuple):
+class Component(NamedTuple):
     """Batches of kinds that depend on each other, and in which order they run: (whose turn it is, which level)."""
 
     batches: list[Batches]
     turns: list[tuple[int, int]]
 
 
-def order(waiting: Sequence[Calls], first_value: int, n_values: int) -> Iterator[Family]:
+def order(waiting: Sequence[Calls], first_value: int, n_values: int) -> Iterator[Component]:
     """All calls, in the order in which they can run. Values below `first_value` are there already."""
     size = n_values - first_value
     maker = np.full(size, -1, np.int64)  # by value: which of `waiting` makes it
@@ -91,14 +91,14 @@ def order(waiting: Sequence[Calls], first_value: int, n_values: int) -> Iterator
                 levels = [members for which, members in agenda if which == k]
                 ranked, ends = np.concatenate(levels), np.cumsum([len(members) for members in levels]).tolist()
                 batches.append(Batches(waiting[k], ranked, all_refs[k][ranked], all_firsts[k][ranked], ends))
-            yield Family(batches, turns)
+            yield Component(batches, turns)
         elif made[k] >> k & 1:
             ranked, ends = _levels(k, all_refs[k], maker, number, first_value)
             batches = [Batches(waiting[k], ranked, all_refs[k][ranked], all_firsts[k][ranked], ends)]
-            yield Family(batches, [(0, level) for level in range(len(ends))])
+            yield Component(batches, [(0, level) for level in range(len(ends))])
         else:
             n = len(all_firsts[k])
-            yield Family([Batches(waiting[k], np.arange(n), all_refs[k], all_firsts[k], [n])], [(0, 0)])
+            yield Component([Batches(waiting[k], np.arange(n), all_refs[k], all_firsts[k], [n])], [(0, 0)])
 
 
 def _note_makers(firsts: Any, n_results: int, k: int, maker: Any, number: Any, first_value: int) -> None:

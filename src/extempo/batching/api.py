@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..autograd.observers import listener
-from ..core.context import MODE, Mode, end_tape
+from ..core.context import CONTEXT, ExecutionContext, end_trace
 from ..core.interrupts import certainly
 from ..core.tensor import Tensor, TensorLike
 from ..core.weak import WeakTable
@@ -15,11 +15,11 @@ from ..errors import DtypeError, ShapeError
 from ..func.tree import leaves
 from ..random import Generator, _set_current, current_generator, sample_generator
 from ..tracing.api import steps_aside
-from .greenlets import Hub
+from .greenlets import GreenletHub
 from .purity_guards import look_again
 from .report import Explanation, Notes
-from .run import Run
-from .sample_tracer import Sample
+from .run import BatchExecutor
+from .sample_tracer import SampleTracer
 
 # Calls that are plain loops after one whose batches did not pay; doubled each time. One that tries again takes as long
 # as 10 to 40 of them, and all together may take a tenth more than loops.
@@ -86,11 +86,11 @@ class batch:
     def __call__(self, *args: Any, **kwargs: Any) -> list[Any]:
         samples = _zipped(args)
         call = functools.partial(self._fn, **kwargs) if kwargs else self._fn
-        mode = MODE.get()
+        mode = CONTEXT.get()
         outer = mode.interceptor
         parent = current_generator()
         draws = (parent, parent.next_batch())
-        if isinstance(outer, Sample) and not self._debug:
+        if isinstance(outer, SampleTracer) and not self._debug:
             return _inside(outer, call, samples, draws)
         # A static function that is being recorded has to see every op.
         if self._debug or steps_aside(mode) or listener(mode) is not None:
@@ -103,26 +103,26 @@ class batch:
         if outlook.calls_aside:
             outlook.calls_aside -= 1
             return _loop(call, samples, draws)
-        end_tape(mode)
+        end_trace(mode)
         look_again()
         self._notes = notes = Notes()
         notes.n_samples = len(samples)
-        hub = Hub()
-        run = Run(notes, hub.pause)
+        hub = GreenletHub()
+        run = BatchExecutor(notes, hub.pause)
 
         def go_on() -> None:
             run.flush()
             hub.resume()
 
-        inside = Mode(mode.grad, mode.inference, None, mode.quiet)
+        inside = ExecutionContext(mode.grad, mode.inference, None, mode.quiet)
         bodies = [
-            functools.partial(_body, call, sample, Sample(run, number, hub), inside, (*draws, number))
+            functools.partial(_body, call, sample, SampleTracer(run, number, hub), inside, (*draws, number))
             for number, sample in enumerate(samples)
         ]
         results = hub.together(bodies, go_on)
         run.flush()
         ends = [x._flat if isinstance(x, TensorLike) else x for x in leaves(results)]
-        mine = {id(t): t for t in ends if isinstance(t, Tensor) and t._pending is run}
+        mine = {id(t): t for t in ends if isinstance(t, Tensor) and t._source is run}
         run.let_go(list(mine.values()))
         outlook.note(notes.pays())
         return results
@@ -185,19 +185,23 @@ def _loop(call: Callable[..., Any], samples: list[tuple[Any, ...]], draws: Draws
 
 
 def _body(
-    call: Callable[..., Any], sample: tuple[Any, ...], who: Sample, mode: Mode, draws: tuple[Generator, int, int]
+    call: Callable[..., Any],
+    sample: tuple[Any, ...],
+    who: SampleTracer,
+    mode: ExecutionContext,
+    draws: tuple[Generator, int, int],
 ) -> Any:
     """What runs in the greenlet of a sample, whose context is its own."""
-    MODE.set(Mode(mode.grad, mode.inference, who, mode.quiet))
+    CONTEXT.set(ExecutionContext(mode.grad, mode.inference, who, mode.quiet))
     _set_current(sample_generator(*draws))
     return call(*sample)
 
 
-def _inside(outer: Sample, call: Callable[..., Any], samples: list[tuple[Any, ...]], draws: Draws) -> list[Any]:
+def _inside(outer: SampleTracer, call: Callable[..., Any], samples: list[tuple[Any, ...]], draws: Draws) -> list[Any]:
     """A sample that has samples of its own: they join the run."""
-    mode = MODE.get()
+    mode = CONTEXT.get()
     bodies = [
-        functools.partial(_body, call, sample, Sample(outer.run, outer.number, outer.hub), mode, (*draws, number))
+        functools.partial(_body, call, sample, SampleTracer(outer.run, outer.number, outer.hub), mode, (*draws, number))
         for number, sample in enumerate(samples)
     ]
     return outer.hub.together(bodies, outer.hub.pause)

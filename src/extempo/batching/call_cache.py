@@ -1,8 +1,7 @@
-"""Ways that calls have been recorded on, so that native code can take them again.
+"""Call cache: argument pattern, kind and result structure of a recorded call, in the form that native code matches.
 
-A way is a call without its values: how its arguments are built, its kind, and how its results are put together. Native
-code (`backends/llvm/calls/batch.py`) compares a call with the ways of its cell or op and records it, if one fits, as
-`Sample` would, with nothing left to Python. Whatever a pattern cannot say has no way and is recorded by `Sample`.
+Native code (`backends/llvm/calls/batch.py`) compares a call with the cached ones of its cell or op and, if one fits,
+records it as `SampleTracer` would, with nothing left to Python. What a pattern cannot say is not cached.
 """
 
 from __future__ import annotations
@@ -22,31 +21,33 @@ from ..core.tensor import Tensor
 from ..core.types import DEFAULT_DTYPE_LISTENERS
 from ..nn.parameter import Parameter
 from ..nn.tables import CHANGES
-from .kinds import Kind
-from .purity_guards import _MISSING, Reads, _Content
+from .kinds import CallKind
+from .purity_guards import _MISSING, PurityGuards, _Content
 
 if TYPE_CHECKING:
-    from ..backends.llvm.calls.batch import Recorder
+    from ..backends.llvm.calls.batch import BatchTracer
 
 MOST_WAYS = 64  # of one cell or op
-OP_WAYS: dict[type[Op], list[Way]] = {}  # those that read no leaf; the others stand with the first leaf they read
+OP_WAYS: dict[
+    type[Op], list[CachedCall]
+] = {}  # those that read no leaf; the others stand with the first leaf they read
 DEFAULT_DTYPE_LISTENERS.append(OP_WAYS.clear)
 _EXACT = (Tensor, Parameter)
 
 
-class Way:
+class CachedCall:
     """What calls that native code can record have in common."""
 
     __slots__ = ("attrs", "grad", "kind", "make", "pattern", "reads", "said")
 
-    def __init__(self, kind: Kind, grad: bool, pattern: _Pattern) -> None:
+    def __init__(self, kind: CallKind, grad: bool, pattern: _Pattern) -> None:
         self.kind = kind
         self.grad = grad
         self.pattern = pattern.packed()
         self.said = pattern.said  # keeps alive what the pattern refers to
         self.make: Any = None  # of a tuple of results, what the call returns; None: the only one
         self.attrs: dict[str, Any] | None = None  # of an op
-        self.reads: Reads | None = None  # by a cell
+        self.reads: PurityGuards | None = None  # by a cell
 
 
 class _NotOrdinary(Exception):
@@ -119,10 +120,10 @@ def way_of_call(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     grad: bool,
-    kind: Kind,
+    kind: CallKind,
     rebuild: Callable[[list[Any]], Any],
-    reads: Reads,
-) -> Way | None:
+    reads: PurityGuards,
+) -> CachedCall | None:
     """The way of a call of a cell; None if it has none."""
     try:
         pattern = _Pattern(len(args), len(kwargs), False)
@@ -131,7 +132,7 @@ def way_of_call(
         for name, x in kwargs.items():
             pattern.add(patterns.NAME, name)
             pattern.argument(x, grad)
-        way = Way(kind, grad, pattern)
+        way = CachedCall(kind, grad, pattern)
     except (_NotOrdinary, RecursionError):
         return None
     if len(kind.results) > patterns.MOST_RESULTS:
@@ -143,7 +144,13 @@ def way_of_call(
 
 
 def learn_op(
-    op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], grad: bool, kind: Kind, single: bool, varying: bool
+    op: type[Op],
+    inputs: tuple[Any, ...],
+    attrs: dict[str, Any],
+    grad: bool,
+    kind: CallKind,
+    single: bool,
+    varying: bool,
 ) -> None:
     """Remember the way of an op that was recorded."""
     if len(kind.inputs) > patterns.MOST_INPUTS or len(kind.results) > patterns.MOST_RESULTS:
@@ -157,7 +164,7 @@ def learn_op(
         pattern = _Pattern(len(inputs), 0, views)
         for x in inputs:
             pattern.operand(x, grad, varying)
-        way = Way(kind, grad, pattern)
+        way = CachedCall(kind, grad, pattern)
     except _NotOrdinary:
         return
     way.make = None if single else tuple
@@ -166,10 +173,10 @@ def learn_op(
     del ways[MOST_WAYS:]
 
 
-_recorder: list[Recorder | None] = []
+_recorder: list[BatchTracer | None] = []
 
 
-def recorder() -> Recorder | None:
+def recorder() -> BatchTracer | None:
     """The native recorder, loaded when first asked for; None without native code."""
     if not _recorder:
         backend = selection.native()
@@ -177,23 +184,25 @@ def recorder() -> Recorder | None:
     return _recorder[0]
 
 
-def _load() -> Recorder:
+def _load() -> BatchTracer:
     from ..backends.llvm.calls.batch import BatchClasses, load_recorder
     from ..dispatch.fast_path import launcher
     from .agenda import Calls
     from .cells import _OF_MODULES, Cell
-    from .run import Run
-    from .sample_tracer import Sample, call_cell
+    from .run import BatchExecutor
+    from .sample_tracer import SampleTracer, call_cell
 
-    classes = BatchClasses(Sample, Run, Calls, Kind, Cell, Way, Reads, _Content, Extra)
+    classes = BatchClasses(
+        SampleTracer, BatchExecutor, Calls, CallKind, Cell, CachedCall, PurityGuards, _Content, Extra
+    )
     known = {
         "missing": _MISSING,
         "changes": CHANGES,
         "cells": _OF_MODULES,
         "ops": OP_WAYS,
-        "from_outside": Run._from_outside,
-        "new_kind": Run._new_kind,
+        "from_outside": BatchExecutor._from_outside,
+        "new_kind": BatchExecutor._new_kind,
         "slow_call": call_cell,
-        "slow_op": Sample.apply,
+        "slow_op": SampleTracer.apply,
     }
     return load_recorder(launcher(), classes, known)

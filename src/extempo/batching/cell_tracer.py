@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, NoReturn
 
-from ..core.context import MODE
-from ..core.effect_hooks import Watch, told
+from ..core.context import CONTEXT
+from ..core.effect_hooks import EffectHooks, reports_to
 from ..core.graph import Constant, Leaf, Node, describe_where
 from ..core.op import Elementwise, Op
 from ..core.source_location import user_line
@@ -27,14 +27,14 @@ from ..ops.view import Detach
 from ..random import Generator
 from ..tracing.static.sym_numbers import FOLLOWED, asked, follow, plain
 from .kinds import TAKE_NUMBERS, Input
-from .purity_guards import Reads, alike
+from .purity_guards import PurityGuards, alike
 
 
 class Declined(Exception):
     """The call is not to be one call: its ops are calls of their own."""
 
 
-class Step(NamedTuple):
+class CellOp(NamedTuple):
     """One op: what it reads and the first of its results are places in a list of values."""
 
     op: type[Op]
@@ -48,7 +48,7 @@ class Step(NamedTuple):
 class Body:
     """Steps on a list of values: first the inputs, then what is fixed, then results in order."""
 
-    def __init__(self, steps: list[Step], fixed: list[Any], results: list[int]) -> None:
+    def __init__(self, steps: list[CellOp], fixed: list[Any], results: list[int]) -> None:
         self._steps = steps
         self._fixed = fixed
         self._results = results
@@ -69,10 +69,10 @@ class Body:
         return tuple([values[place] for place in self._results])
 
 
-class _Numbers:
+class _CellNumbers:
     """Numbers among the inputs: who looks at one, or computes with it, makes it a part of the signature."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: CellTracer) -> None:
         self._trace = trace
 
     def looked(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -82,15 +82,15 @@ class _Numbers:
     computed = looked
 
 
-class Trace:
+class CellTracer:
     """The interceptor of a cell's body."""
 
-    def __init__(self, name: str, inputs: list[Input], reads: Reads, grad: bool, marked: bool) -> None:
+    def __init__(self, name: str, inputs: list[Input], reads: PurityGuards, grad: bool, marked: bool) -> None:
         """`marked`: the user has said that it is a cell, so a body that cannot be one is an error."""
         self.name = name
         self._marked = marked
         self.inputs = inputs
-        self.steps: list[Step] = []
+        self.steps: list[CellOp] = []
         self.looked_at: set[int] = set()  # numbers among the inputs that Python code looked at
         self.stopped: Exception | None = None  # the body may have caught it
         self._outside = reads.tensors
@@ -108,13 +108,13 @@ class Trace:
         kind, tracked = self.inputs[position]
         if isinstance(kind, TensorType):
             return self._symbol(kind, position, tracked)
-        return follow(value, position, _Numbers(self))
+        return follow(value, position, _CellNumbers(self))
 
     def _symbol(self, type_: TensorType, place: int, tracked: bool, op: type[Op] = Leaf) -> Tensor:
         node = (Node if tracked else Constant)(op, (), NO_ATTRS, type_, (), None)
         self._nodes.append(node)
         made = symbol(type_, node, self)
-        made._place = place
+        made._value_id = place
         return made
 
     def place_of(self, x: Any) -> int:
@@ -124,20 +124,20 @@ class Trace:
         if not isinstance(x, Tensor):
             self._fixed.append(x)
             return -len(self._fixed)
-        if x._pending is self:
-            return x._place
+        if x._source is self:
+            return x._value_id
         found = self._places.get(id(x))
         if found is None:
             found = self._places[id(x)] = self._capture(x)
         return found
 
     def _capture(self, x: Tensor) -> int:
-        if x._raw is None:
+        if x._data is None:
             self.decline("it reads a tensor of the sample that is not an argument")
         if id(x) not in self._outside:  # detach() and .data: the tensor they are of may get other memory
             for other in self._outside.values():
-                if other._raw is x._raw and other._type == x._type:
-                    return int(self.apply(Detach, (other,), NO_ATTRS)._place)
+                if other._data is x._data and other._type == x._type:
+                    return int(self.apply(Detach, (other,), NO_ATTRS)._value_id)
         self._fixed.append(x)
         return -len(self._fixed)
 
@@ -151,7 +151,7 @@ class Trace:
             given = [x if takes_numbers and type(x) in FOLLOWED else as_input(asked(x)) for x in inputs]
         except (DtypeError, UnsupportedError) as error:
             raise type(error)(f"{op.name}: {error}") from None
-        mode_grad = MODE.get().grad
+        mode_grad = CONTEXT.get().grad
         if self._grad and not mode_grad and op is not Detach:
             given = [apply(Detach, (x,)) if isinstance(x, Tensor) and x.requires_grad else x for x in given]
         types = tuple([x._type if isinstance(x, Tensor) else type(plain(x)) for x in given])
@@ -165,7 +165,7 @@ class Trace:
             computes_in = op._rule(types)[1]
             numbers = {i: computes_in for i, x in enumerate(given) if type(x) in FOLLOWED}
         first = self._n_values
-        self.steps.append(Step(op, reads, attrs, first, len(kinds), numbers))
+        self.steps.append(CellOp(op, reads, attrs, first, len(kinds), numbers))
         self._n_values += len(kinds)
         made = [
             self._symbol(kind, first + i, tracked and kind.dtype.is_floating_point, op) for i, kind in enumerate(kinds)
@@ -175,20 +175,20 @@ class Trace:
         return tuple(made) if several else made[0]
 
     def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> Tensor:
-        if target._pending is not self or target._place < len(self.inputs):
-            if target._pending is not self and not self._is_outside(target):
+        if target._source is not self or target._value_id < len(self.inputs):
+            if target._source is not self and not self._is_outside(target):
                 self.decline("it writes in place into a tensor that it has made of constants")
             self.refuse(
                 f"{op_name} writes to a tensor that the cell has not made",
                 "use the out-of-place form and return the new tensor",
             )
-        if target._place in self._viewed or value._type.shape != target._type.shape:
+        if target._value_id in self._viewed or value._type.shape != target._type.shape:
             self.decline("it writes in place into a view")
         if value._type.dtype is not target._type.dtype:
             value = value.to(target._type.dtype)
-        if value._pending is not self or value._place < len(self.inputs):
+        if value._source is not self or value._value_id < len(self.inputs):
             value = value.clone()
-        target._place, target._history = value._place, value._history
+        target._value_id, target._history = value._value_id, value._history
         return target
 
     def read(self, t: Tensor) -> NoReturn:
@@ -206,7 +206,7 @@ class Trace:
     # ---- what no op is
 
     def value_read(self, method: Callable[..., Any], t: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if t._raw is None or self._is_outside(t):
+        if t._data is None or self._is_outside(t):
             self.read(t)
         return method(t, *args, **kwargs)
 
@@ -274,13 +274,13 @@ def decline_modules(modules: Iterable[Module]) -> None:
 
 def _replacements() -> Iterator[tuple[Any, str, Any]]:
     for owner, name, tell in (
-        (Tensor, "item", Trace.value_read),
-        (Tensor, "_values", Trace.value_read),
-        (Generator, "take", Trace.drawn),
-        (Module, "__setattr__", Trace.attribute_set),
-        (Module, "__delattr__", Trace.attribute_set),
+        (Tensor, "item", CellTracer.value_read),
+        (Tensor, "_values", CellTracer.value_read),
+        (Generator, "take", CellTracer.drawn),
+        (Module, "__setattr__", CellTracer.attribute_set),
+        (Module, "__delattr__", CellTracer.attribute_set),
     ):
-        yield owner, name, told(Trace, tell)(vars(owner)[name])
+        yield owner, name, reports_to(CellTracer, tell)(vars(owner)[name])
 
 
-watching = Watch(_replacements)  # inside, traces are told of what is no op
+watching = EffectHooks(_replacements)  # inside, traces are told of what is no op

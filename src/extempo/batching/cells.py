@@ -1,8 +1,8 @@
 """Cells: pure building blocks whose calls, across samples, run as one.
 
 A call of a cell is taken apart into inputs (tensors and numbers) and a signature: the structure of the arguments,
-types, what is tracked, and everything else among them. For each signature the body is traced once (`bodies`) into a
-Kind, which holds as long as everything that the body reads from Python is as it was (`reads`).
+types, what is tracked, and everything else among them. For each signature the body is traced once (`cell_tracer`) into
+a CallKind, which holds as long as everything that the body reads from Python is as it was (`purity_guards`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import MethodType
 from typing import Any, TypeVar
 
-from ..core.context import MODE
+from ..core.context import CONTEXT
 from ..core.graph import Node
 from ..core.source_location import user_line
 from ..core.tensor import Tensor
@@ -22,10 +22,10 @@ from ..core.weak import WeakMembers, forgetting
 from ..errors import DtypeError, GraphError
 from ..nn import module as nn_module
 from ..nn.module import Module
-from .call_cache import MOST_WAYS, Way, way_of_call
-from .cell_tracer import Declined, Trace, decline_modules, watching
-from .kinds import Input, Kind
-from .purity_guards import Reads
+from .call_cache import MOST_WAYS, CachedCall, way_of_call
+from .cell_tracer import CellTracer, Declined, decline_modules, watching
+from .kinds import CallKind, Input
+from .purity_guards import PurityGuards
 from .signatures import filled, objects, rebuilder, structure_of, take_apart, type_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,31 +36,31 @@ _MOST_VALUES = {int: 64, float: 8}  # of numbers that the body looks at; floats 
 _PATIENCE = 64  # new signatures in a row after which calls with further ones are left to run op by op
 
 
-class Call:
+class CellCall:
     """One call of a cell: its kind, the inputs, and how the results become what the function returns."""
 
     __slots__ = ("inputs", "kind", "rebuild", "state")
 
-    kind: Kind
+    kind: CallKind
     inputs: list[Any]
     rebuild: Callable[[list[Tensor]], Any]
-    state: State | None  # if that alone decides what calls with such arguments are
+    state: CellState | None  # if that alone decides what calls with such arguments are
 
 
-class State:
+class CellState:
     """What a body does as long as what it reads stays the same. Without a kind, its ops run as such."""
 
     __slots__ = ("declined", "kind", "reads", "rebuild", "way")
 
-    def __init__(self, reads: Reads) -> None:
+    def __init__(self, reads: PurityGuards) -> None:
         self.reads = reads
-        self.kind: Kind | None = None
+        self.kind: CallKind | None = None
         self.rebuild: Callable[[list[Tensor]], Any] = list
         self.declined = ""  # why there is no kind
-        self.way: Way | bool | None = None  # False: there is none
+        self.way: CachedCall | bool | None = None  # False: there is none
 
 
-class Layout:
+class ArgumentLayout:
     """One signature."""
 
     __slots__ = ("held", "looked_at", "marks", "states")
@@ -69,7 +69,7 @@ class Layout:
         self.marks = marks  # more than there were, so that they equal none, once an object that they name is gone
         self.held: list[Any] = []  # weak references to objects among the arguments, or those themselves
         self.looked_at: tuple[int, ...] = ()  # numbers that are part of the signature, because the body looks at them
-        self.states: dict[tuple[Any, ...], list[State]] = {}  # by those numbers, the last one used first
+        self.states: dict[tuple[Any, ...], list[CellState]] = {}  # by those numbers, the last one used first
 
 
 class Cell:
@@ -81,10 +81,10 @@ class Cell:
         self._fn = fn
         self._module = None if module is None else weakref.ref(module)
         self._marked = marked
-        self._layouts: dict[tuple[Any, ...], Layout] = {}
-        self._recent: list[Layout] = []
+        self._layouts: dict[tuple[Any, ...], ArgumentLayout] = {}
+        self._recent: list[ArgumentLayout] = []
         self._n_new = 0  # signatures in a row that were new
-        self.ways: list[Way] = []  # that native code records calls on
+        self.ways: list[CachedCall] = []  # that native code records calls on
         self.declined = ""  # why the last call that was none was none
         _EVERY_CELL.add(self)
         if fn is not None:
@@ -121,14 +121,14 @@ class Cell:
         return module.forward
 
     def forget(self) -> None:
-        """Trace anew."""
+        """CellTracer anew."""
         self._layouts.clear()
         self._recent.clear()
         self.ways.clear()
 
     # ---- calls
 
-    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any], grad: bool) -> Call | None:
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any], grad: bool) -> CellCall | None:
         """What a call is; None if its ops are to run as such."""
         marks: list[Any] = [grad]
         inputs: list[Any] = []
@@ -164,14 +164,14 @@ class Cell:
         if state.kind is None:
             self.declined = state.declined
             return None
-        call = Call()
+        call = CellCall()
         call.kind = state.kind
         call.inputs = inputs
         call.rebuild = state.rebuild
         call.state = state
         return call
 
-    def _find(self, marks: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Layout | None:
+    def _find(self, marks: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> ArgumentLayout | None:
         """The layout of a signature that is not one of the last."""
         key = tuple(marks)
         layout = self._layouts.get(key)
@@ -183,7 +183,7 @@ class Cell:
                 self.declined = "its arguments have another structure, type or shape at almost every call"
                 return None
             self._forget_gone()
-            layout = Layout(marks)
+            layout = ArgumentLayout(marks)
             if len(self._layouts) >= _MOST_LAYOUTS:
                 for old in list(self._layouts)[: _MOST_LAYOUTS // 4]:
                     del self._layouts[old]
@@ -192,7 +192,7 @@ class Cell:
         self._recent = [layout, *self._recent[:3]]
         return layout
 
-    def _hold(self, layout: Layout, args: Any) -> None:
+    def _hold(self, layout: ArgumentLayout, args: Any) -> None:
         """Objects among the arguments are known by their id: with the object, the layout is none any more."""
         for x in objects(args):
             try:
@@ -210,8 +210,8 @@ class Cell:
             self.ways.clear()
 
     def _call_by_values(
-        self, layout: Layout, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Any], grad: bool
-    ) -> Call | None:
+        self, layout: ArgumentLayout, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Any], grad: bool
+    ) -> CellCall | None:
         """A call whose body looks at numbers among its inputs, so that they are no inputs."""
         values = tuple([inputs[i] for i in layout.looked_at])
         states = layout.states.get(values)
@@ -226,14 +226,14 @@ class Cell:
         if state.kind is None:
             self.declined = state.declined
             return None
-        call = Call()
+        call = CellCall()
         call.kind = state.kind
         call.inputs = [x for i, x in enumerate(inputs) if i not in layout.looked_at]
         call.rebuild = state.rebuild
         call.state = None
         return call
 
-    def learn(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], grad: bool) -> None:
+    def learn(self, call: CellCall, args: tuple[Any, ...], kwargs: dict[str, Any], grad: bool) -> None:
         """Remember the way of a call that was recorded."""
         state = call.state
         if state is None:
@@ -242,7 +242,7 @@ class Cell:
         if way is None:
             way = way_of_call(args, kwargs, grad, call.kind, call.rebuild, state.reads)
             state.way = way or False
-        if isinstance(way, Way) and way not in self.ways:
+        if isinstance(way, CachedCall) and way not in self.ways:
             self.ways.insert(0, way)
             del self.ways[MOST_WAYS:]
 
@@ -250,13 +250,13 @@ class Cell:
 
     def _state(
         self,
-        layout: Layout,
+        layout: ArgumentLayout,
         values: tuple[Any, ...],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         inputs: list[Any],
         grad: bool,
-    ) -> State:
+    ) -> CellState:
         """The state that holds now: one from before, or a new one."""
         states = layout.states.setdefault(values, [])
         for i, state in enumerate(states):
@@ -273,12 +273,12 @@ class Cell:
         return state
 
     def _traced(
-        self, layout: Layout, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Any], grad: bool
-    ) -> tuple[State, set[int]]:
+        self, layout: ArgumentLayout, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Any], grad: bool
+    ) -> tuple[CellState, set[int]]:
         body = self._body()
         open_ = [i for i in range(len(inputs)) if i not in layout.looked_at]
         for attempt in (1, 2):  # the first may fill caches of the body's own
-            state = State(Reads(body, *objects((args, kwargs))))
+            state = CellState(PurityGuards(body, *objects((args, kwargs))))
             looked_at = self._trace(state, body, args, kwargs, inputs, open_, grad)
             if looked_at or state.reads.same():
                 return state, looked_at
@@ -294,7 +294,7 @@ class Cell:
 
     def _trace(
         self,
-        state: State,
+        state: CellState,
         body: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
@@ -304,7 +304,7 @@ class Cell:
     ) -> set[int]:
         """Run the body on symbols. Returns the positions of numbers it looked at, which it shall have instead."""
         given = [Input(*type_of(inputs[i], grad)) for i in open_]
-        trace = Trace(self.name, given, state.reads, grad, self._marked)
+        trace = CellTracer(self.name, given, state.reads, grad, self._marked)
         try:
             decline_modules(state.reads.modules())
             stand_ins = list(inputs)
@@ -312,13 +312,13 @@ class Cell:
                 stand_ins[i] = trace.argument(position, inputs[i])
             rest = iter(stand_ins)
             given_args, given_kwargs = filled(args, rest), filled(kwargs, rest)
-            before = MODE.get()
+            before = CONTEXT.get()
             with watching:
-                MODE.set(before.but(interceptor=trace, grad=grad, recording=None))
+                CONTEXT.set(before.but(interceptor=trace, grad=grad, recording=None))
                 try:
                     result = body(*given_args, **given_kwargs)
                 finally:
-                    MODE.set(before)
+                    CONTEXT.set(before)
             if trace.stopped is not None:
                 raise trace.stopped
             results: list[Tensor] = []
@@ -334,7 +334,7 @@ class Cell:
         state.reads.capture(captured)
         tracked = tuple([grad and t.requires_grad for t in results])
         types = tuple([t._type for t in results])
-        kind = Kind(self.name, steps, tuple(given), types, tracked, tuple(captured), user_line(), n_ops=steps.n_ops)
+        kind = CallKind(self.name, steps, tuple(given), types, tracked, tuple(captured), user_line(), n_ops=steps.n_ops)
         state.kind = kind
         state.rebuild = rebuilder(structure)
         return set()

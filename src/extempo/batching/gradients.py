@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backends.selection import empty
-from ..core.context import MODE
+from ..core.context import CONTEXT
 from ..core.graph import Node, Pick
 from ..core.op import Op, Refuse
 from ..core.source_location import user_line
@@ -21,8 +21,8 @@ from ..core.storage import Array
 from ..core.tensor import Tensor, wrap
 from ..core.types import TensorType
 from ..errors import GraphFreedError, UnsupportedError
-from .kinds import Kind, Runner
-from .rows import Table
+from .kinds import CallKind, Runner
+from .rows import RowTable
 
 
 class Group:
@@ -32,7 +32,7 @@ class Group:
 
     def __init__(
         self,
-        kind: Kind,
+        kind: CallKind,
         runner: Runner | None,
         refs: Any,
         shared: tuple[bool, ...],
@@ -56,7 +56,7 @@ class Turns(NamedTuple):
     turns: list[tuple[int, int]]
 
 
-class Source:
+class GradientSource:
     """A tracked tensor from outside, as it was when the run met it."""
 
     __slots__ = ("array", "node", "storage", "version")
@@ -67,15 +67,15 @@ class Source:
         self.version = self.storage.version
 
 
-class History:
+class RunHistory:
     """What gradients need of a run. It outlives the run's values."""
 
     __slots__ = ("captured", "groups", "n_open", "n_values", "outside")
 
     def __init__(self) -> None:
         self.groups: list[Group | Turns] | None = []  # in the order in which they ran; None once they were freed
-        self.captured: dict[int, Source] = {}  # tensors that kinds read, by id, if they are tracked
-        self.outside: dict[int, Source] = {}  # tracked tensors among the values, by value
+        self.captured: dict[int, GradientSource] = {}  # tensors that kinds read, by id, if they are tracked
+        self.outside: dict[int, GradientSource] = {}  # tracked tensors among the values, by value
         self.n_values = 0
         self.n_open = 0  # nodes that a backward may still go through
 
@@ -102,12 +102,12 @@ class BatchRun(Op, abstract=True):
         g: tuple[Any, ...],
         y: Any,
         *inputs: Any,
-        history: History,
+        history: RunHistory,
         values: list[int],
         outside: list[int],
         captured: list[int],
     ) -> list[Any]:
-        if MODE.get().grad:
+        if CONTEXT.get().grad:
             raise UnsupportedError(
                 "backward: create_graph=True through ex.batch, whose gradient is not recorded; use "
                 "ex.batch(fn, debug=True) for second derivatives"
@@ -127,7 +127,7 @@ class BatchRun(Op, abstract=True):
             history.groups = None
 
 
-def link_results(history: History, tensors: Sequence[Tensor]) -> None:
+def link_results(history: RunHistory, tensors: Sequence[Tensor]) -> None:
     """Tensors of the run become results of a node."""
     if not tensors:
         return
@@ -138,7 +138,7 @@ def link_results(history: History, tensors: Sequence[Tensor]) -> None:
     saved = tuple((1 + i, s.array, s.storage, s.version) for i, s in enumerate(sources[n_outside:], start=n_outside))
     attrs = {
         "history": history,
-        "values": [t._place for t in tensors],
+        "values": [t._value_id for t in tensors],
         "outside": list(history.outside),  # the run may meet more tensors after this
         "captured": list(history.captured),
     }
@@ -157,7 +157,7 @@ def _each_its_own(arrays: Sequence[Array | None]) -> list[Array | None]:
     return made
 
 
-def _backward(history: History, seeds: list[tuple[int, Array]]) -> tuple[dict[int, Array], dict[int, Array]]:
+def _backward(history: RunHistory, seeds: list[tuple[int, Array]]) -> tuple[dict[int, Array], dict[int, Array]]:
     """The gradients of tensors from outside, by value, and of captured ones, by id."""
     groups = history.groups
     if groups is None:
@@ -165,23 +165,23 @@ def _backward(history: History, seeds: list[tuple[int, Array]]) -> tuple[dict[in
             "backward: the graph of this ex.batch run was freed by an earlier backward; run the samples again, or call "
             "backward(retain_graph=True) the first time"
         )
-    return _Pass(history, groups).run(seeds)
+    return _BackwardPass(history, groups).run(seeds)
 
 
-class _Pass:
+class _BackwardPass:
     """One backward through the batches of a run."""
 
-    def __init__(self, history: History, steps: list[Group | Turns]) -> None:
+    def __init__(self, history: RunHistory, steps: list[Group | Turns]) -> None:
         self._history = history
         self._steps = steps
         self._groups = groups = [g for step in steps for g in (step.groups if isinstance(step, Turns) else [step])]
-        self._table = Table(history.n_values)
+        self._table = RowTable(history.n_values)
         # Rows of gradients have slots: one for each result of each level of each batch.
         self._slots = np.full(history.n_values, -1, np.int64)  # by value
         self._rows: list[Array | None] = []  # by slot: at that of the first level, those of all levels
         self._first_slots: list[int] = []  # by batch
         self._of_outside: dict[int, Array] = {}
-        kinds: dict[Kind, list[int]] = {}
+        kinds: dict[CallKind, list[int]] = {}
         for k, group in enumerate(groups):
             kinds.setdefault(group.kind, []).append(k)
             self._first_slots.append(len(self._rows))
@@ -191,7 +191,7 @@ class _Pass:
         self._marks = bytearray(len(self._rows))  # slots that have got a gradient
         self._as_marks = np.frombuffer(self._marks, np.uint8)
 
-    def _make_room(self, kind: Kind, members: list[int]) -> None:
+    def _make_room(self, kind: CallKind, members: list[int]) -> None:
         """One array for each result that is tracked, with rows for these batches one after another."""
         all_firsts = [self._groups[k].firsts for k in members]
         firsts = all_firsts[0] if len(members) == 1 else np.concatenate(all_firsts)

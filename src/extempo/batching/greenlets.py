@@ -18,7 +18,7 @@ from greenlet import GreenletExit, getcurrent, greenlet
 from ..errors import GraphError
 
 
-class Hub:
+class GreenletHub:
     """Greenlets that wait for values."""
 
     def __init__(self) -> None:

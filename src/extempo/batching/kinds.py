@@ -28,7 +28,7 @@ class Input(NamedTuple):
     tracked: bool  # whether it wants a gradient
 
 
-class Kind:
+class CallKind:
     """What calls have in common that can run as one."""
 
     __slots__ = (

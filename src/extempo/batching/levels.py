@@ -18,10 +18,10 @@ from ..core.storage import Array
 from ..core.types import TensorType
 from ..errors import GraphError
 from .agenda import Batches
-from .kinds import Kind
-from .native_runner import Rest
+from .kinds import CallKind
+from .native_runner import DeferredGradients
 from .programs import Back, Programs, rounded
-from .rows import Table
+from .rows import RowTable
 
 
 class Levels(NamedTuple):
@@ -51,7 +51,7 @@ class _Running:
         self.reads = programs.packed([self.arrays[i] for i in programs.reads])
         self.has_rows = _flags([programs.has_rows(i) for i in programs.reads])
 
-    def gather(self, table: Table) -> None:
+    def gather(self, table: RowTable) -> None:
         """Inputs that are there already."""
         for column, array in zip(self.columns, self.inputs, strict=True):
             if table.has(column).all():
@@ -59,7 +59,7 @@ class _Running:
             else:
                 self.later.append((column, array))
 
-    def number_results(self, table: Table) -> None:
+    def number_results(self, table: RowTable) -> None:
         for i, place in enumerate(self.programs.results):
             table.add_at(self._firsts + i if i else self._firsts, self.arrays[place][: self.starts[-1]])
 
@@ -69,7 +69,7 @@ class _Running:
 
 
 def run_levels(
-    programs: Sequence[Programs], table: Table, batches: Sequence[Batches], turns: Sequence[tuple[int, int]]
+    programs: Sequence[Programs], table: RowTable, batches: Sequence[Batches], turns: Sequence[tuple[int, int]]
 ) -> tuple[int, list[Levels] | None]:
     """Run batches of kinds in turn, as many as can be from the first on.
 
@@ -110,7 +110,7 @@ def _arrays(n: int, rows: Sequence[TensorType]) -> list[Array]:
     return [empty(TensorType((n, *t.shape), t.dtype)) for t in rows]
 
 
-class _Way(NamedTuple):
+class _LevelPlan(NamedTuple):
     """How levels run whose results have some of the gradients. Arrays have the rows of all levels."""
 
     back: Back
@@ -121,7 +121,7 @@ class _Way(NamedTuple):
     parts: list[int]  # which of those that are made
     rows: list[Array]  # for the end
 
-    def ends_like(self, other: _Way) -> bool:
+    def ends_like(self, other: _LevelPlan) -> bool:
         """Whether what is left for the end is nothing but rows, in the same arrays."""
         if self is other:
             return not self.parts
@@ -132,13 +132,13 @@ class _Way(NamedTuple):
 class BackwardOfLevels:
     """One backward through levels, the last one first. Rows for the end are collected in common arrays, too."""
 
-    def __init__(self, kind: Kind, levels: Levels, gradients: Sequence[Array | None]) -> None:
+    def __init__(self, kind: CallKind, levels: Levels, gradients: Sequence[Array | None]) -> None:
         """`gradients`: of each result that is tracked, the rows in which all levels find theirs."""
         self._kind, self._levels, self._gradients = kind, levels, gradients
         self._starts = [0, *levels.ends]
-        self._ways: dict[bytes, _Way] = {}
+        self._ways: dict[bytes, _LevelPlan] = {}
         self._collected: dict[int, Array] = {}  # by position among the rows for the end: those that backward makes
-        self._done: list[tuple[int, _Way, list[Array]]] = []  # levels, how they ran, parts of gradients
+        self._done: list[tuple[int, _LevelPlan, list[Array]]] = []  # levels, how they ran, parts of gradients
 
     def run(self, level: int, given: bytes) -> list[Array | None]:
         """The gradients of the inputs of a level. `given`: which of its results have one; those of others are zero."""
@@ -160,7 +160,7 @@ class BackwardOfLevels:
                 found.append(made[i] if array is None else array[start:end])
         return found
 
-    def _way(self, given: bytes) -> _Way:
+    def _way(self, given: bytes) -> _LevelPlan:
         kind, levels = self._kind, self._levels
         back = levels.programs.backward_for(tuple([t and g == 1 for t, g in zip(kind.tracked, given, strict=True)]))
         there = list(levels.saved)
@@ -186,20 +186,23 @@ class BackwardOfLevels:
 
         of_inputs = [None if place is None else source(place) for place in back.of_inputs]
         reads, has_rows = back.packed([there[i][0] for i in back.reads]), _flags([there[i][1] for i in back.reads])
-        return _Way(back, reads, has_rows, places, of_inputs, [place - n_given for place in back.parts_at], rows)
+        return _LevelPlan(back, reads, has_rows, places, of_inputs, [place - n_given for place in back.parts_at], rows)
 
-    def rests(self) -> list[Rest]:
+    def rests(self) -> list[DeferredGradients]:
         """What is left for the end: of levels that lie together as one."""
-        runs: list[tuple[_Way, int, int, list[Array]]] = []
+        runs: list[tuple[_LevelPlan, int, int, list[Array]]] = []
         for level, way, parts in self._done:
             start, end = self._starts[level : level + 2]
             if runs and runs[-1][1] == end and way.ends_like(runs[-1][0]):
                 runs[-1] = (way, start, runs[-1][2], parts)
             else:
                 runs.append((way, start, end, parts))
-        return [Rest(way.back, end - start, self._rows(way, start, end), parts) for way, start, end, parts in runs]
+        return [
+            DeferredGradients(way.back, end - start, self._rows(way, start, end), parts)
+            for way, start, end, parts in runs
+        ]
 
-    def _rows(self, way: _Way, start: int, end: int) -> list[Array]:
+    def _rows(self, way: _LevelPlan, start: int, end: int) -> list[Array]:
         """Of all levels with zeros behind them, where that makes no difference: their number then comes up again."""
         is_all = (start, end) == (0, self._starts[-1]) and way.back.leader.ignores_zeros
         if not is_all or any(len(array) != self._levels.n_padded for array in way.rows):

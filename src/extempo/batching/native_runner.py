@@ -2,7 +2,8 @@
 
 What the kind does to rows is traced (tracing), cut into forward, backward and the rest (splitting), and made into
 templates (programs, planning.templates). A template is filled in for a number of calls when that first comes up.
-Results equal those of `Plain` but for rounding. Arrays that are returned may be arrays that were given, or one another.
+Results equal those of `VmapRunner` but for rounding. Arrays that are returned may be arrays that were given, or one
+another.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType
 from ..errors import GraphError
-from .kinds import Kind
-from .rows import Table
-from .vmap_runner import Plain
+from .kinds import CallKind
+from .rows import RowTable
+from .vmap_runner import VmapRunner
 
 if TYPE_CHECKING:
     from .programs import Back, Programs
 
 
-class Planned:
+class NativeRunner:
     """A Runner."""
 
-    def __init__(self, kind: Kind, shared: tuple[bool, ...]) -> None:
+    def __init__(self, kind: CallKind, shared: tuple[bool, ...]) -> None:
         self._kind = kind
         self.shared = shared
-        self._plain = Plain(kind, shared)
+        self._plain = VmapRunner(kind, shared)
         pairs = list(enumerate(zip(kind.inputs, shared, strict=True)))
         self._numbers = [(k, i.type, s) for k, (i, s) in pairs if not isinstance(i.type, TensorType)]
         # Whether what is to be planned is known only when inputs come: the dtype of rows of numbers, a bool.
@@ -39,7 +40,7 @@ class Planned:
         self._programs: dict[tuple[Any, ...], Programs | None] = {}
 
     @classmethod
-    def make(cls, kind: Kind, shared: tuple[bool, ...]) -> Planned | None:
+    def make(cls, kind: CallKind, shared: tuple[bool, ...]) -> NativeRunner | None:
         """The runner; None where no plan can be made, or there is no native code."""
         if native() is None:
             return None
@@ -80,7 +81,7 @@ class Planned:
             return results, None
         return results, _Saved(programs, n, numbers, [there[i] for i in programs.saved])
 
-    def forward_of_rows(self, table: Table, refs: Any, firsts: Any) -> Any:
+    def forward_of_rows(self, table: RowTable, refs: Any, firsts: Any) -> Any:
         """The same on rows of a table, for inputs that are all tensors and not shared: results get their numbers.
 
         What backward needs; None if there is nothing, False if nothing was done because this is not the way.
@@ -130,15 +131,17 @@ class Planned:
             raise GraphError(f"backward: {kind.name} has no gradient for some of its values")
         there += made
         of_inputs = [None if i is None else there[i] for i in back.of_inputs]
-        return of_inputs, Rest(back, n, [there[i] for i in back.rows_at], [there[i] for i in back.parts_at])
+        return of_inputs, DeferredGradients(
+            back, n, [there[i] for i in back.rows_at], [there[i] for i in back.parts_at]
+        )
 
     def finish(self, rests: list[Any]) -> list[tuple[Tensor, Array]]:
-        plain = [rest for rest in rests if type(rest) is not Rest]
+        plain = [rest for rest in rests if type(rest) is not DeferredGradients]
         found = self._plain.finish(plain) if plain else []
-        leaders: dict[Back, list[Rest]] = {}
-        same: dict[Back, list[Rest]] = {}
+        leaders: dict[Back, list[DeferredGradients]] = {}
+        same: dict[Back, list[DeferredGradients]] = {}
         for rest in rests:
-            if type(rest) is Rest:
+            if type(rest) is DeferredGradients:
                 same.setdefault(rest.back, []).append(rest)
                 leaders.setdefault(rest.back.leader, []).append(rest)
         for back, own in same.items():
@@ -158,7 +161,7 @@ class _Saved(NamedTuple):
     arrays: list[Array]
 
 
-class Rest(NamedTuple):
+class DeferredGradients(NamedTuple):
     """What a backward leaves for the end."""
 
     back: Back

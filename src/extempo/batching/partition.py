@@ -13,12 +13,12 @@ from typing import Any
 
 from ..core.trace_tree import NONE, NUMBER
 from ..core.types import TensorType
-from ..scheduling.backward import Backward
+from ..scheduling.backward import BackwardBuilder
 from ..scheduling.lowering import additions, of_step
 from ..scheduling.program import CONSTANT, Program
 from ..scheduling.request import Unplannable
 from ..scheduling.row_templates import Part, part_of
-from .tracing import Trace
+from .tracing import RowTracer
 
 
 class Split:
@@ -28,11 +28,11 @@ class Split:
     backward made.
     """
 
-    def __init__(self, trace: Trace, n: int, given: Sequence[bool]) -> None:
+    def __init__(self, trace: RowTracer, n: int, given: Sequence[bool]) -> None:
         self._trace, self._n = trace, n
         tape = trace.tape
         self._program = program = Program()
-        self._values = values = _Values()
+        self._values = values = _PartitionValues()
         for index, kind in enumerate(tape.leaves):
             values[-1 - index] = program.input(-1 - index, kind.type, kind.strides)
         self.n_leaves = len(tape.leaves)
@@ -64,7 +64,7 @@ class Split:
 
     def _backward(self, given: Sequence[bool]) -> None:
         program, tape = self._program, self._trace.tape
-        backward = Backward(program, tape.steps, self._values)
+        backward = BackwardBuilder(program, tape.steps, self._values)
         for position, ref in enumerate(self._trace.results):
             if given[position]:
                 t = program.types[self._values[ref]]
@@ -199,7 +199,7 @@ class Split:
         return nodes
 
 
-class _Values(dict[int, int]):
+class _PartitionValues(dict[int, int]):
     """Of refs; numbers and None stand for themselves."""
 
     def __missing__(self, ref: int) -> int:

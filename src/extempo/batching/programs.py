@@ -19,13 +19,13 @@ from ..errors import GraphError
 from ..scheduling.layout import row_major
 from ..scheduling.request import Unplannable
 from ..scheduling.row_templates import N_SIZES, alike
-from .kinds import Kind
+from .kinds import CallKind
 from .partition import Split
-from .template_cache import ByRows, Filled
-from .tracing import Trace
+from .template_cache import ByRows, FilledTemplate
+from .tracing import RowTracer
 
 if TYPE_CHECKING:
-    from .native_runner import Rest
+    from .native_runner import DeferredGradients
 
 # Numbers of calls to trace at: a size that is one of them is the number of calls.
 PRIMES = (1_009, 1_013, 1_019, 1_021, 1_031, 1_033, 1_039, 1_049, 1_051, 1_061, 1_063, 1_069, 1_087, 1_091, 1_093)
@@ -35,11 +35,11 @@ MOST_ROWS = 1 << 15  # that are taken at once at the end, roughly
 class Programs:
     """All that runs calls of a kind. Unplannable: there is no plan."""
 
-    def __init__(self, kind: Kind, shared: tuple[bool, ...], numbers: Sequence[Any]) -> None:
+    def __init__(self, kind: CallKind, shared: tuple[bool, ...], numbers: Sequence[Any]) -> None:
         """`numbers`: for each number among the inputs the dtype of its rows; float, int or a bool if it is shared."""
         self._kind = kind
         self.sizes = _sizes(kind)
-        self._traces = [Trace(kind, _given(kind, shared, numbers, n), n, i) for i, n in enumerate(self.sizes)]
+        self._traces = [RowTracer(kind, _given(kind, shared, numbers, n), n, i) for i, n in enumerate(self.sizes)]
         trace = self._traces[0]
         self.of_inputs = trace.of_inputs  # the leaf of each input that is a tensor
         self.tensors: dict[int, Tensor] = trace.tape.tensors  # leaves that are captured
@@ -100,11 +100,11 @@ class Programs:
         if None in rows:
             self.made_rows = None
         self.saved = [places[v] for v in self.saved_values]
-        self._forward: Filled | None = None
+        self._forward: FilledTemplate | None = None
         if part is not None:
             parts = [m[0] for m in made]
             weights = [i for i, place in enumerate(self.reads) if not self.has_rows(place)]
-            self._forward = Filled(parts, self.sizes, self.number_kinds, weights)  # type: ignore[arg-type] # all there
+            self._forward = FilledTemplate(parts, self.sizes, self.number_kinds, weights)  # type: ignore[arg-type] # all there
         if self.is_tracked:
             self._backs[given] = Back(self, splits, given)
         self._ready, self._ready_levels = ByRows(), ByRows()
@@ -201,7 +201,7 @@ class _Captured:
 
     def array(self) -> Array | None:
         """Its values, which lie as they did; None if it has another shape by now."""
-        x = self.tensor._raw
+        x = self.tensor._data
         if x is None:
             x = self.tensor._values()
         if x.strides == self._strides and x.shape == self._shape:
@@ -239,17 +239,17 @@ class Back:
         self._late_reads = [programs.captured(captured[v]) if v in captured else None for v in split.late_reads]
         self.late_of = [(leaf, split.late_made.index(split.gradients[leaf])) for leaf in split.late_of]
         self._late = [(tensors[leaf], i) for leaf, i in self.late_of]
-        self._early_part: Filled | None = None
-        self._late_part: Filled | None = None
+        self._early_part: FilledTemplate | None = None
+        self._late_part: FilledTemplate | None = None
         self.late_program = split.late
         self.leader = self  # who does what is left for the end
         self.ignores_zeros = False  # whether rows of zeros change nothing at the end
         if split.backward is not None:
             n_saved = len(programs.saved)
             weights = [i for i, p in enumerate(self.reads) if p < n_saved and not programs.has_rows(programs.saved[p])]
-            self._early_part = Filled([s.backward for s in splits], sizes, kinds, weights)  # type: ignore[misc] # so
+            self._early_part = FilledTemplate([s.backward for s in splits], sizes, kinds, weights)  # type: ignore[misc] # so
         if split.late is not None:
-            self._late_part = Filled([s.late for s in splits], sizes, kinds)  # type: ignore[misc] # all, or none
+            self._late_part = FilledTemplate([s.late for s in splits], sizes, kinds)  # type: ignore[misc] # all, or none
             self.ignores_zeros = self._late_part.template.ignores_zeros
         self._programs = programs
 
@@ -283,7 +283,7 @@ class Back:
                 self.leader = other.leader
                 return
 
-    def of_parts(self, rests: Sequence[Rest]) -> list[tuple[Tensor, Array]]:
+    def of_parts(self, rests: Sequence[DeferredGradients]) -> list[tuple[Tensor, Array]]:
         """The gradients of captured tensors that each backward made a part of."""
         found = []
         for k, t in enumerate(self._partial):
@@ -293,7 +293,7 @@ class Back:
             found.append((t, total))
         return found
 
-    def finish(self, rests: Sequence[Rest]) -> list[tuple[Tensor, Array]]:
+    def finish(self, rests: Sequence[DeferredGradients]) -> list[tuple[Tensor, Array]]:
         """The gradients of captured tensors that are left for the end."""
         found: list[tuple[Tensor, Array]] = []
         first = n = 0
@@ -304,7 +304,7 @@ class Back:
                 first, n = end, 0
         return found
 
-    def _of_all(self, rests: Sequence[Rest], n: int) -> list[tuple[Tensor, Array]]:
+    def _of_all(self, rests: Sequence[DeferredGradients], n: int) -> list[tuple[Tensor, Array]]:
         if len(rests) == 1:
             joined = rests[0].rows
             size = len(joined[0]) if joined else n
@@ -347,14 +347,14 @@ def _same(a: Tensor, b: Tensor) -> bool:
     return alike and not np.may_share_memory(x, y) and x.tobytes() == y.tobytes()
 
 
-def _sizes(kind: Kind) -> list[int]:
+def _sizes(kind: CallKind) -> list[int]:
     types = [i.type for i in kind.inputs if isinstance(i.type, TensorType)]
     types += [*kind.results, *[t._type for t in kind.captured]]
     taken = {size for t in types for size in t.shape}
     return [n for n in PRIMES if n not in taken][:N_SIZES]
 
 
-def _given(kind: Kind, shared: tuple[bool, ...], numbers: Sequence[Any], n: int) -> list[tuple[bool, Any]]:
+def _given(kind: CallKind, shared: tuple[bool, ...], numbers: Sequence[Any], n: int) -> list[tuple[bool, Any]]:
     """For each input whether it is shared, and what a trace at n calls takes for it."""
     left = iter(numbers)
     found: list[tuple[bool, Any]] = []

@@ -1,8 +1,9 @@
 """What a pure function reads from Python besides its arguments, and whether all of it is as it was.
 
-`Reads(function)` finds what its code can reach: the code itself, defaults, closure and global values, helper functions
-and methods, and all attributes of the modules below it. `same()` compares by identity where it can, so it takes well
-under a microsecond for a leaf module. Values of tensors are not part of it; which tensor stands where is, and its type.
+`PurityGuards(function)` finds what its code can reach: the code itself, defaults, closure and global values, helper
+functions and methods, and all attributes of the modules below it. `same()` compares by identity where it can, so it
+takes well under a microsecond for a leaf module. Values of tensors are not part of it; which tensor stands where is,
+and its type.
 
 Lists, dicts, sets and arrays are compared by content, other objects of user classes by their attributes. Code of
 installed packages is taken as fixed. What is too large to compare at every call, and attributes of modules that were
@@ -55,13 +56,13 @@ def look_again() -> None:
     CHANGES[0] += 1
 
 
-class Reads:
+class PurityGuards:
     """Everything that the roots, functions or objects, may read."""
 
     __slots__ = ("_attributes", "_captured", "_contents", "_items", "_large", "_leaves", "_modules", "_seen", "tensors")
 
     def __init__(self, *roots: Any) -> None:
-        found = _Search()
+        found = _ReadSearch()
         for root in roots:
             found.visit(root)
         found.resolve()
@@ -226,8 +227,8 @@ class _ModuleState:
                 yield f"{self._class.__name__}.{name}"
 
 
-class _Search:
-    """Follows references from function to function. What it finds is what `Reads` compares."""
+class _ReadSearch:
+    """Follows references from function to function. What it finds is what `PurityGuards` compares."""
 
     def __init__(self) -> None:
         self.items: list[tuple[Any, str, Any]] = []  # mapping, key, what stood there

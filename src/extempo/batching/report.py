@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..core.graph import Where, describe_where
 from .agenda import Calls
-from .kinds import Kind
+from .kinds import CallKind
 
 
 class Line(NamedTuple):
@@ -104,9 +104,9 @@ class _OfLine:
         self._n = 0
         self._together = 0
         self._batches: dict[int, int] = {}  # number of a batch: its wave
-        self._kinds: dict[Kind, None] = {}
+        self._kinds: dict[CallKind, None] = {}
 
-    def add(self, kind: Kind, batch: int, size: int, wave: int) -> None:
+    def add(self, kind: CallKind, batch: int, size: int, wave: int) -> None:
         self._n += 1
         self._together += 1 if kind.alone else size
         self._batches[batch] = wave

@@ -1,8 +1,8 @@
 """Where values lie: a table from numbers of values to rows of arrays, and the moving of rows.
 
 A run numbers its values from 0. A group of calls leaves its results as rows of arrays, and later groups gather theirs
-from many of those: `Table.gather`; gradients are added to rows: `Table.scatter_add`. The table never copies what it is
-given and keeps it alive. Here is what it means, in NumPy; the native backend is a short way to the same.
+from many of those: `RowTable.gather`; gradients are added to rows: `RowTable.scatter_add`. The table never copies what
+it is given and keeps it alive. Here is what it means, in NumPy; the native backend is a short way to the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..core.storage import Array
 from ..errors import DtypeError, IndexRangeError, ShapeError
 
 if TYPE_CHECKING:
-    from ..backends.llvm.calls.rows import Rows
+    from ..backends.llvm.calls.rows import RowCode
 
 Numbers = list[int] | Array  # of values: ints, or an int64 array
 
@@ -30,15 +30,15 @@ _FIRST_PLACES = 256
 _BOOL = np.dtype(np.bool_)
 
 
-class Table:
-    """Rows of arrays by numbers. A number that is given again means the new row from then on."""
+class RowTable:
+    """RowCode of arrays by numbers. A number that is given again means the new row from then on."""
 
     __slots__ = ("_arrays", "_native", "_places")
 
     def __init__(self, n_places: int = _FIRST_PLACES) -> None:
         """`n_places`: how many numbers there will be, if that is known."""
         backend = selection.native()
-        self._native: Rows | None = None if backend is None else backend.rows()
+        self._native: RowCode | None = None if backend is None else backend.rows()
         self._arrays: list[Array] = []
         self._places = np.zeros((n_places, _WORDS), np.int64)
 

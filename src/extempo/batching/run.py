@@ -15,25 +15,25 @@ from typing import Any
 
 import numpy as np
 
-from ..core.graph import Node, Taped
+from ..core.graph import Node, Traced
 from ..core.source_location import user_line
 from ..core.storage import Array, Storage
-from ..core.tensor import OnTape, Tensor, new, wrap
+from ..core.tensor import LazySource, Tensor, new, wrap
 from ..core.types import TensorType, count, float64, get_default_dtype, int64
 from .agenda import Batches, Calls, order
 from .call_cache import recorder
-from .gradients import Group, History, Source, Turns, link_results
-from .kinds import Kind, Runner
-from .native_runner import Planned
+from .gradients import GradientSource, Group, RunHistory, Turns, link_results
+from .kinds import CallKind, Runner
+from .native_runner import NativeRunner
 from .report import Notes
-from .rows import Table
-from .vmap_runner import OneByOne, Plain
+from .rows import RowTable
+from .vmap_runner import LoopRunner, VmapRunner
 
 FEW_LEVELS = 4  # of a kind, up to which what is done once for all of them takes longer than what it saves
 LARGE = 4_096  # elements, from which on a tensor that all calls of a batch read is not copied for each
 
 
-class Run(OnTape):
+class BatchExecutor(LazySource):
     """All samples of one call of a batched function."""
 
     __slots__ = (
@@ -43,30 +43,30 @@ class Run(OnTape):
 
     def __init__(self, notes: Notes, pause: Callable[[], None]) -> None:
         self.notes = notes
-        self.values = Table()
+        self.values = RowTable()
         self.n_values = 0
-        self.history = History()
+        self.history = RunHistory()
         self._pause = pause  # returns when everything recorded so far has run
-        self._waiting: dict[Kind, Calls] = {}
+        self._waiting: dict[CallKind, Calls] = {}
         self._first_waiting = 0  # values below have been made
         self._numbers: list[Any] = []
         self._known: dict[int, int] = {}  # the value of a tensor from outside, by its id
         self._tensors: dict[int, Tensor] = {}  # those tensors, by value
         self._met: list[tuple[int, Tensor, Array]] = []  # what is not yet there, and its array in order
         self._read: list[Tensor] = []  # tensors whose values samples wait for
-        self._stand_in = Node(Taped, (), {}, None, (), None)
+        self._stand_in = Node(Traced, (), {}, None, (), None)
 
     # ---- recording
 
-    def call(self, kind: Kind, inputs: Sequence[Any], sample: int) -> list[Tensor]:
-        """Record a call; its results. Native code does the same (`ways`)."""
+    def call(self, kind: CallKind, inputs: Sequence[Any], sample: int) -> list[Tensor]:
+        """Record a call; its results. Native code does the same (`call_cache`)."""
         calls = self._waiting.get(kind)
         if calls is None:
             calls = self._new_kind(kind)
         refs = []
         for x in inputs:
             if isinstance(x, Tensor):
-                refs.append(x._place if x._pending is self else self._from_outside(x))
+                refs.append(x._value_id if x._source is self else self._from_outside(x))
             else:
                 self._numbers.append(x)
                 refs.append(-len(self._numbers))
@@ -78,21 +78,21 @@ class Run(OnTape):
         made = []
         for type_, tracked in zip(kind.results, kind.tracked, strict=True):
             t = new(Tensor)
-            t._raw = t._memory = t._alias = t._cut = None
+            t._data = t._memory = t._alias = t._grad_barrier = None
             t._type = type_
             t._history = self._stand_in if tracked else None
-            t._pending = self
-            t._place = place
+            t._source = self
+            t._value_id = place
             place += 1
             made.append(t)
         self.n_values = place
         return made
 
-    def _new_kind(self, kind: Kind) -> Calls:
+    def _new_kind(self, kind: CallKind) -> Calls:
         captured = self.history.captured
         for t in kind.captured:
             if id(t) not in captured and t.requires_grad:
-                captured[id(t)] = Source(t)
+                captured[id(t)] = GradientSource(t)
         calls = self._waiting[kind] = Calls(kind)
         return calls
 
@@ -101,7 +101,7 @@ class Run(OnTape):
         found = self._known.get(id(t))
         if found is None:
             array = np.ascontiguousarray(t._values())
-            source = Source(t) if t.requires_grad else None
+            source = GradientSource(t) if t.requires_grad else None
             found = self._known[id(t)] = self.n_values
             self.n_values += 1
             self._met.append((found, t, array))
@@ -113,7 +113,7 @@ class Run(OnTape):
         """A tensor from outside gets other values: calls that were recorded before keep the ones it had."""
         found = self._known.pop(id(t), None)
         if found is not None:
-            old = wrap(t._raw, t._type)
+            old = wrap(t._data, t._type)
             self._met = [(value, old if x is t else x, array) for value, x, array in self._met]
             if found in self._tensors:
                 self._tensors[found] = old
@@ -121,7 +121,7 @@ class Run(OnTape):
     # ---- running
 
     def flush(self) -> None:
-        """Run what was recorded."""
+        """BatchExecutor what was recorded."""
         waiting, self._waiting = [calls for calls in self._waiting.values() if calls.firsts], {}
         first, self._first_waiting = self._first_waiting, self.n_values
         self.history.n_values = self.n_values
@@ -147,7 +147,7 @@ class Run(OnTape):
         self._fill_all(wanted)
 
     def _run_levels(self, batches: list[Batches], turns: list[tuple[int, int]]) -> int:
-        """Run batches together; how many of them, as far as that is the way."""
+        """BatchExecutor batches together; how many of them, as far as that is the way."""
         programs = [runner and runner.programs_of_rows for runner in [_runner_of_rows(b.calls.kind) for b in batches]]
         if None in programs:
             return 0
@@ -171,7 +171,7 @@ class Run(OnTape):
             self._tensors.update(zip(values, tensors, strict=True))
             self.values.add_each(values, arrays)
 
-    def _run(self, kind: Kind, refs: Any, firsts: Any) -> None:
+    def _run(self, kind: CallKind, refs: Any, firsts: Any) -> None:
         n = len(firsts)
         if kind.stacks:
             self._run_stack(kind, refs, firsts)
@@ -198,7 +198,7 @@ class Run(OnTape):
         if saved is not None and self.history.groups is not None:
             self.history.groups.append(Group(kind, runner, refs, which, firsts, saved))
 
-    def _run_stack(self, kind: Kind, refs: Any, firsts: Any) -> None:
+    def _run_stack(self, kind: CallKind, refs: Any, firsts: Any) -> None:
         """A result that is nothing but its inputs one after the other."""
         (result,), part = kind.results, kind.inputs[0].type
         rows = self.values.gather(refs.reshape(-1), part.shape, part.dtype.numpy)
@@ -206,7 +206,7 @@ class Run(OnTape):
         if kind.tracked[0] and self.history.groups is not None:
             self.history.groups.append(Group(kind, None, refs, (), firsts, None))
 
-    def _input(self, kind: Kind, position: int, refs: Any, n: int) -> tuple[bool, Any]:
+    def _input(self, kind: CallKind, position: int, refs: Any, n: int) -> tuple[bool, Any]:
         """One input of a batch: whether all calls share it, and that, or rows."""
         type_ = kind.inputs[position].type
         first = int(refs[0])
@@ -238,23 +238,23 @@ class Run(OnTape):
     # ---- tensors that need their values, or leave
 
     def settle(self, t: Tensor) -> None:
-        if t._place >= self._first_waiting and self._waiting:
+        if t._value_id >= self._first_waiting and self._waiting:
             reads, native = self.notes.reads, recorder()
             before = reads[-1] if reads else None
             reads.append(user_line() if native is None or before is None else native.line(before))
             self._read.append(t)
             self._pause()
-        if t._raw is None:
+        if t._data is None:
             self._fill([t])
 
     def read(self, t: Tensor) -> Array:
         self.settle(t)
-        return t._raw
+        return t._data
 
     def _fill_all(self, tensors: Sequence[Tensor]) -> None:
         by_identity: dict[int, list[Tensor]] = {}  # results of one kind have the very same type
         for t in tensors:
-            if t._raw is None:
+            if t._data is None:
                 by_identity.setdefault(id(t._type), []).append(t)
         by_type: dict[TensorType, list[Tensor]] = {}
         for same in by_identity.values():
@@ -265,12 +265,12 @@ class Run(OnTape):
     def _fill(self, tensors: Sequence[Tensor]) -> None:
         """Memory of their own for tensors of one type, whose values have been made."""
         type_ = tensors[0]._type
-        rows = self.values.gather([t._place for t in tensors], type_.shape, type_.dtype.numpy)
+        rows = self.values.gather([t._value_id for t in tensors], type_.shape, type_.dtype.numpy)
         if type(rows.base) is np.ndarray:  # a view of rows that gradients may read
             rows = rows.copy()
         for i, t in enumerate(tensors):
-            t._raw = rows[i, ...]
-            t._memory = Storage(t._raw)
+            t._data = rows[i, ...]
+            t._memory = Storage(t._data)
 
     def link(self, t: Tensor) -> None:
         """Give a tensor a node of its own: it leaves the run, and comes back, if at all, from outside."""
@@ -282,13 +282,13 @@ class Run(OnTape):
         self._fill_all(tensors)
         link_results(self.history, [t for t in tensors if t._history is self._stand_in])
         for t in tensors:
-            t._pending = None
+            t._source = None
 
     def release(self, t: Tensor, why: str) -> None:
         self.link(t)
 
     def close(self, why: str) -> None:
-        """Run everything."""
+        """BatchExecutor everything."""
         if self._waiting:
             self._pause()
 
@@ -305,13 +305,13 @@ class Run(OnTape):
 
     def apply(self, op: Any, inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Any) -> Any:
         """An op outside the batched function meets a tensor that stayed here: it leaves."""
-        from ..dispatch.dispatcher import run
+        from ..dispatch.dispatcher import run_eager
 
-        mine = [x for x in inputs if isinstance(x, Tensor) and x._pending is self]
+        mine = [x for x in inputs if isinstance(x, Tensor) and x._source is self]
         for t in mine:
             self.settle(t)
         self.let_go(list({id(t): t for t in mine}.values()))
-        return run(op, inputs, attrs, mode)
+        return run_eager(op, inputs, attrs, mode)
 
 
 def _is_small(t: Any) -> bool:
@@ -319,7 +319,7 @@ def _is_small(t: Any) -> bool:
     return isinstance(t, TensorType) and count(t.shape) < LARGE
 
 
-def _runner_of_rows(kind: Kind) -> Any:
+def _runner_of_rows(kind: CallKind) -> Any:
     """Who runs rows of inputs that are all tensors and never shared; None where inputs may be others, or nobody can.
 
     It is there from the first batch on: results would else depend on what has run before.
@@ -331,17 +331,17 @@ def _runner_of_rows(kind: Kind) -> Any:
         if may_be and which not in kind.runners:
             kind.runners[which] = _runner(kind, which)
         runner = kind.runners.get(which) if may_be else None
-        found = kind.runner_of_rows = runner if type(runner) is Planned else False
+        found = kind.runner_of_rows = runner if type(runner) is NativeRunner else False
     return found or None
 
 
-def _runner(kind: Kind, shared: tuple[bool, ...]) -> Runner:
+def _runner(kind: CallKind, shared: tuple[bool, ...]) -> Runner:
     if kind.alone:
-        return OneByOne(kind, shared)
-    return Planned.make(kind, shared) or Plain(kind, shared)
+        return LoopRunner(kind, shared)
+    return NativeRunner.make(kind, shared) or VmapRunner(kind, shared)
 
 
-def _number_dtype(kind: Kind, number: type) -> Any:
+def _number_dtype(kind: CallKind, number: type) -> Any:
     """The dtype for rows of a Python number that gives way to tensors as the number would."""
     if number is bool:
         return np.bool_

@@ -1,7 +1,7 @@
 """What happens inside one sample: its ops and cells become calls of the run.
 
-A `Sample` is the interceptor of everything its function does. Views of tensors from outside and ops without tensors
-run at once; so does whatever can only run eagerly, on values that are waited for.
+A `SampleTracer` is the interceptor of everything its function does. Views of tensors from outside and ops without
+tensors run at once; so does whatever can only run eagerly, on values that are waited for.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from sys import getrefcount
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..core.cache import Cache
-from ..core.context import MODE, Mode
+from ..core.context import CONTEXT, ExecutionContext
 from ..core.graph import Leaf, Node
 from ..core.op import Elementwise, Op
 from ..core.tensor import Tensor, TensorLike
@@ -22,24 +22,24 @@ from ..errors import AutogradError
 from ..nn.module import show_cells
 from .call_cache import learn_op, recorder
 from .cells import find
-from .greenlets import Hub
-from .kinds import TAKE_NUMBERS, Input, Kind
+from .greenlets import GreenletHub
+from .kinds import TAKE_NUMBERS, CallKind, Input
 
 if TYPE_CHECKING:
-    from .run import Run
+    from .run import BatchExecutor
 
-_KINDS: Cache[Any, Kind] = Cache("kinds of ops in batches", 4_000)
+_KINDS: Cache[Any, CallKind] = Cache("kinds of ops in batches", 4_000)
 DEFAULT_DTYPE_LISTENERS.append(_KINDS.clear)
 _NUMBERS = (float, int, bool)
 _ALONE = 2  # references to a storage that no view shares: its tensor's, and that of the one who counts
 
 
-class Sample:
+class SampleTracer:
     """The interceptor of one sample of a run."""
 
     __slots__ = ("_made", "_modes", "_viewed", "hub", "number", "run")
 
-    def __init__(self, run: Run, number: int, hub: Hub) -> None:
+    def __init__(self, run: BatchExecutor, number: int, hub: GreenletHub) -> None:
         self.run = run
         self.number = number
         self.hub = hub
@@ -56,40 +56,40 @@ class Sample:
                 return x._apply(op, inputs, attrs)
         for x in inputs:
             if isinstance(x, Tensor):
-                if x._pending is run:
+                if x._source is run:
                     break
             elif x is not None and type(x) not in _NUMBERS:
                 return self.apply(op, tuple(map(as_input, inputs)), attrs)
         else:  # nothing of the run goes in
             if op.aliases_input or not any(isinstance(x, Tensor) for x in inputs):
                 return self._at_once(op, inputs, attrs)
-        grad = MODE.get().grad
+        grad = CONTEXT.get().grad
         kind, given = _kind_of(op, inputs, attrs, grad)
         made = run.call(kind, given, self.number)
         if _PREPARED[0]:
             learn_op(op, inputs, attrs, grad, kind, kind.single, _takes_numbers(op))
         if op.aliases_input:
-            self._viewed.update(x._place for x in (inputs[0], *made) if x._pending is run)
+            self._viewed.update(x._value_id for x in (inputs[0], *made) if x._source is run)
         return made[0] if kind.single else tuple(made)
 
     def _at_once(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-        mode = MODE.get()
+        mode = CONTEXT.get()
         inside, outside = self._modes
         if inside is not mode:
-            outside = Mode(mode.grad, mode.inference, None, mode.quiet)
+            outside = ExecutionContext(mode.grad, mode.inference, None, mode.quiet)
             self._modes = (mode, outside)
         try:
-            MODE.set(outside)
+            CONTEXT.set(outside)
             return apply(op, inputs, attrs)
         finally:
-            MODE.set(mode)
+            CONTEXT.set(mode)
 
     def call_cell(self, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record one call of a cell. NotImplemented: it is none, its body is to run."""
         cell = find(callable_)
         if cell is None:
             return NotImplemented
-        grad = MODE.get().grad
+        grad = CONTEXT.get().grad
         call = cell.call(args, kwargs, grad)
         if call is None:
             return NotImplemented
@@ -105,12 +105,12 @@ class Sample:
     def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> Tensor:
         """In-place writes to the sample's own tensors: they mean other values from now on."""
         run = self.run
-        if target._pending is not run:
+        if target._source is not run:
             own = self._made.pop(id(target), None)
             if own is None or own() is not target or target.requires_grad or getrefcount(target._memory) > _ALONE:
                 self._refuse_write(op_name)
             run.forget(target)
-        elif target._place in self._viewed:
+        elif target._value_id in self._viewed:
             raise AutogradError(
                 f"{op_name}: inside ex.batch, this tensor is a view of another, or has one, and a write would have to "
                 "change both; use the out-of-place form, or build the values in a list and ex.stack or ex.cat them"
@@ -118,12 +118,12 @@ class Sample:
         check_fits(target, value, op_name)
         if value._type.dtype is not target._type.dtype:
             value = value.to(target._type.dtype)
-        if value._pending is not run:  # a tensor from outside: it is read, not taken over
+        if value._source is not run:  # a tensor from outside: it is read, not taken over
             value = value.clone()
-        target._raw, target._memory = value._raw, value._memory
-        target._history, target._pending = value._history, value._pending
-        if value._pending is run:
-            target._place = value._place
+        target._data, target._memory = value._data, value._memory
+        target._history, target._source = value._history, value._source
+        if value._source is run:
+            target._value_id = value._value_id
         return target
 
     def _refuse_write(self, op_name: str) -> NoReturn:
@@ -153,11 +153,11 @@ def _prepare() -> None:
 
 def call_cell(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Show a call of a cell to the sample that makes it. NotImplemented: there is none, the cell's body is to run."""
-    sample = MODE.get().interceptor
-    return sample.call_cell(callable_, args, kwargs) if type(sample) is Sample else NotImplemented
+    sample = CONTEXT.get().interceptor
+    return sample.call_cell(callable_, args, kwargs) if type(sample) is SampleTracer else NotImplemented
 
 
-class _OpKind(Kind):
+class _OpKind(CallKind):
     """A kind that is one op."""
 
     __slots__ = ("single",)

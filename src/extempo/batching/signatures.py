@@ -80,11 +80,11 @@ def type_of(x: Any, grad: bool) -> tuple[Any, bool]:
     return (x._type, grad and x.requires_grad) if isinstance(x, Tensor) else (type(x), False)
 
 
-class _Place:
+class _ArgumentPlace:
     """Where a result goes."""
 
 
-_PLACE = _Place()
+_PLACE = _ArgumentPlace()
 
 
 def structure_of(x: Any, results: list[Tensor]) -> Any:

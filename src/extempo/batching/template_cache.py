@@ -10,7 +10,7 @@ from ..backends.selection import empty
 from ..core.locks import cached_property
 from ..core.storage import Array
 from ..core.types import TensorType, float32
-from ..scheduling.row_templates import Part, Template
+from ..scheduling.row_templates import Part, RowTemplate
 from .packing import packed_parts
 
 MOST_FILLED = 512  # numbers of rows that a template remembers; small ones, which come up often, for good
@@ -27,27 +27,27 @@ class ByRows(dict[int, Any]):
         return value
 
 
-class Filled:
+class FilledTemplate:
     """A template at the numbers of rows that came up."""
 
     def __init__(
         self, parts: Sequence[Part], sizes: Sequence[int], kinds: tuple[type, ...], weights: Sequence[int] = ()
     ) -> None:
         """`weights`: inputs, by position, that are the same in all batches."""
-        self.template = Template(parts, sizes, kinds)
+        self.template = RowTemplate(parts, sizes, kinds)
         self._given = (parts, sizes, kinds)
         self._weights = weights
         self._turned: dict[int, bool] = {}  # inputs that are read packed, and whether it is their transpose
         self._runs = ByRows()
 
     @cached_property
-    def for_levels(self) -> Filled:
+    def for_levels(self) -> FilledTemplate:
         """The same for levels, which read weights that were packed once for all of them."""
         parts, sizes, kinds = self._given
         found = packed_parts(parts, self._weights)
         if found is None:
             return self
-        made = Filled(found[0], sizes, kinds)
+        made = FilledTemplate(found[0], sizes, kinds)
         made._turned = found[1]
         return made
 

@@ -11,18 +11,18 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ..core.cache import Cache
-from ..core.context import MODE, Mode, switch
+from ..core.context import CONTEXT, ExecutionContext, switch
 from ..core.interrupts import certainly
 from ..core.layout import exact_strides, order_of, view_of
 from ..core.op import Op, Signature
 from ..core.tensor import Tensor, symbol
-from ..core.trace_tree import NONE, NUMBER, LeafKind, Step, View
+from ..core.trace_tree import NONE, NUMBER, LeafKind, TraceOp, ViewLayout
 from ..core.types import TensorType
 from ..dispatch.dispatcher import apply, as_input
 from ..func.levels import Level
 from ..random import default_generator
 from ..scheduling.request import Unplannable
-from .kinds import Kind
+from .kinds import CallKind
 
 MOST_STEPS = 1_000
 
@@ -78,11 +78,11 @@ def _stand_in(x: Any) -> Any:
     return int.__add__(x, 0) if isinstance(x, _OpenInt) else x
 
 
-class Tape:
+class RowTrace:
     """An interceptor: every op becomes a step, nothing runs."""
 
     def __init__(self) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[TraceOp] = []
         self.leaves: list[LeafKind] = []
         self.tensors: dict[int, Tensor] = {}  # leaves that are tensors from outside
         self.numbers: list[Any] = []  # the open ones, then those that the function has of its own
@@ -106,7 +106,7 @@ class Tape:
         found = self._refs.get(id(t))
         if found is None:
             array = t._values()
-            if isinstance(t._pending, Tape) or array.dtype is not t._type.dtype.numpy or not array.flags.aligned:
+            if isinstance(t._source, RowTrace) or array.dtype is not t._type.dtype.numpy or not array.flags.aligned:
                 raise Unplannable("a tensor whose memory native code does not read")
             found = self._add_leaf(LeafKind(t._type, exact_strides(array), t.requires_grad))
             self.tensors[-1 - found] = t
@@ -157,8 +157,8 @@ class Tape:
             tensors = [(ref, kind) for ref, kind in zip(refs, kinds, strict=True) if isinstance(kind, TensorType)]
             order = order_of(signature.type, [(kind, self._strides[ref]) for ref, kind in tensors])
         new_leaves = tuple(self.leaves[n_leaves:])
-        grad = MODE.get().grad
-        step = Step(
+        grad = CONTEXT.get().grad
+        step = TraceOp(
             op, attrs, tuple(refs), kinds, signature, self._n_places, needs, grad, new_leaves, view, baked, None, None,
             order,
         )  # fmt: skip
@@ -175,7 +175,7 @@ class Tape:
         with switch(interceptor=None, recording=None):
             return apply(op, inputs, attrs)
 
-    def _result(self, step: Step, i: int, t: TensorType) -> Tensor:
+    def _result(self, step: TraceOp, i: int, t: TensorType) -> Tensor:
         place = step.place + i
         self._strides[place] = step.strides
         self._tracked[place] = step.tracked and t.dtype.is_floating_point
@@ -191,7 +191,7 @@ class Tape:
 
     def _view(
         self, op: type[Op], attrs: dict[str, Any], source: TensorType, refs: list[int], numbers: list[Any]
-    ) -> View | None:
+    ) -> ViewLayout | None:
         if op.name not in ("slice", "permute", "reshape", "expand", "detach", "alias"):
             raise Unplannable(f"{op.name} is a view that plans do not know")
         is_open = [(type(x), x) in self._open for x in numbers]
@@ -216,33 +216,33 @@ def _signature(op: type[Op], kinds: tuple[Any, ...], attrs: dict[str, Any]) -> S
     return _SIGNATURES.put(key, op.signature(kinds, attrs)) if found is None else found
 
 
-def _put_back(mode: Mode, random_state: Any) -> None:
-    MODE.set(mode)
+def _put_back(mode: ExecutionContext, random_state: Any) -> None:
+    CONTEXT.set(mode)
     default_generator.set_state(random_state)
 
 
-class Trace:
+class RowTracer:
     """A kind's function at n calls. Inputs come first among the leaves, in order; numbers that calls share do not."""
 
-    def __init__(self, kind: Kind, given: Sequence[tuple[bool, Any]], n: int, variant: int) -> None:
+    def __init__(self, kind: CallKind, given: Sequence[tuple[bool, Any]], n: int, variant: int) -> None:
         """`given`: for each input whether it is shared, and the type of its rows or of what is shared; for a number
         that is shared float, int or a bool. `variant`: open numbers have other values in another one."""
-        self.tape = tape = Tape()
+        self.tape = tape = RowTrace()
         self.of_inputs: list[int | None] = []  # the leaf of each input that is a tensor
         self.n_open = 0
         wants_grad = any(kind.tracked)
-        before, random_state = MODE.get(), default_generator.get_state()
-        outside = Mode(wants_grad, before.inference, tape, before.quiet)
+        before, random_state = CONTEXT.get(), default_generator.get_state()
+        outside = ExecutionContext(wants_grad, before.inference, tape, before.quiet)
         try:
-            MODE.set(outside)
+            CONTEXT.set(outside)
             level = _Rows(n, "different")
             arguments = []
             for (shared, what), i in zip(given, kind.inputs, strict=True):
                 argument = self._argument(what, i.tracked and wants_grad, variant)
                 arguments.append(argument if shared else level.wrap(argument))
-            MODE.set(Mode(wants_grad, before.inference, level, before.quiet))
+            CONTEXT.set(ExecutionContext(wants_grad, before.inference, level, before.quiet))
             results = kind.fn(*arguments)
-            MODE.set(outside)
+            CONTEXT.set(outside)
             self.results = [tape.ref(level.physical(y)) for y in results]
             level.running = False
         finally:

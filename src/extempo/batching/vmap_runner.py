@@ -13,18 +13,18 @@ import numpy as np
 
 from .. import ops
 from ..autograd.api import grad
-from ..core.context import MODE, Mode
+from ..core.context import CONTEXT, ExecutionContext
 from ..core.storage import Array
 from ..core.tensor import Tensor, wrap
 from ..core.types import TensorType, from_numpy_dtype
 from ..func.levels import Level
-from .kinds import Kind
+from .kinds import CallKind
 
 
-class Plain:
+class VmapRunner:
     """A Runner."""
 
-    def __init__(self, kind: Kind, shared: tuple[bool, ...]) -> None:
+    def __init__(self, kind: CallKind, shared: tuple[bool, ...]) -> None:
         self._kind = kind
         self._shared = shared
         self._captured = [t for t in kind.captured if t.requires_grad]
@@ -32,13 +32,13 @@ class Plain:
     def forward(self, inputs: Sequence[Any], n: int) -> tuple[list[Array], Any]:
         kind = self._kind
         wants_grad = any(kind.tracked)
-        before = MODE.get()
+        before = CONTEXT.get()
         try:
-            MODE.set(Mode(wants_grad, before.inference, None, before.quiet))
+            CONTEXT.set(ExecutionContext(wants_grad, before.inference, None, before.quiet))
             physical = [self._given(i, x) for i, x in enumerate(inputs)]
             results = self._results(physical, n)
         finally:
-            MODE.set(before)
+            CONTEXT.set(before)
         arrays = [np.ascontiguousarray(y._values()) for y in results]  # rows are row-major, whatever computes them
         if not wants_grad:
             return arrays, None
@@ -48,11 +48,11 @@ class Plain:
     def _results(self, physical: list[Any], n: int) -> list[Tensor]:
         """Rows of each result, recorded for gradients."""
         level = Level(n, "different")
-        mode = MODE.get()
+        mode = CONTEXT.get()
         arguments = [x if s else level.wrap(x) for x, s in zip(physical, self._shared, strict=True)]
-        MODE.set(Mode(mode.grad, mode.inference, level, mode.quiet))
+        CONTEXT.set(ExecutionContext(mode.grad, mode.inference, level, mode.quiet))
         results = self._kind.fn(*arguments)
-        MODE.set(mode)
+        CONTEXT.set(mode)
         made = [level.physical(y) for y in results]
         level.running = False
         return made
@@ -95,7 +95,7 @@ class Plain:
         return totals
 
 
-class OneByOne(Plain):
+class LoopRunner(VmapRunner):
     """A Runner for calls that cannot run as one."""
 
     def _results(self, physical: list[Any], n: int) -> list[Tensor]:

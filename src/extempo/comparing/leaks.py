@@ -121,7 +121,7 @@ def _kind(t: Any) -> tuple[str, str]:
     if node is not None:
         graph = ", with their graph" if node.inputs else ""
         return f"{text} made by {node.op.name}{graph}", describe_where(node.where)
-    cut = getattr(t, "_cut", None)
+    cut = getattr(t, "_grad_barrier", None)
     if cut:
         return f"{text} from {cut[0]}", describe_where(cut[1])
     return text, ""

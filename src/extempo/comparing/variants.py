@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from ..errors import DtypeError, ShapeError, UnsupportedError
-from ..tracing.api import Compiled, eager
+from ..tracing.api import CompiledFunction, eager
 from ..tracing.api import compile as compile_
 from .batches import as_torch, caller, has_torch
 from .states import State, find_state, is_tensor, unwrapped
@@ -75,7 +75,7 @@ class Runner:
             raise ValueError(f"compare: the modes are {', '.join(MODES)}; got {mode!r}")
         self.variant = variant
         self.mode = mode
-        self.compiled: Compiled | None = None
+        self.compiled: CompiledFunction | None = None
         self.begin()
 
     def begin(self) -> None:
@@ -83,7 +83,7 @@ class Runner:
         variant = self.variant
         self._call = variant.step
         if self.mode == "compile":
-            self.compiled = Compiled(variant.step, variant.name)
+            self.compiled = CompiledFunction(variant.step, variant.name)
             self._call = self.compiled.run
         elif self.mode == "static":
             self._call = compile_(variant.step, static=True)

@@ -1,7 +1,7 @@
-"""What holds while code runs: whether ops are recorded for backward, and who runs them.
+"""What holds while code runs: whether ops are tracked for backward, and who runs them.
 
-One immutable `Mode` per context (thread, greenlet, task): a `ContextVar` gives each its own, so a `no_grad()` in one
-sample or thread never leaks into another. Entering a mode replaces the object; nothing ever changes one.
+One immutable `ExecutionContext` for each thread, greenlet and task, by a `ContextVar`: a `no_grad()` in one sample or
+thread never leaks into another. Entering a mode replaces the object; nothing ever changes one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Interceptor(Protocol):
     def apply(self, op: Any, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any: ...
 
 
-class Mode:
+class ExecutionContext:
     """grad: track for backward. inference: results are never tracked later. quiet: NumPy's warnings are off.
 
     `interceptor` is shown every op first; `recording` takes what would run now, so that it runs later;
@@ -48,52 +48,52 @@ class Mode:
         self.recording = recording
         self.stepped_aside = stepped_aside
 
-    def but(self, **changes: Any) -> Mode:
+    def but(self, **changes: Any) -> ExecutionContext:
         """This mode with some fields changed."""
-        fields = {name: getattr(self, name) for name in Mode.__slots__}
-        return Mode(**(fields | changes))
+        fields = {name: getattr(self, name) for name in ExecutionContext.__slots__}
+        return ExecutionContext(**(fields | changes))
 
 
-MODE: ContextVar[Mode] = ContextVar("extempo_mode", default=Mode(True, False, None, False))  # noqa: B039 - immutable
+CONTEXT: ContextVar[ExecutionContext] = ContextVar("extempo_mode", default=ExecutionContext(True, False, None, False))  # noqa: B039 - immutable
 
 
 @guarded
-def set_mode(mode: Mode) -> None:
+def set_context(mode: ExecutionContext) -> None:
     """Change the mode of this context, also if an interrupt comes right now."""
     try:
         held = copy_context()  # see `Scope`
     finally:
-        MODE.set(mode)
+        CONTEXT.set(mode)
     del held
 
 
-def end_tape(mode: Mode) -> None:
+def end_trace(mode: ExecutionContext) -> None:
     """An interceptor is about to come: it sees ops as they run, so nothing is recorded meanwhile."""
     if mode.recording is not None:
         mode.recording.close("something looks at every op: vmap, checkpoint, saved_tensors_hooks, anomaly mode")
 
 
-class Swap(Scope[Mode]):
+class Swap(Scope[ExecutionContext]):
     """Run a block in a mode."""
 
-    _variable = MODE
+    _variable = CONTEXT
 
-    def __init__(self, mode: Mode) -> None:
+    def __init__(self, mode: ExecutionContext) -> None:
         self._mode = mode
 
-    def _inner(self, before: Mode) -> Mode:
+    def _inner(self, before: ExecutionContext) -> ExecutionContext:
         return self._mode
 
 
-class switch(Scope[Mode]):
+class switch(Scope[ExecutionContext]):
     """Run a block, or every call of a function, with some fields of the mode changed."""
 
-    _variable = MODE
+    _variable = CONTEXT
 
     def __init__(self, **changes: Any) -> None:
         self._changes = changes
 
-    def _inner(self, before: Mode) -> Mode:
+    def _inner(self, before: ExecutionContext) -> ExecutionContext:
         return before.but(**self._changes)
 
     def again(self) -> switch:
@@ -230,7 +230,7 @@ def is_grad_enabled() -> bool:
     ...     ex.is_grad_enabled()
     False
     """
-    return MODE.get().grad
+    return CONTEXT.get().grad
 
 
 def is_inference_mode_enabled() -> bool:
@@ -240,4 +240,4 @@ def is_inference_mode_enabled() -> bool:
     ...     ex.is_inference_mode_enabled()
     True
     """
-    return MODE.get().inference
+    return CONTEXT.get().inference

@@ -1,8 +1,8 @@
-"""Telling an interceptor what is no op: reading values, drawing numbers, setting attributes.
+"""Hooks for effects that are no ops: reading values, drawing random numbers, setting attributes.
 
-These go through a handful of methods. While a `Watch` is on they stand in wrappers, which ask the mode whether the
-interceptor is theirs; at any other time nothing of this is there, and costs nothing. Watches of several threads may
-overlap in any order: everything is put back when the last one ends.
+These go through a handful of methods, which are patched while `EffectHooks` are active and put back when the last one
+ends, so that nothing is paid for them at any other time. A patched method asks the context whether the interceptor is
+one that wants to know. Hooks of several threads may overlap in any order.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from types import TracebackType
 from typing import Any
 
 from . import locks
-from .context import MODE
+from .context import CONTEXT
 from .interrupts import certainly, guarded
 
 Replaced = tuple[Any, str, Any]  # an attribute: whose, its name, what stands there
 
 _lock = locks.renewed()  # see _forget_other_threads
 _originals: list[Replaced] = []
-_installed: set[Watch] = set()
-_on: list[tuple[int, Watch]] = []  # threads, and what they are inside of
+_installed: set[EffectHooks] = set()
+_on: list[tuple[int, EffectHooks]] = []  # threads, and what they are inside of
 
 
-def told(interceptor: type, tell: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def reports_to(interceptor: type, tell: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Wrappers that call `tell(interceptor, method, *args)` where ops are shown to an interceptor of that class."""
 
     def wrapping(method: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(method)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            listener = MODE.get().interceptor
+            listener = CONTEXT.get().interceptor
             if type(listener) is not interceptor:
                 return method(*args, **kwargs)
             return tell(listener, method, *args, **kwargs)
@@ -42,7 +42,7 @@ def told(interceptor: type, tell: Callable[..., Any]) -> Callable[[Callable[...,
     return wrapping
 
 
-class Watch:
+class EffectHooks:
     """A context manager; inside, attributes stand as `replacements()` says."""
 
     def __init__(self, replacements: Callable[[], Iterable[Replaced]]) -> None:
@@ -50,7 +50,7 @@ class Watch:
 
     def __enter__(self) -> None:
         entry = (threading.get_ident(), self)
-        mine: list[tuple[int, Watch]] = []
+        mine: list[tuple[int, EffectHooks]] = []
         try:
             with _lock:
                 self._install()
@@ -79,7 +79,7 @@ class Watch:
         certainly(_end, mine)
 
 
-def _end(ended: list[tuple[int, Watch]]) -> None:
+def _end(ended: list[tuple[int, EffectHooks]]) -> None:
     """Everything as it was, if no watch is on; `ended` has one that is not yet known to have ended."""
     with _lock:
         if ended:

@@ -48,7 +48,7 @@ class Pick(Op):
     samples = Refuse("picking is done by whoever runs the node")
 
 
-class Taped(Op):
+class Traced(Op):
     """Stands in the node of tensors on a recording's tape until someone asks for the node itself."""
 
     infer = Refuse("it stands for ops that were recorded")

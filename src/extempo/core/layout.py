@@ -10,7 +10,7 @@ import numpy as np
 from .op import Op
 from .storage import Array
 from .strides import Order, kept_order, row_major_strides
-from .trace_tree import View
+from .trace_tree import ViewLayout
 from .types import TensorType
 
 
@@ -21,7 +21,7 @@ def view_of(
     strides: tuple[int, ...] | None,
     numbers: list[Any],
     first_number: int | None,
-) -> View | None:
+) -> ViewLayout | None:
     """The view; None if it takes a copy (a reshape across strides).
 
     `strides` are those of the source, None if its elements lie in order. With `first_number` the starts of a slice may
@@ -40,7 +40,7 @@ def view_of(
     else:
         out = op.numpy(header, *given, **attrs)
     offset = out.__array_interface__["data"][0] - header.__array_interface__["data"][0] if out.size else 0
-    return View(out.strides, offset, starts)
+    return ViewLayout(out.strides, offset, starts)
 
 
 def exact_strides(array: Array) -> tuple[int, ...] | None:

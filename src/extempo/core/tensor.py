@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import AutogradError, DtypeError, ShapeError
-from ..symbolic.sym_int import AnySize
+from ..symbolic.sym_int import SymInt
 from . import dlpack
-from .graph import Leaf, Node, Taped, leaf
+from .graph import Leaf, Node, Traced, leaf
 from .op import Op
 from .source_location import remember_value_read, user_line
 from .storage import Array, Storage, deep_copy
@@ -22,7 +22,7 @@ from .trace_tree import before_sharing
 from .types import Number, Size, TensorType, dtype, from_numpy_dtype
 
 
-class OnTape:
+class LazySource:
     """The base of recordings, as far as tensors know them: who fills a tensor in, and who links its node."""
 
     __slots__ = ()
@@ -62,7 +62,7 @@ class OnTape:
         raise NotImplementedError
 
 
-class Alias:
+class ViewOf:
     """How a tensor is a view: the base it looks into, the view ops that lead there, the version it last looked at."""
 
     __slots__ = ("base", "steps", "version")
@@ -120,24 +120,24 @@ class Tensor(TensorMethods):
         "__dict__",
         "__weakref__",
         "_alias",
-        "_cut",
+        "_data",
+        "_grad_barrier",
         "_history",
         "_memory",
-        "_pending",
-        "_place",
-        "_raw",
+        "_source",
         "_type",
+        "_value_id",
     )
 
     # What is there now. A recording fills them in when they are asked for by their other names, below.
-    _raw: Any  # the values; None while they are only pending
+    _data: Any  # the values; None while they are only pending
     _memory: Any  # the storage they lie in
     _history: Any  # the node that recorded it; None for a constant not used in a graph
     _type: TensorType
     _alias: Any  # how it is a view of another tensor; None if it is not
-    _cut: Any  # (what, where) cut the path of gradients; None if nothing did
-    _pending: Any  # who knows the values when _raw is None; the recording on whose tape it is; a recording's leaf mark
-    _place: int  # on that tape
+    _grad_barrier: Any  # (what, where) cut the path of gradients; None if nothing did
+    _source: Any  # who knows the values when _raw is None; the recording on whose tape it is; a recording's leaf mark
+    _value_id: int  # on that tape
 
     # ndarray + tensor is left to the tensor.
     __array_priority__ = 1000
@@ -156,23 +156,23 @@ class Tensor(TensorMethods):
 
     @property
     def _array(self) -> Any:
-        pending = self._pending  # first: another thread may give it values meanwhile
-        if self._raw is None and isinstance(pending, OnTape):
+        pending = self._source  # first: another thread may give it values meanwhile
+        if self._data is None and isinstance(pending, LazySource):
             pending.settle(self)
-        return self._raw
+        return self._data
 
     @_array.setter
     def _array(self, array: Any) -> None:
-        if isinstance(self._pending, OnTape):
-            self._pending.release(self, "a tensor got other memory")
+        if isinstance(self._source, LazySource):
+            self._source.release(self, "a tensor got other memory")
         elif (memory := getattr(self, "_memory", None)) is not None:
             before_sharing(memory)  # a recorded view of this tensor is one of what it was
-        self._raw = array
+        self._data = array
 
     @property
     def _storage(self) -> Any:
-        pending = self._pending
-        if self._memory is None and isinstance(pending, OnTape):
+        pending = self._source
+        if self._memory is None and isinstance(pending, LazySource):
             pending.settle(self)
         return self._memory
 
@@ -182,15 +182,15 @@ class Tensor(TensorMethods):
 
     @property
     def _node(self) -> Any:
-        pending, node = self._pending, self._history
-        if node is not None and node.op is Taped:
+        pending, node = self._source, self._history
+        if node is not None and node.op is Traced:
             pending.link(self)
         return self._history
 
     @_node.setter
     def _node(self, node: Any) -> None:
-        if isinstance(self._pending, OnTape):
-            self._pending.release(self, "a tensor got another history")
+        if isinstance(self._source, LazySource):
+            self._source.release(self, "a tensor got another history")
         self._history = node
 
     # ---- what it is
@@ -297,7 +297,7 @@ class Tensor(TensorMethods):
             )
         if node is None or node.requires_grad is not requires_grad:
             # A new leaf: graphs that used this tensor before keep treating it as they did.
-            fresh = leaf(self._type, requires_grad, None if self._raw is None else order_of_array(self._raw))
+            fresh = leaf(self._type, requires_grad, None if self._data is None else order_of_array(self._data))
             fresh.extra = node.extra if node is not None else None
             fresh.need().tensor = weakref.ref(self)
             self._node = fresh
@@ -306,7 +306,7 @@ class Tensor(TensorMethods):
 
     def detach(self) -> Tensor:
         """The same memory outside the graph; writes through it are noticed by backward."""
-        if self._raw is None:
+        if self._data is None:
             from ..dispatch.dispatcher import apply
             from ..ops.view import Detach
 
@@ -314,9 +314,9 @@ class Tensor(TensorMethods):
         out = wrap(self._array, self._type)
         out._storage = self._storage
         if self.requires_grad:
-            out._cut = ("detach()", user_line())
+            out._grad_barrier = ("detach()", user_line())
         else:
-            out._cut = self._cut
+            out._grad_barrier = self._grad_barrier
         return out
 
     def detach_(self) -> Tensor:
@@ -324,7 +324,7 @@ class Tensor(TensorMethods):
         if self._settled_alias() is not None:
             raise AutogradError("detach_: this tensor is a view; use x = x.detach() instead")
         if self.requires_grad:
-            self._cut = ("detach_()", user_line())
+            self._grad_barrier = ("detach_()", user_line())
         if self._node is not None:
             extra = self._node.extra
             self._node = leaf(self._type)
@@ -335,10 +335,10 @@ class Tensor(TensorMethods):
 
     def _values(self) -> Array:
         """The array, for reading."""
-        pending = self._pending
-        if self._raw is None:
+        pending = self._source
+        if self._data is None:
             return pending.read(self)
-        return self._raw
+        return self._data
 
     def _values_for_size(self) -> Array:
         """The array, for a result whose size depends on the values."""
@@ -351,7 +351,7 @@ class Tensor(TensorMethods):
 
     def item(self) -> Number:
         """The value of a tensor with one element, as a Python number."""
-        array = self._raw
+        array = self._data
         if array is None:
             array = self._values()
         if array.size != 1:
@@ -395,7 +395,7 @@ class Tensor(TensorMethods):
         return (1, 0)
 
     def __bool__(self) -> bool:
-        if self._raw is not None and self._raw.size == 1:
+        if self._data is not None and self._data.size == 1:
             return bool(self.item())
         if self._type.numel() != 1:
             raise ShapeError(
@@ -506,7 +506,7 @@ class Tensor(TensorMethods):
 
     def _catch_up(self) -> None:
         """A view whose base was written reads the base's new history through its view ops."""
-        alias: Alias = self._alias
+        alias: ViewOf = self._alias
         if alias.version == self._storage.version:
             return
         alias.version = self._storage.version
@@ -519,10 +519,10 @@ class Tensor(TensorMethods):
         carry_retained(self._node, node)
         self._node = node
 
-    def _settled_alias(self) -> Alias | None:
+    def _settled_alias(self) -> ViewOf | None:
         """How it is a view of another tensor, which a recorded one knows once it has run."""
-        pending = self._pending
-        if self._raw is None and isinstance(pending, OnTape):
+        pending = self._source
+        if self._data is None and isinstance(pending, LazySource):
             pending.settle(self)
         return self._alias
 
@@ -541,34 +541,34 @@ new = object.__new__
 def wrap(array: Array, type_: TensorType, cls: type[Tensor] = Tensor) -> Tensor:
     """A tensor on an array, outside any graph."""
     t = new(cls)
-    t._raw = array
+    t._data = array
     t._memory = Storage(array)
     t._type = type_
     t._history = None
     t._alias = None
-    t._cut = None
-    t._pending = None
+    t._grad_barrier = None
+    t._source = None
     return t
 
 
 def layout_of(t: Tensor) -> tuple[int, ...] | None:
     """The strides of a tensor in bytes; None if its elements lie in order. No value is asked for."""
-    pending = t._pending
-    if t._raw is None:
-        return pending.strides_of(t) if isinstance(pending, OnTape) else None
-    return None if t._raw.flags.c_contiguous else t._raw.strides
+    pending = t._source
+    if t._data is None:
+        return pending.strides_of(t) if isinstance(pending, LazySource) else None
+    return None if t._data.flags.c_contiguous else t._data.strides
 
 
 def symbol(type_: Any, node: Node | None, pending: Any) -> Tensor:
     """A tensor without values yet: `pending.read(t)` says what asking for them means."""
     t = new(Tensor)
-    t._raw = None
+    t._data = None
     t._memory = None
     t._type = type_
     t._history = node
     t._alias = None
-    t._cut = None
-    t._pending = pending
+    t._grad_barrier = None
+    t._source = pending
     return t
 
 
@@ -594,7 +594,7 @@ def tensors_in(tree: Any) -> Iterator[Tensor]:
             yield from tensors_in(x)
 
 
-_OPERANDS = (Tensor, float, int, np.ndarray, np.generic, TensorLike, AnySize)
+_OPERANDS = (Tensor, float, int, np.ndarray, np.generic, TensorLike, SymInt)
 
 
 def is_operand(value: Any) -> bool:

@@ -1,7 +1,7 @@
 """Where the functions of `ops` become methods of Tensor.
 
-At run time the class below is empty and filled by `method()`; the methods' types stand in `_methods.pyi`, written by
-`scripts/make_stubs.py` from the functions themselves, so that editors and mypy know `x.sin()`.
+At run time the class below is empty and filled by `method()`; the methods' types stand in `tensor_methods.pyi`, written
+by `scripts/make_stubs.py` from the functions themselves, so that editors and mypy know `x.sin()`.
 """
 
 from __future__ import annotations

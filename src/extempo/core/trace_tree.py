@@ -1,9 +1,9 @@
-"""The tape: what a recording has seen, as a trie of steps, so that a structure seen before is known again at once.
+"""The trace tree: every trace that a compiled function was ever seen to take, so that one seen before is known at once.
 
-A Step is one recorded op; a State is a place in the trie, after some steps. Following known steps compares each with
-what stands in the trie (op, attributes, where the inputs come from, the types of new leaves), which is the full key of
-a plan, compared while it is made. Numbers are not part of it: they go into the recording's list of numbers, except the
-starts of slices of recorded values, which are part of it until they are seen to change.
+A TraceOp is one traced op, an edge; a TraceNode is where a trace stands after some of them. Following known edges
+compares each op with what stands there (op, attributes, where the inputs come from, the types of new leaves): these are
+the guards of a plan, compared while the trace is made. Numbers are none: they go into the trace's list of numbers,
+except the starts of slices of traced values, which are guards until they are seen to change.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .types import TensorType
 NUMBER = 1 << 40  # NUMBER + index in the recording's list of numbers
 NONE = -(1 << 40)
 
-MOST_WAYS, MOST_EVENTS = 100, 64  # that one state remembers
+MOST_EDGES, MOST_EVENTS = 100, 64  # that one state remembers
 
 
 class _Active(threading.local):
@@ -35,23 +35,25 @@ class _Active(threading.local):
 # Recordings of compiled functions that run now in this thread, and those whose tape is still needed after their
 # function returned. (A thread that writes what another one reads at the same time is on its own, as ever.)
 ACTIVE = _Active()
-LEFT: set[weakref.ref[Any]] = set()
+ESCAPED: set[weakref.ref[Any]] = set()
 worked_on = 0  # the id of the one that was changed last, by who had the lock
 
 
 def _forget_changed() -> None:
     """The tape that another thread was changing when the process was forked is as it was then, and of no use."""
-    LEFT.difference_update([left for left in LEFT if id(left()) == worked_on])
+    ESCAPED.difference_update([left for left in ESCAPED if id(left()) == worked_on])
 
 
-left_lock = locks.renewed(_forget_changed)  # any thread may come across one that was left
-trie_lock = locks.renewed()  # ways are added by one thread at a time; half a change of a trie is a way less, at most
+escaped_lock = locks.renewed(_forget_changed)  # any thread may come across one that was left
+tree_lock = locks.renewed()  # ways are added by one thread at a time; half a change of a trie is a way less, at most
 
 
-def note_left(recording: Any) -> None:
+def note_escaped(recording: Any) -> None:
     """The function returned, and what it recorded is still needed."""
     recording.is_left = True
-    LEFT.add(weakref.ref(recording, LEFT.discard))  # no Python: an interrupt would be lost in what a collection calls
+    ESCAPED.add(
+        weakref.ref(recording, ESCAPED.discard)
+    )  # no Python: an interrupt would be lost in what a collection calls
 
 
 def end_active(recording: Any) -> None:
@@ -65,22 +67,22 @@ def end_active(recording: Any) -> None:
 
 def before_write(storages: Iterable[Any] | None = None) -> None:
     """Memory is about to be written: whoever has recorded reading it reads it now. None: any memory."""
-    if ACTIVE.recordings or LEFT:
+    if ACTIVE.recordings or ESCAPED:
         _tell_all(_run_before, storages)
 
 
 def before_sharing(storage: Any) -> None:
     """Memory is about to be handed out, and may be written by whoever gets it: what is to be read of it is read now."""
-    if ACTIVE.recordings or LEFT:
+    if ACTIVE.recordings or ESCAPED:
         _tell_all(_run_if_it_looks_at, storage)
 
 
 def _tell_all(tell: Callable[[Any, Any], None], what: Any) -> None:
     for recording in list(ACTIVE.recordings):
         tell(recording, what)
-    if LEFT:
-        with left_lock:
-            for left in list(LEFT):
+    if ESCAPED:
+        with escaped_lock:
+            for left in list(ESCAPED):
                 if (recording := left()) is not None:
                     tell(recording, what)
 
@@ -99,7 +101,7 @@ def _run_before(recording: Any, storages: Iterable[Any] | None) -> None:
         recording.close("memory that it reads was written to")
 
 
-class View(NamedTuple):
+class ViewLayout(NamedTuple):
     """How a result lies in the memory of input 0; in bytes."""
 
     strides: tuple[int, ...]
@@ -116,7 +118,7 @@ class LeafKind(NamedTuple):
     tracked: bool
 
 
-class Step:
+class TraceOp:
     """One recorded op, and the state that it leads to. Nothing of it changes once it stands in the trie."""
 
     __slots__ = (
@@ -153,7 +155,7 @@ class Step:
         needs: int,
         grad: bool | None,
         new_leaves: tuple[LeafKind, ...],
-        view: View | None,
+        view: ViewLayout | None,
         baked: tuple[Any, ...] | None,
         where: Where | None,
         cut: Any,
@@ -163,7 +165,7 @@ class Step:
         self.attrs = attrs
         self.refs = refs
         self.kinds = kinds  # for each input a TensorType, float, int, bool or NoneType
-        self._signature: Signature | Callable[[Step], Signature] = signature
+        self._signature: Signature | Callable[[TraceOp], Signature] = signature
         self._read_positions: tuple[int, ...] | None = None
         self.type: Any = signature.type
         self.place = place  # of its first result
@@ -179,7 +181,7 @@ class Step:
         self.n_numbers = 0 if baked is not None else sum(ref >= NUMBER for ref in refs)
         # For native code: each input's ref, and whether it is tracked.
         self.packed = b"".join([struct.pack("<2q", ref, needs >> i & 1) for i, ref in enumerate(refs)])
-        self.following: State  # set by State.add
+        self.following: TraceNode  # set by TraceNode.add
 
     @property
     def signature(self) -> Signature:
@@ -210,11 +212,11 @@ class Step:
         kinds: tuple[Any, ...],
         type_: Any,
         new_leaves: tuple[LeafKind, ...],
-        view: View | None,
-        signature: Callable[[Step], Signature],
-    ) -> Step:
+        view: ViewLayout | None,
+        signature: Callable[[TraceOp], Signature],
+    ) -> TraceOp:
         """The same op on inputs of other sizes."""
-        made: Step = Step.__new__(Step)
+        made: TraceOp = TraceOp.__new__(TraceOp)
         made.op, made.attrs, made.refs, made.kinds = self.op, attrs, self.refs, kinds
         made._signature, made.type, made.place = signature, type_, self.place
         made._read_positions = self._read_positions
@@ -246,7 +248,7 @@ def _any_floating(type_: Any) -> bool:
 NO_EVENTS: dict[Any, Any] = {}
 
 
-class State:
+class TraceNode:
     """A place in the trie: what has been recorded so far. `step` is the way that was taken last."""
 
     __slots__ = (
@@ -254,14 +256,14 @@ class State:
         "via",
     )
 
-    def __init__(self, parent: State | None = None, via: Step | None = None) -> None:
+    def __init__(self, parent: TraceNode | None = None, via: TraceOp | None = None) -> None:
         self.parent = parent
         self.via = via
-        self.step: Step | None = None
+        self.step: TraceOp | None = None
         # Few states have more than one way, or a flush: the garbage collector has to look at every list and dict.
-        self.others: Sequence[Step] = ()  # every other way that was ever taken from here
+        self.others: Sequence[TraceOp] = ()  # every other way that was ever taken from here
         self.events: Any = NO_EVENTS  # flushes from here, by what was live
-        self.like: Any = None  # the place in ways of other sizes that this was made after, and its size (families.py)
+        self.like: Any = None  # the generic node that this is an instance of, and its size (dynamic_shapes.py)
         self.families: Sequence[Any] = ()  # of ways from here that differ in a size
         if parent is None or via is None:
             self.n_places = self.n_leaves = self.n_numbers = 0
@@ -282,34 +284,34 @@ class State:
         events[key] = event
         return event
 
-    def after_flush(self) -> State:
+    def after_flush(self) -> TraceNode:
         """The same tape, with everything run."""
-        made = State(self)
+        made = TraceNode(self)
         made.n_places, made.n_leaves, made.n_numbers = self.n_places, self.n_leaves, self.n_numbers
         made.n_run = self.n_places
         return made
 
-    def add(self, step: Step) -> Step:
-        step.following = State(self, step)
+    def add(self, step: TraceOp) -> TraceOp:
+        step.following = TraceNode(self, step)
         self.take(step)
         return step
 
-    def take(self, step: Step) -> None:
+    def take(self, step: TraceOp) -> None:
         """Look for this way first from now on."""
         if self.step is not step:
             others = [s for s in self.others if s is not step]
             if self.step is not None:
                 others.append(self.step)
-            self.others = tuple(others[-MOST_WAYS:])
+            self.others = tuple(others[-MOST_EDGES:])
             self.step = step
 
-    def ways(self) -> Sequence[Step]:
+    def edges(self) -> Sequence[TraceOp]:
         return self.others if self.step is None else [self.step, *self.others]
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[TraceOp]:
         """The whole tape up to here."""
         found = []
-        state: State | None = self
+        state: TraceNode | None = self
         while state is not None:
             if state.via is not None:
                 found.append(state.via)

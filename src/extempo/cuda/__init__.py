@@ -1,4 +1,4 @@
-"""CUDA devices: there are none. Scripts that ask get their answer; see `accelerator_api`."""
+"""CUDA devices: there are none. Scripts that ask get their answer; see `compat.accelerators`."""
 
 from __future__ import annotations
 

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.context import MODE, Mode, set_mode
+from ..core.context import CONTEXT, ExecutionContext, set_context
 from ..core.graph import Node, Pick
 from ..core.op import Op
 from ..core.source_location import user_line
 from ..core.storage import Array, Storage
-from ..core.tensor import Alias, OnTape, Tensor, TensorLike, from_array, new, wrap
+from ..core.tensor import LazySource, Tensor, TensorLike, ViewOf, from_array, new, wrap
 from ..core.types import TensorType
 from ..errors import DtypeError, UnsupportedError
 from ..symbolic.sym_int import kind_of
@@ -32,48 +32,48 @@ _NUMBERS = (float, int, bool, type(None))
 
 def quietly(fn: Callable[..., Any], *args: Any) -> Any:
     """Call `fn` with NumPy's warnings off and the current mode saying so; about ten times cheaper than np.errstate."""
-    mode = MODE.get()
+    mode = CONTEXT.get()
     if mode.quiet:
         try:
             return fn(*args)
         finally:
-            set_mode(mode)
+            set_context(mode)
 
     def inside() -> Any:
         np.seterr(all="ignore")
-        set_mode(mode.but(quiet=True))
+        set_context(mode.but(quiet=True))
         return fn(*args)
 
     return copy_context().run(inside)
 
 
-def slow_way(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any] = NO_ATTRS) -> Any:
+def dispatch(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any] = NO_ATTRS) -> Any:
     """Run `op` in the current mode. Returns a Tensor, or a tuple of them for an op with several results."""
     for x in inputs:
         if isinstance(x, TensorLike):
             return x._apply(op, inputs, attrs)
-    mode = MODE.get()
+    mode = CONTEXT.get()
     if mode.interceptor is not None:
         return mode.interceptor.apply(op, inputs, attrs)
     recording = mode.recording
     if recording is None:
         for x in inputs:
-            if isinstance(x, Tensor) and isinstance(x._pending, OnTape):
-                recording = x._pending
+            if isinstance(x, Tensor) and isinstance(x._source, LazySource):
+                recording = x._source
     if recording is not None:
         return recording.apply(op, inputs, attrs, mode)
-    return run(op, inputs, attrs, mode)
+    return run_eager(op, inputs, attrs, mode)
 
 
-apply: Any = functools.partial(slow_way)  # not a function: what it calls can be replaced, and is called at once
+apply: Any = functools.partial(dispatch)  # not a function: what it calls can be replaced, and is called at once
 
 
 def install(native_apply: Any) -> None:
-    """From now on ops run by this function, which comes back to `slow_way` for what it does not do."""
+    """From now on ops run by this function, which comes back to `dispatch` for what it does not do."""
     apply.__setstate__((native_apply, (), {}, {}))
 
 
-def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode) -> Any:
+def run_eager(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: ExecutionContext) -> Any:
     """Run `op` now: infer, kernel, node."""
     arrays: list[Any] = []
     kinds: list[Any] = []
@@ -82,7 +82,7 @@ def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode
         if isinstance(x, Tensor):
             if x._alias is not None:
                 x._catch_up()
-            array = x._raw
+            array = x._data
             if array is None:
                 array = x._values()
             arrays.append(array)
@@ -90,8 +90,8 @@ def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode
             present |= bit
             if type(x._history) is Node:
                 needs |= bit
-            elif x._cut is not None:
-                cut = x._cut
+            elif x._grad_barrier is not None:
+                cut = x._grad_barrier
         else:
             arrays.append(x)
             kinds.append(type(x))
@@ -99,7 +99,7 @@ def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode
     types = tuple(kinds)
     signature = signature_of(op, inputs, types, attrs)
     if signature is _RETRY:
-        return run(op, _converted(op, inputs), attrs, mode)
+        return run_eager(op, _converted(op, inputs), attrs, mode)
     if signature.kernel is not None and not op.aliases_input:
         out = signature.kernel(*arrays)
     else:
@@ -109,10 +109,10 @@ def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode
     if type(out) is not np.ndarray or out.dtype is not signature.numpy_dtype:
         out = as_result(out, signature.numpy_dtype)
     t = new(Tensor)
-    t._raw = out
+    t._data = out
     t._type = signature.type
-    t._cut = None
-    t._pending = None
+    t._grad_barrier = None
+    t._source = None
     if op.aliases_input and same_memory(out, arrays[0]):
         source = inputs[0]
         t._memory = source._storage
@@ -126,9 +126,9 @@ def run(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode
     else:
         t._history = None
         if needs:
-            t._cut = cut_reason(op, mode), user_line()
+            t._grad_barrier = cut_reason(op, mode), user_line()
         elif cut is not None:
-            t._cut = cut
+            t._grad_barrier = cut
     return t
 
 
@@ -179,7 +179,7 @@ def entry(position: int, value: Tensor) -> tuple[int, Any, Any, int]:
     """What a node keeps of a value: place in (y, *inputs), array (or what stands for it), storage and version."""
     storage = value._storage
     if storage is None:
-        return (position, value._pending, None, 0)
+        return (position, value._source, None, 0)
     return (position, value._array, storage, storage.version)
 
 
@@ -192,7 +192,7 @@ def _several(
     arrays: Any,
     masks: tuple[int, int],
     cut: Any,
-    mode: Mode,
+    mode: ExecutionContext,
 ) -> tuple[Tensor, ...]:
     """The results of an op that has several: one node, and a Pick of it for each floating result."""
     results = tuple(wrap(as_result(a, t.dtype.numpy), t) for a, t in zip(arrays, result_types, strict=True))
@@ -208,23 +208,23 @@ def _several(
     elif needs or cut is not None:
         reason = (cut_reason(op, mode), user_line()) if needs else cut
         for r in results:
-            r._cut = reason
+            r._grad_barrier = reason
     return results
 
 
-def cut_reason(op: type[Op], mode: Mode) -> str:
+def cut_reason(op: type[Op], mode: ExecutionContext) -> str:
     if not mode.grad:
         return "inference_mode()" if mode.inference else "no_grad()"
     return not_floating(op)
 
 
-def alias_of(source: Tensor, op: type[Op], numbers: tuple[Any, ...], attrs: dict[str, Any]) -> Alias:
+def alias_of(source: Tensor, op: type[Op], numbers: tuple[Any, ...], attrs: dict[str, Any]) -> ViewOf:
     """How a view of `source` is seen from its base."""
     alias = source._alias
     step = ((op, numbers, attrs),)
     if alias is None:
-        return Alias(source, step, source._storage.version)
-    return Alias(alias.base, alias.steps + step, source._storage.version)
+        return ViewOf(source, step, source._storage.version)
+    return ViewOf(alias.base, alias.steps + step, source._storage.version)
 
 
 def same_memory(out: Array, source: Array) -> bool:

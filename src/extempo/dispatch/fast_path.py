@@ -12,16 +12,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..backends.selection import ON_LOAD
-from ..core.context import MODE, Mode
+from ..core.context import CONTEXT, ExecutionContext
 from ..core.graph import Extra, Leaf, Node, next_number
 from ..core.op import REGISTRY, Op, Refuse, Signature
 from ..core.source_location import PACKAGES, user_line
 from ..core.storage import Storage
-from ..core.tensor import Alias, Tensor, is_operand
+from ..core.tensor import Tensor, ViewOf, is_operand
 from ..core.tensor_methods import TensorMethods
 from ..core.types import TensorType, broadcast_shapes, float32, float64
 from ..errors import ShapeError
-from .dispatcher import NO_ATTRS, apply, install, slow_way
+from .dispatcher import NO_ATTRS, apply, dispatch, install
 from .kernel_cache import SIGNATURES, make_signature
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 _DTYPES = (float32, float64)
 _CASES = ((), (float, 0), (float, 1), (int, 0), (int, 1))
 _MOST_TYPES = 10_000
-_shorts: list[Short] = []
+_shorts: list[FastOp] = []
 _launcher: list[Launcher] = []
 _PLAIN: list[type[Tensor]] = [Tensor]
 
 
-class Short:
+class FastOp:
     """An op that runs by `run(*inputs)`: natively where that is possible. The result may be NotImplemented."""
 
     def __init__(self, op: type[Op], arity: int) -> None:
@@ -64,7 +64,7 @@ class Short:
             if not is_operand(x):
                 return NotImplemented if self.arity == 2 else apply(self.op, inputs)
         out = apply(self.op, inputs)
-        if self.launch is not None and isinstance(out, Tensor) and out._raw is not None:
+        if self.launch is not None and isinstance(out, Tensor) and out._data is not None:
             self._prepare(self.launch, inputs)
         return out
 
@@ -72,7 +72,7 @@ class Short:
         """Whether the type that two shapes broadcast to was all that the native call lacked; now it is there."""
         if len(inputs) != 2 or not isinstance(inputs[0], Tensor) or not isinstance(inputs[1], Tensor):
             return False
-        if inputs[0]._raw is None or inputs[1]._raw is None:
+        if inputs[0]._data is None or inputs[1]._data is None:
             return False
         types = a, b = inputs[0]._type, inputs[1]._type
         if a.dtype is not b.dtype or a.dtype not in _DTYPES or a == b or types in launch.types:
@@ -124,7 +124,7 @@ class Short:
 
 def runner1(op: type[Op], deliver: Callable[..., Any]) -> Callable[..., Any]:
     """`input -> apply(op, (input,))`; with `out=`, `deliver(result, out, input)`."""
-    short = Short(op, 1)
+    short = FastOp(op, 1)
 
     def run1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         return short.run(input) if out is None else deliver(short.run(input), out, input)
@@ -134,7 +134,7 @@ def runner1(op: type[Op], deliver: Callable[..., Any]) -> Callable[..., Any]:
 
 def runner2(op: type[Op]) -> Callable[[Any, Any], Any]:
     """`a, b -> apply(op, (a, b))`, or NotImplemented for what is no operand, so that it can serve as an operator."""
-    short = Short(op, 2)
+    short = FastOp(op, 2)
 
     def run2(a: Any, b: Any) -> Any:
         return short.run(a, b)
@@ -179,16 +179,16 @@ def _load(backend: Any) -> None:
     from ..backends.llvm.calls.launch import Launcher
     from ..backends.llvm.calls.objects import Classes
     from ..scheduling.request import Plan
-    from ..tracing.executor import Recording, flush_natively
-    from ..tracing.segment import Counters, Flush
-    from ..tracing.tracer import go_on_natively
+    from ..tracing.executor import TraceExecutor, flush_natively
+    from ..tracing.segment import Counters, Segment
+    from ..tracing.tracer import extend_escaped_natively
 
     classes = Classes(
-        *(Tensor, _PLAIN[0], Storage, Node, Mode, Alias, Signature),
-        *(Recording, Counters, Flush, Plan, Extra),
+        *(Tensor, _PLAIN[0], Storage, Node, ExecutionContext, ViewOf, Signature),
+        *(TraceExecutor, Counters, Segment, Plan, Extra),
     )
     table = {
-        "mode_variable": MODE,
+        "mode_variable": CONTEXT,
         "no_attributes": NO_ATTRS,
         "next_number": next_number,
         "leaf": Leaf,
@@ -198,9 +198,9 @@ def _load(backend: Any) -> None:
         "no_grad": "no_grad()",
         "inference": "inference_mode()",
     }
-    launcher = Launcher(classes, table, SIGNATURES, make_signature, slow_way)
+    launcher = Launcher(classes, table, SIGNATURES, make_signature, dispatch)
     install(launcher.apply)
-    go_on_natively(launcher.go_on)
+    extend_escaped_natively(launcher.go_on)
     launcher.give_flushes(flush_natively)
     _launcher.append(launcher)
     bind = ctypes.pythonapi.PyInstanceMethod_New

@@ -1,8 +1,4 @@
-"""Changing many tensors in place by one formula, natively in one call: gradients that are scaled, or kept in bounds.
-
-Each formula has the bits of the op that it stands for; tensors that lie or are recorded in an unusual way are changed
-by that op, one by one.
-"""
+"""Foreach: scale or clamp many tensors in place by one native call, for gradient clipping."""
 
 from __future__ import annotations
 
@@ -11,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.context import MODE
+from ..core.context import CONTEXT
 from ..core.graph import Node
 from ..core.source_location import user_line
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.trace_tree import before_write
-from .fused_update import Kind, Update, native_places, native_update
+from .fused_update import Update, UpdateKernel, native_places, native_update
 
 
 def _scaled(m: Any, numbers: Any, choices: Any, x: Any, g: Any) -> Any:
@@ -28,7 +24,7 @@ def _clamped(m: Any, numbers: Any, choices: Any, x: Any, g: Any) -> Any:
     return (m.minimum(m.maximum(x, numbers[0]), numbers[1]),)
 
 
-_SCALED, _CLAMPED = Kind(_scaled), Kind(_clamped)
+_SCALED, _CLAMPED = UpdateKernel(_scaled), UpdateKernel(_clamped)
 _PLACES: dict[np.dtype[Any], Any] = {}
 
 
@@ -55,13 +51,13 @@ def _each(tensors: Sequence[Tensor], change: Callable[[Any], Any]) -> None:
 
 def _arrays(tensors: Sequence[Tensor], d: np.dtype[Any]) -> list[Array] | None:
     """The memory of each tensor, if all of it is of one dtype, known by now and nobody's history."""
-    if MODE.get().interceptor is not None or len({id(x._memory) for x in tensors}) < len(tensors):
+    if CONTEXT.get().interceptor is not None or len({id(x._memory) for x in tensors}) < len(tensors):
         return None
     for x in tensors:
-        plain = type(x) is Tensor and x._raw is not None and x._alias is None and type(x._history) is not Node
-        if not plain or x._raw.dtype is not d or not x._raw.flags.writeable:
+        plain = type(x) is Tensor and x._data is not None and x._alias is None and type(x._history) is not Node
+        if not plain or x._data.dtype is not d or not x._data.flags.writeable:
             return None
-    return [x._raw for x in tensors]
+    return [x._data for x in tensors]
 
 
 def _change(tensors: Sequence[Tensor], arrays: list[Array] | None, update: Update) -> bool:

@@ -23,12 +23,12 @@ from ..core.tensor import Tensor
 if TYPE_CHECKING:
     from ..backends.llvm.routines.stepping import Stepping
 
-__all__ = ["Kind", "Update", "native_places", "native_stepping", "native_update", "numpy_update"]
+__all__ = ["Update", "UpdateKernel", "native_places", "native_stepping", "native_update", "numpy_update"]
 
 Formula = Callable[..., tuple[Any, ...]]
 
 
-class Kind(NamedTuple):
+class UpdateKernel(NamedTuple):
     """A formula and everything that chooses its branches: what a native kernel is made for."""
 
     formula: Formula
@@ -56,7 +56,7 @@ class Kind(NamedTuple):
 class Update(NamedTuple):
     """One step: the kind of update and its numbers."""
 
-    kind: Kind
+    kind: UpdateKernel
     numbers: tuple[float, ...]
 
 

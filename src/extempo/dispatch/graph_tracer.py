@@ -19,7 +19,7 @@ from ..symbolic.sym_int import kind_of
 from .dispatcher import as_input
 
 
-class Recorder:
+class GraphTracer:
     """An interceptor that links a node for every op and never runs a kernel."""
 
     def __init__(self) -> None:
@@ -59,9 +59,9 @@ class Recorder:
         )
 
 
-def record(fn: Callable[..., Any], types: Sequence[Any]) -> tuple[Graph, Recorder, Any]:
+def trace_graph(fn: Callable[..., Any], types: Sequence[Any]) -> tuple[Graph, GraphTracer, Any]:
     """Call `fn` on symbols of these types. Returns the graph of what came back, the recorder, and the raw result."""
-    recorder = Recorder()
+    recorder = GraphTracer()
     arguments = [recorder.leaf(t) for t in types]
     with switch(interceptor=recorder, grad=False):
         result = fn(*arguments)

@@ -1,10 +1,8 @@
-"""Functions that check their arguments and make one op of them: done once for such arguments, then remembered.
+"""Inline caches for functions that check arguments and run one op, such as conv2d, softmax and cross_entropy.
 
-A convolution looks at a dozen numbers before it knows its op's attributes, and all that it finds out follows from the
-types of its tensors and from its other arguments. `by_types(fn)` sees which op `fn` runs on which of its arguments when
-these come up again; from then on, given tensors of the same types and the same other arguments, that op runs at once.
-So `fn` must be such a function: with nothing else that it depends on, and no effect but its op's. For what turns out to
-be more than one op, or returns something else than its result, `fn` itself is called.
+The second call with the same tensor types and other arguments is watched; later ones run the op directly, by one native
+call. Equal is not enough: 1, 1.0 and True are told apart. The function must depend on nothing else and have no other
+effect.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from typing import Any
 from ..backends.llvm.calls.entries import ALL, CONSTANT, LATELY, Entry
 from ..backends.selection import ON_LOAD
 from ..core.cache import Cache
-from ..core.context import MODE, Mode, set_mode
+from ..core.context import CONTEXT, ExecutionContext, set_context
 from ..core.tensor import Tensor
 from ..core.types import DEFAULT_DTYPE_LISTENERS, dtype
 from .dispatcher import apply
@@ -26,12 +24,12 @@ from .inplace import write
 _KNOWN: Cache[Any, Any] = Cache("what functions make of their arguments", 4_000)
 _NUMBERS = frozenset((bool, float, int, type(None)))
 _HASHED = _NUMBERS | {str, dtype}
-_fronts: list[Front] = []
+_fronts: list[InlineCache] = []
 _NEW, _MET = object(), object()  # of a kind of arguments: never seen, and once
 _ITSELF = Entry((), (), (), None, {}, ALL)  # the function is to be called
 
 
-class Front:
+class InlineCache:
     """A function by the types of its arguments. It is called by position alone."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
@@ -55,7 +53,7 @@ class Front:
         self._entries.clear()
 
     def _slow(self, *args: Any) -> Any:
-        mode = MODE.get()
+        mode = CONTEXT.get()
         expected = tuple([x._type if isinstance(x, Tensor) else x for x in args])
         key = _key(args, expected) if mode.interceptor is None else None
         if key is None:
@@ -74,11 +72,11 @@ class Front:
                 return made if found.pick == ALL else made[found.pick]
         return self.fn(*args)
 
-    def _learn(self, key: Any, args: tuple[Any, ...], expected: tuple[Any, ...], mode: Mode) -> Any:
+    def _learn(self, key: Any, args: tuple[Any, ...], expected: tuple[Any, ...], mode: ExecutionContext) -> Any:
         spy = _Spy()
         try:
             try:
-                set_mode(mode.but(interceptor=spy))
+                set_context(mode.but(interceptor=spy))
                 result = self.fn(*args)
             finally:
                 spy.end(mode)
@@ -114,15 +112,15 @@ class _Spy:
 
     def _outside(self, fn: Callable[..., Any], *args: Any) -> Any:
         try:
-            set_mode(MODE.get().but(interceptor=None))
+            set_context(CONTEXT.get().but(interceptor=None))
             return fn(*args)
         finally:
-            set_mode(MODE.get().but(interceptor=self))  # a recording may have given up meanwhile
+            set_context(CONTEXT.get().but(interceptor=self))  # a recording may have given up meanwhile
 
-    def end(self, before: Mode) -> None:
+    def end(self, before: ExecutionContext) -> None:
         """The mode as it was `before`, but for a recording that has given up."""
-        now = MODE.get()
-        set_mode(before if now.recording is before.recording else now.but(interceptor=None))
+        now = CONTEXT.get()
+        set_context(before if now.recording is before.recording else now.but(interceptor=None))
 
     def entry(self, args: tuple[Any, ...], result: Any) -> Entry | None:
         """What the function did, if that is all that there is to it."""
@@ -163,9 +161,9 @@ def _repeats_one(args: tuple[Any, ...]) -> bool:
     return len(set(tensors)) < len(tensors)
 
 
-def by_types(fn: Callable[..., Any]) -> Any:
+def cached_by_types(fn: Callable[..., Any]) -> Any:
     """`fn`, a function of tensors' types and of other arguments, to be called by position."""
-    return Front(fn).call
+    return InlineCache(fn).call
 
 
 def _forget() -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.context import MODE
+from ..core.context import CONTEXT
 from ..core.graph import Leaf, Node
 from ..core.op import Op
 from ..core.source_location import user_line
 from ..core.storage import Storage
-from ..core.tensor import Alias, Tensor, TensorLike, carry_retained
+from ..core.tensor import Tensor, TensorLike, ViewOf, carry_retained
 from ..core.trace_tree import before_write
 from ..core.types import dtype
 from ..errors import DtypeError, LeafWriteError, ShapeError
@@ -26,7 +26,7 @@ def write(target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, 
     """
     if isinstance(target, TensorLike):
         return target._write(value, op_name)
-    mode = MODE.get()
+    mode = CONTEXT.get()
     if mode.interceptor is not None:
         return mode.interceptor.write(target, value, op_name, made_from)  # type: ignore[attr-defined]
     before_write((target._storage,))
@@ -121,9 +121,9 @@ def rebase(target: Tensor, base: Tensor, value: Tensor) -> None:
     if target._alias is None:
         carry_retained(target._node, value_node)
         target._node = value_node
-        target._cut = None
+        target._grad_barrier = None
         return
-    alias: Alias = target._alias
+    alias: ViewOf = target._alias
     written = write_through(base, value_node, alias.steps)
     carry_retained(base._node, written)
     base._node = written

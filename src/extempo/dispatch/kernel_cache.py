@@ -2,7 +2,8 @@
 
 The shape rule is asked and the native kernel bound once for each op, types and attributes. Both are arithmetic on
 sizes, so for a structure (op, ranks, dtypes, attributes) that comes up at one size after another they are learnt as
-functions of its sizes (`sizes.general`), and a new size of it costs a few microseconds: the same kernels either way.
+functions of its sizes (`sym_int.generalize`), and a new size of it costs a few microseconds: the same kernels either
+way.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ import numpy as np
 from ..backends.numpy.straight_line import convert
 from ..backends.selection import FALLBACKS, native, short_of_memory
 from ..core.cache import Cache
-from ..core.context import MODE, Mode
+from ..core.context import CONTEXT, ExecutionContext
 from ..core.op import Op, Routine, Signature
 from ..core.storage import Array
 from ..core.strides import laid_out
 from ..core.types import DEFAULT_DTYPE_LISTENERS, TensorType, check_size
 from ..errors import DtypeError, ExtempoError, NumericalError
-from ..symbolic.sym_int import SIZES, Family, NotGeneral, depends
+from ..symbolic.sym_int import SIZES, DataDependent, GuardedCache, depends
 
 SIGNATURES: Cache[tuple[Any, ...], Signature] = Cache("shape rules", 20_000)
 SIZED = frozenset({"shape", "spec", "n_rows"})  # attributes that hold sizes
 
 
-class Structure(Family):
+class ShapeClass(GuardedCache):
     """An op's inputs and attributes without sizes: kernels at any sizes, and what makes plans of gradients."""
 
     __slots__ = ("gradients",)
@@ -41,7 +42,7 @@ class Structure(Family):
         self.gradients: dict[int, Any] = {}  # by the inputs that need one, as bits: has `reads` and `plan(sizes)`
 
 
-_STRUCTURES: Cache[Any, Structure] = Cache("shape rules of any sizes", 2_000)
+_STRUCTURES: Cache[Any, ShapeClass] = Cache("shape rules of any sizes", 2_000)
 DEFAULT_DTYPE_LISTENERS.extend((SIGNATURES.clear, _STRUCTURES.clear))
 
 
@@ -88,7 +89,7 @@ def as_result(out: Any, d: np.dtype[Any]) -> Array:
     return result
 
 
-def numpy_kernel(op: type[Op], arrays: list[Any], attrs: dict[str, Any], compute: Any, mode: Mode) -> Any:
+def numpy_kernel(op: type[Op], arrays: list[Any], attrs: dict[str, Any], compute: Any, mode: ExecutionContext) -> Any:
     """Run the op's NumPy kernel, on inputs of the dtype that it computes in (None: they are)."""
     if not op.aliases_input:
         FALLBACKS[op.name] += 1
@@ -99,7 +100,7 @@ def numpy_kernel(op: type[Op], arrays: list[Any], attrs: dict[str, Any], compute
             return _laid_out(op, arrays, attrs, compute, mode)
 
 
-def _laid_out(op: type[Op], arrays: list[Any], attrs: dict[str, Any], compute: Any, mode: Mode) -> Any:
+def _laid_out(op: type[Op], arrays: list[Any], attrs: dict[str, Any], compute: Any, mode: ExecutionContext) -> Any:
     """What the kernel computes, in memory as the layout rule says."""
     out = _computed(op, arrays, attrs, compute, mode)
     if op.aliases_input or op.own_order:
@@ -108,7 +109,7 @@ def _laid_out(op: type[Op], arrays: list[Any], attrs: dict[str, Any], compute: A
     return tuple(map(lays, out)) if type(out) is tuple else lays(out)
 
 
-def _computed(op: type[Op], arrays: list[Any], attrs: dict[str, Any], compute: Any, mode: Mode) -> Any:
+def _computed(op: type[Op], arrays: list[Any], attrs: dict[str, Any], compute: Any, mode: ExecutionContext) -> Any:
     try:
         if compute is not None:
             arrays = [convert(a, compute) for a in arrays]
@@ -123,7 +124,7 @@ def _computed(op: type[Op], arrays: list[Any], attrs: dict[str, Any], compute: A
 
 def numpy_call(op: type[Op], attrs: dict[str, Any], compute: Any, dtypes: Any, *arrays: Any) -> Any:
     """The NumPy kernel's results in their dtypes (a tuple for several results, else one): what native kernels give."""
-    out = numpy_kernel(op, list(arrays), attrs, compute, MODE.get())
+    out = numpy_kernel(op, list(arrays), attrs, compute, CONTEXT.get())
     if type(dtypes) is not tuple:
         return as_result(out, dtypes)
     return tuple([as_result(o, d) for o, d in zip(out, dtypes, strict=True)])
@@ -132,7 +133,7 @@ def numpy_call(op: type[Op], attrs: dict[str, Any], compute: Any, dtypes: Any, *
 # ---- kernels and signatures
 
 
-class Kernel:
+class BoundKernel:
     """An op on inputs of given types, which may have stand-ins for sizes: its signature, and what code runs it."""
 
     __slots__ = ("_shared", "code", "dtypes", "op", "present", "reason", "signature", "view_words")
@@ -157,7 +158,7 @@ class Kernel:
                 return
         self.code = code = backend.code(op, types, attrs, signature)
         if code is not None and code.keep is not None and depends((types, attrs)):
-            raise NotGeneral("what was made for these sizes is no number")
+            raise DataDependent("what was made for these sizes is no number")
 
     def fallback(self, attrs: dict[str, Any]) -> Callable[..., Any]:
         """What runs where native code declines: memory of another dtype or alignment, values that are an error."""
@@ -193,7 +194,7 @@ def not_floating(op: type[Op]) -> str:
 
 def make_signature(op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any]) -> Signature:
     """The signature for these types, of a kernel that is bound now. It is remembered."""
-    structure, sizes = structure_of(op, types, attrs)
+    structure, sizes = shape_class_of(op, types, attrs)
     numbers, kernel = structure.find(sizes) or learn(structure, sizes, op, types, attrs)
     signature = kernel.filled(attrs, numbers)
     for made in (signature.type,) if type(signature.type) is TensorType else signature.type:
@@ -208,15 +209,15 @@ def make_signature(op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any]) 
     return SIGNATURES.put(key, signature)
 
 
-def kernel_of(op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[tuple[Any, ...], Kernel]:
+def kernel_of(op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[tuple[Any, ...], BoundKernel]:
     """What runs the op on inputs of these types: what of it depends on their sizes, and what does not."""
-    structure, sizes = structure_of(op, types, attrs)
+    structure, sizes = shape_class_of(op, types, attrs)
     return structure.find(sizes) or learn(structure, sizes, op, types, attrs)
 
 
 def learn(
-    structure: Structure, sizes: tuple[int, ...], op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any]
-) -> tuple[tuple[Any, ...], Kernel]:
+    structure: ShapeClass, sizes: tuple[int, ...], op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any]
+) -> tuple[tuple[Any, ...], BoundKernel]:
     """What the structure does not know of these sizes."""
     try:
         made = _bound(op, types, attrs)
@@ -229,15 +230,15 @@ def learn(
     return made
 
 
-def _bound(op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[tuple[Any, ...], Kernel]:
-    kernel = Kernel(op, types, attrs)
+def _bound(op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[tuple[Any, ...], BoundKernel]:
+    kernel = BoundKernel(op, types, attrs)
     return (kernel.signature.type, kernel.code and kernel.code.words, kernel.view_words), kernel
 
 
 # ---- structures
 
 
-def structure_of(op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[Structure, tuple[int, ...]]:
+def shape_class_of(op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[ShapeClass, tuple[int, ...]]:
     """The structure of an op's inputs and attributes, and their sizes."""
     key: list[Any] = [op]
     sizes: list[int] = []
@@ -257,8 +258,8 @@ def structure_of(op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any]) ->
     try:
         found = _STRUCTURES.get(place)
     except TypeError:  # an attribute that cannot be hashed
-        return Structure(), tuple(sizes)
-    return found if found is not None else _STRUCTURES.put(place, Structure()), tuple(sizes)
+        return ShapeClass(), tuple(sizes)
+    return found if found is not None else _STRUCTURES.put(place, ShapeClass()), tuple(sizes)
 
 
 def sizes_of(types: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[Any, ...]:

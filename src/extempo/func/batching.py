@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ops
-from ..core.context import MODE, Mode, Swap, end_tape
+from ..core.context import CONTEXT, ExecutionContext, Swap, end_trace
 from ..core.tensor import Tensor, TensorLike
 from ..errors import DtypeError, ShapeError
 from ..random import get_rng_state, set_rng_state
@@ -119,10 +119,10 @@ def _run(
 ) -> Any:
     level = Level(size, randomness)
     inputs = [x if d is None else level.wrap(_first(x, d)) for x, d in zip(flat, dims, strict=True)]
-    mode = MODE.get()
+    mode = CONTEXT.get()
     try:
-        end_tape(mode)
-        with Swap(Mode(mode.grad, mode.inference, level, mode.quiet)):
+        end_trace(mode)
+        with Swap(ExecutionContext(mode.grad, mode.inference, level, mode.quiet)):
             result = func(*rebuild(args, iter(inputs)), **kwargs)
         results = leaves(result)
         wanted = spread(out_dims, result, "vmap: out_dims")

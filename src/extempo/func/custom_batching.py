@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import ops
 from ..autograd.custom import Context, Function, _forward
-from ..core.context import MODE, Mode, Swap, end_tape
+from ..core.context import CONTEXT, ExecutionContext, Swap, end_trace
 from ..core.tensor import Tensor
 from ..errors import UnsupportedError
 
@@ -27,7 +27,7 @@ class VmapInfo(NamedTuple):
     randomness: str
 
 
-class _Call(NamedTuple):
+class _FunctionCall(NamedTuple):
     """One call of a Function on per-sample tensors."""
 
     level: Level
@@ -48,14 +48,14 @@ def run_function(
     physical = [level.lowered(a) for a in args if isinstance(a, Tensor)]
     if not recorded or not any(p.requires_grad for p in physical):
         return _forward(function, ctx, args, separate)
-    call = _Call(level, function, ctx, args, separate, {})
+    call = _FunctionCall(level, function, ctx, args, separate, {})
     with level.outside(True):
         outputs = iter(_Physical.apply(call, *physical))
     result = call.kept["result"]
     for r in result if isinstance(result, tuple) else (result,):
         if isinstance(r, Tensor):
             # The same per-sample tensor, because ctx may have saved it; its physical one is now recorded outside.
-            r._pending = level.wrap(next(outputs))._pending
+            r._source = level.wrap(next(outputs))._source
     return result
 
 
@@ -79,11 +79,11 @@ class _Physical(Function):
     """A Function on physical tensors that does to each sample what the user's does."""
 
     @staticmethod
-    def forward(outer: Context, call: _Call, *physical: Tensor) -> tuple[Tensor, ...]:
+    def forward(outer: Context, call: _FunctionCall, *physical: Tensor) -> tuple[Tensor, ...]:
         level, ctx = call.level, call.ctx
-        now = MODE.get()
-        end_tape(now)
-        with Swap(Mode(False, now.inference, level, now.quiet)):
+        now = CONTEXT.get()
+        end_trace(now)
+        with Swap(ExecutionContext(False, now.inference, level, now.quiet)):
             result = _forward(call.function, ctx, call.args, call.separate)
         if ctx._dirty:
             raise UnsupportedError(
@@ -113,7 +113,7 @@ class _Physical(Function):
     def backward(outer: Any, *gradients: Any) -> tuple[Any, ...]:
         from .levels import Level
 
-        call: _Call = outer.call
+        call: _FunctionCall = outer.call
         level = Level(call.level.size, call.level.randomness)
         ctx = copy.copy(call.ctx)
         ctx._restored = tuple(
@@ -125,9 +125,9 @@ class _Physical(Function):
         for is_tensor in outer.is_result:
             g = next(incoming) if is_tensor else None
             per_sample.append(None if g is None else level.wrap(g))
-        now = MODE.get()
-        end_tape(now)
-        with Swap(Mode(now.grad, now.inference, level, now.quiet)):
+        now = CONTEXT.get()
+        end_trace(now)
+        with Swap(ExecutionContext(now.grad, now.inference, level, now.quiet)):
             returned = call.function.backward(ctx, *per_sample)
         found = list(returned) if isinstance(returned, tuple | list) else [returned]
         found += [None] * (len(call.args) - len(found))

@@ -9,7 +9,7 @@ op without a rule is run sample by sample.
 Two graphs can grow at the same time. What happens to physical tensors is recorded by whoever records outside, so
 gradients of a vmap need nothing here. What happens to per-sample tensors is recorded as nodes of per-sample types, so
 that a gradient inside vmap is each sample's own. A variable that is made inside from a tensor that all samples share
-has a `Shared` behind it: nodes inside, one copy of the values outside.
+has a `SharedInput` behind it: nodes inside, one copy of the values outside.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Any
 
 from .. import ops
 from ..autograd.custom import Context, Function
-from ..core.context import MODE, Mode, Swap
+from ..core.context import CONTEXT, ExecutionContext, Swap
 from ..core.graph import Node, Pick
 from ..core.op import REGISTRY, Elementwise, Op, Refuse
 from ..core.source_location import user_line
 from ..core.tensor import Tensor, symbol
 from ..core.types import TensorType
 from ..dispatch.dispatcher import apply, as_input, cut_reason, link
-from ..dispatch.graph_tracer import record
+from ..dispatch.graph_tracer import trace_graph
 from ..dispatch.inplace import as_dtype_node, makers, refuse_leaf_write, write
 from ..errors import AutogradError, GraphError, OverwrittenError, ShapeError
 from ..ops.view import write_through
@@ -71,7 +71,7 @@ class Batched:
         )
 
 
-class Shared(Batched):
+class SharedInput(Batched):
     """The values of a tensor that is recorded inside a vmap but is the same for all samples: `physical` is as it is."""
 
     __slots__ = ()
@@ -86,12 +86,12 @@ def _stamp(t: Tensor) -> int:
     """Changes whenever the tensor is written in place."""
     if t._storage is not None:
         return int(t._storage.version)
-    return int(t._pending.stamp) if isinstance(t._pending, Batched) else 0
+    return int(t._source.stamp) if isinstance(t._source, Batched) else 0
 
 
 def current_level() -> Level | None:
     """The innermost vmap that is running here."""
-    interceptor: Any = MODE.get().interceptor
+    interceptor: Any = CONTEXT.get().interceptor
     while interceptor is not None and not isinstance(interceptor, Level):
         interceptor = getattr(getattr(interceptor, "outer", None), "interceptor", None)
     return interceptor
@@ -99,8 +99,8 @@ def current_level() -> Level | None:
 
 def requires_grad_below(t: Tensor) -> bool:
     """Whether anything outside the enclosing vmaps records this per-sample tensor."""
-    while t._array is None and isinstance(t._pending, Batched):
-        t = t._pending.physical
+    while t._array is None and isinstance(t._source, Batched):
+        t = t._source.physical
         if t.requires_grad:
             return True
     return False
@@ -112,9 +112,9 @@ class Level:
     def __init__(self, size: int, randomness: str) -> None:
         self.size = size
         self.randomness = randomness
-        self.outer = MODE.get()
+        self.outer = CONTEXT.get()
         self.running = True
-        self._modes: dict[tuple[bool, bool, bool], Mode] = {}
+        self._modes: dict[tuple[bool, bool, bool], ExecutionContext] = {}
 
     # ---- between per-sample and physical
 
@@ -125,12 +125,12 @@ class Level:
 
     def share(self, physical: Tensor) -> Tensor:
         """A tensor that all samples share, to be recorded here."""
-        return symbol(physical._type, None, Shared(self, physical))
+        return symbol(physical._type, None, SharedInput(self, physical))
 
     def find(self, x: Any) -> Batched | None:
         """What stands for the values of x, if this level knows them."""
-        if isinstance(x, Tensor) and x._array is None and isinstance(x._pending, Batched) and x._pending.level is self:
-            return x._pending
+        if isinstance(x, Tensor) and x._array is None and isinstance(x._source, Batched) and x._source.level is self:
+            return x._source
         return None
 
     def is_batched(self, x: Any) -> bool:
@@ -150,11 +150,11 @@ class Level:
 
     def outside(self, grad: bool) -> Swap:
         """The mode in which vmap was called, for a `with` block."""
-        now = MODE.get()
+        now = CONTEXT.get()
         key = (grad, now.inference, now.quiet)
         mode = self._modes.get(key)
         if mode is None:
-            mode = self._modes[key] = Mode(grad, now.inference, self.outer.interceptor, now.quiet)
+            mode = self._modes[key] = ExecutionContext(grad, now.inference, self.outer.interceptor, now.quiet)
         return Swap(mode)
 
     # ---- running ops
@@ -162,7 +162,7 @@ class Level:
     def apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         inputs = tuple(map(as_input, inputs))
         found = [self.find(x) for x in inputs]
-        mode = MODE.get()
+        mode = CONTEXT.get()
         own_draws = op.family == "random" and self._draws_differ(op)
         if not any(found) and not own_draws:
             with self.outside(mode.grad):
@@ -190,7 +190,7 @@ class Level:
         if mode.grad and type_.dtype.is_floating_point:
             out._node = link(op, inputs, attrs, types, type_, out, (needs, present))
         else:
-            out._cut = cut_reason(op, mode), user_line()
+            out._grad_barrier = cut_reason(op, mode), user_line()
         return out
 
     def _several(
@@ -207,7 +207,7 @@ class Level:
             self._checked(op, r, t) if per_sample else self.share(r) for r, t in zip(result, type_, strict=True)
         )
         needs, present = _masks(inputs)
-        if needs and MODE.get().grad and any(t.dtype.is_floating_point for t in type_):
+        if needs and CONTEXT.get().grad and any(t.dtype.is_floating_point for t in type_):
             node = link(op, inputs, attrs, types, type_, outs, (needs, present))
             for i, out in enumerate(outs):
                 if out._type.dtype.is_floating_point:
@@ -219,7 +219,7 @@ class Level:
         if physical._type.shape != expected:
             raise GraphError(f"{op.name}: its batching rule gave shape {physical._type.shape}, expected {expected}")
         if physical._type.dtype is not type_.dtype:
-            with self.outside(MODE.get().grad and self.outer.grad):
+            with self.outside(CONTEXT.get().grad and self.outer.grad):
                 physical = physical.to(type_.dtype)
         return self.wrap(physical)
 
@@ -300,7 +300,7 @@ class Level:
         """The adjoint of a view for all samples: the adjoint of what the view's own rule makes of it."""
         view, (g, *numbers) = REGISTRY[op], inputs
         base = TensorType((self.size, *shape), g._type.dtype)
-        graph, _, _ = record(lambda x: view.batch(self.size, x, *numbers, **dict(attrs)), [base])
+        graph, _, _ = trace_graph(lambda x: view.batch(self.size, x, *numbers, **dict(attrs)), [base])
         (node,) = graph.outputs
         return apply(
             REGISTRY["embed"],
@@ -333,16 +333,16 @@ class Level:
     def _register_view(self, out: Tensor, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> None:
         """Remember that a result shares memory with the first input, for writes to either."""
         source = inputs[0]
-        mine, theirs = out._pending, source._pending
+        mine, theirs = out._source, source._source
         if not _share_memory(mine.physical, theirs.physical):
             return
         base = theirs.base if theirs.base is not None else source
         mine.base = base
         mine.steps = (*theirs.steps, (op, inputs[1:], attrs))
-        base._pending.views.append(weakref.ref(out))
+        base._source.views.append(weakref.ref(out))
 
     def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> Tensor:
-        mode = MODE.get()
+        mode = CONTEXT.get()
         there = self.find(target)
         if there is None and not self.is_batched(value):
             with self.outside(mode.grad):
@@ -383,19 +383,19 @@ class Level:
 
     def _after_write(self, target: Tensor, base: Tensor, value: Tensor | None) -> None:
         """Everything that shares the memory sees the new values, and, if `value` is tracked, has its history."""
-        steps = target._pending.steps
-        views = [v for v in (r() for r in base._pending.views) if v is not None]
+        steps = target._source.steps
+        views = [v for v in (r() for r in base._source.views) if v is not None]
         for t in (base, *views):
-            old = t._pending
-            t._pending = fresh = type(old)(self, old.physical)
+            old = t._source
+            t._source = fresh = type(old)(self, old.physical)
             fresh.base, fresh.steps = old.base, old.steps
-        base._pending.views = [weakref.ref(v) for v in views]
+        base._source.views = [weakref.ref(v) for v in views]
         if value is None:
             return
         node = as_dtype_node(value, target._type.dtype)
         base._node = write_through(base, node, steps) if steps else node
         for view in views:
-            view._node = _through(base._node, view._pending.steps)
+            view._node = _through(base._node, view._source.steps)
 
     # ---- functions with gradients of their own
 
@@ -428,7 +428,7 @@ def _compute_dtype(op: type[Op], types: tuple[Any, ...], attrs: Any) -> Any:
 def _share_memory(a: Tensor, b: Tensor) -> bool:
     if a._storage is not None or b._storage is not None:
         return a._storage is b._storage
-    x, y = a._pending, b._pending
+    x, y = a._source, b._source
     return isinstance(x, Batched) and isinstance(y, Batched) and _share_memory(x.physical, y.physical)
 
 

@@ -16,14 +16,14 @@ from typing import Any
 from .. import ops
 from ..autograd.api import grad as engine_grad
 from ..autograd.custom import alias_outside_graph
-from ..core.context import MODE, enable_grad
+from ..core.context import CONTEXT, enable_grad
 from ..core.graph import Leaf, Node, leaf
 from ..core.op import REGISTRY
 from ..core.tensor import Tensor, TensorLike, symbol
 from ..dispatch.dispatcher import apply
 from ..errors import AutogradError, DtypeError, ShapeError
 from .batching import vmap
-from .levels import Shared, current_level, requires_grad_below
+from .levels import SharedInput, current_level, requires_grad_below
 from .tree import leaves, rebuild, tensors_mapped
 
 Fn = Callable[..., Any]
@@ -35,7 +35,7 @@ class _Variables:
     def __init__(self, name: str, tree: Any) -> None:
         self.name = name
         self.tree = tree
-        self.recorded = MODE.get().grad  # whether anything outside records
+        self.recorded = CONTEXT.get().grad  # whether anything outside records
         self.own: set[Node] = set()
         self.tensors = [self._variable(x) for x in leaves(tree)]
         self.arguments = rebuild(tree, iter(self.tensors))
@@ -61,7 +61,7 @@ class _Variables:
         if level is not None and level.find(x) is None:
             variable = level.share(alias_outside_graph(x)).requires_grad_()
         elif x._array is None:
-            variable = symbol(x._type, leaf(x._type, True), x._pending)
+            variable = symbol(x._type, leaf(x._type, True), x._source)
         else:
             variable = x.detach().requires_grad_()
         self.own.add(variable._own_node())
@@ -89,8 +89,8 @@ class _Variables:
         """A result as the caller gets it: in the graph only if the graph has something of the caller's."""
         if not isinstance(t, Tensor) or (t.requires_grad and self.seen_outside([t])):
             return t
-        if t._array is None and isinstance(t._pending, Shared):
-            return t._pending.physical
+        if t._array is None and isinstance(t._source, SharedInput):
+            return t._source.physical
         return alias_outside_graph(t) if t.requires_grad else t
 
     def pull(self, outputs: list[Tensor], vectors: list[Any], keep: bool) -> list[Tensor]:

@@ -20,7 +20,7 @@ from ..core.tensor import Tensor
 from ..core.tensor_methods import method
 from ..core.types import dtype, normalize_dim
 from ..dispatch.dispatcher import apply
-from ..dispatch.fast_path import Short
+from ..dispatch.fast_path import FastOp
 from ..dispatch.inplace import write
 from ..errors import DtypeError, NumericalError, ShapeError
 from .define import Operand, deliver, inplace_method
@@ -352,7 +352,7 @@ def _overwriting(fn: Callable[..., Tensor], example: str) -> Callable[..., Tenso
     return fn_
 
 
-_relu, _gelu, _gelu_tanh, _silu = (Short(op, 1) for op in (Relu, Gelu, GeluTanh, Silu))
+_relu, _gelu, _gelu_tanh, _silu = (FastOp(op, 1) for op in (Relu, Gelu, GeluTanh, Silu))
 
 
 @method

@@ -13,7 +13,7 @@ from .. import ops
 from ..core.tensor import Tensor, TensorLike
 from ..core.types import int64
 from ..dispatch.dispatcher import apply
-from ..dispatch.inline_cache import by_types
+from ..dispatch.inline_cache import cached_by_types
 from ..errors import DtypeError, ShapeError
 from .activation import logsigmoid
 from .class_loss_ops import CrossEntropy, check_target
@@ -141,7 +141,7 @@ def _cross_entropy(
     return _reduced_by(loss, shares, reduction)
 
 
-_cross_entropy_by_types = by_types(_cross_entropy)
+_cross_entropy_by_types = cached_by_types(_cross_entropy)
 
 
 def _cross_entropy_of_probabilities(

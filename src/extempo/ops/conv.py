@@ -9,7 +9,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..dispatch.dispatcher import apply
-from ..dispatch.inline_cache import by_types
+from ..dispatch.inline_cache import cached_by_types
 from ..errors import DtypeError, ShapeError
 from .conv_ops import Conv, ConvTranspose, conv_attrs, window_counts
 from .conv_ops import convolve as convolve
@@ -126,7 +126,7 @@ def _conv(
     return y if had_batch else y.squeeze(0)
 
 
-_conv_by_types = by_types(_conv)
+_conv_by_types = cached_by_types(_conv)
 
 
 def _ragged_conv(

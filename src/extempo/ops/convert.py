@@ -356,7 +356,7 @@ def is_inference(input: Tensor) -> bool:
     >>> ex.is_inference(y), ex.is_inference(x)
     (True, False)
     """
-    return input._cut is not None and input._cut[0] == "inference_mode()"
+    return input._grad_barrier is not None and input._grad_barrier[0] == "inference_mode()"
 
 
 @method

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..backends.selection import empty as empty_array
 from ..core import dlpack
-from ..core.context import MODE
+from ..core.context import CONTEXT
 from ..core.device import memory_order, require_cpu, require_strided
 from ..core.op import Elementwise, Rng, Routine, Sample, Signature, samples_unary
 from ..core.storage import Array
@@ -91,7 +91,7 @@ def finish(made: Tensor, options: Any, out: Tensor | None = None) -> Tensor:
     """The new tensor as it was asked for: in `out`, requiring grad."""
     if out is not None:
         made = deliver(made, out)
-    elif (note := getattr(MODE.get().interceptor, "made", None)) is not None:
+    elif (note := getattr(CONTEXT.get().interceptor, "made", None)) is not None:
         note(made)
     return made.requires_grad_() if options.get("requires_grad") else made
 

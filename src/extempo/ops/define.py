@@ -8,13 +8,13 @@ from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
-from ..core.context import MODE
+from ..core.context import CONTEXT
 from ..core.op import Elementwise, Op
 from ..core.storage import Array
 from ..core.tensor import Tensor, tensors_in
 from ..core.tensor_methods import TensorMethods, method
 from ..core.types import Number
-from ..dispatch.fast_path import Short, runner1, runner2
+from ..dispatch.fast_path import FastOp, runner1, runner2
 from ..dispatch.inplace import in_place, write
 from ..errors import AutogradError, DtypeError, ExtempoError, ShapeError
 
@@ -45,7 +45,7 @@ def deliver_converted(result: Any, out: Tensor | None, *inputs: Any) -> Any:
         return result
     if not isinstance(out, Tensor):
         raise DtypeError(f"out=: expected a tensor, got {type(out).__name__}")
-    if MODE.get().grad and (result.requires_grad or out.requires_grad):
+    if CONTEXT.get().grad and (result.requires_grad or out.requires_grad):
         raise AutogradError("out=: functions with out= are not differentiable; drop out=, or use `with ex.no_grad():`")
     _refuse_overlap(out, inputs)
     if out._type.shape != result._type.shape:
@@ -67,17 +67,17 @@ def deliver_each(result: Any, out: Any, into: Callable[..., Any] = deliver) -> A
 def refuse_shared(op: str, out: Any, *inputs: Any) -> None:
     """Raise if `out` shares memory with an input, as PyTorch does where it would read what it has written."""
     given = [x for x in inputs if isinstance(x, Tensor)]
-    if isinstance(out, Tensor) and any(x is out or _share_elements(out._raw, x._raw) for x in given):
+    if isinstance(out, Tensor) and any(x is out or _share_elements(out._data, x._data) for x in given):
         raise ShapeError(f"{op}: out shares memory with an input; give out= memory of its own")
 
 
 def _refuse_overlap(out: Tensor, inputs: tuple[Any, ...]) -> None:
     """`out` has memory for each of its elements, and is an input as a whole or not at all."""
-    here = out._raw  # None where it is not computed yet: that memory will be its own
+    here = out._data  # None where it is not computed yet: that memory will be its own
     if here is not None and any(step == 0 and size > 1 for step, size in zip(here.strides, here.shape, strict=True)):
         raise ShapeError("out=: elements of this tensor share memory (expand); give out= memory of its own")
     for x in inputs:
-        if isinstance(x, Tensor) and x is not out and _share_elements(here, x._raw) and not _same_place(here, x._raw):
+        if isinstance(x, Tensor) and x is not out and _share_elements(here, x._data) and not _same_place(here, x._data):
             raise ShapeError("out=: this tensor lies across an input in the same memory; give out= memory of its own")
 
 
@@ -118,7 +118,7 @@ def unary(op: type[Elementwise], *aliases: str, inplace: bool = True, converts: 
 def binary(op: type[Op], *aliases: str, inplace: bool = True) -> Callable[..., Tensor]:
     """The function of an op with two inputs, its method, and `name_` as the in-place method."""
 
-    short = Short(op, 2)
+    short = FastOp(op, 2)
 
     def fn(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
         result = short.run(input, other)

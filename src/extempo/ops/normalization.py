@@ -14,7 +14,7 @@ from ..core.context import no_grad
 from ..core.tensor import Tensor
 from ..core.types import as_kind, count, finfo, uint8
 from ..dispatch.dispatcher import apply
-from ..dispatch.inline_cache import by_types
+from ..dispatch.inline_cache import cached_by_types
 from ..dispatch.inplace import write
 from ..errors import DtypeError, ShapeError
 from .conv import convolve
@@ -79,7 +79,7 @@ def layer_norm(
     return _layer_norm(input, shape, weight, bias, eps)
 
 
-@by_types
+@cached_by_types
 def _layer_norm(
     input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Any:

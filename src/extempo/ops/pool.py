@@ -16,7 +16,7 @@ from .. import ops
 from ..core.tensor import Tensor
 from ..core.types import bool_, check_size, int64
 from ..dispatch.dispatcher import apply
-from ..dispatch.inline_cache import by_types
+from ..dispatch.inline_cache import cached_by_types
 from ..errors import DtypeError, ShapeError
 from .averages import AvgPool, pool_attrs
 from .maxima import MaxPool, Pooled, Unpool, adaptive_windows, combined, fractional_starts, max_over, scatter_back
@@ -157,7 +157,7 @@ def _max_pool_values(*args: Any) -> Tensor:
     return _max_pool(*args)[0]
 
 
-_max_pool_by_types, _max_pool_values_by_types = by_types(_max_pool), by_types(_max_pool_values)
+_max_pool_by_types, _max_pool_values_by_types = cached_by_types(_max_pool), cached_by_types(_max_pool_values)
 
 
 def _max_pooler(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:

@@ -30,7 +30,7 @@ from ..core.types import (
     uint8,
 )
 from ..dispatch.dispatcher import apply
-from ..dispatch.inline_cache import by_types
+from ..dispatch.inline_cache import cached_by_types
 from ..errors import DtypeError, ShapeError
 from .define import numpy_names
 
@@ -355,7 +355,7 @@ class Any_(_Truth):
 # ---- functions
 
 
-@by_types
+@cached_by_types
 def _reduce(
     op: type[Reduction], input: Tensor, dim: Dims, keepdim: bool, out: Tensor | None, dtype: dtype | None = None
 ) -> Tensor:

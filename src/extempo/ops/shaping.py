@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..core.context import MODE
-from ..core.tensor import OnTape, Tensor, TensorLike, new, wrap
+from ..core.context import CONTEXT
+from ..core.tensor import LazySource, Tensor, TensorLike, new, wrap
 from ..core.tensor_methods import TensorMethods, method
 from ..core.types import Size, TensorType, as_dtype, count, dtype, normalize_dim
 from ..core.types import broadcast_shapes as _broadcast_shapes
 from ..dispatch.dispatcher import apply
-from ..dispatch.inline_cache import by_types
+from ..dispatch.inline_cache import cached_by_types
 from ..errors import DtypeError, IndexRangeError, LeafWriteError, ShapeError
 from .define import deliver, deliver_each, numpy_names
 from .view import AliasOf, AsStrided, Diagonal, Expand, Permute, Reshape, Slice, Unfold, as_shape, row_major
@@ -117,8 +117,8 @@ def _view(self: Tensor, *sizes: Any, size: Any = None, dtype: Any = None) -> Ten
         return reshape(self, *sizes, shape=size)
     wanted = as_shape(sizes if size is None else (size,), "view")
     result: Tensor = apply(Reshape, (self,), {"shape": _fill_in(wanted, self._type, "view")})
-    if result._raw is None:
-        copied = isinstance(result._pending, OnTape) and not result._pending.is_view(result)
+    if result._data is None:
+        copied = isinstance(result._source, LazySource) and not result._source.is_view(result)
     else:
         copied = result._storage is not self._storage and self._type.numel() > 0
     if copied:
@@ -145,7 +145,7 @@ def _view_dtype(x: Tensor, to: dtype) -> Tensor:
     made = wrap(bytes_seen.reshape(shape), TensorType(shape, to))
     made._storage = x._storage
     if x.requires_grad:
-        made._cut = ("view(dtype)", None)
+        made._grad_barrier = ("view(dtype)", None)
     return made
 
 
@@ -170,7 +170,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return _flatten(input, start_dim, end_dim)
 
 
-@by_types
+@cached_by_types
 def _flatten(input: Tensor, start_dim: int, end_dim: int) -> Any:
     first, last = normalize_dim(start_dim, input.ndim, "flatten"), normalize_dim(end_dim, input.ndim, "flatten")
     shape = input._type.shape
@@ -572,17 +572,17 @@ def _elements_of_memory(x: Tensor) -> int:
 # ---- in place: the tensor becomes a view of what it was
 
 
-_PARTS = ("_array", "_storage", "_node", "_type", "_alias", "_cut")  # getting the node also ends a tape
+_PARTS = ("_array", "_storage", "_node", "_type", "_alias", "_grad_barrier")  # getting the node also ends a tape
 
 
 def _becomes(x: Tensor, view: Callable[..., Tensor], name: str, args: Any, kwargs: Any) -> Tensor:
     node = x._current_node()
-    if MODE.get().grad and x.requires_grad and node is not None and not node.inputs:
+    if CONTEXT.get().grad and x.requires_grad and node is not None and not node.inputs:
         raise LeafWriteError(f"{name}: this tensor is a leaf that requires grad; use x = x.{name.rstrip('_')}(...)")
     source = x
     if x._alias is None:  # views of x look into what it was, so that stays
         source = new(Tensor)
-        source._pending = None
+        source._source = None
         for slot in _PARTS:
             setattr(source, slot, getattr(x, slot))
     seen = view(source, *args, **kwargs)

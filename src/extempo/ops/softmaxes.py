@@ -18,7 +18,7 @@ from ..core.tensor import Tensor
 from ..core.tensor_methods import method
 from ..core.types import TensorType, as_dtype, dtype, get_default_dtype, normalize_dim, normalize_dims
 from ..dispatch.dispatcher import apply
-from ..dispatch.inline_cache import by_types
+from ..dispatch.inline_cache import cached_by_types
 from ..errors import DtypeError
 from .define import numpy_names
 from .reduce import Dims, along, reduced_shape, samples_reduction, wide
@@ -220,7 +220,7 @@ class LogsumexpBackward(Op):
         yield Sample(rng.normal(size=()), rng.normal(size=()), rng.normal(size=()), dim=())
 
 
-@by_types
+@cached_by_types
 def normalised(op: type[Op], input: Tensor, dim: int, dtype: dtype | None, out: Tensor | None) -> Tensor:
     if dtype is not None:
         input = input.to(as_dtype(dtype))

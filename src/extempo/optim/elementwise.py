@@ -1,7 +1,8 @@
 """Optimizers whose update treats every element alike: one fused pass over flat memory does a whole group.
 
 A subclass says what state it keeps (`_names`) and how one step goes (`_rule`): numbers for this step, and a formula of
-single elements (see `updating`). Where values and state lie, which parameters take part and when, is `flat`'s business.
+single elements (see `dispatch.fused_update`). Where values and state lie, which parameters take part and when, is
+`flat_buffers`' business.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 from ..core.context import enable_grad
 from ..core.source_location import user_line
 from ..core.tensor import Tensor
-from ..dispatch.fused_update import Formula, Kind, Update
+from ..dispatch.fused_update import Formula, Update, UpdateKernel
 from ..errors import NumericalError, ShapeError, UnsupportedError
 from .change_detection import SAME_CONTENTS, SAME_OPTIONS, Seen, contents_of, options_of, unknown
 from .flat_buffers import Layout, Names, Rule, Workspaces
@@ -136,17 +137,19 @@ def average_square(average: Any, g: Any, decay: Any, rest: Any) -> Any:
     return average * decay + g * g * rest
 
 
-def kind_of(formula: Formula, group: dict[str, Any], lr: float, *choices: bool) -> tuple[Kind, tuple[float, ...]]:
+def kind_of(
+    formula: Formula, group: dict[str, Any], lr: float, *choices: bool
+) -> tuple[UpdateKernel, tuple[float, ...]]:
     """The kind of update, after what `maximize` and `weight_decay` ask for has been done to the gradient or the values.
 
     Beside it the numbers that follow the formula's own.
     """
     decay, maximize = number(group.get("weight_decay", 0.0)), bool(group["maximize"])
     if decay == 0:
-        return Kind(formula, choices, maximize), ()
+        return UpdateKernel(formula, choices, maximize), ()
     if group.get("decoupled_weight_decay", False):
-        return Kind(formula, choices, maximize, "decoupled"), (1.0 - lr * decay,)
-    return Kind(formula, choices, maximize, "added"), (decay,)
+        return UpdateKernel(formula, choices, maximize, "decoupled"), (1.0 - lr * decay,)
+    return UpdateKernel(formula, choices, maximize, "added"), (decay,)
 
 
 def update_of(formula: Formula, numbers: tuple[float, ...], group: dict[str, Any], lr: float, *choices: bool) -> Update:

@@ -2,7 +2,7 @@
 
 Parameters in, blocks out: a block is a flat array of values with flat arrays of moments beside it. Moving a parameter's
 memory keeps its Tensor, its Storage and its version count; every write counts up the version of each parameter written.
-Memory that anyone else can see (`moving` finds out) is never moved: such a parameter is a block of its own, updated
+Memory that anyone else can see (`ownership` finds out) is never moved: such a parameter is a block of its own, updated
 where it lies by the same code, so the numbers do not depend on the layout.
 """
 
@@ -26,7 +26,7 @@ from .ownership import BUFFERS, buffer, unseen
 # Elements that NumPy handles at a time: what a formula makes of one stretch stays in the second-level cache.
 STRETCH = 1 << 14
 _MOST_KEPT_STRETCHES = 256
-_array_of = operator.attrgetter("_raw")
+_array_of = operator.attrgetter("_data")
 
 # rule(first step of these parameters?, their scalars) -> their new scalars, and the update of their elements.
 Rule = Callable[[bool, tuple[float, ...]], tuple[tuple[float, ...], Update]]

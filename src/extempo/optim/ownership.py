@@ -1,7 +1,7 @@
 """Whose memory can be moved: parameters that nobody but themselves can see.
 
-With `flat`, the only part of `optim` that knows how a Tensor lies in memory. A NumPy array, a view, `detach()`, another
-parameter on the same memory, a recorded graph: each holds a reference that a count of references shows.
+With `flat_buffers`, the only part of `optim` that knows how a Tensor lies in memory. A NumPy array, a view, `detach()`,
+another parameter on the same memory, a recorded graph: each holds a reference that a count of references shows.
 """
 
 from __future__ import annotations

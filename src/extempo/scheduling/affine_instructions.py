@@ -25,10 +25,10 @@ from ..backends.llvm.plans.running import HEAD, INSTRUCTION
 from ..backends.llvm.plans.sums import FIRST_OF_CUT, N_OF_CUT, cut_words, kind_of
 from ..backends.llvm.routines.routine import Bound
 from ..core.trace_tree import NONE
-from ..symbolic.affine import Fit, Recipe
-from ..symbolic.sym_int import AnySize, Family, NotGeneral
-from .codegen import Emitter
-from .fusion import Cluster, Units
+from ..symbolic.affine import Affine, AffineFit
+from ..symbolic.sym_int import DataDependent, GuardedCache, SymInt
+from .codegen import InstructionEmitter
+from .fusion import Cluster, ScheduleUnits
 from .memory_planner import ALIGNMENT
 from .program import ROUTINE, Program
 from .request import Run, Unplannable
@@ -55,12 +55,14 @@ class Emission(NamedTuple):
     n_rows: int
     program: Program
     varying: list[Bound]  # routines whose sizes depend on the number of rows
-    emitter: Emitter
+    emitter: InstructionEmitter
     code: Any  # Unfinished, complete
 
 
-def emitted(n: int, program: Program, units: Units, inputs: Any, outputs: Any, kinds: Any, varying: Any) -> Emission:
-    emitter = Emitter(units, outputs, inputs, kinds)
+def emitted(
+    n: int, program: Program, units: ScheduleUnits, inputs: Any, outputs: Any, kinds: Any, varying: Any
+) -> Emission:
+    emitter = InstructionEmitter(units, outputs, inputs, kinds)
     code = emitter.run()
     code.fill()
     return Emission(n, program, varying, emitter, code)
@@ -182,10 +184,10 @@ class Binding:
         for own in self._routines:
             written += (*own.addresses, *[own.where + i for i in own.patched])
         self._written = np.array([*written, _BLOCK_BYTES])
-        self._known = Family(WORTH)
+        self._known = GuardedCache(WORTH)
         self._keep = largest.code.keep
         self._code = largest.code
-        self._numbers = _Numbers(emissions)
+        self._numbers = _AffineConstants(emissions)
 
     def _much_scratch(self, emissions: Sequence[Emission]) -> dict[int, int]:
         """Routines, by id, whose scratch memory is in the arena, and how much that is at the largest number."""
@@ -288,8 +290,8 @@ class Binding:
         None: something runs in another way.
         """
         bounds = self._bind(n)
-        if type(n) is AnySize and any(bound.keep is not None for bound in bounds):
-            raise NotGeneral("what was made for this number of rows is no number")
+        if type(n) is SymInt and any(bound.keep is not None for bound in bounds):
+            raise DataDependent("what was made for this number of rows is no number")
         words: list[int] = []
         scratch = self._scratch
         metas: dict[int, Bound] = {}
@@ -318,14 +320,14 @@ class Binding:
         return int(self._constants[_BLOCK_BYTES]) + int(self._slopes[_BLOCK_BYTES]) * n
 
 
-class _Numbers:
+class _AffineConstants:
     """The constants of a plan: whole numbers among them, such as what a mean divides by, may grow evenly."""
 
     def __init__(self, emissions: Sequence[Emission]) -> None:
         lists = [e.code.constants for e in emissions]
         if len({len(one) for one in lists}) != 1:
             raise Unplannable("the number of rows decides which numbers there are")
-        fit = Fit([e.n_rows for e in emissions])
+        fit = AffineFit([e.n_rows for e in emissions])
         self._entries: list[tuple[str, Any]] = []  # the name of its type, and the number or how it is made
         for same in zip(*lists, strict=True):
             values = [struct.unpack("<d" if name == "float" else "<q", packed)[0] for packed, name in same]
@@ -336,12 +338,12 @@ class _Numbers:
             else:
                 raise Unplannable("a number depends on the number of rows")
             self._entries.append((same[0][1], made))
-        self.are_fixed = not any(type(made) is Recipe for _, made in self._entries)
+        self.are_fixed = not any(type(made) is Affine for _, made in self._entries)
 
     def at(self, n: int) -> list[tuple[bytes, str]]:
         found = []
         for name, made in self._entries:
-            packed = struct.pack("<d" if name == "float" else "<q", made.at(n)) if type(made) is Recipe else made
+            packed = struct.pack("<d" if name == "float" else "<q", made.at(n)) if type(made) is Affine else made
             found.append((packed, name))
         return found
 

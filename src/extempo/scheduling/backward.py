@@ -1,4 +1,4 @@
-"""Backward as nodes of a program: the arithmetic of autograd.engine, in the same order.
+"""BackwardBuilder as nodes of a program: the arithmetic of autograd.engine, in the same order.
 
 Steps are visited from the last to the first; contributions to a gradient come in the order of the inputs, the first is
 taken as it is, later ones are added to it. The gradient of a slice is added into its part of the whole's gradient.
@@ -14,13 +14,13 @@ from ..autograd.unbroadcast import broadcast_dims, is_smaller
 from ..core.cache import Cache
 from ..core.op import REGISTRY
 from ..core.strides import Order
-from ..core.trace_tree import NUMBER, Step
+from ..core.trace_tree import NUMBER, TraceOp
 from ..core.types import TensorType
 from .layout import Layout, Region, reshaped_strides, row_major, slice_region, view_layout
 from .lowering import Form, additions, form_of
 from .program import ELEMENTWISE, UPDATE, Program
 from .request import Unplannable
-from .vjp_templates import GRADIENTS, Constant, Derived, Template, TemplateNode, gradient_of
+from .vjp_templates import GRADIENTS, DerivedKernel, TemplateConstant, TemplateNode, VjpTemplate, gradient_of
 
 _FITS: Cache[Any, Form] = Cache("sums in plans", 4_000)
 _REGIONS: Cache[Any, Region] = Cache("slices in plans", 8_000)
@@ -52,13 +52,13 @@ class Parts:
         return True
 
 
-class Backward:
+class BackwardBuilder:
     """Adds the nodes of one backward to a program."""
 
     def __init__(
         self,
         program: Program,
-        steps: Sequence[Step],
+        steps: Sequence[TraceOp],
         values: dict[int, int],
         asked: tuple[int, ...] | None = None,
     ) -> None:
@@ -93,12 +93,12 @@ class Backward:
                 self._add_part(index, step, g)  # type: ignore[arg-type] # a value
                 continue
             gradient = GRADIENTS.get((step.signature, step.needs)) or gradient_of(step)
-            if type(gradient) is Template:
+            if type(gradient) is VjpTemplate:
                 self._by_template(index, step, gradient, [g])  # type: ignore[list-item] # a value
             else:
                 self._by_expressions(index, step, gradient, g)  # type: ignore[arg-type] # the other of the two
 
-    def _note(self, step: Step) -> None:
+    def _note(self, step: TraceOp) -> None:
         """The gradients of a step's results that are asked for: complete when it is visited."""
         for place in range(step.place, step.place + step.n_results):
             if place in self._places and place in self.gradients:
@@ -117,16 +117,16 @@ class Backward:
     def _whole(self, g: int | Parts) -> int:
         return g.buffer if isinstance(g, Parts) else g
 
-    def _visit_several(self, index: int, step: Step, found: list[int | Parts | None]) -> None:
+    def _visit_several(self, index: int, step: TraceOp, found: list[int | Parts | None]) -> None:
         given = tuple([g is not None for g in found])
         if step.tracked and True in given:
             gradient = gradient_of(step, given)
-            assert type(gradient) is Template
+            assert type(gradient) is VjpTemplate
             self._by_template(index, step, gradient, [None if g is None else self._whole(g) for g in found])
 
     # ---- one step
 
-    def _by_expressions(self, index: int, step: Step, gradient: tuple[Derived, ...], g: int) -> None:
+    def _by_expressions(self, index: int, step: TraceOp, gradient: tuple[DerivedKernel, ...], g: int) -> None:
         program, refs, values, gradients = self.program, step.refs, self.values, self.gradients
         order = self._joint_order(step, gradient, g)
         for i, expression, passed, reads, fit in gradient:
@@ -144,7 +144,7 @@ class Backward:
             else:
                 gradients[ref] = value
 
-    def _joint_order(self, step: Step, gradient: tuple[Derived, ...], g: int) -> Order | None:
+    def _joint_order(self, step: TraceOp, gradient: tuple[DerivedKernel, ...], g: int) -> Order | None:
         """In which the gradients lie: eager mode has one kernel for all of them, which reads what any of them reads."""
         refs, values = step.refs, self.values
         read = sorted({p for derived in gradient if not derived.passed for p in derived.reads})
@@ -165,7 +165,7 @@ class Backward:
         (made,) = program.apply(form, (value,), index)
         return program.view(made, t, row_major(t))
 
-    def _by_template(self, index: int, step: Step, template: Template, given: list[int | None]) -> None:
+    def _by_template(self, index: int, step: TraceOp, template: VjpTemplate, given: list[int | None]) -> None:
         program, refs, known = self.program, step.refs, self.values
         cotangents, zeros, reads, numbers, nodes, outputs = template
         values: list[int] = [given[i] for i in cotangents]  # type: ignore[misc] # these have come
@@ -187,7 +187,7 @@ class Backward:
         for i, place in outputs:
             self._add(refs[i], values[place])
 
-    def _constant(self, constant: Constant) -> int:
+    def _constant(self, constant: TemplateConstant) -> int:
         from ..core.trace_tree import NONE
 
         return NONE if constant.value is None else self.program.constant(constant.value)
@@ -231,7 +231,7 @@ class Backward:
         self.gradients[ref] = parts
         return parts
 
-    def _add_part(self, index: int, step: Step, g: int) -> None:
+    def _add_part(self, index: int, step: TraceOp, g: int) -> None:
         """Add into a part of the whole's gradient: to zeros, to what is there, or, the first time, without reading."""
         program, whole = self.program, step.kinds[0]
         parts: Any = self.gradients.get(step.refs[0])
@@ -260,7 +260,7 @@ class Backward:
             program.write(UPDATE, both, (part, g), part)
 
 
-def _region_of(step: Step) -> Region:
+def _region_of(step: TraceOp) -> Region:
     if step.op.name != "slice":
         raise Unplannable(f"the gradient of {step.op.name} is not planned")
     whole, spec = step.kinds[0], step.attrs["spec"]

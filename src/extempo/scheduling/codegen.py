@@ -21,15 +21,15 @@ from ..core.cache import Cache
 from ..core.storage import Array
 from ..core.trace_tree import NONE, NUMBER
 from ..core.types import count
-from .describe import Said
-from .fusion import MAX_OUTPUTS, Cluster, Units
+from .describe import Description
+from .fusion import MAX_OUTPUTS, Cluster, ScheduleUnits
 from .interleaved_parts import WithProduct, WithSums, with_product, with_sums
 from .kernel_selection import FittedCluster, fit, reduced
 from .layout import Starts, broadcast
 from .loop_copies import Copies, Emitted
 from .loop_rerolling import Blocks
 from .lowering import copy_bound
-from .memory_planner import Places
+from .memory_planner import MemoryPlan
 from .program import CONSTANT, COPY, ZERO, Node, Program
 from .request import Unplannable
 
@@ -101,21 +101,21 @@ class Unfinished(NamedTuple):
         return lambda arrays, numbers, *rows: run([*arrays, constants], numbers, *rows)
 
 
-class Emitter:
+class InstructionEmitter:
     """Turns the units of a program into instructions. LLVM still has to compile what is `missing` after that."""
 
     def __init__(
         self,
-        units: Units,
+        units: ScheduleUnits,
         outputs: Sequence[int],
         inputs: Sequence[int],
         number_kinds: tuple[type, ...],
-        said: list[Said] | None = None,
+        said: list[Description] | None = None,
         blocks: Blocks | None = None,
     ) -> None:
         self.units = units
         self.program = program = units.program
-        self.places = Places(units, {*outputs})
+        self.places = MemoryPlan(units, {*outputs})
         self.nbytes = self.places.nbytes
         self._blocks = blocks
         self._n_inputs = len(inputs)
@@ -204,7 +204,9 @@ class Emitter:
 
     def _say(self, kind: str, results: Sequence[int], step: int = -1, nodes: Nodes = (), **others: Any) -> None:
         if self._said is not None:
-            self._said.append(Said(kind, [self.program.types[value] for value in results], step, nodes, **others))
+            self._said.append(
+                Description(kind, [self.program.types[value] for value in results], step, nodes, **others)
+            )
 
     def _zero(self, value: int) -> None:
         t = self.program.types[value]

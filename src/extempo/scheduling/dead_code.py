@@ -1,10 +1,4 @@
-"""Which nodes are needed; and elementwise results that are only looked at through views are computed as the views.
-
-Nodes are gone through from the last to the first, so that all readers of a value are known when its node is met. If
-they are elementwise and all look at parts (or another order, or another shape) of it, each part is computed where it is
-read, from the same parts of the inputs: `a + b` of which four slices are taken becomes four additions of slices, which
-can be fused with what reads them.
-"""
+"""Dead-code elimination, and view sinking: an elementwise result read through views only is computed per view."""
 
 from __future__ import annotations
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from ..backends.llvm.plans.clusters import Nodes
 from ..backends.llvm.plans.expressions import Expression
-from ..core.trace_tree import Step
+from ..core.trace_tree import TraceOp
 from ..core.types import TensorType
 
 
-class Said(NamedTuple):
+class Description(NamedTuple):
     """One instruction."""
 
     kind: str
@@ -21,7 +21,7 @@ class Said(NamedTuple):
     before: tuple[str, ...] = ()  # what runs in turn with these nodes
     after: tuple[str, ...] = ()
 
-    def text(self, steps: Sequence[Step]) -> str:
+    def text(self, steps: Sequence[TraceOp]) -> str:
         what = ", ".join(map(str, self.results))
         if self.nodes:
             names = [*self.before, *[_name(expression) for expression, _ in self.nodes], *self.after]

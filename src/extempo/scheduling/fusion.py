@@ -1,9 +1,9 @@
 """From nodes to units: elementwise nodes of one shape become clusters.
 
-Units stand in the order in which they will run, and only grow at the end. A node may join a cluster if all that it
-reads was made before that cluster or within it; it must have something to do with it: read what it makes or reads.
+ScheduleUnits stand in the order in which they will run, and only grow at the end. A node may join a cluster if all that
+it reads was made before that cluster or within it; it must have something to do with it: read what it makes or reads.
 So the same few clusters come up whatever the number of steps, and few kernels are ever built. At last some units are
-joined (joining.py).
+joined (`interleaving`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Cluster:
             at = end
 
 
-class Units:
+class ScheduleUnits:
     """The units of a program, and for every root when it is written and read."""
 
     def __init__(

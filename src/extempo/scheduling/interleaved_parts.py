@@ -1,4 +1,4 @@
-"""The native side of units that run in turn (joining.py): kernels, strides and meta of their one instruction."""
+"""The native side of units that run in turn (`interleaving`): kernels, strides and meta of their one instruction."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..backends.llvm.plans.clusters import Kernel, Nodes
+from ..backends.llvm.plans.clusters import ClusterKernel, Nodes
 from ..backends.llvm.plans.epilogues import EPILOGUE, with_epilogue
 from ..backends.llvm.plans.sharing import Shared
 from ..backends.llvm.plans.sums import SUMS, kind_of, sums_meta
@@ -20,7 +20,7 @@ Strides = tuple[tuple[int, ...], ...]
 class WithSums(NamedTuple):
     """A cluster and sums of what it computes."""
 
-    kernel: Kernel
+    kernel: ClusterKernel
     shared: Shared
     summed: Summed
     strides: list[tuple[int, ...]]
@@ -34,7 +34,7 @@ class WithSums(NamedTuple):
 class WithProduct(NamedTuple):
     """A product and a cluster that reads it."""
 
-    kernel: Kernel
+    kernel: ClusterKernel
     shared: Shared
     product: int  # the address of its routine
     meta: tuple[int, ...]
@@ -88,7 +88,7 @@ def with_product(
     return None if kernel is None else WithProduct(kernel, EPILOGUE, address, meta, first_buffer, rows, columns)
 
 
-def _kernel(nodes: Nodes, stored: tuple[int, ...], along: Sequence[int], n_inputs: int) -> Kernel | None:
+def _kernel(nodes: Nodes, stored: tuple[int, ...], along: Sequence[int], n_inputs: int) -> ClusterKernel | None:
     """The kernel for operands that move on like this from column to column; None if results do not lie side by side."""
     dtypes = operand_dtypes(nodes, n_inputs)
     kinds = ""
@@ -97,7 +97,7 @@ def _kernel(nodes: Nodes, stored: tuple[int, ...], along: Sequence[int], n_input
     for stride, i in zip(along[n_inputs:], stored, strict=True):
         if stride != nodes[i][0].result.itemsize:
             return None
-    return Kernel(nodes, dtypes, stored, kinds)
+    return ClusterKernel(nodes, dtypes, stored, kinds)
 
 
 def _joined(shape: tuple[int, ...], strides: Strides, sizes: Sequence[int]) -> list[tuple[int, ...]] | None:

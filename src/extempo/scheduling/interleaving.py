@@ -20,7 +20,7 @@ from ..core.types import count
 from .program import ROUTINE, Node
 
 if TYPE_CHECKING:
-    from .fusion import Cluster, Units
+    from .fusion import Cluster, ScheduleUnits
 
 # Elements from which on it pays: what is smaller stays in a near cache anyhow.
 LEAST_SUMMED = 1 << 13
@@ -30,7 +30,7 @@ LEAST_MADE = 1 << 16  # by a product, which takes much longer than what follows
 class Join:
     """Finds what can be joined in units, and moves it."""
 
-    def __init__(self, units: Units, outputs: set[int]) -> None:
+    def __init__(self, units: ScheduleUnits, outputs: set[int]) -> None:
         self._units = units
         self._outputs = outputs
         self._before: dict[int, int] = {}  # products, by the cluster

@@ -1,10 +1,10 @@
-"""The kernel of a cluster for operands that lie in some way, and the instruction that runs it."""
+"""Chooses the kernel variant of a cluster by its operands' layouts, and makes the instruction."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..backends.llvm.plans.clusters import Kernel, Nodes
+from ..backends.llvm.plans.clusters import ClusterKernel, Nodes
 from ..backends.llvm.plans.geometry import elementwise_call, row_kinds
 from ..core.types import dtype
 from .fusion import Cluster
@@ -13,7 +13,7 @@ from .fusion import Cluster
 class FittedCluster(NamedTuple):
     """A cluster for operands that lie in some way: its kernel, and what `elementwise_call` is to be told."""
 
-    kernel: Kernel
+    kernel: ClusterKernel
     shape: tuple[int, ...]
     itemsizes: tuple[int, ...]
     strides: tuple[tuple[int, ...], ...]
@@ -67,4 +67,4 @@ def fit(
     except ValueError:  # results that do not lie side by side: rows of one element each
         shape, strides = (*shape, 1), tuple([(*s, 0) for s in strides])
         kinds = row_kinds(shape, itemsizes, strides, n_inputs)
-    return FittedCluster(Kernel(nodes, dtypes, stored, kinds), shape, itemsizes, strides, n_inputs)
+    return FittedCluster(ClusterKernel(nodes, dtypes, stored, kinds), shape, itemsizes, strides, n_inputs)

@@ -1,4 +1,4 @@
-"""Short loops that were planned, and the plans of longer ones that are made from them.
+"""ShortLoop loops that were planned, and the plans of longer ones that are made from them.
 
 A short loop is known by all that its plan depends on, so a plan for a length that was never met is made from what is
 known of others: nothing is planned, operands are moved.
@@ -10,10 +10,10 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from ..backends.llvm.plans.background import Job
+from ..backends.llvm.plans.background import CompileJob
 from ..core import locks
 from ..core.cache import Cache
-from ..core.trace_tree import NUMBER, Step
+from ..core.trace_tree import NUMBER, TraceOp
 from .codegen import Unfinished
 from .loop_detection import HEAD, Loop
 from .request import Plan, Request, Run
@@ -21,7 +21,7 @@ from .request import Plan, Request, Run
 Key = tuple[Any, ...]
 
 
-class Short:
+class ShortLoop:
     """The plan of a short loop, as far as longer ones share it."""
 
     def __init__(
@@ -29,7 +29,7 @@ class Short:
         unfinished: Unfinished,
         refs: tuple[int, ...],
         leaves: tuple[int, ...],
-        job: Job | None,
+        job: CompileJob | None,
         n_instructions: int,
         n_fused: int,
     ) -> None:
@@ -105,12 +105,14 @@ class Work(Generic[T]):
 
 
 NOT_ALIKE: Any = object()
-_SHORTS: Cache[Key, Short | Work[Short | None] | None] = Cache("loops of plans", 200)  # None: windows are not alike
+_SHORTS: Cache[Key, ShortLoop | Work[ShortLoop | None] | None] = Cache(
+    "loops of plans", 200
+)  # None: windows are not alike
 _MET: Cache[int, None] = Cache("loops that were met", 4_000)  # hashes of their keys
 _UNKNOWN: Any = object()
 
 
-class Stretch:
+class StretchedLoop:
     """The loop of a request, and what is known of the short one that its plan can be made from."""
 
     def __init__(self, request: Request, loop: Loop, short: Request) -> None:
@@ -118,13 +120,13 @@ class Stretch:
         self._key = key = _key(short, loop)
         found = _SHORTS.get(key, _UNKNOWN)
         self.is_even = found is not None  # as far as is known
-        self.is_planned = isinstance(found, Short)
+        self.is_planned = isinstance(found, ShortLoop)
         self.was_met = self.is_planned or hash(key) in _MET
         if not self.was_met:
             _MET.put(hash(key), None)
 
     def plan(
-        self, make: Callable[[Request, Loop], Generator[None, None, Short | None]], goes_on: Callable[[], bool]
+        self, make: Callable[[Request, Loop], Generator[None, None, ShortLoop | None]], goes_on: Callable[[], bool]
     ) -> Plan | None:
         """Its plan, yet to be completed; NOT_ALIKE if windows are not. None: there was not time enough.
 
@@ -151,7 +153,7 @@ def _key(short: Request, loop: Loop) -> Key:
     return (tuple(steps), *short[1:2], tuple(short.leaves), *short[3:], *loop._replace(n_windows=0))
 
 
-def number_kinds(steps: Sequence[Step]) -> tuple[type, ...]:
+def number_kinds(steps: Sequence[TraceOp]) -> tuple[type, ...]:
     """Of the numbers of a recording."""
     kinds: list[Any] = [float] * sum([step.n_numbers for step in steps])
     for step in steps:

@@ -18,7 +18,7 @@ import numpy as np
 from ..backends.llvm.plans.runner import Place, PlanCode
 from ..backends.llvm.plans.running import INSTRUCTION
 from ..core.trace_tree import NONE, NUMBER
-from .fusion import Cluster, Units
+from .fusion import Cluster, ScheduleUnits
 from .loop_detection import HEAD, Loop
 from .loop_rerolling import BACKWARD, FORWARD, LEAF, MODEL, NEXT, Blocks, Label, Uneven, Zone, inputs_of, results_of
 from .memory_planner import ALIGNMENT, size_of
@@ -39,7 +39,7 @@ class Emitted:
         self.starts: list[tuple[int, int]] = []  # for each unit, and for the end: first instruction, first operand
 
 
-class _Operands(NamedTuple):
+class _CopiedOperands(NamedTuple):
     """Where some operands lie in each copy: what is told here of the short loop, and how it moves on."""
 
     fixed: Any  # (base, offset)
@@ -78,7 +78,7 @@ class Copies:
         self._rows: Any = None  # instructions and operands of the short loop, once they are complete
         self._places: Any = None
 
-    def _lay_out(self, units: Units) -> None:
+    def _lay_out(self, units: ScheduleUnits) -> None:
         """What each kind of frames holds."""
         labels, roots, types = self._labels, units.program.roots, units.program.types
         stay, turn, scratch = set(), set(), 0
@@ -116,7 +116,7 @@ class Copies:
             return None, 0
         return self._labels.get(program.roots[code]), program.places[code][1] if code in program.places else 0
 
-    def _moving(self, operands: list[int]) -> _Operands:
+    def _moving(self, operands: list[int]) -> _CopiedOperands:
         bases, arena = self._emitted.bases, self._code.arena
         rows = []
         for operand in operands:
@@ -143,9 +143,9 @@ class Copies:
                     beside = (base, start + offset)
             rows.append((*fixed, ahead, frames, leaf, number, *beside))
         table = np.array(rows, np.int64).reshape(-1, 8)
-        return _Operands(table[:, :2], table[:, 2], table[:, 3], table[:, 4], table[:, 5], table[:, 6:])
+        return _CopiedOperands(table[:, :2], table[:, 2], table[:, 3], table[:, 4], table[:, 5], table[:, 6:])
 
-    def _around_the_gap(self, is_backward: bool) -> list[tuple[Any, _Operands, int]]:
+    def _around_the_gap(self, is_backward: bool) -> list[tuple[Any, _CopiedOperands, int]]:
         """Operands of the short loop that lie in a copy now: the first, or (-1) the last."""
         seams = [((FORWARD, NEXT), MODEL, -1)]
         if is_backward:
@@ -216,7 +216,7 @@ class Copies:
         made[places[:, 0] >= self._n_inputs, 0] += n * len(self.leaves)
         return made
 
-    def _lying(self, operands: _Operands, copies: Any, n: int) -> Any:
+    def _lying(self, operands: _CopiedOperands, copies: Any, n: int) -> Any:
         """(base, offset) of operands that these copies read; 0 is the model, n + 1 the window after the gap."""
         begins, sizes, counts = (np.array(of, np.int64) for of in self._frames(n))
         begins[_NOWHERE] = 0

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.trace_tree import NONE, NUMBER, Step
-from .request import Backward, Request
+from ..core.trace_tree import NONE, NUMBER, TraceOp
+from .request import BackwardRequest, Request
 
 HEAD, TAIL = 3, 3  # windows that stay before and after those that are left out
 LEAST = 8  # windows; for fewer it does not pay
@@ -147,7 +147,7 @@ def shortened(request: Request, loop: Loop) -> Request | None:
         backward = request.backward
         if backward is not None:
             asked = backward.asked and tuple(map(short.ref, backward.asked))
-            backward = Backward(short.place(backward.root), short.ref(backward.seed), asked)
+            backward = BackwardRequest(short.place(backward.root), short.ref(backward.seed), asked)
     except _Needed:
         return None
     n_leaves, n_left_out = loop.n_leaves, loop.n_left_out
@@ -188,10 +188,10 @@ class _Shorter:
             return self.place(ref)
         return ref if ref == NONE else -1 - self._moved(-1 - ref, loop.first_leaf, loop.n_leaves)
 
-    def step(self, step: Step) -> Step:
+    def step(self, step: TraceOp) -> TraceOp:
         if step.view is not None and step.view.starts and self._loop.n_numbers:
             raise _Needed  # the numbers that it begins at are others in a shorter tape
-        made = object.__new__(Step)
+        made = object.__new__(TraceOp)
         for name in _KEPT:
             setattr(made, name, getattr(step, name))
         made.place = self.place(step.place)

@@ -2,7 +2,7 @@
 
 The short loop has HEAD windows, the last of which is the model, and TAIL windows. Copies of the model stand between
 these two, forwards and, the other way round, backwards. That is right if the windows around the gap are alike: the
-same units on the same values, as many windows away. How copies are made is in `copying`.
+same units on the same values, as many windows away. How copies are made is in `loop_copies`.
 
 In the short loop a value that is last used in a window next to the gap keeps its memory to that window's end: copies,
 which come then, may still read it.
@@ -15,7 +15,7 @@ from typing import Any
 
 from ..core.trace_tree import NUMBER
 from .backward import Parts
-from .fusion import Cluster, Units
+from .fusion import Cluster, ScheduleUnits
 from .loop_detection import HEAD, TAIL, Loop
 from .program import CONSTANT, Node, Program
 
@@ -88,12 +88,12 @@ def _state(g: int | Parts) -> tuple[Any, ...]:
 class Blocks:
     """The units of windows next to the gap. Made only if they are alike."""
 
-    def __init__(self, windows: Windows, fused: Units, nodes: Sequence[Node], outputs: Sequence[int]) -> None:
+    def __init__(self, windows: Windows, fused: ScheduleUnits, nodes: Sequence[Node], outputs: Sequence[int]) -> None:
         """`fused`: the units of these nodes if it did not matter to which window they belong."""
         self.loop, self.labels = windows.loop, windows.labels()
         labels, program = self.labels, fused.program
         zones = {value: label[:2] for value, label in labels.items()}
-        self.units = units = Units(program, nodes, outputs, zones)
+        self.units = units = ScheduleUnits(program, nodes, outputs, zones)
         if len(units.units) > MOST_MORE * len(fused.units):
             raise Uneven  # fusing across windows is worth more
         self.spans: dict[Zone, tuple[int, int]] = {}  # positions of units
@@ -112,7 +112,7 @@ class Blocks:
             self._check_neighbours((BACKWARD, NEXT), (BACKWARD, MODEL))
 
     def _note(self, position: int, unit: Any) -> None:
-        """Units of a window must stand together, and use nothing from beyond the next window."""
+        """ScheduleUnits of a window must stand together, and use nothing from beyond the next window."""
         labels, roots = self.labels, self.units.program.roots
         label = labels.get(results_of(unit)[0])
         if label is None:

@@ -12,7 +12,7 @@ from ..backends.llvm.routines.routine import ROUTINES, Bound
 from ..backends.selection import native
 from ..core.cache import Cache
 from ..core.op import REGISTRY, Op, Routine, Signature
-from ..core.trace_tree import Step
+from ..core.trace_tree import TraceOp
 from ..core.types import TensorType, dtype
 from .request import Unplannable
 
@@ -35,7 +35,7 @@ _FORMS: Cache[Any, Form] = Cache("forms of ops in plans", 8_000)
 _OF_SIGNATURES: Cache[Signature, Form] = Cache("forms of recorded steps", 8_000)
 
 
-def of_step(step: Step) -> Form:
+def of_step(step: TraceOp) -> Form:
     """The form of a recorded op. Signatures are kept and shared, so most are found without hashing types."""
     found = _OF_SIGNATURES.get(step.signature)
     if found is None:

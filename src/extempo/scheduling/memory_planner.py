@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.cache import Cache
 from ..core.types import TensorType, count
-from .fusion import MAX_OUTPUTS, Cluster, Units
+from .fusion import MAX_OUTPUTS, Cluster, ScheduleUnits
 from .program import ROUTINE, Program
 
 ALIGNMENT = 64
@@ -112,10 +112,10 @@ class _BestFit:
         del self._starts[offset], self._ends[offset + size]
 
 
-class Places:
+class MemoryPlan:
     """Where each root lies: an offset in the arena; inputs, outputs and what never reaches memory have none."""
 
-    def __init__(self, units: Units, outside: set[int]) -> None:
+    def __init__(self, units: ScheduleUnits, outside: set[int]) -> None:
         self.offsets: dict[int, int] = {}
         self.scratch: dict[int, int] = {}  # by position of the unit
         self._units = units

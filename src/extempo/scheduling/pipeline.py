@@ -16,15 +16,15 @@ from collections.abc import Callable, Generator, Iterator
 from functools import cache, partial
 
 from ..backends.llvm.plans import stamp
-from ..backends.llvm.plans.background import WAITS, Job
+from ..backends.llvm.plans.background import WAITS, CompileJob
 from ..backends.llvm.plans.runtime import is_there
-from ..core.trace_tree import NONE, NUMBER, Step
-from .backward import Backward as BackwardNodes
-from .codegen import Emitter
+from ..core.trace_tree import NONE, NUMBER, TraceOp
+from .backward import BackwardBuilder as BackwardNodes
+from .codegen import InstructionEmitter
 from .dead_code import needed_nodes
-from .describe import Said
-from .fusion import Units
-from .loop_cache import NOT_ALIKE, Short, Stretch, Work, number_kinds
+from .describe import Description
+from .fusion import ScheduleUnits
+from .loop_cache import NOT_ALIKE, ShortLoop, StretchedLoop, Work, number_kinds
 from .loop_detection import HEAD, TAIL, Loop, find_loop, shortened
 from .loop_rerolling import BACKWARD, FORWARD, Blocks, Uneven, Windows
 from .lowering import of_step
@@ -36,7 +36,7 @@ stamp.loaded_at(LOADED_AT)
 Pieces = Iterator[None]
 
 
-class Prospect:
+class PlanningJob:
     """What planning a request takes; a long loop takes what a short one does, next to nothing once that is known."""
 
     def __init__(self, request: Request) -> None:
@@ -44,7 +44,7 @@ class Prospect:
         self._work: Work[Plan] | None = None
         loop = find_loop(request)
         short = None if loop is None else shortened(request, loop)
-        self._stretch = None if loop is None or short is None else Stretch(request, loop, short)
+        self._stretch = None if loop is None or short is None else StretchedLoop(request, loop, short)
         self.n_steps = len(request.steps) if request.backward else len(request.steps) - request.start
         self.is_familiar = False  # the loop in it was met before, at whatever length
         if self._stretch is not None and self._stretch.is_even:
@@ -67,13 +67,13 @@ class Prospect:
         return self._work.result if self._work.proceed(goes_on) else None
 
 
-def _planned(request: Request, wait: bool, said: list[Said] | None = None) -> Generator[None, None, Plan]:
+def _planned(request: Request, wait: bool, said: list[Description] | None = None) -> Generator[None, None, Plan]:
     planner = Planner(request)
     gradients = yield from planner.nodes()
     return (yield from planner.emitted(gradients, wait, said))
 
 
-def _short(request: Request, loop: Loop, wait: bool) -> Generator[None, None, Short | None]:
+def _short(request: Request, loop: Loop, wait: bool) -> Generator[None, None, ShortLoop | None]:
     """The plan of a shortened request; None if windows of its loop are not alike."""
     planner = Planner(request)
     windows = Windows(loop, planner.program)
@@ -88,12 +88,12 @@ def _short(request: Request, loop: Loop, wait: bool) -> Generator[None, None, Sh
 def begin() -> None:
     """Have what all plans share compiled, if it is not there."""
     if not is_there() and not WAITS:
-        Job([None])
+        CompileJob([None])
 
 
 def described(request: Request) -> str:
     """The instructions of the plan in words. Plans do not keep them: they can be made again."""
-    said: list[Said] = []
+    said: list[Description] = []
     Work(partial(_planned, request, True, said)).finish()
     return "\n".join(one.text(request.steps) for one in said)
 
@@ -104,7 +104,7 @@ def _visit(backward: BackwardNodes, first: int, end: int) -> Pieces:
         yield
 
 
-class _Values(dict[int, int]):
+class _PlannedValues(dict[int, int]):
     """The value of each ref; made when first asked for, where it is not computed here."""
 
     def __init__(self, request: Request, program: Program) -> None:
@@ -134,7 +134,7 @@ class _Values(dict[int, int]):
     def step_of(self, place: int) -> int:
         return bisect_right(self._places, place) - 1
 
-    def view(self, step: Step) -> int:
+    def view(self, step: TraceOp) -> int:
         strides, offset, starts = step.view  # type: ignore[misc] # the caller has seen that it is one
         return self._program.view(self[step.refs[0]], step.type, strides, offset, starts)
 
@@ -144,7 +144,7 @@ class Planner:
         self._request = request
         self._steps = request.steps
         self.program = Program()
-        self._values = _Values(request, self.program)
+        self._values = _PlannedValues(request, self.program)
 
     def nodes(self, windows: Windows | None = None) -> Generator[None, None, dict[int, int]]:
         """Everything that is to be computed; the gradients by ref. `windows` are noted as they come."""
@@ -191,43 +191,43 @@ class Planner:
         yield from _visit(backward, 0, min(end, loop.begin))
 
     def emitted(
-        self, gradients: dict[int, int], wait: bool, said: list[Said] | None = None
+        self, gradients: dict[int, int], wait: bool, said: list[Description] | None = None
     ) -> Generator[None, None, Plan]:
         """The plan."""
         outputs, nodes = self.needed(gradients)
         yield
-        units = Units(self.program, nodes, outputs)
+        units = ScheduleUnits(self.program, nodes, outputs)
         yield
         used = self.used(units)
-        emitter = Emitter(units, outputs, list(used), number_kinds(self._steps), said)
+        emitter = InstructionEmitter(units, outputs, list(used), number_kinds(self._steps), said)
         unfinished = yield from emitter.pieces()
-        job = Job(emitter.missing) if emitter.missing and not wait else None
+        job = CompileJob(emitter.missing) if emitter.missing and not wait else None
         size = (emitter.n_instructions, emitter.n_fused, emitter.nbytes)
         leaves = tuple([-1 - ref for ref in gradients])
         return Plan(tuple(used.values()), leaves, unfinished.finish, job, self._request, *size)
 
-    def short(self, gradients: dict[int, int], wait: bool, windows: Windows) -> Generator[None, None, Short]:
+    def short(self, gradients: dict[int, int], wait: bool, windows: Windows) -> Generator[None, None, ShortLoop]:
         """What the plans of longer loops have in common with that of this one."""
         outputs, nodes = self.needed(gradients)
         yield
-        fused = Units(self.program, nodes, outputs)
+        fused = ScheduleUnits(self.program, nodes, outputs)
         yield
         blocks = Blocks(windows, fused, nodes, outputs)
         used = self.used(blocks.units)
         blocks.keep_to_the_end()
         yield
-        emitter = Emitter(blocks.units, outputs, list(used), number_kinds(self._steps), None, blocks)
+        emitter = InstructionEmitter(blocks.units, outputs, list(used), number_kinds(self._steps), None, blocks)
         unfinished = yield from emitter.pieces()
-        job = Job(emitter.missing) if emitter.missing and not wait else None
+        job = CompileJob(emitter.missing) if emitter.missing and not wait else None
         leaves = tuple([-1 - ref for ref in gradients])
-        return Short(unfinished, tuple(used.values()), leaves, job, emitter.n_instructions, emitter.n_fused)
+        return ShortLoop(unfinished, tuple(used.values()), leaves, job, emitter.n_instructions, emitter.n_fused)
 
     def needed(self, gradients: dict[int, int]) -> tuple[list[int], list[Node]]:
         """What is handed out, and the nodes for that."""
         outputs = self._outputs([self._values[place] for place in self._request.wanted] + list(gradients.values()))
         return outputs, needed_nodes(self.program, outputs)
 
-    def used(self, units: Units) -> dict[int, int]:
+    def used(self, units: ScheduleUnits) -> dict[int, int]:
         """Refs of the inputs that are read, by their values."""
         return {root: ref for ref, root in self.program.inputs.items() if units.last[root] >= 0}
 

@@ -13,10 +13,20 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ..core.storage import Array
-from ..core.trace_tree import LeafKind, Step
+from ..core.trace_tree import LeafKind, TraceOp
 from .saved_reads import reads
 
-__all__ = ["Backward", "Plan", "Prospect", "Request", "Unplannable", "plan", "plan_in_pieces", "prospect", "reads"]
+__all__ = [
+    "BackwardRequest",
+    "Plan",
+    "Prospect",
+    "Request",
+    "Unplannable",
+    "plan",
+    "plan_in_pieces",
+    "prospect",
+    "reads",
+]
 
 LOADED_AT = time.time()
 Run = Callable[[list[Array], list[Any]], list[Array] | int]
@@ -49,7 +59,7 @@ class Unplannable(Exception):
         self.reason = reason
 
 
-class Backward(NamedTuple):
+class BackwardRequest(NamedTuple):
     """A backward from one value."""
 
     root: int  # a place
@@ -60,12 +70,12 @@ class Backward(NamedTuple):
 class Request(NamedTuple):
     """What is to be planned."""
 
-    steps: Sequence[Step]  # the tape so far
+    steps: Sequence[TraceOp]  # the tape so far
     start: int  # steps before this one have been run
     leaves: Sequence[LeafKind]
     kept: frozenset[int]  # places of steps before `start` whose arrays are there, their elements in order
     wanted: tuple[int, ...]  # places whose arrays are to be returned
-    backward: Backward | None = None
+    backward: BackwardRequest | None = None
 
 
 class Plan:
@@ -143,7 +153,7 @@ def prospect(request: Request) -> Prospect:
     from . import pipeline
 
     pipeline.begin()
-    return pipeline.Prospect(request)
+    return pipeline.PlanningJob(request)
 
 
 def plan(request: Request, wait: bool = True) -> Plan | Unplannable:
@@ -188,7 +198,7 @@ class Resizing(Protocol):
 
 def resizing(resized: Callable[[int, Request], Request]) -> Resizing:
     """What makes plans of other sizes than were met; `resized` says what is to be planned at some size."""
-    from .size_ranges import Resizing as made
+    from .size_ranges import SizeRange as made
 
     return made(resized)
 

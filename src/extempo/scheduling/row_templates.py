@@ -1,9 +1,9 @@
 """Templates: parts of a program that run at any number of rows, from the same part at a few numbers of rows.
 
 A `Part` is some nodes of a program, as a program of its own. Made of what one function does to n rows, it has the same
-nodes whatever n is, and every size, stride and offset in it grows evenly with n. A `Template` is made of a part at
-three values of n, of which the third has to agree with the other two; `Template.at(n)` fills in all sizes for another
-n, has routines bound to them, and returns what runs.
+nodes whatever n is, and every size, stride and offset in it grows evenly with n. A `RowTemplate` is made of a part at
+three values of n, of which the third has to agree with the other two; `RowTemplate.at(n)` fills in all sizes for
+another n, has routines bound to them, and returns what runs.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ..backends.llvm.routines.routine import ROUTINES, Bound
 from ..core.op import Op
 from ..core.trace_tree import NUMBER
 from ..core.types import TensorType
-from ..symbolic.affine import Fit, Recipe
+from ..symbolic.affine import Affine, AffineFit
 from .affine_instructions import Binding, Emission, Ranges, emitted
 from .dead_code import needed_nodes
-from .fusion import Units
+from .fusion import ScheduleUnits
 from .program import CONSTANT, ROUTINE, UPDATE, Node, Program
 from .request import Run, Unplannable
 
@@ -75,7 +75,7 @@ class _Renumbered:
     def __init__(self, whole: Program, nodes: list[Node]) -> None:
         self._whole = whole
         self.program = program = Program()  # `inputs`: what each value that comes from outside is in the other program
-        self.values = _Values(self._value)
+        self.values = _RowValues(self._value)
         self._constants = list(whole.constants)
         self._made = {whole.roots[result] for node in nodes for result in node[3]}
         for kind, payload, inputs, results, step, may_fail in nodes:
@@ -108,7 +108,7 @@ class _Renumbered:
         return own
 
 
-class _Values(dict[int, int]):
+class _RowValues(dict[int, int]):
     def __init__(self, make: Callable[[int], int]) -> None:
         self._make = make
 
@@ -117,7 +117,7 @@ class _Values(dict[int, int]):
         return made
 
 
-class Template:
+class RowTemplate:
     """A part at any number of rows."""
 
     def __init__(self, parts: Sequence[Part], sizes: Sequence[int], number_kinds: tuple[type, ...]) -> None:
@@ -130,8 +130,8 @@ class Template:
         self._number_kinds = number_kinds
         programs = [p.program for p in parts]
         self._check(programs)
-        fit = Fit(sizes)
-        self._sizes = _Sizes()
+        fit = AffineFit(sizes)
+        self._sizes = _RowSizes()
         self._types = [(i, self._sizes.add(t)) for i, t in fit.varying([program.types for program in programs])]
         self._places = fit.varying([_sorted_places(program) for program in programs])
         self._place_keys = sorted(first.program.places)
@@ -151,7 +151,7 @@ class Template:
             ):
                 raise Unplannable("memory is used in another way for another number of rows")
 
-    def _varying_nodes(self, fit: Fit, nodes: Sequence[list[Node]]) -> list[tuple[int, Bound, list[Any], Any]]:
+    def _varying_nodes(self, fit: AffineFit, nodes: Sequence[list[Node]]) -> list[tuple[int, Bound, list[Any], Any]]:
         """Routines whose sizes depend on n: position, the one at the first size, kinds and attributes."""
         if len({len(one) for one in nodes}) != 1:
             raise Unplannable("the number of rows decides what is computed")
@@ -166,8 +166,8 @@ class Template:
                     raise Unplannable("the number of rows decides which routine runs")
                 kinds = [fit(kinds) for kinds in zip(*[origin[1] for origin in origins], strict=True)]
                 attrs = fit([origin[2] for origin in origins])
-                if any(type(kind) is Recipe for kind in (*kinds, attrs)):
-                    numbered = [self._sizes.add(kind) if type(kind) is Recipe else kind for kind in kinds]
+                if any(type(kind) is Affine for kind in (*kinds, attrs)):
+                    numbered = [self._sizes.add(kind) if type(kind) is Affine else kind for kind in kinds]
                     found.append((position, node[1], numbered, attrs))
         return found
 
@@ -198,7 +198,7 @@ class Template:
 
     def _emitted(self, n: int) -> Emission:
         part, bounds = self._filled(n)
-        units = Units(part.program, part.nodes, part.outputs)
+        units = ScheduleUnits(part.program, part.nodes, part.outputs)
         return emitted(n, part.program, units, part.inputs, part.outputs, self._number_kinds, bounds)
 
     def _bounds(self, n: int, types: list[TensorType]) -> list[Bound]:
@@ -206,7 +206,7 @@ class Template:
         found = []
         for _, bound, kinds, attrs in self._nodes:
             own = tuple([types[k] if type(k) is int else k for k in kinds])
-            found.append(_bound(bound, own, attrs.at(n) if type(attrs) is Recipe else attrs))
+            found.append(_bound(bound, own, attrs.at(n) if type(attrs) is Affine else attrs))
         return found
 
     def _filled(self, n: int) -> tuple[Part, list[Bound]]:
@@ -255,16 +255,16 @@ def _bound(before: Bound, kinds: tuple[Any, ...], attrs: dict[str, Any]) -> Boun
     return bound
 
 
-class _Sizes:
+class _RowSizes:
     """Types that vary, each once: those who ask whether types are the same go by the object."""
 
     def __init__(self) -> None:
         self._known: dict[Any, int] = {}
 
-    def add(self, recipe: Recipe) -> int:
+    def add(self, recipe: Affine) -> int:
         """Its number. A type's shape varies, its dtype does not."""
         shape, dtype = recipe.parts
-        sizes = tuple([(p.parts, p.slope) if type(p) is Recipe else (p, 0) for p in shape.parts])
+        sizes = tuple([(p.parts, p.slope) if type(p) is Affine else (p, 0) for p in shape.parts])
         return self._known.setdefault((sizes, dtype), len(self._known))
 
     def at(self, n: int) -> list[TensorType]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..core.trace_tree import Step
+from ..core.trace_tree import TraceOp
 
 
-def reads(step: Step) -> tuple[int, ...]:
+def reads(step: TraceOp) -> tuple[int, ...]:
     """The refs that the gradient of a tracked step reads: places of its results, and refs of inputs.
 
     A ref may be a view; what has to be kept is then what the view looks into.

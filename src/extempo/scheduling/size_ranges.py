@@ -1,8 +1,8 @@
 """Plans of a flush at other sizes than it was met with: within a range of sizes they take no planning, only arithmetic.
 
 What is to be planned is known at any size. A range of sizes is planned at its ends and in the middle, and bound
-(bindings.py) where that gives the same instructions. What does not grow evenly, such as how a matrix product is cut, is
-asked for anew at each size.
+(`affine_instructions`) where that gives the same instructions. What does not grow evenly, such as how a matrix product
+is cut, is asked for anew at each size.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ..backends.llvm.plans.background import Job
+from ..backends.llvm.plans.background import CompileJob
 from ..backends.llvm.routines.routine import ROUTINES, Bound
 from ..core.op import Op
-from ..symbolic.affine import Fit, Recipe, at_size
+from ..symbolic.affine import Affine, AffineFit, at_size
 from .affine_instructions import Binding, Emission, Ranges, TooWide
-from .codegen import Emitter
-from .fusion import Units
+from .codegen import InstructionEmitter
+from .fusion import ScheduleUnits
 from .loop_cache import number_kinds
 from .loop_detection import find_loop
 from .pipeline import Planner
@@ -30,7 +30,7 @@ class _NotYet(Exception):
     """LLVM has to compile something first."""
 
 
-class Resizing:
+class SizeRange:
     """The plans of one flush at all sizes."""
 
     def __init__(self, resized: Callable[[int, Request], Request]) -> None:
@@ -38,7 +38,7 @@ class Resizing:
         self._resized = resized
         self._request: Request
         self._ranges = Ranges(self._binding, planned_before=1, with_powers=False)
-        self._job: Job | None = None
+        self._job: CompileJob | None = None
         self._made: tuple[Any, ...] | None = None  # what all its plans have in common
 
     def plan(self, n: int, request: Request, may_bind: Callable[[], bool]) -> Plan | None:
@@ -85,7 +85,7 @@ class Resizing:
         self._made = (used, gradients, emitter.n_instructions, emitter.n_fused, emitter.nbytes)
         return binding
 
-    def _planned(self, n: int) -> tuple[Any, tuple[int, ...], tuple[int, ...], Emitter, list[Node]]:
+    def _planned(self, n: int) -> tuple[Any, tuple[int, ...], tuple[int, ...], InstructionEmitter, list[Node]]:
         """The instructions at one size, the refs that they read and whose gradients they give, and the nodes."""
         request = self._resized(n, self._request)
         if find_loop(request) is not None:
@@ -93,12 +93,12 @@ class Resizing:
         planner = Planner(request)
         gradients = planner.all_nodes()
         outputs, nodes = planner.needed(gradients)
-        units = Units(planner.program, nodes, outputs)
+        units = ScheduleUnits(planner.program, nodes, outputs)
         used = planner.used(units)
-        emitter = Emitter(units, outputs, list(used), number_kinds(request.steps))
+        emitter = InstructionEmitter(units, outputs, list(used), number_kinds(request.steps))
         code = emitter.run()
         if emitter.missing:
-            self._job = Job(emitter.missing)
+            self._job = CompileJob(emitter.missing)
             raise _NotYet
         return code, tuple(used.values()), tuple([-1 - ref for ref in gradients]), emitter, nodes
 
@@ -107,7 +107,7 @@ class _Varying:
     """Routines that have to be bound for each size: what they are bound to does not grow evenly."""
 
     def __init__(self, sizes: Sequence[int], planned: Sequence[list[Node]]) -> None:
-        fit = Fit(sizes)
+        fit = AffineFit(sizes)
         self._entries: list[_Routine] = []
         for position, same in enumerate(zip(*planned, strict=True)):
             if any(node[0] != same[0][0] or node[2:4] != same[0][2:4] for node in same):
@@ -120,7 +120,7 @@ class _Varying:
                 raise Unplannable("the size decides which routine runs")
             if bounds[0].parts is not None or _grows_unevenly(fit, bounds):
                 kinds, attrs = (fit([bound.origin[i] for bound in bounds]) for i in (1, 2))
-                if type(kinds) is Recipe or type(attrs) is Recipe:
+                if type(kinds) is Affine or type(attrs) is Affine:
                     self._entries.append(_Routine(position, op, kinds, attrs))
 
     def nodes(self, nodes: list[Node]) -> list[Node]:
@@ -145,7 +145,7 @@ class _Routine(NamedTuple):
         return found
 
 
-def _grows_unevenly(fit: Fit, bounds: Sequence[Bound]) -> bool:
+def _grows_unevenly(fit: AffineFit, bounds: Sequence[Bound]) -> bool:
     first, *_, last = bounds
     if any(bound[:2] != first[:2] or bound.scratch > last.scratch for bound in bounds):
         return True

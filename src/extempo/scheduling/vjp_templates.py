@@ -1,7 +1,8 @@
 """The gradient of an op as lists of forms, from tracing its `vjp` once for these types: the ops that eager runs.
 
-Two kinds. Elementwise ops whose dtypes agree have one expression for each input that needs a gradient (`Derived`), as
-the eager engine has one kernel for them. Everything else is a `Template`: nodes to be applied one after another.
+Two kinds. Elementwise ops whose dtypes agree have one expression for each input that needs a gradient
+(`DerivedKernel`), as the eager engine has one kernel for them. Everything else is a `VjpTemplate`: nodes to be applied
+one after another.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from ..core.context import switch
 from ..core.graph import Graph, Leaf, Node, Pick
 from ..core.op import Refuse
 from ..core.tensor import Tensor
-from ..core.trace_tree import Step
+from ..core.trace_tree import TraceOp
 from ..core.types import TensorType, bool_
-from ..dispatch.graph_tracer import Recorder
+from ..dispatch.graph_tracer import GraphTracer
 from ..errors import ExtempoError
 from .lowering import Form, form_of
 from .request import Unplannable
 
 
-class Derived(NamedTuple):
+class DerivedKernel(NamedTuple):
     """The gradient of one input: `expression(g, *read values and numbers)`, summed to the input's type."""
 
     input: int
@@ -46,11 +47,11 @@ class TemplateNode(NamedTuple):
     constant: bool  # whether there are Constants among the inputs
 
 
-class Constant(NamedTuple):
+class TemplateConstant(NamedTuple):
     value: Any  # a number or None
 
 
-class Template(NamedTuple):
+class VjpTemplate(NamedTuple):
     """Values are, in order: the cotangents that are there, the read values, the numbers, the results of the nodes."""
 
     cotangents: tuple[int, ...]  # which results' gradients it takes
@@ -61,14 +62,14 @@ class Template(NamedTuple):
     outputs: tuple[tuple[int, int], ...]  # (input, value)
 
 
-Gradient = tuple[Derived, ...] | Template
+Gradient = tuple[DerivedKernel, ...] | VjpTemplate
 # Of tracked steps by (signature, needs), and where there are several results by those that have received one, too.
 GRADIENTS: Cache[Any, Gradient] = Cache("gradients in plans", 8_000)
 _REFUSED: Cache[Any, str] = Cache("gradients that no plan has", 1_000)
 _VIEWS = frozenset({"permute", "reshape", "expand", "slice", "alias", "detach"})
 
 
-def gradient_of(step: Step, given: tuple[bool, ...] = ()) -> Gradient:
+def gradient_of(step: TraceOp, given: tuple[bool, ...] = ()) -> Gradient:
     """The gradient of a tracked step; of one with several results when those marked in `given` have received one."""
     key = (step.signature, step.needs, *given)
     found = GRADIENTS.get(key)
@@ -82,13 +83,13 @@ def gradient_of(step: Step, given: tuple[bool, ...] = ()) -> Gradient:
     return found
 
 
-def _made(step: Step, given: tuple[bool, ...]) -> Gradient | str:
+def _made(step: TraceOp, given: tuple[bool, ...]) -> Gradient | str:
     """The gradient, or why there is none."""
     try:
         if isinstance(step.op.vjp, Refuse):
             raise Unplannable(f"{step.op.name} has no gradient")
         if step.op.saves is not None:
-            return _Trace(step, given).template
+            return _TemplateTrace(step, given).template
         return _derived(step) if step.op.simple and _of_one_dtype(step) else _replayed(step)
     except Unplannable as error:
         return error.reason
@@ -96,18 +97,18 @@ def _made(step: Step, given: tuple[bool, ...]) -> Gradient | str:
         return f"the gradient of {step.op.name} cannot be traced: {error}"
 
 
-def _of_one_dtype(step: Step) -> bool:
+def _of_one_dtype(step: TraceOp) -> bool:
     """Where the eager engine runs one kernel; elsewhere it rounds after every op."""
     d = step.type.dtype
     tensors = [kind for kind in step.kinds if isinstance(kind, TensorType)]
     return d.itemsize > 2 and all(t.dtype in (d, bool_) for t in tensors)
 
 
-def _needed(step: Step) -> list[int]:
+def _needed(step: TraceOp) -> list[int]:
     return [i for i in range(len(step.kinds)) if step.needs >> i & 1]
 
 
-def _derived(step: Step) -> tuple[Derived, ...]:
+def _derived(step: TraceOp) -> tuple[DerivedKernel, ...]:
     made = []
     for i in _needed(step):
         derived = derived_vjp(step.op, 1 << i, step.kinds)
@@ -116,14 +117,14 @@ def _derived(step: Step) -> tuple[Derived, ...]:
             raise Unplannable(f"the gradient of {step.op.name} has no native code")
         fits = None if step.kinds[i].shape == step.type.shape else step.kinds[i]
         reads = (*derived.reads, *[number + 1 for number in derived.numbers])
-        made.append(Derived(i, expression, expression.passes == 0, reads, fits))
+        made.append(DerivedKernel(i, expression, expression.passes == 0, reads, fits))
     return tuple(made)
 
 
-def _replayed(step: Step) -> Template:
+def _replayed(step: TraceOp) -> VjpTemplate:
     """The traced gradient op by op, on the types that the step has."""
     derived = derived_vjp(step.op, step.needs, step.kinds)
-    recorder = Recorder()
+    recorder = GraphTracer()
     results = [step.type, *step.kinds]
     arguments = [recorder.leaf(step.type)]
     arguments += [recorder.leaf(results[p]) for p in derived.reads]
@@ -132,14 +133,14 @@ def _replayed(step: Step) -> Template:
         made = derived.replay(*arguments)
         outputs = [(i, fit(value, step.kinds[i])) for i, value in zip(derived.needed, made, strict=True)]
     builder = _Builder([a._node for a in arguments], recorder, outputs)
-    return Template((0,), (), derived.reads, derived.numbers, tuple(builder.nodes), tuple(builder.outputs))
+    return VjpTemplate((0,), (), derived.reads, derived.numbers, tuple(builder.nodes), tuple(builder.outputs))
 
 
-class _Trace:
+class _TemplateTrace:
     """One run of a vjp on symbols, as autograd.plans does it, for any number of results."""
 
-    def __init__(self, step: Step, given: tuple[bool, ...]) -> None:
-        op, recorder = step.op, Recorder()
+    def __init__(self, step: TraceOp, given: tuple[bool, ...]) -> None:
+        op, recorder = step.op, GraphTracer()
         positions = step.read_positions
         several = type(step.type) is tuple
         types: tuple[TensorType, ...] = step.type if several else (step.type,)
@@ -175,7 +176,7 @@ class _Trace:
         symbols += [results[-1 - p] if p < 0 else inputs[p - 1] if p else results[0] for p in read]
         symbols += [inputs[i] for i in numbers]
         builder = _Builder([s._node for s in symbols], recorder, outputs)
-        self.template = Template(
+        self.template = VjpTemplate(
             tuple(there), tuple(zeros), tuple(read), tuple(numbers), tuple(builder.nodes), tuple(builder.outputs)
         )
 
@@ -183,7 +184,7 @@ class _Trace:
 class _Builder:
     """From a traced graph to a template's nodes."""
 
-    def __init__(self, arguments: list[Node], recorder: Recorder, outputs: Sequence[tuple[int, Tensor]]) -> None:
+    def __init__(self, arguments: list[Node], recorder: GraphTracer, outputs: Sequence[tuple[int, Tensor]]) -> None:
         self.nodes: list[TemplateNode] = []
         self._places: dict[Node, int] = {a: i for i, a in enumerate(arguments)}
         self._n_values = len(arguments)
@@ -220,16 +221,16 @@ class _Builder:
         self._n_values += len(type_) if type(type_) is tuple else 1
         name = node.op.name
         form = None if name in _VIEWS else form_of(node.op, kinds, node.attrs)
-        if form is None and not all(isinstance(i, Constant) for i in inputs[1:]):
+        if form is None and not all(isinstance(i, TemplateConstant) for i in inputs[1:]):
             raise Unplannable(f"a gradient with a {name} that begins where a number says")
-        constant = any(isinstance(i, Constant) for i in inputs)
+        constant = any(isinstance(i, TemplateConstant) for i in inputs)
         first = type_[0] if type(type_) is tuple else type_
         self.nodes.append(TemplateNode(form, name, node.attrs, inputs, first, constant))
 
     def _input(self, source: Any) -> Any:
         if not isinstance(source, Node):
-            return Constant(source)
-        return Constant(self._folded[source]) if source in self._folded else self._places[source]
+            return TemplateConstant(source)
+        return TemplateConstant(self._folded[source]) if source in self._folded else self._places[source]
 
     def _kind(self, source: Any, weak: set[Node]) -> Any:
         if not isinstance(source, Node):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ..scheduling.request import Unplannable
 
 
-class Recipe(NamedTuple):
+class Affine(NamedTuple):
     """How something is made for n rows: `make(parts at n)`, or constant + slope * n."""
 
     make: Callable[[Any], Any] | None
@@ -19,26 +19,26 @@ class Recipe(NamedTuple):
         """`n` may be a stand-in for a number."""
         if self.make is None:
             return self.parts + self.slope * n
-        return self.make([p.at(n) if type(p) is Recipe else p for p in self.parts])
+        return self.make([p.at(n) if type(p) is Affine else p for p in self.parts])
 
 
 def at_size(made: Any, n: Any) -> Any:
     """What varies, at n; what does not, as it is."""
-    return made.at(n) if type(made) is Recipe else made
+    return made.at(n) if type(made) is Affine else made
 
 
-class Fit:
+class AffineFit:
     """From something at three sizes to how it is made at any: constants, and ints that grow evenly, inside tuples."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self._sizes = sizes
 
-    def varying(self, lists: Sequence[Sequence[Any]]) -> list[tuple[int, Recipe]]:
+    def varying(self, lists: Sequence[Sequence[Any]]) -> list[tuple[int, Affine]]:
         """Which entries vary, and how."""
         if len({len(one) for one in lists}) != 1:
             raise Unplannable("the number of rows decides what is computed")
         fits = ((i, self(entries)) for i, entries in enumerate(zip(*lists, strict=True)))
-        return [(i, fit) for i, fit in fits if type(fit) is Recipe]
+        return [(i, fit) for i, fit in fits if type(fit) is Affine]
 
     def __call__(self, values: Sequence[Any]) -> Any:
         first, *others = values
@@ -56,8 +56,8 @@ class Fit:
                 raise Unplannable("the number of rows decides what is computed")
             parts = self([tuple(value.values()) for value in values])
             names = tuple(first)
-            if type(parts) is Recipe:
-                return Recipe(lambda made: dict(zip(names, made[0], strict=True)), (parts,))
+            if type(parts) is Affine:
+                return Affine(lambda made: dict(zip(names, made[0], strict=True)), (parts,))
             return first
         if kind is float and any(repr(other) != repr(first) for other in others):
             raise Unplannable("a number depends on the number of rows")
@@ -74,12 +74,12 @@ class Fit:
         constant = u - slope * a
         if constant + slope * b != v or constant + slope * c != w:
             raise Unplannable("a size does not grow evenly with the number of rows")
-        return Recipe(None, constant, slope)
+        return Affine(None, constant, slope)
 
     def _tuple(self, kind: type, values: Sequence[tuple[Any, ...]]) -> Any:
         if len({len(value) for value in values}) != 1:
             raise Unplannable("the number of rows decides what is computed")
         parts = [self(entries) for entries in zip(*values, strict=True)]
-        if not any(type(p) is Recipe for p in parts):
+        if not any(type(p) is Affine for p in parts):
             return values[0]
-        return Recipe(tuple if kind is tuple else lambda made: kind(*made), parts)
+        return Affine(tuple if kind is tuple else lambda made: kind(*made), parts)

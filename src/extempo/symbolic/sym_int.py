@@ -1,9 +1,9 @@
-"""What follows from sizes by arithmetic, as one short function of any sizes.
+"""Symbolic sizes: what follows from sizes by arithmetic, as one short function of any sizes.
 
-`general(derive, sizes)` calls `derive` once on stand-ins for these sizes. They compute like the numbers they stand for,
-and note it: what is computed becomes the body of a Python function, and whatever is decided by a stand-in (a
-comparison, an index, a text) becomes a condition in it. So the function gives what `derive` would give, or None where a
-decision would go another way. A stand-in is no int: what needs one asks it, and the answer is a condition too.
+`generalize(derive, sizes)` calls `derive` once on a `SymInt` for each of these sizes. They compute like the numbers
+they stand for, and note it: what is computed becomes the body of a Python function, and whatever is decided by one (a
+comparison, an index, a text) becomes a guard in it. So the function gives what `derive` would give, or None where a
+guard does not hold: then `derive` is asked for the sizes at hand.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ TRIES = 2  # that came to nothing
 MOST = 32  # functions of one family: sizes that decide anew each time are no family
 
 
-class NotGeneral(Exception):
+class DataDependent(Exception):
     """Something was done with a stand-in that cannot be noted."""
 
 
-class _Notes:
+class GuardLog:
     """What was computed and decided so far, line by line."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class _Notes:
         found = self._known.get(key)
         if found is None:
             value = fn(_value(a), _value(b))
-            found = self._known[key] = AnySize(value, f"v{len(self.lines)}", self)
+            found = self._known[key] = SymInt(value, f"v{len(self.lines)}", self)
             self._note(found.name, f"{key[1]} {sign} {key[2]}", a, b)
         return found
 
@@ -52,8 +52,8 @@ class _Notes:
 
     def _note(self, name: str, text: str, *read: Any) -> None:
         if len(self.lines) >= MAX_NOTES:
-            raise NotGeneral("too much to note")
-        self.lines.append((name, text, tuple(x.name for x in read if type(x) is AnySize)))
+            raise DataDependent("too much to note")
+        self.lines.append((name, text, tuple(x.name for x in read if type(x) is SymInt)))
 
     def needed(self, outputs: set[str]) -> list[str]:
         """The lines that conditions and these names depend on."""
@@ -71,29 +71,29 @@ class _Notes:
 
 
 def _text(x: Any) -> str:
-    if type(x) is AnySize:
+    if type(x) is SymInt:
         return x.name
     if not isfinite(x):
-        raise NotGeneral("a number that has no text")
+        raise DataDependent("a number that has no text")
     return f"({x!r})" if x < 0 else repr(x)
 
 
 def _value(x: Any) -> Any:
-    return x.value if type(x) is AnySize else x
+    return x.value if type(x) is SymInt else x
 
 
 _NUMBERS = (int, float, bool)
 
 
 def _computed(sign: str, fn: Callable[..., Any], neutral: int | None = None) -> tuple[Any, Any]:
-    def forward(self: AnySize, other: Any) -> Any:
-        if type(other) is not AnySize and type(other) not in _NUMBERS:
+    def forward(self: SymInt, other: Any) -> Any:
+        if type(other) is not SymInt and type(other) not in _NUMBERS:
             return NotImplemented
         if neutral is not None and type(other) is int and other == neutral:
             return self
         return self.notes.compute(sign, fn, self, other)
 
-    def backward(self: AnySize, other: Any) -> Any:
+    def backward(self: SymInt, other: Any) -> Any:
         if type(other) not in _NUMBERS:
             return NotImplemented
         if neutral is not None and sign in "+*" and type(other) is int and other == neutral:
@@ -104,20 +104,20 @@ def _computed(sign: str, fn: Callable[..., Any], neutral: int | None = None) -> 
 
 
 def _decided(sign: str, fn: Callable[..., Any]) -> Any:
-    def compare(self: AnySize, other: Any) -> Any:
-        if type(other) is not AnySize and type(other) not in _NUMBERS:
+    def compare(self: SymInt, other: Any) -> Any:
+        if type(other) is not SymInt and type(other) not in _NUMBERS:
             return NotImplemented
         return self.notes.decide(sign, fn, self, other)
 
     return compare
 
 
-class AnySize:
+class SymInt:
     """Stands for a size, or for what was computed from sizes."""
 
     __slots__ = ("name", "notes", "value")
 
-    def __init__(self, value: Any, name: str, notes: _Notes) -> None:
+    def __init__(self, value: Any, name: str, notes: GuardLog) -> None:
         self.value = value
         self.name = name
         self.notes = notes
@@ -149,7 +149,7 @@ class AnySize:
         return self.notes.decide("!=", operator.ne, self, 0)
 
     def __hash__(self) -> NoReturn:
-        raise NotGeneral("a stand-in is no key: what is found by it would be found by others later")
+        raise DataDependent("a stand-in is no key: what is found by it would be found by others later")
 
     def _number(self) -> Any:
         """The number itself, for who cannot do without: from here on it is a condition."""
@@ -172,22 +172,22 @@ class AnySize:
         return repr(self._number())
 
 
-SIZES = frozenset((int, AnySize))
+SIZES = frozenset((int, SymInt))
 
 
 def kind_of(value: Any) -> Any:
     """The class of a number, or of the number that a stand-in stands for."""
-    return type(value.value) if type(value) is AnySize else type(value)
+    return type(value.value) if type(value) is SymInt else type(value)
 
 
-def general(derive: Callable[..., Any], sizes: tuple[int, ...]) -> Callable[..., Any] | None:
+def generalize(derive: Callable[..., Any], sizes: tuple[int, ...]) -> Callable[..., Any] | None:
     """`derive(*sizes)` as a function that gives the same for all sizes that lead to the same decisions, else None.
 
     `derive` returns tuples, lists, dicts and TensorTypes of numbers and of what does not depend on sizes. None: it does
     something that cannot be noted.
     """
-    notes = _Notes()
-    stand_ins = [AnySize(size, f"s{i}", notes) for i, size in enumerate(sizes)]
+    notes = GuardLog()
+    stand_ins = [SymInt(size, f"s{i}", notes) for i, size in enumerate(sizes)]
     try:
         result = derive(*stand_ins)
     except Exception:  # what goes wrong on stand-ins is nobody's error: numbers are still right
@@ -210,7 +210,7 @@ def _alike(learnt: Any, asked: Any) -> bool:
         return False
 
 
-class Family:
+class GuardedCache:
     """What one structure has led to at its sizes, as functions of any sizes: one for each way that decisions went."""
 
     __slots__ = ("_failures", "_known", "_misses", "_worth")
@@ -246,7 +246,7 @@ class Family:
             rest.append(other)
             return found
 
-        derived = general(numbers, sizes)
+        derived = generalize(numbers, sizes)
         if derived is not None and _alike(derived(*sizes), numbers(*sizes)):
             self._known = [(derived, rest[1]), *self._known]
         else:
@@ -256,7 +256,7 @@ class Family:
 def _source(value: Any, namespace: dict[str, Any], used: set[str]) -> str:
     """Python text for a value, with the names of stand-ins where they stand."""
     kind = type(value)
-    if kind is AnySize:
+    if kind is SymInt:
         used.add(value.name)
         return str(value.name)
     if depends(value):
@@ -275,7 +275,7 @@ def _source(value: Any, namespace: dict[str, Any], used: set[str]) -> str:
 
 def depends(value: Any) -> bool:
     """Whether a stand-in stands in it."""
-    if type(value) is AnySize:
+    if type(value) is SymInt:
         return True
     if isinstance(value, tuple | list):
         return any(depends(v) for v in value)

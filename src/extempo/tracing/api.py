@@ -1,6 +1,6 @@
 """ex.compile: the Python always runs, what it does is recorded, and what was recorded before runs as a plan.
 
-    call -> record (recording.py, along the trie of tape.py) -> flush -> plan (planning/) -> run
+    call -> trace (tracer, along the trace tree) -> segment (executor) -> plan (scheduling/) -> run
 
 This page holds what a user touches: the function itself, compiled modules, statistics, and the rules for when
 recording is worth it.
@@ -18,17 +18,17 @@ from typing import Any
 
 from ..backends.selection import give_back_memory, native
 from ..core.cache import CACHES
-from ..core.context import MODE, Mode, switch
+from ..core.context import CONTEXT, ExecutionContext, switch
 from ..core.tensor import Tensor
-from ..core.trace_tree import ACTIVE, State, end_active
+from ..core.trace_tree import ACTIVE, TraceNode, end_active
 from ..core.types import DEFAULT_DTYPE_LISTENERS
 from ..errors import DtypeError
 from . import policy
 from .eviction import prune
-from .executor import Recording, op_by_op
-from .policy import Account
-from .report import TOTALS, Functions, Stats
-from .segment import PLANS, Counters, Flush
+from .executor import TraceExecutor, op_by_op
+from .policy import CountingPolicy
+from .report import TOTALS, CompiledFunctions, Stats
+from .segment import PLANS, Counters, Segment
 
 MOST_NEW_STEPS = 20_000  # in the trie of one function, since what never came up again was forgotten; or, if more,
 MOST_NEW_CALLS = 64  # those of so many calls
@@ -41,14 +41,14 @@ _LOGS = ("compile", "plans")
 _asked = [name for name in os.environ.get("EXTEMPO_LOG", "").replace(" ", "").split(",") if name]
 _LOG = any(name in _LOGS for name in _asked)
 Counters.describes_plans = "plans" in _asked
-_functions: Functions[Compiled] = Functions()
+_functions: CompiledFunctions[CompiledFunction] = CompiledFunctions()
 
 
 if _unknown := [name for name in _asked if name not in _LOGS]:
     print(f"EXTEMPO_LOG={','.join(_unknown)} is unknown; known are {', '.join(_LOGS)}", file=sys.stderr)
 
 
-def steps_aside(mode: Mode) -> bool:
+def steps_aside(mode: ExecutionContext) -> bool:
     """Whether functions run as they are written here, for debuggers."""
     return _EAGER or mode.stepped_aside
 
@@ -84,7 +84,7 @@ class eager(switch):
         return made(fn)
 
     def __enter__(self) -> Any:
-        recording = MODE.get().recording
+        recording = CONTEXT.get().recording
         if recording is not None:
             recording.close("ex.eager() was entered")
         return super().__enter__()
@@ -93,11 +93,11 @@ class eager(switch):
         return eager()
 
 
-def _end(recording: Recording, mode: Mode) -> None:
+def _end(recording: TraceExecutor, mode: ExecutionContext) -> None:
     """Record no more, if that has not been said yet; `mode`: as it was before."""
     end_active(recording)
-    now = MODE.get()  # the function may have called set_grad_enabled()
-    MODE.set(mode if now.grad is mode.grad and now.inference is mode.inference else now.but(recording=None))
+    now = CONTEXT.get()  # the function may have called set_grad_enabled()
+    CONTEXT.set(mode if now.grad is mode.grad and now.inference is mode.inference else now.but(recording=None))
 
 
 def kind_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -122,14 +122,14 @@ def _of_one_variable() -> int:
 _ONE_VARIABLE = _of_one_variable()  # references to what one variable refers to; interpreters differ
 
 
-class Compiled:
+class CompiledFunction:
     """A compiled function: what was recorded of it, and whether recording pays."""
 
     def __init__(self, fn: Callable[..., Any], name: str) -> None:
         self.fn = fn
         self.name = name
-        self.root = State()
-        self.account = Account()
+        self.root = TraceNode()
+        self.account = CountingPolicy()
         self.counters = Counters(name, log, self.account.planning_per_step)
         self.eager_calls = 0
         self.waiting_calls = 0  # of these, while LLVM was at work
@@ -137,7 +137,7 @@ class Compiled:
         self._steps_before = 0  # that had been made when the trie was looked through, or begun
         self._steps_kept = 0  # that it had then
         self.evicted = 0  # steps that were forgotten to make room
-        self._spare: list[Recording] = []  # of calls that are over: making one takes as long as recording ten ops
+        self._spare: list[TraceExecutor] = []  # of calls that are over: making one takes as long as recording ten ops
         _functions.add(self)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
@@ -148,7 +148,7 @@ class Compiled:
             account.calls += 1
             self.eager_calls += 1
             return self.fn(*args, **kwargs)
-        mode = MODE.get()
+        mode = CONTEXT.get()
         if mode.recording is not None or mode.interceptor is not None or _EAGER or mode.stepped_aside:
             return self.fn(*args, **kwargs)
         if account.aside and counters.waiting is not None:  # what it has paid for is to come, or there
@@ -174,11 +174,11 @@ class Compiled:
             recording.begin_again(self.root, self._may_plan)
         else:
             limits = account.new_steps_allowed, account.seconds_at_once
-            recording = Recording(self.root, counters, self._may_plan, *limits)
+            recording = TraceExecutor(self.root, counters, self._may_plan, *limits)
         try:
             try:
                 ACTIVE.recordings.append(recording)
-                MODE.set(Mode(mode.grad, mode.inference, None, mode.quiet, recording))
+                CONTEXT.set(ExecutionContext(mode.grad, mode.inference, None, mode.quiet, recording))
                 result = self.fn(*args, **kwargs)
             finally:
                 _end(recording, mode)
@@ -230,7 +230,7 @@ class Compiled:
             give_back_memory()
         return result
 
-    def _may_plan(self, flush: Flush, n_steps: int, is_range: bool = False, is_loop: bool = False) -> bool:
+    def _may_plan(self, flush: Segment, n_steps: int, is_range: bool = False, is_loop: bool = False) -> bool:
         """What is met for the first time is never planned; what is met again is, if it can be afforded."""
         if is_range:
             return self.account.allows_range(n_steps)
@@ -260,7 +260,7 @@ class Compiled:
         what = "recorded ops of structures that never came up again"
         if n_kept > MOST_STEPS:
             n_kept, what = 0, "recorded ops, all that it knew: too many structures came up again"
-            self.root = State()
+            self.root = TraceNode()
         self._begin_count(n_kept)
         n_evicted = max(n_before - n_kept, 0)
         self.evicted += n_evicted
@@ -271,7 +271,7 @@ class Compiled:
 
     def forget(self) -> None:
         """Begin with an empty trie."""
-        self.root = State()
+        self.root = TraceNode()
         self._begin_count(0)
 
     def stats(self) -> dict[str, Any]:
@@ -384,7 +384,7 @@ def _runner(fn: Callable[..., Any], name: str, static: bool) -> Callable[..., An
         from .static import make
 
         return make(fn, name)
-    return Compiled(fn, name).run
+    return CompiledFunction(fn, name).run
 
 
 def _compiled_module(module: Any, static: bool) -> Any:

@@ -1,11 +1,9 @@
-"""Families: ways of a trie that are alike but for a size, so that the way of another size follows from them.
+"""Dynamic shapes: branches of the trace tree that differ in one size make a family, and other sizes follow from it.
 
-Three ways from one state that differ in a size, and in what grows evenly with it, make a family. The steps of a further
-size are made at once, as far as the three go on alike, each asking its op's shape rule; recording then finds them there
-and compares them as it compares any step, so a program that does something else at that size is seen to. A flush of
-such a way is the others' flush, and its plan follows from theirs (planning/resizing.py).
-
-A size that is also that of something else in a step, or hardly one, is not taken: such a step may be another one.
+Three branches that differ in one size n, and in what is affine in n, make a family. Its members for other n are
+generated, each checked by its op's shape rule, so that tracing finds them as if they had been there. A segment that has
+a plan for such sizes has one for theirs (`scheduling.size_ranges`). Sizes below 9, and sizes that equal another one in
+the same op, are left out: they may mean something else.
 """
 
 from __future__ import annotations
@@ -14,14 +12,14 @@ from collections.abc import Callable, Container, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from ..core.op import Signature
-from ..core.trace_tree import LeafKind, State, Step, View
+from ..core.trace_tree import LeafKind, TraceNode, TraceOp, ViewLayout
 from ..core.types import TensorType
 from ..dispatch.dispatcher import signature_of
 from ..errors import ExtempoError
 from ..scheduling.request import Request, Resizing, Unplannable, resizing
 from ..symbolic import sym_int
-from ..symbolic.affine import Fit, Recipe, at_size
-from .segment import Flush
+from ..symbolic.affine import Affine, AffineFit, at_size
+from .segment import Segment
 
 N_SAMPLES = 3
 SMALLEST = 9  # sizes below this are met often, and many are special
@@ -30,43 +28,43 @@ MOST_MEMBERS = 200  # of a family, the oldest are forgotten
 _TRIES = frozenset({3, 6, 12, 24, 48, 96})  # how many ways must be alike when a family of them is tried
 
 
-class Like(NamedTuple):
+class Instance(NamedTuple):
     """What a state was made after."""
 
-    node: Node
+    node: GenericNode
     size: int
 
 
-class Node:
+class GenericNode:
     """A place in three tries that are alike."""
 
     __slots__ = ("_after", "_resizings", "_ways", "fit", "parent", "states")
 
-    def __init__(self, fit: Fit, states: Sequence[State], parent: Callable[[int], State]) -> None:
+    def __init__(self, fit: AffineFit, states: Sequence[TraceNode], parent: Callable[[int], TraceNode]) -> None:
         self.fit = fit
         self.states = states
         self.parent = parent  # makes the state of another size
-        self._ways: dict[Step, Way | None] = {}
-        self._after: dict[Any, Node] = {}
+        self._ways: dict[TraceOp, GenericEdge | None] = {}
+        self._after: dict[Any, GenericNode] = {}
         self._resizings: dict[Any, Resizing] = {}
 
-    def ways(self) -> list[Way]:
+    def ways(self) -> list[GenericEdge]:
         """Those that all three have gone; first the one that was taken last."""
-        return [way for step in self.states[0].ways() if (way := self._way(step)) is not None]
+        return [way for step in self.states[0].edges() if (way := self._way(step)) is not None]
 
-    def last_way(self) -> Way | None:
+    def last_way(self) -> GenericEdge | None:
         step = self.states[0].step
         return None if step is None else self._way(step)
 
-    def _way(self, step: Step) -> Way | None:
+    def _way(self, step: TraceOp) -> GenericEdge | None:
         if step not in self._ways:
             steps = [step]
             for state in self.states[1:]:
-                found = next((other for other in state.ways() if _are_alike(step, other)), None)
+                found = next((other for other in state.edges() if _are_alike(step, other)), None)
                 if found is None:
                     return None  # not yet
                 steps.append(found)
-            self._ways[step] = _way_of(self.fit, steps, self.parent)
+            self._ways[step] = _edge_of(self.fit, steps, self.parent)
         return self._ways[step]
 
     def flushes(self, key: Any) -> list[Any] | None:
@@ -74,19 +72,19 @@ class Node:
         found = [state.events.get(key) for state in self.states]
         return None if None in found else found
 
-    def further(self) -> list[Node]:
+    def further(self) -> list[GenericNode]:
         """The places that are known to come after this one. What led to none, and was forgotten, is forgotten here."""
-        there = set(self.states[0].ways())
+        there = set(self.states[0].edges())
         self._ways = {step: way for step, way in self._ways.items() if way is not None or step in there}
         return [*[way.following for way in self._ways.values() if way is not None], *self._after.values()]
 
-    def after(self, key: Any, follow: Callable[[State], State]) -> Node | None:
+    def after(self, key: Any, follow: Callable[[TraceNode], TraceNode]) -> GenericNode | None:
         """Where the tapes go on after that."""
         node = self._after.get(key)
         found = self.flushes(key) if node is None else None
         if found is not None:
-            states = [one.following if isinstance(one, Flush) else one for one in found]
-            node = self._after[key] = Node(self.fit, states, lambda n: follow(self.parent(n)))
+            states = [one.following if isinstance(one, Segment) else one for one in found]
+            node = self._after[key] = GenericNode(self.fit, states, lambda n: follow(self.parent(n)))
         return node
 
     def resizing(self, key: Any) -> Resizing:
@@ -97,7 +95,7 @@ class Node:
         return found
 
 
-class Way:
+class GenericEdge:
     """A step that three tries have, at any size."""
 
     n_worked_out: ClassVar[int] = 0  # how often a size was not known to follow from others
@@ -108,39 +106,39 @@ class Way:
         "step",
     )
 
-    def __init__(self, fit: Fit, steps: Sequence[Step], parent: Callable[[int], State]) -> None:
+    def __init__(self, fit: AffineFit, steps: Sequence[TraceOp], parent: Callable[[int], TraceNode]) -> None:
         """Unplannable: they do not grow evenly."""
         self.step = steps[0]
         self._kinds, self._attrs, self._leaves, self._type, self._view = (
             fit([getattr(step, name) for step in steps]) for name in ("kinds", "attrs", "new_leaves", "type", "view")
         )
-        self._known = sym_int.Family(WORTH)
+        self._known = sym_int.GuardedCache(WORTH)
         self._constants: set[int] = {0, 1}
         self._growing: set[tuple[int, int]] = set()
         for types in zip(*map(_types, steps), strict=True):
             for different in zip(*[t.shape for t in types], strict=True):
                 size = fit(different)
-                if type(size) is Recipe:
+                if type(size) is Affine:
                     self._growing.add((size.parts, size.slope))
                 else:
                     self._constants.add(size)
-        self.following = Node(fit, [step.following for step in steps], lambda n: self._state(parent(n), n))
+        self.following = GenericNode(fit, [step.following for step in steps], lambda n: self._state(parent(n), n))
 
-    def at(self, n: int) -> Step | None:
+    def at(self, n: int) -> TraceOp | None:
         """The step of another size; None if it may be another one."""
         found = self._known.find((n,))
         if found is None:
-            Way.n_worked_out += 1
+            GenericEdge.n_worked_out += 1
             found = self._parts(n)
             if found[0] is not None:
                 self._known.missed(self._parts, (n,))
         if found[0] is None:
             return None
-        Way.n_made += 1
+        GenericEdge.n_made += 1
         kinds, attrs, type_, leaves, view = found[0]
         if leaves:
             leaves = tuple([LeafKind(*leaf) for leaf in leaves])
-        return self.step.resized(attrs, kinds, type_, leaves, view and View(*view), _signature)
+        return self.step.resized(attrs, kinds, type_, leaves, view and ViewLayout(*view), _signature)
 
     def _parts(self, n: Any) -> tuple[tuple[Any, ...] | None, None]:
         """What the step of another size, which may be a stand-in, has for itself; None: it may be another step."""
@@ -157,25 +155,25 @@ class Way:
         leaves = tuple([tuple(leaf) for leaf in at_size(self._leaves, n)])
         return (kinds, attrs, type_, leaves, at_size(self._view, n)), None
 
-    def _state(self, state: State, n: int) -> State:
+    def _state(self, state: TraceNode, n: int) -> TraceNode:
         step = self.at(n)
         if step is None:
             raise Unplannable("a size that is special")
-        step.following = State(state, step)
+        step.following = TraceNode(state, step)
         return step.following
 
 
-class Family:
+class ShapeFamily:
     """Ways from one state that are alike but for a size."""
 
-    def __init__(self, state: State, steps: Sequence[Step]) -> None:
+    def __init__(self, state: TraceNode, steps: Sequence[TraceOp]) -> None:
         """Unplannable: they are not."""
         self._where, different = _varying(steps)
         self._state = state
-        self._way = Way(Fit(different), steps, lambda n: state)
-        self._members: dict[int, Step] = {}
+        self._way = GenericEdge(AffineFit(different), steps, lambda n: state)
+        self._members: dict[int, TraceOp] = {}
 
-    def member(self, op: Any, leaves: Sequence[LeafKind]) -> Step | None:
+    def member(self, op: Any, leaves: Sequence[LeafKind]) -> TraceOp | None:
         """The way of the size that these leaves have, as far as that can be seen from one of them."""
         leaf, dim = self._where
         if op is not self._way.step.op or leaf >= len(leaves) or dim >= len(leaves[leaf].type.shape):
@@ -188,20 +186,20 @@ class Family:
                 if len(self._members) >= MOST_MEMBERS:
                     del self._members[next(iter(self._members))]
                 self._members[n] = step
-                step.following = State(self._state, step)
-                grow(step.following, Like(self._way.following, n))
+                step.following = TraceNode(self._state, step)
+                grow(step.following, Instance(self._way.following, n))
         return step
 
-    def members(self) -> list[Step]:
+    def members(self) -> list[TraceOp]:
         return list(self._members.values())
 
-    def keep(self, members: Container[Step]) -> None:
+    def keep(self, members: Container[TraceOp]) -> None:
         """Forget all members but these."""
         self._members = {n: step for n, step in self._members.items() if step in members}
 
-    def samples(self) -> list[State]:
+    def samples(self) -> list[TraceNode]:
         """Every state that its members are made after."""
-        found: list[State] = []
+        found: list[TraceNode] = []
         nodes = [self._way.following]
         while nodes:
             node = nodes.pop()
@@ -209,18 +207,18 @@ class Family:
             nodes += node.further()
         return found
 
-    def take(self, step: Step) -> None:
+    def take(self, step: TraceOp) -> None:
         """Look for this way first from now on. Ways of other sizes are found without looking through all of them."""
         if self._state.step in self._members.values():
             self._state.step = None
         self._state.take(step)
 
 
-def grow(state: State, like: Like) -> None:
+def grow(state: TraceNode, like: Instance) -> None:
     """Make the steps that are likely to follow."""
     node, n = like
     while True:
-        state.like = Like(node, n)
+        state.like = Instance(node, n)
         way = node.last_way()
         step = None if way is None else way.at(n)
         if step is None or way is None:
@@ -228,27 +226,27 @@ def grow(state: State, like: Like) -> None:
         state, node = state.add(step).following, way.following
 
 
-def follow(state: State, key: Any, after: Callable[[State], State]) -> State:
+def follow(state: TraceNode, key: Any, after: Callable[[TraceNode], TraceNode]) -> TraceNode:
     """What comes after what is done at a state where `key` was met: it goes on as others do."""
     following = after(state)
     node = None if state.like is None else state.like.node.after(key, after)
     if node is not None:
-        grow(following, Like(node, state.like.size))
+        grow(following, Instance(node, state.like.size))
     return following
 
 
-def find_family(state: State, new: Step) -> None:
+def find_family(state: TraceNode, new: TraceOp) -> None:
     """Where enough ways from a state are like a new one, see whether they are a family."""
-    steps = [step for step in state.ways() if _are_alike(step, new)]
+    steps = [step for step in state.edges() if _are_alike(step, new)]
     if len(steps) in _TRIES:
         steps.sort(key=_length, reverse=True)
         try:
-            state.families = (*state.families, Family(state, steps[:N_SAMPLES]))
+            state.families = (*state.families, ShapeFamily(state, steps[:N_SAMPLES]))
         except Unplannable:
             return
 
 
-def _length(step: Step) -> int:
+def _length(step: TraceOp) -> int:
     """How far it goes on from a step."""
     n, following = 0, step.following.step
     while following is not None:
@@ -256,7 +254,7 @@ def _length(step: Step) -> int:
     return n
 
 
-def _are_alike(a: Step, b: Step) -> bool:
+def _are_alike(a: TraceOp, b: TraceOp) -> bool:
     """But for sizes."""
     return (
         a.op is b.op
@@ -272,12 +270,12 @@ def _rank(t: TensorType) -> tuple[int, Any]:
     return len(t.shape), t.dtype
 
 
-def _types(step: Step) -> list[TensorType]:
+def _types(step: TraceOp) -> list[TensorType]:
     results = step.type if type(step.type) is tuple else (step.type,)
     return [t for t in (*step.kinds, *results) if isinstance(t, TensorType)]
 
 
-def _varying(steps: Sequence[Step]) -> tuple[tuple[int, int], list[int]]:
+def _varying(steps: Sequence[TraceOp]) -> tuple[tuple[int, int], list[int]]:
     """Which dimension of which new leaf differs, and its sizes."""
     for leaf, kinds in enumerate(zip(*[step.new_leaves for step in steps], strict=True)):
         for dim, different in enumerate(zip(*[kind.type.shape for kind in kinds], strict=False)):
@@ -286,19 +284,19 @@ def _varying(steps: Sequence[Step]) -> tuple[tuple[int, int], list[int]]:
     raise Unplannable("no size differs")
 
 
-def _way_of(fit: Fit, steps: Sequence[Step], parent: Callable[[int], State]) -> Way | None:
+def _edge_of(fit: AffineFit, steps: Sequence[TraceOp], parent: Callable[[int], TraceNode]) -> GenericEdge | None:
     try:
-        return Way(fit, steps, parent)
+        return GenericEdge(fit, steps, parent)
     except Unplannable:
         return None
 
 
-def _signature(step: Step) -> Signature:
+def _signature(step: TraceOp) -> Signature:
     found: Signature = signature_of(step.op, (), step.kinds, step.attrs)
     return found
 
 
-def _request_at(state: State, like: Request) -> Request:
+def _request_at(state: TraceNode, like: Request) -> Request:
     """What is to be planned at a state that is like another one."""
     steps = state.steps()
     leaves = [kind for step in steps for kind in step.new_leaves]
@@ -307,7 +305,7 @@ def _request_at(state: State, like: Request) -> Request:
     return like._replace(steps=steps, leaves=leaves)
 
 
-def _seed(steps: Sequence[Step], place: int) -> LeafKind:
+def _seed(steps: Sequence[TraceOp], place: int) -> LeafKind:
     """The gradient that comes in at a place."""
     step = next(step for step in reversed(steps) if step.place <= place)
     return LeafKind(step.type[place - step.place] if type(step.type) is tuple else step.type, None, False)

@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 from ..core import trace_tree
-from ..core.trace_tree import NO_EVENTS, State, Step
-from .segment import Flush
+from ..core.trace_tree import NO_EVENTS, TraceNode, TraceOp
+from .segment import Segment
 
 
-def prune(root: State) -> int:
+def prune(root: TraceNode) -> int:
     """Forget all ways from a state on which nothing was met twice. Returns how many states are left."""
-    with trace_tree.trie_lock:
+    with trace_tree.tree_lock:
         order = _in_order(root)
-        kept: set[State] = {root}
+        kept: set[TraceNode] = {root}
         for state in reversed(order):  # whatever follows comes before what leads to it
             kept.update([_after(event) for event in state.events.values() if _has_repeated(event)])
             following = [step.following for step in _steps(state)]
@@ -32,7 +32,7 @@ def prune(root: State) -> int:
     return len(kept)
 
 
-def _in_order(root: State) -> list[State]:
+def _in_order(root: TraceNode) -> list[TraceNode]:
     """Each state after the one that leads to it."""
     found, waiting = [], [root]
     while waiting:
@@ -43,21 +43,21 @@ def _in_order(root: State) -> list[State]:
     return found
 
 
-def _steps(state: State) -> dict[Step, None]:
+def _steps(state: TraceNode) -> dict[TraceOp, None]:
     """The ways from a state, those of families too."""
-    return dict.fromkeys([*state.ways(), *[step for family in state.families for step in family.members()]])
+    return dict.fromkeys([*state.edges(), *[step for family in state.families for step in family.members()]])
 
 
-def _after(event: Any) -> State:
-    following: State = event.following if isinstance(event, Flush) else event
+def _after(event: Any) -> TraceNode:
+    following: TraceNode = event.following if isinstance(event, Segment) else event
     return following
 
 
 def _has_repeated(event: Any) -> bool:
-    return isinstance(event, Flush) and event.has_repeated
+    return isinstance(event, Segment) and event.has_repeated
 
 
-def _keep(state: State, kept: set[State]) -> None:
+def _keep(state: TraceNode, kept: set[TraceNode]) -> None:
     """Of what leads on from here."""
     state.others = tuple([step for step in state.others if step.following in kept])
     if state.step is not None and state.step.following not in kept:

@@ -7,7 +7,7 @@ read. Whoever needs real nodes (a hook, `grad_fn`, an op that only eager mode kn
 reads) closes the tape: it is run, its nodes are linked as eager mode would have linked them, and a new one begins.
 A plan never writes to memory from outside, so one that fails has changed nothing, and the replay raises the error.
 
-The tape itself is in `recorded`, how it takes ops in `taking`; here is how it runs and ends.
+What is traced stands in `trace`, how an op gets there in `tracer`; here is how it runs and ends.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from ..core import trace_tree
 from ..core.graph import Leaf, Node, describe_where
 from ..core.storage import Array
 from ..core.tensor import Tensor
-from ..core.trace_tree import NUMBER, LeafKind, State, Step
-from ..scheduling.request import Backward, Plan, Prospect, Request, Unplannable, plan_in_pieces, prospect, reads
+from ..core.trace_tree import NUMBER, LeafKind, TraceNode, TraceOp
+from ..scheduling.request import BackwardRequest, Plan, Prospect, Request, Unplannable, plan_in_pieces, prospect, reads
 from . import dynamic_shapes, policy
-from .interpreter import Failed, replay
-from .materialize import link_freed, link_tape
-from .output_binding import filling
-from .policy import Planning
-from .segment import PLANS, Flush
+from .interpreter import FailedOp, replay
+from .materialize import materialize_freed_nodes, materialize_nodes
+from .output_binding import output_binding
+from .policy import PlanningCost
+from .segment import PLANS, Segment
 from .trace import HELD
-from .tracer import Taking
+from .tracer import Tracer
 
 _LARGE = 1 << 20
 
 
-def _flush_known(recording: Recording) -> bool:
+def _flush_known(recording: TraceExecutor) -> bool:
     """Whether native code has run what is on the tape."""
     return False
 
 
-def _backward_known(recording: Recording, place: int, gradient: Array) -> list[tuple[Node, Array]] | None:
+def _backward_known(recording: TraceExecutor, place: int, gradient: Array) -> list[tuple[Node, Array]] | None:
     """What native code leaves to do of a backward; None: all."""
     return None
 
@@ -53,7 +53,7 @@ def flush_natively(flush: Callable[..., bool], backward: Callable[..., Any]) -> 
     _flush_known, _backward_known = flush, backward
 
 
-def op_by_op(flush: Flush, n_steps: int, is_range: bool = False, is_loop: bool = False) -> bool:
+def op_by_op(flush: Segment, n_steps: int, is_range: bool = False, is_loop: bool = False) -> bool:
     """Whether a flush gets a plan: not while nobody knows what follows."""
     return False
 
@@ -64,11 +64,11 @@ def _share_a_node(nodes: list[Any]) -> bool:
     return len(set(tracked)) < len(tracked)
 
 
-def _new_tape(state: State) -> State:
-    return State()
+def _new_trace(state: TraceNode) -> TraceNode:
+    return TraceNode()
 
 
-class Recording(Taking):
+class TraceExecutor(Tracer):
     """One run of a compiled function, as far as it is on the tape."""
 
     __slots__ = ()
@@ -82,7 +82,7 @@ class Recording(Taking):
     def read(self, t: Tensor) -> Array:
         if self.is_left or not _flush_known(self):
             self.flush()
-        return t._raw
+        return t._data
 
     def flush(self) -> None:
         """Run everything that has not run yet."""
@@ -108,7 +108,7 @@ class Recording(Taking):
         live = self._live(first)[: state.n_places - first]
         found = state.events.get(live)
         if found is None:
-            found = self._flush_like_others(state, live, State.after_flush)
+            found = self._flush_like_others(state, live, TraceNode.after_flush)
         if found is None:
             found = state.remember(live, self._first_flush(first, live, state.after_flush(), None))
         values = dict(zip(found.wanted, self._run(found, state, first), strict=True))
@@ -124,34 +124,36 @@ class Recording(Taking):
         if len(self.makers) > self.sweep_at:
             self._sweep()
 
-    def _flush_like_others(self, state: State, key: Any, follow: Callable[[State], State]) -> Flush | None:
+    def _flush_like_others(
+        self, state: TraceNode, key: Any, follow: Callable[[TraceNode], TraceNode]
+    ) -> Segment | None:
         """The flush that was done here for other sizes."""
         known = None if state.like is None else state.like.node.flushes(key)
         if known is None:
             return None
-        found: Flush = state.remember(key, known[0].like(self._follow(state, key, follow)))
+        found: Segment = state.remember(key, known[0].like(self._follow(state, key, follow)))
         found.reason = known[0].reason
         began = policy.clock()
         found.resizing = state.like.node.resizing(key)
         self.counters.spent(policy.clock() - began)  # what makes plans may have to be loaded
         return found
 
-    def _follow(self, state: State, key: Any, after: Callable[[State], State]) -> State:
-        n_made = dynamic_shapes.Way.n_made
+    def _follow(self, state: TraceNode, key: Any, after: Callable[[TraceNode], TraceNode]) -> TraceNode:
+        n_made = dynamic_shapes.GenericEdge.n_made
         following = dynamic_shapes.follow(state, key, after)
-        self.counters.grown_steps += dynamic_shapes.Way.n_made - n_made
+        self.counters.grown_steps += dynamic_shapes.GenericEdge.n_made - n_made
         return following
 
-    def _note_filling(self, found: Flush, state: State, first: int) -> None:
+    def _note_filling(self, found: Segment, state: TraceNode, first: int) -> None:
         """How native code ends it; for a size that is new, only when it has come up again."""
         if found.plan is not None and found.filling is None:
             if found.resizing is None or found.seen:
-                found.filling = filling(found, self.makers, first, state.n_places)
+                found.filling = output_binding(found, self.makers, first, state.n_places)
             found.seen += 1
 
     def _first_flush(
-        self, first: int, live: bytes, following: State, backward: Backward | None, keep: bool = False
-    ) -> Flush:
+        self, first: int, live: bytes, following: TraceNode, backward: BackwardRequest | None, keep: bool = False
+    ) -> Segment:
         """`keep`: the backward frees nothing."""
         held = [first + i for i, alive in enumerate(live) if alive]
         tracked = [p for p in held if self.makers[p].tracked]
@@ -164,9 +166,9 @@ class Recording(Taking):
         for step in self.reached(tracked_still, first):
             if step.place not in freed:
                 stay.update(self.base(ref) for ref in reads(step) if 0 <= ref < NUMBER)
-        return Flush(tuple(sorted(p for p in stay if p >= first)), tracked, held, following, backward, freed)
+        return Segment(tuple(sorted(p for p in stay if p >= first)), tracked, held, following, backward, freed)
 
-    def _run(self, found: Flush, state: State, first: int) -> list[Any]:
+    def _run(self, found: Segment, state: TraceNode, first: int) -> list[Any]:
         """The values of `found.wanted`, and with a backward the gradients after them."""
         if found.plan is None:
             self._wish_for_plan(found, state, first)
@@ -182,7 +184,7 @@ class Recording(Taking):
         self.counters.replays += 1
         return replay(self, found, state, first)
 
-    def _wish_for_plan(self, found: Flush, state: State, first: int) -> None:
+    def _wish_for_plan(self, found: Segment, state: TraceNode, first: int) -> None:
         """Plan a flush that has no plan, if that is to be now. It does not wait for LLVM."""
         if found.resizing is not None and found.reason is None and self._resize(found, state, first):
             return
@@ -201,7 +203,7 @@ class Recording(Taking):
             if self.decide(found, known.n_steps, is_loop=known.is_familiar):
                 self._make_plan(found, state, first, wait=False, known=known)
 
-    def _resize(self, found: Flush, state: State, first: int) -> bool:
+    def _resize(self, found: Segment, state: TraceNode, first: int) -> bool:
         """Make the plan of a flush that was met with other sizes from what is known of theirs."""
         assert found.resizing is not None
         request = self._request(found, state, first)
@@ -212,14 +214,14 @@ class Recording(Taking):
             seconds = policy.clock() - began
             self.counters.spent(seconds)
             self.counters.worked_out += 1
-            self.counters.invested += Planning.learn_range(n_steps, seconds)
+            self.counters.invested += PlanningCost.learn_range(n_steps, seconds)
             if found.plan is not None and found.resizing.n_bound != n_bound and found.plan.arena_bytes > _LARGE:
                 give_back_memory()
         self.counters.resized += found.plan is not None
         return found.plan is not None
 
     def _make_plan(
-        self, found: Flush, state: State, first: int, wait: bool = True, known: Prospect | None = None
+        self, found: Segment, state: TraceNode, first: int, wait: bool = True, known: Prospect | None = None
     ) -> None:
         """Plan a flush. Unless it may wait for LLVM, there may be no plan before a later time that it is wished for."""
         began, waiting = policy.clock(), found.waiting
@@ -234,7 +236,7 @@ class Recording(Taking):
         self.counters.spent(seconds)
         if known is not None and not isinstance(made, Unplannable):
             in_one_go = made is not None and waiting is None and known.n_steps > 0
-            cost = Planning.learn if in_one_go else Planning.cost_of_part
+            cost = PlanningCost.learn if in_one_go else PlanningCost.cost_of_part
             self.counters.invested += cost(known.n_steps or len(self.makers), seconds)
         found.waiting = known if made is None else None
         if made is None:
@@ -253,7 +255,7 @@ class Recording(Taking):
                 give_back_memory()
             self.counters.planned(made, len(self.makers) - (0 if found.backward else first), seconds)
 
-    def _request(self, found: Flush, state: State, first: int) -> Request:
+    def _request(self, found: Segment, state: TraceNode, first: int) -> Request:
         steps = state.steps()
         start = next((i for i, s in enumerate(steps) if s.place >= first), len(steps))
         leaves = [kind for s in steps for kind in s.new_leaves]
@@ -261,15 +263,15 @@ class Recording(Taking):
             leaves.append(LeafKind(self._type_of(found.backward.root), None, False))
         return Request(steps, start, leaves, frozenset(self.values), found.wanted, found.backward)
 
-    def _fail(self, step: Step, values: dict[int, Any], first: int, error: Exception) -> None:
+    def _fail(self, step: TraceOp, values: dict[int, Any], first: int, error: Exception) -> None:
         """What was recorded before the step stands; it and what came after have no values."""
         if step.where is not None:
             error.add_note(f"{step.op.public_name} was recorded at {describe_where(step.where)}")
-        failed = Failed(error)
+        failed = FailedOp(error)
         for place in range(step.place, len(self.results)):
             t = self.held(place)
-            if t is not None and t._raw is None:
-                t._pending, t._history = failed, None
+            if t is not None and t._data is None:
+                t._source, t._history = failed, None
         del self.results[step.place :], self.makers[step.place :]
         self.values = values
         live = self._live(first)
@@ -277,8 +279,8 @@ class Recording(Taking):
         self._fill(places)
         self._let_go(first, live)
         self.alive += [p for p in places if self.makers[p].tracked]
-        link_tape(self)
-        self._over(State())
+        materialize_nodes(self)
+        self._over(TraceNode())
 
     # ---- backward
 
@@ -293,7 +295,7 @@ class Recording(Taking):
         """
         if not self.is_left:
             return self._backward(root, gradient, asked, keep)
-        with trace_tree.left_lock:  # as if the function were still running
+        with trace_tree.escaped_lock:  # as if the function were still running
             trace_tree.worked_on = id(self)
             if root._history is not self.proxy:
                 return None  # another thread was faster, and it is not on the tape any more
@@ -310,14 +312,14 @@ class Recording(Taking):
         rest = _backward_known(self, place, gradient)
         if rest is not None:
             if self.alive:
-                link_freed(self, range(len(self.makers)))  # nothing else that is held is left
+                materialize_freed_nodes(self, range(len(self.makers)))  # nothing else that is held is left
             self._over(self.cursor)
         return rest
 
     def _backward(
         self, root: Tensor, gradient: Array, inputs: Sequence[Tensor] | None, keep: bool
     ) -> list[tuple[Any, Array]] | None:
-        state, place = self.cursor, root._place
+        state, place = self.cursor, root._value_id
         nodes = self.nodes
         if len(set(nodes)) + (nodes.count(None) or 1) <= len(nodes) and _share_a_node(nodes):
             return None  # saved values, for a graph: a plan would add up the gradients of each by themselves
@@ -338,10 +340,10 @@ class Recording(Taking):
         key = (place, live) if asked is None and not keep else (place, live, asked, keep)
         found = state.events.get(key)
         if found is None:
-            found = self._flush_like_others(state, key, State.after_flush if keep else _new_tape)
+            found = self._flush_like_others(state, key, TraceNode.after_flush if keep else _new_trace)
         if found is None:
-            backward = Backward(place, -1 - state.n_leaves, asked)
-            made = self._first_flush(first, live, state.after_flush() if keep else State(), backward, keep)
+            backward = BackwardRequest(place, -1 - state.n_leaves, asked)
+            made = self._first_flush(first, live, state.after_flush() if keep else TraceNode(), backward, keep)
             found = state.remember(key, made)
         if found.plan is None:
             self._wish_for_plan(found, state, first)
@@ -369,7 +371,7 @@ class Recording(Taking):
         if keep:
             self.cursor = found.following
         else:
-            link_freed(self, found.freed)
+            materialize_freed_nodes(self, found.freed)
             self._over(found.following)
         return gradients
 
@@ -391,20 +393,20 @@ class Recording(Taking):
         if state.n_places == 0 and state.parent is None:
             return
         self.counters.close(why)
-        link_tape(self)
+        materialize_nodes(self)
         following = state.events.get("closed")
         if following is None:
-            following = state.remember("closed", self._follow(state, "closed", _new_tape))
+            following = state.remember("closed", self._follow(state, "closed", _new_trace))
         self._over(following)
 
-    def _over(self, following: State) -> None:
+    def _over(self, following: TraceNode) -> None:
         """The tape is not needed any more; every tensor that is held has what it needs."""
         for place in self.alive:
             t = self.results[place]
             if not self.inside and t is not None:
                 t = t()
-            if t is not None and t._pending is self:
-                t._pending = None
+            if t is not None and t._source is self:
+                t._source = None
         self._begin(following)
         self._wait_for_first_step()
 
@@ -417,13 +419,13 @@ class Recording(Taking):
         if not [p for p, t in enumerate(references) if t is not None and p >= first and makers[p].tracked]:
             self.flush()
             if not any(self.held(p) is not None for p in self.alive):
-                self._over(State())
+                self._over(TraceNode())
                 return
             references = self._references()
         self.results, self.inside = references, False
         self.n_left = len(self.makers)
         self.counters.left_steps += self.n_left
-        trace_tree.note_left(self)
+        trace_tree.note_escaped(self)
 
     def _references(self) -> list[Any]:
         """Weak ones to the tensors that are held: whoever forgets them all forgets the tape."""

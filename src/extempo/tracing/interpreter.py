@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.context import MODE
+from ..core.context import CONTEXT
 from ..core.storage import Array
 from ..core.tensor import Tensor
-from ..core.trace_tree import NONE, NUMBER, State, Step
+from ..core.trace_tree import NONE, NUMBER, TraceNode, TraceOp
 from ..dispatch.kernel_cache import numpy_kernel
-from .segment import Flush
+from .segment import Segment
 
 if TYPE_CHECKING:
-    from .executor import Recording
-    from .trace import Recorded
+    from .executor import TraceExecutor
+    from .trace import Trace
 
 
-def replay(r: Recording, found: Flush, state: State, first: int) -> list[Any]:
+def replay(r: TraceExecutor, found: Segment, state: TraceNode, first: int) -> list[Any]:
     """Op by op with eager mode's kernels, dropping what is not needed any more."""
     values = dict(r.values)
     places = range(first, state.n_places)
@@ -39,7 +39,7 @@ def replay(r: Recording, found: Flush, state: State, first: int) -> list[Any]:
     return [values[p] for p in found.wanted]
 
 
-def _last_uses(steps: list[Step], wanted: set[int]) -> list[Sequence[int]]:
+def _last_uses(steps: list[TraceOp], wanted: set[int]) -> list[Sequence[int]]:
     """For each step the values that may go after it. A view is an array of its own on its base's memory."""
     last: dict[int, int] = {}
     for i, step in enumerate(steps):
@@ -55,10 +55,10 @@ def _last_uses(steps: list[Step], wanted: set[int]) -> list[Sequence[int]]:
     return [tuple(places) for places in done]  # () is there once, and the garbage collector leaves tuples of ints alone
 
 
-def _run_step(r: Recording, step: Step, values: dict[int, Any]) -> None:
+def _run_step(r: TraceExecutor, step: TraceOp, values: dict[int, Any]) -> None:
     arguments = arguments_of(r, step, values)
     if step.view is not None or step.signature.kernel is None:
-        out = numpy_kernel(step.op, arguments, step.attrs, step.signature.compute, MODE.get())
+        out = numpy_kernel(step.op, arguments, step.attrs, step.signature.compute, CONTEXT.get())
     else:
         out = step.signature.kernel(*arguments)
     if type(step.type) is tuple:
@@ -68,7 +68,7 @@ def _run_step(r: Recording, step: Step, values: dict[int, Any]) -> None:
         values[step.place] = np.asarray(out, step.type.dtype.numpy)
 
 
-def arguments_of(r: Recorded, step: Step, values: dict[int, Any]) -> list[Any]:
+def arguments_of(r: Trace, step: TraceOp, values: dict[int, Any]) -> list[Any]:
     arguments: list[Any] = []
     baked = iter(step.baked or ())
     for ref, kind in zip(step.refs, step.kinds, strict=True):
@@ -83,7 +83,7 @@ def arguments_of(r: Recorded, step: Step, values: dict[int, Any]) -> list[Any]:
     return arguments
 
 
-def array_at(r: Recorded, place: int, values: dict[int, Any]) -> Any:
+def array_at(r: Trace, place: int, values: dict[int, Any]) -> Any:
     """The array of a place; views are looked at through their base."""
     array = values.get(place)
     if array is None:
@@ -92,7 +92,7 @@ def array_at(r: Recorded, place: int, values: dict[int, Any]) -> Any:
     return array
 
 
-class Failed:
+class FailedOp:
     """What stands behind a tensor whose op failed when it ran."""
 
     def __init__(self, error: Exception) -> None:

@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Any
 from ..autograd.derive import derived_vjp
 from ..core.graph import Node, Pick, leaf
 from ..core.storage import Storage
-from ..core.trace_tree import NONE, NUMBER, Step
+from ..core.trace_tree import NONE, NUMBER, TraceOp
 from ..core.types import TensorType, float32, float64
 from .interpreter import array_at
 
 if TYPE_CHECKING:
-    from .executor import Recording
+    from .executor import TraceExecutor
 
 
-class _Linker:
+class _NodeMaker:
     """Makes each node once."""
 
-    def __init__(self, recording: Recording, freed: Container[int]) -> None:
+    def __init__(self, recording: TraceExecutor, freed: Container[int]) -> None:
         self.recording = recording
         self.freed = freed  # steps that a backward has passed, by their places
         self.number = recording.node_numbers()
         self.nodes: dict[int, Node] = {}  # by place
         self._gradients: dict[tuple[Any, int], Any] = {}  # by signature and tracked inputs
 
-    def link(self, step: Step) -> None:
+    def link(self, step: TraceOp) -> None:
         """The node of a step, after those of the steps it depends on."""
         positions = step.read_positions
         if positions and step.place in self.freed:
@@ -44,13 +44,13 @@ class _Linker:
                 pick = self.nodes[step.place + i] = Node(Pick, (node,), {"index": i}, t, (), step.where)
                 pick.number = self.number(step.place + i) + 2.0**-31
 
-    def _gradient(self, step: Step) -> Any:
+    def _gradient(self, step: TraceOp) -> Any:
         key = (step.signature, step.needs)
         if key not in self._gradients:
             self._gradients[key] = _gradient(step)
         return self._gradients[key]
 
-    def _inputs(self, step: Step) -> tuple[Any, ...]:
+    def _inputs(self, step: TraceOp) -> tuple[Any, ...]:
         r = self.recording
         found: list[Any] = []
         baked = iter(step.baked or ())
@@ -64,7 +64,7 @@ class _Linker:
                 found.append(leaf(kind) if node is None else node)
         return tuple(found)
 
-    def _entry(self, step: Step, position: int) -> tuple[int, Any, Any, int]:
+    def _entry(self, step: TraceOp, position: int) -> tuple[int, Any, Any, int]:
         if position < 0:
             return self._of_place(position, step.place - 1 - position)
         if position == 0:
@@ -88,7 +88,7 @@ class _Linker:
         return (position, array, storage, storage.version)
 
 
-def _gradient(step: Step) -> Any:
+def _gradient(step: TraceOp) -> Any:
     """The gradient as native code knows it, where eager mode would have noted it on the node."""
     signature, type_ = step.signature, step.type
     if signature.embeds is not None or type(type_) is tuple:
@@ -102,13 +102,13 @@ def _gradient(step: Step) -> Any:
     return derived if derived.kernel else None
 
 
-def link_tape(recording: Recording) -> None:
+def materialize_nodes(recording: TraceExecutor) -> None:
     """Every tensor that is held and tracked gets its node."""
     places = [p for p in recording.alive if recording.held(p) is not None and recording.is_floating(p)]
-    _link(recording, places, recording.reached(places), frozenset())
+    _materialize(recording, places, recording.reached(places), frozenset())
 
 
-def link_freed(recording: Recording, freed: Container[int]) -> None:
+def materialize_freed_nodes(recording: TraceExecutor, freed: Container[int]) -> None:
     """The same after a backward: nodes of the steps that it passed, by their places, say that they were freed."""
     others = []
     for place in recording.alive:
@@ -119,13 +119,13 @@ def link_freed(recording: Recording, freed: Container[int]) -> None:
             t._history = Node(step.op, (), step.attrs, step.type, None, step.where)
         else:
             others.append(place)
-    _link(recording, others, _until_freed(recording, others, freed), freed)
+    _materialize(recording, others, _until_freed(recording, others, freed), freed)
 
 
-def _link(recording: Recording, places: list[int], steps: list[Step], freed: Container[int]) -> None:
+def _materialize(recording: TraceExecutor, places: list[int], steps: list[TraceOp], freed: Container[int]) -> None:
     if not places:
         return
-    linker = _Linker(recording, freed)
+    linker = _NodeMaker(recording, freed)
     for step in sorted(steps, key=lambda s: s.place):
         linker.link(step)
     for place in places:
@@ -134,9 +134,9 @@ def _link(recording: Recording, places: list[int], steps: list[Step], freed: Con
             t._history = linker.nodes[place]
 
 
-def _until_freed(recording: Recording, places: list[int], freed: Container[int]) -> list[Step]:
+def _until_freed(recording: TraceExecutor, places: list[int], freed: Container[int]) -> list[TraceOp]:
     """The steps that these places depend on, up to those that lost their inputs when they were freed."""
-    found: dict[int, Step] = {}
+    found: dict[int, TraceOp] = {}
     stack = list(places)
     while stack:
         step = recording.makers[stack.pop()]

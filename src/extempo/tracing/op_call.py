@@ -1,15 +1,17 @@
-"""An op as it is offered to a tape, before it is known whether it will be on it."""
+"""The inputs of one op call, resolved against the trace: for each a reference (value, leaf or number) and its type, and
+which leaves are new. Thrown away if the op runs eagerly.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..core.context import Mode
+from ..core.context import ExecutionContext
 from ..core.tensor import Tensor
 from ..core.trace_tree import NONE, NUMBER, LeafKind
 
 
-class Given:
+class OpCall:
     """The inputs of an op as they are on the tape, before it is known whether the op will be."""
 
     def __init__(self) -> None:
@@ -27,6 +29,6 @@ class Given:
         return tuple([NONE if ref >= NUMBER else ref for ref in self.refs])
 
 
-def grad_key(mode: Mode) -> bool | None:
+def grad_key(mode: ExecutionContext) -> bool | None:
     """Whether gradients are recorded; None if they are not in inference mode, which results remember."""
     return mode.grad or (None if mode.inference else False)

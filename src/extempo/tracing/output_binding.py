@@ -1,6 +1,6 @@
-"""How a flush ends, written down once for native code: which tensors get values, where these lie, what is kept.
+"""Which live tensors get which outputs of a segment, as int64 records that native code reads.
 
-What is written here depends on the flush alone: on the steps that it runs and on which of their results were held.
+They depend on the segment and its live values only, so they are written once.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..backends.llvm.calls.output_binding import OF_GIVEN, OF_LEAF, OF_PLACE, OUTPUT, Filling
-from ..core.trace_tree import NUMBER, Step
+from ..core.trace_tree import NUMBER, TraceOp
 
 if TYPE_CHECKING:
-    from .segment import Flush
+    from .segment import Segment
 
 
-def filling(found: Flush, makers: Sequence[Step], first: int, stop: int) -> Filling | tuple[()]:
+def output_binding(found: Segment, makers: Sequence[TraceOp], first: int, stop: int) -> Filling | tuple[()]:
     """For a flush of the places from `first` to `stop`; empty if a view is one that native code does not make."""
     given = set(found.held)
     for place in found.held:
@@ -55,7 +55,7 @@ def _source(ref: int, places: tuple[int, ...], first: int) -> tuple[int, int]:
     return (OF_GIVEN, places.index(ref)) if ref >= first else (OF_PLACE, ref)
 
 
-def _way(step: Step) -> Any:
+def _way(step: TraceOp) -> Any:
     if step.op.name == "detach":
         return None
     if step.baked is None and any(ref >= NUMBER for ref in step.refs):

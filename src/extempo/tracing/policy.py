@@ -60,7 +60,7 @@ _EAGER_SAMPLES = frozenset({4, 7, 12, 20, 32})  # calls that are run eagerly to 
 MANY = 256  # and from this call on, when that is well known, one in so many
 
 
-class Planning:
+class PlanningCost:
     """What planning a step takes on this machine, learnt from every plan that is made."""
 
     seconds_per_step = 15e-6
@@ -90,7 +90,7 @@ class Planning:
         return SMALLEST_PLAN + n_steps * cls.seconds_per_step
 
 
-class Learning:
+class TracingCost:
     """What recording and replaying a step takes that was not known, learnt from every call that met some."""
 
     seconds_per_step = 30e-6
@@ -101,7 +101,7 @@ class Learning:
         cls.seconds_per_step += 0.05 * (measured - cls.seconds_per_step)
 
 
-class Met:
+class ArgumentTypes:
     """The calls of a function by the kinds of their arguments: which came up again, and did the same then."""
 
     __slots__ = ("_kinds", "_now", "_part", "_passed", "_same")
@@ -149,7 +149,7 @@ class Met:
         return self._part > MOSTLY and self._same > FAMILIAR
 
 
-class Account:
+class CountingPolicy:
     """Of one function."""
 
     __slots__ = (
@@ -191,7 +191,7 @@ class Account:
         self._total_seconds = 0.0
         self.mean_steps = 0.0  # that a call records
         self.mean_runs = 0.0  # in how many parts these run
-        self.met = Met()
+        self.met = ArgumentTypes()
         self._familiar = 0.0  # which part of recorded calls, lately, did hardly anything that was new
         self._by_plan = 0.0  # which part of the last few ran by plans alone
         self.runs_by_plans = False  # whether nearly all of them did
@@ -238,7 +238,7 @@ class Account:
         if self.aside:
             wanted = self._wanted
             if not self.met.was_recorded:  # to its end, if it can be
-                wanted = max(wanted, self.mean_steps * Learning.seconds_per_step)
+                wanted = max(wanted, self.mean_steps * TracingCost.seconds_per_step)
             missing = max(wanted - self.to_invest, self.lost)
             if missing > 0:
                 n_calls = min(int(missing / (ALLOWANCE * self.eager_mean)), MOST_RESTS) if self.eager_mean else 0
@@ -307,12 +307,12 @@ class Account:
         self._by_plan += 0.5 * ((not learnt) - self._by_plan)
         self.runs_by_plans = self._by_plan > MOST_OF_LATE
         if not self.n_eager:
-            self._invested += planning + n_new * Learning.seconds_per_step
+            self._invested += planning + n_new * TracingCost.seconds_per_step
             return
         if n_new:
-            Learning.learn(n_new, seconds - self.eager_mean)
+            TracingCost.learn(n_new, seconds - self.eager_mean)
         # What is far beyond that is the machine's (or the garbage collector's), not the recording's.
-        seconds = min(seconds, 4 * self.eager_mean + 2 * n_new * Learning.seconds_per_step)
+        seconds = min(seconds, 4 * self.eager_mean + 2 * n_new * TracingCost.seconds_per_step)
         self._total_seconds += min(seconds, self.eager_mean)
         if learnt:
             self._invested += planning + max(seconds - self.eager_mean, 0.0)
@@ -352,7 +352,7 @@ class Account:
         `is_loop`: they are those of a loop that was met before, at another length.
         """
         self._knows_loops |= not n_steps
-        cost = Planning.expected(n_steps)
+        cost = PlanningCost.expected(n_steps)
         affordable = cost <= self.to_invest
         self._knows_loops |= is_loop and affordable
         self._wanted = 0.0 if affordable else cost
@@ -361,7 +361,7 @@ class Account:
     def allows_range(self, n_steps: int) -> bool:
         """The same for a range of sizes: in advance nothing is lent for it."""
         self._resizes = True
-        cost = Planning.range_seconds_per_step * n_steps
+        cost = PlanningCost.range_seconds_per_step * n_steps
         affordable = cost <= self.to_invest
         self._wanted = 0.0 if affordable else cost
         return affordable
@@ -379,4 +379,4 @@ class Account:
 
     def new_steps_allowed(self) -> int:
         """How many unknown steps the next call may record before it gives up."""
-        return int(min(self.seconds_at_once() / Learning.seconds_per_step, 1_000_000))
+        return int(min(self.seconds_at_once() / TracingCost.seconds_per_step, 1_000_000))

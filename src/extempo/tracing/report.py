@@ -17,7 +17,7 @@ TOTALS = ("plans", "resized", "runs", "replays", "steps_recorded", "new_steps", 
 F = TypeVar("F")
 
 
-class _Known(weakref.ref[F]):
+class _KnownFunction(weakref.ref[F]):
     """A function, and of what it counted all that outlives it."""
 
     __slots__ = ("account", "counters")
@@ -26,7 +26,7 @@ class _Known(weakref.ref[F]):
     counters: Any
 
 
-class Functions(Generic[F]):
+class CompiledFunctions(Generic[F]):
     """Every compiled function that exists, and the totals of those that no longer do.
 
     When one is gone no Python runs, which Ctrl-C could interrupt with nobody there to hear of it: it is noted that it
@@ -34,7 +34,7 @@ class Functions(Generic[F]):
     """
 
     def __init__(self) -> None:
-        self._known: set[_Known[F]] = set()
+        self._known: set[_KnownFunction[F]] = set()
         self._ended: deque[Any] = deque()
         self._totals: dict[str, Any] = dict.fromkeys(("functions", "static", "calls", *TOTALS), 0)
         # Again by one thread: a finalizer may compile something. A child that is forked meanwhile may miss a function.
@@ -42,7 +42,7 @@ class Functions(Generic[F]):
 
     def add(self, function: F) -> None:
         self._add_up()
-        known = _Known(function, self._ended.append)
+        known = _KnownFunction(function, self._ended.append)
         known.account, known.counters = getattr(function, "account", None), getattr(function, "counters", None)
         self._known.add(known)
 

@@ -1,4 +1,6 @@
-"""What is done where a tape is flushed, everything that has a plan, and what the recordings of a function did."""
+"""Segment: a stretch of a trace that runs at once, with its plan; every plan there is, oldest first; and counters of
+what one compiled function did.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,12 @@ from textwrap import indent
 from typing import Any
 
 from ..backends.llvm.calls.output_binding import Filling
-from ..core.trace_tree import State
+from ..core.trace_tree import TraceNode
 from ..core.weak import WeakMembers
-from ..scheduling.request import Backward, Plan, Prospect, Resizing, forget
+from ..scheduling.request import BackwardRequest, Plan, Prospect, Resizing, forget
 
 
-class Flush:
+class Segment:
     """What is done at one place of the trie, given what is still held: how it runs, and where the tape goes on."""
 
     __slots__ = (
@@ -39,8 +41,8 @@ class Flush:
         wanted: tuple[int, ...],
         tracked: list[int],
         held: list[int],
-        following: State,
-        backward: Backward | None,
+        following: TraceNode,
+        backward: BackwardRequest | None,
         freed: frozenset[int],
     ) -> None:
         self.wanted = wanted  # places whose values stay, in order
@@ -58,9 +60,9 @@ class Flush:
         self.seen = 0  # how often a plan was wished for
         self.last_uses: list[Sequence[int]] | None = None  # for the replay: after each step, places that are done with
 
-    def like(self, following: State) -> Flush:
+    def like(self, following: TraceNode) -> Segment:
         """The same for other sizes."""
-        return Flush(self.wanted, self.tracked, self.held, following, self.backward, self.freed)
+        return Segment(self.wanted, self.tracked, self.held, following, self.backward, self.freed)
 
     @property
     def has_repeated(self) -> bool:
@@ -73,7 +75,7 @@ class Flush:
         self.seen = 0
 
 
-class Plans(WeakMembers[Flush]):
+class PlanCache(WeakMembers[Segment]):
     """Every flush that has a plan, oldest first: when there are too many, the oldest quarter lose theirs.
 
     It keeps none alive: with a flush it would keep the whole trie that the flush is part of.
@@ -82,7 +84,7 @@ class Plans(WeakMembers[Flush]):
     limit = 4_000
     evicted = 0
 
-    def add(self, flush: Flush) -> None:
+    def add(self, flush: Segment) -> None:
         if len(self) >= self.limit:
             for found in list(self)[: self.limit // 4]:
                 self.discard(found)
@@ -97,7 +99,7 @@ class Plans(WeakMembers[Flush]):
         forget()
 
 
-PLANS = Plans()
+PLANS = PlanCache()
 
 
 def _any_time() -> float:

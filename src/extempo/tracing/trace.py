@@ -1,8 +1,8 @@
-"""What a recording has on its tape, which tensors of it someone holds, and how these get their values.
+"""Trace: the values of one traced call.
 
-For each place the step that made it and its tensor, which nobody keeps but its holders once they alone are to decide
-(reference counts tell while the function runs, weak references afterwards); the leaves with their memory; the values
-that were computed and stay.
+For each value the op that makes it and its tensor: a strong reference while the function runs, a weak one after. For
+each leaf its tensor, array, storage and version. A value is live if someone outside refers to its tensor, which its
+reference count tells.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from sys import getrefcount
 from typing import Any
 
 from ..core import trace_tree
-from ..core.graph import Node, Taped, next_number
+from ..core.graph import Node, Traced, next_number
 from ..core.layout import is_row_major
 from ..core.storage import Array, Storage
-from ..core.tensor import OnTape, Tensor, layout_of, new
-from ..core.trace_tree import NUMBER, State, Step
+from ..core.tensor import LazySource, Tensor, layout_of, new
+from ..core.trace_tree import NUMBER, TraceNode, TraceOp
 from ..core.types import TensorType
 from ..dispatch.dispatcher import alias_of
 from ..scheduling.request import reads
@@ -65,12 +65,12 @@ def _meets_freed(nodes: list[Node]) -> bool:
     return False
 
 
-class Written:
+class WriteIndex:
     """What a tape has found out for writes: in a loop that writes, each of them looks at what is new since the last."""
 
     def __init__(self) -> None:
         self.tracked: set[Storage] = set()  # of leaves
-        self.steps: list[Step] = []  # that are tracked
+        self.steps: list[TraceOp] = []  # that are tracked
         self._n_leaves, self._n_steps = 0, 0  # that were looked at
         self._seen: dict[Storage, int] = {}  # for memory that was written: how many leaves there were then
 
@@ -80,7 +80,7 @@ class Written:
         self._seen[storage] = n_leaves
         return [k for k in range(first, n_leaves) if memories[k] is storage] if storage in memories else []
 
-    def look_at(self, tape: Recorded) -> None:
+    def look_at(self, tape: Trace) -> None:
         for k in range(self._n_leaves, len(tape.memories)):
             if type(tape.nodes[k]) is Node:
                 self.tracked.add(tape.memories[k])
@@ -88,7 +88,7 @@ class Written:
         self._n_leaves, self._n_steps = len(tape.memories), len(tape.makers)
 
 
-class Recorded(OnTape):
+class Trace(LazySource):
     """The tape of one run of a compiled function."""
 
     __slots__ = (
@@ -124,7 +124,7 @@ class Recorded(OnTape):
 
     def __init__(
         self,
-        root: State,
+        root: TraceNode,
         counters: Counters,
         decide: Callable[..., bool],
         most_new_steps: Callable[[], int] | None = None,
@@ -138,18 +138,18 @@ class Recorded(OnTape):
         self.replaying_left: float | None = None
         self.inside = True  # the compiled function is still running, or a backward is as if it were
         self.is_left = False  # it has returned
-        self.makers: list[Step] = []  # for each place its step
+        self.makers: list[TraceOp] = []  # for each place its step
         self.n_left = 0  # of these, counted as left when the function returned
-        self.proxy = Node(Taped, (), {}, None, (), None)  # of every tensor on the tape that is tracked
+        self.proxy = Node(Traced, (), {}, None, (), None)  # of every tensor on the tape that is tracked
         self._begin(root)
 
-    def _begin(self, state: State) -> None:
+    def _begin(self, state: TraceNode) -> None:
         self.counters.steps += len(self.makers)
         if self.n_left:
             self.counters.left_steps -= self.n_left
             self.n_left = 0
         self.cursor = state
-        self.behind: State | None = None
+        self.behind: TraceNode | None = None
         self.results: list[Any] = []  # for each place its tensor; once the function has returned a weak reference
         self.makers = []
         self.leaves: list[Tensor] = []
@@ -161,14 +161,14 @@ class Recorded(OnTape):
         self.values: dict[int, Array] = {}  # what was computed and stays, by place
         self.given: dict[int, Storage] = {}  # the memory of values that someone was given
         self.alive: list[int] = []  # places of tracked tensors that have run and were held then
-        self.written: Written | None = None
+        self.written: WriteIndex | None = None
         self.sweep_at = 1_000
         self.token = object()  # marks leaves; holds nothing
         self.clocks = [(0, next_number())]  # from which place on nodes would have which numbers
         if getrefcount(self.proxy) > _OWN:  # a tensor that is held stays with it
-            self.proxy = Node(Taped, (), {}, None, (), None)
+            self.proxy = Node(Traced, (), {}, None, (), None)
 
-    def begin_again(self, root: State, decide: Callable[..., bool]) -> None:
+    def begin_again(self, root: TraceNode, decide: Callable[..., bool]) -> None:
         """As if it were new, for another call of the same function: its last tape is over and nobody else has it."""
         self.cursor, self.behind, self.decide = root, None, decide
         self.n_allowed = self.replaying_left = None
@@ -181,7 +181,7 @@ class Recorded(OnTape):
 
     def _alone(self) -> Any:
         """A tape that was left may be reached by other threads, too."""
-        return trace_tree.left_lock if self.is_left else _NOBODY_ELSE
+        return trace_tree.escaped_lock if self.is_left else _NOBODY_ELSE
 
     # ---- the steps
 
@@ -191,10 +191,10 @@ class Recorded(OnTape):
             ref = self.makers[ref].refs[0]
         return ref
 
-    def reached(self, places: Iterable[int], first: int = 0) -> list[Step]:
+    def reached(self, places: Iterable[int], first: int = 0) -> list[TraceOp]:
         """The tracked steps from place `first` on that these places depend on."""
         seen: set[int] = set()
-        found: list[Step] = []
+        found: list[TraceOp] = []
         stack, makers = list(places), self.makers
         while stack:
             place = stack.pop()
@@ -227,7 +227,7 @@ class Recorded(OnTape):
         """The places of these tensors, and the leaves that lead to them, in order; none if a leaf's graph was freed."""
         if _meets_freed([node for node in self.nodes if type(node) is Node]):
             return ()
-        places = {x._place for x in inputs if x._history is self.proxy}
+        places = {x._value_id for x in inputs if x._history is self.proxy}
         known = {x._own_node(): True for x in inputs if x._history is not self.proxy}
         leaves = [-1 - k for k, node in enumerate(self.nodes) if type(node) is Node and _leads_to(node, known)]
         return tuple(sorted([*leaves, *places]))
@@ -244,14 +244,14 @@ class Recorded(OnTape):
 
     def strides_of(self, t: Tensor) -> tuple[int, ...] | None:
         with self._alone():
-            if t._raw is not None:  # another thread was faster
+            if t._data is not None:  # another thread was faster
                 return layout_of(t)
-            found = self._strides_at(t._place)
+            found = self._strides_at(t._value_id)
             return None if found is None or is_row_major(t._type, found) else found
 
     def is_view(self, t: Tensor) -> bool:
         with self._alone():
-            return t._alias is not None if t._raw is not None else self.makers[t._place].view is not None
+            return t._alias is not None if t._data is not None else self.makers[t._value_id].view is not None
 
     def node_numbers(self) -> Callable[[int], float]:
         """For places, asked in their order, the numbers of their nodes: after all that were there when recorded."""
@@ -273,14 +273,14 @@ class Recorded(OnTape):
 
     # ---- the tensors
 
-    def _result(self, step: Step, type_: TensorType, place: int) -> Tensor:
+    def _result(self, step: TraceOp, type_: TensorType, place: int) -> Tensor:
         t = new(Tensor)
-        t._raw = t._memory = t._alias = None
+        t._data = t._memory = t._alias = None
         t._type = type_
         t._history = self.proxy if step.tracked and type_.dtype.is_floating_point else None
-        t._cut = step.cut
-        t._pending = self
-        t._place = place
+        t._grad_barrier = step.cut
+        t._source = self
+        t._value_id = place
         return t
 
     def _make_bases(self) -> None:
@@ -311,26 +311,26 @@ class Recorded(OnTape):
         """Give tensors that are held their values."""
         for place in places:
             t = self.results[place] if self.inside else self.results[place]()
-            if t is not None and t._raw is None:
+            if t is not None and t._data is None:
                 self._give(t, place)
 
     def _give(self, t: Tensor, place: int) -> None:
         step = self.makers[place]
         if step.view is None:
-            t._raw = self.values[place]
+            t._data = self.values[place]
             memory = self.given.get(place)  # of a tensor that is gone; what looks at the same memory may not be
             if memory is None:
-                memory = self.given[place] = Storage(t._raw)
+                memory = self.given[place] = Storage(t._data)
             t._memory = memory
         else:
             source = self._tensor_at(step.refs[0])
             numbers = tuple(arguments_of(self, step, self.values)[1:])
-            t._raw = step.op.numpy(source._raw, *numbers, **step.attrs)
+            t._data = step.op.numpy(source._data, *numbers, **step.attrs)
             t._memory = source._memory
             if step.op.name != "detach":
                 t._alias = alias_of(source, step.op, numbers, step.attrs)
         if not step.tracked:
-            t._pending = None
+            t._source = None
 
     def _tensor_at(self, ref: int) -> Tensor:
         """The tensor at a place, made anew if it is gone, or a leaf."""
@@ -339,18 +339,18 @@ class Recorded(OnTape):
         t = self.results[ref] if self.inside else self.held(ref)
         if t is None:
             t = self._unheld(ref)
-        if t._raw is None:
+        if t._data is None:
             self._give(t, ref)
         return t
 
     def _unheld(self, place: int) -> Tensor:
         step = self.makers[place]
         t = new(Tensor)
-        t._raw = t._memory = t._alias = t._pending = t._cut = None
+        t._data = t._memory = t._alias = t._source = t._grad_barrier = None
         t._type = self._type_of(place)
         t._history = None
         if step.tracked:
-            t._history, t._pending, t._place = self.proxy, self, place
+            t._history, t._source, t._value_id = self.proxy, self, place
             self.results[place] = t if self.inside else weakref.ref(t)
             self.alive.append(place)
         return t
@@ -367,7 +367,7 @@ class Recorded(OnTape):
                 kept[i] = t
             elif not self.inside:
                 kept[i] = t  # that of a base of a view that is held, made for it and noted as alive by then
-            elif t is not None and t._raw is not None:  # the base of a view that is held
+            elif t is not None and t._data is not None:  # the base of a view that is held
                 kept[i] = t
                 self.alive.append(first + i)
         self.results[first:stop] = kept
@@ -389,11 +389,11 @@ class Recorded(OnTape):
             marked: Iterable[Tensor] = self.leaves
         else:
             if self.written is None:
-                self.written = Written()
+                self.written = WriteIndex()
             marked = [self.leaves[k] for s in storages for k in self.written.leaves_since(s, self.memories)]
         for x in marked:
-            if x._pending is self.token:
-                x._pending = None
+            if x._source is self.token:
+                x._source = None
 
     def looks_at(self, storage: Storage) -> bool:
         """Whether steps that have not run may read that memory."""
@@ -407,7 +407,7 @@ class Recorded(OnTape):
         A tracked leaf that is written would be two leaves, and the sum of its gradients not taken in eager's order.
         """
         if self.written is None:
-            self.written = Written()
+            self.written = WriteIndex()
         self.written.look_at(self)
         if storage in self.written.tracked:
             return True

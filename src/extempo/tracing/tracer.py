@@ -1,7 +1,8 @@
-"""How a tape takes an op: found along the ways that were gone before, or put there as a new step.
+"""Tracer: appends one op to the trace, along a known edge of the trace tree (same op, attributes, inputs and types of
+new leaves) or by a new one.
 
-What cannot be on a tape (no native code for it, an array that NumPy alone understands) runs eagerly, after the tape if
-it links a node.
+An op that cannot be traced (no native kernel, an array that NumPy alone understands) runs eagerly; if it needs a node,
+the trace is closed first.
 """
 
 from __future__ import annotations
@@ -14,45 +15,47 @@ from typing import Any
 import numpy as np
 
 from ..core import trace_tree
-from ..core.context import MODE, Mode
+from ..core.context import CONTEXT, ExecutionContext
 from ..core.graph import Node, next_number
 from ..core.layout import exact_strides, order_of, view_of
 from ..core.op import Op
 from ..core.source_location import user_line
 from ..core.strides import Order
-from ..core.tensor import OnTape, Tensor
-from ..core.trace_tree import NONE, NUMBER, LeafKind, State, Step
+from ..core.tensor import LazySource, Tensor
+from ..core.trace_tree import NONE, NUMBER, LeafKind, TraceNode, TraceOp
 from ..core.types import TensorType
-from ..dispatch.dispatcher import NO_ATTRS, as_input, cut_reason, run, signature_of
-from .dynamic_shapes import Like, Way, find_family, grow
-from .op_call import Given, grad_key
-from .trace import Recorded
+from ..dispatch.dispatcher import NO_ATTRS, as_input, cut_reason, run_eager, signature_of
+from .dynamic_shapes import GenericEdge, Instance, find_family, grow
+from .op_call import OpCall, grad_key
+from .trace import Trace
 
-_GATE = State()
+_GATE = TraceNode()
 
 
-def _go_on(recording: Taking, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], grad: bool | None) -> Any:
+def _extend_escaped(
+    recording: Tracer, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], grad: bool | None
+) -> Any:
     """What native code has put on a tape that was left; None: it has not."""
     return None
 
 
-def go_on_natively(go_on: Callable[..., Any]) -> None:
+def extend_escaped_natively(go_on: Callable[..., Any]) -> None:
     """From now on this function goes on along known ways of tapes that were left."""
-    global _go_on
-    _go_on = go_on
+    global _extend_escaped
+    _extend_escaped = go_on
 
 
-class _Key:
+class _OpKey:
     """What a step is compared with."""
 
     __slots__ = ("_baked_refs", "attrs", "grad", "kinds", "needs", "new_leaves", "numbers", "op", "refs")
 
-    def __init__(self, given: Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> None:
+    def __init__(self, given: OpCall, op: type[Op], attrs: dict[str, Any], mode: ExecutionContext) -> None:
         self.op, self.attrs, self.grad, self.needs = op, attrs, grad_key(mode), given.needs
         self.refs, self.kinds, self.new_leaves = tuple(given.refs), tuple(given.kinds), tuple(given.new_leaves)
         self.numbers, self._baked_refs = tuple(given.numbers), given.baked_refs
 
-    def fits(self, step: Step) -> bool:
+    def fits(self, step: TraceOp) -> bool:
         """Whether the step is the same op on the same inputs."""
         if step.op is not self.op or step.grad is not self.grad or step.kinds != self.kinds:
             return False
@@ -63,22 +66,22 @@ class _Key:
         return step.baked == self.numbers and step.refs == self._baked_refs()
 
 
-class Taking(Recorded):
+class Tracer(Trace):
     """A tape that takes ops."""
 
     __slots__ = ()
 
-    def apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode) -> Any:
+    def apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: ExecutionContext) -> Any:
         """Put the op on the tape, or run it if that is not possible."""
         with self._alone():
             if self.is_left:
                 trace_tree.worked_on = id(self)
-                made = _go_on(self, op, inputs, attrs, grad_key(mode))
+                made = _extend_escaped(self, op, inputs, attrs, grad_key(mode))
                 if made is not None:
                     return made
             return self._apply(op, inputs, attrs, mode)
 
-    def _apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode) -> Any:
+    def _apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: ExecutionContext) -> Any:
         if self.behind is not None:
             self.cursor, self.behind = self.behind, None
             self.clocks = [(0, next_number())]
@@ -97,9 +100,9 @@ class Taking(Recorded):
             return self._apply(op, inputs, attrs, mode)
         return tuple(made) if type(step.type) is tuple else made[0]
 
-    def _inputs(self, inputs: tuple[Any, ...]) -> Given | None:
+    def _inputs(self, inputs: tuple[Any, ...]) -> OpCall | None:
         """Where the inputs come from; None if one of them cannot be on a tape."""
-        given = Given()
+        given = OpCall()
         n_numbers = len(self.numbers)
         for i, x in enumerate(inputs):
             if isinstance(x, Tensor):
@@ -109,7 +112,7 @@ class Taking(Recorded):
                 given.refs.append(ref)
                 given.kinds.append(x._type)
                 given.needs |= (type(x._history) is Node) << i
-                given.cut = given.cut or x._cut
+                given.cut = given.cut or x._grad_barrier
             elif x is None:
                 given.refs.append(NONE)
                 given.kinds.append(NoneType)
@@ -122,62 +125,66 @@ class Taking(Recorded):
         given.inputs = inputs
         return given
 
-    def _ref_of(self, x: Tensor, given: Given) -> int | None:
-        if x._pending is self:
-            return x._place
-        if isinstance(x._pending, OnTape):
-            x._pending.release(x, "its result went on in another recording")
+    def _ref_of(self, x: Tensor, given: OpCall) -> int | None:
+        if x._source is self:
+            return x._value_id
+        if isinstance(x._source, LazySource):
+            x._source.release(x, "its result went on in another recording")
         if x._alias is not None:
             x._catch_up()
-        if x._pending is self.token:
-            place = x._place  # another thread may mark the same tensor at this moment
+        if x._source is self.token:
+            place = x._value_id  # another thread may mark the same tensor at this moment
             k = -1 - place
-            if 0 <= k < len(self.arrays) and self.arrays[k] is x._raw and self.nodes[k] is x._history:
+            if 0 <= k < len(self.arrays) and self.arrays[k] is x._data and self.nodes[k] is x._history:
                 return place
         for k, fresh in enumerate(given.fresh):
             if fresh is x:
                 return -1 - len(self.leaves) - k
-        array = x._raw
+        array = x._data
         if type(array) is not np.ndarray or not array.flags.aligned or array.dtype is not x._type.dtype.numpy:
             return None
         given.fresh.append(x)
         given.new_leaves.append(LeafKind(x._type, exact_strides(array), type(x._history) is Node))
         return -len(self.leaves) - len(given.fresh)
 
-    def _known(self, state: State, given: Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> Step | None:
+    def _known(
+        self, state: TraceNode, given: OpCall, op: type[Op], attrs: dict[str, Any], mode: ExecutionContext
+    ) -> TraceOp | None:
         """The way from here that is the same op on the same inputs."""
-        key = _Key(given, op, attrs, mode)
-        for step in state.ways():
+        key = _OpKey(given, op, attrs, mode)
+        for step in state.edges():
             if key.fits(step):
-                with trace_tree.trie_lock:
+                with trace_tree.tree_lock:
                     state.take(step)
                 return step
         return self._like_others(state, key)
 
-    def _like_others(self, state: State, key: _Key) -> Step | None:
+    def _like_others(self, state: TraceNode, key: _OpKey) -> TraceOp | None:
         """The same of a size that is new, where ways of other sizes are known."""
-        n_worked_out, n_made = Way.n_worked_out, Way.n_made
+        n_worked_out, n_made = GenericEdge.n_worked_out, GenericEdge.n_made
         found = self._of_new_size(state, key)
-        self.counters.worked_out += Way.n_worked_out - n_worked_out
-        self.counters.grown_steps += Way.n_made - n_made
+        self.counters.worked_out += GenericEdge.n_worked_out - n_worked_out
+        self.counters.grown_steps += GenericEdge.n_made - n_made
         return found
 
-    def _of_new_size(self, state: State, key: _Key) -> Step | None:
+    def _of_new_size(self, state: TraceNode, key: _OpKey) -> TraceOp | None:
         if state.like is not None:
-            for way in state.like.node.ways():
+            for way in state.like.node.edges():
                 if way.step.op is key.op and (step := way.at(state.like.size)) is not None and key.fits(step):
-                    with trace_tree.trie_lock:
-                        grow(state.add(step).following, Like(way.following, state.like.size))
+                    with trace_tree.tree_lock:
+                        grow(state.add(step).following, Instance(way.following, state.like.size))
                     return step
         for family in state.families:
             step = family.member(key.op, key.new_leaves)
             if step is not None and key.fits(step):
-                with trace_tree.trie_lock:
+                with trace_tree.tree_lock:
                     family.take(step)
                 return step
         return None
 
-    def _new_step(self, state: State, given: Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> Step | None:
+    def _new_step(
+        self, state: TraceNode, given: OpCall, op: type[Op], attrs: dict[str, Any], mode: ExecutionContext
+    ) -> TraceOp | None:
         inputs, kinds = given.inputs, tuple(given.kinds)
         if not any(isinstance(k, TensorType) for k in kinds):
             return None
@@ -209,7 +216,7 @@ class Taking(Recorded):
             cut = (cut_reason(op, mode), where)
         elif given.needs:
             cut = None
-        step = Step(
+        step = TraceOp(
             op,
             dict(attrs) if attrs else NO_ATTRS,
             refs,
@@ -230,41 +237,43 @@ class Taking(Recorded):
             self.n_allowed -= 1
         if step.new_leaves and state.step is not None and state.like is None:
             find_family(state, step)
-        with trace_tree.trie_lock:
+        with trace_tree.tree_lock:
             return state.add(step)
 
-    def _has_other_starts(self, state: State, given: Given, op: type[Op], attrs: dict[str, Any], mode: Mode) -> bool:
+    def _has_other_starts(
+        self, state: TraceNode, given: OpCall, op: type[Op], attrs: dict[str, Any], mode: ExecutionContext
+    ) -> bool:
         """Whether the same slice with another start was recorded here before."""
         refs, kinds = given.baked_refs(), tuple(given.kinds)
         return any(
             s.op is op and s.refs == refs and s.kinds == kinds and s.attrs == attrs and s.grad is grad_key(mode)
-            for s in state.ways()
+            for s in state.edges()
         )
 
-    def _strides(self, ref: int, given: Given) -> tuple[int, ...] | None:
+    def _strides(self, ref: int, given: OpCall) -> tuple[int, ...] | None:
         """In bytes; None if the elements lie in order."""
         if ref >= 0:
             return self._strides_at(ref)
         k, known = -1 - ref, len(self.arrays)
-        array = self.arrays[k] if k < known else given.fresh[k - known]._raw
+        array = self.arrays[k] if k < known else given.fresh[k - known]._data
         return exact_strides(array)
 
-    def _order(self, given: Given, type_: TensorType) -> Order | None:
+    def _order(self, given: OpCall, type_: TensorType) -> Order | None:
         """In which a result lies that keeps the order of its inputs."""
         tensors = [(r, k) for r, k in zip(given.refs, given.kinds, strict=True) if isinstance(k, TensorType)]
         return order_of(type_, [(kind, self._strides(ref, given)) for ref, kind in tensors])
 
-    def _results(self, step: Step) -> list[Tensor]:
+    def _results(self, step: TraceOp) -> list[Tensor]:
         types = step.type if type(step.type) is tuple else (step.type,)
         return [self._result(step, t, step.place + i) for i, t in enumerate(types)]
 
-    def _put(self, state: State, step: Step, given: Given, made: list[Tensor]) -> bool:
+    def _put(self, state: TraceNode, step: TraceOp, given: OpCall, made: list[Tensor]) -> bool:
         """Put the step, its new leaves and results on the tape, if that is where it was; all of it, or nothing.
 
         Neither an interrupt nor a finalizer comes in between assignments.
         """
         fresh, n_before = given.fresh, len(self.leaves)
-        arrays, nodes = [x._raw for x in fresh], [x._history for x in fresh]
+        arrays, nodes = [x._data for x in fresh], [x._history for x in fresh]
         memories = [x._memory for x in fresh]
         versions = [memory.version for memory in memories]
         results: list[Any] = made
@@ -287,18 +296,18 @@ class Taking(Recorded):
         self.makers += makers
         self.cursor = step.following
         for place, x in enumerate(fresh, n_before + 1):  # so that it is found sooner
-            x._place, x._pending = -place, self.token
+            x._value_id, x._source = -place, self.token
         return True
 
     def _give_up(self, why: str) -> None:
         """It is not worth recording: the rest of the function runs eagerly."""
         self.counters.given_up += 1
         self.close(why)
-        mode = MODE.get()
+        mode = CONTEXT.get()
         if mode.recording is self:
-            MODE.set(mode.but(recording=None))
+            CONTEXT.set(mode.but(recording=None))
 
-    def _eagerly(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Mode) -> Any:
+    def _eagerly(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: ExecutionContext) -> Any:
         """Run the op now. A node that it links must come after those of everything on the tape."""
         inputs = tuple(map(as_input, inputs))
         if op.name == "detach":  # with its values it is as good as any tensor
@@ -307,7 +316,7 @@ class Taking(Recorded):
         if mode.grad and any(isinstance(x, Tensor) and type(x._history) is Node for x in inputs):
             self.close(f"{op.public_name} runs eagerly")
             self._wait_for_first_step()
-        return run(op, inputs, attrs, mode.but(recording=None))
+        return run_eager(op, inputs, attrs, mode.but(recording=None))
 
     def _may_be_new(self) -> bool:
         """Whether another step that was not known is allowed."""

@@ -7,7 +7,7 @@ import ctypes
 import numpy as np
 
 from extempo.backends.llvm.elementwise.loops import write_kernel
-from extempo.backends.llvm.ir.builder import Module, i1
+from extempo.backends.llvm.ir.builder import IRModule, i1
 from extempo.backends.llvm.ir.machine import machine
 from extempo.core.types import from_numpy_dtype
 
@@ -35,7 +35,7 @@ class Kernel:
 
         if refusable:
             self._results.append(np.dtype(np.bool_))
-        module = Module()
+        module = IRModule()
         dtypes = [[from_numpy_dtype(np.dtype(d)) for d in side] for side in (inputs, self._results)]
         write_kernel(module, "kernel", written, *dtypes, self.kinds)
         self._library = machine().load(module.text(), ["kernel"], module.imports)

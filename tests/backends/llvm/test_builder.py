@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from extempo.backends.llvm.ir.builder import Module, f32, f64, i1, i32, i64, literal, ptr, vector, void
+from extempo.backends.llvm.ir.builder import IRModule, f32, f64, i1, i32, i64, literal, ptr, vector, void
 from extempo.backends.llvm.ir.machine import CALLS, KERNEL, RARE, machine
 
 C = {i64: ctypes.c_int64, i32: ctypes.c_int32, f32: ctypes.c_float, f64: ctypes.c_double, ptr: ctypes.c_void_p}
@@ -16,7 +16,7 @@ C = {i64: ctypes.c_int64, i32: ctypes.c_int32, f32: ctypes.c_float, f64: ctypes.
 
 def compiled(write, returns, **args):
     """The function that `write(b)` writes, as a Python callable."""
-    module = Module()
+    module = IRModule()
     with module.function("written", returns, **args) as b:
         write(b)
     library = machine().load(module.text(), ["written"], module.imports)
@@ -62,7 +62,7 @@ def test_a_way_out_is_shared_and_written_only_if_it_is_taken():
         seen.set(-1)
         out.take()
 
-    module = Module()
+    module = IRModule()
     with module.function("written", i64, n=i64) as b:
         write(b)
     assert module.text().count("ret i64") == 1
@@ -72,7 +72,7 @@ def test_a_way_out_is_shared_and_written_only_if_it_is_taken():
 
 @pytest.mark.parametrize("kind", [KERNEL, CALLS, RARE])
 def test_code_of_every_kind_calls_and_is_called(kind):
-    module = Module()
+    module = IRModule()
     module.global_("numbers", i64, 3)
     with module.function("inner", i64, internal=True, x=i64) as b:
         numbers = b.pointer(module.address_of(b, "numbers"), i64)

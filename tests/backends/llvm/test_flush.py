@@ -13,10 +13,10 @@ pytest.importorskip("llvmlite")
 
 import extempo as ex
 from extempo.backends.selection import native
-from extempo.core.context import MODE
+from extempo.core.context import CONTEXT
 from extempo.tracing import executor
-from extempo.tracing.executor import Recording
-from extempo.tracing.policy import Account
+from extempo.tracing.executor import TraceExecutor
+from extempo.tracing.policy import CountingPolicy
 from extempo.tracing.segment import PLANS
 
 if native() is None:
@@ -37,22 +37,22 @@ FLUSH, BACKWARD = loaded()
 
 @pytest.fixture(autouse=True)
 def always_recorded(monkeypatch):
-    monkeypatch.setattr(Account, "eager_next", lambda self: False)
-    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps, is_loop=False: True)
-    monkeypatch.setattr(Account, "planning_per_step", lambda self: inf)
-    monkeypatch.setattr(Account, "new_steps_allowed", lambda self: 1_000_000)
+    monkeypatch.setattr(CountingPolicy, "eager_next", lambda self: False)
+    monkeypatch.setattr(CountingPolicy, "allows_plan", lambda self, n_steps, is_loop=False: True)
+    monkeypatch.setattr(CountingPolicy, "planning_per_step", lambda self: inf)
+    monkeypatch.setattr(CountingPolicy, "new_steps_allowed", lambda self: 1_000_000)
 
 
 @pytest.fixture
 def by_python(monkeypatch):
     """How often Python gave tensors their values."""
-    count, fill = [0], Recording._fill
+    count, fill = [0], TraceExecutor._fill
 
     def counted(self, places):
         count[0] += 1
         fill(self, places)
 
-    monkeypatch.setattr(Recording, "_fill", counted)
+    monkeypatch.setattr(TraceExecutor, "_fill", counted)
     return count
 
 
@@ -80,7 +80,7 @@ def contents(r):
         "values": {p: a.tobytes() for p, a in r.values.items()},
         "given": {p: s.array.tobytes() for p, s in r.given.items()},
         "alive": sorted(r.alive),
-        "kept": [None if t is None else (t._place, t._raw is not None, t._pending is r) for t in r.results],
+        "kept": [None if t is None else (t._value_id, t._data is not None, t._source is r) for t in r.results],
         "run": (r.cursor.n_run, r.cursor.n_places, id(r.cursor)),
     }
 
@@ -89,13 +89,13 @@ def parts(t):
     alias = t._alias
     way = None if alias is None else ([(op.name, numbers, attrs) for op, numbers, attrs in alias.steps], alias.version)
     own = alias is None or alias.base._memory is t._memory
-    return seen(t), way, own, t._memory.version, t._pending is None, t._history is None
+    return seen(t), way, own, t._memory.version, t._source is None, t._history is None
 
 
 def looked(t):
     """Read it and say what the tape is then."""
     value = t.sum().item()
-    return value, contents(MODE.get().recording)
+    return value, contents(CONTEXT.get().recording)
 
 
 # ---- programs: each returns what is to be compared
@@ -144,7 +144,7 @@ def views_of_what_nobody_holds(x, w):
     part = (x * w).tanh()[1:, 0]
     turned = (x * 3.0).t()[0]
     said = [looked(part)]
-    return said, parts(part), parts(turned), seen(part._alias.base), part._alias.base._pending is None
+    return said, parts(part), parts(turned), seen(part._alias.base), part._alias.base._source is None
 
 
 def views_of_what_ran_before(x, w):
@@ -295,7 +295,7 @@ def reading():
     PLANS.clear()
     x, w = draw(3, 4), draw(3, 4, seed=1, grad=True)
 
-    def fn(extra=lambda: MODE.get().recording.flush()):
+    def fn(extra=lambda: CONTEXT.get().recording.flush()):
         y = (x * w).tanh()
         part = y[0]
         extra()
@@ -326,7 +326,7 @@ def test_an_error_of_a_plan_changes_nothing(reading):
         return raising
 
     def extra():
-        r = MODE.get().recording
+        r = CONTEXT.get().recording
         before = contents(r)
         restore = with_plans(broken)
         try:
@@ -406,7 +406,7 @@ def test_finalizers_wherever_the_collector_runs(reading, monkeypatch, natively, 
         said.append(counts[-1].sum().item() if reads else counts[-1])
 
     def extra():
-        r = MODE.get().recording
+        r = CONTEXT.get().recording
         gc.collect()
         Garbage(last_words)
         gc.set_threshold(k)
@@ -447,7 +447,7 @@ def test_no_memory_at_any_moment(reading):
     fails = []
 
     def extra():
-        r = MODE.get().recording
+        r = CONTEXT.get().recording
         before = contents(r)
         testcapi.set_nomemory(k, k + 1)
         try:
@@ -471,7 +471,7 @@ def test_no_memory_at_any_moment(reading):
 
 
 def gradients(leaves):
-    return [None if x.grad is None else (seen(x.grad), x.grad._pending, x.grad._cut) for x in leaves]
+    return [None if x.grad is None else (seen(x.grad), x.grad._source, x.grad._grad_barrier) for x in leaves]
 
 
 def both_ways(monkeypatch, fn, leaves, times=6):
@@ -496,7 +496,7 @@ def test_gradients_are_those_of_the_engine(monkeypatch, by_python):
         hidden = (x @ w + b).tanh()
         loss = (hidden * hidden).mean()
         loss.backward()
-        return loss.item(), loss.grad_fn.name(), loss.is_leaf, loss._pending is None, seen(hidden)
+        return loss.item(), loss.grad_fn.name(), loss.is_leaf, loss._source is None, seen(hidden)
 
     both_ways(monkeypatch, fn, [w, b])
     use(monkeypatch, natively=True)
@@ -548,7 +548,7 @@ def test_views_and_several_results_that_are_held_over_a_backward(monkeypatch):
         names = [t.grad_fn.name() for t in (part, values, loss, base)]
         with pytest.raises(ex.errors.GraphFreedError):
             loss.backward()
-        return seen([part, values, places, base]), names, base._pending is None
+        return seen([part, values, places, base]), names, base._source is None
 
     both_ways(monkeypatch, fn, [w])
 
@@ -605,11 +605,11 @@ def test_no_memory_at_any_moment_of_a_backward():
         part = y[1:]
         loss = y.sum() + part.sum()
         seed = np.ones((), np.float32)
-        r = loss._pending
+        r = loss._source
         if k is not None:
             testcapi.set_nomemory(k, k + 1)
             try:
-                rest = BACKWARD(r, loss._place, seed)
+                rest = BACKWARD(r, loss._value_id, seed)
             except MemoryError:
                 rest = None
             finally:
@@ -617,8 +617,8 @@ def test_no_memory_at_any_moment_of_a_backward():
             assert rest in (None, [])
             if rest is None:
                 fails.append(k)
-                assert [w.grad, y._raw, part._raw] == [None] * 3
-                assert loss._pending is r
+                assert [w.grad, y._data, part._data] == [None] * 3
+                assert loss._source is r
             else:
                 executor.link_freed(r, frozenset(s.place for s in r.makers))
                 r._over(r.cursor)
@@ -659,7 +659,7 @@ def test_thousands_of_flushes_leave_nothing_behind():
 
     many(30)
     flushes = list(PLANS)
-    held = [x, w, x._raw, w._raw, w._history, w._memory, x._type, None, True, False, (), 0, *flushes]
+    held = [x, w, x._data, w._data, w._history, w._memory, x._type, None, True, False, (), 0, *flushes]
     held += [part for f in flushes for part in (f.plan, f.filling, f.following, f.wanted, f.plan.run)]
 
     def counts():

@@ -14,7 +14,7 @@ from extempo.core.graph import Leaf
 from extempo.core.graph_interpreter import Interpreter
 from extempo.core.op import REGISTRY
 from extempo.core.types import TensorType, float32, float64
-from extempo.dispatch.graph_tracer import record
+from extempo.dispatch.graph_tracer import trace_graph
 
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
@@ -54,7 +54,7 @@ def test_fused_op_by_op_and_numpy_agree(steps, d, n, seed):
     shapes = [(2, n), (n,), (2, 1)]
     rng = np.random.default_rng(seed)
     arrays = [rng.normal(size=shape).astype(d.numpy) for shape in shapes]
-    graph, _, _ = record(lambda *a: run(steps, a), [TensorType(shape, d) for shape in shapes])
+    graph, _, _ = trace_graph(lambda *a: run(steps, a), [TensorType(shape, d) for shape in shapes])
     arguments = [node for node in graph if node.op is Leaf]
     fused = kernels.of_graph("fused", graph, arguments, numbers_only(graph))
     if fused is None:

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
 import extempo as ex
-from extempo.backends.llvm.ir.builder import Module, f32, f64, i64, ptr, void
+from extempo.backends.llvm.ir.builder import IRModule, f32, f64, i64, ptr, void
 from extempo.backends.llvm.ir.machine import machine
 from extempo.backends.llvm.routines import gemm_plan, products
 from extempo.backends.llvm.routines.gemm import Gemm, gemm_of, n_packed, packed
@@ -196,7 +196,7 @@ def run_record(gemm, a, b):
     fields |= {"a_row": a.strides[0], "a_step": a.strides[1], "b_step": b.strides[0], "b_column": b.strides[1]}
     record = np.array([fields.get(name, 0) for name in FIELDS], np.int64)
     record[FIELDS.index("c_row")] = c.strides[0]
-    module = Module()
+    module = IRModule()
     product = gemm.product(module, threads=False)
     with module.function("run", void, record=ptr, unused=i64) as f:
         f.call(product, f.arg("record"))

@@ -84,10 +84,10 @@ def test_a_reshape_that_is_a_view_stays_one_when_it_is_called_again():
 def test_the_line_that_cut_a_path_is_the_last_inputs_in_every_call():
     first = ex.ones(1, requires_grad=True).detach()
     second = ex.ones(1, requires_grad=True).detach()
-    expected = describe_where(second._cut[1])
+    expected = describe_where(second._grad_barrier[1])
     for _ in range(3):
         for made in (first + second, ex.maximum(first, second), ex.where(first > 0, first, second)):
-            assert describe_where(made._cut[1]) == expected
+            assert describe_where(made._grad_barrier[1]) == expected
 
 
 def watched(fn, *arrays):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo.batching.rows import Table
+from extempo.batching.rows import RowTable
 from extempo.dispatch.dispatcher import apply
 from extempo.nn import functional as F
 from extempo.ops.softmaxes import Softmax
@@ -139,7 +139,7 @@ def test_an_interrupt_while_numbers_of_rows_are_converted_is_not_lost():
         def __index__(self):
             raise KeyboardInterrupt
 
-    table = Table()
+    table = RowTable()
     table.add(0, np.ones((3, 2)))
     with pytest.raises(KeyboardInterrupt):
         table.gather([0, Odd()], (2,), np.dtype(np.float64))

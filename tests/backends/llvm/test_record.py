@@ -1,4 +1,4 @@
-"""Recording in native code: it puts on the tape what Python puts there, and leaves to Python whatever does not fit."""
+"""Tracing in native code: it puts on the trace what Python puts there, and leaves to Python whatever does not fit."""
 
 import gc
 import math
@@ -14,26 +14,26 @@ pytest.importorskip("llvmlite")
 import extempo as ex
 import extempo.nn.functional as F
 from extempo.backends.selection import native
-from extempo.core.context import MODE
+from extempo.core.context import CONTEXT
 from extempo.core.op import REGISTRY
 from extempo.dispatch.dispatcher import apply
 from extempo.tracing import tracer
-from extempo.tracing.executor import Recording
-from extempo.tracing.policy import Account
+from extempo.tracing.executor import TraceExecutor
+from extempo.tracing.policy import CountingPolicy
 
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
 
 LISTS = ("leaves", "arrays", "nodes", "memories", "versions", "numbers", "results", "makers")
-SLOTS = ("_raw", "_memory", "_alias", "_type", "_history", "_cut", "_pending", "_place")
+SLOTS = ("_data", "_memory", "_alias", "_type", "_history", "_grad_barrier", "_source", "_value_id")
 
 
 @pytest.fixture(autouse=True)
 def always_recorded(monkeypatch):
-    monkeypatch.setattr(Account, "eager_next", lambda self: False)
-    monkeypatch.setattr(Account, "allows_plan", lambda self, n_steps, is_loop=False: True)
-    monkeypatch.setattr(Account, "planning_per_step", lambda self: float("inf"))
-    monkeypatch.setattr(Account, "new_steps_allowed", lambda self: 1_000_000)
+    monkeypatch.setattr(CountingPolicy, "eager_next", lambda self: False)
+    monkeypatch.setattr(CountingPolicy, "allows_plan", lambda self, n_steps, is_loop=False: True)
+    monkeypatch.setattr(CountingPolicy, "planning_per_step", lambda self: float("inf"))
+    monkeypatch.setattr(CountingPolicy, "new_steps_allowed", lambda self: 1_000_000)
 
 
 def draw(*shape, seed=0, grad=False, dtype=ex.float32):
@@ -42,15 +42,15 @@ def draw(*shape, seed=0, grad=False, dtype=ex.float32):
 
 @pytest.fixture
 def by_python(monkeypatch):
-    """The names of the ops that came to `Recording.apply`."""
+    """The names of the ops that came to `TraceExecutor.apply`."""
     names = []
-    recorded = Recording.apply
+    recorded = TraceExecutor.apply
 
     def counted(self, op, *rest):
         names.append(op.name)
         return recorded(self, op, *rest)
 
-    monkeypatch.setattr(Recording, "apply", counted)
+    monkeypatch.setattr(TraceExecutor, "apply", counted)
     return names
 
 
@@ -97,7 +97,7 @@ def contents(recording):
         return names.get(id(o), o if isinstance(o, int | float | bool | tuple) else id(o))
 
     taped = [[named(getattr(t, slot)) for slot in SLOTS] for t in recording.results]
-    marks = [(named(x._pending), x._place) for x in recording.leaves]
+    marks = [(named(x._source), x._value_id) for x in recording.leaves]
     return {
         "results": [(type(t), row) for t, row in zip(recording.results, taped, strict=True)],
         "marks": marks,
@@ -119,7 +119,7 @@ def test_the_tape_holds_what_python_puts_there(by_python):
         values, places = y.max(dim=1)
         part = F.layer_norm(y, (4,))[1:3]
         out = part.sum(dim=-1) + values[:2] * places[:2] + (x + x).sum() + w.t()[0, :2]
-        tapes.append(contents(MODE.get().recording))
+        tapes.append(contents(CONTEXT.get().recording))
         return out
 
     compiled = ex.compile(fn)
@@ -366,7 +366,7 @@ def test_views_of_tracked_leaves_are_made_at_once_where_no_gradient_passes(compa
     def fn(x):
         with ex.no_grad():
             row = x[1]
-            assert row._raw is not None
+            assert row._data is not None
             return row * 2.0 + x.t()[1]
 
     is_native_from_the_second_call_on(compared(fn), draw(4, 4, grad=True))
@@ -375,7 +375,7 @@ def test_views_of_tracked_leaves_are_made_at_once_where_no_gradient_passes(compa
 def test_views_that_a_gradient_passes_are_on_the_tape(compared):
     def fn(x):
         row = x[1]
-        assert row._raw is None or MODE.get().recording is None
+        assert row._data is None or CONTEXT.get().recording is None
         return row * 2.0 + x.t()[2] + x.reshape(2, 8)[0, :4]
 
     is_native_from_the_second_call_on(compared(fn), draw(4, 4, grad=True))
@@ -385,7 +385,7 @@ def test_views_that_a_gradient_passes_are_on_the_tape(compared):
 def went_on(monkeypatch):
     """Which ops on tapes that were left are put there natively: (name, whether it was)."""
     names = []
-    go_on = tracer._go_on
+    go_on = tracer._extend_escaped
 
     def watched(recording, op, *rest):
         made = go_on(recording, op, *rest)
@@ -400,7 +400,7 @@ def left_contents(tape):
     """Everything on a tape that was left, as far as calls have it in common."""
     assert tape.is_left
     assert {type(ref) for ref in tape.results} == {weakref.ref}
-    taped = [None if t is None else (t._place, t._type, t._cut) for t in [ref() for ref in tape.results]]
+    taped = [None if t is None else (t._value_id, t._type, t._grad_barrier) for t in [ref() for ref in tape.results]]
     numbers = [number for _, number in tape.clocks]
     assert numbers == sorted(set(numbers))
     leaves = [(id(x), id(m), version) for x, m, version in zip(tape.leaves, tape.memories, tape.versions, strict=True)]
@@ -416,7 +416,7 @@ def test_a_tape_that_was_left_goes_on_natively(went_on):
         y = compiled(x)
         other = y * 0.5
         loss = ((y + b).tanh() * other).sum()
-        tapes.append(left_contents(loss._pending))
+        tapes.append(left_contents(loss._source))
         loss.backward()
         results.append(seen([y, other, loss, w.grad, b.grad]))
         w.grad = b.grad = None
@@ -433,7 +433,7 @@ def test_what_goes_on_natively_is_not_kept(went_on):
         dropped = weakref.ref(y.exp())
         assert dropped() is None
         z = y.tanh()
-        assert z._pending.results[2]() is z
+        assert z._source.results[2]() is z
         del y, z
     assert went_on[-2:] == [("exp", True), ("tanh", True)]
 
@@ -455,8 +455,8 @@ def test_no_memory_on_a_tape_that_was_left_changes_nothing():
     expected = seen(x * w * b)
     for k in [None, None, None, *range(16), None]:
         y = compiled(x)
-        tape = y._pending
-        before = [len(getattr(tape, name)) for name in (*LISTS, "clocks")], tape.cursor, b._pending
+        tape = y._source
+        before = [len(getattr(tape, name)) for name in (*LISTS, "clocks")], tape.cursor, b._source
         if k is not None:
             testcapi.set_nomemory(k, k + 1)
         try:
@@ -467,7 +467,7 @@ def test_no_memory_on_a_tape_that_was_left_changes_nothing():
             testcapi.remove_mem_hooks()
         if z is None:
             fails.append(k)
-            assert ([len(getattr(tape, name)) for name in (*LISTS, "clocks")], tape.cursor, b._pending) == before
+            assert ([len(getattr(tape, name)) for name in (*LISTS, "clocks")], tape.cursor, b._source) == before
             z = y * b
         assert seen(z) == expected, k
     assert len(fails) > 5
@@ -484,14 +484,14 @@ def test_recordings_leave_no_references_behind():
     def fn(turn):
         y = (x * w + number).sum(dim=0) + x[0]
         values, places = (x + unrelated).max(dim=1)
-        steps[:] = MODE.get().recording.makers
+        steps[:] = CONTEXT.get().recording.makers
         return y if turn else (values, places)
 
     compiled = ex.compile(fn)
     for k in range(6):
         compiled(k % 2)
     known = list(steps)
-    held = [x, w, x._raw, w._raw, w._history, w._memory, x._type, number, None, True, False, 0, *known]
+    held = [x, w, x._data, w._data, w._history, w._memory, x._type, number, None, True, False, 0, *known]
     held += [part for s in known for part in (s.op, s.type, s.refs, s.attrs, s.kinds, s.place, s.following)]
 
     def counts():
@@ -511,13 +511,13 @@ def test_a_recording_ends_with_its_function():
     recordings = []
 
     def fn(x):
-        recordings.append(weakref.ref(MODE.get().recording))
+        recordings.append(weakref.ref(CONTEXT.get().recording))
         return x * 2.0 + 1.0
 
     compiled = ex.compile(fn)
     for _ in range(4):
         kept = compiled(draw(3))
-    assert kept._raw is not None
+    assert kept._data is not None
     assert len({r() for r in recordings} - {None}) <= 1  # one may serve the next call
     assert all(r() is None or r().is_empty for r in recordings)
     del compiled
@@ -529,9 +529,9 @@ def test_no_memory_in_the_middle_changes_nothing():
     b, w, fails = draw(3, 4), draw(3, 4, seed=1, grad=True), []
 
     def tape():
-        recording = MODE.get().recording
+        recording = CONTEXT.get().recording
         sizes = [len(getattr(recording, name)) for name in LISTS]
-        return sizes, id(recording.cursor), [id(x._pending) for x in (b, w)]
+        return sizes, id(recording.cursor), [id(x._source) for x in (b, w)]
 
     def attempt(fn, *args):
         if k is None:

@@ -9,7 +9,7 @@ import extempo as ex
 from extempo import optim
 from extempo.backends.selection import native
 from extempo.dispatch import fused_update
-from extempo.dispatch.fused_update import Kind, Update, numpy_update
+from extempo.dispatch.fused_update import Update, UpdateKernel, numpy_update
 from extempo.optim.adam import _adam, _adamax, _nadam, _radam
 from extempo.optim.adaptive import _adadelta, _adagrad, _rmsprop, _rprop
 from extempo.optim.sgd import _averaged, _descend
@@ -25,24 +25,27 @@ SENTINEL = -12345.0
 
 # (update, number of moments)
 UPDATES = {
-    "sgd": (Update(Kind(_descend, (False, False)), (0.1, 0.0, 1.0)), 0),
-    "sgd first": (Update(Kind(_descend, (True, False)), (0.1, 0.9, 0.8)), 1),
-    "sgd momentum": (Update(Kind(_descend, (False, False), True, "added"), (0.1, 0.9, 0.8, 0.01)), 1),
-    "sgd nesterov": (Update(Kind(_descend, (False, True)), (0.1, 0.9, 1.0)), 1),
-    "asgd": (Update(Kind(_averaged, (False,)), (0.1, 0.99, 0.3)), 1),
-    "asgd first": (Update(Kind(_averaged, (True,)), (0.1, 0.99, 1.0)), 1),
-    "adam": (Update(Kind(_adam, (True,)), (0.1, 0.999, 0.001, 1e-8, 0.03)), 2),
-    "adam far": (Update(Kind(_adam, (False,)), (0.2, 0.9, 0.1, 1e-8, 0.03)), 2),
-    "adamw amsgrad": (Update(Kind(_adam, (True,), True, "decoupled"), (0.1, 0.999, 0.001, 1e-8, 0.03, 0.999)), 3),
-    "adamax": (Update(Kind(_adamax, (True,)), (0.1, 0.99, 1e-8, 0.1)), 2),
-    "nadam": (Update(Kind(_nadam, (True,)), (0.1, 0.99, 0.01, 0.2, 1e-8, 0.1, 0.2)), 2),
-    "radam": (Update(Kind(_radam, (True, False)), (0.1, 0.99, 0.01, 1e-8, 0.1)), 2),
-    "radam rectified": (Update(Kind(_radam, (True, True)), (0.1, 0.99, 0.01, 1e-8, 0.1)), 2),
-    "adagrad": (Update(Kind(_adagrad, ()), (1e-10, 0.1)), 1),
-    "adadelta": (Update(Kind(_adadelta, ()), (0.9, 0.1, 1e-6, 1.0)), 2),
-    "rmsprop": (Update(Kind(_rmsprop, (False, False, True)), (0.9, 0.1, 1e-8, 0.1, 0.0, 0.1)), 1),
-    "rmsprop all": (Update(Kind(_rmsprop, (True, True, True)), (0.9, 0.1, 1e-8, 0.1, 0.5, 0.1)), 3),
-    "rprop": (Update(Kind(_rprop, ()), (0.5, 1.2, 1e-6, 50.0)), 2),
+    "sgd": (Update(UpdateKernel(_descend, (False, False)), (0.1, 0.0, 1.0)), 0),
+    "sgd first": (Update(UpdateKernel(_descend, (True, False)), (0.1, 0.9, 0.8)), 1),
+    "sgd momentum": (Update(UpdateKernel(_descend, (False, False), True, "added"), (0.1, 0.9, 0.8, 0.01)), 1),
+    "sgd nesterov": (Update(UpdateKernel(_descend, (False, True)), (0.1, 0.9, 1.0)), 1),
+    "asgd": (Update(UpdateKernel(_averaged, (False,)), (0.1, 0.99, 0.3)), 1),
+    "asgd first": (Update(UpdateKernel(_averaged, (True,)), (0.1, 0.99, 1.0)), 1),
+    "adam": (Update(UpdateKernel(_adam, (True,)), (0.1, 0.999, 0.001, 1e-8, 0.03)), 2),
+    "adam far": (Update(UpdateKernel(_adam, (False,)), (0.2, 0.9, 0.1, 1e-8, 0.03)), 2),
+    "adamw amsgrad": (
+        Update(UpdateKernel(_adam, (True,), True, "decoupled"), (0.1, 0.999, 0.001, 1e-8, 0.03, 0.999)),
+        3,
+    ),
+    "adamax": (Update(UpdateKernel(_adamax, (True,)), (0.1, 0.99, 1e-8, 0.1)), 2),
+    "nadam": (Update(UpdateKernel(_nadam, (True,)), (0.1, 0.99, 0.01, 0.2, 1e-8, 0.1, 0.2)), 2),
+    "radam": (Update(UpdateKernel(_radam, (True, False)), (0.1, 0.99, 0.01, 1e-8, 0.1)), 2),
+    "radam rectified": (Update(UpdateKernel(_radam, (True, True)), (0.1, 0.99, 0.01, 1e-8, 0.1)), 2),
+    "adagrad": (Update(UpdateKernel(_adagrad, ()), (1e-10, 0.1)), 1),
+    "adadelta": (Update(UpdateKernel(_adadelta, ()), (0.9, 0.1, 1e-6, 1.0)), 2),
+    "rmsprop": (Update(UpdateKernel(_rmsprop, (False, False, True)), (0.9, 0.1, 1e-8, 0.1, 0.0, 0.1)), 1),
+    "rmsprop all": (Update(UpdateKernel(_rmsprop, (True, True, True)), (0.9, 0.1, 1e-8, 0.1, 0.5, 0.1)), 3),
+    "rprop": (Update(UpdateKernel(_rprop, ()), (0.5, 1.2, 1e-6, 50.0)), 2),
 }
 
 
@@ -236,7 +239,7 @@ def test_a_formula_without_a_name_of_its_own_runs_by_numpy():
     def formula(m, numbers, choices, x, g):
         return (x - g * numbers[0],)
 
-    assert fused_update.native_update(Update(Kind(formula), (0.5,)), 0, np.dtype(np.float32)) is None
+    assert fused_update.native_update(Update(UpdateKernel(formula), (0.5,)), 0, np.dtype(np.float32)) is None
     values = np.ones(3, np.float32)
-    numpy_update(Update(Kind(formula), (0.5,)), np.ones(3, np.float32), values, [])
+    numpy_update(Update(UpdateKernel(formula), (0.5,)), np.ones(3, np.float32), values, [])
     assert values.tolist() == [0.5] * 3

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from extempo.backends.llvm.ir.builder import Function, Module, Value, i32, i64, ptr, void
+from extempo.backends.llvm.ir.builder import IRFunction, IRModule, Value, i32, i64, ptr, void
 from extempo.backends.llvm.ir.machine import Library, machine
 from extempo.backends.llvm.threads import pool as threads
 from extempo.backends.llvm.threads import thread_code, thread_words
@@ -25,9 +25,9 @@ _pools: dict[tuple[object, ...], Pool] = {}
 EAGER = {"LONGEST_WAKING": 0, "WAKING": 1, "REST": 0}
 
 
-def _load_by_text(write: Callable[[Module], None], names: list[str], facts: object, kind: str) -> Library:
+def _load_by_text(write: Callable[[IRModule], None], names: list[str], facts: object, kind: str) -> Library:
     """Other constants are other code, which the sources alone do not tell."""
-    module = Module()
+    module = IRModule()
     write(module)
     return machine().load(module.text(), names, module.imports, kind)
 
@@ -53,17 +53,17 @@ def eager_pool(target: Target = PLATFORM, watch: int = thread_code.WATCH) -> Poo
     return new_pool(target._replace(knows_cpu=False), WATCH=watch, **EAGER)
 
 
-def _add(b: Function, address: Value, amount: int) -> None:
+def _add(b: IRFunction, address: Value, amount: int) -> None:
     b.emit(i64, f"atomicrmw add ptr {address.text}, i64 {amount} seq_cst")
 
 
-def _write_mark(module: Module) -> None:
+def _write_mark(module: IRModule) -> None:
     """counts[chunk] += 1"""
     with module.function("mark", void, context=ptr, chunk=i64) as b:
         _add(b, b.pointer(b.arg("context"), i64).at(b.arg("chunk")), 1)
 
 
-def _write_meet(module: Module) -> None:
+def _write_meet(module: IRModule) -> None:
     """Chunks wait for each other, but not forever: arrived, met."""
     with module.function("meet", void, context=ptr, chunk=i64) as b:
         words = b.pointer(b.arg("context"), i64)
@@ -75,7 +75,7 @@ def _write_meet(module: Module) -> None:
             call(b, "usleep", i32, b.const(i32, 10))
 
 
-def _write_linger(module: Module) -> None:
+def _write_linger(module: IRModule) -> None:
     """Another thread than the caller's takes words[1] microseconds; the caller waits until it has begun."""
     with module.function("linger", void, context=ptr, chunk=i64) as b:
         words = b.pointer(b.arg("context"), i64)
@@ -89,13 +89,13 @@ def _write_linger(module: Module) -> None:
             call(b, "usleep", i32, b.const(i32, 10))
 
 
-def _write_nap(module: Module) -> None:
+def _write_nap(module: IRModule) -> None:
     """Sleep context[0] microseconds."""
     with module.function("nap", void, context=ptr, chunk=i64) as b:
         call(b, "usleep", i32, b.cast("trunc", b.pointer(b.arg("context"), i64)[0], i32))
 
 
-def _write_nested(module: Module) -> None:
+def _write_nested(module: IRModule) -> None:
     """Each chunk runs a job of `mark` on its own row of 5 counts: words are the pool and the counts."""
     with module.function("nested", void, context=ptr, chunk=i64) as b:
         words = b.pointer(b.arg("context"), ptr)
@@ -107,7 +107,7 @@ def _next(seed: Value) -> Value:
     return seed * 6364136223846793005 + 1442695040888963407
 
 
-def _write_storm_chunk(module: Module) -> None:
+def _write_storm_chunk(module: IRModule) -> None:
     """Dawdle, give the CPU away now and then, and complain of a context whose job is over."""
     module.global_("complaints", i64)
     with module.function("storm_chunk", void, internal=True, context=ptr, chunk=i64) as b:
@@ -122,7 +122,7 @@ def _write_storm_chunk(module: Module) -> None:
         _add(b, words.at(b.arg("chunk") + 1), 1)
 
 
-def _write_storm(module: Module) -> None:
+def _write_storm(module: IRModule) -> None:
     """Run many small jobs on contexts that die with their job; returns how many went wrong."""
     size = MOST_CHUNKS + 2
     with module.function("storm", i64, parallel=ptr, seed=i64, n_jobs=i64) as b:
@@ -142,7 +142,7 @@ def _write_storm(module: Module) -> None:
         b.ret(wrong.value + load_atomic(b, i64, module.address_of(b, "complaints")))
 
 
-def _write_sum(module: Module) -> None:
+def _write_sum(module: IRModule) -> None:
     """Arithmetic on words[0] rounds per chunk, stored at words[1 + chunk], to be timed."""
     with module.function("work", void, context=ptr, chunk=i64) as b:
         words = b.pointer(b.arg("context"), i64)
@@ -152,7 +152,7 @@ def _write_sum(module: Module) -> None:
         words[b.arg("chunk") + 1] = total.value
 
 
-_WRITERS: list[Callable[[Module], None]] = [
+_WRITERS: list[Callable[[IRModule], None]] = [
     _write_mark,
     _write_meet,
     _write_linger,
@@ -162,7 +162,7 @@ _WRITERS: list[Callable[[Module], None]] = [
     _write_storm,
     _write_sum,
 ]
-_module = Module()
+_module = IRModule()
 for _write in _WRITERS:
     _write(_module)
 _names = [name for name in _module.defined if name != "storm_chunk"]

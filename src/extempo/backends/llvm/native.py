@@ -17,8 +17,8 @@ from ...core.op import REGISTRY, Op, Routine, Signature
 from ...core.types import TensorType, float32, float64
 from .calls import glue
 from .calls.backward_engine import NativeGradient, Walker
-from .calls.memory import Memory
-from .calls.rows import Rows, load_rows
+from .calls.memory import MemoryPool
+from .calls.rows import RowCode, load_rows
 from .calls.spread import Spread
 from .calls.views import packed, view_call, words_of
 from .elementwise import kernels
@@ -42,10 +42,10 @@ class Native:
     """Everything that was loaded."""
 
     def __init__(self) -> None:
-        self.memory = Memory()
+        self.memory = MemoryPool()
         threads.install()
         self.runtime = kernels.runtime()
-        self._rows: Rows | None = None
+        self._rows: RowCode | None = None
         from .routines import registry  # noqa: F401 - importing it registers the routines
 
         self._test_itself()
@@ -118,7 +118,7 @@ class Native:
             add.append(kernel)
         return Walker(classes, leaf, sum_to, sum_apart, add)
 
-    def rows(self) -> Rows:
+    def rows(self) -> RowCode:
         """How rows of arrays are gathered and added to."""
         if self._rows is None:
             self._rows = load_rows()

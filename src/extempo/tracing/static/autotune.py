@@ -21,7 +21,7 @@ LONG_CALL = 2e-3  # seconds
 Run = Callable[..., Any]
 
 
-class Choice:
+class Autotuner:
     """Between two ways to do the same, the first of which comes first.
 
     `goes_on`: part of the work is done after a call, so what is timed is from one call to the next.

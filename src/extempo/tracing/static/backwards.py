@@ -14,16 +14,16 @@ from ...autograd.traced_backward import accumulate_planned
 from ...core.graph import Leaf, Node
 from ...core.storage import Array
 from ...core.tensor import Tensor, wrap
-from ...core.trace_tree import State
-from ...scheduling.request import Backward
-from ..executor import Recording
-from ..materialize import link_freed, link_tape
-from ..segment import Flush
-from .script import Action, Call, Effect
-from .tape import Handle, Tape, give
+from ...core.trace_tree import TraceNode
+from ...scheduling.request import BackwardRequest
+from ..executor import TraceExecutor
+from ..materialize import materialize_freed_nodes, materialize_nodes
+from ..segment import Segment
+from .script import Action, Effect, ScriptCall
+from .tape import Handle, TraceStretch, give
 
 
-class Asked:
+class GradientRequest:
     """What a backward is asked for: to add to leaves, or the gradients of tensors that a plan can find."""
 
     __slots__ = ("gradient", "keep", "refs", "root", "sources")
@@ -37,30 +37,30 @@ class Asked:
 
     @classmethod
     def of(
-        cls, r: Recording, roots: Any, gradients: Any, keep: bool, inputs: Sequence[Tensor] | None = None
-    ) -> Asked | None:
+        cls, r: TraceExecutor, roots: Any, gradients: Any, keep: bool, inputs: Sequence[Tensor] | None = None
+    ) -> GradientRequest | None:
         """None: that is for the engine."""
         roots = [roots] if isinstance(roots, Tensor) else roots
         given = gradients[0] if isinstance(gradients, list | tuple) and len(gradients) == 1 else gradients
         root = roots[0] if isinstance(roots, list | tuple) and len(roots) == 1 else None
-        if not isinstance(root, Tensor) or root._pending is not r or type(root._history) is not Node:
+        if not isinstance(root, Tensor) or root._source is not r or type(root._history) is not Node:
             return None
         if given is None:
             fits = inputs is None or root._type.numel() == 1
         else:
-            fits = isinstance(given, Tensor) and given._type == root._type and given._raw is not None
+            fits = isinstance(given, Tensor) and given._type == root._type and given._data is not None
         if not fits or must_be_eager(r):
             return None
         made = cls(root, given, keep)
         return made if inputs is None or made._find(r, inputs) else None
 
-    def _find(self, r: Recording, inputs: Sequence[Tensor]) -> bool:
+    def _find(self, r: TraceExecutor, inputs: Sequence[Tensor]) -> bool:
         """Whether all inputs are on the tape, or leaves of it from which no gradient goes on."""
         for x in inputs:
             if not isinstance(x, Tensor) or not x.requires_grad or x is self.root:
                 return False
             if x._history is r.proxy:
-                self.sources.append(-1 - x._place)
+                self.sources.append(-1 - x._value_id)
                 continue
             node = x._own_node()
             leaves = [k for k, other in enumerate(r.nodes) if other is node]
@@ -74,16 +74,18 @@ class Asked:
 class PlannedBackward(Action):
     """A backward from the tape."""
 
-    def __init__(self, tape: Tape, state: State, asked: Asked, gradient: int | None, effect: Effect) -> None:
+    def __init__(
+        self, tape: TraceStretch, state: TraceNode, asked: GradientRequest, gradient: int | None, effect: Effect
+    ) -> None:
         self.tape = tape
         self.state = state
         self.first = state.n_run
         self.effect = effect  # the same by the engine
-        self.backward = Backward(asked.root._place, -1 - state.n_leaves, asked.refs)
+        self.backward = BackwardRequest(asked.root._value_id, -1 - state.n_leaves, asked.refs)
         self.keep = asked.keep
         self._is_plain = not asked.keep and asked.refs is None
         self.sources = asked.sources
-        self.found: Flush
+        self.found: Segment
         self.handles: list[Handle] = []  # those that get their values
         self.alive: list[int] = []  # tracked places that ran before and are needed after it
         self._gradient = gradient  # a slot
@@ -98,7 +100,7 @@ class PlannedBackward(Action):
         plan = self.found.plan
         return plan is not None and set(self.sources) <= set(plan.gradients)
 
-    def run(self, call: Call) -> None:
+    def run(self, call: ScriptCall) -> None:
         r, found = call.recording, self.found
         if self._is_plain:
             rest = r.backward_known(self.backward.root, self._incoming(call))
@@ -114,23 +116,23 @@ class PlannedBackward(Action):
         r.alive = self.alive.copy()
         give(r, self.handles)
         if self.keep:
-            link_tape(r)
+            materialize_nodes(r)
         else:
-            link_freed(r, found.freed)
+            materialize_freed_nodes(r, found.freed)
         r._over(found.following)
         if self.backward.asked is None:
             accumulate_planned([(nodes[k], g) for k, g in gradients.items()], self.keep)
         for index, slot, type_ in self.effect.results:
             call.slots[slot] = wrap(gradients[self.sources[index or 0]], type_)
 
-    def _incoming(self, call: Call) -> Array:
+    def _incoming(self, call: ScriptCall) -> Array:
         return self._one if self._gradient is None else np.ascontiguousarray(call.slots[self._gradient]._array)
 
-    def _goes_on(self, r: Recording) -> bool:
+    def _goes_on(self, r: TraceExecutor) -> bool:
         """Whether gradients are asked for, and a leaf is one from which they go on."""
         return bool(self.sources) and any(type(node) is Node and node.op is not Leaf for node in r.nodes)
 
-    def _gradients(self, call: Call) -> dict[int, Array] | None:
+    def _gradients(self, call: ScriptCall) -> dict[int, Array] | None:
         r, found = call.recording, self.found
         if found.plan is None:
             r._make_plan(found, self.state, self.first)
@@ -147,8 +149,8 @@ class PlannedBackward(Action):
         return dict(zip(found.plan.gradients, out[len(found.wanted) :], strict=True))
 
 
-def must_be_eager(r: Recording) -> bool:
-    """Whether a backward from this tape is one that a plan cannot do; see `Recording.backward`."""
+def must_be_eager(r: TraceExecutor) -> bool:
+    """Whether a backward from this tape is one that a plan cannot do; see `TraceExecutor.backward`."""
     n_first = len(r.makers[0].new_leaves)
     for k, node in enumerate(r.nodes):
         if type(node) is Node:

@@ -11,19 +11,19 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...autograd.observers import Observer
-from ...core.effect_hooks import Watch, told
+from ...core.effect_hooks import EffectHooks, reports_to
 from ...core.tensor import Tensor
 from ...core.tensor_methods import TensorMethods
 from ...ops import creation, factories
 from ...random import Generator, _SampleGenerator
 from .sym_numbers import FOLLOWED, holds_followed, plain
-from .tracer import Recorder
+from .tracer import StaticTracer
 
 _RESHAPING = ("squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_")  # a tensor becomes its own view
-_told = functools.partial(told, Recorder)
+_told = functools.partial(reports_to, StaticTracer)
 
 
-def _read(recorder: Recorder, method: Any, x: Tensor, *args: Any, **kwargs: Any) -> Any:
+def _read(recorder: StaticTracer, method: Any, x: Tensor, *args: Any, **kwargs: Any) -> Any:
     if recorder.is_constant(x):
         return method(x, *args, **kwargs)
     raise recorder.refusal(
@@ -33,7 +33,7 @@ def _read(recorder: Recorder, method: Any, x: Tensor, *args: Any, **kwargs: Any)
     )
 
 
-def _size(recorder: Recorder, method: Any, x: Tensor) -> Any:
+def _size(recorder: StaticTracer, method: Any, x: Tensor) -> Any:
     if recorder.is_constant(x):
         return method(x)
     raise recorder.refusal(
@@ -43,54 +43,54 @@ def _size(recorder: Recorder, method: Any, x: Tensor) -> Any:
     )
 
 
-def _effect(recorder: Recorder, method: Any, *args: Any, **kwargs: Any) -> Any:
+def _effect(recorder: StaticTracer, method: Any, *args: Any, **kwargs: Any) -> Any:
     return recorder.effect(method, args, kwargs)
 
 
-def _view(recorder: Recorder, method: Any, x: Tensor) -> Any:
+def _view(recorder: StaticTracer, method: Any, x: Tensor) -> Any:
     """`detach()` of a tensor that has values, which is no op."""
-    return method(x) if x._raw is None else recorder.effect(method, (x,), flushes=False)
+    return method(x) if x._data is None else recorder.effect(method, (x,), flushes=False)
 
 
-def _set_grad(recorder: Recorder, method: Any, x: Tensor, value: Any) -> None:
+def _set_grad(recorder: StaticTracer, method: Any, x: Tensor, value: Any) -> None:
     recorder.effect(method, (x, value), flushes=value is not None)
     recorder.may_stay(value)
 
 
-def _step(recorder: Recorder, method: Any, optimizer: Any, closure: Any = None, **kwargs: Any) -> Any:
+def _step(recorder: StaticTracer, method: Any, optimizer: Any, closure: Any = None, **kwargs: Any) -> Any:
     recorder.set_options(optimizer)
     if closure is not None:
         raise recorder.refusal("optimizer.step(closure) runs Python as often as it likes")
     return recorder.effect(method, (optimizer,), kwargs)
 
 
-def _zero_grad(recorder: Recorder, method: Any, optimizer: Any, set_to_none: bool = True) -> None:
+def _zero_grad(recorder: StaticTracer, method: Any, optimizer: Any, set_to_none: bool = True) -> None:
     recorder.set_options(optimizer)
     recorder.effect(method, (optimizer, set_to_none), flushes=not set_to_none)
 
 
-def _schedule(recorder: Recorder, method: Any, schedule: Any, *args: Any, **kwargs: Any) -> None:
+def _schedule(recorder: StaticTracer, method: Any, schedule: Any, *args: Any, **kwargs: Any) -> None:
     reads = any(isinstance(x, Tensor) for x in (*args, *kwargs.values()))  # a metric
     if hasattr(schedule, "optimizer"):
         recorder.set_options(schedule.optimizer)
     recorder.effect(method, (schedule, *args), kwargs, flushes=reads)
 
 
-def _call_module(recorder: Recorder, method: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
+def _call_module(recorder: StaticTracer, method: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
     recorder.modules[id(module)] = module
     return method(module, *args, **kwargs)
 
 
-def _take_draw(recorder: Recorder, method: Any, generator: Generator) -> Any:
+def _take_draw(recorder: StaticTracer, method: Any, generator: Generator) -> Any:
     return recorder.streams.draw(method, generator)
 
 
-def _count_batch(recorder: Recorder, method: Any, generator: Generator) -> Any:
+def _count_batch(recorder: StaticTracer, method: Any, generator: Generator) -> Any:
     return recorder.streams.count_batch(method, generator)
 
 
 def _begin_stream(
-    recorder: Recorder, method: Any, generator: _SampleGenerator, seed: int, number: Any, sample: int
+    recorder: StaticTracer, method: Any, generator: _SampleGenerator, seed: int, number: Any, sample: int
 ) -> None:
     if type(number) not in FOLLOWED:
         raise recorder.refusal("the generator of a sample is made by hand")
@@ -98,17 +98,17 @@ def _begin_stream(
     recorder.streams.begin(generator, number, sample)
 
 
-def _seed(recorder: Recorder, method: Any, generator: Generator, *args: Any, **kwargs: Any) -> Any:
+def _seed(recorder: StaticTracer, method: Any, generator: Generator, *args: Any, **kwargs: Any) -> Any:
     if recorder.streams.begins_anew(generator):
         raise recorder.refusal("the generator of a sample is seeded, or its state asked for")
     return recorder.effect(method, (generator, *args), kwargs, flushes=False)
 
 
-def _observe(recorder: Recorder, method: Any, *args: Any, **kwargs: Any) -> Any:
+def _observe(recorder: StaticTracer, method: Any, *args: Any, **kwargs: Any) -> Any:
     raise recorder.refusal("checkpoints, saved_tensors_hooks and anomaly mode look at every op as it runs")
 
 
-def _anew(recorder: Recorder, method: Any, *args: Any) -> Any:
+def _anew(recorder: StaticTracer, method: Any, *args: Any) -> Any:
     """What makes or fills a tensor, where it does so by followed numbers."""
     return recorder.make(method, args) if holds_followed(args) else method(*args)
 
@@ -165,4 +165,4 @@ def _replacements() -> Iterator[tuple[Any, str, Any]]:
     yield Tensor, "data", property(_told(_effect)(data.fget), _told(_effect)(data.fset), None, data.__doc__)
 
 
-watching = Watch(_replacements)  # inside, recorders are told of what is no op
+watching = EffectHooks(_replacements)  # inside, recorders are told of what is no op

@@ -32,7 +32,7 @@ class _Unusual(Exception):
     """An argument that has to be looked at in any case."""
 
 
-class _Writer:
+class _GuardWriter:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.globals: dict[str, Any] = {"Tensor": Tensor, "Node": Node, "object": object}
@@ -68,13 +68,13 @@ class _Writer:
         if isinstance(argument, TensorArgument) and argument.strides is None:
             type_ = self.name(argument.type)
             self.fails_if(f"type({x}) is not Tensor or {x}._alias is not None")
-            self.fails_if(f"{x}._pending is not None and type({x}._pending) is not object")
+            self.fails_if(f"{x}._source is not None and type({x}._source) is not object")
             self.fails_if(f"{x}._type is not {type_} and {x}._type != {type_}")
             if argument.tracked:
                 self.fails_if(f"type({x}._history) is not Node")
             else:
                 self.fails_if(f"{x}._history is not None and type({x}._history) is Node")
-            self.fails_if(f"{x}._raw.flags.num & {IN_ORDER} != {IN_ORDER}")
+            self.fails_if(f"{x}._data.flags.num & {IN_ORDER} != {IN_ORDER}")
             self.tensors.append(x)
             self._of_slot[argument.slot] = x
         elif isinstance(argument, SameArgument):
@@ -112,7 +112,7 @@ class _Writer:
 
 def fits_of(arguments: Arguments) -> Fits:
     """What puts arguments into their slots, and says whether it did; if not, `arguments.take` has to."""
-    writer = _Writer()
+    writer = _GuardWriter()
     try:
         writer.sequence("args", arguments.positional)
         writer.mapping("kwargs", arguments.named)

@@ -14,11 +14,11 @@ import numpy as np
 
 from ...core.graph import Node
 from ...core.layout import is_row_major
-from ...core.tensor import OnTape, Tensor, TensorLike
+from ...core.tensor import LazySource, Tensor, TensorLike
 from ...core.types import TensorType
 from ...core.types import dtype as Dtype
 from ...errors import DtypeError, GraphError, ShapeError
-from .sym_numbers import Numbers, follow
+from .sym_numbers import NumberGuards, follow
 
 Slots = list[Any]
 NewSlot = Callable[[], int]
@@ -29,13 +29,13 @@ _COMPARED = (str, bytes, bool, int, float, complex, type(None), range, slice, Dt
 
 def tensor_parts(x: Any) -> tuple[TensorType, bool, tuple[int, ...] | None]:
     """(type, tracked, strides or None for elements in order) of a tensor that has values."""
-    array = x._raw
+    array = x._data
     return x._type, type(x._history) is Node, None if array.flags.num & IN_ORDER == IN_ORDER else array.strides
 
 
-def lies_as(x: Tensor, strides: tuple[int, ...] | None) -> bool:
+def has_strides(x: Tensor, strides: tuple[int, ...] | None) -> bool:
     """Whether a tensor lies in memory with these strides; None: its elements are in order."""
-    array = x._raw
+    array = x._data
     if not array.flags.aligned:
         return False
     if strides is None:
@@ -67,14 +67,14 @@ class TensorArgument(Argument):
         if not isinstance(value, Tensor):
             advice = "pass ex.from_numpy(x)" if isinstance(value, np.ndarray) else _ADVICE
             raise self.misfit(DtypeError, _kind(value), f"a tensor of {self.type}", advice)
-        if value._alias is not None or isinstance(value._pending, OnTape):
+        if value._alias is not None or isinstance(value._source, LazySource):
             settled(value)
         type_ = value._type
         if (
             (type_ is not self.type and type_ != self.type)
             or (type(value._history) is Node) is not self.tracked
             or self.strides is not None
-            or value._raw.flags.num & IN_ORDER != IN_ORDER
+            or value._data.flags.num & IN_ORDER != IN_ORDER
         ):
             self._compare(value)
         slots[self.slot] = value
@@ -88,7 +88,7 @@ class TensorArgument(Argument):
         if tracked is not self.tracked:
             words = {True: "a tensor that requires grad", False: "one that does not require grad"}
             raise self.misfit(GraphError, words[tracked], words[self.tracked])
-        if not lies_as(value, self.strides):
+        if not has_strides(value, self.strides):
             got, advice = f"in memory with strides {value.stride()}", "pass x.contiguous()"
             if self.strides is None:
                 raise self.misfit(GraphError, got, "in order", advice)
@@ -98,8 +98,8 @@ class TensorArgument(Argument):
 
 def settled(x: Tensor) -> Tensor:
     """A tensor that has its values and its node."""
-    if isinstance(x._pending, OnTape):
-        x._pending.release(x, "its result went into a static function")
+    if isinstance(x._source, LazySource):
+        x._source.release(x, "its result went into a static function")
     if x._alias is not None:
         x._catch_up()
     return x
@@ -134,7 +134,7 @@ class LikeArgument(Argument):
 
 
 class NumberArgument(Argument):
-    """A float or int: new at each call. What Python went by is a condition of `Numbers`."""
+    """A float or int: new at each call. What Python went by is a condition of `NumberGuards`."""
 
     def __init__(self, path: str, value: float | int, slot: int) -> None:
         super().__init__(path)
@@ -214,10 +214,10 @@ def _short(path: str) -> str:
     return path.partition(": argument ")[2]
 
 
-class _Taker:
+class _GuardBuilder:
     """Makes the arguments of a recorded call."""
 
-    def __init__(self, new_slot: NewSlot, numbers: Numbers) -> None:
+    def __init__(self, new_slot: NewSlot, numbers: NumberGuards) -> None:
         self._new_slot = new_slot
         self._numbers = numbers
         self.seen: dict[int, tuple[Tensor, TensorArgument]] = {}
@@ -267,10 +267,10 @@ class Arguments:
         self.outside: frozenset[int] = frozenset()  # the tensors that the body has from elsewhere, by id
 
     def record(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], new_slot: NewSlot, numbers: Numbers
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], new_slot: NewSlot, numbers: NumberGuards
     ) -> tuple[list[Any], dict[str, Any], list[tuple[Tensor, int]]]:
         """Remember the arguments. Returned: what the body gets, with followed numbers, and the slots of tensors."""
-        taker = _Taker(new_slot, numbers)
+        taker = _GuardBuilder(new_slot, numbers)
         given, named = [], {}
         for value, name in zip(args, self._names(len(args)), strict=True):
             argument, stand_in = taker.take(f"{self._name}: argument {name}", value)

@@ -9,23 +9,23 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from ...core.trace_tree import State
-from ..executor import Recording, op_by_op
-from ..segment import Counters, Flush
+from ...core.trace_tree import TraceNode
+from ..executor import TraceExecutor, op_by_op
+from ..segment import Counters, Segment
 from .backwards import PlannedBackward
 from .script import Action, Effect
-from .tape import Extend, FlushNow, Handle, Leave, Tape
-from .tracer import Recorder
+from .tape import Extend, FlushNow, Handle, Leave, TraceStretch
+from .tracer import StaticTracer
 
 
-class Finisher:
+class ScriptPlanner:
     """Finishes the actions of one recorder."""
 
-    def __init__(self, recorder: Recorder, counters: Counters, outputs: list[int]) -> None:
+    def __init__(self, recorder: StaticTracer, counters: Counters, outputs: list[int]) -> None:
         self._recorder = recorder
         self._counters = counters
         self._last: dict[int, float] = {}  # the last action that reads a slot; inf for results
-        self._kept: dict[Tape, set[int]] = {}  # places whose values are there
+        self._kept: dict[TraceStretch, set[int]] = {}  # places whose values are there
         actions = [*recorder.renewals, *recorder.actions]
         self._n_actions = len(actions)
         for i, action in enumerate(actions):
@@ -47,14 +47,14 @@ class Finisher:
         else:
             self.actions.append(action)
 
-    def _needed(self, tape: Tape, first: int, end: int, after: float) -> list[Handle]:
+    def _needed(self, tape: TraceStretch, first: int, end: int, after: float) -> list[Handle]:
         """The handles of places from `first` to `end` that are read after an action."""
         found = [h for h in tape.handles.values() if first <= h.place < end and self._last.get(h.slot, -1) > after]
         return sorted(found, key=lambda h: h.place)
 
-    def _scratch(self, tape: Tape, state: State) -> Recording:
+    def _scratch(self, tape: TraceStretch, state: TraceNode) -> TraceExecutor:
         """A recording that stands where the tape stood."""
-        made = Recording(State(), self._counters, op_by_op)
+        made = TraceExecutor(TraceNode(), self._counters, op_by_op)
         made.makers = tape.makers[: state.n_places]
         nothing: Any = None  # planning asks for the places only
         made.values = dict.fromkeys(self._kept.setdefault(tape, set()), nothing)
@@ -80,7 +80,7 @@ class Finisher:
         held = {h.place for h in action.handles}
         live = bytes([place in held for place in range(first, state.n_places)])
         scratch = self._scratch(tape, state)
-        found = action.found = scratch._first_flush(first, live, State(), action.backward, action.keep)
+        found = action.found = scratch._first_flush(first, live, TraceNode(), action.backward, action.keep)
         tracked = [h.place for h in self._needed(tape, 0, state.n_places, i) if h.tracked]
         action.alive = [place for place in tracked if place < first]
         if action.keep or all(tape.makers[place].place in found.freed for place in tracked):
@@ -95,7 +95,7 @@ class Finisher:
             self._plan_flush(i, FlushNow(tape, state))
         self.actions.append(action.effect)
 
-    def _leave(self, state: State) -> None:
+    def _leave(self, state: TraceNode) -> None:
         """The end of the function: what is returned gets its values, or stays on the tape for a backward outside."""
         tape, first = self._recorder.tape, state.n_run
         returned = [h for h in tape.handles.values() if self._last.get(h.slot) == inf]
@@ -124,4 +124,4 @@ class Finisher:
 
 
 def _is_flush(event: Any) -> bool:
-    return isinstance(event, Flush) and event.backward is None
+    return isinstance(event, Segment) and event.backward is None

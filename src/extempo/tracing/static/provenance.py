@@ -1,4 +1,4 @@
-"""What the recorder of a static function knows of tensors."""
+"""Provenance: for each tensor of the recorded call its slot, its value in the trace, and whether it is constant."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from ...core.graph import Where
 from ...core.tensor import Tensor
-from .tape import Tape
+from .tape import TraceStretch
 
 
-class Known:
+class Provenance:
     """What a tensor of the recorded call is."""
 
     __slots__ = ("constant", "numbers", "place", "ref", "slot", "tape", "where")
@@ -21,7 +21,7 @@ class Known:
         self.where = where  # the line that made it, if it must not be kept after the call
         self.constant = False  # made from nothing, and not changed so far
         self.numbers: Any = None  # of which it was made, if of nothing else, and not changed so far
-        self.tape: Tape | None = None  # a handle gets its slot once something reads it
+        self.tape: TraceStretch | None = None  # a handle gets its slot once something reads it
         self.place = -1
 
 

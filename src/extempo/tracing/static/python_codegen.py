@@ -2,7 +2,7 @@
 
 Where little is gained by plans (few ops, a backward that no plan can have, writes between all of them), putting steps
 on a tape costs more than it saves. The ops and effects of the recorded call are written down as Python instead: one
-statement each, on the line that recorded it, so errors and nodes name the user's lines. `choosing` measures which way
+statement each, on the line that recorded it, so errors and nodes name the user's lines. `autotune` measures which way
 takes less; the bits are the same.
 """
 
@@ -13,36 +13,36 @@ from itertools import count
 from types import CodeType
 from typing import Any, NamedTuple
 
-from ...core.context import MODE, Mode
+from ...core.context import CONTEXT, ExecutionContext
 from ...core.graph import Where, describe_where
 from ...core.op import Op
 from ...core.types import TensorType
 from ...dispatch import dispatcher
 from ...dispatch.fast_path import native_call
 from .guards import Slots
-from .script import Action, Call, Effect, Labels, misfit
+from .script import Action, Effect, Labels, ScriptCall, misfit
 from .source_lines import function_of, line_of
-from .tape import LeafOf, Tape
+from .tape import LeafSlot, TraceStretch
 
 MOST_MOVES = 400  # of one function that is compiled
 
 
-class Place(NamedTuple):
+class ValueSlot(NamedTuple):
     """A recorded tensor, which may get a slot."""
 
-    tape: Tape
+    tape: TraceStretch
     place: int
 
 
-class Constant(NamedTuple):
+class ConstantSlot(NamedTuple):
     value: Any
 
 
-Result = int | Place  # int: a slot
-Source = Result | Constant
+Result = int | ValueSlot  # int: a slot
+Source = Result | ConstantSlot
 
 
-class OpNow:
+class EagerOp:
     """An op as it was called."""
 
     __slots__ = ("attrs", "checked", "gives", "inputs", "leaves", "mode", "op", "results", "where")
@@ -52,10 +52,10 @@ class OpNow:
         op: type[Op],
         inputs: list[Source],
         attrs: dict[str, Any],
-        mode: Mode,
+        mode: ExecutionContext,
         where: Where | None,
         gives: Result | list[Result],
-        leaves: list[LeafOf] | None = None,
+        leaves: list[LeafSlot] | None = None,
         checked: list[TensorType] | None = None,
     ) -> None:
         self.op, self.inputs, self.attrs, self.mode = op, inputs, attrs, mode
@@ -66,10 +66,10 @@ class OpNow:
         self.checked = checked  # the types that results have to have, where they do not follow from those of inputs
 
 
-Move = OpNow | Action
+Move = EagerOp | Action
 
 
-def eager_op(action: Effect, sources: list[Source]) -> OpNow | None:
+def eager_op(action: Effect, sources: list[Source]) -> EagerOp | None:
     """An effect that is an op without native code, as an op.
 
     None if it hands on something that was there before, or if its attributes are others at each call.
@@ -79,19 +79,19 @@ def eager_op(action: Effect, sources: list[Source]) -> OpNow | None:
     if not sources or len(slots) != action.n_results or attrs is None:
         return None
     gives: Result | list[Result] = [*slots] if action.results[0][0] is not None else slots[0]
-    return OpNow(op, sources, attrs, action.mode, action.where, gives, checked=types)
+    return EagerOp(op, sources, attrs, action.mode, action.where, gives, checked=types)
 
 
-class Writer:
+class PythonWriter:
     """Writes statements for moves, and makes functions of them."""
 
-    def __init__(self, n_slots: int, mode: Mode, labels: Labels) -> None:
+    def __init__(self, n_slots: int, mode: ExecutionContext, labels: Labels) -> None:
         self._labels = labels
         self._new_slot = count(n_slots)
         self.n_slots = n_slots
-        self._places: dict[Place, int] = {}
+        self._places: dict[ValueSlot, int] = {}
         self._names: dict[int, str] = {}
-        self._globals: dict[str, Any] = {"__package__": None, "mode_variable": MODE}
+        self._globals: dict[str, Any] = {"__package__": None, "mode_variable": CONTEXT}
         self._grad = (mode.grad, mode.inference)
         self._body: list[str] = []
         self._lines: list[int] = []  # of what is in the body
@@ -99,7 +99,7 @@ class Writer:
         self._texts: dict[CodeType, tuple[CodeType, int]] = {}  # for each part its code as the text is, its first move
         self.needs_call = False  # some move does
         self.changes_mode = False
-        self.parts: list[Callable[[Slots, Call | None], None]] = []
+        self.parts: list[Callable[[Slots, ScriptCall | None], None]] = []
 
     def slot(self, source: Result) -> int:
         if isinstance(source, int):
@@ -127,7 +127,7 @@ class Writer:
         last = {slot: i for i, slots in enumerate(reads) for slot in slots}
         code: CodeType | None = None
         for i, move in enumerate(moves):
-            where = move.where if isinstance(move, OpNow | Effect) else None
+            where = move.where if isinstance(move, EagerOp | Effect) else None
             file = code if where is None else where[0]
             if self._body and (file is not code or len(self._body) > MOST_MOVES):
                 self._end(code)
@@ -139,7 +139,7 @@ class Writer:
                 statements.append(" = ".join(f"s[{slot}]" for slot in over) + " = None")
             self._body.append("; ".join(statements))
             self._lines.append(line_of(where) if where is not None else self._lines[-1] if self._lines else 1)
-            name = move.op.name if isinstance(move, OpNow) else move.name if isinstance(move, Effect) else ""
+            name = move.op.name if isinstance(move, EagerOp) else move.name if isinstance(move, Effect) else ""
             self._where.append((name, where))
         if self._body:
             self._end(code)
@@ -147,15 +147,15 @@ class Writer:
     def _reads(self, move: Move) -> list[int]:
         if isinstance(move, Action):
             return move.uses()
-        return [self.slot(x) for x in move.inputs if not isinstance(x, Constant)]
+        return [self.slot(x) for x in move.inputs if not isinstance(x, ConstantSlot)]
 
     def _makes(self, move: Move) -> list[int]:
-        if isinstance(move, OpNow):
+        if isinstance(move, EagerOp):
             return [self.slot(x) for x in move.results]
         return [slot for _, slot, _ in move.results] if isinstance(move, Effect) else []
 
     def _move(self, move: Move) -> list[str]:
-        if not isinstance(move, OpNow | Effect):
+        if not isinstance(move, EagerOp | Effect):
             self.needs_call = True
             return [f"{self._name(move.run)}(c)"]
         found = []
@@ -169,7 +169,7 @@ class Writer:
             kind = self._name(leaf)
             found.append(f"x = s[{leaf.slot}]")
             found.append("x._alias is not None and x._catch_up()")
-            found.append(f"(x._raw is not {kind}.array() or x._history is not {kind}.node) and {kind}.check(x)")
+            found.append(f"(x._data is not {kind}.array() or x._history is not {kind}.node) and {kind}.check(x)")
         found.append(self._call(move))
         for source, type_ in zip(move.results, move.checked or (), strict=bool(move.checked)):
             x, kind = f"s[{self.slot(source)}]._type", self._name(type_)
@@ -177,7 +177,7 @@ class Writer:
             found.append(f"{x} is not {kind} and {x} != {kind} and {refuse}({x})")
         return found
 
-    def _call(self, move: OpNow) -> str:
+    def _call(self, move: EagerOp) -> str:
         inputs = [self._input(x) for x in move.inputs]
         target = ", ".join(f"s[{self.slot(x)}]" for x in move.results) + "," * isinstance(move.gives, list)
         if move.op.name == "detach":
@@ -199,7 +199,7 @@ class Writer:
         return [f"{call} {unlike} and {self._name(move.keep)}({refused}, s)"]
 
     def _input(self, source: Source) -> str:
-        return self._name(source.value) if isinstance(source, Constant) else f"s[{self.slot(source)}]"
+        return self._name(source.value) if isinstance(source, ConstantSlot) else f"s[{self.slot(source)}]"
 
     def _end(self, like: CodeType | None) -> None:
         """What was written so far becomes a function."""
@@ -228,7 +228,7 @@ class Writer:
 class _Misfit:
     """Raises what an effect raises whose result has another type than it had."""
 
-    def __init__(self, labels: Labels, move: OpNow, type_: TensorType) -> None:
+    def __init__(self, labels: Labels, move: EagerOp, type_: TensorType) -> None:
         self.labels, self.name, self.where, self.type = labels, move.op.name, move.where, type_
 
     def __call__(self, got: TensorType) -> None:

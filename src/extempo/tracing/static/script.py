@@ -1,7 +1,7 @@
 """The script of a static function: what one call of it does, as a list of actions on slots.
 
 A slot holds what an action reads: an argument, a tensor from outside, the result of an earlier action. Between the
-actions stands a Recording like any other, but nobody records: `tape` has the actions that put steps on its tape
+actions stands a TraceExecutor like any other, but nobody records: `tape` has the actions that put steps on its tape
 and run them. Whatever is no step (writes, optimizer steps, `.grad`, ops that only eager mode has) is an `Effect`: the
 same function called again.
 """
@@ -12,12 +12,12 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from ...core.context import MODE, Mode
+from ...core.context import CONTEXT, ExecutionContext
 from ...core.graph import Where, describe_where
 from ...core.tensor import Tensor, TensorLike, wrap
 from ...core.types import TensorType
 from ...errors import ShapeError
-from ..executor import Recording
+from ..executor import TraceExecutor
 from .guards import Slots, is_named_tuple
 from .sym_numbers import FOLLOWED
 
@@ -25,12 +25,12 @@ Filler = Callable[[Slots], Any]
 _ADVICE = "sizes and structure are fixed, leave static=True out where they depend on values"
 
 
-class Call:
+class ScriptCall:
     """One call: its slots, its recording, the mode that the last effect ran in."""
 
     __slots__ = ("mode", "recording", "slots")
 
-    def __init__(self, slots: Slots, recording: Recording | None, mode: Mode) -> None:
+    def __init__(self, slots: Slots, recording: TraceExecutor | None, mode: ExecutionContext) -> None:
         self.slots = slots
         self.recording: Any = recording  # None where ops run one by one: then no action asks for it
         self.mode = mode
@@ -97,7 +97,7 @@ class Action:
 
     drops: tuple[int, ...] = ()  # slots that nobody reads after it
 
-    def run(self, call: Call) -> None:
+    def run(self, call: ScriptCall) -> None:
         raise NotImplementedError
 
     def uses(self) -> list[int]:
@@ -108,7 +108,9 @@ class Action:
 class Effect(Action):
     """A function called again, in the mode that it was called in."""
 
-    def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], mode: Mode) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], mode: ExecutionContext
+    ) -> None:
         self.fn = fn
         self.args = list(args)
         self.kwargs = kwargs
@@ -141,14 +143,14 @@ class Effect(Action):
     def uses(self) -> list[int]:
         return self.read
 
-    def run(self, call: Call) -> None:
+    def run(self, call: ScriptCall) -> None:
         slots = call.slots
         args = self.args.copy()
         for i, make in self.positional:
             args[i] = make(slots)
         if call.mode is not self.mode:
             call.mode = self.mode
-            MODE.set(self.mode)
+            CONTEXT.set(self.mode)
         try:
             if self.kwargs:
                 out = self.fn(*args, **self.kwargs | {k: make(slots) for k, make in self.named})
@@ -185,9 +187,9 @@ class Renew(Action):
 
     def __init__(self, slot: int, source: Tensor) -> None:
         self.slot = slot
-        self.array = source._raw.copy(order="K")
+        self.array = source._data.copy(order="K")
         self.type = source._type
         self.cls = type(source)
 
-    def run(self, call: Call) -> None:
+    def run(self, call: ScriptCall) -> None:
         call.slots[self.slot] = wrap(self.array.copy(order="K"), self.type, self.cls)

@@ -16,24 +16,24 @@ from typing import Any
 
 from ...backends.selection import native
 from ...core import locks
-from ...core.context import MODE, Mode
+from ...core.context import CONTEXT, ExecutionContext
 from ...core.tensor import Tensor, TensorLike, tensors_in
-from ...core.trace_tree import ACTIVE, State, end_active
+from ...core.trace_tree import ACTIVE, TraceNode, end_active
 from ...core.types import Size
 from ...errors import GraphError
-from ..executor import Recording
-from ..segment import Counters, Flush
-from .autotune import Choice
+from ..executor import TraceExecutor
+from ..segment import Counters, Segment
+from .autotune import Autotuner
 from .effects import watching
 from .guard_codegen import fits_of
 from .guards import Arguments, Slots, is_named_tuple, rebuilt
 from .modules import Modules
-from .plan_script import Finisher
-from .python_codegen import Writer
-from .script import Call, filler
+from .plan_script import ScriptPlanner
+from .python_codegen import PythonWriter
+from .script import ScriptCall, filler
 from .sym_numbers import FOLLOWED, plain
 from .tape import Extend, Leave
-from .tracer import Recorder
+from .tracer import StaticTracer
 
 MOST_SCRIPTS = 32  # settings of one function; the oldest is forgotten then
 _OP_BY_OP = "op by op, without the body, it takes less time than by plans"
@@ -44,10 +44,15 @@ class Script:
     """All that later calls in one setting do."""
 
     def __init__(
-        self, function: StaticFunction, arguments: Arguments, recorder: Recorder, result: Any, mode: Mode
+        self,
+        function: StaticFunction,
+        arguments: Arguments,
+        recorder: StaticTracer,
+        result: Any,
+        mode: ExecutionContext,
     ) -> None:
         self.grad, self.inference = mode.grad, mode.inference
-        self.mode: Mode | None = None  # that it was last run in
+        self.mode: ExecutionContext | None = None  # that it was last run in
         self.is_op_by_op = False  # plans would take longer
         self._function = function
         self._arguments = arguments
@@ -63,21 +68,21 @@ class Script:
         self.modules = Modules(recorder.modules.values(), recorder.outside)
         recorder.labels.of_slots = self.modules.labels()
         self.has_modules = bool(recorder.modules)
-        self._actions = Finisher(recorder, function.counters, found).actions
-        self._writer = Writer(len(recorder.slots), mode, recorder.labels)
+        self._actions = ScriptPlanner(recorder, function.counters, found).actions
+        self._writer = PythonWriter(len(recorder.slots), mode, recorder.labels)
         self._writer.write([*recorder.renewals, *recorder.moves], set(found))
         self._slots = recorder.slots + [None] * (self._writer.n_slots - len(recorder.slots))
         arguments.outside = frozenset(map(id, recorder.outside.values()))
         self._fits = fits_of(arguments)
         self._derive = recorder.numbers.end()
-        self._root = State()
+        self._root = TraceNode()
         leaves_tape = any(isinstance(action, Leave) for action in self._actions)
         op_by_op = self._writer.only_part() or self._op_by_op
-        self._choice = Choice((self._by_plans, op_by_op), leaves_tape, self._tell)
+        self._choice = Autotuner((self._by_plans, op_by_op), leaves_tape, self._tell)
         if not any(isinstance(action, Extend) for action in self._actions):
             self._choice.settle(1)
 
-    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any], mode: Mode) -> Any:
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any], mode: ExecutionContext) -> Any:
         slots = self._slots.copy()
         if not self._fits(args, kwargs, slots):
             self._arguments.take(args, kwargs, slots)
@@ -97,9 +102,9 @@ class Script:
         if self.is_op_by_op:
             self._function.counters.log(f"{self._function.name}: {_OP_BY_OP}")
 
-    def _by_plans(self, slots: Slots, mode: Mode) -> None:
-        recording = Recording(self._root, self._function.counters, _seen_before)
-        call = Call(slots, recording, mode)
+    def _by_plans(self, slots: Slots, mode: ExecutionContext) -> None:
+        recording = TraceExecutor(self._root, self._function.counters, _seen_before)
+        call = ScriptCall(slots, recording, mode)
         try:
             try:
                 ACTIVE.recordings.append(recording)
@@ -113,27 +118,27 @@ class Script:
             _end(recording, mode)
             raise
 
-    def _op_by_op(self, slots: Slots, mode: Mode) -> None:
+    def _op_by_op(self, slots: Slots, mode: ExecutionContext) -> None:
         writer = self._writer
-        call = Call(slots, None, mode) if writer.needs_call else None
+        call = ScriptCall(slots, None, mode) if writer.needs_call else None
         try:
             for part in writer.parts:
                 part(slots, call)
             if writer.changes_mode:
-                MODE.set(mode)
+                CONTEXT.set(mode)
         except BaseException:
-            MODE.set(mode)
+            CONTEXT.set(mode)
             raise
 
 
-def _end(recording: Recording, mode: Mode) -> None:
+def _end(recording: TraceExecutor, mode: ExecutionContext) -> None:
     """Nothing is active any more, if that has not been said yet; `mode`: as it was before."""
     end_active(recording)
-    if MODE.get() is not mode:
-        MODE.set(mode)
+    if CONTEXT.get() is not mode:
+        CONTEXT.set(mode)
 
 
-def _seen_before(flush: Flush, n_steps: int, is_range: bool = False, is_loop: bool = False) -> bool:
+def _seen_before(flush: Segment, n_steps: int, is_range: bool = False, is_loop: bool = False) -> bool:
     flush.seen += 1
     return flush.seen > 1
 
@@ -152,7 +157,7 @@ class StaticFunction:
         self._lock = locks.renewed()  # a script is there when it is whole
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        mode = MODE.get()
+        mode = CONTEXT.get()
         last = self._last
         if last is not None and last.mode is mode and (not last.has_modules or last.modules.are_set()):
             self.calls += 1
@@ -171,16 +176,16 @@ class StaticFunction:
         self.calls += 1
         return script.run(args, kwargs, mode)
 
-    def _script(self, mode: Mode) -> Script | None:
+    def _script(self, mode: ExecutionContext) -> Script | None:
         for script in self._scripts:
             if script.grad is mode.grad and script.inference is mode.inference and script.modules.are_set():
                 return script
         return None
 
-    def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any], mode: Mode) -> Any:
+    def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any], mode: ExecutionContext) -> Any:
         """The first call in a setting."""
         self.calls += 1
-        recorder = Recorder(self.name, self.counters)
+        recorder = StaticTracer(self.name, self.counters)
         for x in _bound_to(self.fn):
             recorder.modules[id(x)] = x
         arguments = Arguments(self.fn, self.name)
@@ -189,12 +194,12 @@ class StaticFunction:
         try:
             try:
                 ACTIVE.recordings.append(recording)
-                MODE.set(Mode(mode.grad, mode.inference, recorder, False))
+                CONTEXT.set(ExecutionContext(mode.grad, mode.inference, recorder, False))
                 with watching:
                     result = self.fn(*given, **named)
                 self._check_mode(mode)
                 recorder.end()
-                MODE.set(mode)
+                CONTEXT.set(mode)
                 script = Script(self, arguments, recorder, result, mode)
             finally:
                 _end(recording, mode)
@@ -207,15 +212,15 @@ class StaticFunction:
         self._scripts = [*self._scripts[1 - MOST_SCRIPTS :], script]
         return _as_returned(result)
 
-    def _check_mode(self, mode: Mode) -> None:
-        now = MODE.get()
+    def _check_mode(self, mode: ExecutionContext) -> None:
+        now = CONTEXT.get()
         if now.grad is not mode.grad or now.inference is not mode.inference:
             raise GraphError(
                 f"{self.name} (static): the body leaves another grad mode than it found, which later calls would not "
                 "do; write `with ex.set_grad_enabled(...):`"
             )
 
-    def _check_kept(self, recorder: Recorder, result: Any) -> None:
+    def _check_kept(self, recorder: StaticTracer, result: Any) -> None:
         line = recorder.keeps(list(tensors_in(result)))
         if line is not None:
             raise GraphError(

@@ -9,33 +9,35 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...random import Generator, sample_generator
-from .script import Action, Call
+from .script import Action, ScriptCall
 from .sym_numbers import follow
 
 if TYPE_CHECKING:
-    from .tracer import Recorder
+    from .tracer import StaticTracer
 
 
-class Stream(NamedTuple):
+class GeneratorSlot(NamedTuple):
     """A generator: one that stays, or what stands in a slot."""
 
     generator: Generator
     slot: int | None
 
-    def at(self, call: Call) -> Generator:
+    def at(self, call: ScriptCall) -> Generator:
         return self.generator if self.slot is None else call.slots[self.slot]
 
 
-class Draw(Action):
+class ReplayedDraw(Action):
     """A draw number of a generator."""
 
-    def __init__(self, take: Callable[[Generator], tuple[int, int]], stream: Stream, seed: int, draw: int) -> None:
+    def __init__(
+        self, take: Callable[[Generator], tuple[int, int]], stream: GeneratorSlot, seed: int, draw: int
+    ) -> None:
         self.take = take
         self.stream = stream
         self.seed = seed  # slots
         self.draw = draw
 
-    def run(self, call: Call) -> None:
+    def run(self, call: ScriptCall) -> None:
         seed, draw = self.take(self.stream.at(call))
         call.slots[self.seed], call.slots[self.draw] = signed(seed), draw
 
@@ -43,12 +45,12 @@ class Draw(Action):
 class CountBatch(Action):
     """The number of a call of `ex.batch`."""
 
-    def __init__(self, count: Callable[[Generator], int], stream: Stream, slot: int) -> None:
+    def __init__(self, count: Callable[[Generator], int], stream: GeneratorSlot, slot: int) -> None:
         self.count = count
         self.stream = stream
         self.slot = slot
 
-    def run(self, call: Call) -> None:
+    def run(self, call: ScriptCall) -> None:
         call.slots[self.slot] = self.count(self.stream.at(call))
 
 
@@ -60,7 +62,7 @@ class BeginStream(Action):
         self.sample = sample
         self.slot = slot
 
-    def run(self, call: Call) -> None:
+    def run(self, call: ScriptCall) -> None:
         parent, number = self.batch.stream.at(call), call.slots[self.batch.slot]
         call.slots[self.slot] = sample_generator(parent, number, self.sample)
 
@@ -70,16 +72,16 @@ def signed(number: int) -> int:
     return number if number < 2**63 else number - 2**64
 
 
-class Streams:
+class GeneratorSlots:
     """The generators that a recorder meets."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: StaticTracer) -> None:
         self._recorder = recorder
         self._batches: dict[int, CountBatch] = {}  # by slot
-        self._of_samples: dict[int, Stream] = {}  # by id
+        self._of_samples: dict[int, GeneratorSlot] = {}  # by id
 
-    def _stream(self, generator: Generator) -> Stream:
-        return self._of_samples.get(id(generator)) or Stream(generator, None)
+    def _stream(self, generator: Generator) -> GeneratorSlot:
+        return self._of_samples.get(id(generator)) or GeneratorSlot(generator, None)
 
     def begins_anew(self, generator: Generator) -> bool:
         """Whether a generator is that of a sample."""
@@ -88,7 +90,7 @@ class Streams:
     def draw(self, take: Callable[[Generator], tuple[int, int]], generator: Generator) -> tuple[Any, Any]:
         """A draw number of a generator: another one at each call."""
         seed, draw = take(generator)
-        action = Draw(take, self._stream(generator), self._recorder.new_slot(), self._recorder.new_slot())
+        action = ReplayedDraw(take, self._stream(generator), self._recorder.new_slot(), self._recorder.new_slot())
         self._recorder.log(action)
         return follow(signed(seed), action.seed, self, drawn=True), follow(draw, action.draw, self, drawn=True)
 
@@ -102,7 +104,7 @@ class Streams:
     def begin(self, generator: Generator, number: Any, sample: int) -> None:
         """The generator of a sample of the batch of that number, which was followed."""
         action = BeginStream(self._batches[number.slot], sample, self._recorder.new_slot())
-        self._of_samples[id(generator)] = Stream(generator, action.slot)
+        self._of_samples[id(generator)] = GeneratorSlot(generator, action.slot)
         self._recorder.log(action)
 
     def looked(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:

@@ -1,9 +1,9 @@
-"""Numbers whose way through a static function is followed.
+"""NumberGuards whose way through a static function is followed.
 
-A number that comes in as an argument, or a draw number of a generator, stands in the recorded body as a `Followed`. An
+A number that comes in as an argument, or a draw number of a generator, stands in the recorded body as a `SymNumber`. An
 op that takes it as an input takes what stands for it at each later call. Arithmetic gives another one, which is
-computed again (`Numbers`). Whatever else looks at it (a comparison, `range`, a conversion) gets its answer, and the
-answer is a condition: a later call for which it is another one is refused, before it does anything.
+computed again (`NumberGuards`). Whatever else looks at it (a comparison, `range`, a conversion) gets its answer, and
+the answer is a condition: a later call for which it is another one is refused, before it does anything.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ADVICE = "arithmetic and ops take another one at each call; pass it as a tensor
 _LONG = 60  # characters: nobody reads a longer expression
 
 
-class Source(Protocol):
+class NumberSource(Protocol):
     """Where followed numbers come from, and who is told what is done with them."""
 
     def computed(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -35,7 +35,7 @@ class Source(Protocol):
         """`fn(*args)`, which Python goes by."""
 
 
-class Followed:
+class SymNumber:
     """A number that says it is a float or int, and notices whoever asks for its value.
 
     It is no subclass of these: C code reads the value of a subclass unseen, and calls `__float__` of anything else.
@@ -43,7 +43,7 @@ class Followed:
 
     __slots__ = ("_source", "_value", "slot", "text")
 
-    def __init__(self, value: float | int, slot: int, source: Source, text: str) -> None:
+    def __init__(self, value: float | int, slot: int, source: NumberSource, text: str) -> None:
         self._value = value
         self._source = source
         self.slot = slot  # where its value stands in later calls
@@ -98,7 +98,7 @@ def holds_followed(value: Any) -> bool:
     return any(map(holds_followed, value.values())) if type(value) is dict else type(value) in FOLLOWED
 
 
-def follow(value: float | int, slot: int, source: Source, text: str = "", drawn: bool = False) -> Followed:
+def follow(value: float | int, slot: int, source: NumberSource, text: str = "", drawn: bool = False) -> SymNumber:
     """`drawn`: a seed or draw number, which may be compared with the ends of its range: it always lies within."""
     kind = _FollowedDraw if drawn else _FollowedInt if type(value) is int else _FollowedFloat
     return kind(value, slot, source, text)
@@ -112,7 +112,7 @@ def _itself(x: Any) -> Any:
 
 
 def _binary(op: Callable[[Any, Any], Any], told: str, reflected: bool = False) -> Any:
-    def method(self: Followed, other: Any) -> Any:
+    def method(self: SymNumber, other: Any) -> Any:
         if isinstance(other, Tensor):
             return NotImplemented  # the tensor's own operator makes an op of it
         return getattr(self._source, told)(op, (other, self) if reflected else (self, other))
@@ -158,14 +158,14 @@ def _ordered(op: Callable[[Any, Any], Any]) -> Any:
 
 
 _within = {f"__{name}__": _ordered(getattr(operator, name)) for name in ("lt", "le", "gt", "ge")}
-_FollowedFloat: type[Followed] = type("_FollowedFloat", (Followed,), _methods(float))
-_FollowedInt: type[Followed] = type("_FollowedInt", (Followed,), _methods(int))
-_FollowedDraw: type[Followed] = type("_FollowedDraw", (Followed,), _methods(int) | _within)
+_FollowedFloat: type[SymNumber] = type("_FollowedFloat", (SymNumber,), _methods(float))
+_FollowedInt: type[SymNumber] = type("_FollowedInt", (SymNumber,), _methods(int))
+_FollowedDraw: type[SymNumber] = type("_FollowedDraw", (SymNumber,), _methods(int) | _within)
 FOLLOWED = frozenset((_FollowedFloat, _FollowedInt, _FollowedDraw))
 _NOTED = frozenset((_FollowedFloat, _FollowedInt, float, int, bool, str, type(None)))
 
 
-class Numbers:
+class NumberGuards:
     """What a body computes of numbers and what it decides by them, in its order: the source of all but draws."""
 
     def __init__(self, name: str, new_slot: Callable[[], int]) -> None:

@@ -11,20 +11,20 @@ from typing import Any
 
 from ...core.graph import Node, Where, describe_where, next_number
 from ...core.tensor import Tensor, new
-from ...core.trace_tree import LeafKind, State, Step, note_left
+from ...core.trace_tree import LeafKind, TraceNode, TraceOp, note_escaped
 from ...core.types import TensorType
 from ...errors import DtypeError, GraphError, ShapeError
-from ..executor import Recording
-from ..segment import Flush
-from .guards import Slots, lies_as
-from .script import Action, Call, Labels
+from ..executor import TraceExecutor
+from ..segment import Segment
+from .guards import Slots, has_strides
+from .script import Action, Labels, ScriptCall
 
 
 def _nothing() -> None:
     return None
 
 
-class LeafOf:
+class LeafSlot:
     """A leaf that a stretch of steps brings along."""
 
     __slots__ = ("array", "checked", "kind", "labels", "node", "slot", "stays", "where")
@@ -43,7 +43,7 @@ class LeafOf:
 
     def check(self, x: Tensor) -> None:
         type_, strides, tracked = self.kind
-        array = x._raw
+        array = x._data
         if x._type != type_ or (type(x._history) is Node) is not tracked:
             words = "requires grad" if type(x._history) is Node else "does not require grad"
             expected = "required grad" if tracked else "did not require grad"
@@ -52,7 +52,7 @@ class LeafOf:
                 f"{self._described()} is {x._type} and {words}, when the function was recorded it was {type_} and "
                 f"{expected}; dtypes, sizes and structure are fixed, compile it anew"
             )
-        if not lies_as(x, strides):
+        if not has_strides(x, strides):
             raise GraphError(
                 f"{self._described()} lies in memory with strides {x.stride()}, when the function was recorded it did "
                 "not; use x.contiguous(), or compile it anew"
@@ -69,7 +69,7 @@ class Handle:
 
     __slots__ = ("cut", "place", "slot", "tracked", "type")
 
-    def __init__(self, place: int, slot: int, step: Step) -> None:
+    def __init__(self, place: int, slot: int, step: TraceOp) -> None:
         self.place = place
         self.slot = slot
         self.type: TensorType = step.type[place - step.place] if type(step.type) is tuple else step.type
@@ -80,20 +80,20 @@ class Handle:
 class Extend(Action):
     """Steps that come onto the tape together."""
 
-    def __init__(self, begin: State, labels: Labels) -> None:
+    def __init__(self, begin: TraceNode, labels: Labels) -> None:
         self.begin = self.end = begin
         self.labels = labels
-        self.leaves: list[LeafOf] = []
+        self.leaves: list[LeafSlot] = []
         self.numbers: list[Any] = []
         self.fed: list[tuple[int, int]] = []  # (which number, the slot that it is read from)
-        self.makers: list[Step] = []
+        self.makers: list[TraceOp] = []
         self.handles: list[Handle] = []
         self.first_place = begin.n_places
 
     def uses(self) -> list[int]:
         return [leaf.slot for leaf in self.leaves] + [slot for _, slot in self.fed]
 
-    def run(self, call: Call) -> None:
+    def run(self, call: ScriptCall) -> None:
         r, slots = call.recording, call.slots
         if r.cursor is not self.begin:
             self._join(r)
@@ -108,20 +108,20 @@ class Extend(Action):
         r.results += [None] * len(self.makers)
         for handle in self.handles:
             t = new(Tensor)
-            t._raw = t._memory = t._alias = None
-            t._type, t._cut = handle.type, handle.cut
+            t._data = t._memory = t._alias = None
+            t._type, t._grad_barrier = handle.type, handle.cut
             t._history = r.proxy if handle.tracked else None
-            t._pending, t._place = r, handle.place
+            t._source, t._value_id = r, handle.place
             r.results[handle.place] = slots[handle.slot] = t
         r.cursor = self.end
 
-    def _add_leaves(self, r: Recording, slots: Slots) -> None:
+    def _add_leaves(self, r: TraceExecutor, slots: Slots) -> None:
         leaves, arrays, nodes, memories, versions = r.leaves, r.arrays, r.nodes, r.memories, r.versions
         for leaf in self.leaves:
             x = slots[leaf.slot]
             if x._alias is not None:
                 x._catch_up()
-            array, node, memory = x._raw, x._history, x._memory
+            array, node, memory = x._data, x._history, x._memory
             if not leaf.checked and (array is not leaf.array() or node is not leaf.node):
                 leaf.check(x)
             leaves.append(x)
@@ -130,7 +130,7 @@ class Extend(Action):
             memories.append(memory)
             versions.append(memory.version)
 
-    def _join(self, r: Recording) -> None:
+    def _join(self, r: TraceExecutor) -> None:
         if r.makers or self.begin.parent is not None:
             raise GraphError(
                 f"{self.labels.function}: memory is shared, or gradients are needed, in another way than when the "
@@ -140,11 +140,11 @@ class Extend(Action):
         r.clocks = [(0, next_number())]
 
 
-class Tape:
+class TraceStretch:
     """Everything that was recorded from one end of a tape to the next."""
 
     def __init__(self) -> None:
-        self.makers: list[Step] = []  # for each place its step
+        self.makers: list[TraceOp] = []  # for each place its step
         self.n_leaves = 0
         self.handles: dict[int, Handle] = {}  # by place
         self.stretches: list[Extend] = []
@@ -161,14 +161,14 @@ class Tape:
 class FlushNow(Action):
     """Run what is on the tape."""
 
-    def __init__(self, tape: Tape, state: State) -> None:
+    def __init__(self, tape: TraceStretch, state: TraceNode) -> None:
         self.tape = tape
         self.state = state
         self.first = state.n_run
-        self.found: Flush
+        self.found: Segment
         self.handles: list[Handle] = []  # those that get their values
 
-    def run(self, call: Call) -> None:
+    def run(self, call: ScriptCall) -> None:
         r, found = call.recording, self.found
         values = r._run(found, self.state, self.first)
         r.values.update(zip(found.wanted, values, strict=True))
@@ -176,11 +176,11 @@ class FlushNow(Action):
         give(r, self.handles)
 
 
-def give(r: Recording, handles: list[Handle]) -> None:
+def give(r: TraceExecutor, handles: list[Handle]) -> None:
     """Give tensors their values; views need their bases, so nothing is let go before all have theirs."""
     for handle in handles:
         t = r.results[handle.place]
-        if t._raw is None:
+        if t._data is None:
             r._give(t, handle.place)
     for handle in handles:
         if r.makers[handle.place].tracked:
@@ -192,7 +192,7 @@ def give(r: Recording, handles: list[Handle]) -> None:
 class Close(Action):
     """End the tape: whatever is held and tracked gets its node."""
 
-    def run(self, call: Call) -> None:
+    def run(self, call: ScriptCall) -> None:
         call.recording.close(
             "the graph itself was asked for: by a hook, by grad_fn, or by a backward that had no plan yet"
         )
@@ -201,10 +201,10 @@ class Close(Action):
 class Leave(Action):
     """The function returns tracked tensors: its tape stays, and a backward outside goes on with it."""
 
-    def run(self, call: Call) -> None:
+    def run(self, call: ScriptCall) -> None:
         r = call.recording
         r.results = [None if t is None else weakref.ref(t) for t in r.results]
         r.inside = False
         for k, x in enumerate(r.leaves):
-            x._pending, x._place = r.token, -1 - k
-        note_left(r)
+            x._source, x._value_id = r.token, -1 - k
+        note_escaped(r)

@@ -1,7 +1,7 @@
 """The first call of a static function: its body runs, and everything that it does becomes an action of a script.
 
-The recorder stands in the mode as interceptor, so every op and every in-place write is shown to it; `watching`
-tells it of what is no op. Ops go to an ordinary Recording, whose tape is then known. What a tensor is, is decided when
+The recorder stands in the mode as interceptor, so every op and every in-place write is shown to it; `effects` tells it
+of what is no op. Ops go to an ordinary TraceExecutor, whose tape is then known. What a tensor is, is decided when
 something reads it: an argument, a result, one that was there before the call (read anew at each call, as it is then),
 or one that the body makes from nothing.
 """
@@ -16,54 +16,54 @@ from typing import Any
 import numpy as np
 
 from ...autograd.api import backward
-from ...core.context import MODE, Mode
+from ...core.context import CONTEXT, ExecutionContext
 from ...core.graph import describe_where
 from ...core.op import Op
 from ...core.source_location import user_line
 from ...core.tensor import Tensor, tensors_in
-from ...core.trace_tree import State, Step
+from ...core.trace_tree import TraceNode, TraceOp
 from ...dispatch.dispatcher import apply, as_input
 from ...dispatch.inplace import write
 from ...errors import DtypeError, GraphError, UnsupportedError
-from ..executor import Recording, op_by_op
-from ..segment import Counters, Flush
-from .backwards import Asked, PlannedBackward
+from ..executor import TraceExecutor, op_by_op
+from ..segment import Counters, Segment
+from .backwards import GradientRequest, PlannedBackward
 from .guards import Arguments
-from .provenance import AskedFor, Known
-from .python_codegen import Constant, Move, OpNow, Place, Result, Source, eager_op
+from .provenance import AskedFor, Provenance
+from .python_codegen import ConstantSlot, EagerOp, Move, Result, Source, ValueSlot, eager_op
 from .script import Action, Effect, Labels, Renew
-from .streams import Streams
-from .sym_numbers import FOLLOWED, Numbers, all_asked, all_plain, asked, holds_followed, plain
-from .tape import Close, Extend, FlushNow, LeafOf, Tape
+from .streams import GeneratorSlots
+from .sym_numbers import FOLLOWED, NumberGuards, all_asked, all_plain, asked, holds_followed, plain
+from .tape import Close, Extend, FlushNow, LeafSlot, TraceStretch
 
 _OPAQUE = "leave static=True out, where Python runs at every call"
 
 
-class Recorder:
+class StaticTracer:
     """The interceptor of a recorded call."""
 
     def __init__(self, name: str, counters: Counters) -> None:
         self.name = name
-        self.recording = Recording(State(), counters, op_by_op)
+        self.recording = TraceExecutor(TraceNode(), counters, op_by_op)
         self.actions: list[Action] = []
         self.moves: list[Move] = []  # the same op by op
         self.renewals: list[Action] = []  # what every call begins with
         self.slots: list[Any] = []  # as every call finds them: tensors from outside and constants, else None
         self.outside: dict[int, Tensor] = {}  # by slot
         self.modules: dict[int, Any] = {}  # that were called
-        self.tape = Tape()
+        self.tape = TraceStretch()
         self._at = self.recording.cursor
         self._token = self.recording.token
         self._stretch: Extend | None = None
         self._arguments: set[int] = set()  # their slots
         self._of_ops: set[int] = set()  # slots of results of ops that run eagerly
-        self._known: dict[int, Known] = {}
+        self._known: dict[int, Provenance] = {}
         self._before = {id(x): weakref.ref(x) for x in gc.get_objects() if issubclass(type(x), Tensor)}
         self._n_effects = 0
         self._asked: dict[int, AskedFor] = {}  # gradients, by tensor
         self._optimizers: dict[int, Any] = {}
-        self.streams = Streams(self)
-        self.numbers = Numbers(name, self.new_slot)
+        self.streams = GeneratorSlots(self)
+        self.numbers = NumberGuards(name, self.new_slot)
         self.labels = Labels(name)
 
     def new_slot(self) -> int:
@@ -74,7 +74,7 @@ class Recorder:
         """What the body is called with."""
         given, named, tensors = arguments.record(args, kwargs, self.new_slot, self.numbers)
         for x, slot in tensors:
-            self._known[id(x)] = Known(x, slot)
+            self._known[id(x)] = Provenance(x, slot)
             self._arguments.add(slot)
         return given, named
 
@@ -94,12 +94,12 @@ class Recorder:
             self.renewals.append(Renew(known.slot, x))
         return known.slot
 
-    def _what_is(self, x: Tensor) -> Known:
+    def _what_is(self, x: Tensor) -> Provenance:
         found = self._find(x)
         if found is not None:
             return found
         slot = self.new_slot()
-        found = self._known[id(x)] = Known(x, slot)
+        found = self._known[id(x)] = Provenance(x, slot)
         self.slots[slot] = x
         if self._was_there(x):
             self.outside[slot] = x
@@ -108,7 +108,7 @@ class Recorder:
             found.constant = True
         return found
 
-    def _find(self, x: Tensor) -> Known | None:
+    def _find(self, x: Tensor) -> Provenance | None:
         found = self._known.get(id(x))
         return found if found is not None and found.ref() is x else None
 
@@ -118,18 +118,18 @@ class Recorder:
 
     def _refuse_unseen_view(self, x: Tensor) -> None:
         """A tensor from nothing must not lie in the memory of one that is another at each call."""
-        if x._raw is None:
+        if x._data is None:
             raise self.refusal("a tensor that only a transform (vmap, grad) knows the values of cannot be recorded")
         for known in self._known.values():
             other = known.ref()
-            if other is None or other is x or known.constant or type(other._raw) is not np.ndarray:
+            if other is None or other is x or known.constant or type(other._data) is not np.ndarray:
                 continue
-            if x._raw.size and np.may_share_memory(x._raw, other._raw):
+            if x._data.size and np.may_share_memory(x._data, other._data):
                 raise self.refusal("a tensor is made on the memory of another one in a way that cannot be recorded")
 
     def is_constant(self, x: Tensor) -> bool:
         """Whether the values of x are the same in every call; those that numbers were made into, from now on."""
-        if x._raw is None:
+        if x._data is None:
             return False
         known = self._what_is(x)
         all_asked(known.numbers)
@@ -149,7 +149,7 @@ class Recorder:
     # ---- ops and writes, as interceptor
 
     def apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-        now, r = MODE.get(), self.recording
+        now, r = CONTEXT.get(), self.recording
         inner = _inner(now)
         try:
             inputs = tuple([x if type(x) in FOLLOWED else as_input(x) for x in inputs])
@@ -162,10 +162,10 @@ class Recorder:
         self.catch_up()
         before = self._at
         try:
-            MODE.set(inner)
+            CONTEXT.set(inner)
             out = r.apply(op, tuple(map(plain, inputs)), attrs, inner)
         finally:
-            MODE.set(now)
+            CONTEXT.set(now)
         step = r.cursor.via
         if step is not None and r.cursor.parent is before:
             self._take(step, inputs, out, inner)
@@ -184,8 +184,8 @@ class Recorder:
         if isinstance(x, Tensor):
             known = self._what_is(x)
             if known.tape is not None:
-                return Place(known.tape, known.place)
-        return self.slot_of(x, may_change) if isinstance(x, Tensor) or type(x) in FOLLOWED else Constant(x)
+                return ValueSlot(known.tape, known.place)
+        return self.slot_of(x, may_change) if isinstance(x, Tensor) or type(x) in FOLLOWED else ConstantSlot(x)
 
     def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> Tensor:
         return self.effect(write, (target, value, op_name, made_from))
@@ -193,7 +193,7 @@ class Recorder:
     def run_function(self, cls: Any, *rest: Any) -> Any:
         raise self.refusal(f"{cls.__name__} is an autograd.Function, whose Python would not run again")
 
-    def _take(self, step: Step, inputs: tuple[Any, ...], out: Any, mode: Mode) -> None:
+    def _take(self, step: TraceOp, inputs: tuple[Any, ...], out: Any, mode: ExecutionContext) -> None:
         """The op is on the tape."""
         r, tape = self.recording, self.tape
         stretch = self._stretch
@@ -202,11 +202,11 @@ class Recorder:
             tape.stretches.append(stretch)
             self.actions.append(stretch)
         n_new = len(step.new_leaves)
-        leaves: list[LeafOf] = []
+        leaves: list[LeafSlot] = []
         for x, kind in zip(r.leaves[len(r.leaves) - n_new :], step.new_leaves, strict=True):
             slot = self.slot_of(x, may_change=False)
             checked, stays = slot in self._arguments, self.slots[slot] is x
-            leaf = LeafOf(slot, kind, step.where, checked, stays, self.labels)
+            leaf = LeafSlot(slot, kind, step.where, checked, stays, self.labels)
             stretch.leaves.append(leaf)
             if not checked and slot not in self._of_ops and self._what_is(x).tape is None:
                 leaves.append(leaf)
@@ -224,37 +224,37 @@ class Recorder:
         tape.makers += [step] * len(results)
         tape.n_leaves += n_new
         for i, t in enumerate(results):
-            known = self._known[id(t)] = Known(t, -1, step.where)
+            known = self._known[id(t)] = Provenance(t, -1, step.where)
             known.tape, known.place = tape, step.place + i
         sources = [self._source(x if step.baked is None else plain(x), may_change=False) for x in inputs]
-        places: list[Result] = [Place(tape, step.place + i) for i in range(len(results))]
+        places: list[Result] = [ValueSlot(tape, step.place + i) for i in range(len(results))]
         gives = places if type(out) is tuple else places[0]
-        self.moves.append(OpNow(step.op, sources, step.attrs, mode, step.where, gives, leaves))
+        self.moves.append(EagerOp(step.op, sources, step.attrs, mode, step.where, gives, leaves))
         self._at = stretch.end = r.cursor
 
     def catch_up(self) -> None:
         """What the recording did because someone asked for values or nodes becomes actions, too."""
         r = self.recording
         while self._at is not _position(r):
-            flushes = [e for e in self._at.events.values() if isinstance(e, Flush) and e.backward is None]
+            flushes = [e for e in self._at.events.values() if isinstance(e, Segment) and e.backward is None]
             if flushes:
                 self.log(FlushNow(self.tape, self._at))
                 self._at = flushes[0].following
             elif "closed" in self._at.events:
                 self.log(Close())
                 self._at = self._at.events["closed"]
-                self.tape = Tape()
+                self.tape = TraceStretch()
             else:
                 raise self.refusal("the tape ended in a way that cannot be recorded")
         self._token = r.token
 
     def flush(self) -> None:
-        now = MODE.get()
+        now = CONTEXT.get()
         try:
-            MODE.set(_inner(now))
+            CONTEXT.set(_inner(now))
             self.recording.flush()
         finally:
-            MODE.set(now)
+            CONTEXT.set(now)
         self.catch_up()
 
     # ---- effects
@@ -266,7 +266,7 @@ class Recorder:
         if asked is None:
             return self.effect(fn, args)
         self._n_effects += 1
-        effect = Effect(fn, args, {}, _inner(MODE.get()))
+        effect = Effect(fn, args, {}, _inner(CONTEXT.get()))
         effect.fill_from(self.slot_of)
         gradient = None if asked.gradient is None else self.slot_of(asked.gradient)
         action = PlannedBackward(self.tape, self.recording.cursor, asked, gradient, effect)
@@ -275,7 +275,7 @@ class Recorder:
         self.log(action)
         return out
 
-    def _asked_of(self, fn: Callable[..., Any], outputs: Any, given: Any, *rest: Any) -> Asked | None:
+    def _asked_of(self, fn: Callable[..., Any], outputs: Any, given: Any, *rest: Any) -> GradientRequest | None:
         """What a plan may be asked for; None: the engine has to do it."""
         self.catch_up()
         if fn is backward:
@@ -285,7 +285,7 @@ class Recorder:
             inputs = [given] if isinstance(given, Tensor) else given
             gradients, keep, create_graph, _, _, batched, _ = rest
             refused = create_graph or batched
-        return None if refused else Asked.of(self.recording, outputs, gradients, bool(keep), inputs)
+        return None if refused else GradientRequest.of(self.recording, outputs, gradients, bool(keep), inputs)
 
     def effect(
         self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, flushes: bool = True
@@ -296,22 +296,24 @@ class Recorder:
         if flushes:
             self.flush()
         self._n_effects += fn is not write
-        action = Effect(fn, args, kwargs or {}, _inner(MODE.get()))
+        action = Effect(fn, args, kwargs or {}, _inner(CONTEXT.get()))
         action.fill_from(self.slot_of)
         out = self._run(fn, all_plain(args), all_plain(kwargs or {}), action.mode)
         self._log_effect(action, out, filled=True)
         return out
 
-    def _run(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], inner: Mode) -> Any:
-        now = MODE.get()
+    def _run(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], inner: ExecutionContext
+    ) -> Any:
+        now = CONTEXT.get()
         try:
-            MODE.set(inner)
+            CONTEXT.set(inner)
             return fn(*args, **kwargs)
         finally:
-            MODE.set(now)
+            CONTEXT.set(now)
             self._at = _position(self.recording)  # what it did on the tape, it will do again
             if self._token is not self.recording.token:
-                self._token, self.tape = self.recording.token, Tape()
+                self._token, self.tape = self.recording.token, TraceStretch()
 
     def log(self, action: Action) -> None:
         self.actions.append(action)
@@ -334,7 +336,7 @@ class Recorder:
             if isinstance(t, Tensor) and self._find(t) is None:
                 if self._was_there(t):
                     continue  # handed on
-                known = self._known[id(t)] = Known(t, self.new_slot(), action.where)
+                known = self._known[id(t)] = Provenance(t, self.new_slot(), action.where)
                 action.results.append((index, known.slot, t._type))
 
     def gradient(self, get: Callable[[Tensor], Any], x: Tensor) -> Any:
@@ -344,12 +346,12 @@ class Recorder:
         if before is not None and before.holds(self._n_effects, x, out):
             return out
         self.catch_up()
-        action = Effect(get, (x,), {}, _inner(MODE.get()))
+        action = Effect(get, (x,), {}, _inner(CONTEXT.get()))
         action.fill_from(self.slot_of)
         action.where, action.gives_none, action.labels = user_line(), out is None, self.labels
         action.advice = "call zero_grad() at the same place of every call, or leave static=True out"
         if out is not None:
-            known = self._known[id(out)] = Known(out, self.new_slot())
+            known = self._known[id(out)] = Provenance(out, self.new_slot())
             action.results.append((None, known.slot, out._type))
         self.log(action)
         self._asked[id(x)] = AskedFor(self._n_effects, x, out)
@@ -377,7 +379,7 @@ class Recorder:
             self.set_options(optimizer)
         self.catch_up()
 
-    def position(self) -> State:
+    def position(self) -> TraceNode:
         """Where the tape ended."""
         return self._at
 
@@ -399,11 +401,11 @@ class Recorder:
         return describe_where(kept[0].where)
 
 
-def _position(r: Recording) -> State:
+def _position(r: TraceExecutor) -> TraceNode:
     """Where the next step will be."""
     return r.cursor if r.behind is None else r.behind
 
 
-def _inner(mode: Mode) -> Mode:
+def _inner(mode: ExecutionContext) -> ExecutionContext:
     """The mode in which things are done rather than recorded."""
-    return Mode(mode.grad, mode.inference, None, False)
+    return ExecutionContext(mode.grad, mode.inference, None, False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import extempo as ex
-from extempo.backends.llvm.plans.clusters import Kernel, cluster_kernel
+from extempo.backends.llvm.plans.clusters import ClusterKernel, cluster_kernel
 from extempo.backends.llvm.plans.expressions import of_op
 from extempo.backends.llvm.plans.geometry import elementwise_call, row_kinds
 from extempo.core.op import REGISTRY
@@ -89,7 +89,7 @@ class Program:
         itemsizes = tuple(x.itemsize for x in everything)
         strides = (*(strides_in(x, shape) for x in operands), *(v.strides for v in views))
         kinds = row_kinds(shape, itemsizes, strides, len(operands))
-        kernel = cluster_kernel(Kernel(tuple(self.nodes), dtypes, tuple(outputs), kinds))
+        kernel = cluster_kernel(ClusterKernel(tuple(self.nodes), dtypes, tuple(outputs), kinds))
         address, meta = elementwise_call(kernel, shape, itemsizes, strides, len(operands))
         status = run_address(address, everything, meta)
         for guarded in guards:

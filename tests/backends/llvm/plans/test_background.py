@@ -12,11 +12,11 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
-from extempo.backends.llvm.ir.builder import Module, i64
+from extempo.backends.llvm.ir.builder import IRModule, i64
 from extempo.backends.llvm.ir.machine import machine
 from extempo.backends.llvm.plans import background
-from extempo.backends.llvm.plans.background import Job, settle
-from extempo.backends.llvm.plans.clusters import Kernel, known_kernel
+from extempo.backends.llvm.plans.background import CompileJob, settle
+from extempo.backends.llvm.plans.clusters import ClusterKernel, known_kernel
 from extempo.backends.llvm.plans.expressions import of_op
 from extempo.backends.selection import native
 from extempo.core.op import REGISTRY
@@ -32,7 +32,7 @@ def kernel_of(*names):
     """One op after another."""
     expressions = [of_op(REGISTRY[name], (TensorType((), float32),), {}) for name in names]
     nodes = tuple((e, (-i,) if i else (0,)) for i, e in enumerate(expressions))
-    return Kernel(nodes, (float32,), (len(nodes) - 1,), "1")
+    return ClusterKernel(nodes, (float32,), (len(nodes) - 1,), "1")
 
 
 def broken_kernel():
@@ -48,7 +48,7 @@ def wait_for(job):
 def test_a_job_ends_with_its_kernels_there(no_kernels_on_disk):
     kernels = [kernel_of("exp", "neg", "exp"), kernel_of("exp", "neg", "neg", "exp")]
     assert [known_kernel(k) for k in kernels] == [None, None]
-    job = Job(kernels)
+    job = CompileJob(kernels)
     wait_for(job)
     assert job.error is None
     assert all(known_kernel(k) for k in kernels)
@@ -56,7 +56,7 @@ def test_a_job_ends_with_its_kernels_there(no_kernels_on_disk):
 
 def test_what_two_jobs_ask_for_is_compiled_once(no_kernels_on_disk):
     before = machine().compiled
-    jobs = [Job([kernel_of("sin", "neg", "neg")]) for _ in range(3)]
+    jobs = [CompileJob([kernel_of("sin", "neg", "neg")]) for _ in range(3)]
     for job in jobs:
         wait_for(job)
     assert machine().compiled == before + 1
@@ -67,7 +67,7 @@ def test_a_job_is_waited_for_where_there_is_a_single_core(monkeypatch, n_cores):
     may, done = threading.Event(), []
     monkeypatch.setattr(background, "_n_cores", lambda: n_cores)
     monkeypatch.setattr(background, "cluster_kernel", lambda *arguments: done.append(may.wait(60)))
-    job = Job([kernel_of("cos", "neg", "neg")])
+    job = CompileJob([kernel_of("cos", "neg", "neg")])
     job.wait(0.0)
     assert not done
     threading.Timer(0.2, may.set).start()
@@ -79,7 +79,7 @@ def test_a_job_is_waited_for_where_there_is_a_single_core(monkeypatch, n_cores):
 
 def test_code_that_says_the_same_is_compiled_once(no_kernels_on_disk):
     def write():
-        module = Module()
+        module = IRModule()
         with module.function("number", i64) as b:
             b.ret(4711)
         return module
@@ -93,7 +93,10 @@ def test_code_that_says_the_same_is_compiled_once(no_kernels_on_disk):
 
 
 def test_an_error_is_told_to_those_who_asked_for_that_kernel():
-    good, bad = Job([kernel_of("neg", "abs", "neg")]), Job([kernel_of("neg", "abs", "abs"), broken_kernel()])
+    good, bad = (
+        CompileJob([kernel_of("neg", "abs", "neg")]),
+        CompileJob([kernel_of("neg", "abs", "abs"), broken_kernel()]),
+    )
     wait_for(good)
     wait_for(bad)
     assert good.error is None
@@ -127,7 +130,7 @@ def test_where_no_thread_can_be_started_kernels_are_compiled_at_once(monkeypatch
     monkeypatch.setattr(threading.Thread, "start", fail)
     monkeypatch.setattr(background, "_compilers", [background._Compiler()])
     kernel = kernel_of("tanh", "neg", "neg", "neg")
-    assert Job([kernel]).ready()
+    assert CompileJob([kernel]).ready()
     assert known_kernel(kernel)
 
 
@@ -136,16 +139,16 @@ import os, sys, time
 import extempo as ex
 from extempo.backends.selection import native
 native()
-from extempo.backends.llvm.plans.background import Job, settle
-from extempo.backends.llvm.plans.clusters import Kernel, known_kernel
+from extempo.backends.llvm.plans.background import CompileJob, settle
+from extempo.backends.llvm.plans.clusters import ClusterKernel, known_kernel
 from extempo.backends.llvm.plans.expressions import of_op
 from extempo.core.op import REGISTRY
 from extempo.core.types import TensorType, float32
 tanh, neg = (of_op(REGISTRY[name], (TensorType((), float32),), {}) for name in ("tanh", "neg"))
 def kernel(n):
-    return Kernel(((tanh, (0,)), *[(neg, (-1 - i,)) for i in range(n)]), (float32,), (n,), "1")
+    return ClusterKernel(((tanh, (0,)), *[(neg, (-1 - i,)) for i in range(n)]), (float32,), (n,), "1")
 kernels = [kernel(n) for n in range(1, 21)]
-job = Job(kernels)
+job = CompileJob(kernels)
 """
 
 

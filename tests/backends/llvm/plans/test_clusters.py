@@ -9,7 +9,7 @@ pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
 import extempo as ex
 from extempo.autograd.derive import derived_vjp
-from extempo.backends.llvm.plans.clusters import Kernel, cluster_kernel, known_kernel
+from extempo.backends.llvm.plans.clusters import ClusterKernel, cluster_kernel, known_kernel
 from extempo.backends.llvm.plans.expressions import of_derived, of_op
 from extempo.backends.llvm.plans.geometry import elementwise_call
 from extempo.backends.llvm.plans.runner import PlanCode
@@ -105,7 +105,7 @@ def test_many_inputs_nodes_and_outputs_fit_one_kernel():
 def test_a_cluster_that_is_too_large_is_refused():
     negate = of_op(REGISTRY["neg"], (TensorType((), float32),), {})
     with pytest.raises(ValueError, match="25 inputs, 1 nodes"):
-        cluster_kernel(Kernel(((negate, (0,)),), (float32,) * 25, (0,), "1" * 25))
+        cluster_kernel(ClusterKernel(((negate, (0,)),), (float32,) * 25, (0,), "1" * 25))
 
 
 def test_much_work_is_split_with_the_same_bits_on_every_layout():
@@ -125,7 +125,7 @@ def test_much_work_is_split_with_the_same_bits_on_every_layout():
 @pytest.mark.parametrize("n", [5, 200_000])
 def test_an_element_that_is_an_error_is_reported(n):
     expression = of_op(REGISTRY["binary_cross_entropy"], (TensorType((n,), float32),) * 2, {})
-    kernel = cluster_kernel(Kernel(((expression, (0, 1)),), (float32, float32), (0,), "11"))
+    kernel = cluster_kernel(ClusterKernel(((expression, (0, 1)),), (float32, float32), (0,), "11"))
     address, meta = elementwise_call(kernel, (n,), (4, 4, 4), ((4,), (4,), (4,)), 2)
     x, target, out = np.full(n, 0.5, np.float32), np.ones(n, np.float32), Guarded((n,), np.float32)
     assert run_address(address, [x, target, out.array], meta) == 0
@@ -139,7 +139,7 @@ def test_an_element_that_is_an_error_is_reported(n):
 def test_an_operand_that_nobody_reads_may_be_null(kind, shape):
     clamp = of_op(REGISTRY["clamp"], (TensorType(shape, float32), type(None), float), {})
     assert clamp.reads == (True, False, True)
-    kernel = cluster_kernel(Kernel(((clamp, (0, 1, 2)),), clamp.inputs, (0,), f"1{kind}0"))
+    kernel = cluster_kernel(ClusterKernel(((clamp, (0, 1, 2)),), clamp.inputs, (0,), f"1{kind}0"))
     x, number = np.arange(np.prod(shape), dtype=np.float32).reshape(shape), np.array(1.5)
     strides = (x.strides, (0,) * len(shape), (0,) * len(shape), x.strides)
     address, meta = elementwise_call(kernel, shape, (4, 1, 8, 4), strides, 3)
@@ -152,7 +152,7 @@ def test_an_operand_that_nobody_reads_may_be_null(kind, shape):
 
 def test_a_kernel_is_there_once_it_was_asked_for(no_kernels_on_disk):
     expression = of_op(REGISTRY["hypot"], (TensorType((), float64),) * 2, {})
-    kernel = Kernel(((expression, (0, 0)), (expression, (-1, 1))), (float64, float64), (1,), "s0")
+    kernel = ClusterKernel(((expression, (0, 0)), (expression, (-1, 1))), (float64, float64), (1,), "s0")
     assert known_kernel(kernel) is None
     address = cluster_kernel(kernel)
     assert known_kernel(kernel) == address
@@ -216,7 +216,9 @@ def test_a_gradient_as_an_expression_gives_the_bits_of_the_eager_kernel(name, n,
             assert want is arguments[expression.passes]
             continue
         kinds = "".join("1" if isinstance(x, np.ndarray) else "0" for x in arguments)
-        kernel = cluster_kernel(Kernel(((expression, tuple(range(len(arguments)))),), expression.inputs, (0,), kinds))
+        kernel = cluster_kernel(
+            ClusterKernel(((expression, tuple(range(len(arguments)))),), expression.inputs, (0,), kinds)
+        )
         operands = [x if isinstance(x, np.ndarray) else np.array(x, np.float64) for x in arguments]
         out = Guarded((3, 7), np.float32)
         strides = tuple(x.strides if x.ndim else (0, 0) for x in (*operands, out.array))

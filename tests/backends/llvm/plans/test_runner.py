@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
 import extempo as ex
-from extempo.backends.llvm.plans.clusters import Kernel, cluster_kernel
+from extempo.backends.llvm.plans.clusters import ClusterKernel, cluster_kernel
 from extempo.backends.llvm.plans.expressions import of_op
 from extempo.backends.llvm.plans.geometry import elementwise_call
 from extempo.backends.llvm.plans.runner import PlanCode
@@ -261,7 +261,7 @@ def test_memory_that_runs_out_is_an_error_and_nothing_is_kept(too_large):
 def test_instructions_write_only_to_their_place_in_the_arena():
     t = TensorType((3, 5), float32)
     expression = of_op(REGISTRY["exp"], (t,), {})
-    kernel = cluster_kernel(Kernel(((expression, (0,)),), (float32,), (0,), "1"))
+    kernel = cluster_kernel(ClusterKernel(((expression, (0,)),), (float32,), (0,), "1"))
     address, meta = elementwise_call(kernel, (3, 5), (4, 4), ((20, 4), (20, 4)), 1)
     code, arena_bytes = PlanCode(2, ()), 64 + 60 + 64
     out = code.output(TensorType((arena_bytes,), bool_))
@@ -281,7 +281,9 @@ def test_routines_and_clusters_run_one_after_the_other():
     t = TensorType(x.shape, float32)
     bound = bind("softmax", (x,), {"dim": 1})
     expressions = [of_op(REGISTRY["mul"], (t, float), {}), of_op(REGISTRY["tanh"], (t,), {})]
-    kernel = cluster_kernel(Kernel(((expressions[0], (0, 1)), (expressions[1], (-1,))), (float32, float64), (1,), "10"))
+    kernel = cluster_kernel(
+        ClusterKernel(((expressions[0], (0, 1)), (expressions[1], (-1,))), (float32, float64), (1,), "10")
+    )
     strides = ((40, 4), (0, 0), (40, 4))
     address, meta = elementwise_call(kernel, x.shape, (4, 8, 4), strides, 2)
     code = PlanCode(1, (float,))
@@ -302,7 +304,7 @@ def test_threads_can_be_within_one_plan():
     n = 1 << 18
     t = TensorType((n,), float32)
     expression = of_op(REGISTRY["mul"], (t, float), {})
-    kernel = cluster_kernel(Kernel(((expression, (0, 1)),), (float32, float64), (0,), "10"))
+    kernel = cluster_kernel(ClusterKernel(((expression, (0, 1)),), (float32, float64), (0,), "10"))
     address, meta = elementwise_call(kernel, (n,), (4, 8, 4), ((4,), (0,), (4,)), 2)
     code = PlanCode(1, (float,))
     out = code.output(t)

@@ -15,7 +15,7 @@ from extempo.backends.llvm.ir import sources
 from extempo.backends.llvm.ir.builder import i64
 from extempo.backends.llvm.ir.machine import machine
 from extempo.backends.llvm.plans import clusters, expressions, stamp
-from extempo.backends.llvm.plans.clusters import Kernel, cluster_kernel, known_kernel
+from extempo.backends.llvm.plans.clusters import ClusterKernel, cluster_kernel, known_kernel
 from extempo.backends.selection import native
 from extempo.core.op import REGISTRY
 from extempo.core.types import TensorType, float32, float64
@@ -38,7 +38,7 @@ def sure(monkeypatch):
 
 def kernel_of(name, kinds=(SINGLE,), attrs=None):
     expression = expressions.of_op(REGISTRY[name], kinds, attrs or {})
-    return Kernel(((expression, tuple(range(len(kinds)))),), expression.inputs, (0,), "1" * len(kinds))
+    return ClusterKernel(((expression, tuple(range(len(kinds)))),), expression.inputs, (0,), "1" * len(kinds))
 
 
 def forget(monkeypatch):

@@ -9,7 +9,7 @@ pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
 import extempo as ex
 from extempo.backends.llvm.plans import sums
-from extempo.backends.llvm.plans.clusters import Kernel, cluster_kernel
+from extempo.backends.llvm.plans.clusters import ClusterKernel, cluster_kernel
 from extempo.backends.llvm.plans.sums import SUMS, cut_of, kind_of, sums_meta
 from extempo.backends.llvm.routines.routine import ROUTINES
 from extempo.backends.selection import native
@@ -50,7 +50,7 @@ def run(program, shape, parts, local, stored):
     if s.inner == 1:
         strides = [(down, down, along) for down, along in strides]
     kinds = "".join("0" if along == 0 else "1" for *_, along in strides[: len(operands)])
-    kernel = cluster_kernel(Kernel(tuple(program.nodes), dtypes, tuple(stored), kinds))
+    kernel = cluster_kernel(ClusterKernel(tuple(program.nodes), dtypes, tuple(stored), kinds))
     n = len(operands)
     own = [(n + stored.index(i), part.divided) for i, part in parts]
     meta = sums_meta(kernel, s, strides, [*[False] * n, *local], own)

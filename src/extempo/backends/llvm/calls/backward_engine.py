@@ -16,7 +16,7 @@ import numpy as np
 
 from ..elementwise.broadcasting import DONE, FAILED, MAX_INPUTS, MAX_RESULTS
 from ..elementwise.kernels import ElementwiseKernel
-from ..ir.builder import Function, Module, Pointer, Value, Variable, i1, i32, i64, ptr
+from ..ir.builder import IRFunction, IRModule, IRVariable, Pointer, Value, i1, i32, i64, ptr
 from .callables import function
 from .cpython import C_CONTIGUOUS, slot_offset
 from .loading import load_calls
@@ -60,7 +60,7 @@ class NativeGradient:
         return made
 
 
-def _write_reach(module: Module, offsets: dict[str, int]) -> None:
+def _write_reach(module: IRModule, offsets: dict[str, int]) -> None:
     """reach(list of nodes): every node below, in no order; or a node that was freed."""
     with module.function("extempo_reach", ptr, self=ptr, args=ptr, nargs=i64) as b:
         o = objects(b, offsets)
@@ -106,10 +106,10 @@ def _write_reach(module: Module, offsets: dict[str, int]) -> None:
         end.take()
 
 
-class _Step:
+class _BackwardStep:
     """Writes what is done with one node. `decline` leaves everything as it was."""
 
-    def __init__(self, b: Function, offsets: dict[str, int]) -> None:
+    def __init__(self, b: IRFunction, offsets: dict[str, int]) -> None:
         self.b = b
         self.o = objects(b, offsets)
         self.python = self.o.python
@@ -205,7 +205,7 @@ class _Step:
             with b.if_(failed.value):
                 b.ret(-1)
 
-    def _fit(self, source: Value, out: Variable, fresh: Variable) -> None:
+    def _fit(self, source: Value, out: IRVariable, fresh: IRVariable) -> None:
         """Sum a gradient over the dimensions in which its input was broadcast."""
         b, o, python = self.b, self.o, self.python
         own, type_ = o.get(self.node, "node.type"), o.get(source, "node.type")
@@ -260,10 +260,10 @@ class _Step:
         return failed.value
 
 
-def _write_step(module: Module, offsets: dict[str, int]) -> None:
+def _write_step(module: IRModule, offsets: dict[str, int]) -> None:
     """step(node, g, gradients, owned): 1 done, 0 declined, -1 a Python error is set."""
     with module.function("step", i64, internal=True, node=ptr, g=ptr, gradients=ptr, owned=ptr) as b:
-        step = _Step(b, offsets)
+        step = _BackwardStep(b, offsets)
         step.find()
         step.gather()
         step.run()
@@ -271,7 +271,7 @@ def _write_step(module: Module, offsets: dict[str, int]) -> None:
         b.ret(1)
 
 
-def _write_walk(module: Module, offsets: dict[str, int]) -> None:
+def _write_walk(module: IRModule, offsets: dict[str, int]) -> None:
     """walk(order, position, gradients, owned, keep): the number of nodes left; the last of them is for Python."""
     with module.function("extempo_walk", ptr, self=ptr, args=ptr, nargs=i64) as b:
         o = objects(b, offsets)
@@ -325,7 +325,7 @@ class Walker:
         slots = {
             "node": ("saved", "inputs", "derived", "extra", "type", "op", "attrs"),
             "storage": ("array", "version", "written_at"),
-            "tensor": ("_raw", "_memory", "_type", "_history", "_alias", "_cut", "_pending"),
+            "tensor": ("_data", "_memory", "_type", "_history", "_alias", "_grad_barrier", "_source"),
             "extra": ("grad", "hooks", "post_hooks", "retain"),
             "derived": ("native",),
             "gradient": ("call", "record"),
@@ -333,7 +333,7 @@ class Walker:
         every = {**classes, "gradient": NativeGradient}
         offsets = {f"{kind}.{name}": slot_offset(every[kind], name) for kind, names in slots.items() for name in names}
 
-        def write(module: Module) -> None:
+        def write(module: IRModule) -> None:
             write_table(module, len(TABLE))
             _write_reach(module, offsets)
             write_sums(module, offsets)

@@ -1,6 +1,6 @@
 """Recording calls of `ex.batch` in native code: one like a call before it is noted without a line of Python.
 
-What `Sample.apply` and `Sample.call_cell` do, where a way (`batching.ways`) that an op or a cell was recorded on fits:
+What `SampleTracer.apply` and `call_cell` do, where a cached call (`batching.call_cache`) of an op or a cell fits:
 the same structure of arguments, equal types, and for a cell whatever it reads from Python. Everything that can fail or
 run someone else's code comes first, then the run is changed: a call that does not fit has changed nothing and goes the
 slow way, which finds or makes its kind and remembers the way.
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..ir.builder import Module, Pointer, Value, WayOut, f64, i1, i32, i64, ptr
+from ..ir.builder import IRModule, Pointer, Value, WayOut, f64, i1, i32, i64, ptr
 from .batch_match import MORE, NAMES, Slots, found_by_id, found_in, list_item, size, write_match, write_same
 from .batch_try import write_from_outside, write_line, write_tensor, write_try
 from .callables import function
@@ -51,7 +51,7 @@ class BatchClasses(NamedTuple):
         return {f"{name}.{slot}": slot_offset(found[name], slot) for name, slots in names.items() for slot in slots}
 
 
-class Recorder(NamedTuple):
+class BatchTracer(NamedTuple):
     """The loaded functions."""
 
     apply: Callable[..., Any]  # (sample, op, inputs, attrs): NotImplemented if it may be a view of what is there
@@ -64,13 +64,13 @@ class Recorder(NamedTuple):
     sources: Callable[..., int]  # (refs, maker, first value): the kinds that made inputs, as bits
 
 
-def load_recorder(launcher: Launcher, classes: BatchClasses, known: dict[str, Any]) -> Recorder:
+def load_recorder(launcher: Launcher, classes: BatchClasses, known: dict[str, Any]) -> BatchTracer:
     """`known`: what native code refers to besides, by the names of `MORE`."""
     offsets = launcher.offsets | classes.offsets()
     exported = ("apply", "call", "as_array", "depths", "agenda", "note_makers", "line_now", "sources")
     names = [f"extempo_batch_{name}" for name in exported]
 
-    def write(module: Module) -> None:
+    def write(module: IRModule) -> None:
         write_match(module, offsets)
         write_same(module, offsets)
         write_line(module, offsets)
@@ -90,7 +90,7 @@ def load_recorder(launcher: Launcher, classes: BatchClasses, known: dict[str, An
     known |= {"cell": classes.cell, "dict": dict, "int64": np.dtype(np.int64), "tuple": tuple}
     known |= {"nowhere": (None, -1)}
     library = launcher.extend(write, names, offsets, {name: known[name] for name in MORE})
-    made = Recorder(*(function(name, library.address[full]) for name, full in zip(exported, names, strict=True)))
+    made = BatchTracer(*(function(name, library.address[full]) for name, full in zip(exported, names, strict=True)))
     launcher.set_sample(classes.sample, made.apply)
     return made
 
@@ -109,7 +109,7 @@ def _mode(o: Objects) -> tuple[Value, Value]:
     return grad, interceptor
 
 
-def _write_search(module: Module, offsets: Slots) -> None:
+def _write_search(module: IRModule, offsets: Slots) -> None:
     """extempo_batch_search: the same for the first of a list of ways that fits; it is found sooner the next time."""
     arguments = {"sample": ptr, "ways": ptr, "arguments": ptr, "named": ptr, "grad": i1}
     with module.function("extempo_batch_search", ptr, internal=True, **arguments) as b:
@@ -144,7 +144,7 @@ def _slow_way(o: Objects, name: str) -> WayOut:
     return b.way_out(take)
 
 
-def _write_call(module: Module, offsets: Slots) -> None:
+def _write_call(module: IRModule, offsets: Slots) -> None:
     """extempo_batch_call(callable, args, kwargs)"""
     with module.function("extempo_batch_call", ptr, self=ptr, args=ptr, nargs=i64) as b:
         o = Objects(b, offsets, NAMES)
@@ -171,7 +171,7 @@ def _write_call(module: Module, offsets: Slots) -> None:
         b.ret(answer)
 
 
-def _write_apply(module: Module, offsets: Slots) -> None:
+def _write_apply(module: IRModule, offsets: Slots) -> None:
     """extempo_batch_apply(sample, op, inputs, attrs)
 
     Ways of ops that read a leaf belong to the first one that they read, as their kinds do.
@@ -210,11 +210,11 @@ def _write_apply(module: Module, offsets: Slots) -> None:
         with b.loop(0, n) as i:
             x = python.item(inputs, i)
             with b.if_(o.is_tensor(python.type_of(x))):
-                slow.take_if(o.get(x, "tensor._pending") == run)
+                slow.take_if(o.get(x, "tensor._source") == run)
         b.ret(python.incref(o.known("not_implemented")))
 
 
-def _write_line_now(module: Module) -> None:
+def _write_line_now(module: IRModule) -> None:
     """extempo_batch_line_now(last): see `write_line`."""
     with module.function("extempo_batch_line_now", ptr, self=ptr, args=ptr, nargs=i64) as b:
         b.ret(b.call(module.defined["extempo_batch_line"], Pointer(b.arg("args"), ptr)[0]))
@@ -223,7 +223,7 @@ def _write_line_now(module: Module) -> None:
 # ---- arrays for the agenda
 
 
-def _write_as_array(module: Module, offsets: Slots) -> None:
+def _write_as_array(module: IRModule, offsets: Slots) -> None:
     """extempo_batch_as_array(list of ints)"""
     with module.function("extempo_batch_as_array", ptr, self=ptr, args=ptr, nargs=i64) as b:
         o = Objects(b, offsets, NAMES)
@@ -244,7 +244,7 @@ def _write_as_array(module: Module, offsets: Slots) -> None:
         b.ret(array)
 
 
-def _write_depths(module: Module) -> None:
+def _write_depths(module: IRModule) -> None:
     """extempo_batch_depths: how many calls of the same kind lie below each, at most.
 
     (refs by call and input, kind that makes a value, which of its calls does, this kind, first value, depths), all of
@@ -268,7 +268,7 @@ def _write_depths(module: Module) -> None:
         b.ret(python.incref(given[0]))
 
 
-def _write_agenda(module: Module) -> None:
+def _write_agenda(module: IRModule) -> None:
     """extempo_batch_agenda: what `agenda._by_agenda` decides; the number of batches.
 
     Calls are numbered kind by kind. (calls that make an input, calls that read it, kind of each call, number of kinds,
@@ -364,7 +364,7 @@ def _write_agenda(module: Module) -> None:
         b.ret(b.call(module.declare("PyLong_FromLongLong", ptr, [i64]), n_batches.value))
 
 
-def _write_note_makers(module: Module) -> None:
+def _write_note_makers(module: IRModule) -> None:
     """extempo_batch_note_makers: by value, which kind makes it and which of its calls does; returns `firsts`.
 
     (firsts by call, number of results, this kind, maker by value, number by value, first value): contiguous arrays.
@@ -381,7 +381,7 @@ def _write_note_makers(module: Module) -> None:
         b.ret(python.incref(given[0]))
 
 
-def _write_sources(module: Module) -> None:
+def _write_sources(module: IRModule) -> None:
     """extempo_batch_sources: bit k is set if kind k makes one of the values in `refs`; k must be below 63."""
     with module.function("extempo_batch_sources", ptr, self=ptr, args=ptr, nargs=i64) as b:
         given = Pointer(b.arg("args"), ptr)

@@ -1,15 +1,15 @@
 """Whether a call of `ex.batch` is one that native code knows: its arguments, and what a cell reads from Python.
 
-Arguments are compared with a pattern (`patterns`), what was read with what it was (`batching.reads`): by identity, but
-types by equality. A comparison says no wherever it is not sure; Python then looks again. It also says no with an
-exception set, such as an interrupt that came while somebody's code compared: whoever asked returns that.
+Arguments are compared with a pattern (`patterns`), what was read with what it was (`batching.purity_guards`): by
+identity, but types by equality. A comparison says no wherever it is not sure; Python then looks again. It also says no
+with an exception set, such as an interrupt that came while somebody's code compared: whoever asked returns that.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..ir.builder import Function, Module, Pointer, Value, WayOut, i1, i32, i64, ptr, void
+from ..ir.builder import IRFunction, IRModule, Pointer, Value, WayOut, i1, i32, i64, ptr, void
 from .objects import TABLE, Objects
 from .patterns import EQUAL, LEAF, LIST, NO_LEAF, NUMBER, REFERRED, SAME, TENSOR, TRACKED, TUPLE, WORDS
 
@@ -33,7 +33,7 @@ CURSOR, COUNT, INPUTS = range(3)  # of a comparison: the next part of the patter
 Slots = dict[str, int]
 
 
-def address_in(b: Function, word: Value) -> Value:
+def address_in(b: IRFunction, word: Value) -> Value:
     return b.emit(ptr, f"inttoptr i64 {word.text} to ptr")
 
 
@@ -45,21 +45,21 @@ def is_type(o: Objects, type_: Value, wanted: Value) -> Value:
     return answer.value
 
 
-def size(b: Function, kind: str, o: Value) -> Value:
+def size(b: IRFunction, kind: str, o: Value) -> Value:
     return b.call(b.module.declare(f"Py{kind}_Size", i64, [ptr]), o)
 
 
-def list_item(b: Function, o: Value, i: Value | int) -> Value:
+def list_item(b: IRFunction, o: Value, i: Value | int) -> Value:
     """Borrowed; there must be one."""
     return b.call(b.module.declare("PyList_GetItem", ptr, [ptr, i64]), o, i)
 
 
-def found_in(b: Function, mapping: Value, key: Value) -> Value:
+def found_in(b: IRFunction, mapping: Value, key: Value) -> Value:
     """What an exact dict has, borrowed; null for nothing. Keys must be comparable without an error."""
     return b.call(b.module.declare("PyDict_GetItemWithError", ptr, [ptr, ptr]), mapping, key)
 
 
-def found_by_id(b: Function, mapping: Value, o: Value) -> Value:
+def found_by_id(b: IRFunction, mapping: Value, o: Value) -> Value:
     """What a dict has for `id(o)`, borrowed; null for nothing, and with an exception when there is no memory."""
     declare = b.module.declare
     key = b.call(declare("PyLong_FromVoidPtr", ptr, [ptr]), o)
@@ -73,7 +73,7 @@ def found_by_id(b: Function, mapping: Value, o: Value) -> Value:
 # ---- arguments and patterns
 
 
-def write_match(module: Module, offsets: Slots) -> None:
+def write_match(module: IRModule, offsets: Slots) -> None:
     """extempo_batch_match: whether an argument is what the pattern says; inputs are noted, borrowed."""
     with module.function("extempo_batch_match", i64, internal=True, x=ptr, comparison=ptr, grad=i1) as b:
         o, x = Objects(b, offsets, NAMES), b.arg("x")
@@ -141,7 +141,7 @@ def _check_whole(o: Objects, x: Value, no: WayOut) -> None:
         no.take_unless(o.get(alias, "alias.version") == o.get(memory, "storage.version"))
 
 
-def _write_same_content(module: Module, offsets: Slots) -> None:
+def _write_same_content(module: IRModule, offsets: Slots) -> None:
     """extempo_batch_same_content: whether a list or dict has the very same elements, and keys."""
     with module.function("extempo_batch_same_content", i64, internal=True, content=ptr) as b:
         o = Objects(b, offsets, NAMES)
@@ -170,7 +170,7 @@ def _write_same_content(module: Module, offsets: Slots) -> None:
 class Items:
     """Goes through a dict."""
 
-    def __init__(self, b: Function, mapping: Value) -> None:
+    def __init__(self, b: IRFunction, mapping: Value) -> None:
         self._b, self._mapping = b, mapping
         self._position, self._found = b.array(i64, 1), b.array(ptr, 2)
         self._position[0] = b.const(i64, 0)
@@ -183,7 +183,7 @@ class Items:
         return found[0], found[1]
 
 
-def write_same(module: Module, offsets: Slots) -> None:
+def write_same(module: IRModule, offsets: Slots) -> None:
     """extempo_batch_same: what `Reads.same` says, where all that was read is the very same."""
     _write_same_content(module, offsets)
     with module.function("extempo_batch_same", i64, internal=True, reads=ptr) as b:

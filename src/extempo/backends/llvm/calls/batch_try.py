@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr
+from ..ir.builder import IRFunction, IRModule, Pointer, Value, i1, i32, i64, ptr
 from .batch_match import (
     COUNT,
     CURSOR,
@@ -29,7 +29,7 @@ from .patterns import HEAD, MOST_INPUTS, MOST_RESULTS, NAME, WORDS
 _MOST_FRAMES = 8  # that are looked at for the user's
 
 
-def write_line(module: Module, offsets: Slots) -> None:
+def write_line(module: IRModule, offsets: Slots) -> None:
     """extempo_batch_line: where the user's code stands; `last` itself if it is still there. A new reference.
 
     Most calls of a kind come from one line. The module found last is looked for in the innermost frames: between the
@@ -61,27 +61,27 @@ def write_line(module: Module, offsets: Slots) -> None:
         b.ret(b.call(module.defined["extempo_line"]))
 
 
-def write_tensor(module: Module, offsets: Slots) -> None:
+def write_tensor(module: IRModule, offsets: Slots) -> None:
     """extempo_batch_tensor: a tensor of the run without values and without a place."""
     with module.function("extempo_batch_tensor", ptr, internal=True, run=ptr, type=ptr, tracked=ptr) as b:
         o = Objects(b, offsets, NAMES)
         none = o.known("none")
         t = o.new("tensor")
-        for name in ("_raw", "_memory", "_alias", "_cut"):
+        for name in ("_data", "_memory", "_alias", "_grad_barrier"):
             o.set_shared(t, f"tensor.{name}", none)
         stand_in = o.get(b.arg("run"), "run._stand_in")
         o.set_shared(t, "tensor._type", b.arg("type"))
         o.set_shared(t, "tensor._history", b.select(b.arg("tracked") == o.known("true"), stand_in, none))
-        o.set_shared(t, "tensor._pending", b.arg("run"))
+        o.set_shared(t, "tensor._source", b.arg("run"))
         b.ret(t)
 
 
-def write_from_outside(module: Module, offsets: Slots) -> None:
+def write_from_outside(module: IRModule, offsets: Slots) -> None:
     """extempo_batch_from_outside: the value that a tensor which is new to the run gets; null at an error."""
     with module.function("extempo_batch_from_outside", ptr, internal=True, run=ptr, t=ptr) as b:
         o = Objects(b, offsets, NAMES)
         python, declare, run, t = o.python, module.declare, b.arg("run"), b.arg("t")
-        array, given = o.get(t, "tensor._raw"), b.array(ptr, 2)
+        array, given = o.get(t, "tensor._data"), b.array(ptr, 2)
         given[0], given[1] = run, t
 
         def slow_way() -> None:
@@ -112,7 +112,7 @@ def write_from_outside(module: Module, offsets: Slots) -> None:
 class _Try:
     """Writes the recording of a call on one way: fields shared by its steps."""
 
-    def __init__(self, b: Function, offsets: Slots) -> None:
+    def __init__(self, b: IRFunction, offsets: Slots) -> None:
         self.b = b
         self.o = Objects(b, offsets, NAMES)
         self.python = self.o.python
@@ -219,7 +219,7 @@ class _Try:
         return found
 
     def is_own(self, x: Value) -> Value:
-        return self.o.get(x, "tensor._pending") == self.run
+        return self.o.get(x, "tensor._source") == self.run
 
     def check(self) -> None:
         """What else a call of that kind has to be."""
@@ -241,7 +241,7 @@ class _Try:
             with b.if_(o.is_tensor(python.type_of(x))):
                 own, other = b.if_else(self.is_own(x))
                 with own:
-                    ref.set(python.incref(o.get(x, "tensor._place")))
+                    ref.set(python.incref(o.get(x, "tensor._value_id")))
                 with other:
                     ref.set(found_by_id(b, o.get(self.run, "run._known"), x))
                     known, new = b.if_else(ref.value != 0)
@@ -291,16 +291,16 @@ class _Try:
         first = o.get(self.run, "run.n_values")
         number = python.as_int(first)
         self.next.set(self.new_int(number + self.n_results))
-        o.set_shared(self.tensors[0], "tensor._place", first)
+        o.set_shared(self.tensors[0], "tensor._value_id", first)
         with b.loop(1, self.n_results) as i:
-            o.set(self.tensors[i], "tensor._place", self.new_int(number + i))
+            o.set(self.tensors[i], "tensor._value_id", self.new_int(number + i))
         with b.if_(self.head[HEAD.index("views")] != 0):
             add = self.declare("PySet_Add", i32, [ptr, ptr])
             viewed = o.get(self.sample, "sample._viewed")
             with b.if_(self.is_own(self.inputs[0])):
                 self.failed_here.take_if(b.call(add, viewed, self.refs[0]) != 0)
             with b.loop(0, self.n_results) as i:
-                self.failed_here.take_if(b.call(add, viewed, o.get(self.tensors[i], "tensor._place")) != 0)
+                self.failed_here.take_if(b.call(add, viewed, o.get(self.tensors[i], "tensor._value_id")) != 0)
 
     def number_numbers(self) -> Value:
         """Python numbers among the inputs; returns how many there were."""
@@ -324,7 +324,7 @@ class _Try:
             with b.if_(~o.is_tensor(python.type_of(self.inputs[i]))):
                 self.append(numbers, self.inputs[i])
             self.append(refs, self.refs[i])
-        self.append(o.get(calls, "calls.firsts"), o.get(self.tensors[0], "tensor._place"))
+        self.append(o.get(calls, "calls.firsts"), o.get(self.tensors[0], "tensor._value_id"))
         self.append(o.get(calls, "calls.samples"), o.get(self.sample, "sample.number"))
         self.append(o.get(calls, "calls.wheres"), self.where.value)
         with b.if_(self.failed.value != 0):  # no memory for a longer list: all are again as long as they were
@@ -349,7 +349,7 @@ class _Try:
         b.ret(answer)
 
 
-def write_try(module: Module, offsets: Slots) -> None:
+def write_try(module: IRModule, offsets: Slots) -> None:
     """extempo_batch_try: the results of a call that is recorded now; None if the way does not fit; null at an error.
 
     `named`: keyword arguments of a cell, attributes of an op.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from ..ir.builder import Module, i64, ptr, void
+from ..ir.builder import IRModule, i64, ptr, void
 from ..ir.machine import Library
 from .loading import load_calls
 
@@ -22,7 +22,7 @@ _set_context = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p
 _zeroed = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t)(("PyMem_RawCalloc", ctypes.pythonapi))
 
 
-def write_release(module: Module) -> None:
+def write_release(module: IRModule) -> None:
     """extempo_release(capsule): call the function that its struct has for that, if there is one, and free the struct.
 
     The context of the capsule says how far into the struct the function stands.

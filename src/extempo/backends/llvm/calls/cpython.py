@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.builder import Function, Pointer, Value, f64, i1, i8, i32, i64, ptr, void
+from ..ir.builder import IRFunction, Pointer, Value, f64, i1, i8, i32, i64, ptr, void
 
 # struct PyObject, PyTupleObject, PyArrayObject_fields, PyArray_Descr
 TYPE = 8
@@ -54,7 +54,7 @@ def slot_offset(cls: type, name: str) -> int:
 class Python:
     """The C functions of Python and NumPy, and the fields of their objects, for code that is being written."""
 
-    def __init__(self, b: Function) -> None:
+    def __init__(self, b: IRFunction) -> None:
         self.b = b
         self.declare = b.module.declare
 

@@ -1,13 +1,13 @@
 """apply() in native code: look the signature up, run its kernel (or make the view), make the tensor and its node.
 
-What `running.run` does, for inputs that are tensors with values, numbers and None, once the slow way has filled the
-signature. In a recording the op is put on the tape instead (`record`), unless it is one of those that run at once.
-Whatever is out of the ordinary goes the slow way, with the same arguments.
+What `dispatcher.run_eager` does, for inputs that are tensors with values, numbers and None, once the slow way has
+filled the signature. In a recording the op is put on the trace instead (`tracing`), unless it is one of those that run
+at once. Whatever is out of the ordinary goes the slow way, with the same arguments.
 """
 
 from __future__ import annotations
 
-from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr
+from ..ir.builder import IRFunction, IRModule, Pointer, Value, i1, i32, i64, ptr
 from .cpython import NOT_COMPARABLE, TUPLE_ITEMS, WRITEABLE
 from .objects import Objects
 from .tracing import NOT_NOW, NOW_IF_VIEW, Modes, put_on_tape
@@ -19,7 +19,7 @@ MAX_INPUTS = 16
 class _Apply:
     """Writes the function: fields shared by its steps."""
 
-    def __init__(self, b: Function, offsets: dict[str, int]) -> None:
+    def __init__(self, b: IRFunction, offsets: dict[str, int]) -> None:
         self.b = b
         self.o = Objects(b, offsets)
         self.python = self.o.python
@@ -88,7 +88,7 @@ class _Apply:
                 with tracked:
                     self.needs.set(self.needs.value | (b.const(i64, 1) << i))
                 with free:
-                    own = o.get(x, "tensor._cut")
+                    own = o.get(x, "tensor._grad_barrier")
                     with b.if_(own != o.known("none")):
                         self.cut.set(own)
             with other:
@@ -223,7 +223,7 @@ class _Apply:
         o.set_node(t, self.op, nodes, self.attrs, saved, gradient)
 
 
-def write_apply(module: Module, offsets: dict[str, int]) -> None:
+def write_apply(module: IRModule, offsets: dict[str, int]) -> None:
     """extempo_apply(op, inputs, attrs={}): the result of an op that has one."""
     with module.function("extempo_apply", ptr, self=ptr, args=ptr, nargs=i64) as b:
         run = _Apply(b, offsets)

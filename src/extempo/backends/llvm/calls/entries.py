@@ -1,4 +1,6 @@
-"""What is known of a function that makes one op of its arguments: `fronts` writes it down, native code reads it."""
+"""What is known of a function that makes one op of its arguments: `dispatch.inline_cache` writes it down, native code
+reads it.
+"""
 
 from __future__ import annotations
 

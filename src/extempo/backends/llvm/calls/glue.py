@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....core.types import TensorType, count
-from ..ir.builder import Function, Module, Pointer, Type, Value, i64, ptr
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, i64, ptr
 from ..ir.machine import Library
 from ..routines.routine import SPREAD_FROM, Bound
 from .callables import function
@@ -30,7 +30,7 @@ _INPUT = ("kind", "dtype_number", "itemsize")
 _RESULT = ("dtype", "ndim", "nbytes", *(f"size{i}" for i in range(MAX_NDIM)))
 
 
-def _write_is_spread(module: Module) -> None:
+def _write_is_spread(module: IRModule) -> None:
     """is_spread(array, itemsize): as `routine.is_spread`."""
     with module.function("is_spread", i64, internal=True, array=ptr, itemsize=i64) as b:
         python, array = Python(b), b.arg("array")
@@ -43,7 +43,7 @@ def _write_is_spread(module: Module) -> None:
         b.ret(b.select(nbytes.value >= SPREAD_FROM, expanded.value, 0))
 
 
-def _write_prepare(module: Module) -> None:
+def _write_prepare(module: IRModule) -> None:
     """An input as the routine can read it: itself or a copy, as a new reference.
 
     Memory that is not aligned is copied in the order in which it lies: an address must not decide between two ways.
@@ -62,7 +62,7 @@ def _write_prepare(module: Module) -> None:
         b.ret(prepared)
 
 
-def _write_in_order(module: Module, name: str, args: dict[str, Type]) -> None:
+def _write_in_order(module: IRModule, name: str, args: dict[str, Type]) -> None:
     """An aligned input itself, or a contiguous copy where the routine cannot read its strides."""
     with module.function(name, ptr, internal=True, **args) as b:
         python, array = Python(b), b.arg("array")
@@ -87,10 +87,10 @@ def _write_in_order(module: Module, name: str, args: dict[str, Type]) -> None:
         b.ret(python.incref(array))
 
 
-class _Call:
+class _KernelCallable:
     """Writes the call: a step goes to `other` when something is not as it was bound, to `failed` at a Python error."""
 
-    def __init__(self, b: Function) -> None:
+    def __init__(self, b: IRFunction) -> None:
         self.b = b
         self.python = Python(b)
         packed = b.arg("self")
@@ -213,11 +213,11 @@ class _Call:
         b.ret(made)
 
 
-def write_glue(module: Module) -> None:
+def write_glue(module: IRModule) -> None:
     _write_is_spread(module)
     _write_prepare(module)
     with module.function("extempo_bound", ptr, self=ptr, args=ptr, nargs=i64) as b:
-        call = _Call(b)
+        call = _KernelCallable(b)
         call.other.take_if(b.arg("nargs") != call.head["n_inputs"])
         call.bound_numbers()
         call.inputs()

@@ -7,13 +7,13 @@ op runs, and no Python does. A dict takes 1, 1.0 and True for the same; what it 
 
 from __future__ import annotations
 
-from ..ir.builder import Module, Pointer, Value, i32, i64, ptr
+from ..ir.builder import IRModule, Pointer, Value, i32, i64, ptr
 from .cpython import FLOAT_VALUE, NOT_COMPARABLE
 from .entries import ALL, CONSTANT, LATELY, Entry
 from .objects import Objects
 
 
-def write_front(module: Module, offsets: dict[str, int]) -> None:
+def write_front(module: IRModule, offsets: dict[str, int]) -> None:
     """extempo_front(*arguments); self: what `extempo_apply` needs, the slow way, entries (list, dict), the function."""
     _write_fits(module, offsets)
     with module.function("extempo_front", ptr, self=ptr, args=ptr, nargs=i64) as b:
@@ -97,7 +97,7 @@ def _known_by(o: Objects, x: Value) -> Value:
     return found.value
 
 
-def _write_fits(module: Module, offsets: dict[str, int]) -> None:
+def _write_fits(module: IRModule, offsets: dict[str, int]) -> None:
     with module.function("extempo_fits", i32, internal=True, known=ptr, args=ptr, nargs=i64) as b:
         o = Objects(b, offsets)
         python, args = o.python, Pointer(b.arg("args"), ptr)

@@ -1,8 +1,9 @@
 """One native call for an elementwise op on tensors: look at them, run the kernel, make the tensor and its node.
 
-What `running.run` does, for ops of one or two inputs of one floating dtype (or a number); in a recording the op is put
-on the tape instead (`record`). Anything else is handed to the op's slow way with the same arguments, which also
-prepares what was missing here: so native code never decides anything by itself, and both ways give the same tensors.
+What `dispatcher.run_eager` does, for ops of one or two inputs of one floating dtype (or a number); in a recording the
+op is put on the trace instead (`tracing`). Anything else is handed to the op's slow way with the same arguments, which
+also prepares what was missing here: so native code never decides anything by itself, and both ways give the same
+tensors.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from ..elementwise.broadcasting import DONE, FAILED
 from ..elementwise.kernels import ElementwiseKernel
-from ..ir.builder import Function, Module, Pointer, Value, i1, i64, ptr
+from ..ir.builder import IRFunction, IRModule, Pointer, Value, i1, i64, ptr
 from ..ir.machine import RARE, Library
 from .callables import function
 from .cpython import Python
@@ -42,7 +43,7 @@ READY = 8  # among the flags: this entry was filled; bits 0 to 2 say what the gr
 class _Launch:
     """Writes the launch of an op with one or two inputs."""
 
-    def __init__(self, b: Function, offsets: dict[str, int], arity: int) -> None:
+    def __init__(self, b: IRFunction, offsets: dict[str, int], arity: int) -> None:
         self.b = b
         self.arity = arity
         self.o = Objects(b, offsets)
@@ -199,14 +200,14 @@ class _Launch:
         carried = b.var(ptr, o.known("none"))
         for k in range(self.arity):
             with b.if_(self.is_tensor[k].value):
-                own = o.get(self.args[k], "tensor._cut")
+                own = o.get(self.args[k], "tensor._grad_barrier")
                 with b.if_(own != o.known("none")):
                     carried.set(own)
         reason = b.select(inference, o.known("inference"), o.known("no_grad"))
         o.set_cut(t, self.needs.value != 0, reason, carried.value)
 
 
-def _write_launch(module: Module, offsets: dict[str, int], arity: int) -> None:
+def _write_launch(module: IRModule, offsets: dict[str, int], arity: int) -> None:
     with module.function(f"extempo_launch{arity}", ptr, self=ptr, args=ptr, nargs=i64, kwnames=ptr) as b:
         packed = b.arg("self")
         with b.if_((b.arg("kwnames") != 0) | (b.arg("nargs") != arity)):
@@ -232,7 +233,7 @@ def _write_launch(module: Module, offsets: dict[str, int], arity: int) -> None:
         b.ret(t)
 
 
-def _write_operator(module: Module, offsets: dict[str, int]) -> None:
+def _write_operator(module: IRModule, offsets: dict[str, int]) -> None:
     """extempo_operator(a, b): apply() of an op without attributes, for a tensor and a tensor or number."""
     with module.function("extempo_operator", ptr, self=ptr, args=ptr, nargs=i64) as b:
         o = Objects(b, offsets)
@@ -264,7 +265,7 @@ class Launcher:
         """`new_signature(op, types, attrs)` puts one into `signatures`; `slow(op, inputs, attrs)` runs all the rest."""
         self.offsets = offsets = offsets_of(classes)
 
-        def write(module: Module) -> None:
+        def write(module: IRModule) -> None:
             write_table(module, len(TABLE))
             write_making(module, offsets)
             write_record(module, offsets)
@@ -291,11 +292,11 @@ class Launcher:
         fill_table(self._tables[-1], self._known)
 
     def extend(
-        self, write: Callable[[Module], None], names: list[str], offsets: dict[str, int], more: dict[str, Any]
+        self, write: Callable[[IRModule], None], names: list[str], offsets: dict[str, int], more: dict[str, Any]
     ) -> Library:
         """More functions that know Extempo's objects; `more` stand in their table behind everybody's."""
 
-        def write_all(module: Module) -> None:
+        def write_all(module: IRModule) -> None:
             write_table(module, len(TABLE) + len(more))
             write_making(module, offsets)
             write(module)
@@ -317,7 +318,7 @@ class Launcher:
         if not counts_references():
             return
 
-        def write(module: Module) -> None:
+        def write(module: IRModule) -> None:
             write_table(module, len(TABLE))
             write_parts(module, self.offsets)
             write_flush(module, self.offsets)

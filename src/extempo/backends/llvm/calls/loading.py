@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..ir.builder import Module
+from ..ir.builder import IRModule
 from ..ir.machine import CALLS, Library, machine
 from ..ir.sources import digest_of_all
 
@@ -16,13 +16,15 @@ _WRITERS = (
 _digest: list[str | None] = []
 
 
-def load_calls(write: Callable[[Module], None], names: Sequence[str], facts: object = (), kind: str = CALLS) -> Library:
+def load_calls(
+    write: Callable[[IRModule], None], names: Sequence[str], facts: object = (), kind: str = CALLS
+) -> Library:
     """What `write` writes, compiled and loaded. `facts`: all that it depends on besides the sources, as far as it
     differs between computers and versions of Python; their text must tell them apart. `names`: what it defines.
     """
 
-    def written() -> Module:
-        module = Module()
+    def written() -> IRModule:
+        module = IRModule()
         write(module)
         return module
 

@@ -17,7 +17,7 @@ import sys
 import numpy as np
 
 from ....core.storage import BLOCK_TYPES, Array
-from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr, void
+from ..ir.builder import IRFunction, IRModule, Pointer, Value, i1, i32, i64, ptr, void
 from ..ir.machine import CALLS, Library, machine
 from . import cpython
 from .callables import function
@@ -38,7 +38,7 @@ _TP_DEALLOC = 52
 COUNTERS = ("free_bytes", "bytes_in_use", "peak_bytes_in_use", "blocks_allocated", "blocks_reused")
 
 
-def write_memory(module: Module) -> None:
+def write_memory(module: IRModule) -> None:
     """extempo_empty, extempo_take, extempo_copy, and what frees a block."""
     module.global_("free_lists", ptr, N_CLASSES + N_LARGER)
     module.global_("last_asked", i64, N_CLASSES + N_LARGER)  # for each class, how many blocks had been reused by then
@@ -61,7 +61,7 @@ def write_memory(module: Module) -> None:
 
 
 class _Counters:
-    def __init__(self, b: Function) -> None:
+    def __init__(self, b: IRFunction) -> None:
         self._at = b.pointer(b.module.address_of(b, "counters"), i64)
 
     def add(self, name: str, amount: Value | int) -> Value:
@@ -77,7 +77,7 @@ class _Counters:
         self._at[COUNTERS.index(name)] = value
 
 
-def _size_class(b: Function, nbytes: Value) -> tuple[Value, Value]:
+def _size_class(b: IRFunction, nbytes: Value) -> tuple[Value, Value]:
     """The class of a size, and the bytes that blocks of that class have."""
     top = b.select(nbytes > 64, nbytes - 1, 63)
     zeros = b.call(b.module.declare("llvm.ctlz.i64", i64, [i64, i1]), top, 0)
@@ -87,7 +87,7 @@ def _size_class(b: Function, nbytes: Value) -> tuple[Value, Value]:
     return (power - 5) * 4 + quarter - 7, (quarter + 1) << shift
 
 
-def _write_make_room(module: Module) -> None:
+def _write_make_room(module: IRModule) -> None:
     with module.function("extempo_make_room", void, size=i64) as b:
         counters = _Counters(b)
         free = b.pointer(module.address_of(b, "free_lists"), ptr)
@@ -104,7 +104,7 @@ def _write_make_room(module: Module) -> None:
             _release(b, free, oldest.value)
 
 
-def _release(b: Function, free: Pointer, index: Value) -> None:
+def _release(b: IRFunction, free: Pointer, index: Value) -> None:
     """Give the first free block of a class back to the system."""
     block = free[index]
     free[index] = b.field(ptr, block, BLOCK_NEXT)
@@ -113,8 +113,8 @@ def _release(b: Function, free: Pointer, index: Value) -> None:
     _give_to_system(b, block, b.field(ptr, block, BLOCK_DATA), size)
 
 
-def _allocate(b: Function, size: Value, used: Value) -> Value:
-    """Memory from the system; null if there is none.
+def _allocate(b: IRFunction, size: Value, used: Value) -> Value:
+    """MemoryPool from the system; null if there is none.
 
     Large blocks are mapped by themselves, on large pages: thousands of small ones are more than a core finds at once,
     and what is given back is the system's again. `used`: the bytes that are asked for; a large page must not go beyond
@@ -140,12 +140,12 @@ def _allocate(b: Function, size: Value, used: Value) -> Value:
     return data.value
 
 
-def _unmap(b: Function, begin: Value, size: Value) -> None:
+def _unmap(b: IRFunction, begin: Value, size: Value) -> None:
     with b.if_(size > 0):
         b.call(b.module.declare("munmap", i32, [ptr, i64]), b.cast("inttoptr", begin, ptr), size)
 
 
-def _give_to_system(b: Function, block: Value, data: Value, size: Value) -> None:
+def _give_to_system(b: IRFunction, block: Value, data: Value, size: Value) -> None:
     """A block and its memory, either of which may be null, are no more."""
     large, small = b.if_else(size >= LARGE_BLOCK)
     with large, b.if_(data != 0):
@@ -155,7 +155,7 @@ def _give_to_system(b: Function, block: Value, data: Value, size: Value) -> None
     b.call(b.module.declare("PyObject_Free", void, [ptr]), block)
 
 
-def _write_find_more(module: Module) -> None:
+def _write_find_more(module: IRModule) -> None:
     """extempo_find_more(array to be copied or null, bytes, tries before): whether to try again; 0: it has raised."""
     with module.function("extempo_find_more", i64, array=ptr, nbytes=i64, n_before=i64) as b:
         python, args = Python(b), b.array(ptr, 2)
@@ -174,7 +174,7 @@ def _write_find_more(module: Module) -> None:
         b.ret(b.cast("zext", answer.value != 0, i64))
 
 
-def _write_take(module: Module) -> None:
+def _write_take(module: IRModule) -> None:
     with module.function("extempo_take", ptr, nbytes=i64) as b:
         counters = _Counters(b)
         index, size = _size_class(b, b.arg("nbytes"))
@@ -216,7 +216,7 @@ def _write_take(module: Module) -> None:
         b.ret(b.call(module.declare("PyObject_Init", ptr, [ptr, ptr]), block.value, types[0]))
 
 
-def _write_replace_older(module: Module) -> None:
+def _write_replace_older(module: IRModule) -> None:
     """Free blocks that were last asked for before a class was go, until no more than `allowed` bytes are free."""
     with module.function("extempo_replace_older", void, index=i64, allowed=i64) as b:
         counters, index = _Counters(b), b.arg("index")
@@ -234,7 +234,7 @@ def _write_replace_older(module: Module) -> None:
                 _release(b, free, oldest.value)
 
 
-def _write_give_back(module: Module) -> None:
+def _write_give_back(module: IRModule) -> None:
     """tp_dealloc of the type of blocks."""
     _write_replace_older(module)
     with module.function("extempo_give_back", void, block=ptr) as b:
@@ -258,7 +258,7 @@ def _write_give_back(module: Module) -> None:
             _release(b, free, i)
 
 
-def _write_empty(module: Module) -> None:
+def _write_empty(module: IRModule) -> None:
     with module.function("extempo_empty", ptr, dtype=ptr, ndim=i64, shape=ptr, nbytes=i64, strides=ptr) as b:
         python = Python(b)
         block = b.call(module.defined["extempo_take"], b.arg("nbytes"))
@@ -278,7 +278,7 @@ def _write_empty(module: Module) -> None:
         b.ret(array)
 
 
-def _write_copy(module: Module) -> None:
+def _write_copy(module: IRModule) -> None:
     """extempo_copy(array, order): NumPy's copy of an array, in memory of NumPy's."""
     with module.function("extempo_copy", ptr, array=ptr, order=i32) as b:
         python, array, made, n_tries = Python(b), b.arg("array"), b.var(ptr, 0), b.var(i64, 0)
@@ -295,7 +295,7 @@ def _write_copy(module: Module) -> None:
         b.ret(made.value)
 
 
-def _write_new(module: Module) -> None:
+def _write_new(module: IRModule) -> None:
     """empty(dtype, shape, itemsize), to be called from Python."""
     with module.function("extempo_new", ptr, self=ptr, args=ptr, nargs=i64) as b:
         python = Python(b)
@@ -325,14 +325,14 @@ class _Spec(ctypes.Structure):
     )
 
 
-class Memory:
+class MemoryPool:
     """The loaded pool."""
 
     def __init__(self) -> None:
         compiler = machine()
         for name, address in cpython.numpy_functions().items():
             compiler.offer(name, address)
-        module = Module()
+        module = IRModule()
         write_memory(module)
         self._library: Library = compiler.load(module.text(), list(module.defined), module.imports, CALLS)
         at = self._library.address

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....core.trace_tree import State, Step
+from ....core.trace_tree import TraceNode, TraceOp
 from ....core.types import dtype
-from ..ir.builder import Function, Module, Pointer, Value, WayOut, i1, i32, i64, ptr
+from ..ir.builder import IRFunction, IRModule, Pointer, Value, WayOut, i1, i32, i64, ptr
 from .cpython import Python, slot_offset
 
 TABLE = (
@@ -74,7 +74,7 @@ class Classes(NamedTuple):
 
 def offsets_of(classes: Classes) -> dict[str, int]:
     names = {
-        classes.tensor: ("_raw", "_memory", "_type", "_history", "_alias", "_cut", "_pending", "_place"),
+        classes.tensor: ("_data", "_memory", "_type", "_history", "_alias", "_grad_barrier", "_source", "_value_id"),
         classes.storage: ("array", "version", "written_at"),
         classes.node: ("op", "inputs", "attrs", "type", "saved", "where", "derived", "number", "extra"),
         classes.mode: ("grad", "inference", "interceptor", "recording"),
@@ -88,14 +88,14 @@ def offsets_of(classes: Classes) -> dict[str, int]:
         classes.flush: ("filling", "following", "freed", "frees_all", "plan", "wanted"),
         classes.plan: ("gradients", "inputs", "run"),
         classes.extra: ("grad", "hooks", "post_hooks", "retain"),
-        State: ("events", "n_leaves", "n_places", "n_run", "others", "step"),
-        Step: (
+        TraceNode: ("events", "n_leaves", "n_places", "n_run", "others", "step"),
+        TraceOp: (
             *("attrs", "baked", "cut", "following", "grad", "kinds", "new_leaves"),
             *("op", "packed", "place", "refs", "tracked", "type", "where"),
         ),
         dtype: ("is_floating_point", "itemsize", "numpy"),
     }
-    kind: dict[type, str] = {State: "state", Step: "step", dtype: "dtype"}
+    kind: dict[type, str] = {TraceNode: "state", TraceOp: "step", dtype: "dtype"}
     kind |= {cls: name for name, cls in classes._asdict().items() if cls in names and name != "parameter"}
     return {f"{kind[cls]}.{name}": slot_offset(cls, name) for cls, slots in names.items() for name in slots}
 
@@ -103,7 +103,7 @@ def offsets_of(classes: Classes) -> dict[str, int]:
 class Objects:
     """Extempo's objects for code that is being written: slots by name, and what the table holds."""
 
-    def __init__(self, b: Function, offsets: dict[str, int], names: tuple[str, ...] = TABLE) -> None:
+    def __init__(self, b: IRFunction, offsets: dict[str, int], names: tuple[str, ...] = TABLE) -> None:
         self.b = b
         self.python = Python(b)
         self._offsets = offsets
@@ -218,11 +218,11 @@ class Objects:
     def new_tensor(self, array: Value, storage: Value, type_: Value, alias: Value) -> Value:
         """A tensor that takes over the references to its parts; node and cut are still to be set."""
         t = self.new("tensor")
-        self.set(t, "tensor._raw", array)
+        self.set(t, "tensor._data", array)
         self.set(t, "tensor._memory", storage)
         self.set(t, "tensor._type", type_)
         self.set(t, "tensor._alias", alias)
-        self.set_shared(t, "tensor._pending", self.known("none"))
+        self.set_shared(t, "tensor._source", self.known("none"))
         return t
 
     def result(self, array: Value, type_: Value) -> Value:
@@ -243,9 +243,9 @@ class Objects:
         self.set_shared(t, "tensor._history", self.known("none"))
         here, before = b.if_else(cut_here)
         with here:
-            self.set(t, "tensor._cut", self._made_by("extempo_cut", reason))
+            self.set(t, "tensor._grad_barrier", self._made_by("extempo_cut", reason))
         with before:
-            self.set_shared(t, "tensor._cut", carried)
+            self.set_shared(t, "tensor._grad_barrier", carried)
 
 
 def known_objects(classes: Classes, table: dict[str, Any]) -> dict[str, Any]:
@@ -284,14 +284,14 @@ def object_new() -> int:
     return found
 
 
-def write_table(module: Module, size: int) -> None:
+def write_table(module: IRModule, size: int) -> None:
     """The table that Objects reads; extempo_table says where it is."""
     module.global_("table", ptr, size)
     with module.function("extempo_table", ptr) as b:
         b.ret(module.address_of(b, "table"))
 
 
-def write_making(module: Module, offsets: dict[str, int]) -> None:
+def write_making(module: IRModule, offsets: dict[str, int]) -> None:
     """What Objects makes by calling a function: each makes one object, or returns null with the error."""
     _write_values(module, offsets)
     _write_line(module, offsets)
@@ -308,7 +308,7 @@ def write_making(module: Module, offsets: dict[str, int]) -> None:
     with module.function("extempo_kept", ptr, internal=True, position=ptr, x=ptr) as b:
         o = Objects(b, offsets)
         made, storage = o.check(o.python.new_tuple(4)), o.get(b.arg("x"), "tensor._memory")
-        array, version = o.get(b.arg("x"), "tensor._raw"), o.get(storage, "storage.version")
+        array, version = o.get(b.arg("x"), "tensor._data"), o.get(storage, "storage.version")
         for i, part in enumerate((b.arg("position"), array, storage, version)):
             o.python.set_item(made, i, o.python.incref(part))
         b.ret(made)
@@ -326,15 +326,15 @@ def write_making(module: Module, offsets: dict[str, int]) -> None:
     _write_set_node(module, offsets)
 
 
-def _write_values(module: Module, offsets: dict[str, int]) -> None:
+def _write_values(module: IRModule, offsets: dict[str, int]) -> None:
     """extempo_values: the array of a tensor, borrowed; null where `Objects.values_of` has none."""
     with module.function("extempo_values", ptr, internal=True, x=ptr) as b:
         o, x = Objects(b, offsets), b.arg("x")
         none = b.way_out(lambda: b.ret(b.const(ptr, 0)))
-        array = o.get(x, "tensor._raw")
+        array = o.get(x, "tensor._data")
         none.take_if(array == 0)  # made by object.__new__: the slow way says what it lacks
         none.take_if(o.python.type_of(array) != o.known("array"))
-        none.take_if(o.python.type_of(o.get(x, "tensor._pending")) == o.known("recording"))  # on a tape
+        none.take_if(o.python.type_of(o.get(x, "tensor._source")) == o.known("recording"))  # on a tape
         alias = o.get(x, "tensor._alias")
         with b.if_(alias != o.known("none")):
             version = o.get(o.get(x, "tensor._memory"), "storage.version")
@@ -342,7 +342,7 @@ def _write_values(module: Module, offsets: dict[str, int]) -> None:
         b.ret(array)
 
 
-def _write_set_node(module: Module, offsets: dict[str, int]) -> None:
+def _write_set_node(module: IRModule, offsets: dict[str, int]) -> None:
     parts = dict.fromkeys(("t", "op", "inputs", "attrs", "saved", "derived"), ptr)
     with module.function("extempo_set_node", ptr, internal=True, **parts) as b:
         o, t = Objects(b, offsets), b.arg("t")
@@ -356,11 +356,11 @@ def _write_set_node(module: Module, offsets: dict[str, int]) -> None:
         o.set(node, "node.where", o.check(b.call(module.defined["extempo_line"])))
         o.set(node, "node.number", o.call_no_args(o.known("next_number")))
         o.set(t, "tensor._history", node)
-        o.set_shared(t, "tensor._cut", o.known("none"))
+        o.set_shared(t, "tensor._grad_barrier", o.known("none"))
         b.ret(node)
 
 
-def _write_line(module: Module, offsets: dict[str, int]) -> None:
+def _write_line(module: IRModule, offsets: dict[str, int]) -> None:
     """extempo_line: where the user's code stands, as (code, instruction), a new reference.
 
     The innermost frame whose module does not belong to Extempo. The module found last is looked for first; packages

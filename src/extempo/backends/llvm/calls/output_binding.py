@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ....core.trace_tree import Step
+from ....core.trace_tree import TraceOp
 
 # Where the values of a tensor come from: an output of the plan, or a view of another tensor that gets its values at the
 # same time, of one that has run before, of a leaf.
@@ -19,7 +19,7 @@ class Filling(NamedTuple):
     # a backward frees its node), int64 each
     entries: bytes
     places: tuple[int, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[TraceOp, ...]
     looks: tuple[Any, ...]  # how a view is made: the record of its signature, or a function of an array
     ways: tuple[Any, ...]  # ((op, numbers, attrs),) as in Alias.steps; None: no alias; (): numbers that vary
     kept: list[None]  # as many as there are results

@@ -6,23 +6,23 @@ Each function makes one object, or returns null (or -1) with the error and has m
 from __future__ import annotations
 
 from ....core.trace_tree import NUMBER
-from ..ir.builder import Module, Pointer, i64, ptr
+from ..ir.builder import IRModule, Pointer, i64, ptr
 from .cpython import TUPLE_ITEMS
 from .objects import Objects
 from .views import make_view
 
 
-def write_parts(module: Module, offsets: dict[str, int]) -> None:
+def write_parts(module: IRModule, offsets: dict[str, int]) -> None:
     for write in (_write_new_storage, _write_way, _write_alias, _write_fill_view, _write_freed_node, _write_wrap):
         write(module, offsets)
 
 
-def _write_new_storage(module: Module, offsets: dict[str, int]) -> None:
+def _write_new_storage(module: IRModule, offsets: dict[str, int]) -> None:
     with module.function("extempo_new_storage", ptr, internal=True, array=ptr) as b:
         b.ret(Objects(b, offsets).new_storage(b.arg("array")))
 
 
-def _write_fill_view(module: Module, offsets: dict[str, int]) -> None:
+def _write_fill_view(module: IRModule, offsets: dict[str, int]) -> None:
     """extempo_fill_view(source, step, parts): 1, 0 where it declines, -1 at an error.
 
     `source` points to a tensor, its array, storage and alias, then to how the view is made, its way as in Alias.steps,
@@ -73,7 +73,7 @@ def _write_fill_view(module: Module, offsets: dict[str, int]) -> None:
         b.ret(1)
 
 
-def _write_way(module: Module, offsets: dict[str, int]) -> None:
+def _write_way(module: IRModule, offsets: dict[str, int]) -> None:
     """extempo_way(step, numbers): ((op, numbers of the step, attrs),), a new reference."""
     with module.function("extempo_way", ptr, internal=True, step=ptr, numbers=ptr) as b:
         o = Objects(b, offsets)
@@ -100,7 +100,7 @@ def _write_way(module: Module, offsets: dict[str, int]) -> None:
         b.ret(outer)
 
 
-def _write_alias(module: Module, offsets: dict[str, int]) -> None:
+def _write_alias(module: IRModule, offsets: dict[str, int]) -> None:
     """extempo_alias(tensor, its alias, its storage, way): how a view of it is seen, as `alias_of` makes it."""
     with module.function("extempo_alias", ptr, internal=True, tensor=ptr, before=ptr, memory=ptr, way=ptr) as b:
         o = Objects(b, offsets)
@@ -123,7 +123,7 @@ def _write_alias(module: Module, offsets: dict[str, int]) -> None:
         b.ret(made)
 
 
-def _write_freed_node(module: Module, offsets: dict[str, int]) -> None:
+def _write_freed_node(module: IRModule, offsets: dict[str, int]) -> None:
     """extempo_freed_node(step): a node without inputs whose saved values are gone."""
     with module.function("extempo_freed_node", ptr, internal=True, step=ptr) as b:
         o = Objects(b, offsets)
@@ -141,7 +141,7 @@ def _write_freed_node(module: Module, offsets: dict[str, int]) -> None:
         b.ret(node)
 
 
-def _write_wrap(module: Module, offsets: dict[str, int]) -> None:
+def _write_wrap(module: IRModule, offsets: dict[str, int]) -> None:
     """extempo_wrap(array, type): a tensor outside any graph, as `wrap` makes it."""
     with module.function("extempo_wrap", ptr, internal=True, array=ptr, type=ptr) as b:
         o = Objects(b, offsets)
@@ -151,9 +151,9 @@ def _write_wrap(module: Module, offsets: dict[str, int]) -> None:
         with b.if_(t == 0):
             python.decref(storage)
             b.ret(t)
-        o.set_shared(t, "tensor._raw", array)
+        o.set_shared(t, "tensor._data", array)
         o.set(t, "tensor._memory", storage)
         o.set_shared(t, "tensor._type", b.arg("type"))
-        for name in ("_history", "_alias", "_cut", "_pending"):
+        for name in ("_history", "_alias", "_grad_barrier", "_source"):
             o.set_shared(t, f"tensor.{name}", o.known("none"))
         b.ret(t)

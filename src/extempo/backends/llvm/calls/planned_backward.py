@@ -1,18 +1,18 @@
 """A planned backward in native code: the plan runs, tensors get values and freed nodes, leaves their gradients.
 
 What `Recording._backward` does, and the engine with what it returns, where the same backward was met before and has a
-plan. As in `flush`, all that can fail or run someone else's code comes first.
+plan. As in `segment`, all that can fail or run someone else's code comes first.
 """
 
 from __future__ import annotations
 
-from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr
+from ..ir.builder import IRFunction, IRModule, Pointer, Value, i1, i32, i64, ptr
 from .cpython import C_CONTIGUOUS, LARGEST
 from .segment import FlushCode
 
 
 class _BackwardCode(FlushCode):
-    def __init__(self, b: Function, offsets: dict[str, int]) -> None:
+    def __init__(self, b: IRFunction, offsets: dict[str, int]) -> None:
         super().__init__(b, offsets, "none", ("key", "alive", "freed_nodes", "gradients", "tensors", "rest"))
         self.place, self.gradient = (Pointer(b.arg("args"), ptr)[i] for i in (1, 2))
 
@@ -117,7 +117,7 @@ class _BackwardCode(FlushCode):
         with self.b.if_(node != 0):
             with self.b.if_(o.get(t, "tensor._history") == self.own("proxy")):
                 o.replace(t, "tensor._history", python.incref(node))
-            o.replace(t, "tensor._pending", python.incref(o.known("none")))
+            o.replace(t, "tensor._source", python.incref(o.known("none")))
 
     def give_gradients(self) -> None:
         """To leaves that have none; the engine does the rest, also where two leaves share one."""
@@ -139,7 +139,7 @@ class _BackwardCode(FlushCode):
                 self._try(failed)
 
 
-def write_backward(module: Module, offsets: dict[str, int]) -> None:
+def write_backward(module: IRModule, offsets: dict[str, int]) -> None:
     """extempo_backward(recording, place of the root, gradient): [(node, gradient)] for the engine to go on with.
 
     None: nothing has happened. Otherwise the tape has ended, but for what `alive` names: that still has to be linked.

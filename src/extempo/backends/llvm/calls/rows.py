@@ -1,4 +1,4 @@
-"""Rows of arrays, found by numbers: gathered into one array, and added to. What `batching.rows` does, natively.
+"""RowCode of arrays, found by numbers: gathered into one array, and added to. What `batching.rows` does, natively.
 
 A place is four int64: (array number + 1) * 2^32 + row, the row's address, its bytes * 2 + whether it may be written,
 and the address of the array's dtype. All zero: nothing is there; only the first: native code does not go there. Numbers
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..ir.builder import Module, Pointer, Type, Value, f32, f64, i1, i8, i32, i64, ptr, vector, void
+from ..ir.builder import IRModule, Pointer, Type, Value, f32, f64, i1, i8, i32, i64, ptr, vector, void
 from ..ir.machine import machine
 from .callables import function
 from .cpython import ALIGNED, ARRAY_DTYPE, C_CONTIGUOUS, LARGEST, WRITEABLE
@@ -25,7 +25,7 @@ _LANES = 8
 _NAMES = ("put", "put_at", "put_each", "gather", "fill", "add", "has")
 
 
-class Rows(NamedTuple):
+class RowCode(NamedTuple):
     """`places` is an array of places by number, `arrays` the list that their array numbers count through."""
 
     put: Callable[..., bool]  # (places, first, stride, array, itemsize, array number): its rows get numbers
@@ -41,9 +41,9 @@ class Rows(NamedTuple):
     has: Callable[..., Any]  # (places, numbers, dtype of bools): whether something is there
 
 
-def load_rows() -> Rows:
+def load_rows() -> RowCode:
     """Compile, or take from the disk."""
-    module = Module()
+    module = IRModule()
     write_numbers(module)
     _write_add_rows(module, "add_rows32", f32)
     _write_add_rows(module, "add_rows64", f64)
@@ -53,7 +53,7 @@ def load_rows() -> Rows:
     names = [f"extempo_rows_{name}" for name in _NAMES]
     at = machine().load(module.text(), names, module.imports).address
     known = (np.ndarray, list, None)
-    return Rows(*(function(f"rows_{name}", at[full], known) for name, full in zip(_NAMES, names, strict=True)))
+    return RowCode(*(function(f"rows_{name}", at[full], known) for name, full in zip(_NAMES, names, strict=True)))
 
 
 # ---- giving numbers to rows
@@ -213,7 +213,7 @@ def _copy_rows(c: RowsCall, target: Value, row: Value) -> None:
 
 
 def _copy_elements(c: RowsCall, target: Value, element: Type) -> None:
-    """Rows of as many bytes as an element: a call each would cost more than they do."""
+    """RowCode of as many bytes as an element: a call each would cost more than they do."""
     with c.b.loop(0, c.n) as i:
         source = Pointer(c.b.cast("inttoptr", c.place(i)[ADDRESS], ptr), element)
         Pointer(target, element)[i] = source[0]
@@ -263,7 +263,7 @@ def _mark(c: RowsCall, slots: Value, marks: Value) -> None:
             found[slot] = b.const(i8, 1)
 
 
-def _write_add_rows(module: Module, name: str, element: Type) -> None:
+def _write_add_rows(module: IRModule, name: str, element: Type) -> None:
     """Row by row, in the order of the numbers: a row that comes again gets its sums in that order."""
     with module.function(name, void, internal=True, places=ptr, numbers=ptr, n=i64, values=ptr, row=i64) as b:
         places, numbers = Pointer(b.arg("places"), i64), Pointer(b.arg("numbers"), i64)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..ir.builder import Function, Module, Pointer, Value, i64, ptr
+from ..ir.builder import IRFunction, IRModule, Pointer, Value, i64, ptr
 from .cpython import ALIGNED, BLOCK_DATA, C_CONTIGUOUS, LARGEST, NO_NUMBER, Python
 
 WORDS = 4  # of a place
@@ -23,7 +23,7 @@ _LIST_SIZE = 16  # PyListObject: ob_size
 class RowsCall:
     """One call while its function is written: arguments, places, and what is to be let go of at its end."""
 
-    def __init__(self, b: Function) -> None:
+    def __init__(self, b: IRFunction) -> None:
         self.b = b
         self.python = Python(b)
         self.args = Pointer(b.arg("args"), ptr)
@@ -95,7 +95,7 @@ class RowsCall:
         self.end(self.python.incref(self.known(NONE)))
 
 
-def write_numbers(module: Module) -> None:
+def write_numbers(module: IRModule) -> None:
     """numbers(o, types, limit, start, end, found): whether o[start:end] has int64 numbers, all below the limit; not so
     with an exception that was raised meanwhile.
 

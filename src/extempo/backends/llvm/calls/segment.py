@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from ..ir.builder import Function, Module, Pointer, Value, i8, i32, i64, ptr
+from ..ir.builder import IRFunction, IRModule, Pointer, Value, i8, i32, i64, ptr
 from .cpython import LARGEST, TUPLE_ITEMS
 from .objects import Objects
 from .output_binding import ENTRY, OF_GIVEN, OF_PLACE, OUTPUT, Filling
@@ -35,7 +35,7 @@ class FlushCode:
     `otherwise` is what it returns to say that Python has to do it.
     """
 
-    def __init__(self, b: Function, offsets: dict[str, int], otherwise: str, owned: tuple[str, ...] = ()) -> None:
+    def __init__(self, b: IRFunction, offsets: dict[str, int], otherwise: str, owned: tuple[str, ...] = ()) -> None:
         self.b = b
         self.o = Objects(b, offsets)
         self.python = self.o.python
@@ -162,9 +162,9 @@ class FlushCode:
         with b.loop(0, self.n_given) as k:
             entry = self.entry(k)
             t = self.at(self.own("results"), self.first + entry["index"])
-            self.unless(o.get(t, "tensor._raw") == o.known("none"))
+            self.unless(o.get(t, "tensor._data") == o.known("none"))
             with b.if_(entry["kind"] > OF_GIVEN):
-                raw = o.get(self._tensor_behind(entry["kind"], entry["source"]), "tensor._raw")
+                raw = o.get(self._tensor_behind(entry["kind"], entry["source"]), "tensor._data")
                 self.unless(self.python.type_of(raw) == o.known("array"))
 
     def _tensor_behind(self, kind: Value, source: Value) -> Value:
@@ -237,7 +237,7 @@ class FlushCode:
                 variable.set(self.part(source, which))
         with earlier:
             tensor.set(self._tensor_behind(entry["kind"], entry["source"]))
-            for name, variable in (("_raw", array), ("_memory", memory), ("_alias", alias)):
+            for name, variable in (("_data", array), ("_memory", memory), ("_alias", alias)):
                 variable.set(o.get(tensor.value, f"tensor.{name}"))
         step = python.item(self.of_filling("steps"), k)
         args = b.array(ptr, 7)
@@ -296,10 +296,10 @@ class FlushCode:
         with b.loop(0, self.n_given) as k:
             entry = self.entry(k)
             t = self.call("PyList_GetItem", self.own("results"), self.first + entry["index"])
-            for which, name in enumerate(("_raw", "_memory", "_alias")):
+            for which, name in enumerate(("_data", "_memory", "_alias")):
                 o.replace(t, f"tensor.{name}", python.incref(self.part(k, which)))
             with b.if_(entry["tracked"] == 0):
-                o.replace(t, "tensor._pending", python.incref(o.known("none")))
+                o.replace(t, "tensor._source", python.incref(o.known("none")))
             self.filled(k, t)
 
     def filled(self, k: Value, t: Value) -> None:
@@ -326,7 +326,7 @@ class FlushCode:
         self.failed.take_if(failed != 0)
 
 
-def write_flush(module: Module, offsets: dict[str, int]) -> None:
+def write_flush(module: IRModule, offsets: dict[str, int]) -> None:
     """extempo_flush(recording): whether everything on the tape has run now."""
     with module.function("extempo_flush", ptr, self=ptr, args=ptr, nargs=i64) as b:
         flush = FlushCode(b, offsets, otherwise="false")

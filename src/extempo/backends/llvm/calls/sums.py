@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..elementwise.broadcasting import DONE, FAILED
-from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr
+from ..ir.builder import IRFunction, IRModule, Pointer, Value, i1, i32, i64, ptr
 from .cpython import ALIGNED, C_CONTIGUOUS, TUPLE_ITEMS, WRITEABLE
 from .objects import Objects
 from .views import make_view, zeros_like_source
@@ -37,12 +37,12 @@ TABLE = (
 )
 
 
-def objects(b: Function, offsets: dict[str, int]) -> Objects:
+def objects(b: IRFunction, offsets: dict[str, int]) -> Objects:
     """Extempo's objects for code that is being written, with this table."""
     return Objects(b, offsets, TABLE)
 
 
-def write_sums(module: Module, offsets: dict[str, int]) -> None:
+def write_sums(module: IRModule, offsets: dict[str, int]) -> None:
     """Everything here, into the module of a walk."""
     _write_add_into(module, offsets)
     _write_python_add(module)
@@ -51,7 +51,7 @@ def write_sums(module: Module, offsets: dict[str, int]) -> None:
     _write_accumulate(module, offsets)
 
 
-def _write_add_into(module: Module, offsets: dict[str, int]) -> None:
+def _write_add_into(module: IRModule, offsets: dict[str, int]) -> None:
     """add_into(sum, more): sum += more. 1, 0 (not possible here: another dtype or shape) or -1 as `step`."""
     with module.function("add_into", i64, internal=True, sum=ptr, more=ptr) as b:
         o = objects(b, offsets)
@@ -90,7 +90,7 @@ def _write_add_into(module: Module, offsets: dict[str, int]) -> None:
         b.ret(1)
 
 
-def keep_gradient(b: Function, gradients: Value, owned: Value, source: Value, array: Value) -> Value:
+def keep_gradient(b: IRFunction, gradients: Value, owned: Value, source: Value, array: Value) -> Value:
     """Write down that an array of our own is the gradient of a node. 0, or else a Python error is set."""
     declare = b.module.declare
     kept = b.var(i32, b.call(declare("PyDict_SetItem", i32, [ptr, ptr, ptr]), gradients, source, array))
@@ -99,7 +99,7 @@ def keep_gradient(b: Function, gradients: Value, owned: Value, source: Value, ar
     return kept.value
 
 
-def _write_embed(module: Module, offsets: dict[str, int]) -> None:
+def _write_embed(module: IRModule, offsets: dict[str, int]) -> None:
     """embed(node, record, g, gradients, owned): add g into its part of the source's gradient. 1, 0 or -1 as `step`."""
     with module.function("embed", i64, internal=True, node=ptr, record=ptr, g=ptr, gradients=ptr, owned=ptr) as b:
         o = objects(b, offsets)
@@ -142,7 +142,7 @@ def _write_embed(module: Module, offsets: dict[str, int]) -> None:
         b.ret(added.value)
 
 
-def _write_accumulate(module: Module, offsets: dict[str, int]) -> None:
+def _write_accumulate(module: IRModule, offsets: dict[str, int]) -> None:
     """accumulate(node, g, owned): add the gradient of a leaf to its `.grad`. 1, 0 or -1 as `step`."""
     with module.function("accumulate", i64, internal=True, node=ptr, g=ptr, owned=ptr) as b:
         o = objects(b, offsets)
@@ -182,7 +182,7 @@ def _write_accumulate(module: Module, offsets: dict[str, int]) -> None:
             b.ret(0)
         with b.if_(o.get(before, "tensor._history") != none):
             b.ret(0)
-        total = o.get(before, "tensor._raw")
+        total = o.get(before, "tensor._data")
         with b.if_(python.type_of(total) != o.known("array")):
             b.ret(0)
         python.incref(before)  # a large addition lets other threads run, too
@@ -200,18 +200,18 @@ def _write_accumulate(module: Module, offsets: dict[str, int]) -> None:
         b.ret(added.value)
 
 
-def _write_grad_tensor(module: Module, offsets: dict[str, int]) -> None:
+def _write_grad_tensor(module: IRModule, offsets: dict[str, int]) -> None:
     """grad_tensor(array, type): a tensor outside any graph that takes over the array."""
     with module.function("grad_tensor", ptr, internal=True, array=ptr, type=ptr) as b:
         o = objects(b, offsets)
         array, none = b.arg("array"), o.known("none")
         t = o.new_tensor(array, o.new_storage(array), o.python.incref(b.arg("type")), o.python.incref(none))
         o.set_shared(t, "tensor._history", none)
-        o.set_shared(t, "tensor._cut", none)
+        o.set_shared(t, "tensor._grad_barrier", none)
         b.ret(t)
 
 
-def _write_python_add(module: Module) -> None:
+def _write_python_add(module: IRModule) -> None:
     """add(sum, more) for Python: whether it was done here, in one go that no other thread can get into."""
     with module.function("extempo_add", ptr, self=ptr, args=ptr, nargs=i64) as b:
         args = Pointer(b.arg("args"), ptr)

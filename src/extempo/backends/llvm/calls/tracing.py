@@ -11,7 +11,7 @@ number that its node would have: `extempo_go_on`, for who has the lock of such t
 from __future__ import annotations
 
 from ....core.trace_tree import NUMBER
-from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr
+from ..ir.builder import IRFunction, IRModule, Pointer, Value, i1, i32, i64, ptr
 from .cpython import ALIGNED, ARRAY_DTYPE, LARGEST, TUPLE_ITEMS
 from .objects import Objects
 
@@ -26,7 +26,7 @@ Modes = tuple[Value, Value]  # whether gradients are tracked, whether it is infe
 class _Record:
     """Writes the function: fields shared by its steps."""
 
-    def __init__(self, b: Function, offsets: dict[str, int]) -> None:
+    def __init__(self, b: IRFunction, offsets: dict[str, int]) -> None:
         self.b = b
         self.o = Objects(b, offsets)
         self.python = self.o.python
@@ -166,9 +166,9 @@ class _Record:
 
     def _compare_tensor(self, i: Value, x: Value, kind: Value, ref: Value, tracked: Value) -> None:
         b, o = self.b, self.o
-        on_tape, outside = b.if_else(o.get(x, "tensor._pending") == self.recording)
+        on_tape, outside = b.if_else(o.get(x, "tensor._source") == self.recording)
         with on_tape:
-            self.unless(self.python.as_int(o.get(x, "tensor._place")) == ref)
+            self.unless(self.python.as_int(o.get(x, "tensor._value_id")) == ref)
         with outside:
             self._compare_leaf(i, x, ref)
         type_ = o.get(x, "tensor._type")
@@ -181,8 +181,8 @@ class _Record:
         array = o.values_of(x, self.not_here)
         found = b.var(i64, -1 - self.n_leaves - self.n_fresh.value)
         is_new = b.var(i1, 1)
-        with b.if_(o.get(x, "tensor._pending") == self.own("token")):
-            place = self.python.as_int(o.get(x, "tensor._place"))
+        with b.if_(o.get(x, "tensor._source") == self.own("token")):
+            place = self.python.as_int(o.get(x, "tensor._value_id"))
             self.unless(place >= -self.n_leaves)
             item = b.module.declare("PyList_GetItem", ptr, [ptr, i64])
             same_array = b.call(item, self.own("arrays"), -1 - place) == array
@@ -235,7 +235,7 @@ class _Record:
         with b.loop(0, self.n_fresh.value) as k:
             x = self.fresh[k]
             memory = o.get(x, "tensor._memory")
-            parts = (x, o.get(x, "tensor._raw"), o.get(x, "tensor._history"), memory, o.get(memory, "storage.version"))
+            parts = (x, o.get(x, "tensor._data"), o.get(x, "tensor._history"), memory, o.get(memory, "storage.version"))
             for name, part in zip(_PER_LEAF, parts, strict=True):
                 self.append(name, part)
         has_numbers = (self.n_numbers.value != 0) & (self.baked == o.known("none"))
@@ -255,9 +255,9 @@ class _Record:
         with b.if_(self.failed.value != 0):
             self._undo()
         with b.loop(0, self.n_fresh.value) as k:
-            o.replace(self.fresh[k], "tensor._pending", python.incref(self.own("token")))
+            o.replace(self.fresh[k], "tensor._source", python.incref(self.own("token")))
             place = python.item(self.slot("refs"), self.fresh_at[k])
-            o.replace(self.fresh[k], "tensor._place", python.incref(place))
+            o.replace(self.fresh[k], "tensor._value_id", python.incref(place))
         o.replace(self.recording, "recording.cursor", python.incref(self.slot("following")))
 
     def _undo(self) -> None:
@@ -272,7 +272,7 @@ class _Record:
         self.failed_here.take()
 
 
-def _write_taped(module: Module, offsets: dict[str, int]) -> None:
+def _write_taped(module: IRModule, offsets: dict[str, int]) -> None:
     """extempo_taped: a tensor without values on the tape, as `Recording._result` makes it."""
     with module.function("extempo_taped", ptr, internal=True, recording=ptr, step=ptr, type=ptr, place=ptr) as b:
         o = Objects(b, offsets)
@@ -280,17 +280,17 @@ def _write_taped(module: Module, offsets: dict[str, int]) -> None:
         floating = o.get(o.python.item(b.arg("type"), 1), "dtype.is_floating_point") == o.known("true")
         tracked = (o.get(step, "step.tracked") == o.known("true")) & floating
         t = o.new("tensor")
-        for name in ("_raw", "_memory", "_alias"):
+        for name in ("_data", "_memory", "_alias"):
             o.set_shared(t, f"tensor.{name}", none)
         o.set_shared(t, "tensor._type", b.arg("type"))
         o.set_shared(t, "tensor._history", b.select(tracked, o.get(b.arg("recording"), "recording.proxy"), none))
-        o.set_shared(t, "tensor._cut", o.get(step, "step.cut"))
-        o.set_shared(t, "tensor._pending", b.arg("recording"))
-        o.set_shared(t, "tensor._place", b.arg("place"))
+        o.set_shared(t, "tensor._grad_barrier", o.get(step, "step.cut"))
+        o.set_shared(t, "tensor._source", b.arg("recording"))
+        o.set_shared(t, "tensor._value_id", b.arg("place"))
         b.ret(t)
 
 
-def _write_at_once(module: Module, offsets: dict[str, int]) -> None:
+def _write_at_once(module: IRModule, offsets: dict[str, int]) -> None:
     """extempo_at_once: whether an op that is not next on the tape runs now: it has no tensors, or may be a view.
 
     A view of what is there already, through which no gradient passes, is made at once.
@@ -316,7 +316,7 @@ def put_on_tape(o: Objects, recording: Value, call: tuple[Value, Value, int | Va
     return o.b.call(o.b.module.defined["extempo_record"], recording, *call, key, o.b.const(i1, 0))
 
 
-def write_record(module: Module, offsets: dict[str, int]) -> None:
+def write_record(module: IRModule, offsets: dict[str, int]) -> None:
     """extempo_record: the result(s) of an op that is on the tape now; None if it is not; null at an error.
 
     extempo_go_on(recording, op, inputs, attrs, grad): the same for Python, on a tape that was left.

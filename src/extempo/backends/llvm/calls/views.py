@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ....core.types import TensorType, count
-from ..ir.builder import Function, Module, Pointer, Value, i32, i64, ptr
+from ..ir.builder import IRFunction, IRModule, Pointer, Value, i32, i64, ptr
 from ..ir.machine import RARE, Library, machine
 from .callables import function
 from .cpython import ARRAY_DTYPE, C_CONTIGUOUS, NO_NUMBER, WRITEABLE, Python
@@ -127,7 +127,7 @@ def words_of(name: str, types: tuple[Any, ...], result: TensorType, attrs: dict[
     return (*fields, *[0] * (_SIZE - len(fields)))
 
 
-def _write_reshaped_strides(module: Module) -> None:
+def _write_reshaped_strides(module: IRModule) -> None:
     """reshaped_strides(record, array, strides): those of the new shape on the same memory; 0 if it takes a copy.
 
     From the first dimension on, as few old and new dimensions as have the same number of elements are taken together;
@@ -170,7 +170,7 @@ def _write_reshaped_strides(module: Module) -> None:
         b.ret(1)
 
 
-def _write_view(module: Module) -> None:
+def _write_view(module: IRModule) -> None:
     """extempo_view(record, array, inputs): a new array, or null without an error set where it declines.
 
     `inputs`: the op's inputs one after another, for the numbers among them.
@@ -227,7 +227,7 @@ def _write_view(module: Module) -> None:
         b.ret(made)
 
 
-def _write_view_call(module: Module) -> None:
+def _write_view_call(module: IRModule) -> None:
     """extempo_view_call(array, *numbers): the view, by a record and a fallback in `self`."""
     with module.function("extempo_view_call", ptr, self=ptr, args=ptr, nargs=i64) as b:
         python, args = Python(b), Pointer(b.arg("args"), ptr)
@@ -248,7 +248,7 @@ def load_views() -> Library:
     """What is here as functions; from now on other code can call extempo_view."""
     if not _library:
 
-        def write(module: Module) -> None:
+        def write(module: IRModule) -> None:
             _write_view(module)
             _write_view_call(module)
 
@@ -260,7 +260,7 @@ def load_views() -> Library:
     return _library[0]
 
 
-def make_view(b: Function, record: Value, array: Value, inputs: Value) -> Value:
+def make_view(b: IRFunction, record: Value, array: Value, inputs: Value) -> Value:
     """Write the call of extempo_view, for code that is loaded after `load_views`."""
     return b.call(b.module.declare("extempo_view", ptr, [ptr, ptr, ptr]), record, array, inputs)
 
@@ -270,7 +270,7 @@ def view_call(name: str, record: bytearray, fallback: Callable[..., Any]) -> Cal
     return function(name, load_views().address["extempo_view_call"], (record, fallback))
 
 
-def zeros_like_source(b: Function, record: Pointer, like: Value) -> Value:
+def zeros_like_source(b: IRFunction, record: Pointer, like: Value) -> Value:
     """An array of zeros of the source's shape and another array's dtype, a new reference; null on failure."""
     python = Python(b)
     head = {name: record[i] for i, name in enumerate(_HEAD)}

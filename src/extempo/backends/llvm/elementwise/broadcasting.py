@@ -9,7 +9,7 @@ looked up by how the inputs run along a row; a missing one is built by calling P
 
 `extempo_elementwise(record, inputs, results, given)` is what others call: the usual cases (new results, not too large,
 rows and columns only, a kernel that is there), so that this much and no more is optimised code. What it is not made for
-goes to `elementwise_any` (`holding`).
+goes to `elementwise_any` (`safe_entry`).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ import numpy as np
 
 from ....core.types import dtype
 from ..calls.cpython import ALIGNED, C_CONTIGUOUS, DTYPE_NUMBER, NO_NUMBER, WRITEABLE, Python
-from ..ir.builder import Function, Module, Pointer, Value, f32, i1, i8, i32, i64, ptr, void
+from ..ir.builder import IRFunction, IRModule, Pointer, Value, f32, i1, i8, i32, i64, ptr, void
 
 MAX_INPUTS = 6
 MAX_RESULTS = 4
 MAX_NDIM = 64  # as NumPy
 N_OPERANDS = MAX_INPUTS + MAX_RESULTS
 DONE, DECLINED, FAILED = 0, 1, 2  # DECLINED: not for native code, nothing happened; FAILED: a Python error is set
-TO_BE_HELD = 3  # other threads may run meanwhile, or an input is not aligned: see `holding`
+TO_BE_HELD = 3  # other threads may run meanwhile, or an input is not aligned: see `safe_entry`
 
 # Elements in a chunk of work for one thread, and from how many on work is split: 20 us and more of it.
 CHUNK, SPLIT_FROM = 1 << 15, 1 << 17
@@ -56,10 +56,10 @@ def pack(inputs: Sequence[dtype], results: Sequence[dtype], table: int, build: A
     return struct.pack(f"<{RECORD_SIZE}q", *numbers)
 
 
-class _Run:
+class _BroadcastRun:
     """Writes the function: fields shared by its steps."""
 
-    def __init__(self, b: Function, decline: Callable[[], None], hold: Callable[[], None]) -> None:
+    def __init__(self, b: IRFunction, decline: Callable[[], None], hold: Callable[[], None]) -> None:
         """`decline` returns from what native code is not made for, `hold` from inputs that are not aligned."""
         self.b = b
         self.python = Python(b)
@@ -483,7 +483,7 @@ class _Run:
         b.ret(DONE)
 
 
-def _units(b: Function, geometry: Pointer) -> tuple[Value, Value]:
+def _units(b: IRFunction, geometry: Pointer) -> tuple[Value, Value]:
     """What is split, rows or the columns of a single row, and how many of them make a chunk; by the sizes alone."""
     one_row = geometry[0] == 1
     n_units = b.select(one_row, geometry[1], geometry[0])
@@ -492,7 +492,7 @@ def _units(b: Function, geometry: Pointer) -> tuple[Value, Value]:
     return n_units, b.select(one_row, b.const(i64, CHUNK), rows_per_chunk)
 
 
-def _write_chunk(module: Module) -> None:
+def _write_chunk(module: IRModule) -> None:
     """elementwise_chunk(context, chunk): the kernel on a part of the rows, or of the columns of the only row."""
     with module.function("elementwise_chunk", void, internal=True, context=ptr, chunk=i64) as b:
         context = {name: b.pointer(b.arg("context"), ptr)[i] for i, name in enumerate(_CONTEXT)}
@@ -517,13 +517,13 @@ def _write_chunk(module: Module) -> None:
             Pointer(context["refused"], i64)[0] = status
 
 
-def write_run(module: Module) -> None:
+def write_run(module: IRModule) -> None:
     """elementwise_run(record, inputs, results, given, held) -> DONE, DECLINED, FAILED or, unless `held`, TO_BE_HELD."""
     _write_chunk(module)
     with module.function(
         "elementwise_run", i64, internal=True, record=ptr, inputs=ptr, results=ptr, given=i64, held=i64
     ) as b:
-        run = _Run(b, lambda: b.ret(DECLINED), lambda: b.ret(TO_BE_HELD))
+        run = _BroadcastRun(b, lambda: b.ret(DECLINED), lambda: b.ret(TO_BE_HELD))
         is_given = b.arg("given") != 0
         run.refused[0] = b.const(i64, 0)
         plain, general = b.if_else(run.read_inputs(run.convert_number) & ~is_given)
@@ -552,14 +552,14 @@ def write_run(module: Module) -> None:
         run.finish()
 
 
-def write_usual_run(module: Module) -> None:
+def write_usual_run(module: IRModule) -> None:
     """extempo_elementwise(record, inputs, results, given) -> DONE, DECLINED or FAILED."""
     with module.function("extempo_elementwise", i64, record=ptr, inputs=ptr, results=ptr, given=i64) as b:
         arguments = [b.arg(name) for name in ("record", "inputs", "results", "given")]
         run_any = module.declare("elementwise_any", i64, [ptr, ptr, ptr, i64])
         other = b.way_out(lambda: b.ret(b.call(run_any, *arguments)))
         other.take_if(b.arg("given") != 0)
-        run = _Run(b, other.take, other.take)
+        run = _BroadcastRun(b, other.take, other.take)
         plain, general = b.if_else(run.read_inputs(run.convert_float))
         with plain:
             run.plain_geometry()

@@ -20,7 +20,7 @@ from ....core.types import bool_ as bool_dtype
 from ..calls.callables import function
 from ..calls.cpython import Python
 from ..calls.loading import load_calls
-from ..ir.builder import Module, Value, i64, ptr
+from ..ir.builder import IRModule, Value, i64, ptr
 from ..ir.machine import RARE, Library, machine
 from ..lanes.emitter import Emitter, NotNative
 from .broadcasting import DECLINED, DONE, MAX_INPUTS, MAX_RESULTS, pack, write_usual_run
@@ -68,7 +68,7 @@ class ElementwiseKernel:
         for _ in self.inputs:
             pattern, digit = divmod(pattern, 3)
             kinds = _KINDS[digit] + kinds
-        module = Module()
+        module = IRModule()
         write_kernel(module, "kernel", self.body, self.inputs, self.results, kinds)
         library = machine().load(module.text(), ["kernel"], module.imports)
         self._libraries.append(library)
@@ -91,7 +91,7 @@ class ElementwiseKernel:
         return function(self.name, runtime().address[name], (self.record, fallback, self))
 
 
-def write_call(module: Module, name: str, as_tuple: bool) -> None:
+def write_call(module: IRModule, name: str, as_tuple: bool) -> None:
     """A record, a fallback and arrays in; an array, or a tuple of arrays, out."""
     with module.function(name, ptr, self=ptr, args=ptr, nargs=i64) as b:
         python = Python(b)
@@ -123,7 +123,7 @@ def runtime() -> Library:
     """The native functions that call kernels."""
     if not _runtime:
 
-        def write(module: Module) -> None:
+        def write(module: IRModule) -> None:
             write_usual_run(module)
             write_call(module, "extempo_elementwise_call", as_tuple=False)
             write_call(module, "extempo_elementwise_tuple", as_tuple=True)

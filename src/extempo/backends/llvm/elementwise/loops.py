@@ -16,7 +16,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ....core.types import dtype
-from ..ir.builder import Function, Module, Pointer, Type, Value, Variable, f32, f64, i1, i8, i32, i64, ptr, vector, void
+from ..ir.builder import (
+    IRFunction,
+    IRModule,
+    IRVariable,
+    Pointer,
+    Type,
+    Value,
+    f32,
+    f64,
+    i1,
+    i8,
+    i32,
+    i64,
+    ptr,
+    vector,
+    void,
+)
 from ..lanes.emitter import Emitter
 
 LANES = 8
@@ -37,10 +53,10 @@ def supported(d: dtype) -> bool:
     return d._name in MEMORY
 
 
-class _Operand:
+class _LoopOperand:
     """One operand while a kernel is written: where it begins, how it moves, how its lanes are got."""
 
-    def __init__(self, b: Function, index: int, n_operands: int, element: Type, is_bool: bool, kind: str) -> None:
+    def __init__(self, b: IRFunction, index: int, n_operands: int, element: Type, is_bool: bool, kind: str) -> None:
         self.b = b
         self.element = element
         self.is_bool = is_bool
@@ -51,8 +67,8 @@ class _Operand:
         self.column_stride = geometry[2 + n_operands + index] if kind == "s" else None
         self.row: Value = self.start
         self.spread: Value | None = None
-        self.place: Variable | None = None  # of the row, where that can change
-        self.step: Variable | None = None  # and of the column stride
+        self.place: IRVariable | None = None  # of the row, where that can change
+        self.step: IRVariable | None = None  # and of the column stride
 
     def begin_row(self, row: Value) -> None:
         self.row = self.b.byte_offset(self.start, self.row_stride * row)
@@ -142,13 +158,13 @@ class _Operand:
 
 
 def write_kernel(
-    module: Module, name: str, body: Body, inputs: Sequence[dtype], results: Sequence[dtype], kinds: str
+    module: IRModule, name: str, body: Body, inputs: Sequence[dtype], results: Sequence[dtype], kinds: str
 ) -> None:
     """Write the kernel `name`. `kinds`: for each input "1", "0" or "s"."""
     with module.function(name, i64, operands=ptr, geometry=ptr) as b:
         n = len(inputs) + len(results)
         made = [
-            _Operand(b, i, n, in_memory(d), in_memory(d) is i8, kind)
+            _LoopOperand(b, i, n, in_memory(d), in_memory(d) is i8, kind)
             for i, (d, kind) in enumerate(zip([*inputs, *results], [*kinds, *("1" * len(results))], strict=True))
         ]
         reads, writes = made[: len(inputs)], made[len(inputs) :]
@@ -214,7 +230,7 @@ def write_kernel(
 
 def is_long(body: Body, inputs: Sequence[dtype]) -> bool:
     """Whether the code is to be written once. Lanes that are made up must not be taken for errors."""
-    b = Function(Module(), "probe", void, {f"x{i}": lanes_of(d) for i, d in enumerate(inputs)})
+    b = IRFunction(IRModule(), "probe", void, {f"x{i}": lanes_of(d) for i, d in enumerate(inputs)})
     emitter = Emitter(b, b.var(i1, 0))
     body(emitter, [b.arg(f"x{i}") for i in range(len(inputs))])
     return b.n_lines >= LONG and not emitter.may_refuse

@@ -1,19 +1,15 @@
-"""Elementwise work as others call it: what could go away in the middle of it is held.
-
-`elementwise_any(record, inputs, results, given)` is `broadcasting.elementwise_run` on references of the caller.
-Where other Python threads may run meanwhile (a missing kernel is built, a long job gives up the GIL) those may not be
-enough: a tensor may get other memory, a cache may drop the kernel. Then it runs on references of its own; and on
-copies of inputs whose memory is not aligned.
+"""Entry to elementwise kernels that is safe when other threads may run: it takes references of its own, and aligned
+copies of unaligned inputs.
 """
 
 from __future__ import annotations
 
 from ..calls.cpython import ALIGNED, Python
-from ..ir.builder import Module, Pointer, i64, ptr
+from ..ir.builder import IRModule, Pointer, i64, ptr
 from .broadcasting import ARRAY_TYPE, BUILD, DONE, FAILED, MAX_INPUTS, TO_BE_HELD, write_run
 
 
-def _write_aligned(module: Module) -> None:
+def _write_aligned(module: IRModule) -> None:
     """aligned(input, type of arrays): the input, or an aligned copy of an array that is not; a new reference."""
     with module.function("aligned", ptr, internal=True, x=ptr, array_type=i64) as b:
         python, x = Python(b), b.arg("x")
@@ -23,7 +19,7 @@ def _write_aligned(module: Module) -> None:
         b.ret(python.incref(x))
 
 
-def _write_held_run(module: Module) -> None:
+def _write_held_run(module: IRModule) -> None:
     """elementwise_held_run: on references to the kernel, to the inputs, and to results that are there already."""
     with module.function(
         "elementwise_held_run", i64, internal=True, record=ptr, inputs=ptr, results=ptr, given=i64
@@ -52,7 +48,7 @@ def _write_held_run(module: Module) -> None:
         b.ret(status.value)
 
 
-def write_any_run(module: Module) -> None:
+def write_any_run(module: IRModule) -> None:
     """elementwise_any(record, inputs, results, given) -> DONE, DECLINED or FAILED."""
     write_run(module)
     _write_aligned(module)

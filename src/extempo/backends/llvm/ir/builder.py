@@ -4,7 +4,7 @@ Python code in, IR text out; nothing here knows llvmlite. A function's locals ar
 run (SROA) turns into registers, so a variable can simply be set again. No fast-math flag is ever written: a value is
 the same whether it is computed alone or in the middle of a fused kernel.
 
-    module = Module()
+    module = IRModule()
     with module.function("scale", void, x=ptr, n=i64, factor=f32) as b:
         values = b.pointer(b.arg("x"), f32)
         with b.loop(0, b.arg("n")) as i:
@@ -32,10 +32,10 @@ from .types import ptr as ptr
 from .types import vector as vector
 from .types import void as void
 from .types import with_lanes as with_lanes
+from .values import IRVariable as IRVariable
 from .values import Operand as Operand
 from .values import Pointer as Pointer
 from .values import Value as Value
-from .values import Variable as Variable
 from .values import WayOut as WayOut
 
 _COMPARE_INT = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
@@ -43,10 +43,10 @@ _COMPARE_FLOAT = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq",
 _ARITHMETIC_INT = {"add": "add", "sub": "sub", "mul": "mul", "div": "sdiv", "rem": "srem"}
 
 
-class Function:
+class IRFunction:
     """The body of one function while it is written: the current block and its instructions."""
 
-    def __init__(self, module: Module, name: str, returns: Type, args: dict[str, Type]) -> None:
+    def __init__(self, module: IRModule, name: str, returns: Type, args: dict[str, Type]) -> None:
         self.module = module
         self.name = name
         self.returns = returns
@@ -218,9 +218,9 @@ class Function:
             return base
         return self.emit(ptr, f"getelementptr i8, ptr {base.text}, i64 {i.text}")
 
-    def var(self, type_: Type, initial: Operand | None = None) -> Variable:
+    def var(self, type_: Type, initial: Operand | None = None) -> IRVariable:
         """A local variable."""
-        v = Variable(self, type_, self._alloca(type_.text, None))
+        v = IRVariable(self, type_, self._alloca(type_.text, None))
         if initial is not None:
             v.set(initial)
         return v
@@ -398,19 +398,19 @@ class Callee:
         self.args = args
 
 
-class Module:
+class IRModule:
     """Functions, declarations and globals of one unit of compilation."""
 
     def __init__(self) -> None:
-        self._functions: list[Function] = []
+        self._functions: list[IRFunction] = []
         self._declared: dict[str, Callee] = {}
         self._globals: list[str] = []
         self.defined: dict[str, Callee] = {}
 
     @contextmanager
-    def function(self, name: str, returns: Type, /, internal: bool = False, **args: Type) -> Iterator[Function]:
+    def function(self, name: str, returns: Type, /, internal: bool = False, **args: Type) -> Iterator[IRFunction]:
         """Write a function; a `ret void` at its end may be left out. `self.defined[name]` can be called afterwards."""
-        b = Function(self, name, returns, args)
+        b = IRFunction(self, name, returns, args)
         b.internal = internal
         self.defined[name] = Callee(name, returns, list(args.values()))
         yield b
@@ -432,12 +432,12 @@ class Module:
         return found
 
     def global_(self, name: str, type_: Type, count: int = 1) -> str:
-        """Zero-initialised memory of the module's own; returns its name for `Function.global_address`."""
+        """Zero-initialised memory of the module's own; returns its name for `IRFunction.global_address`."""
         text = type_.text if count == 1 else f"[{count} x {type_.text}]"
         self._globals.append(f"@{name} = internal global {text} zeroinitializer, align 64")
         return name
 
-    def address_of(self, b: Function, name: str) -> Value:
+    def address_of(self, b: IRFunction, name: str) -> Value:
         """The address of a global or function of this module."""
         return Value(b, ptr, f"@{name}")
 

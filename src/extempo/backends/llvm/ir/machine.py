@@ -24,7 +24,7 @@ import llvmlite.binding as llvm
 
 from ....core import locks
 from . import disk
-from .builder import Module
+from .builder import IRModule
 
 _numbers = itertools.count(1)
 KERNEL, CALLS, RARE = "kernel", "calls", "rare calls"
@@ -73,7 +73,7 @@ class Machine:
         with self._lock:
             return self._known(key, names) or self._compiled(key, text, names, imports, kind)
 
-    def load_as(self, identity: str, names: list[str], write: Callable[[], Module], kind: str = KERNEL) -> Library:
+    def load_as(self, identity: str, names: list[str], write: Callable[[], IRModule], kind: str = KERNEL) -> Library:
         """Like `load`, for a text that follows from `identity`: it is only written when it has to be compiled."""
         key = disk.key_of(*self._identity, kind, "made from", identity)
         with self._lock:

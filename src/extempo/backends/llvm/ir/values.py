@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .types import Type, i64, ptr, vector
 
 if TYPE_CHECKING:
-    from .builder import Function
+    from .builder import IRFunction
 
 
 class Value:
@@ -16,7 +16,7 @@ class Value:
 
     __slots__ = ("b", "text", "type")
 
-    def __init__(self, b: Function, type_: Type, text: str) -> None:
+    def __init__(self, b: IRFunction, type_: Type, text: str) -> None:
         self.b = b
         self.type = type_
         self.text = text
@@ -104,12 +104,12 @@ class Value:
 Operand = Value | float | int | bool
 
 
-class Variable:
+class IRVariable:
     """A local that can be set again."""
 
     __slots__ = ("address", "b", "type")
 
-    def __init__(self, b: Function, type_: Type, address: str) -> None:
+    def __init__(self, b: IRFunction, type_: Type, address: str) -> None:
         self.b = b
         self.type = type_
         self.address = address
@@ -164,7 +164,7 @@ class WayOut:
 
     __slots__ = ("b", "label", "taken", "write")
 
-    def __init__(self, b: Function, label: str, write: Callable[[], None]) -> None:
+    def __init__(self, b: IRFunction, label: str, write: Callable[[], None]) -> None:
         self.b = b
         self.label = label
         self.write = write

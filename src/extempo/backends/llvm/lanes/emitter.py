@@ -16,12 +16,12 @@ import math
 from collections.abc import Callable
 
 from ....core.types import dtype
-from ..ir.builder import Function, Type, Value, Variable, f32, f64, i1, i32, i64, vector, with_lanes
+from ..ir.builder import IRFunction, IRVariable, Type, Value, f32, f64, i1, i32, i64, vector, with_lanes
 from . import library_math, powers, remainders, trigonometry, vector_math
 from .library_math import called
 
 Operand = Value | float | int | bool
-Written = Callable[[Function, Value], Value]
+Written = Callable[[IRFunction, Value], Value]
 
 LANE_TYPES: dict[str, Type] = {"float32": f32, "float64": f64, "int64": i64, "int32": i32, "bool": i1}
 
@@ -46,7 +46,7 @@ class Emitter:
     and its NumPy kernel then runs and raises it. `live` are the lanes that exist, None when all do.
     """
 
-    def __init__(self, b: Function, refused: Variable | None = None) -> None:
+    def __init__(self, b: IRFunction, refused: IRVariable | None = None) -> None:
         self.b = b
         self.refused = refused
         self.live: Value | None = None

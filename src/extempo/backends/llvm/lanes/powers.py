@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 
-from ..ir.builder import Function, Value
+from ..ir.builder import IRFunction, Value
 from . import vector_math
 
 
-def power(b: Function, x: Value, y: Value, by_roots: bool) -> Value:
+def power(b: IRFunction, x: Value, y: Value, by_roots: bool) -> Value:
     """Floats; `by_roots`: powers of 1/2 and -1/2 are -0.0 and -inf at -0.0, and NaN at -inf, not those of C's pow."""
     square = x * x
     result, left = _settle(b, y, {1.0: x, 2.0: square, 3.0: square * x}, b.const(x.type, 1.0), y != 0.0)
@@ -27,7 +27,7 @@ def power(b: Function, x: Value, y: Value, by_roots: bool) -> Value:
     return out.value
 
 
-def _settle(b: Function, y: Value, simple: dict[float, Value], result: Value, left: Value) -> tuple[Value, Value]:
+def _settle(b: IRFunction, y: Value, simple: dict[float, Value], result: Value, left: Value) -> tuple[Value, Value]:
     """The results with those for these exponents, and which lanes have another one still."""
     for exponent, value in simple.items():
         other = y != exponent
@@ -35,7 +35,7 @@ def _settle(b: Function, y: Value, simple: dict[float, Value], result: Value, le
     return result, left
 
 
-def integer_power(b: Function, x: Value, y: Value) -> Value:
+def integer_power(b: IRFunction, x: Value, y: Value) -> Value:
     """Integers, which wrap around; for negative exponents the whole part, 0 but for powers of 1 and -1."""
     one = b.const(x.type, 1)
     result, base, left = b.var(x.type, one), b.var(x.type, x), b.var(x.type, b.select(y < 0, 0, y))

@@ -6,16 +6,16 @@ who asks for it reports an error.
 
 from __future__ import annotations
 
-from ..ir.builder import Function, Value
+from ..ir.builder import IRFunction, Value
 from . import vector_math
 
 
-def with_sign_of(b: Function, rest: Value, divisor: Value) -> Value:
+def with_sign_of(b: IRFunction, rest: Value, divisor: Value) -> Value:
     """A remainder of truncating division made into one of flooring division."""
     return b.select((rest != 0) & ((rest < 0) ^ (divisor < 0)), rest + divisor, rest)
 
 
-def floor_quotient(b: Function, x: Value, y: Value) -> Value:
+def floor_quotient(b: IRFunction, x: Value, y: Value) -> Value:
     """floor(x / y), from the exact remainder: the quotient itself may round up to the next whole number."""
     rest = vector_math.library(b, "fmod", x, y)
     quotient = (x - rest) / y
@@ -27,17 +27,17 @@ def floor_quotient(b: Function, x: Value, y: Value) -> Value:
     return b.select(y == 0.0, plain, b.select(quotient == 0.0, signed_zero, whole))
 
 
-def _safe(b: Function, divisor: Value) -> Value:
+def _safe(b: IRFunction, divisor: Value) -> Value:
     """The divisor, or 1 where the processor would trap: at 0, and at -1 with the least integer above it."""
     return b.select((divisor == 0) | (divisor == -1), 1, divisor)
 
 
-def integer_remainder(b: Function, x: Value, y: Value) -> Value:
+def integer_remainder(b: IRFunction, x: Value, y: Value) -> Value:
     """What truncating division leaves; 0 for a divisor of -1."""
     return x % _safe(b, y)
 
 
-def integer_floor_quotient(b: Function, x: Value, y: Value) -> Value:
+def integer_floor_quotient(b: IRFunction, x: Value, y: Value) -> Value:
     safe = _safe(b, y)
     quotient = x // safe
     rest = x - quotient * safe

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from ..ir.builder import Function, Value, f32, f64, i32, i64, with_lanes
+from ..ir.builder import IRFunction, Value, f32, f64, i32, i64, with_lanes
 from .vector_math import any_lane, library, magnitude, polynomial
 
 _QUARTER_TURN_LOW = 6.123233995736766e-17  # what pi / 2 in float64 lacks
@@ -20,16 +20,16 @@ _SIN = (-0.1666666716337204, 0.008333379402756691, -0.00019853028061334044, 2.83
 _COS = (0.04166664555668831, -0.00138873013202101, 2.443066841806285e-05)
 
 
-def sin(b: Function, x: Value) -> Value:
+def sin(b: IRFunction, x: Value) -> Value:
     y = _by_quarters(b, x, 0)
     return _beyond_limit(b, "sin", x, b.select(x == 0.0, x, y))  # keeps the sign of 0
 
 
-def cos(b: Function, x: Value) -> Value:
+def cos(b: IRFunction, x: Value) -> Value:
     return _beyond_limit(b, "cos", x, _by_quarters(b, x, 1))
 
 
-def _by_quarters(b: Function, x: Value, ahead: int) -> Value:
+def _by_quarters(b: IRFunction, x: Value, ahead: int) -> Value:
     """The sine of x and `ahead` quarter turns, for |x| below the limit."""
     wide = b.cast("fpext", x, f64)
     shifted = b.fma(wide, 2.0 / math.pi, _ROUNDER)
@@ -43,7 +43,7 @@ def _by_quarters(b: Function, x: Value, ahead: int) -> Value:
     return b.select((quarter & 2) != 0, -y, y)
 
 
-def _beyond_limit(b: Function, name: str, x: Value, y: Value) -> Value:
+def _beyond_limit(b: IRFunction, name: str, x: Value, y: Value) -> Value:
     """y, and the C library's result for lanes of large numbers."""
     large = magnitude(b, x) > _LIMIT
     out = b.var(x.type, y)

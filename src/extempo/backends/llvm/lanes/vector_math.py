@@ -14,7 +14,7 @@ import math
 import struct
 from collections.abc import Sequence
 
-from ..ir.builder import Function, Operand, Type, Value, f32, i32, with_lanes
+from ..ir.builder import IRFunction, Operand, Type, Value, f32, i32, with_lanes
 
 
 def split(number: float) -> tuple[float, float]:
@@ -84,7 +84,7 @@ _ERFC = (
 )  # fmt: skip
 
 
-def polynomial(b: Function, coefficients: Sequence[float], x: Value) -> Value:
+def polynomial(b: IRFunction, coefficients: Sequence[float], x: Value) -> Value:
     """The polynomial with these coefficients, lowest power first.
 
     Neighbouring terms are paired until one is left (Estrin's scheme): twice as fast as Horner's, because the processor
@@ -101,7 +101,7 @@ def polynomial(b: Function, coefficients: Sequence[float], x: Value) -> Value:
     return total
 
 
-def library(b: Function, name: str, *xs: Value) -> Value:
+def library(b: IRFunction, name: str, *xs: Value) -> Value:
     """A function of the C library, called for one lane after the other; `name` is that of its float64 form."""
     type_ = xs[0].type
     callee = b.module.declare(name + "f" * (type_.lane is f32), type_.lane, [type_.lane] * len(xs))
@@ -113,7 +113,7 @@ def library(b: Function, name: str, *xs: Value) -> Value:
     return out
 
 
-def any_lane(b: Function, condition: Value) -> Value:
+def any_lane(b: IRFunction, condition: Value) -> Value:
     """One bit: whether the condition holds in some lane."""
     if condition.type.lanes == 1:
         return condition
@@ -121,16 +121,16 @@ def any_lane(b: Function, condition: Value) -> Value:
     return b.bitcast(condition, whole) != 0
 
 
-def magnitude(b: Function, x: Value) -> Value:
+def magnitude(b: IRFunction, x: Value) -> Value:
     return b.intrinsic("fabs", x)
 
 
-def at_most(b: Function, x: Value, high: float) -> Value:
+def at_most(b: IRFunction, x: Value, high: float) -> Value:
     """The smaller of both; NaN stays."""
     return b.select(x > high, high, x)
 
 
-def at_least(b: Function, x: Value, low: float) -> Value:
+def at_least(b: IRFunction, x: Value, low: float) -> Value:
     """The larger of both; NaN stays."""
     return b.select(x < low, low, x)
 
@@ -138,7 +138,7 @@ def at_least(b: Function, x: Value, low: float) -> Value:
 # ---- exponentials
 
 
-def _exp_terms(b: Function, x: Value, more: Operand = 0.0) -> tuple[Value, Value, Value]:
+def _exp_terms(b: IRFunction, x: Value, more: Operand = 0.0) -> tuple[Value, Value, Value]:
     """(high, rest, n) with exp(x + more) = (1 + high + rest) * 2**n, for |x| below a million and tiny `more`.
 
     `high` is exact.
@@ -152,12 +152,12 @@ def _exp_terms(b: Function, x: Value, more: Operand = 0.0) -> tuple[Value, Value
     return high, rest, _integer(b, shifted)
 
 
-def _integer(b: Function, shifted: Value) -> Value:
+def _integer(b: IRFunction, shifted: Value) -> Value:
     """The number that was added to _ROUNDER."""
     return b.bitcast(shifted, with_lanes(i32, shifted.type.lanes)) - _ROUNDER_BITS
 
 
-def exp_parts(b: Function, x: Value) -> tuple[Value, Value]:
+def exp_parts(b: IRFunction, x: Value) -> tuple[Value, Value]:
     """(m, n) with exp(x) = m * 2**n and m from sqrt(1/2) to sqrt(2), for |x| below a million."""
     high, rest, n = _exp_terms(b, x)
     m = high + 1.0
@@ -165,57 +165,57 @@ def exp_parts(b: Function, x: Value) -> tuple[Value, Value]:
     return m + (lost + rest), n
 
 
-def _exp2_less_one(b: Function, r: Value) -> Value:
+def _exp2_less_one(b: IRFunction, r: Value) -> Value:
     """2**r - 1 for |r| <= 1 / 2, about 2**-26 off."""
     return b.fma(r, math.log(2.0), r * r * polynomial(b, _EXP2, r))
 
 
-def power_of_two(b: Function, n: Value) -> Value:
+def power_of_two(b: IRFunction, n: Value) -> Value:
     """2**n as float32, for n from -126 to 127."""
     return b.bitcast((n + 127) << 23, with_lanes(f32, n.type.lanes))
 
 
-def scale(b: Function, x: Value, n: Value) -> Value:
+def scale(b: IRFunction, x: Value, n: Value) -> Value:
     """x * 2**n, rounded once, for |n| <= 252: in two steps, because 2**n itself may be out of range."""
     half = n >> 1
     return x * power_of_two(b, half) * power_of_two(b, n - half)
 
 
-def _scale_one_plus(b: Function, t: Value, n: Value) -> Value:
+def _scale_one_plus(b: IRFunction, t: Value, n: Value) -> Value:
     """(1 + t) * 2**n for |t| < 1 / 2, rounded once, for |n| <= 252."""
     half = n >> 1
     power = power_of_two(b, half)
     return b.fma(power, t, power) * power_of_two(b, n - half)
 
 
-def _exp_in_range(b: Function, x: Value) -> Value:
+def _exp_in_range(b: IRFunction, x: Value) -> Value:
     high, rest, n = _exp_terms(b, x)
     return _scale_one_plus(b, high + rest, n)
 
 
-def exp(b: Function, x: Value) -> Value:
+def exp(b: IRFunction, x: Value) -> Value:
     return _exp_in_range(b, at_most(b, at_least(b, x, -104.0), 89.0))
 
 
-def decay(b: Function, x: Value) -> Value:
+def decay(b: IRFunction, x: Value) -> Value:
     """exp(-|x|)."""
     return _exp_in_range(b, -at_most(b, magnitude(b, x), 104.0))
 
 
-def exp2(b: Function, x: Value) -> Value:
+def exp2(b: IRFunction, x: Value) -> Value:
     x = at_most(b, at_least(b, x, -151.0), 129.0)
     shifted = x + _ROUNDER
     return _scale_one_plus(b, _exp2_less_one(b, x - (shifted - _ROUNDER)), _integer(b, shifted))
 
 
-def expm1(b: Function, x: Value) -> Value:
+def expm1(b: IRFunction, x: Value) -> Value:
     high, rest, n = _exp_terms(b, at_most(b, at_least(b, x, -20.0), 89.0))
     half = power_of_two(b, n - 1)  # 2**n would overflow where the result does not yet
     y = b.fma(half, high + rest, half - 0.5)
     return b.select(magnitude(b, x) < 2.0**-26, x, y + y)
 
 
-def _logistic(b: Function, x: Value, t: Value, shifted: Value, limit: int) -> Value:
+def _logistic(b: IRFunction, x: Value, t: Value, shifted: Value, limit: int) -> Value:
     """x / (1 + (1 + t) * 2**n) where `shifted` is n + _ROUNDER, for |t| < 1 / 2; it is x * 0 for n = limit + 127.
 
     n is above -127 and at most that, and `limit` from 25 to 100.
@@ -230,23 +230,23 @@ def _logistic(b: Function, x: Value, t: Value, shifted: Value, limit: int) -> Va
     return y * power_of_two(b, b.bitcast(bounded, integer) - b.bitcast(shifted, integer))
 
 
-def _times_sigmoid(b: Function, x: Value, z: Value, limit: int) -> Value:
+def _times_sigmoid(b: IRFunction, x: Value, z: Value, limit: int) -> Value:
     shifted = b.fma(z, -_LOG2_E, _ROUNDER)
     n = shifted - _ROUNDER
     r = b.fma(n, -_LN2_LOW, b.fma(n, -_LN2_HIGH, -z))
     return _logistic(b, x, b.fma(r * r, polynomial(b, _EXP, r), r), shifted, limit)
 
 
-def sigmoid(b: Function, x: Value) -> Value:
+def sigmoid(b: IRFunction, x: Value) -> Value:
     return _times_sigmoid(b, b.const(x.type, 1.0), at_most(b, at_least(b, x, -105.0), 20.0), 100)
 
 
-def silu(b: Function, x: Value) -> Value:
+def silu(b: IRFunction, x: Value) -> Value:
     # From -120 on down n is 173, so that finite numbers give 0 and minus infinity NaN.
     return _times_sigmoid(b, x, at_most(b, at_least(b, x, -120.0), 20.0), 173 - 127)
 
 
-def gelu_tanh(b: Function, x: Value) -> Value:
+def gelu_tanh(b: IRFunction, x: Value) -> Value:
     """x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 * x**3)), the same as with (1 + tanh(.)) / 2."""
     z = at_most(b, at_least(b, x, -11.5), 6.0)
     # One float32 would lose a part of the exponent that is hundreds of ulp of the result.
@@ -261,7 +261,7 @@ def gelu_tanh(b: Function, x: Value) -> Value:
     return _logistic(b, x, _exp2_less_one(b, r), shifted, 183 - 127)
 
 
-def gelu_tanh_slope(b: Function, x: Value) -> Value:
+def gelu_tanh_slope(b: IRFunction, x: Value) -> Value:
     """The derivative of gelu_tanh, to 3e-7."""
     z = at_most(b, at_least(b, x, -9.5), 6.0)  # there it is 0 and 1 but for 1e-9
     square = z * z
@@ -275,13 +275,13 @@ def gelu_tanh_slope(b: Function, x: Value) -> Value:
     return s * b.fma(growth, e * s, 1.0)  # e * s is 1 - s, which would cancel
 
 
-def relu_minus(b: Function, x: Value, y: Value) -> Value:
+def relu_minus(b: IRFunction, x: Value, y: Value) -> Value:
     """max(x, 0) - y, and NaN at minus infinity: the gated units are x times a number that has become 0 there."""
     y = b.select(x == -math.inf, math.nan, y)
     return at_least(b, x, -0.0) - y  # -0.0 - 0.0 is -0.0
 
 
-def mish(b: Function, x: Value) -> Value:
+def mish(b: IRFunction, x: Value) -> Value:
     """x * tanh(log(1 + exp(x))), as a quotient of polynomials in exp(-|x|)."""
     negative = x < 0.0
     bounded = at_least(b, x, -120.0)
@@ -295,7 +295,7 @@ def mish(b: Function, x: Value) -> Value:
     return b.select(x == -math.inf, math.nan, y)
 
 
-def softplus(b: Function, x: Value) -> Value:
+def softplus(b: IRFunction, x: Value) -> Value:
     """log(1 + exp(x))."""
     e = decay(b, x)
     whole = e + 1.0
@@ -308,7 +308,7 @@ def softplus(b: Function, x: Value) -> Value:
     return at_least(b, x, 0.0) + b.fma(n, _LN2_HIGH, y)
 
 
-def tanh(b: Function, x: Value) -> Value:
+def tanh(b: IRFunction, x: Value) -> Value:
     size = magnitude(b, x)
     square = size * size
     near = b.fma(square * size, polynomial(b, _TANH, square), size)
@@ -320,7 +320,7 @@ def tanh(b: Function, x: Value) -> Value:
 # ---- logarithms
 
 
-def log_parts(b: Function, x: Value) -> tuple[Value, Value]:
+def log_parts(b: IRFunction, x: Value) -> tuple[Value, Value]:
     """(f, n) with x = (1 + f) * 2**n and 1 + f from sqrt(1/2) to sqrt(2), for positive finite x."""
     integer = with_lanes(i32, x.type.lanes)
     tiny = x < _SMALLEST_NORMAL
@@ -331,39 +331,39 @@ def log_parts(b: Function, x: Value) -> tuple[Value, Value]:
     return f, b.cast("sitofp", n, f32)
 
 
-def log_tail(b: Function, f: Value) -> Value:
+def log_tail(b: IRFunction, f: Value) -> Value:
     """log(1 + f) - f."""
     square = f * f
     return b.fma(-0.5, square, square * f * polynomial(b, _LOG, f))
 
 
-def at_edges(b: Function, x: Value, y: Value) -> Value:
+def at_edges(b: IRFunction, x: Value, y: Value) -> Value:
     """y, the logarithm of x, with what it is at 0, infinity and NaN and below 0."""
     edge = b.select(x < 0.0, math.nan, b.select(x == 0.0, -math.inf, x))
     return b.select((x > 0.0) & (x < math.inf), y, edge)
 
 
-def log(b: Function, x: Value) -> Value:
+def log(b: IRFunction, x: Value) -> Value:
     f, n = log_parts(b, x)
     tail = b.fma(n, _LN2_LOW, log_tail(b, f))
     return at_edges(b, x, b.fma(n, _LN2_HIGH, f + tail))
 
 
-def log2(b: Function, x: Value) -> Value:
+def log2(b: IRFunction, x: Value) -> Value:
     f, n = log_parts(b, x)
     high = f * _LOG2_E_HIGH
     low = b.fma(log_tail(b, f), _LOG2_E, b.fma(f, _LOG2_E_LOW, b.fma(f, _LOG2_E_HIGH, -high)))
     return at_edges(b, x, n + (high + low))
 
 
-def log10(b: Function, x: Value) -> Value:
+def log10(b: IRFunction, x: Value) -> Value:
     f, n = log_parts(b, x)
     high = f * _LOG10_E_HIGH
     low = b.fma(log_tail(b, f), _LOG10_E, b.fma(f, _LOG10_E_LOW, b.fma(f, _LOG10_E_HIGH, -high)))
     return at_edges(b, x, b.fma(n, _LOG10_2_HIGH, high + b.fma(n, _LOG10_2_LOW, low)))
 
 
-def log1p(b: Function, x: Value) -> Value:
+def log1p(b: IRFunction, x: Value) -> Value:
     whole = x + 1.0
     f, n = log_parts(b, whole)
     lost = x - (whole - 1.0)  # what rounding took from 1 + x
@@ -375,7 +375,7 @@ def log1p(b: Function, x: Value) -> Value:
 # ---- error functions
 
 
-def erf(b: Function, x: Value) -> Value:
+def erf(b: IRFunction, x: Value) -> Value:
     size = at_most(b, magnitude(b, x), 4.0)
     square = size * size
     near = b.fma(size, polynomial(b, _ERF_NEAR, square), size)
@@ -385,7 +385,7 @@ def erf(b: Function, x: Value) -> Value:
 
 
 def _tail(
-    b: Function, size: Value, factor: Value | None, square_factor: float, offset: float, table: Sequence[float]
+    b: IRFunction, size: Value, factor: Value | None, square_factor: float, offset: float, table: Sequence[float]
 ) -> Value:
     """factor * exp(square_factor * size**2) * (what `table` describes) / (size + offset), to about one ulp.
 
@@ -412,13 +412,13 @@ def _tail(
     return scale(b, b.fma(y, u, b.fma(y_more, u, y * u_more)), n)
 
 
-def erfc(b: Function, x: Value) -> Value:
+def erfc(b: IRFunction, x: Value) -> Value:
     size = at_most(b, magnitude(b, x), 10.5)
     y = _tail(b, size, None, -1.0, 2.125, _ERFC)
     return b.select(x < 0.0, 2.0 - y, y)
 
 
-def gelu(b: Function, x: Value) -> Value:
+def gelu(b: IRFunction, x: Value) -> Value:
     """x times the probability that a normal variable stays below x."""
     size = at_most(b, magnitude(b, x), 15.0)
     return relu_minus(b, x, _tail(b, size, size, -0.5, 3.0, _NORMAL_TAIL))

@@ -1,13 +1,13 @@
 """Kernels that LLVM has to compile are compiled by one thread, while whoever wants them goes on without.
 
-    job = Job(kernels)
+    job = CompileJob(kernels)
     ...
     if job.ready():  # job.error says why there are none; otherwise `cluster_kernel` finds them at once
 
 The thread is started by the first job, gives way to other threads while it writes a kernel's text, and is without the
 GIL while LLVM runs. On a single core it can only take turns with them, and all the sooner its kernels are to be there:
-callers wait for a part of its work (`Job.wait`). It ends at exit, before LLVM is taken down. A forked child has no
-thread and an empty queue: a job that was not done is begun anew when it is next looked at. EXTEMPO_COMPILE_WAIT=1
+callers wait for a part of its work (`CompileJob.wait`). It ends at exit, before LLVM is taken down. A forked child has
+no thread and an empty queue: a job that was not done is begun anew when it is next looked at. EXTEMPO_COMPILE_WAIT=1
 switches it off: kernels are then compiled when they are wanted.
 """
 
@@ -21,17 +21,17 @@ from collections import deque
 from collections.abc import Sequence
 
 from ....core.locks import awaited, awaited_condition
-from .clusters import Kernel, cluster_kernel
+from .clusters import ClusterKernel, cluster_kernel
 from .runtime import runtime
 from .sharing import Shared
 
 WAITS = os.environ.get("EXTEMPO_COMPILE_WAIT", "") not in ("", "0")
 
 
-Wish = Kernel | Shared | None  # None: what all plans share, see runtime.py
+Wish = ClusterKernel | Shared | None  # None: what all plans share, see runtime.py
 
 
-class Job:
+class CompileJob:
     """Kernels that were asked for together, and are compiled from now on."""
 
     __slots__ = ("_compiler", "_n_left", "error", "wishes")
@@ -73,11 +73,11 @@ class _Compiler:
     def __init__(self) -> None:
         self.changed = awaited_condition()
         self._queue: deque[Wish] = deque()
-        self._jobs: dict[Wish, list[Job]] = {}  # who waits for what is not done
+        self._jobs: dict[Wish, list[CompileJob]] = {}  # who waits for what is not done
         self._thread: threading.Thread | None = None
         self._ending = False
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: CompileJob) -> None:
         with self.changed:
             for wish in job.wishes:
                 if wish not in self._jobs:
@@ -117,7 +117,7 @@ class _Compiler:
                     job.end_one(error)
                 self.changed.notify_all()
 
-    def wait_for(self, job: Job, seconds: float) -> None:
+    def wait_for(self, job: CompileJob, seconds: float) -> None:
         with self.changed:
             self.changed.wait_for(lambda: job.is_done or self._ending, seconds)
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ....core.cache import Cache
 from ....core.types import dtype
 from ..elementwise.loops import write_kernel
-from ..ir.builder import Module, Value
+from ..ir.builder import IRModule, Value
 from ..ir.machine import machine
 from ..lanes.emitter import Emitter
 from .expressions import Expression
@@ -24,7 +24,7 @@ Nodes = tuple[tuple[Expression, tuple[int, ...]], ...]
 MAX_INPUTS, MAX_OUTPUTS, MAX_NODES = 24, 24, 64
 
 
-class Kernel(NamedTuple):
+class ClusterKernel(NamedTuple):
     """All that the code of a cluster depends on."""
 
     nodes: Nodes  # in order, each with its inputs: r >= 0 is input r of the cluster, r < 0 is node -1 - r
@@ -33,11 +33,11 @@ class Kernel(NamedTuple):
     kinds: str  # how each input runs along a row: "1" side by side, "0" the same value, "s" any stride
 
 
-_CLUSTERS: Cache[Kernel, int] = Cache("native clusters", 4_000)
+_CLUSTERS: Cache[ClusterKernel, int] = Cache("native clusters", 4_000)
 _writers: list[str | None] = []  # which code writes kernels, once it is known
 
 
-def cluster_kernel(kernel: Kernel, between: Callable[[], None] | None = None) -> int:
+def cluster_kernel(kernel: ClusterKernel, between: Callable[[], None] | None = None) -> int:
     """The address of the kernel, which is compiled if need be. `between`: called now and then while it is written."""
     found = _CLUSTERS.get(kernel)
     if found is None:
@@ -51,7 +51,7 @@ def cluster_kernel(kernel: Kernel, between: Callable[[], None] | None = None) ->
     return found
 
 
-def known_kernel(kernel: Kernel) -> int | None:
+def known_kernel(kernel: ClusterKernel) -> int | None:
     """The address of the kernel if it is in memory or on disk; None if that could take a wait for LLVM."""
     found = _CLUSTERS.get(kernel)
     if found is None:
@@ -62,7 +62,7 @@ def known_kernel(kernel: Kernel) -> int | None:
     return found
 
 
-def _identity(kernel: Kernel) -> str | None:
+def _identity(kernel: ClusterKernel) -> str | None:
     """All of a kernel as text, shorter than its code; None where that is not to be had."""
     if not _writers:
         _writers.append(writers())
@@ -72,7 +72,7 @@ def _identity(kernel: Kernel) -> str | None:
     return None if None in parts else "\n".join(parts)  # type: ignore[arg-type] # no None
 
 
-def _written(kernel: Kernel, between: Callable[[], None] | None) -> Module:
+def _written(kernel: ClusterKernel, between: Callable[[], None] | None) -> IRModule:
     nodes, inputs, outputs, kinds = kernel
     if len(inputs) > MAX_INPUTS or len(outputs) > MAX_OUTPUTS or len(nodes) > MAX_NODES:
         raise ValueError(
@@ -88,6 +88,6 @@ def _written(kernel: Kernel, between: Callable[[], None] | None) -> Module:
                 between()
         return [made[i] for i in outputs]
 
-    module = Module()
+    module = IRModule()
     write_kernel(module, "kernel", body, inputs, [nodes[i][0].result for i in outputs], kinds)
     return module

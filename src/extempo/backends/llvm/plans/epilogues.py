@@ -7,7 +7,7 @@ of its operands, their strides in bytes from row to row, then from column to col
 
 from __future__ import annotations
 
-from ..ir.builder import Module, Pointer, i64, ptr, void
+from ..ir.builder import IRModule, Pointer, i64, ptr, void
 from ..routines.products import EPILOGUE_AT
 from .rows import MAX_OPERANDS
 from .sharing import Shared
@@ -23,7 +23,7 @@ def with_epilogue(
     return (*meta[:EPILOGUE_AT], len(meta), *meta[EPILOGUE_AT + 1 :], *own)
 
 
-def _write(module: Module) -> None:
+def _write(module: IRModule) -> None:
     with module.function("plan_epilogue", void, context=ptr, row=i64, n_rows=i64, column=i64, n_columns=i64) as b:
         words = Pointer(b.arg("context"), ptr)
         buffers, meta = Pointer(words[0], ptr), Pointer(words[1], i64)

@@ -8,14 +8,14 @@ A block of 2^17 elements and more is split over threads by the rule of eager cal
 from __future__ import annotations
 
 from ..elementwise.broadcasting import CHUNK, MAX_NDIM, SPLIT_FROM
-from ..ir.builder import Function, Module, Pointer, Value, i1, i64, ptr, void
+from ..ir.builder import IRFunction, IRModule, Pointer, Value, i1, i64, ptr, void
 
 MAX_OPERANDS = 48
 _KERNEL, _N_OPERANDS, _N_OUTER, _GEOMETRY = range(4)
 _CONTEXT = ("operands", "meta", "refused")
 
 
-def write_rows(module: Module) -> None:
+def write_rows(module: IRModule) -> None:
     _write_chunk(module)
     with module.function("plan_rows", i64, buffers=ptr, meta=ptr) as b:
         meta, given = Pointer(b.arg("meta"), i64), Pointer(b.arg("buffers"), ptr)
@@ -49,7 +49,7 @@ def write_rows(module: Module) -> None:
         b.ret(refused[0])
 
 
-def _call(b: Function, meta: Pointer, operands: Pointer, refused: Pointer) -> None:
+def _call(b: IRFunction, meta: Pointer, operands: Pointer, refused: Pointer) -> None:
     """The kernel on one block of rows."""
     geometry = meta + _GEOMETRY
     large, small = b.if_else(geometry[0] * geometry[1] >= SPLIT_FROM)
@@ -65,11 +65,11 @@ def _call(b: Function, meta: Pointer, operands: Pointer, refused: Pointer) -> No
         refused[0] = refused[0] | b.call_address(_kernel(b, meta), i64, operands.address, geometry.address)
 
 
-def _kernel(b: Function, meta: Pointer) -> Value:
+def _kernel(b: IRFunction, meta: Pointer) -> Value:
     return b.emit(ptr, f"inttoptr i64 {meta[_KERNEL].text} to ptr")
 
 
-def _units(b: Function, geometry: Pointer) -> tuple[Value, Value]:
+def _units(b: IRFunction, geometry: Pointer) -> tuple[Value, Value]:
     """What is split, rows or the columns of a single row, and how many of them make a chunk; by the sizes alone."""
     one_row = geometry[0] == 1
     rows_per_chunk = b.const(i64, CHUNK) // geometry[1]
@@ -77,7 +77,7 @@ def _units(b: Function, geometry: Pointer) -> tuple[Value, Value]:
     return b.select(one_row, geometry[1], geometry[0]), b.select(one_row, b.const(i64, CHUNK), rows_per_chunk)
 
 
-def _write_chunk(module: Module) -> None:
+def _write_chunk(module: IRModule) -> None:
     """plan_rows_chunk(context, chunk): the kernel on a part of the rows, or of the columns of the only row."""
     with module.function("plan_rows_chunk", void, internal=True, context=ptr, chunk=i64) as b:
         context = {name: b.pointer(b.arg("context"), ptr)[i] for i, name in enumerate(_CONTEXT)}

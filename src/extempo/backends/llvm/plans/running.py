@@ -16,7 +16,7 @@ A run's own block: one of `SECTIONS` after the other, 8 bytes an entry, then the
 from __future__ import annotations
 
 from ..calls.cpython import BLOCK_DATA, NO_NUMBER, Python
-from ..ir.builder import Function, Module, Pointer, Value, f64, i8, i32, i64, ptr
+from ..ir.builder import IRFunction, IRModule, Pointer, Value, f64, i8, i32, i64, ptr
 
 # What a run holds of its own.
 SECTIONS = ("bases", "operands", "meta", "numbers", "inputs", "outputs")
@@ -32,10 +32,10 @@ HEAD = (
 _REPLAY = -1  # the answer where an argument is not what the plan was built for
 
 
-class _Run:
+class _PlanRun:
     """Writes the function. Whatever goes wrong ends in `leave`, which lets go of all that was taken."""
 
-    def __init__(self, b: Function) -> None:
+    def __init__(self, b: IRFunction) -> None:
         self.b = b
         self.python = Python(b)
         self.record = Pointer(self.python.bytes_of(self.python.item(b.arg("self"), 0)), i64)
@@ -238,9 +238,9 @@ class _Run:
         self.leave(listed)
 
 
-def write_run(module: Module) -> None:
+def write_run(module: IRModule) -> None:
     with module.function("extempo_plan_run", ptr, self=ptr, args=ptr, nargs=i64) as b:
-        run = _Run(b)
+        run = _PlanRun(b)
         run.begin()
         run.read_numbers()
         run.make_outputs()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..calls.cpython import Python
-from ..ir.builder import Module, i64, ptr
+from ..ir.builder import IRModule, i64, ptr
 from ..ir.machine import CALLS, Library, machine
 from .rows import write_rows
 from .running import write_run
@@ -32,7 +32,7 @@ def is_there() -> bool:
 
 def _text() -> tuple[str, list[str], list[str]]:
     if not _texts:
-        module = Module()
+        module = IRModule()
         write_run(module)
         write_rows(module)
         _write_zero(module)
@@ -41,13 +41,13 @@ def _text() -> tuple[str, list[str], list[str]]:
     return _texts[0]
 
 
-def _write_zero(module: Module) -> None:
+def _write_zero(module: IRModule) -> None:
     with module.function("plan_zero", i64, buffers=ptr, meta=ptr) as b:
         Python(b).zero(b.pointer(b.arg("buffers"), ptr)[0], b.pointer(b.arg("meta"), i64)[0])
         b.ret(0)
 
 
-def _write_copy(module: Module) -> None:
+def _write_copy(module: IRModule) -> None:
     with module.function("plan_copy", i64, buffers=ptr, meta=ptr) as b:
         buffers = b.pointer(b.arg("buffers"), ptr)
         b.call(module.declare("memcpy", ptr, [ptr, ptr, i64]), buffers[0], buffers[1], b.pointer(b.arg("meta"), i64)[0])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..ir.builder import Module
+from ..ir.builder import IRModule
 from ..ir.machine import Library, machine
 
 
 class Shared:
     """A function that is not compiled before it is wanted."""
 
-    def __init__(self, name: str, write: Callable[[Module], None]) -> None:
+    def __init__(self, name: str, write: Callable[[IRModule], None]) -> None:
         self.name = name
         self._write = write
         self._text: tuple[str, list[str], list[str]] | None = None
@@ -32,7 +32,7 @@ class Shared:
 
     def _written(self) -> tuple[str, list[str], list[str]]:
         if self._text is None:
-            module = Module()
+            module = IRModule()
             self._write(module)
             self._text = (module.text(), [self.name], module.imports)
         return self._text

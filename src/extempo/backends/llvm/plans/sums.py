@@ -19,9 +19,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..elementwise.broadcasting import CHUNK
-from ..ir.builder import Function, Module, Pointer, Type, Value, f32, f64, i64, ptr, vector, void
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i64, ptr, vector, void
 from ..routines.reductions import PIECE, ROWS_IN_PIECE, Summed, sum_of, write_join_columns, write_rows, write_strip
-from ..routines.sweeps import LANES, Row, Sum, fold_together, in_parts, least, part_range, parts_of, write_part
+from ..routines.sweeps import (
+    LANES,
+    SumSweep,
+    SweepRow,
+    fold_together,
+    in_parts,
+    least,
+    part_range,
+    parts_of,
+    write_part,
+)
 from .rows import MAX_OPERANDS
 from .sharing import Shared
 
@@ -79,10 +89,10 @@ def sums_meta(
     return (*head, *[n for one in strides for n in one], *map(int, local), *[int(n) for one in sums for n in one])
 
 
-class _Call:
+class _SumCall:
     """What a part of the work reads, and the kernel's operands and geometry while it is called."""
 
-    def __init__(self, b: Function, size: int) -> None:
+    def __init__(self, b: IRFunction, size: int) -> None:
         self.b, self.size = b, size
         words = Pointer(b.arg("context"), ptr)
         self.buffers, self.meta, self.refused = Pointer(words[0], ptr), Pointer(words[1], i64), Pointer(words[2], i64)
@@ -130,11 +140,11 @@ class _Call:
         return self.b.arg("i") * self["local"] * self.size
 
 
-def _write_columns_part(module: Module, name: str, element: Type) -> None:
+def _write_columns_part(module: IRModule, name: str, element: Type) -> None:
     """Tasks are (outer, piece of the rows, `block` columns)."""
 
-    def body(b: Function) -> None:
-        call, size = _Call(b, element.nbytes), element.nbytes
+    def body(b: IRFunction) -> None:
+        call, size = _SumCall(b, element.nbytes), element.nbytes
         n, inner, pieces, block = (call[name] for name in ("n", "inner", "pieces", "block"))
         strips = (inner + (block - 1)) // block
         call.begin(block)
@@ -153,13 +163,13 @@ def _write_columns_part(module: Module, name: str, element: Type) -> None:
     write_part(module, name, body)
 
 
-def _write_resume(module: Module, element: Type) -> None:
+def _write_resume(module: IRModule, element: Type) -> None:
     """`resume(x, state, n)`: go on with a sum by n vectors; a whole number of blocks, unless they are the last ones."""
     type_ = vector(element, LANES)
     with module.function("resume", void, internal=True, x=ptr, state=ptr, n=i64) as b:
         x, state = Pointer(b.arg("x"), element), Pointer(b.arg("state"), element)
         n_blocks = Pointer(b.arg("state"), i64)
-        total = Sum(b, type_)
+        total = SumSweep(b, type_)
         total.total.set(state.vector(0, LANES))
         total.lost.set(state.vector(LANES, LANES))
         total.first.set(state.vector(2 * LANES, LANES))
@@ -171,23 +181,23 @@ def _write_resume(module: Module, element: Type) -> None:
         n_blocks[3 * LANES] = total.n_blocks.value
     with module.function("begin", void, internal=True, x=ptr, state=ptr, n=i64) as b:
         x, state = Pointer(b.arg("x"), element), Pointer(b.arg("state"), element)
-        row, zeros = Row(b, element, b.arg("n")), b.const(type_, 0.0)
+        row, zeros = SweepRow(b, element, b.arg("n")), b.const(type_, 0.0)
         for k in range(3):
             state.set_vector(k * LANES, zeros)
         Pointer(b.arg("state"), i64)[3 * LANES] = b.const(i64, 0)
         row.rest(lambda mask: state.set_vector(2 * LANES, b.select(mask, row.load(x, row.n_whole, mask), zeros)))
     with module.function("end", element, internal=True, state=ptr) as b:
-        state, total = Pointer(b.arg("state"), element), Sum(b, type_)
+        state, total = Pointer(b.arg("state"), element), SumSweep(b, type_)
         total.total.set(state.vector(0, LANES))
         total.lost.set(state.vector(LANES, LANES))
         b.ret(total.scalar())
 
 
-def _write_rows_part(module: Module, name: str, element: Type) -> None:
+def _write_rows_part(module: IRModule, name: str, element: Type) -> None:
     """Tasks are rows, which are never cut; `block` of them at a time."""
 
-    def body(b: Function) -> None:
-        call, size = _Call(b, element.nbytes), element.nbytes
+    def body(b: IRFunction) -> None:
+        call, size = _SumCall(b, element.nbytes), element.nbytes
         n, block, none = call["n"], call["block"], b.const(i64, 0)
         call.begin(n)
         room = call.room()
@@ -203,11 +213,11 @@ def _write_rows_part(module: Module, name: str, element: Type) -> None:
     write_part(module, name, body)
 
 
-def _write_long_rows_part(module: Module, name: str, element: Type) -> None:
+def _write_long_rows_part(module: IRModule, name: str, element: Type) -> None:
     """Tasks are pieces of rows. The rest that fills no vector comes first, as in `fold_row`."""
 
-    def body(b: Function) -> None:
-        call = _Call(b, element.nbytes)
+    def body(b: IRFunction) -> None:
+        call = _SumCall(b, element.nbytes)
         defined, n, pieces, n_sums, one = module.defined, call["n"], call["pieces"], call["n_sums"], b.const(i64, 1)
         states = b.array(i64, MAX_SUMS * _STATE)
         call.begin(n)
@@ -234,7 +244,7 @@ def _write_long_rows_part(module: Module, name: str, element: Type) -> None:
     write_part(module, name, body)
 
 
-def _write(module: Module, name: str, element: Type, kind: str) -> None:
+def _write(module: IRModule, name: str, element: Type, kind: str) -> None:
     """The instruction."""
     if kind == "columns":
         write_strip(module, "strip", sum_of(element), True)
@@ -262,13 +272,13 @@ def _write(module: Module, name: str, element: Type, kind: str) -> None:
                 with b.if_(pieces > 1):
                     _join_pieces(b, Pointer(partial, element), Pointer(y, element), outer, pieces)
             with b.if_(sums[s * len(SUM) + 1] != 0):
-                row = Row(b, element, outer * inner)
+                row = SweepRow(b, element, outer * inner)
                 whole, by = Pointer(y, element), b.cast("sitofp", head["n"], element)
                 row.each(lambda i, mask: row.store(row.load(whole, i, mask) / b.splat(by, LANES), whole, i, mask))
         b.ret(refused[0])
 
 
-def _join_pieces(b: Function, partial: Pointer, y: Pointer, outer: Value, pieces: Value) -> None:
+def _join_pieces(b: IRFunction, partial: Pointer, y: Pointer, outer: Value, pieces: Value) -> None:
     """Sums of the sums of all pieces."""
     defined, state = b.module.defined, b.array(i64, _STATE).address
     with b.loop(0, outer) as row:

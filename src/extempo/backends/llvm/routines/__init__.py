@@ -1,1 +1,1 @@
-"""Hand-written routines, which ops name by `lower = Routine("name")`; `listed` imports them all."""
+"""Hand-written routines, which ops name by `lower = Routine("name")`; `registry` imports them all."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....core.types import InputType, TensorType, count
-from ..ir.builder import Function, Module, Pointer, Type, Value, f32, f64, i32, i64, ptr
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i32, i64, ptr
 from .layout import BY_SIZE, MAX_NDIM, buffers_of, carrier, copy_run, copying, fill_zeros, numbers_from, row_major
 from .routine import Bound, build, routine
 
@@ -34,7 +34,7 @@ def bind_constant_pad(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bo
     return Bound(address, reads, (TensorType(shape, x.dtype),), (count(shape), start, x.ndim, *x.shape, *to))
 
 
-def _write_pad(module: Module, name: str, register: Type) -> None:
+def _write_pad(module: IRModule, name: str, register: Type) -> None:
     element = BY_SIZE[register.nbytes]
     copy = copying(module, element)
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
@@ -52,7 +52,7 @@ def _write_pad(module: Module, name: str, register: Type) -> None:
         b.ret(0)
 
 
-def _fill(b: Function, target: Pointer, n: Value, value: Value) -> None:
+def _fill(b: IRFunction, target: Pointer, n: Value, value: Value) -> None:
     """n neighbouring elements of one value."""
     lanes = 32 // target.element.nbytes
     whole = n - n % lanes
@@ -76,7 +76,7 @@ def bind_flip(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | No
     return Bound(address, "s", (x,), (x.ndim, *x.shape, *row_major(x.shape), *signs))
 
 
-def _write_flip(module: Module, name: str, element: Type) -> None:
+def _write_flip(module: IRModule, name: str, element: Type) -> None:
     copy = copying(module, element)
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
         ndim, buffers = b.pointer(b.arg("meta"), i64)[0], buffers_of(b)
@@ -104,7 +104,7 @@ def bind_roll(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | No
     return Bound(address, "si", (x,), (x.ndim, attrs["dims"][0], sign, *x.shape, *row_major(x.shape)))
 
 
-def _write_roll(module: Module, name: str, element: Type) -> None:
+def _write_roll(module: IRModule, name: str, element: Type) -> None:
     copy = copying(module, element)
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
         head, buffers = b.pointer(b.arg("meta"), i64), buffers_of(b)
@@ -154,7 +154,7 @@ def bind_triu(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | No
     return _bind_triangle(types, lower=False)
 
 
-def _write_triangle(module: Module, name: str, lower: bool) -> None:
+def _write_triangle(module: IRModule, name: str, lower: bool) -> None:
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
         numbers, buffers = b.pointer(b.arg("meta"), i64), buffers_of(b)
         n_matrices, n_rows, n_columns, itemsize, diagonal = (numbers[i] for i in range(5))

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from ..ir.builder import Function, Module, Pointer, Type, Value, f64, i1, i8, i64, ptr, void
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f64, i1, i8, i64, ptr, void
 from ..lanes.emitter import Emitter
 from .gemm import Gemm
 from .gemm_tiles import MAX_ROWS, Tiling, first_lanes, null, smaller
@@ -38,15 +38,15 @@ _STATE = ("buffers", "meta", "scratch", "head", *BACKWARD, "rows", "rows_step", 
 _NUMBERS_OF_STATE = ("head", "rows_step", "rows_sliver")
 
 
-class _Operand(NamedTuple):
+class _AttentionOperand(NamedTuple):
     """A matrix while code is written: where it is and its strides in bytes."""
 
     address: Value
     row: Value
     column: Value
 
-    def rows_from(self, row: Value) -> _Operand:
-        return _Operand(self.address.b.byte_offset(self.address, row * self.row), self.row, self.column)
+    def rows_from(self, row: Value) -> _AttentionOperand:
+        return _AttentionOperand(self.address.b.byte_offset(self.address, row * self.row), self.row, self.column)
 
 
 class _Matrix(NamedTuple):
@@ -61,10 +61,10 @@ def _rounded(n: Value, multiple: int) -> Value:
     return (n + (multiple - 1)) // multiple * multiple
 
 
-class State:
+class SoftmaxState:
     """The state, in one function that works on it."""
 
-    def __init__(self, b: Function, gemm: Gemm, names: Sequence[str], address: Value) -> None:
+    def __init__(self, b: IRFunction, gemm: Gemm, names: Sequence[str], address: Value) -> None:
         self.b, self.t, self.gemm, self.names, self.address = b, gemm.t, gemm, names, address
 
     def _slot(self, name: str) -> Value:
@@ -102,12 +102,12 @@ class State:
         scale = self.b.bitcast(self.meta[self.number("scale_at")], f64)
         return scale if self.t.element is f64 else self.b.cast("fptrunc", scale, self.t.element)
 
-    def operand(self, name: str) -> _Operand:
+    def operand(self, name: str) -> _AttentionOperand:
         strides = self.meta + (self.number("operands_at") + 2 * self.names.index(name))
-        return _Operand(self[name], *(self.meta[strides[i]] * self.t.size for i in (0, 1)))
+        return _AttentionOperand(self[name], *(self.meta[strides[i]] * self.t.size for i in (0, 1)))
 
-    def strips(self, name: str) -> _Operand:
-        return _Operand(self.place(name), self.number("strip_row"), self.b.const(i64, self.t.size))
+    def strips(self, name: str) -> _AttentionOperand:
+        return _AttentionOperand(self.place(name), self.number("strip_row"), self.b.const(i64, self.t.size))
 
     # ---- rows
 
@@ -133,7 +133,9 @@ class State:
 
     # ---- products
 
-    def packed(self, source: _Operand, out: Value, n_columns: Value, k: Value, turned: bool = False) -> _Matrix:
+    def packed(
+        self, source: _AttentionOperand, out: Value, n_columns: Value, k: Value, turned: bool = False
+    ) -> _Matrix:
         """A matrix with `n_columns` columns as slivers; `turned`: its transpose, whose columns are rows of `source`."""
         t = self.t
         column, step = (source.row, source.column) if turned else (source.column, source.row)
@@ -151,7 +153,7 @@ class State:
         with b.loop(0, n, t.lanes) as i:
             values.set_vector(i, values.vector(i, t.lanes) * scale)
 
-    def in_place(self, source: _Operand, spare: Value, n_columns: Value, k: Value) -> _Matrix:
+    def in_place(self, source: _AttentionOperand, spare: Value, n_columns: Value, k: Value) -> _Matrix:
         """A matrix where it lies, if its columns are whole slivers side by side; else packed into `spare`."""
         b, t = self.b, self.t
         address, step, sliver = b.var(ptr, source.address), b.var(i64, source.row), b.var(i64, t.sliver_step)
@@ -163,8 +165,8 @@ class State:
         return _Matrix(address.value, step.value, sliver.value)
 
     def multiply(
-        self, panel: Value, height: Value, a: _Operand, matrix: _Matrix, n: Value, k: Value, c: Value, c_row: Value,
-        accumulate: bool = False,
+        self, panel: Value, height: Value, a: _AttentionOperand, matrix: _Matrix,
+        n: Value, k: Value, c: Value, c_row: Value, accumulate: bool = False,
     ) -> None:  # fmt: skip
         """c = a @ matrix for a few rows; n columns, sums of k."""
         b = self.b
@@ -184,7 +186,7 @@ class _Strip:
     there for a whole vector at the end of a row.
     """
 
-    def __init__(self, b: Function, t: Tiling) -> None:
+    def __init__(self, b: IRFunction, t: Tiling) -> None:
         self.b, self.t = b, t
 
     @contextmanager
@@ -212,7 +214,7 @@ class _Strip:
             row.set_vector(i, b.const(t.vector, 0.0))
 
 
-def write_softmax(module: Module, name: str, t: Tiling) -> None:
+def write_softmax(module: IRModule, name: str, t: Tiling) -> None:
     """Scores x become weights, in place: the softmax of each row, and zeros up to `end`."""
     with module.function(name, void, internal=True, x=ptr, **STRIP_ARGS) as b:
         strip, e, low = _Strip(b, t), Emitter(b), b.const(t.vector, -math.inf)
@@ -243,7 +245,7 @@ def write_softmax(module: Module, name: str, t: Tiling) -> None:
             strip.zeros_from(x, n)
 
 
-def write_softmax_gradient(module: Module, name: str, t: Tiling) -> None:
+def write_softmax_gradient(module: IRModule, name: str, t: Tiling) -> None:
     """Weights p and their gradients g: g becomes that of the scores, p * (g - sum(p * g)), and zeros up to `end`."""
     with module.function(name, void, internal=True, p=ptr, g=ptr, **STRIP_ARGS) as b:
         strip = _Strip(b, t)
@@ -263,22 +265,22 @@ def write_softmax_gradient(module: Module, name: str, t: Tiling) -> None:
 # ---- calls, chunks and heads
 
 
-class Writer:
+class AttentionWriter:
     """Writes the routine `name`. What one head needs is written by `forward` or `backward`."""
 
-    def __init__(self, module: Module, name: str, gemm: Gemm, names: Sequence[str]) -> None:
+    def __init__(self, module: IRModule, name: str, gemm: Gemm, names: Sequence[str]) -> None:
         self.module, self.name, self.gemm, self.names, self.t = module, name, gemm, names, gemm.t
 
     @contextmanager
-    def function(self, part: str, **args: Type) -> Iterator[State]:
+    def function(self, part: str, **args: Type) -> Iterator[SoftmaxState]:
         """A function of the state."""
         with self.module.function(f"{self.name}_{part}", void, internal=True, state=ptr, **args) as b:
-            yield State(b, self.gemm, self.names, b.arg("state"))
+            yield SoftmaxState(b, self.gemm, self.names, b.arg("state"))
 
-    def call(self, s: State, part: str, *args: Value) -> None:
+    def call(self, s: SoftmaxState, part: str, *args: Value) -> None:
         s.b.call(self.module.defined[f"{self.name}_{part}"], s.address, *args)
 
-    def state_array(self, b: Function) -> Value:
+    def state_array(self, b: IRFunction) -> Value:
         return b.array(i64, len(_STATE)).address
 
     def write_find(self) -> None:
@@ -299,7 +301,7 @@ class Writer:
         """The chunks of heads, each head with all `parts`, and the routine that runs them all."""
         module, chunk = self.module, self.name + "_chunk"
         with module.function(chunk, void, internal=True, context=ptr, chunk=i64) as b:
-            s = State(b, self.gemm, self.names, self.state_array(b))
+            s = SoftmaxState(b, self.gemm, self.names, self.state_array(b))
             context = Pointer(b.arg("context"), ptr)
             s["buffers"], s["meta"] = context[0], context[1]
             scratch = Pointer(context[0], ptr)[N_INPUTS + n_results]
@@ -321,7 +323,7 @@ class Writer:
 # ---- forward
 
 
-def write_forward(module: Module, name: str, gemm: Gemm, kind: type[Writer] = Writer) -> None:
+def write_forward(module: IRModule, name: str, gemm: Gemm, kind: type[AttentionWriter] = AttentionWriter) -> None:
     """The routine of attention; `kind` says what it runs over."""
     w, t, softmax = kind(module, name, gemm, FORWARD), gemm.t, name + "_softmax"
     write_softmax(module, softmax, t)
@@ -349,7 +351,7 @@ def write_forward(module: Module, name: str, gemm: Gemm, kind: type[Writer] = Wr
 # ---- backward
 
 
-def write_backward(module: Module, name: str, gemm: Gemm, kind: type[Writer] = Writer) -> None:
+def write_backward(module: IRModule, name: str, gemm: Gemm, kind: type[AttentionWriter] = AttentionWriter) -> None:
     """The routine of attention's gradient; `kind` says what it runs over."""
     w, t = kind(module, name, gemm, BACKWARD), gemm.t
     write_softmax(module, name + "_softmax", t)
@@ -370,7 +372,7 @@ def write_backward(module: Module, name: str, gemm: Gemm, kind: type[Writer] = W
     w.write_routine(3, ["prepare", "blocks", "deliver"])
 
 
-def _write_prepare(w: Writer) -> None:
+def _write_prepare(w: AttentionWriter) -> None:
     """Keys and values packed as columns, keys also as rows; the sums that go into both are zeros."""
     t = w.t
     with w.function("prepare") as s:
@@ -387,7 +389,7 @@ def _write_prepare(w: Writer) -> None:
             b.call(zero, s.place(place), 0, _rounded(n_keys, MAX_ROWS) * s.number(width) * t.size, 0)
 
 
-def _write_strip(w: Writer) -> None:
+def _write_strip(w: AttentionWriter) -> None:
     """Weights and the gradients of scores for a few rows of a block, and from these the rows' gradient."""
     t, defined = w.t, w.module.defined
     with w.function("strip", tile=i64, block_start=i64, end=i64) as s:
@@ -409,7 +411,7 @@ def _write_strip(w: Writer) -> None:
         s.multiply(panel, height, scores, rows, n_features, n, out, n_features * t.size)
 
 
-def _write_add(w: Writer) -> None:
+def _write_add(w: AttentionWriter) -> None:
     """Add to the gradients of keys and values what comes from a block of rows, a few keys at a time."""
     t = w.t
     with w.function("add", start=i64, n_rows=i64, n_keys=i64) as s:
@@ -426,14 +428,14 @@ def _write_add(w: Writer) -> None:
                 hidden = b.select((s.number("is_causal") != 0) & (key > start), key - start, b.const(i64, 0))
                 # The transpose: keys are rows, and a step of the sum goes to the next row of the strips.
                 first = b.byte_offset(strips.rows_from(hidden).address, key * t.size)
-                turned = _Operand(first, b.const(i64, t.size), strips.row)
+                turned = _AttentionOperand(first, b.const(i64, t.size), strips.row)
                 seen = _Matrix(b.byte_offset(rows.address, hidden * rows.step), rows.step, rows.sliver)
                 out, out_row = b.byte_offset(s.place(into), key * width * t.size), width * t.size
                 panel, height = s.panel("high_panel"), b.const(i64, MAX_ROWS)
                 s.multiply(panel, height, turned, seen, width, n_rows - hidden, out, out_row, accumulate=True)
 
 
-def _write_deliver(w: Writer) -> None:
+def _write_deliver(w: AttentionWriter) -> None:
     """The gradients of keys and values, from scratch memory, where rows are whole slivers, to the results."""
     t = w.t
     args = {"source": ptr, "width": i64, "n_rows": i64, "n_columns": i64, "out": ptr, "scale": t.element}

@@ -11,14 +11,14 @@ panels of as many result channels as a tile has columns.
 
 from __future__ import annotations
 
-from ..ir.builder import Function, Module, Pointer, Value, i1, i32, i64, ptr, vector, void
+from ..ir.builder import IRFunction, IRModule, Pointer, Value, i1, i32, i64, ptr, vector, void
 from .conv_tiles import (
     COPY,
     PHASE,
     STORED_ROWS,
     TABLES,
-    Numbers,
     Shape,
+    TileNumbers,
     fill_zero,
     offset,
     products,
@@ -28,7 +28,7 @@ from .conv_tiles import (
     write_tables,
 )
 
-# Numbers that the weight gradient has, too.
+# TileNumbers that the weight gradient has, too.
 COMMON = (
     "n_images",
     "n_items",  # bands of images, or blocks of images whose rows share tiles
@@ -68,15 +68,15 @@ CONTEXT = ("buffers", "meta", "phase")
 SOURCE, WEIGHT, BIAS, RESULT, SCRATCH = range(5)
 
 
-class Place:
+class TilePlace:
     """Where a function that got a context finds operands, numbers and tables."""
 
-    def __init__(self, b: Function, context: Value, shape: Shape, names: tuple[str, ...], n_operands: int) -> None:
+    def __init__(self, b: IRFunction, context: Value, shape: Shape, names: tuple[str, ...], n_operands: int) -> None:
         self.b = b
         self.shape = shape
         words = Pointer(context, ptr)
-        self.meta = Numbers(b, words[1], names)
-        self.phase = Numbers(b, words[2], PHASE)
+        self.meta = TileNumbers(b, words[1], names)
+        self.phase = TileNumbers(b, words[2], PHASE)
         self._addresses = b.pointer(words[0], ptr)
         self._n_operands = n_operands
 
@@ -120,16 +120,16 @@ class Place:
             b.call(module.defined["chunk"], context.address, 0)
 
 
-def begin(b: Function, shape: Shape, names: tuple[str, ...], n_operands: int) -> tuple[Pointer, Place]:
+def begin(b: IRFunction, shape: Shape, names: tuple[str, ...], n_operands: int) -> tuple[Pointer, TilePlace]:
     """The context of a call, and what is found through it."""
     context = b.array(ptr, len(CONTEXT))
     context[0] = b.arg("buffers")
     context[1] = b.arg("meta")
     context[2] = b.const(ptr, 0)
-    return context, Place(b, context.address, shape, names, n_operands)
+    return context, TilePlace(b, context.address, shape, names, n_operands)
 
 
-def write_conv(module: Module, name: str, shape: Shape) -> None:
+def write_conv(module: IRModule, name: str, shape: Shape) -> None:
     """`i64 name(buffers, meta)`."""
     write_tables(module)
     write_copy(module, shape, META)
@@ -142,7 +142,7 @@ def write_conv(module: Module, name: str, shape: Shape) -> None:
         context, place = begin(b, shape, META, SCRATCH)
         phases = b.pointer(b.cast("inttoptr", place.meta["phases"], ptr), i64)
         with b.loop(0, place.meta["n_phases"]) as p:
-            phase = Numbers(b, phases.at(p * len(PHASE)), PHASE)
+            phase = TileNumbers(b, phases.at(p * len(PHASE)), PHASE)
             place.make_tables(context, phase.address)
             rows, n_along = place.table("rows"), smaller(b, phase["n_along"], place.meta["band"])
             n_rows = place.meta["images_per_block"] * n_along * phase["n_across"]
@@ -154,11 +154,11 @@ def write_conv(module: Module, name: str, shape: Shape) -> None:
         b.ret(0)
 
 
-def write_read(module: Module, shape: Shape, names: tuple[str, ...], n_operands: int) -> None:
+def write_read(module: IRModule, shape: Shape, names: tuple[str, ...], n_operands: int) -> None:
     """`ptr read(context, copy, image, n_images, band, unit)`: a unit of some images or a band, copied if need be."""
     args = {"context": ptr, "copy": ptr, "image": i64, "n_images": i64, "band": i64, "unit": i64}
     with module.function("read", ptr, internal=True, **args) as b:
-        place = Place(b, b.arg("context"), shape, names, n_operands)
+        place = TilePlace(b, b.arg("context"), shape, names, n_operands)
         meta, unit, band = place.meta, b.arg("unit"), b.arg("band")
         first = place.operand(SOURCE) + (b.arg("image") * meta["source_image"] + unit * meta["source_unit"])
         with b.if_(meta["copies"] == 0):
@@ -176,7 +176,7 @@ def write_read(module: Module, shape: Shape, names: tuple[str, ...], n_operands:
 class Item:
     """One item of a chunk: which images and band, how many rows."""
 
-    def __init__(self, place: Place, item: Value) -> None:
+    def __init__(self, place: TilePlace, item: Value) -> None:
         b, meta, phase = place.b, place.meta, place.phase
         self.band = item % meta["n_bands"]
         self.image = item // meta["n_bands"] * meta["images_per_block"]
@@ -186,13 +186,13 @@ class Item:
         self.result = self.image * meta["result_image"] + self.band * meta["band_result"]
 
     @staticmethod
-    def bounds(place: Place, chunk: Value) -> tuple[Value, Value]:
+    def bounds(place: TilePlace, chunk: Value) -> tuple[Value, Value]:
         """The first item of a chunk, and the one after its last."""
         first = chunk * place.meta["items_per_chunk"]
         return first, smaller(place.b, first + place.meta["items_per_chunk"], place.meta["n_items"])
 
 
-def _write_pack_panel(module: Module, shape: Shape) -> None:
+def _write_pack_panel(module: IRModule, shape: Shape) -> None:
     """For each step the weights of the columns."""
     args = {"panel": ptr, "weight": ptr, "steps": ptr, "n_steps": i64, "column": i64, "n_columns": i64}
     with module.function("pack_panel", void, internal=True, **args) as b:
@@ -203,11 +203,11 @@ def _write_pack_panel(module: Module, shape: Shape) -> None:
                 target[k * shape.columns] = weight[offset(steps, k)]
 
 
-def _write_pack(module: Module, shape: Shape) -> None:
+def _write_pack(module: IRModule, shape: Shape) -> None:
     """Panels of weights: a row of biases, then for each step the weights of the columns; zeros where columns end."""
     _write_pack_panel(module, shape)
     with module.function("pack", void, internal=True, context=ptr) as b:
-        place = Place(b, b.arg("context"), shape, META, SCRATCH)
+        place = TilePlace(b, b.arg("context"), shape, META, SCRATCH)
         meta, n_steps, steps = place.meta, place.phase["n_steps"], place.table("weight_steps").address
         panel = b.var(ptr, place.at("panels_at"))
         with b.loop(0, meta["n_units"]) as u, b.loop(0, meta["n_panels"]) as p:
@@ -240,7 +240,7 @@ _TILE = {
 }
 
 
-def _write_tile(module: Module, shape: Shape) -> None:
+def _write_tile(module: IRModule, shape: Shape) -> None:
     """One tile of results, stored channel by channel."""
     lanes = shape.lanes
     starts = range(0, STORED_ROWS, lanes)
@@ -277,11 +277,11 @@ def _write_tile(module: Module, shape: Shape) -> None:
                     (target + distance)[offset(results, r)] = values[r]
 
 
-def _write_panel(module: Module, shape: Shape) -> None:
+def _write_panel(module: IRModule, shape: Shape) -> None:
     """The results of some images in the channels of one panel."""
     args = {"context": ptr, "source": ptr, "panel": ptr, "target": ptr, "n_rows": i64, "n_columns": i64}
     with module.function("panel", void, internal=True, **args) as b:
-        place = Place(b, b.arg("context"), shape, META, SCRATCH)
+        place = TilePlace(b, b.arg("context"), shape, META, SCRATCH)
         rows, steps, results = (place.table(n) for n in ("rows", "steps", "results"))
         n_rows, n_steps, column = b.arg("n_rows"), place.phase["n_steps"], place.meta["result_column"]
         is_plain = place.meta["contiguous"] != 0
@@ -303,10 +303,10 @@ def _write_panel(module: Module, shape: Shape) -> None:
             )
 
 
-def _write_chunk(module: Module, shape: Shape) -> None:
+def _write_chunk(module: IRModule, shape: Shape) -> None:
     """The items of one chunk, unit by unit."""
     with module.function("chunk", void, context=ptr, chunk=i64) as b:
-        place = Place(b, b.arg("context"), shape, META, SCRATCH)
+        place = TilePlace(b, b.arg("context"), shape, META, SCRATCH)
         meta, context = place.meta, b.arg("context")
         copy = b.byte_offset(place.at("copies_at"), b.arg("chunk") * meta["copy_bytes"])
         fill_zero(b, copy, meta["copy_bytes"])

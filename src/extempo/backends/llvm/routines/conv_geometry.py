@@ -98,7 +98,7 @@ def _phase(places: Array, place_source: Array, results: Array, result_source: Ar
 NO_AXIS = Axis(1, 1, 1, 0, 1, False)
 
 
-class Plan(NamedTuple):
+class ConvPlan(NamedTuple):
     """How the work is shared out: images in blocks whose rows share tiles, or in bands; blocks or bands in chunks."""
 
     axes: tuple[Axis, Axis, Axis]
@@ -110,7 +110,7 @@ class Plan(NamedTuple):
     n_chunks: int
 
 
-class Source(NamedTuple):
+class ConvSource(NamedTuple):
     """What a convolution reads, as far as it decides how the work is shared out."""
 
     n_images: int
@@ -119,7 +119,7 @@ class Source(NamedTuple):
     lanes: int  # how many groups a copy interleaves; 1 where groups are not columns
 
 
-def planned(axes: Sequence[Axis], source: Source, work_per_image: int, most_chunks: int) -> Plan:
+def planned(axes: Sequence[Axis], source: ConvSource, work_per_image: int, most_chunks: int) -> ConvPlan:
     """By sizes alone, so that a result does not depend on the number of threads."""
     full = (*[NO_AXIS] * (3 - len(axes)), *axes)
     three_axes = (full[0], full[1], full[2])
@@ -136,10 +136,10 @@ def planned(axes: Sequence[Axis], source: Source, work_per_image: int, most_chun
     n_bands = -(-along.most_results // band)
     n_items = -(-source.n_images // per_block) * n_bands
     per_chunk = -(-n_items // wanted)
-    return Plan(three_axes, band_axis, band, n_bands, per_block, per_chunk, -(-n_items // per_chunk))
+    return ConvPlan(three_axes, band_axis, band, n_bands, per_block, per_chunk, -(-n_items // per_chunk))
 
 
-def _band(axes: Sequence[Axis], band_axis: int, across: int, source: Source, wanted: int) -> int:
+def _band(axes: Sequence[Axis], band_axis: int, across: int, source: ConvSource, wanted: int) -> int:
     """Results in a band, so few that a copy stays in cache and every thread gets some, yet not mostly border."""
     along = axes[band_axis]
     row_bytes = source.element_bytes * math.prod(a.extent(a.most_results) for i, a in enumerate(axes) if i != band_axis)
@@ -151,10 +151,10 @@ def _band(axes: Sequence[Axis], band_axis: int, across: int, source: Source, wan
     return -(-along.most_results // n_bands)  # bands of equal size
 
 
-class Window(NamedTuple):
+class ConvWindow(NamedTuple):
     """What is read at once: from `first` on, `extent` elements, zeros where that is outside of the source."""
 
-    plan: Plan
+    plan: ConvPlan
     first: Three
     extent: Three
     sizes: Three
@@ -162,7 +162,7 @@ class Window(NamedTuple):
     copies: bool  # whether a copy is read: groups are interleaved, or something around the source is seen
 
     @classmethod
-    def of(cls, plan: Plan, source: Source) -> Window:
+    def of(cls, plan: ConvPlan, source: ConvSource) -> ConvWindow:
         ends = [a.first + a.extent(a.most_results) for a in plan.axes]
         first = tuple(a.first for a in plan.axes)
         inside = min(first) >= 0 and all(end <= s for end, s in zip(ends, source.sizes, strict=True))
@@ -261,7 +261,7 @@ class Tables:
 
 def add_phases(
     tables: Tables,
-    window: Window,
+    window: ConvWindow,
     channels: int,
     kernel: Three,
     counts: Three,

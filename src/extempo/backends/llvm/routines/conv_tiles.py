@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..ir.builder import Function, Module, Pointer, Type, Value, f32, f64, i32, i64, ptr, vector, void
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i32, i64, ptr, vector, void
 
 ELEMENTS: dict[str, Type] = {"float32": f32, "float64": f64}
 # Rows that are stored at once: of 6, the store runs over by 2.
@@ -55,10 +55,10 @@ class Shape(NamedTuple):
         return f"{self.element.suffix}_{self.form}"
 
 
-class Numbers:
+class TileNumbers:
     """Named int64 values in memory, loaded where they are used."""
 
-    def __init__(self, b: Function, address: Value, names: Sequence[str]) -> None:
+    def __init__(self, b: IRFunction, address: Value, names: Sequence[str]) -> None:
         self.address = address
         self._at = b.pointer(address, i64)
         self._names = names
@@ -75,12 +75,12 @@ def offset(table: Pointer, index: Value | int) -> Value:
     return table.address.b.cast("sext", table[index], i64)
 
 
-def smaller(b: Function, x: Value, y: Value | int) -> Value:
+def smaller(b: IRFunction, x: Value, y: Value | int) -> Value:
     return b.select(x < y, x, y)
 
 
 def products(
-    b: Function, shape: Shape, source: Pointer, rows: Pointer, steps: Pointer, n_steps: Value, panel: Pointer
+    b: IRFunction, shape: Shape, source: Pointer, rows: Pointer, steps: Pointer, n_steps: Value, panel: Pointer
 ) -> list[list[Value]]:
     """The sums of one tile: for each row its vectors."""
     lanes = shape.lanes
@@ -97,7 +97,7 @@ def products(
     return [[total.value for total in row] for row in sums]
 
 
-def transposed(b: Function, block: Sequence[Value]) -> list[Value]:
+def transposed(b: IRFunction, block: Sequence[Value]) -> list[Value]:
     """A square block of vectors with rows and columns exchanged; only the last shuffles cross 128 bits."""
     if len(block) == 4:
         pairs = _shuffled(b, block, 1, [0, 4, 2, 6], [1, 5, 3, 7])
@@ -108,7 +108,7 @@ def transposed(b: Function, block: Sequence[Value]) -> list[Value]:
     return _shuffled(b, in_order, 4, [0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15])
 
 
-def _shuffled(b: Function, block: Sequence[Value], distance: int, low: list[int], high: list[int]) -> list[Value]:
+def _shuffled(b: IRFunction, block: Sequence[Value], distance: int, low: list[int], high: list[int]) -> list[Value]:
     """Rows i and i + distance combined, in place: the low half of what they become, then the high half."""
     out = list(block)
     for i in range(len(block)):
@@ -118,7 +118,7 @@ def _shuffled(b: Function, block: Sequence[Value], distance: int, low: list[int]
     return out
 
 
-def fill_zero(b: Function, address: Value, n_bytes: Value) -> None:
+def fill_zero(b: IRFunction, address: Value, n_bytes: Value) -> None:
     memset = b.module.declare("memset", ptr, [ptr, i32, i64])
     b.call(memset, address, 0, n_bytes)
 
@@ -137,7 +137,7 @@ PHASE = (
 )
 
 
-def write_tables(module: Module) -> None:
+def write_tables(module: IRModule) -> None:
     """`tables(entries, phase, targets)`: each table is the sum of the entries of its axes, the first one fastest."""
     _write_expand(module)
     with module.function("tables", void, internal=True, entries=ptr, phase=ptr, targets=ptr) as b:
@@ -152,7 +152,7 @@ def write_tables(module: Module) -> None:
                 n.set(n.value * word[1])
 
 
-def _write_expand(module: Module) -> None:
+def _write_expand(module: IRModule) -> None:
     """Repeat the table so far for each entry of one more axis."""
     with module.function("expand", void, internal=True, table=ptr, n=i64, entries=ptr, n_entries=i64) as b:
         n, entries = b.arg("n"), b.pointer(b.arg("entries"), i32)
@@ -191,12 +191,12 @@ COPY = (
 )
 
 
-def write_copy(module: Module, shape: Shape, names: Sequence[str]) -> None:
+def write_copy(module: IRModule, shape: Shape, names: Sequence[str]) -> None:
     """`copy(source, target, n_planes, n_lanes, band, numbers)`: planes of one band; the border around them stays."""
     _write_copy_row(module, shape)
     args = {"source": ptr, "target": ptr, "n_planes": i64, "n_lanes": i64, "band": i64, "numbers": ptr}
     with module.function("copy", void, internal=True, **args) as b:
-        numbers = Numbers(b, b.arg("numbers"), names)
+        numbers = TileNumbers(b, b.arg("numbers"), names)
         begin = numbers["band_first"] + b.arg("band") * numbers["band_step"]
         first = b.select(begin < 0, 0, begin)
         length = smaller(b, begin + numbers["band_extent"], numbers["band_size"]) - first
@@ -216,7 +216,7 @@ def write_copy(module: Module, shape: Shape, names: Sequence[str]) -> None:
                 row_out.set(Pointer(row_out.value, shape.element).at(numbers["copy_row"]))
 
 
-def _write_copy_row(module: Module, shape: Shape) -> None:
+def _write_copy_row(module: IRModule, shape: Shape) -> None:
     """One row, or one of each group with those of all groups interleaved."""
     lanes = shape.lanes
     args = {"source": ptr, "target": ptr, "n": i64} | ({"n_lanes": i64, "lane": i64} if shape.by_group else {})

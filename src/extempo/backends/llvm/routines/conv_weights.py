@@ -7,8 +7,8 @@ chunks' sums are added in order, so the number of threads makes no difference.
 
 from __future__ import annotations
 
-from ..ir.builder import Module, Pointer, Value, i1, i32, i64, ptr, vector, void
-from .conv_apply import COMMON, Item, Place, begin, write_read
+from ..ir.builder import IRModule, Pointer, Value, i1, i32, i64, ptr, vector, void
+from .conv_apply import COMMON, Item, TilePlace, begin, write_read
 from .conv_tiles import Shape, fill_zero, offset, products, smaller, transposed, write_copy, write_tables
 
 META = (*COMMON, "contiguous", "bias_unit", "bias_panel", "bias_column", "sums_at", "sums_bytes", "panel_rows")
@@ -17,7 +17,7 @@ GRADIENT, WEIGHT, BIAS, SCRATCH = 1, 2, 3, 4
 PIXELS = 256
 
 
-def write_weight_grad(module: Module, name: str, shape: Shape) -> None:
+def write_weight_grad(module: IRModule, name: str, shape: Shape) -> None:
     """`i64 name(buffers, meta)`."""
     write_tables(module)
     write_copy(module, shape, META)
@@ -39,7 +39,7 @@ def write_weight_grad(module: Module, name: str, shape: Shape) -> None:
         b.ret(0)
 
 
-def _write_pack(module: Module, shape: Shape) -> None:
+def _write_pack(module: IRModule, shape: Shape) -> None:
     """Pack the gradient of the result: for each pixel a row of columns, zeros behind the last. Adds to `bias`."""
     lanes, n_columns = shape.lanes, shape.columns
     args = {"gradient": ptr, "pixels": ptr, "n": i64, "n_columns": i64, "column": i64, "target": ptr}
@@ -72,7 +72,7 @@ def _write_pack(module: Module, shape: Shape) -> None:
             bias.set_vector(v * lanes, bias.vector(v * lanes, lanes) + total.value)
 
 
-def _write_tile(module: Module, shape: Shape) -> None:
+def _write_tile(module: IRModule, shape: Shape) -> None:
     """Add one tile to the sums."""
     args = {"source": ptr, "places": ptr, "pixels": ptr, "n_pixels": i64, "panel": ptr, "sums": ptr}
     with module.function("tile", void, internal=True, **args) as b:
@@ -84,11 +84,11 @@ def _write_tile(module: Module, shape: Shape) -> None:
                 sums.set_vector(at, sums.vector(at, shape.lanes) + total)
 
 
-def _write_panel(module: Module, shape: Shape) -> None:
+def _write_panel(module: IRModule, shape: Shape) -> None:
     """Add what a unit of some images contributes to one panel."""
     args = {"context": ptr, "source": ptr, "gradient": ptr, "n": i64, "n_columns": i64, "sums": ptr}
     with module.function("panel", void, internal=True, **args, packed=ptr) as b:
-        place = Place(b, b.arg("context"), shape, META, SCRATCH)
+        place = TilePlace(b, b.arg("context"), shape, META, SCRATCH)
         places, pixels, results = (place.table(name) for name in ("steps", "rows", "results"))
         sums = b.pointer(b.arg("sums"), shape.element)
         n_places, column = place.phase["n_steps"], place.meta["result_column"]
@@ -104,10 +104,10 @@ def _write_panel(module: Module, shape: Shape) -> None:
                 b.call(module.defined["tile"], b.arg("source"), *operands)
 
 
-def _write_chunk(module: Module, shape: Shape) -> None:
+def _write_chunk(module: IRModule, shape: Shape) -> None:
     """The sums of the items of one chunk: for each panel a row for the bias, then one for each place."""
     with module.function("chunk", void, context=ptr, chunk=i64) as b:
-        place = Place(b, b.arg("context"), shape, META, SCRATCH)
+        place = TilePlace(b, b.arg("context"), shape, META, SCRATCH)
         meta, context, chunk = place.meta, b.arg("context"), b.arg("chunk")
         copy = b.byte_offset(place.at("copies_at"), chunk * meta["copy_bytes"])
         packed = b.byte_offset(place.at("panels_at"), chunk * (PIXELS * shape.columns * shape.element.nbytes))
@@ -127,11 +127,11 @@ def _write_chunk(module: Module, shape: Shape) -> None:
                     target.set(_next_panel(place, target.value))
 
 
-def _next_panel(place: Place, sums: Value) -> Value:
+def _next_panel(place: TilePlace, sums: Value) -> Value:
     return Pointer(sums, place.shape.element).at(place.meta["panel_rows"] * place.shape.columns)
 
 
-def _write_finish(module: Module, shape: Shape) -> None:
+def _write_finish(module: IRModule, shape: Shape) -> None:
     """Add the sums of all chunks, in order, and put them where they belong in the weight and the bias."""
     with module.function("add_chunks", void, internal=True, sums=ptr, n_bytes=i64, n_chunks=i64) as b:
         n_bytes, type_ = b.arg("n_bytes"), vector(shape.element, shape.lanes)
@@ -142,7 +142,7 @@ def _write_finish(module: Module, shape: Shape) -> None:
                 total.set(total.value + b.load(type_, b.byte_offset(first, chunk * n_bytes)))
             b.store(total.value, first)
     with module.function("finish", void, internal=True, context=ptr) as b:
-        place = Place(b, b.arg("context"), shape, META, SCRATCH)
+        place = TilePlace(b, b.arg("context"), shape, META, SCRATCH)
         meta = place.meta
         b.call(module.defined["add_chunks"], place.at("sums_at"), meta["sums_bytes"], meta["n_chunks"])
         steps, n_steps = place.table("weight_steps"), place.phase["n_steps"]

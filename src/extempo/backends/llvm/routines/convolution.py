@@ -14,7 +14,7 @@ import numpy as np
 from ....core.types import InputType, TensorType
 from ..ir.builder import Type
 from . import conv_apply, conv_weights
-from .conv_geometry import Axis, Scratch, Source, Tables, Three, Window, add_phases, pitches, planned, three
+from .conv_geometry import Axis, ConvSource, ConvWindow, Scratch, Tables, Three, add_phases, pitches, planned, three
 from .conv_tiles import ELEMENTS, PHASE, Shape
 from .routine import Bound, build, routine
 
@@ -28,7 +28,7 @@ _SUMS_BYTES = 1 << 24
 Numbers = dict[str, int]
 
 
-class Call(NamedTuple):
+class ConvCall(NamedTuple):
     """A convolution from `source` (batch, groups * channels, ...) to `result` (batch, groups * outputs, ...)."""
 
     shape: Shape
@@ -97,7 +97,7 @@ def _bind(
     ]
     n_places, channels, outputs = math.prod(w.shape[2:]), x.shape[1] // groups, n_outputs // groups
     inner, outer = (outputs * n_places, n_places) if is_transposed else (n_places, channels * n_places)
-    call = Call(_shape(element, groups, outputs), x, result, axes, groups, channels, outputs, inner, outer)
+    call = ConvCall(_shape(element, groups, outputs), x, result, axes, groups, channels, outputs, inner, outer)
     tables, scratch = Tables(), Scratch()
     numbers = _common(call, tables, scratch)
     n_rows = numbers["n_units"] * numbers["n_panels"] * (max(phase["n_steps"] for phase in tables.phases) + 1)
@@ -124,7 +124,7 @@ def bind_conv_weight_grad(types: tuple[InputType, ...], attrs: dict[str, Any]) -
     axes = [Axis(*numbers, False) for numbers in sizes]
     n_places, channels, outputs = math.prod(kernel), weight.shape[1], g.shape[1] // groups
     shape = _shape(element, groups, outputs)
-    call = Call(shape, x, g, axes, groups, channels, outputs, n_places, channels * n_places)
+    call = ConvCall(shape, x, g, axes, groups, channels, outputs, n_places, channels * n_places)
     panel_rows = 1 + -(-channels * n_places // shape.rows) * shape.rows
     n_panels = -(-groups // shape.columns) * outputs if shape.by_group else groups * -(-outputs // shape.columns)
     sums_bytes = n_panels * panel_rows * shape.columns * element.nbytes
@@ -142,14 +142,14 @@ def bind_conv_weight_grad(types: tuple[InputType, ...], attrs: dict[str, Any]) -
     return _bound("conv_weight_grad", write, names, call, numbers, tables, scratch, "cc", writes)
 
 
-def _common(call: Call, tables: Tables, scratch: Scratch, most_chunks: int = _MOST_CHUNKS) -> Numbers:
+def _common(call: ConvCall, tables: Tables, scratch: Scratch, most_chunks: int = _MOST_CHUNKS) -> Numbers:
     """The numbers that all convolutions have; their tables; their part of the scratch memory."""
     shape, counts, nbytes = call.shape, call.counts, call.shape.element.nbytes
     n_images, n_steps = call.source.shape[0], call.channels * math.prod(call.kernel)
     lanes = shape.lanes if shape.by_group else 1
-    source = Source(n_images, three(call.source.shape[2:], 1), call.channels * lanes * nbytes, lanes)
+    source = ConvSource(n_images, three(call.source.shape[2:], 1), call.channels * lanes * nbytes, lanes)
     plan = planned(call.axes, source, math.prod(counts) * n_steps * call.outputs * call.groups, most_chunks)
-    window = Window.of(plan, source)
+    window = ConvWindow.of(plan, source)
     image = window.plane * call.channels
     source_image, result_image = (math.prod(t.shape[1:]) for t in (call.source, call.result))
     image_pitch = image if window.copies else source_image
@@ -183,7 +183,7 @@ def _common(call: Call, tables: Tables, scratch: Scratch, most_chunks: int = _MO
     }
 
 
-def _columns(call: Call) -> Numbers:
+def _columns(call: ConvCall) -> Numbers:
     """How channels fall into units, panels and columns, and how far apart these lie in each operand."""
     n, by_group = call.shape.columns, call.shape.by_group
     plane, n_places = math.prod(call.counts), math.prod(call.kernel)
@@ -213,7 +213,7 @@ def _bound(
     name: str,
     write: Any,
     names: tuple[str, ...],
-    call: Call,
+    call: ConvCall,
     numbers: Numbers,
     tables: Tables,
     scratch: Scratch,

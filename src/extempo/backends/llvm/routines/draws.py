@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....core.types import InputType, TensorType, count, dtype
-from ..ir.builder import Function, Module, Pointer, Type, Value, f32, f64, i8, i32, i64, ptr, vector, void
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i8, i32, i64, ptr, vector, void
 from ..lanes.vector_math import library, log, polynomial
 from .layout import copy_run
 from .routine import Bound, build, routine
@@ -32,14 +32,14 @@ _SINE = (-0.16666666663846835, 0.008333331871154094, -0.00019840084727224596, 2.
 _COSINE = (0.04166666666431382, -0.0013888887668951373, 2.4800598658969304e-05, -2.7300731080570496e-07)
 
 # Numbers(function, where they stand) -> what the elements need, computed once; Body(function, that, words) -> elements.
-Numbers = Callable[[Function, Pointer], Sequence[Value]]
-Body = Callable[[Function, Sequence[Value], list[Value]], list[Value]]
+Numbers = Callable[[IRFunction, Pointer], Sequence[Value]]
+Body = Callable[[IRFunction, Sequence[Value], list[Value]], list[Value]]
 
 
 # ---- Philox
 
 
-def _words(b: Function, group: Value, seed: Value, draw: Value) -> list[Value]:
+def _words(b: IRFunction, group: Value, seed: Value, draw: Value) -> list[Value]:
     """The four words of blocks 8 * group to 8 * group + 7, one block in each lane."""
     wide = vector(i64, LANES)
     number = b.splat(group * LANES, LANES) + b.lanes(wide, range(LANES))
@@ -65,17 +65,17 @@ def _words(b: Function, group: Value, seed: Value, draw: Value) -> list[Value]:
     return counter
 
 
-def _halves(b: Function, word: Value) -> tuple[Value, Value]:
+def _halves(b: IRFunction, word: Value) -> tuple[Value, Value]:
     return b.cast("trunc", word, i32), b.cast("trunc", b.binary("lshr", word, 32), i32)
 
 
-def _long_words(b: Function, words: list[Value]) -> list[Value]:
+def _long_words(b: IRFunction, words: list[Value]) -> list[Value]:
     """Two 64-bit elements of each block, low word first."""
     wide = [b.cast("zext", word, i64) for word in words]
     return [wide[0] | (wide[1] << 32), wide[2] | (wide[3] << 32)]
 
 
-def _in_order(b: Function, parts: list[Value]) -> list[Value]:
+def _in_order(b: IRFunction, parts: list[Value]) -> list[Value]:
     """Elements of eight blocks, `parts[k]` holding the k-th of each, in the order in which they stand in a draw."""
     zipped = [
         b.shuffle(x, y, [i // 2 + LANES * (i % 2) for i in range(2 * LANES)])
@@ -93,11 +93,11 @@ def _in_order(b: Function, parts: list[Value]) -> list[Value]:
 # ---- from bits to numbers
 
 
-def _as_unsigned(b: Function, words: Value, to: Type) -> Value:
+def _as_unsigned(b: IRFunction, words: Value, to: Type) -> Value:
     return b.cast("uitofp", words, to)
 
 
-def _uniform(b: Function, words: list[Value], to: Type) -> list[Value]:
+def _uniform(b: IRFunction, words: list[Value], to: Type) -> list[Value]:
     """Uniform in [0, 1): 24 bits for float32, 53 for float64."""
     if to is f64:
         return [_as_unsigned(b, b.binary("lshr", w, 11), f64) * 2.0**-53 for w in _long_words(b, words)]
@@ -105,7 +105,7 @@ def _uniform(b: Function, words: list[Value], to: Type) -> list[Value]:
     return [b.cast("sitofp", b.binary("lshr", w, 8), f32) * 2.0**-24 for w in words]
 
 
-def _box_muller(b: Function, words: list[Value], to: Type) -> list[Value]:
+def _box_muller(b: IRFunction, words: list[Value], to: Type) -> list[Value]:
     """Standard normal: pairs of words are a radius and an angle."""
     if to is f64:
         long = _long_words(b, words)
@@ -122,7 +122,7 @@ def _box_muller(b: Function, words: list[Value], to: Type) -> list[Value]:
     return made
 
 
-def _sine_and_cosine(b: Function, angle: Value) -> tuple[Value, Value]:
+def _sine_and_cosine(b: IRFunction, angle: Value) -> tuple[Value, Value]:
     """Of float32 angles from 0 to 2 pi: the rest after whole quarters of a turn, by polynomials."""
     quarters = b.intrinsic("rint", angle * (2 / math.pi))
     high = float.fromhex("0x1.921fb6p+0")  # pi / 2 in float32, and what is missing
@@ -139,7 +139,7 @@ def _sine_and_cosine(b: Function, angle: Value) -> tuple[Value, Value]:
     return flipped[0], flipped[1]
 
 
-def _high_product(b: Function, words: Value, factor: Value) -> Value:
+def _high_product(b: IRFunction, words: Value, factor: Value) -> Value:
     """The upper 64 bits of words * factor."""
     mask = 0xFFFFFFFF
     low, high = words & mask, b.binary("lshr", words, 32)
@@ -168,11 +168,11 @@ _HEAD = 3  # bound numbers before those of the call
 
 
 def _write(
-    module: Module, name: str, element: Type, per_group: int, n_given: int, numbers: Numbers, body: Body
+    module: IRModule, name: str, element: Type, per_group: int, n_given: int, numbers: Numbers, body: Body
 ) -> None:
     _write_groups(module, name + "_groups", element, per_group, numbers, body)
 
-    def part(b: Function) -> None:
+    def part(b: IRFunction) -> None:
         """Whole groups in place, the last one, where it is cut off, by way of the stack."""
         target, meta = context_words(b, ptr, ptr)
         given = b.pointer(meta, i64)
@@ -197,7 +197,7 @@ def _write(
         b.ret(0)
 
 
-def _write_groups(module: Module, name: str, element: Type, per_group: int, numbers: Numbers, body: Body) -> None:
+def _write_groups(module: IRModule, name: str, element: Type, per_group: int, numbers: Numbers, body: Body) -> None:
     """Groups `first` to `end`, written one after the other from `target` on."""
     with module.function(name, void, internal=True, target=ptr, meta=ptr, first=i64, end=i64) as b:
         given = b.pointer(b.arg("meta"), i64) + _HEAD
@@ -215,7 +215,7 @@ def _memory(d: dtype, *names: str) -> Type | None:
     return _MEMORY[d._name] if d._name in names else None
 
 
-def _nothing(b: Function, given: Pointer) -> Sequence[Value]:
+def _nothing(b: IRFunction, given: Pointer) -> Sequence[Value]:
     return ()
 
 
@@ -223,7 +223,7 @@ def _double(given: Pointer, i: int) -> Value:
     return Pointer(given.address, f64)[i]
 
 
-def _rounded(b: Function, x: Value, to: Type) -> Value:
+def _rounded(b: IRFunction, x: Value, to: Type) -> Value:
     return x if to is f64 else b.cast("fptrunc", x, to)
 
 
@@ -241,12 +241,12 @@ def bind_uniform(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound |
     if element is None or not _are_numbers(types):
         return None
 
-    def numbers(b: Function, given: Pointer) -> Sequence[Value]:
+    def numbers(b: IRFunction, given: Pointer) -> Sequence[Value]:
         low, high = _double(given, 0), _double(given, 1)
         ends = [_rounded(b, x, element) for x in (high - low, low, high)]
         return [b.splat(x, LANES) for x in (*ends, _last_below(b, ends[2], ends[1]))]
 
-    def body(b: Function, prepared: Sequence[Value], words: list[Value]) -> list[Value]:
+    def body(b: IRFunction, prepared: Sequence[Value], words: list[Value]) -> list[Value]:
         width, low, high, last = prepared
         made = [u * width + low for u in _uniform(b, words, element)]
         return [b.select(x >= high, last, x) for x in made]  # rounding may reach the end that is not included
@@ -254,7 +254,7 @@ def bind_uniform(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound |
     return _bind("uniform", attrs, "ff", element is f64, numbers, body, element)
 
 
-def _last_below(b: Function, high: Value, low: Value) -> Value:
+def _last_below(b: IRFunction, high: Value, low: Value) -> Value:
     """The largest number below `high`, or `low` where the interval is empty."""
     integer = i64 if high.type is f64 else i32
     bits = b.bitcast(high, integer)
@@ -271,7 +271,7 @@ def bind_normal(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | 
     if element is None:
         return None
 
-    def body(b: Function, prepared: Sequence[Value], words: list[Value]) -> list[Value]:
+    def body(b: IRFunction, prepared: Sequence[Value], words: list[Value]) -> list[Value]:
         return _box_muller(b, words, element)
 
     return _bind("normal", attrs, "", element is f64, _nothing, body, element)
@@ -284,10 +284,10 @@ def bind_integer(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound |
     if element is None or types[2:] != (int, int):
         return None
 
-    def numbers(b: Function, given: Pointer) -> Sequence[Value]:
+    def numbers(b: IRFunction, given: Pointer) -> Sequence[Value]:
         return [b.splat(x, LANES) for x in (given[0], given[1] - given[0])]
 
-    def body(b: Function, prepared: Sequence[Value], words: list[Value]) -> list[Value]:
+    def body(b: IRFunction, prepared: Sequence[Value], words: list[Value]) -> list[Value]:
         low, n_values = prepared
         made = []
         for word in _long_words(b, words):
@@ -305,7 +305,7 @@ def bind_coin(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | No
     if element is None or not _are_numbers(types):
         return None
 
-    def numbers(b: Function, given: Pointer) -> Sequence[Value]:
+    def numbers(b: IRFunction, given: Pointer) -> Sequence[Value]:
         threshold = b.intrinsic("ceil", _double(given, 0) * 2.0**32)
         # Words below the threshold count; from 2**32 on all of them do, and none below 1.
         threshold = b.select(threshold > 0.0, threshold, 0.0)
@@ -313,7 +313,7 @@ def bind_coin(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | No
         word = b.cast("trunc", b.cast("fptosi", threshold, i64), i32)
         return [b.splat(word, LANES), b.splat(always, LANES)]
 
-    def body(b: Function, prepared: Sequence[Value], words: list[Value]) -> list[Value]:
+    def body(b: IRFunction, prepared: Sequence[Value], words: list[Value]) -> list[Value]:
         threshold, always = prepared
         truths = [b.compare("<", w, threshold, unsigned=True) | always for w in words]
         if element.kind == "f":
@@ -330,11 +330,11 @@ def bind_keep(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | No
     if element is None or not _are_numbers(types):
         return None
 
-    def numbers(b: Function, given: Pointer) -> Sequence[Value]:
+    def numbers(b: IRFunction, given: Pointer) -> Sequence[Value]:
         p, scale = _rounded(b, _double(given, 0), f32), _rounded(b, _double(given, 1), element)
         return [b.splat(p, LANES), b.splat(scale, LANES)]
 
-    def body(b: Function, prepared: Sequence[Value], words: list[Value]) -> list[Value]:
+    def body(b: IRFunction, prepared: Sequence[Value], words: list[Value]) -> list[Value]:
         p, scale = prepared
         return [b.select(u >= p, scale, 0.0) for u in _uniform(b, words, f32)]
 

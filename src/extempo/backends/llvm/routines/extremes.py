@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from ....core.types import InputType, TensorType, count, int64
-from ..ir.builder import Function, Module, Pointer, Type, Value, f32, i1, i8, i32, i64, ptr, vector
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, i1, i8, i32, i64, ptr, vector
 from .routine import Bound, build, routine
 from .sweeps import (
     LANES,
-    Fold,
-    Row,
+    SweepFold,
+    SweepRow,
     element_of,
     fold_row,
     in_parts,
@@ -30,10 +30,10 @@ PART_WORK = 1 << 16  # elements; about 30 us
 _OUTER, _N, _INNER, _PER_PART, _N_PARTS = range(5)
 
 
-class _Search:
+class _ExtremeSearch:
     """What is looked for, in one dtype, and where the answers go."""
 
-    def __init__(self, b: Function, element: Type, most: bool, with_values: bool) -> None:
+    def __init__(self, b: IRFunction, element: Type, most: bool, with_values: bool) -> None:
         words = Pointer(b.arg("context"), ptr)
         buffers, self.meta = Pointer(words[0], ptr), Pointer(words[1], i64)
         self.element = element
@@ -44,13 +44,13 @@ class _Search:
         self.first, self.last = part_range(b, self.meta[_OUTER], self.meta[_PER_PART])
 
 
-def _write_rows(b: Function, search: _Search) -> None:
+def _write_rows(b: IRFunction, search: _ExtremeSearch) -> None:
     n = search.meta[_N]
-    row = Row(b, search.element, n)
+    row = SweepRow(b, search.element, n)
     worst = float("-inf") if search.most else float("inf")
     with b.loop(search.first, search.last) as at:
         x = search.x + at * n
-        best = Fold(b, row.type, worst, larger(b) if search.most else smaller(b))
+        best = SweepFold(b, row.type, worst, larger(b) if search.most else smaller(b))
         fold_row([best], row, lambda i, mask: [row.load(x, i, mask)])
         value = best.scalar()
         if search.values is not None:
@@ -58,7 +58,7 @@ def _write_rows(b: Function, search: _Search) -> None:
         search.indices[at] = _first_place(b, row, x, value)
 
 
-def _first_place(b: Function, row: Row, x: Pointer, value: Value) -> Value:
+def _first_place(b: IRFunction, row: SweepRow, x: Pointer, value: Value) -> Value:
     """The first element that is `value` or NaN; there is one. Lanes beyond the end come after all others."""
     i = b.var(i64, 0)
     hit = b.var(i8, 0)
@@ -79,9 +79,9 @@ def _first_place(b: Function, row: Row, x: Pointer, value: Value) -> Value:
     return i.value + b.cast("zext", lane, i64)
 
 
-def _write_columns(b: Function, search: _Search) -> None:
+def _write_columns(b: IRFunction, search: _ExtremeSearch) -> None:
     n, inner = search.meta[_N], search.meta[_INNER]
-    row = Row(b, search.element, inner)
+    row = SweepRow(b, search.element, inner)
     index = vector(i32 if search.element is f32 else i64, LANES)
     with b.loop(search.first, search.last) as at:
         x = search.x + at * n * inner
@@ -104,9 +104,9 @@ def _write_columns(b: Function, search: _Search) -> None:
         row.each(columns)
 
 
-def _write(module: Module, name: str, element: Type, most: bool, with_values: bool, in_rows: bool) -> None:
-    def body(b: Function) -> None:
-        (_write_rows if in_rows else _write_columns)(b, _Search(b, element, most, with_values))
+def _write(module: IRModule, name: str, element: Type, most: bool, with_values: bool, in_rows: bool) -> None:
+    def body(b: IRFunction) -> None:
+        (_write_rows if in_rows else _write_columns)(b, _ExtremeSearch(b, element, most, with_values))
 
     write_part(module, "part", body)
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....core.types import InputType, TensorType, broadcast_shapes, count
-from ..ir.builder import Function, Module, Pointer, Type, Value, f32, f64, i32, i64, ptr, vector
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i32, i64, ptr, vector
 from .layout import (
     BY_SIZE,
     MAX_NDIM,
@@ -46,17 +46,17 @@ def float_type(t: InputType) -> Type | None:
 # ---- pieces of functions
 
 
-def read_index(b: Function, index: Pointer, i: Value) -> Value:
+def read_index(b: IRFunction, index: Pointer, i: Value) -> Value:
     """An index as an i64."""
     return index[i] if index.element is i64 else b.cast("sext", index[i], i64)
 
 
-def wrapped(b: Function, i: Value, size: Value) -> Value:
+def wrapped(b: IRFunction, i: Value, size: Value) -> Value:
     """Negative indices count from the end."""
     return b.select(i < 0, i + size, i)
 
 
-def decline_outside(b: Function, index: Pointer, n: Value, low: Value | int, size: Value) -> None:
+def decline_outside(b: IRFunction, index: Pointer, n: Value, low: Value | int, size: Value) -> None:
     """Return 1 if one of n indices is below `low` or not below `size`."""
     with b.loop(0, n) as i:
         found = read_index(b, index, i)
@@ -64,7 +64,7 @@ def decline_outside(b: Function, index: Pointer, n: Value, low: Value | int, siz
             b.ret(1)
 
 
-def add_run(b: Function, target: Pointer, source: Pointer, n: Value) -> None:
+def add_run(b: IRFunction, target: Pointer, source: Pointer, n: Value) -> None:
     """target[i] += source[i] for n neighbours."""
     whole = n - n % LANES
     with b.loop(0, whole, LANES) as i:
@@ -96,8 +96,8 @@ def bind_embedding(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound
     return Bound(address, reads, (out,), (n_parts, per_part, n_picks, weight.shape[0], row_bytes))
 
 
-def _write_embedding(module: Module, name: str, index: Type) -> None:
-    def part(b: Function) -> None:
+def _write_embedding(module: IRModule, name: str, index: Type) -> None:
+    def part(b: IRFunction) -> None:
         table, rows, out, n_picks, per_part, row_bytes = context_words(b, ptr, ptr, ptr, i64, i64, i64)
         first, end = part_range(b, n_picks, per_part)
         with b.loop(first, end) as i:
@@ -131,8 +131,8 @@ def bind_sum_rows(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound 
     return Bound(address, "ci" if rows is int else "cc", (out,), (n_parts, per_part, n_vectors, n_rows, width))
 
 
-def _write_sum_rows(module: Module, name: str, element: Type, index: Type) -> None:
-    def part(b: Function) -> None:
+def _write_sum_rows(module: IRModule, name: str, element: Type, index: Type) -> None:
+    def part(b: IRFunction) -> None:
         """One stretch of the table's rows: every part reads all indices, and adds where they are its own."""
         x, rows, out, n_vectors, n_rows, per_part, width = context_words(b, ptr, ptr, ptr, i64, i64, i64, i64)
         first, end = part_range(b, n_rows, per_part)
@@ -192,7 +192,7 @@ def _picked_shape(x: TensorType, indices: Sequence[Any], dims: tuple[int, ...]) 
 class _PickCode:
     """The loops over picks while a function is written."""
 
-    def __init__(self, b: Function, at: int, n_indices: int, index: Type, first_index: int) -> None:
+    def __init__(self, b: IRFunction, at: int, n_indices: int, index: Type, first_index: int) -> None:
         self.b = b
         head = b.pointer(b.arg("meta"), i64) + at
         self.n_outer_dims, _, self.n_picks, self.run = (head[i] for i in range(_Picks.HEAD))
@@ -250,7 +250,7 @@ def bind_index_get(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound
     return Bound(address, "s" + "c" * n, (out,), (x.ndim, *picks.meta))
 
 
-def _write_index_get(module: Module, name: str, element: Type, index: Type, n_indices: int) -> None:
+def _write_index_get(module: IRModule, name: str, element: Type, index: Type, n_indices: int) -> None:
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
         ndim = b.pointer(b.arg("meta"), i64)[0]
         code, buffers = _PickCode(b, 1, n_indices, index, 1), buffers_of(b)
@@ -288,7 +288,7 @@ def bind_index_embed(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bou
     return Bound(address, "c" * (n + 1), (TensorType(shape, g.dtype),), meta)
 
 
-def _write_index_embed(module: Module, name: str, element: Type, index: Type, n_indices: int) -> None:
+def _write_index_embed(module: IRModule, name: str, element: Type, index: Type, n_indices: int) -> None:
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
         numbers = b.pointer(b.arg("meta"), i64)
         total, ndim = numbers[0], numbers[1]
@@ -321,7 +321,7 @@ def bind_index_put(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound
     return Bound(address, "sc" + "c" * n, (x,), meta)
 
 
-def _write_index_put(module: Module, name: str, element: Type, index: Type, n_indices: int, add: bool) -> None:
+def _write_index_put(module: IRModule, name: str, element: Type, index: Type, n_indices: int, add: bool) -> None:
     copy = copying(module, BY_SIZE[element.nbytes])
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
         numbers = b.pointer(b.arg("meta"), i64)

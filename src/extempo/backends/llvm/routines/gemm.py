@@ -12,14 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 from ....core.locks import cached_property
-from ..ir.builder import Callee, Module, Type, f32, ptr, void
+from ..ir.builder import Callee, IRModule, Type, f32, ptr, void
 from ..ir.machine import Library, machine
-from .gemm_plan import Plan, k_blocks, plan
+from .gemm_plan import GemmPlan, k_blocks, plan
 from .gemm_tiles import Tiling, write_panel, write_stack
 from .gemm_variants import SHARED, Ways, product_name
 from .routine import build
 
-__all__ = ["Gemm", "Plan", "gemm_of", "plan"]
+__all__ = ["Gemm", "GemmPlan", "gemm_of", "plan"]
 
 
 class Gemm:
@@ -33,7 +33,7 @@ class Gemm:
         """The name of a function of this dtype, the same in every module."""
         return f"extempo_gemm_{self.t.name}_{name}"
 
-    def functions(self, p: Plan) -> tuple[int, ...]:
+    def functions(self, p: GemmPlan) -> tuple[int, ...]:
         """The addresses for FUNCTIONS of a record with this plan."""
         if p.sweeps:  # such a product is never packed or cut into tiles
             return self._way("sweep", p.m), self._way("dots", p.m), 0, 0
@@ -44,7 +44,7 @@ class Gemm:
         by_columns = self._way("dots", p.m) if p.dots else columns
         return columns, by_columns, self.panel(p.tile_rows), self.panel(p.tile_rows + 1) if p.n_taller else 0
 
-    def product(self, module: Module, threads: bool) -> Callee:
+    def product(self, module: IRModule, threads: bool) -> Callee:
         """`void product(record)`, for use in a module. Without `threads`, plans must be made without them too."""
         self._base()
         name = product_name(threads)
@@ -52,7 +52,7 @@ class Gemm:
             self._library(name, lambda ways: ways.write_product(True))
         return module.declare(self.symbol(name), void, [ptr])
 
-    def shared(self, module: Module, name: str) -> Callee:
+    def shared(self, module: IRModule, name: str) -> Callee:
         """One of the functions in SHARED, for use in a module."""
         self._base()
         return module.declare(self.symbol(name), void, list(SHARED[name].values()))
@@ -106,7 +106,7 @@ class Gemm:
         """The library that has `name` and `others`, which are offered to those that are loaded later."""
         found = self._libraries.get(name)
         if found is None:
-            module = Module()
+            module = IRModule()
             write(Ways(module, self.t, self.symbol))
             names = [self.symbol(n) for n in (name, *others)]
             found = machine().load(module.text(), names, module.imports)

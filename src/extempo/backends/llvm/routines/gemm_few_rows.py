@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..ir.builder import Function, Module, Value, i64, ptr, vector, void
+from ..ir.builder import IRFunction, IRModule, Value, i64, ptr, vector, void
 from .gemm_tiles import Tiling, first_lanes, smaller
 
 SWEEP_ROWS = 3  # of A for which B is swept over once, row by row, instead of cut into tiles
@@ -27,7 +27,7 @@ SWEEP_ARGS = {
 class _Sweep:
     """The result stays in the nearest cache, and B goes past it in long runs, a few of its rows at a time."""
 
-    def __init__(self, b: Function, t: Tiling, n_rows: int) -> None:
+    def __init__(self, b: IRFunction, t: Tiling, n_rows: int) -> None:
         self.b, self.t = b, t
         self.results = [b.byte_offset(b.arg("c"), b.arg("c_row") * r) for r in range(n_rows)]
         self.rows = [b.byte_offset(b.arg("a"), b.arg("a_row") * r) for r in range(n_rows)]
@@ -78,7 +78,7 @@ class _Sweep:
         self.for_columns(change)
 
 
-def write_sweep(module: Module, name: str, t: Tiling, n_rows: int) -> None:
+def write_sweep(module: IRModule, name: str, t: Tiling, n_rows: int) -> None:
     """A few rows of A times a B that lies by rows, with the same roundings as a panel."""
     with module.function(name, void, internal=True, **SWEEP_ARGS) as b:
         sweep, k = _Sweep(b, t, n_rows), b.arg("k")
@@ -95,7 +95,7 @@ def write_sweep(module: Module, name: str, t: Tiling, n_rows: int) -> None:
 # ---- dot products
 
 
-def fold_each(b: Function, vectors: Sequence[Value]) -> Value:
+def fold_each(b: IRFunction, vectors: Sequence[Value]) -> Value:
     """A vector with the sum of the lanes of each of `vectors`, halves first. Their number is a power of two."""
     values = list(vectors)
     group = values[0].type.lanes  # lanes that belong to one sum
@@ -120,7 +120,7 @@ DOT_ARGS = {
 class _Dots:
     """`n_rows` rows of A times a few columns of B at once; lanes run along k and are summed last."""
 
-    def __init__(self, b: Function, t: Tiling, n_rows: int) -> None:
+    def __init__(self, b: IRFunction, t: Tiling, n_rows: int) -> None:
         self.b, self.t, self.n_columns = b, t, DOT_COLUMNS[n_rows]
         self.rows = [b.byte_offset(b.arg("a"), b.arg("a_row") * r) for r in range(n_rows)]
         self.sums = [[b.var(t.vector) for _ in range(self.n_columns)] for _ in range(n_rows)]
@@ -167,7 +167,7 @@ class _Dots:
                 b.masked_store(total.value, target, mask)
 
 
-def write_dots(module: Module, name: str, t: Tiling, n_rows: int) -> None:
+def write_dots(module: IRModule, name: str, t: Tiling, n_rows: int) -> None:
     """`n_rows` rows of A times columns of B, where both have their k side by side."""
     with module.function(name, void, internal=True, **DOT_ARGS) as b:
         dots = _Dots(b, t, n_rows)

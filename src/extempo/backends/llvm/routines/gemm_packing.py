@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..ir.builder import Function, Module, Pointer, Value, i64, ptr, vector, void
+from ..ir.builder import IRFunction, IRModule, Pointer, Value, i64, ptr, vector, void
 from .gemm_tiles import VECTORS, Tiling, first_lanes, smaller
 
 GROUP = 8  # lanes that are packed at once
 
 
-def transpose(b: Function, rows: Sequence[Value]) -> list[Value]:
+def transpose(b: IRFunction, rows: Sequence[Value]) -> list[Value]:
     """As many vectors as each has lanes, with rows and lanes exchanged: first single lanes, then pairs, then fours."""
     rows = list(rows)
     n, run = len(rows), 1
@@ -37,7 +37,7 @@ PACK_ARGS = {"source": ptr, "lane": i64, "step": i64, "n_lanes": i64, "k": i64, 
 class _Pack:
     """Up to GROUP lanes, k steps each, to `out`: the lanes of one step side by side, GROUP of them written."""
 
-    def __init__(self, b: Function, t: Tiling) -> None:
+    def __init__(self, b: IRFunction, t: Tiling) -> None:
         self.b, self.t = b, t
         self.type = vector(t.element, GROUP)
         self.n_lanes = b.arg("n_lanes")
@@ -74,7 +74,7 @@ class _Pack:
                 out[i] = Pointer(start, t.element)[step]
 
 
-def write_pack(module: Module, name: str, t: Tiling) -> None:
+def write_pack(module: IRModule, name: str, t: Tiling) -> None:
     """Pack a group of lanes, columns of B or rows of A, of which either lanes or steps lie side by side."""
     with module.function(name, void, internal=False, **PACK_ARGS) as b:
         pack = _Pack(b, t)
@@ -85,7 +85,7 @@ def write_pack(module: Module, name: str, t: Tiling) -> None:
             pack.along()
 
 
-def write_copy_slivers(module: Module, name: str, t: Tiling) -> None:
+def write_copy_slivers(module: IRModule, name: str, t: Tiling) -> None:
     """Pack whole slivers of a B that lies by rows, together: so each row of B is read in one go, once."""
     args = {"source": ptr, "step": i64, "k": i64, "n_slivers": i64, "out": ptr}
     with module.function(name, void, internal=True, **args) as b:

@@ -28,7 +28,7 @@ CHUNK_READS = 250_000  # the same for products that read every element of B once
 MAX_CHUNKS = 16
 
 
-class Plan(NamedTuple):
+class GemmPlan(NamedTuple):
     """Sizes and cuts, in the order in which a record holds them."""
 
     m: int
@@ -78,7 +78,7 @@ def k_blocks(k: int, t: Tiling) -> tuple[int, int]:
     return n_k_blocks, _ceil(k, n_k_blocks)
 
 
-def plan(m: int, n: int, k: int, t: Tiling, threads: bool = True, given: bool = False) -> Plan:
+def plan(m: int, n: int, k: int, t: Tiling, threads: bool = True, given: bool = False) -> GemmPlan:
     """The plan of an (m, k) by (k, n) product, none of them zero. Without `threads` it is one chunk.
 
     `given`: B comes packed.
@@ -102,7 +102,7 @@ def plan(m: int, n: int, k: int, t: Tiling, threads: bool = True, given: bool = 
     chunk_columns = _rounded_up(_ceil(n, n_chunks), t.columns * group)
     slack = -most_rows % GROUP * t.size  # packing writes whole groups of lanes
     n_packed_rows = block_tiles * most_rows * (k_block if in_blocks else k)
-    return Plan(
+    return GemmPlan(
         m, n, k, n_tiles, m // n_tiles, m % n_tiles, k_block, n_k_blocks, group,
         _ceil(n_tiles, block_tiles), block_tiles, columns_block,
         _ceil(n, chunk_columns), chunk_columns, int(packed), int(m <= MAX_DOT_ROWS and not given), int(given),

@@ -6,8 +6,8 @@ It has the operands (OPERANDS), the plan (`gemm_plan.Plan`) and the addresses of
 
 from __future__ import annotations
 
-from ..ir.builder import Function, Value, i64, ptr
-from .gemm_plan import Plan
+from ..ir.builder import IRFunction, Value, i64, ptr
+from .gemm_plan import GemmPlan
 from .gemm_tiles import Tiling, smaller
 
 # Strides are in bytes.
@@ -18,14 +18,14 @@ STATE = ("k_index", "column")  # of `blocks`: what its chunks are working on
 # `void epilogue(context, row, n_rows, column, n_columns)` is called, if there is one, for every part of the result as
 # soon as it is there, by whoever has made it. Rows are counted from `first_row` on.
 EPILOGUE = ("epilogue", "epilogue_context", "first_row")
-FIELDS = (*OPERANDS, *Plan._fields, *FUNCTIONS, *STATE, *EPILOGUE)
+FIELDS = (*OPERANDS, *GemmPlan._fields, *FUNCTIONS, *STATE, *EPILOGUE)
 _POINTERS = ("a", "b", "c", "bias", "scratch", *FUNCTIONS, "epilogue", "epilogue_context")
 
 
 class Record:
     """The fields of a record, while code is written."""
 
-    def __init__(self, b: Function, address: Value) -> None:
+    def __init__(self, b: IRFunction, address: Value) -> None:
         self.b = b
         self.address = address
 

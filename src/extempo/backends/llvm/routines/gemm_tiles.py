@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..ir.builder import Function, Module, Pointer, Type, Value, i32, i64, ptr, vector, void
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, i32, i64, ptr, vector, void
 
 MAX_ROWS = 6  # of a tile: 6 x 2 accumulators, 2 vectors of B and 1 of A are 15 of the 16 registers of AVX2
 WIDE_ROWS = 12  # of a packed tile of AVX-512: the same are 27 of its 32 registers
@@ -63,7 +63,7 @@ class Tiling(NamedTuple):
         return vector(self.element, self.lanes)
 
 
-def opaque(b: Function, value: Value) -> Value:
+def opaque(b: IRFunction, value: Value) -> Value:
     """The same value, but nothing is known of it.
 
     Multiples of one stride would otherwise be rewritten into a chain of additions, as long as the products themselves.
@@ -71,30 +71,30 @@ def opaque(b: Function, value: Value) -> Value:
     return b.emit(value.type, f'call {value.type.text} asm "", "=r,0"({value.type.text} {value.text})')
 
 
-def null(b: Function) -> Value:
+def null(b: IRFunction) -> Value:
     return b.const(ptr, 0)
 
 
-def offset_or_null(b: Function, address: Value, offset: Value | int) -> Value:
+def offset_or_null(b: IRFunction, address: Value, offset: Value | int) -> Value:
     """`address` moved by `offset` bytes; null stays null."""
     return b.select(address != 0, b.byte_offset(address, offset), null(b))
 
 
-def smaller(b: Function, x: Value, y: Value | int) -> Value:
+def smaller(b: IRFunction, x: Value, y: Value | int) -> Value:
     return b.select(x < y, x, y)
 
 
-def larger(b: Function, x: Value, y: Value | int) -> Value:
+def larger(b: IRFunction, x: Value, y: Value | int) -> Value:
     return b.select(x > y, x, y)
 
 
-def first_lanes(b: Function, n_lanes: Value, lanes: int) -> Value:
+def first_lanes(b: IRFunction, n_lanes: Value, lanes: int) -> Value:
     """A mask of the first `n_lanes` lanes; it may be more than there are, or negative."""
     few = b.cast("trunc", smaller(b, n_lanes, lanes), i32)  # as many bits as most lanes have
     return b.splat(few, lanes) > b.lanes(vector(i32, lanes), range(lanes))
 
 
-def _prefetch(b: Function, address: Value) -> None:
+def _prefetch(b: IRFunction, address: Value) -> None:
     """Ask for a cache line that will be written soon."""
     b.call(b.module.declare("llvm.prefetch.p0", void, [ptr, i32, i32, i32]), address, 1, 3, 1)
 
@@ -116,7 +116,7 @@ PARTIAL_ARGS = {
 class _Tile:
     """Accumulators of `n_rows` x VECTORS and the loop over k that fills them."""
 
-    def __init__(self, b: Function, t: Tiling, n_rows: int, packed: bool) -> None:
+    def __init__(self, b: IRFunction, t: Tiling, n_rows: int, packed: bool) -> None:
         self.b, self.t, self.n_rows, self.packed = b, t, n_rows, packed
         self.sums = [[b.var(t.vector) for _ in range(VECTORS)] for _ in range(n_rows)]
         self.row_offsets: list[Value | int] = [r * t.size for r in range(n_rows)]
@@ -178,7 +178,7 @@ class _Tile:
                 b.store(total.value, b.byte_offset(start, self.vector_offset(v)))
 
 
-def write_panel(module: Module, name: str, t: Tiling, n_rows: int) -> None:
+def write_panel(module: IRModule, name: str, t: Tiling, n_rows: int) -> None:
     """`n_rows` rows of A times `n_slivers` slivers: C = A B, or C += A B, then + bias."""
     with module.function(name, void, internal=False, **PANEL_ARGS) as b:
         tile = _Tile(b, t, n_rows, packed=False)
@@ -191,7 +191,7 @@ def write_panel(module: Module, name: str, t: Tiling, n_rows: int) -> None:
             bias.set(offset_or_null(b, bias.value, t.sliver_step))
 
 
-def write_stack(module: Module, name: str, t: Tiling, n_rows: int) -> None:
+def write_stack(module: IRModule, name: str, t: Tiling, n_rows: int) -> None:
     """`n_tiles` packed tiles of A, `n_rows` rows each, times one packed sliver: C = A B, or C += A B, then + bias.
 
     Such products are large, and C is far away: what a tile will need of it is asked for in time.
@@ -208,7 +208,7 @@ def write_stack(module: Module, name: str, t: Tiling, n_rows: int) -> None:
             c.set(b.byte_offset(c.value, b.arg("c_row") * n_rows))
 
 
-def write_partial_tile(module: Module, name: str, t: Tiling) -> None:
+def write_partial_tile(module: IRModule, name: str, t: Tiling) -> None:
     """A tile that is narrower than a sliver, from where it was computed to C; adds C and bias as a panel does."""
     with module.function(name, void, internal=False, **PARTIAL_ARGS) as b:
         tile, bias = Pointer(b.arg("tile"), t.element), Pointer(b.arg("bias"), t.element)

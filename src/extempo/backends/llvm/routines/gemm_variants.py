@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
-from ..ir.builder import Callee, Function, Module, Type, Value, i64, ptr, vector, void
+from ..ir.builder import Callee, IRFunction, IRModule, Type, Value, i64, ptr, vector, void
 from .gemm_few_rows import DOT_COLUMNS, write_dots, write_sweep
 from .gemm_packing import GROUP, PACK_ARGS, write_copy_slivers, write_pack
 from .gemm_record import Record
@@ -59,7 +59,7 @@ SHARED: dict[str, dict[str, Type]] = {
 }  # fmt: skip
 
 
-def _call_by_address(b: Function, function: Value, types: dict[str, Type], *args: Value | int) -> None:
+def _call_by_address(b: IRFunction, function: Value, types: dict[str, Type], *args: Value | int) -> None:
     """Call a panel or a stack."""
     b.call_address(function, void, *(b.as_value(x, type_) for x, type_ in zip(args, types.values(), strict=True)))
 
@@ -67,7 +67,7 @@ def _call_by_address(b: Function, function: Value, types: dict[str, Type], *args
 class Ways:
     """Writes the functions for one tiling into modules. `symbol` gives the name that a function has everywhere."""
 
-    def __init__(self, module: Module, t: Tiling, symbol: Callable[[str], str]) -> None:
+    def __init__(self, module: IRModule, t: Tiling, symbol: Callable[[str], str]) -> None:
         self.module, self.t, self.symbol = module, t, symbol
 
     def own(self, name: str) -> Callee:
@@ -277,7 +277,7 @@ class Ways:
             b.call(self.own("pack_rows"), r.address, 0, r["n_tiles"], 0, r["k"], r["scratch"])
             self._share(b, "packed_chunk", r["n_chunks"])
 
-    def _share(self, b: Function, part: str, n_chunks: Value) -> None:
+    def _share(self, b: IRFunction, part: str, n_chunks: Value) -> None:
         """Run a function of (record, chunk) for every chunk, on the threads there are."""
         parallel = self.module.declare("extempo_parallel", void, [ptr, ptr, i64])
         b.call(parallel, self.module.address_of(b, self.symbol(part)), b.arg("record"), n_chunks)

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ....core.types import TensorType
-from ..ir.builder import Function, Module, Pointer, Type, Value, i64, ptr
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, i64, ptr
 from .routine import Bound, build
 from .slices import INNER, N_PARTS, N_UNITS, OUTER, OWN, PER_PART, Along, At, Operands, slice_numbers
-from .sweeps import LANES, Row, Sum, fold_row, in_parts, part_range, write_part, write_row_of_sums
+from .sweeps import LANES, SumSweep, SweepRow, fold_row, in_parts, part_range, write_part, write_row_of_sums
 
 PART_WORK = 1 << 16  # elements
 
@@ -30,10 +30,10 @@ class Stretches:
         self.n_stretches = n_stretches
 
 
-class _Row:
+class _GroupRow:
     """One row while its code is written, and where its stretches and weights are."""
 
-    def __init__(self, o: Operands, row: Row, stretch: Row, index: Value) -> None:
+    def __init__(self, o: Operands, row: SweepRow, stretch: SweepRow, index: Value) -> None:
         self.b = o.b
         self.whole = Along(o, row, index)
         self._stretch = stretch
@@ -49,12 +49,12 @@ class _Row:
             body(k, self._first_weight + k, Along(self._o, self._stretch, self.index, start))
 
 
-def _each_row(o: Operands, body: Callable[[_Row], None]) -> None:
+def _each_row(o: Operands, body: Callable[[_GroupRow], None]) -> None:
     b, n = o.b, o.meta[INNER]
-    row, stretch = Row(b, o.element, n), Row(b, o.element, n // o.meta[_N_STRETCHES])
+    row, stretch = SweepRow(b, o.element, n), SweepRow(b, o.element, n // o.meta[_N_STRETCHES])
     first, last = part_range(b, o.meta[N_UNITS], o.meta[PER_PART])
     with b.loop(first, last) as index:
-        body(_Row(o, row, stretch, index))
+        body(_GroupRow(o, row, stretch, index))
 
 
 def _mean(s: Along, total: Value) -> Value:
@@ -65,17 +65,17 @@ def _scale(s: Along, variance: Value) -> Value:
     return 1.0 / s.b.intrinsic("sqrt", variance + s.operands.number(_EPS))
 
 
-def _forward(r: _Row, has_weight: bool, has_bias: bool) -> None:
+def _forward(r: _GroupRow, has_weight: bool, has_bias: bool) -> None:
     s, b = r.whole, r.b
     x = s.elements(0)
-    (total,) = s.fold([Sum(b, s.type)], lambda at: [s.load(x, at)])
+    (total,) = s.fold([SumSweep(b, s.type)], lambda at: [s.load(x, at)])
     mean = _mean(s, total)
 
     def square(at: At) -> list[Value]:
         v = s.load(x, at) - mean
         return [v * v]
 
-    (squares,) = s.fold([Sum(b, s.type)], square)
+    (squares,) = s.fold([SumSweep(b, s.type)], square)
     variance = _mean(s, squares)
     s.put(mean, s.whole(5))
     s.put(variance, s.whole(6))
@@ -95,7 +95,7 @@ def _forward(r: _Row, has_weight: bool, has_bias: bool) -> None:
     r.each_stretch(stretch)
 
 
-def _backward(r: _Row) -> None:
+def _backward(r: _GroupRow) -> None:
     """g, x, mean, variance, weight, eps -> gradients of x, weight and bias; scratch: sums of stretches."""
     s, b = r.whole, r.b
     mean, scale = s.get(s.whole(2)), _scale(s, s.get(s.whole(3)))
@@ -109,7 +109,7 @@ def _backward(r: _Row) -> None:
             v = part.load(g, (i, mask))
             return [v, v * ((part.load(x, (i, mask)) - mean) * scale)]
 
-        of_g, of_gz = Sum(b, s.type, 2), Sum(b, s.type, 2)
+        of_g, of_gz = SumSweep(b, s.type, 2), SumSweep(b, s.type, 2)
         fold_row([of_g, of_gz], part.row, terms)
         place = r.index * n_stretches + k
         s.whole(9)[place] = of_gz.scalar()
@@ -134,11 +134,11 @@ def _backward(r: _Row) -> None:
     r.each_stretch(stretch)
 
 
-def _write(module: Module, name: str, element: Type, body: Callable[[_Row], None], joins: bool) -> None:
+def _write(module: IRModule, name: str, element: Type, body: Callable[[_GroupRow], None], joins: bool) -> None:
     if joins:
         write_row_of_sums(module, "join", element)
 
-    def part(b: Function) -> None:
+    def part(b: IRFunction) -> None:
         _each_row(Operands(b, element), body)
 
     write_part(module, "part", part)

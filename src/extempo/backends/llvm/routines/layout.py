@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....core.types import InputType, TensorType, count, dtype
-from ..ir.builder import Callee, Function, Module, Pointer, Type, Value, i8, i16, i32, i64, ptr, void
+from ..ir.builder import Callee, IRFunction, IRModule, Pointer, Type, Value, i8, i16, i32, i64, ptr, void
 from ..ir.machine import machine
 from .routine import Bound, build, routine
 from .sweeps import context_words, in_parts, part_range, parts_of, write_part
@@ -43,7 +43,7 @@ def row_major(shape: Sequence[int]) -> list[int]:
 
 
 def odometer(
-    b: Function, ndim: Value, shape: Pointer, strides: Sequence[Pointer], body: Callable[[list[Value]], None]
+    b: IRFunction, ndim: Value, shape: Pointer, strides: Sequence[Pointer], body: Callable[[list[Value]], None]
 ) -> None:
     """Run `body` for every index below `shape`, in order, with the offset that each list of strides gives."""
     index = b.array(i64, MAX_NDIM)
@@ -69,17 +69,17 @@ def odometer(
             last.set(d - 1)
 
 
-def copy_run(b: Function, target: Value, source: Value, nbytes: Value) -> None:
+def copy_run(b: IRFunction, target: Value, source: Value, nbytes: Value) -> None:
     """Copy neighbouring bytes."""
     b.call(b.module.declare("memcpy", ptr, [ptr, ptr, i64]), target, source, nbytes)
 
 
-def fill_zeros(b: Function, target: Value, nbytes: Value) -> None:
+def fill_zeros(b: IRFunction, target: Value, nbytes: Value) -> None:
     """Set neighbouring bytes to zero."""
     b.call(b.module.declare("memset", ptr, [ptr, i32, i64]), target, 0, nbytes)
 
 
-def numbers_from(b: Function, start: Value | int, *lengths: Value | int) -> list[Pointer]:
+def numbers_from(b: IRFunction, start: Value | int, *lengths: Value | int) -> list[Pointer]:
     """Lists of bound numbers that follow one another in `meta`, and what comes after them."""
     at = b.pointer(b.arg("meta"), i64) + start
     lists = []
@@ -89,12 +89,12 @@ def numbers_from(b: Function, start: Value | int, *lengths: Value | int) -> list
     return [*lists, at]
 
 
-def buffers_of(b: Function) -> Pointer:
+def buffers_of(b: IRFunction) -> Pointer:
     """The addresses of inputs and results."""
     return b.pointer(b.arg("buffers"), ptr)
 
 
-def transposed(b: Function, rows: list[Value]) -> list[Value]:
+def transposed(b: IRFunction, rows: list[Value]) -> list[Value]:
     """The columns of a square of lanes: quarters off the diagonal change places, then quarters of quarters."""
     n = len(rows)
     k = n // 2
@@ -109,14 +109,14 @@ def transposed(b: Function, rows: list[Value]) -> list[Value]:
     return rows
 
 
-def copying(module: Module, element: Type) -> Callee:
+def copying(module: IRModule, element: Type) -> Callee:
     """The copy of elements of that size, to be called in the module: compiled once, for all of them."""
     name = f"extempo_copy_{element.suffix}"
     machine().offer(name, build(name, lambda own: _write_copy(own, name, element)))
     return module.declare(name, void, list(_COPY_ARGUMENTS.values()))
 
 
-def _write_copy(module: Module, name: str, element: Type) -> None:
+def _write_copy(module: IRModule, name: str, element: Type) -> None:
     _write_runs(module, name + "_runs", element)
     _write_singles(module, name + "_singles", element)
     if element.nbytes >= 4:
@@ -125,7 +125,7 @@ def _write_copy(module: Module, name: str, element: Type) -> None:
         _write_choice(b, name, element)
 
 
-def _write_choice(b: Function, name: str, element: Type) -> None:
+def _write_choice(b: IRFunction, name: str, element: Type) -> None:
     """Join dimensions, then choose the way to copy."""
     shape, to, of = (b.array(i64, MAX_NDIM + 1) for _ in range(3))
     n = _join(b, shape, to, of)
@@ -153,7 +153,7 @@ def _write_choice(b: Function, name: str, element: Type) -> None:
     b.call(defined[name + "_singles"], target, source, n, shape.address, to.address, of.address)
 
 
-def _join(b: Function, shape: Pointer, to: Pointer, of: Pointer) -> Value:
+def _join(b: IRFunction, shape: Pointer, to: Pointer, of: Pointer) -> Value:
     """Fill the lists with dimensions longer than 1, neighbours joined where both strides allow. How many; -1: empty."""
     given = [b.pointer(b.arg(name), i64) for name in ("shape", "to", "of")]
     n = b.var(i64, 0)
@@ -177,7 +177,7 @@ def _join(b: Function, shape: Pointer, to: Pointer, of: Pointer) -> Value:
     return n.value
 
 
-def _write_runs(module: Module, name: str, element: Type) -> None:
+def _write_runs(module: IRModule, name: str, element: Type) -> None:
     """Both run along the last dimension."""
     with module.function(name, void, internal=True, **_COPY_ARGUMENTS) as b:
         shape, to, of = (b.pointer(b.arg(n), i64) for n in ("shape", "to", "of"))
@@ -191,7 +191,7 @@ def _write_runs(module: Module, name: str, element: Type) -> None:
         odometer(b, last, shape, (to, of), run)
 
 
-def _write_singles(module: Module, name: str, element: Type) -> None:
+def _write_singles(module: IRModule, name: str, element: Type) -> None:
     """Element by element."""
     with module.function(name, void, internal=True, **_COPY_ARGUMENTS) as b:
         shape, to, of = (b.pointer(b.arg(n), i64) for n in ("shape", "to", "of"))
@@ -207,7 +207,7 @@ def _write_singles(module: Module, name: str, element: Type) -> None:
         odometer(b, last, shape, (to, of), run)
 
 
-def _write_transpose(module: Module, name: str, element: Type) -> None:
+def _write_transpose(module: IRModule, name: str, element: Type) -> None:
     """The target runs along the last dimension, the source along the one before it: squares of lanes are turned."""
     lanes = 32 // element.nbytes
     with module.function(name, void, internal=True, **_COPY_ARGUMENTS) as b:
@@ -274,10 +274,10 @@ def bind_arrange(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound |
     return bind_copy(types, attrs) if order == tuple(range(len(order))) else None
 
 
-def _write_contiguous(module: Module, name: str, element: Type) -> None:
+def _write_contiguous(module: IRModule, name: str, element: Type) -> None:
     copy = copying(module, element)
 
-    def part(b: Function) -> None:
+    def part(b: IRFunction) -> None:
         target, source, given = context_words(b, ptr, ptr, ptr)
         numbers = b.pointer(given, i64)
         ndim, shape = numbers[2], b.array(i64, MAX_NDIM)
@@ -355,7 +355,7 @@ def _joined(
     return Bound(address, "s" * len(xs), (out,), (len(xs), xs[0].ndim, step, dim, *to, *shape, *sizes))
 
 
-def _write_join(module: Module, name: str, element: Type) -> None:
+def _write_join(module: IRModule, name: str, element: Type) -> None:
     copy = copying(module, element)
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
         head = b.pointer(b.arg("meta"), i64)

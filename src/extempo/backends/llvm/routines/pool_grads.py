@@ -6,9 +6,9 @@ zero; if an index turns out to name a place outside of its window, that plane is
 
 from __future__ import annotations
 
-from ..ir.builder import Function, Module, Pointer, Type, Value, Variable, i32, i64, ptr, vector, void
-from .conv_tiles import Numbers, fill_zero, smaller
-from .pool_rows import LANES, META, Kind, Row, each_border, write_main
+from ..ir.builder import IRFunction, IRModule, IRVariable, Pointer, Type, Value, i32, i64, ptr, vector, void
+from .conv_tiles import TileNumbers, fill_zero, smaller
+from .pool_rows import LANES, META, PoolKind, PoolRow, each_border, write_main
 
 MAX_META = (
     "n_chunks",
@@ -23,13 +23,13 @@ MAX_META = (
 )
 
 
-def write_max_grad(module: Module, name: str, element: Type) -> None:
+def write_max_grad(module: IRModule, name: str, element: Type) -> None:
     """`i64 name(buffers, meta)`; buffers: gradient, indices, result. 1 where an index lies outside."""
     _write_scatter(module, element)
     _write_halved(module, element)
     with module.function("chunk", void, context=ptr, chunk=i64) as b:
         words = Pointer(b.arg("context"), ptr)
-        buffers, meta = b.pointer(words[0], ptr), Numbers(b, words[1], MAX_META)
+        buffers, meta = b.pointer(words[0], ptr), TileNumbers(b, words[1], MAX_META)
         first = b.arg("chunk") * meta["planes_per_chunk"]
         end = smaller(b, first + meta["planes_per_chunk"], meta["n_planes"])
         gradient, result = (b.pointer(buffers[i], element) for i in (0, 2))
@@ -50,7 +50,7 @@ def write_max_grad(module: Module, name: str, element: Type) -> None:
         status[0] = 0
         for i, word in enumerate((b.arg("buffers"), b.arg("meta"), status.address)):
             context[i] = word
-        n_chunks = Numbers(b, b.arg("meta"), MAX_META)["n_chunks"]
+        n_chunks = TileNumbers(b, b.arg("meta"), MAX_META)["n_chunks"]
         several, one = b.if_else(n_chunks > 1)
         with several:
             b.call(parallel, module.address_of(b, "chunk"), context.address, n_chunks)
@@ -62,7 +62,7 @@ def write_max_grad(module: Module, name: str, element: Type) -> None:
 _PLANE = {"gradient": ptr, "indices": ptr, "plane": ptr}
 
 
-def _write_scatter(module: Module, element: Type) -> None:
+def _write_scatter(module: IRModule, element: Type) -> None:
     """Add each element where its index says. Returns whether an index lies outside."""
     with module.function("scatter", i64, internal=True, **_PLANE, n=i64, size=i64) as b:
         gradient, plane = b.pointer(b.arg("gradient"), element), b.pointer(b.arg("plane"), element)
@@ -78,10 +78,10 @@ def _write_scatter(module: Module, element: Type) -> None:
         b.ret(bad.value)
 
 
-def _write_halved(module: Module, element: Type) -> None:
+def _write_halved(module: IRModule, element: Type) -> None:
     """Write pairs of rows. Returns whether every index lay in its own window of four."""
     with module.function("halved", i64, internal=True, **_PLANE, meta=ptr, end=ptr) as b:
-        meta = Numbers(b, b.arg("meta"), MAX_META)
+        meta = TileNumbers(b, b.arg("meta"), MAX_META)
         width, n_columns = meta["width"], meta["n_columns"]
         plane, good = b.pointer(b.arg("plane"), element), b.var(vector(i32, LANES), -1)
         rest = meta["plane"] - 2 * meta["n_rows"] * width
@@ -113,7 +113,7 @@ def _write_halved(module: Module, element: Type) -> None:
 
 
 def _four_places(
-    b: Function, gradient: Value, indices: Value, first: Value, width: Value, good: Variable, mask: Value | None
+    b: IRFunction, gradient: Value, indices: Value, first: Value, width: Value, good: IRVariable, mask: Value | None
 ) -> list[tuple[Value, Value]]:
     """For each of two rows, both halves of what is written there."""
     order = b.lanes(vector(i32, LANES), [2 * i for i in range(LANES)])
@@ -134,7 +134,7 @@ def _four_places(
     return rows
 
 
-def _store_few(b: Function, row: Pointer, low: Value, high: Value, n: Value, end: Value) -> None:
+def _store_few(b: IRFunction, row: Pointer, low: Value, high: Value, n: Value, end: Value) -> None:
     """The first `n` of two vectors; more where what follows is written later."""
     over, exact = b.if_else(b.compare("<=", row.at(2 * LANES), end))
     with over:
@@ -148,13 +148,13 @@ def _store_few(b: Function, row: Pointer, low: Value, high: Value, n: Value, end
             row[i] = kept[i]
 
 
-def write_avg_grad(module: Module, name: str, element: Type) -> None:
+def write_avg_grad(module: IRModule, name: str, element: Type) -> None:
     """`i64 name(buffers, meta)`; buffers: gradient, (the divisor), result, scratch with a row of windows per chunk."""
     _write_shares(module, element)
     _write_spread(module, element)
     with module.function("chunk", void, context=ptr, chunk=i64) as b:
         words = Pointer(b.arg("context"), ptr)
-        buffers, meta = b.pointer(words[0], ptr), Numbers(b, words[1], META)
+        buffers, meta = b.pointer(words[0], ptr), TileNumbers(b, words[1], META)
         first = b.arg("chunk") * meta["planes_per_chunk"]
         end = smaller(b, first + meta["planes_per_chunk"], meta["n_planes"])
         n_rows, n_columns = meta["n_rows"], meta["n_columns"]
@@ -171,14 +171,14 @@ def write_avg_grad(module: Module, name: str, element: Type) -> None:
     write_main(module, name)
 
 
-# `indices` and `whole` are there for Row, which has them in the forward.
+# `indices` and `whole` are there for PoolRow, which has them in the forward.
 _SPREAD = {"indices": ptr, "values": ptr, "plane": ptr, "row": i64, "meta": ptr}
 
 
-def _write_shares(module: Module, element: Type) -> None:
+def _write_shares(module: IRModule, element: Type) -> None:
     """What each element of a window of this row gets."""
     with module.function("shares", void, internal=True, **_SPREAD) as b:
-        row = Row(b, Kind(element, False, 0))
+        row = PoolRow(b, PoolKind(element, False, 0))
         gradient, meta = b.pointer(b.arg("indices"), element), row.meta
         first, end, n = meta["first_inner"], meta["end_inner"], meta["n_columns"]
         divisor = row.divisor(meta["kernel_width"])
@@ -191,10 +191,10 @@ def _write_shares(module: Module, element: Type) -> None:
         each_border(b, border, first, end, n)
 
 
-def _write_spread(module: Module, element: Type) -> None:
+def _write_spread(module: IRModule, element: Type) -> None:
     """Add the shares of a row of windows to all that they see."""
     with module.function("spread", void, internal=True, **_SPREAD) as b:
-        row = Row(b, Kind(element, False, 0))
+        row = PoolRow(b, PoolKind(element, False, 0))
         meta, stride, n = row.meta, row.stride, row.meta["n_columns"]
         with b.loop(row.begin, row.end) as i, b.loop(0, meta["kernel_width"]) as j:
             shift = j - row.left

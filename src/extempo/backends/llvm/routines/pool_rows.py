@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..ir.builder import Function, Module, Pointer, Type, Value, Variable, f64, i1, i32, i64, ptr, vector, void
-from .conv_tiles import Numbers, smaller
+from ..ir.builder import IRFunction, IRModule, IRVariable, Pointer, Type, Value, f64, i1, i32, i64, ptr, vector, void
+from .conv_tiles import TileNumbers, smaller
 
 LANES = 8
 META = (
@@ -38,7 +38,7 @@ META = (
 )
 
 
-class Kind(NamedTuple):
+class PoolKind(NamedTuple):
     """What is computed: maxima and where they are, or means; and of the windows what is not left to run-time numbers.
 
     `stride` is that of columns, 0 for any; `kernel` is a small size whose loops are written out, (0, 0) for any.
@@ -63,7 +63,7 @@ class Few(NamedTuple):
     whole: Value  # stores may run over
 
 
-def few(b: Function, n: Value, whole: Value) -> Few:
+def few(b: IRFunction, n: Value, whole: Value) -> Few:
     order = b.lanes(vector(i32, LANES), range(LANES))
     short = b.cast("trunc", n, i32)
     last = short * 2 - 1  # the elements between those that are wanted lie inside, too
@@ -71,13 +71,13 @@ def few(b: Function, n: Value, whole: Value) -> Few:
     return Few(b.splat(short, LANES) > order, halves, whole)
 
 
-class Row:
+class PoolRow:
     """One row of windows while its code is written."""
 
-    def __init__(self, b: Function, kind: Kind) -> None:
+    def __init__(self, b: IRFunction, kind: PoolKind) -> None:
         self.b = b
         self.kind = kind
-        self.meta = meta = Numbers(b, b.arg("meta"), META)
+        self.meta = meta = TileNumbers(b, b.arg("meta"), META)
         self.plane = b.pointer(b.arg("plane"), kind.element)
         self.values = b.pointer(b.arg("values"), kind.element)
         self.indices = b.pointer(b.arg("indices"), i64)
@@ -121,7 +121,7 @@ class Row:
         begin, end = self.inside(first, kernel, self.step, self.width)
         return self.divisor(self.counted(first, kernel, self.width, self.left, begin, end))
 
-    def start(self, lanes: int, first: Value) -> tuple[Variable, Variable]:
+    def start(self, lanes: int, first: Value) -> tuple[IRVariable, IRVariable]:
         """The best value (or the sum) so far and its position; of nothing but padding, the nearest element's."""
         b = self.b
         value = b.var(vector(self.kind.element, lanes), float("-inf") if self.kind.is_max else 0.0)
@@ -136,7 +136,7 @@ class Row:
         near = b.cast("trunc", first, i32)
         return near if lanes == 1 else b.splat(near, lanes) + self._order
 
-    def take(self, best: Variable, where: Variable, value: Value, first: Value) -> None:
+    def take(self, best: IRVariable, where: IRVariable, value: Value, first: Value) -> None:
         """One more place of the windows; `first` is the position of the first lane."""
         b = self.b
         if not self.kind.is_max:
@@ -225,9 +225,9 @@ class Row:
 _ROW = {"plane": ptr, "values": ptr, "indices": ptr, "row": i64, "meta": ptr, "whole": i1}
 
 
-def _write_row(module: Module, kind: Kind) -> None:
+def _write_row(module: IRModule, kind: PoolKind) -> None:
     with module.function("row", void, internal=True, **_ROW) as b:
-        row = Row(b, kind)
+        row = PoolRow(b, kind)
         first, end, n = row.meta["first_inner"], row.meta["end_inner"], row.meta["n_columns"]
         n_inner = end - first
         done = b.var(i64, first), b.var(i64, end)
@@ -243,7 +243,7 @@ def _write_row(module: Module, kind: Kind) -> None:
         each_border(b, row.border, done[0].value, done[1].value, n)
 
 
-def each_border(b: Function, border: Callable[[Value], None], first: Value, end: Value, n: Value) -> None:
+def each_border(b: IRFunction, border: Callable[[Value], None], first: Value, end: Value, n: Value) -> None:
     """Windows left of `first`, and from `end` on."""
     column = b.var(i64, 0)
     with b.while_(lambda: column.value < n) as again:
@@ -255,13 +255,13 @@ def each_border(b: Function, border: Callable[[Value], None], first: Value, end:
         column.set(column.value + 1)
 
 
-def write_pool(module: Module, name: str, kind: Kind) -> None:
+def write_pool(module: IRModule, name: str, kind: PoolKind) -> None:
     """`i64 name(buffers, meta)`; buffers: the input (and a number), values (and indices)."""
     _write_row(module, kind)
     n_inputs = 1 if kind.is_max else 2
     with module.function("chunk", void, context=ptr, chunk=i64) as b:
         words = Pointer(b.arg("context"), ptr)
-        buffers, meta = b.pointer(words[0], ptr), Numbers(b, words[1], META)
+        buffers, meta = b.pointer(words[0], ptr), TileNumbers(b, words[1], META)
         first = b.arg("chunk") * meta["planes_per_chunk"]
         end = smaller(b, first + meta["planes_per_chunk"], meta["n_planes"])
         n_rows, n_columns = meta["n_rows"], meta["n_columns"]
@@ -277,14 +277,14 @@ def write_pool(module: Module, name: str, kind: Kind) -> None:
     write_main(module, name)
 
 
-def write_main(module: Module, name: str) -> None:
+def write_main(module: IRModule, name: str) -> None:
     """`i64 name(buffers, meta)`: the chunks, shared out."""
     parallel = module.declare("extempo_parallel", void, [ptr, ptr, i64])
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
         context = b.array(ptr, 2)
         context[0] = b.arg("buffers")
         context[1] = b.arg("meta")
-        n_chunks = Numbers(b, b.arg("meta"), META)["n_chunks"]
+        n_chunks = TileNumbers(b, b.arg("meta"), META)["n_chunks"]
         several, one = b.if_else(n_chunks > 1)
         with several:
             b.call(parallel, module.address_of(b, "chunk"), context.address, n_chunks)

@@ -10,7 +10,7 @@ from ....core.types import InputType, TensorType, int64
 from ..ir.builder import Type
 from .conv_tiles import ELEMENTS
 from .pool_grads import MAX_META, write_avg_grad, write_max_grad
-from .pool_rows import META, Kind, write_pool
+from .pool_rows import META, PoolKind, write_pool
 from .routine import Bound, build, routine
 
 _LARGEST = (1 << 31) - 1
@@ -69,7 +69,7 @@ def _numbers(
 def _pool(element: Type, is_max: bool, kernel: Sizes, stride: Sizes) -> int:
     """The address of the code; small windows and strides that vectors can be read with have code of their own."""
     small = _two(kernel, 1)
-    kind = Kind(element, is_max, stride[-1] if stride[-1] <= 2 else 0, small if small in _WRITTEN_OUT else (0, 0))
+    kind = PoolKind(element, is_max, stride[-1] if stride[-1] <= 2 else 0, small if small in _WRITTEN_OUT else (0, 0))
     return build(kind.name, lambda module: write_pool(module, kind.name, kind))
 
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ....core.types import InputType, TensorType, broadcast_shapes, count
-from ..ir.builder import Function, Module, Pointer, Type, Value, f32, f64, i64, ptr, void
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i64, ptr, void
 from ..ir.machine import machine
-from .gemm import Gemm, Plan, gemm_of, plan
+from .gemm import Gemm, GemmPlan, gemm_of, plan
 from .gemm_plan import CHUNK_PRODUCTS, MAX_CHUNKS
 from .gemm_record import FIELDS, FUNCTIONS, OPERANDS, Record
 from .gemm_tiles import Tiling, first_lanes, smaller
@@ -32,7 +32,7 @@ _HEAD = (
     "a_row_at", "a_step_at", "b_step_at", "b_column_at",
     "n_stacked", "n_products", "n_chunks", "chunk_products", "scratch", "n_summed_rows", "n_sums", "epilogue_at",
 )  # fmt: skip
-_HEAD_AT = len(Plan._fields) + len(FUNCTIONS)
+_HEAD_AT = len(GemmPlan._fields) + len(FUNCTIONS)
 _STACK_AT = _HEAD_AT + len(_HEAD)
 # Where a call's meta says where in it an epilogue stands: its address, the first of its buffers, its own meta; 0: none.
 EPILOGUE_AT = _HEAD_AT + _HEAD.index("epilogue_at")
@@ -41,10 +41,10 @@ EPILOGUE_AT = _HEAD_AT + _HEAD.index("epilogue_at")
 # ---- native code
 
 
-class _Call:
+class _ProductCall:
     """What one native call was given."""
 
-    def __init__(self, b: Function, buffers: Value, meta: Value) -> None:
+    def __init__(self, b: IRFunction, buffers: Value, meta: Value) -> None:
         self.b = b
         self.buffers, self.meta = Pointer(buffers, ptr), Pointer(meta, i64)
 
@@ -58,12 +58,12 @@ class _Call:
         return self.b.select(index < 0, none, self.buffers[self.b.select(index < 0, self.b.const(i64, 0), index)])
 
 
-def _write_share(module: Module, name: str, gemm: Gemm, threads: bool) -> None:
+def _write_share(module: IRModule, name: str, gemm: Gemm, threads: bool) -> None:
     """A share of the products of a stack: context is {buffers, meta, where an epilogue says that it refuses}."""
     product, size = gemm.product(module, threads), gemm.t.size
     with module.function(name, void, internal=True, context=ptr, chunk=i64) as b:
         context = Pointer(b.arg("context"), ptr)
-        call = _Call(b, context[0], context[1])
+        call = _ProductCall(b, context[0], context[1])
         r = _begin_record(call, b.arg("chunk"), size)
         _add_epilogue(call, r, context[2])
         a, columns, c = (call.buffer(n) for n in ("a_buffer", "b_buffer", "c_buffer"))
@@ -79,7 +79,7 @@ def _write_share(module: Module, name: str, gemm: Gemm, threads: bool) -> None:
             b.call(product, r.address)
 
 
-def _begin_record(call: _Call, chunk: Value, size: int) -> Record:
+def _begin_record(call: _ProductCall, chunk: Value, size: int) -> Record:
     """A record with all that is the same for every product of the stack."""
     b = call.b
     r = Record(b, b.array(i64, len(FIELDS)).address)
@@ -94,7 +94,7 @@ def _begin_record(call: _Call, chunk: Value, size: int) -> Record:
     return r
 
 
-def _add_epilogue(call: _Call, r: Record, refused: Value) -> None:
+def _add_epilogue(call: _ProductCall, r: Record, refused: Value) -> None:
     """What is called for parts of the result; its context is {its buffers, its meta, refused}."""
     b, at = call.b, call["epilogue_at"]
     r["epilogue"] = b.const(ptr, 0)
@@ -104,7 +104,7 @@ def _add_epilogue(call: _Call, r: Record, refused: Value) -> None:
         r["epilogue"], r["epilogue_context"] = Pointer(entry.address, ptr)[0], context.address
 
 
-def _offsets(call: _Call, index: Value) -> tuple[Value, Value]:
+def _offsets(call: _ProductCall, index: Value) -> tuple[Value, Value]:
     """Where the operands of a product of the stack begin, in elements."""
     b = call.b
     rest, a, columns = b.var(i64, index), b.var(i64, 0), b.var(i64, 0)
@@ -117,7 +117,7 @@ def _offsets(call: _Call, index: Value) -> tuple[Value, Value]:
     return a.value, columns.value
 
 
-def _write_column_sums(module: Module, name: str, t: Tiling) -> None:
+def _write_column_sums(module: IRModule, name: str, t: Tiling) -> None:
     """The sums of the columns of a contiguous matrix: of 8 rows pairwise, of SUM_ROWS rows in order, of all in order.
 
     Three levels keep chains of roundings short.
@@ -147,12 +147,12 @@ def _write_column_sums(module: Module, name: str, t: Tiling) -> None:
             b.masked_store(total.value, b.byte_offset(b.arg("out"), column * t.size), mask)
 
 
-def _write_products(module: Module, name: str, gemm: Gemm, threads: bool) -> None:
+def _write_products(module: IRModule, name: str, gemm: Gemm, threads: bool) -> None:
     share, sums, t = name + "_share", name + "_sums", gemm.t
     _write_share(module, share, gemm, threads)
     _write_column_sums(module, sums, t)
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
-        call = _Call(b, b.arg("buffers"), b.arg("meta"))
+        call = _ProductCall(b, b.arg("buffers"), b.arg("meta"))
         context, refused = b.array(ptr, 3), b.array(i64, 1)
         context[0], context[1], context[2] = b.arg("buffers"), b.arg("meta"), refused.address
         refused[0] = b.const(i64, 0)
@@ -183,7 +183,7 @@ class Product(NamedTuple):
     n_columns: int
 
 
-class _Operand(NamedTuple):
+class _ProductOperand(NamedTuple):
     """A stack of matrices as a product reads it: the input it is, and the input's dimensions that play each part.
 
     A dimension is its number, or None where there is none: its stride is then 0.
@@ -214,11 +214,11 @@ class _Strides:
                 n_given += t.ndim
         self._nothing = n_before
 
-    def place(self, operand: _Operand, dimension: int | None) -> int:
+    def place(self, operand: _ProductOperand, dimension: int | None) -> int:
         return self._nothing if dimension is None else self._places[operand.input, dimension]
 
 
-class _Sizes(NamedTuple):
+class _ProductSizes(NamedTuple):
     m: int
     n: int
     k: int
@@ -232,9 +232,9 @@ def usable() -> bool:
 
 def _bind(
     types: tuple[InputType, ...],
-    sizes: _Sizes,
-    a: _Operand,
-    b: _Operand,
+    sizes: _ProductSizes,
+    a: _ProductOperand,
+    b: _ProductOperand,
     results: tuple[tuple[int, ...], ...],
     stack: tuple[int, ...] = (),
     bias: int | None = None,
@@ -259,8 +259,8 @@ def _bind(
     parts: Product | None = Product(n_products * sizes.m, sizes.n)
     if sizes.n == 1 and sizes.m > 1:
         spread_bias = sizes.m if bias is not None else 0
-        sizes, parts = _Sizes(1, sizes.m, sizes.k), None
-        a, b = _Operand(b.input, b.column, b.row, b.stack), _Operand(a.input, a.column, a.row, a.stack)
+        sizes, parts = _ProductSizes(1, sizes.m, sizes.k), None
+        a, b = _ProductOperand(b.input, b.column, b.row, b.stack), _ProductOperand(a.input, a.column, a.row, a.stack)
     is_dot = sizes.n == 1  # then sizes.m is 1, too
     if is_dot:
         b = b._replace(column=None)  # the stride of a single column says nothing, so nothing may depend on it
@@ -313,12 +313,12 @@ def bind_matmul(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | 
     result = (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *a.shape[-2:-1], *b.shape[-1:] * (n_b > 1))
     column = n_b - 1 if n_b > 1 else None
     if n_b <= 2 and n_a > 2:
-        left, right = _Operand(0, n_a - 2, n_a - 1), _Operand(1, 0, column)
-        return _bind(types, _Sizes(count(a.shape[:-1]), n, a.shape[-1]), left, right, (result,), contiguous=(0,))
+        left, right = _ProductOperand(0, n_a - 2, n_a - 1), _ProductOperand(1, 0, column)
+        return _bind(types, _ProductSizes(count(a.shape[:-1]), n, a.shape[-1]), left, right, (result,), contiguous=(0,))
     stack = broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    left = _Operand(0, n_a - 2 if n_a > 1 else None, n_a - 1, _stacked(a, len(stack)))
-    right = _Operand(1, max(n_b - 2, 0), column, _stacked(b, len(stack)))
-    sizes, given = _Sizes(a.shape[-2] if n_a > 1 else 1, n, a.shape[-1]), attrs.get(PACKED, False)
+    left = _ProductOperand(0, n_a - 2 if n_a > 1 else None, n_a - 1, _stacked(a, len(stack)))
+    right = _ProductOperand(1, max(n_b - 2, 0), column, _stacked(b, len(stack)))
+    sizes, given = _ProductSizes(a.shape[-2] if n_a > 1 else 1, n, a.shape[-1]), attrs.get(PACKED, False)
     return _bind(types, sizes, left, right, (result,), stack, given=given)
 
 
@@ -331,9 +331,9 @@ def bind_linear(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | 
     if isinstance(bias, TensorType) and (bias.ndim > 1 or count(bias.shape) != n):
         return None
     result = (*x.shape[:-1], *weight.shape[:-1])
-    left = _Operand(0, x.ndim - 2 if x.ndim > 1 else None, x.ndim - 1)
-    right = _Operand(1, weight.ndim - 1, 0 if weight.ndim == 2 else None)
-    sizes = _Sizes(count(x.shape[:-1]), n, x.shape[-1])
+    left = _ProductOperand(0, x.ndim - 2 if x.ndim > 1 else None, x.ndim - 1)
+    right = _ProductOperand(1, weight.ndim - 1, 0 if weight.ndim == 2 else None)
+    sizes = _ProductSizes(count(x.shape[:-1]), n, x.shape[-1])
     folded = (0,) if x.ndim > 2 else ()
     added, given = 2 if isinstance(bias, TensorType) else None, attrs.get(PACKED, False)
     return _bind(types, sizes, left, right, (result,), bias=added, contiguous=folded, given=given)
@@ -345,7 +345,7 @@ def bind_linear_gradient(types: tuple[InputType, ...], attrs: dict[str, Any]) ->
     assert isinstance(g, TensorType)
     assert isinstance(x, TensorType)
     n_rows, n_out, n_in = count(x.shape[:-1]), g.shape[-1], x.shape[-1]
-    left = _Operand(0, g.ndim - 1, g.ndim - 2 if g.ndim > 1 else None)
-    right = _Operand(1, x.ndim - 2 if x.ndim > 1 else None, x.ndim - 1)
-    sizes, sums = _Sizes(n_out, n_in, n_rows), (n_rows, n_out)
+    left = _ProductOperand(0, g.ndim - 1, g.ndim - 2 if g.ndim > 1 else None)
+    right = _ProductOperand(1, x.ndim - 2 if x.ndim > 1 else None, x.ndim - 1)
+    sizes, sums = _ProductSizes(n_out, n_in, n_rows), (n_rows, n_out)
     return _bind(types, sizes, left, right, ((n_out, n_in), (n_out,)), contiguous=(0, 1), column_sums=sums)

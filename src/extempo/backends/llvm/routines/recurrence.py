@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....core.types import InputType, TensorType
-from ..ir.builder import Module
+from ..ir.builder import IRModule
 from .gemm import Gemm, gemm_of, plan
 from .gemm_plan import CHUNK_PRODUCTS, GROUP_BYTES, MAX_CHUNKS
 from .gemm_tiles import MAX_ROWS
@@ -22,7 +22,7 @@ from .recurrence_code import (
     LSTM,
     LSTM_GRADIENT,
     NUMBERS,
-    Cell,
+    RecurrenceCell,
     rnn,
     rnn_gradient,
     write_backward,
@@ -68,7 +68,7 @@ def _numbers(gemm: Gemm, n_steps: int, n_rows: int, n_sequences: int, hidden: in
 
 
 def _bind(
-    name: str, cell: Cell, types: tuple[InputType, ...], n_sequences: int, descending: bool, is_gradient: bool
+    name: str, cell: RecurrenceCell, types: tuple[InputType, ...], n_sequences: int, descending: bool, is_gradient: bool
 ) -> Bound | None:
     given = {n: t for n, t in zip(cell.inputs, types, strict=True) if isinstance(t, TensorType)}
     weight, sizes, dtype = given["weight"], given["sizes"], given["weight"].dtype
@@ -85,7 +85,7 @@ def _bind(
     numbers["group"] = max(1, GROUP_BYTES // (k * gemm.t.sliver_step)) * gemm.t.columns
     numbers["n_features"], numbers["descending"] = n_features, int(descending)
     full_name = gemm.symbol(name)
-    write: Callable[[Module, str, Gemm, Cell], None] = write_backward if is_gradient else write_forward
+    write: Callable[[IRModule, str, Gemm, RecurrenceCell], None] = write_backward if is_gradient else write_forward
     address = build(full_name, lambda module: write(module, full_name, gemm, cell))
     meta = (*(numbers[n] for n in NUMBERS), *(gemm.panel(n) for n in range(1, MAX_ROWS + 1)))
     scratch = numbers["strips_at"]
@@ -98,7 +98,7 @@ def _bind(
     return Bound(address, reads, tuple(TensorType(shapes[r], dtype) for r in cell.results), meta, scratch)
 
 
-def _shapes(cell: Cell, n_rows: int, n_sequences: int, hidden: int, width: int) -> dict[str, tuple[int, int]]:
+def _shapes(cell: RecurrenceCell, n_rows: int, n_sequences: int, hidden: int, width: int) -> dict[str, tuple[int, int]]:
     """Of results."""
     kept = {name for _, name in cell.states}
     wide = {"gates": 4 * hidden, "into_x": width, "into_state": width}
@@ -120,7 +120,7 @@ def bind_rnn(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | Non
     return _forward("rnn_relu_sequence" if attrs["relu"] else "rnn_tanh_sequence", rnn(attrs["relu"]), types, attrs)
 
 
-def _forward(name: str, cell: Cell, types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def _forward(name: str, cell: RecurrenceCell, types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
     h = types[cell.inputs.index("h")]
     assert isinstance(h, TensorType)
     return _bind(name, cell, types, h.shape[0], attrs["backwards"], is_gradient=False)
@@ -142,5 +142,5 @@ def bind_rnn_gradient(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bo
     return _backward(f"rnn_{kind}_sequence_gradient", rnn_gradient(attrs["relu"]), types, attrs)
 
 
-def _backward(name: str, cell: Cell, types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def _backward(name: str, cell: RecurrenceCell, types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
     return _bind(name, cell, types, attrs["n_sequences"], not attrs["backwards"], is_gradient=True)

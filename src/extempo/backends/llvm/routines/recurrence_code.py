@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from ..ir.builder import Function, Module, Pointer, Value, i1, i8, i64, ptr, void
+from ..ir.builder import IRFunction, IRModule, Pointer, Value, i1, i8, i64, ptr, void
 from ..lanes.emitter import Emitter
-from .gemm import Gemm, Plan
+from .gemm import Gemm, GemmPlan
 from .gemm_record import FIELDS, FUNCTIONS, OPERANDS, Record
 from .gemm_tiles import MAX_ROWS, null, smaller
-from .sweeps import Row
+from .sweeps import SweepRow
 
 # width: of all gates that the weight makes. descending: from the last step to the first. group: columns of the weight
 # that all rows of a block are multiplied with before the next. What ends in _at is in bytes into the scratch memory.
@@ -31,13 +31,13 @@ NUMBERS = (
 )  # fmt: skip
 
 
-class Cell(NamedTuple):
+class RecurrenceCell(NamedTuple):
     """What differs between layers: the buffers of an op in order, and the code of one row."""
 
     inputs: tuple[str, ...]
     results: tuple[str, ...]
     states: tuple[tuple[str, str], ...]  # (where it comes from, where it is kept) for each
-    row: Callable[[Run, _Place], None]
+    row: Callable[[RecurrenceRun, _RecurrencePlace], None]
     # Forward: where the product of the inputs is put, and how many blocks of `hidden` columns that has.
     gates: str = ""
     n_blocks: int = 0
@@ -46,7 +46,7 @@ class Cell(NamedTuple):
     added: bool = False
 
 
-class _Place(NamedTuple):
+class _RecurrencePlace(NamedTuple):
     """A row of a step: its number, that of its sequence, and its products with the weight (forward)."""
 
     row: Value
@@ -54,16 +54,16 @@ class _Place(NamedTuple):
     strip: Pointer
 
 
-class Run:
+class RecurrenceRun:
     """The code of one chunk of blocks while it is written."""
 
-    def __init__(self, b: Function, gemm: Gemm, cell: Cell) -> None:
+    def __init__(self, b: IRFunction, gemm: Gemm, cell: RecurrenceCell) -> None:
         self.b, self.t, self.gemm, self.cell = b, gemm.t, gemm, cell
         context = Pointer(b.arg("context"), ptr)
         self.buffers, self.meta = Pointer(context[0], ptr), Pointer(context[1], i64)
         self._names = (*cell.inputs, *cell.results, "scratch")
         self.hidden, self.width = self.number("hidden"), self.number("width")
-        self.line = Row(b, self.t.element, self.hidden, self.t.lanes)
+        self.line = SweepRow(b, self.t.element, self.hidden, self.t.lanes)
         self.e = Emitter(b)
         self.zeros = b.byte_offset(self.buffer("scratch"), self.number("zeros_at"))
 
@@ -144,10 +144,10 @@ class Run:
             b.call(rows, panel, height, *left, *matrix, n_there, k, to, c_row, null(b), int(added))
 
 
-def write_forward(module: Module, name: str, gemm: Gemm, cell: Cell) -> None:
+def write_forward(module: IRModule, name: str, gemm: Gemm, cell: RecurrenceCell) -> None:
     t = gemm.t
     with module.function(name + "_chunk", void, internal=True, context=ptr, chunk=i64) as b:
-        run = Run(b, gemm, cell)
+        run = RecurrenceRun(b, gemm, cell)
         strip_row = run.number("strip_row")
         offset = run.number("strips_at") + b.arg("chunk") * run.number("strip_bytes")
         strip = b.byte_offset(run.buffer("scratch"), offset)
@@ -158,30 +158,30 @@ def write_forward(module: Module, name: str, gemm: Gemm, cell: Cell) -> None:
                 run.multiply(n, state, kept, run.hidden, strip_row // t.size, strip, strip_row)
                 with b.loop(0, n) as r:
                     products = Pointer(b.byte_offset(strip, r * strip_row), t.element)
-                    cell.row(run, _Place(row + r, first + r, products))
+                    cell.row(run, _RecurrencePlace(row + r, first + r, products))
     _write_routine(module, name, gemm, cell, is_gradient=False)
 
 
-def write_backward(module: Module, name: str, gemm: Gemm, cell: Cell) -> None:
+def write_backward(module: IRModule, name: str, gemm: Gemm, cell: RecurrenceCell) -> None:
     t = gemm.t
     with module.function(name + "_chunk", void, internal=True, context=ptr, chunk=i64) as b:
-        run = Run(b, gemm, cell)
+        run = RecurrenceRun(b, gemm, cell)
         width_bytes, state_bytes = run.width * t.size, run.hidden * t.size
         with run.blocks(b.arg("chunk")) as (first, n_sequences):
             run.begin(first, n_sequences)
             with run.steps(first, n_sequences) as (row, n):
                 with b.loop(0, n) as r:
-                    cell.row(run, _Place(row + r, first + r, Pointer(run.zeros, t.element)))
+                    cell.row(run, _RecurrencePlace(row + r, first + r, Pointer(run.zeros, t.element)))
                 gates = b.byte_offset(run.buffer(cell.multiplied), row * width_bytes)
                 into = run.rows("into_h", first).address
                 run.multiply(n, gates, width_bytes, run.width, run.hidden, into, state_bytes, cell.added)
     _write_routine(module, name, gemm, cell, is_gradient=True)
 
 
-class _Call:
+class _RecurrenceCall:
     """A call of the routine while its code is written."""
 
-    def __init__(self, b: Function, gemm: Gemm, cell: Cell) -> None:
+    def __init__(self, b: IRFunction, gemm: Gemm, cell: RecurrenceCell) -> None:
         self.b, self.gemm, self.cell, self.size = b, gemm, cell, gemm.t.size
         self.buffers, self.meta = Pointer(b.arg("buffers"), ptr), Pointer(b.arg("meta"), i64)
 
@@ -206,7 +206,7 @@ class _Call:
         b = self.b
         r = Record(b, b.array(i64, len(FIELDS)).address)
         fields, planned = Pointer(r.address, i64) + len(OPERANDS), self.meta + (len(NUMBERS) + MAX_ROWS)
-        with b.loop(0, len(Plan._fields) + len(FUNCTIONS)) as i:
+        with b.loop(0, len(GemmPlan._fields) + len(FUNCTIONS)) as i:
             fields[i] = planned[i]
         row = self.number("n_features") * self.size
         for field, name in {"a": "x", "b": "input_weight", "bias": "input_bias", "c": self.cell.gates}.items():
@@ -226,9 +226,9 @@ class _Call:
         self.b.call(zero, zeros, 0, width * self.size, 0)
 
 
-def _write_routine(module: Module, name: str, gemm: Gemm, cell: Cell, is_gradient: bool) -> None:
+def _write_routine(module: IRModule, name: str, gemm: Gemm, cell: RecurrenceCell, is_gradient: bool) -> None:
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
-        call, context = _Call(b, gemm, cell), b.array(ptr, 2)
+        call, context = _RecurrenceCall(b, gemm, cell), b.array(ptr, 2)
         context[0], context[1] = b.arg("buffers"), b.arg("meta")
         call.decline_wrong_sizes()
         if not is_gradient:
@@ -242,12 +242,14 @@ def _write_routine(module: Module, name: str, gemm: Gemm, cell: Cell, is_gradien
 # ---- rows
 
 
-def _store(run: Run, i: Value, mask: Value | None, values: Sequence[Value], places: Sequence[Pointer]) -> None:
+def _store(
+    run: RecurrenceRun, i: Value, mask: Value | None, values: Sequence[Value], places: Sequence[Pointer]
+) -> None:
     for value, place in zip(values, places, strict=True):
         run.line.store(value, place, i, mask)
 
 
-def _lstm_row(run: Run, at: _Place) -> None:
+def _lstm_row(run: RecurrenceRun, at: _RecurrencePlace) -> None:
     e, line = run.e, run.line
     gates, products = run.blocks_of(run.rows("gates", at.row, 4), 4), run.blocks_of(at.strip, 4)
     h, c = run.rows("h_n", at.sequence), run.rows("c_n", at.sequence)
@@ -265,7 +267,7 @@ def _lstm_row(run: Run, at: _Place) -> None:
     line.each(element)
 
 
-def _lstm_gradient_row(run: Run, at: _Place) -> None:
+def _lstm_gradient_row(run: RecurrenceRun, at: _RecurrencePlace) -> None:
     e, line = run.e, run.line
     gates, into = (run.blocks_of(run.rows(name, at.row, 4), 4) for name in ("gates", "into_x"))
     g, before = run.row_or_zeros("of_rows", at.row), run.rows("before_c", at.row)
@@ -283,7 +285,7 @@ def _lstm_gradient_row(run: Run, at: _Place) -> None:
     line.each(element)
 
 
-def _gru_row(run: Run, at: _Place) -> None:
+def _gru_row(run: RecurrenceRun, at: _RecurrencePlace) -> None:
     e, line = run.e, run.line
     products = run.blocks_of(at.strip, 3)
     bias = run.blocks_of(run.row_or_zeros("bias", run.b.const(i64, 0)), 3)
@@ -301,7 +303,7 @@ def _gru_row(run: Run, at: _Place) -> None:
     line.each(element)
 
 
-def _gru_gradient_row(run: Run, at: _Place) -> None:
+def _gru_gradient_row(run: RecurrenceRun, at: _RecurrencePlace) -> None:
     line = run.line
     gates = run.blocks_of(run.rows("gates", at.row, 4), 4)
     into_x, into_state = (run.blocks_of(run.rows(name, at.row, 3), 3) for name in ("into_x", "into_state"))
@@ -320,8 +322,8 @@ def _gru_gradient_row(run: Run, at: _Place) -> None:
     line.each(element)
 
 
-def _rnn_row(relu: bool) -> Callable[[Run, _Place], None]:
-    def row(run: Run, at: _Place) -> None:
+def _rnn_row(relu: bool) -> Callable[[RecurrenceRun, _RecurrencePlace], None]:
+    def row(run: RecurrenceRun, at: _RecurrencePlace) -> None:
         e, line = run.e, run.line
         state, out, before = run.rows("h_n", at.sequence), run.rows("rows", at.row), run.rows("before", at.row)
 
@@ -335,8 +337,8 @@ def _rnn_row(relu: bool) -> Callable[[Run, _Place], None]:
     return row
 
 
-def _rnn_gradient_row(relu: bool) -> Callable[[Run, _Place], None]:
-    def row(run: Run, at: _Place) -> None:
+def _rnn_gradient_row(relu: bool) -> Callable[[RecurrenceRun, _RecurrencePlace], None]:
+    def row(run: RecurrenceRun, at: _RecurrencePlace) -> None:
         line, into_h = run.line, run.rows("into_h", at.sequence)
         g, rows, into_x = run.row_or_zeros("of_rows", at.row), run.rows("rows", at.row), run.rows("into_x", at.row)
 
@@ -350,7 +352,7 @@ def _rnn_gradient_row(relu: bool) -> Callable[[Run, _Place], None]:
 
 
 INPUTS = ("x", "input_weight", "input_bias", "weight")
-LSTM = Cell(
+LSTM = RecurrenceCell(
     (*INPUTS, "h", "c", "sizes"),
     ("rows", "h_n", "c_n", "gates", "before_h", "before_c"),
     (("h", "h_n"), ("c", "c_n")),
@@ -358,14 +360,14 @@ LSTM = Cell(
     gates="gates",
     n_blocks=4,
 )
-LSTM_GRADIENT = Cell(
+LSTM_GRADIENT = RecurrenceCell(
     ("of_rows", "of_h", "of_c", "weight", "gates", "before_c", "sizes"),
     ("into_x", "into_h", "into_c"),
     (("of_h", "into_h"), ("of_c", "into_c")),
     _lstm_gradient_row,
     multiplied="into_x",
 )
-GRU = Cell(
+GRU = RecurrenceCell(
     (*INPUTS, "bias", "h", "sizes"),
     ("rows", "h_n", "gates", "before"),
     (("h", "h_n"),),
@@ -373,7 +375,7 @@ GRU = Cell(
     gates="gates",
     n_blocks=4,
 )
-GRU_GRADIENT = Cell(
+GRU_GRADIENT = RecurrenceCell(
     ("of_rows", "of_h", "weight", "gates", "before", "sizes"),
     ("into_x", "into_state", "into_h"),
     (("of_h", "into_h"),),
@@ -383,13 +385,13 @@ GRU_GRADIENT = Cell(
 )
 
 
-def rnn(relu: bool) -> Cell:
+def rnn(relu: bool) -> RecurrenceCell:
     results, states = ("rows", "h_n", "before"), (("h", "h_n"),)
-    return Cell((*INPUTS, "h", "sizes"), results, states, _rnn_row(relu), gates="rows", n_blocks=1)
+    return RecurrenceCell((*INPUTS, "h", "sizes"), results, states, _rnn_row(relu), gates="rows", n_blocks=1)
 
 
-def rnn_gradient(relu: bool) -> Cell:
-    return Cell(
+def rnn_gradient(relu: bool) -> RecurrenceCell:
+    return RecurrenceCell(
         ("of_rows", "of_h", "weight", "rows", "sizes"),
         ("into_x", "into_h"),
         (("of_h", "into_h"),),

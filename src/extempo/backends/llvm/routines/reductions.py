@@ -16,9 +16,22 @@ from typing import Any, NamedTuple
 
 from ....core.types import InputType, TensorType, count, int64
 from ..elementwise.loops import MEMORY
-from ..ir.builder import Function, Module, Pointer, Type, Value, f32, f64, i8, i32, i64, ptr, vector, void
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i8, i32, i64, ptr, vector, void
 from .routine import Bound, build, routine
-from .sweeps import LANES, Fold, Row, Sum, fold_row, in_parts, larger, least, part_range, parts_of, smaller, write_part
+from .sweeps import (
+    LANES,
+    SumSweep,
+    SweepFold,
+    SweepRow,
+    fold_row,
+    in_parts,
+    larger,
+    least,
+    part_range,
+    parts_of,
+    smaller,
+    write_part,
+)
 
 PIECE = 1 << 17  # elements of a piece of a long row
 ROWS_IN_PIECE = 64  # rows of a piece of long columns; 4 are added as a tree, so 16 additions in a line
@@ -31,18 +44,18 @@ _N_RESULTS, _N_REDUCED, _FIRST_PASS = range(3)
 _PASS = ("outer", "n", "inner", "pieces", "strips", "n_tasks", "per_part", "n_parts", "partial", "target")
 
 
-class Kind:
+class ReductionKind:
     """What a reduction does to the elements, in one dtype."""
 
     def __init__(
         self,
         name: str,
         source: Type,
-        fold: Callable[[Function, Type], Fold],
+        fold: Callable[[IRFunction, Type], SweepFold],
         outside: float = 0.0,
         result: Type | None = None,
-        change: Callable[[Function, Value], Value] | None = None,
-        finish: Callable[[Function, Value, Value], Value] | None = None,
+        change: Callable[[IRFunction, Value], Value] | None = None,
+        finish: Callable[[IRFunction, Value, Value], Value] | None = None,
     ) -> None:
         self.name = f"{name}_{source.suffix}"
         self.source = source
@@ -53,47 +66,47 @@ class Kind:
         self.finish = finish  # (result, elements that each is made of) -> result
 
 
-def _sum(b: Function, type_: Type) -> Fold:
-    return Sum(b, type_) if type_.kind == "f" else Fold(b, type_, 0, lambda x, y: x + y)
+def _sum(b: IRFunction, type_: Type) -> SweepFold:
+    return SumSweep(b, type_) if type_.kind == "f" else SweepFold(b, type_, 0, lambda x, y: x + y)
 
 
-def sum_of(element: Type) -> Kind:
+def sum_of(element: Type) -> ReductionKind:
     """A floating sum."""
-    return Kind("sum", element, _sum)
+    return ReductionKind("sum", element, _sum)
 
 
-def _most(b: Function, type_: Type) -> Fold:
-    return Fold(b, type_, float("-inf"), larger(b))
+def _most(b: IRFunction, type_: Type) -> SweepFold:
+    return SweepFold(b, type_, float("-inf"), larger(b))
 
 
-def _least(b: Function, type_: Type) -> Fold:
-    return Fold(b, type_, float("inf"), smaller(b))
+def _least(b: IRFunction, type_: Type) -> SweepFold:
+    return SweepFold(b, type_, float("inf"), smaller(b))
 
 
-def _some(b: Function, type_: Type) -> Fold:
-    return Fold(b, type_, 0, lambda x, y: x | y)
+def _some(b: IRFunction, type_: Type) -> SweepFold:
+    return SweepFold(b, type_, 0, lambda x, y: x | y)
 
 
-def _every(b: Function, type_: Type) -> Fold:
-    return Fold(b, type_, 1, lambda x, y: x & y)
+def _every(b: IRFunction, type_: Type) -> SweepFold:
+    return SweepFold(b, type_, 1, lambda x, y: x & y)
 
 
-def _absolute(b: Function, x: Value) -> Value:
+def _absolute(b: IRFunction, x: Value) -> Value:
     return b.intrinsic("fabs", x)
 
 
-def _divided(b: Function, total: Value, n: Value) -> Value:
+def _divided(b: IRFunction, total: Value, n: Value) -> Value:
     return total / b.cast("sitofp", n, total.type.lane)
 
 
-def _root(b: Function, total: Value, n: Value) -> Value:
+def _root(b: IRFunction, total: Value, n: Value) -> Value:
     return b.intrinsic("sqrt", total)
 
 
 # ---- along rows
 
 
-def _loader(kind: Kind, row: Row, changed: bool) -> Callable[[Pointer, Value, Value | None], Value]:
+def _loader(kind: ReductionKind, row: SweepRow, changed: bool) -> Callable[[Pointer, Value, Value | None], Value]:
     def load(p: Pointer, i: Value, mask: Value | None) -> Value:
         x = row.load(p, i, mask, kind.outside)
         return kind.change(row.b, x) if changed and kind.change is not None else x
@@ -101,7 +114,7 @@ def _loader(kind: Kind, row: Row, changed: bool) -> Callable[[Pointer, Value, Va
     return load
 
 
-def write_rows(module: Module, name: str, kind: Kind, changed: bool) -> None:
+def write_rows(module: IRModule, name: str, kind: ReductionKind, changed: bool) -> None:
     """Results `first` to `last`: one for each piece of each row of n elements."""
     element = kind.source if changed else kind.result
     with module.function(name, void, True, x=ptr, y=ptr, n=i64, pieces=i64, first=i64, last=i64) as b:
@@ -109,7 +122,7 @@ def write_rows(module: Module, name: str, kind: Kind, changed: bool) -> None:
         at, piece = b.var(i64, first // pieces), b.var(i64, first % pieces)
         with b.loop(first, b.arg("last")) as i:
             start = piece.value * PIECE
-            row = Row(b, element, least(b, n - start, PIECE))
+            row = SweepRow(b, element, least(b, n - start, PIECE))
             x = Pointer(b.arg("x"), element) + (at.value * n + start)
             Pointer(b.arg("y"), kind.result)[i] = _folded(kind, row, x, changed)
             piece.set(piece.value + 1)
@@ -118,7 +131,7 @@ def write_rows(module: Module, name: str, kind: Kind, changed: bool) -> None:
                 at.set(at.value + 1)
 
 
-def _folded(kind: Kind, row: Row, x: Pointer, changed: bool) -> Value:
+def _folded(kind: ReductionKind, row: SweepRow, x: Pointer, changed: bool) -> Value:
     fold, load = kind.fold(row.b, vector(kind.result, LANES)), _loader(kind, row, changed)
     fold_row([fold], row, lambda i, mask: [load(x, i, mask)])
     return fold.scalar()
@@ -127,12 +140,12 @@ def _folded(kind: Kind, row: Row, x: Pointer, changed: bool) -> Value:
 # ---- down columns
 
 
-def write_strip(module: Module, name: str, kind: Kind, changed: bool) -> None:
+def write_strip(module: IRModule, name: str, kind: ReductionKind, changed: bool) -> None:
     """One row of results from `n_rows` rows, at least one, that lie `stride` elements apart."""
     element = kind.source if changed else kind.result
     with module.function(name, void, True, x=ptr, y=ptr, n_rows=i64, stride=i64, n_columns=i64) as b:
         x, y, stride = Pointer(b.arg("x"), element), Pointer(b.arg("y"), kind.result), b.arg("stride")
-        row = Row(b, element, b.arg("n_columns"))
+        row = SweepRow(b, element, b.arg("n_columns"))
         load = _loader(kind, row, changed)
         combine = kind.fold(b, vector(kind.result, LANES)).combine
 
@@ -154,7 +167,7 @@ def write_strip(module: Module, name: str, kind: Kind, changed: bool) -> None:
             row.each(lambda i, mask: add(load(one, i, mask), i, mask))
 
 
-class _Pass:
+class _ReductionPass:
     """The numbers of one pass, read from `meta`."""
 
     def __init__(self, at: Pointer) -> None:
@@ -164,23 +177,23 @@ class _Pass:
         return self._at[_PASS.index(name)]
 
 
-def _write_part_of_rows(module: Module, name: str, rows: str) -> None:
-    def body(b: Function) -> None:
+def _write_part_of_rows(module: IRModule, name: str, rows: str) -> None:
+    def body(b: IRFunction) -> None:
         words = Pointer(b.arg("context"), ptr)
-        p = _Pass(Pointer(words[2], i64))
+        p = _ReductionPass(Pointer(words[2], i64))
         first, last = part_range(b, p["n_tasks"], p["per_part"])
         b.call(module.defined[rows], words[0], words[1], p["n"], p["pieces"], first, last)
 
     write_part(module, name, body)
 
 
-def _write_part_of_columns(module: Module, name: str, strip: str, kind: Kind, changed: bool) -> None:
+def _write_part_of_columns(module: IRModule, name: str, strip: str, kind: ReductionKind, changed: bool) -> None:
     """Tasks are (outer, piece of the rows, strip of the columns)."""
 
-    def body(b: Function) -> None:
+    def body(b: IRFunction) -> None:
         words = Pointer(b.arg("context"), ptr)
         x, y = Pointer(words[0], kind.source if changed else kind.result), Pointer(words[1], kind.result)
-        p = _Pass(Pointer(words[2], i64))
+        p = _ReductionPass(Pointer(words[2], i64))
         n, inner, pieces, strips = p["n"], p["inner"], p["pieces"], p["strips"]
         first, last = part_range(b, p["n_tasks"], p["per_part"])
         with b.loop(first, last) as task:
@@ -193,7 +206,7 @@ def _write_part_of_columns(module: Module, name: str, strip: str, kind: Kind, ch
     write_part(module, name, body)
 
 
-def write_join_columns(module: Module, name: str, strip: str, element: Type) -> None:
+def write_join_columns(module: IRModule, name: str, strip: str, element: Type) -> None:
     """The results of all pieces become one row, for each of `outer`; in place, 64 at a time, while there are more."""
     with module.function(name, void, True, x=ptr, y=ptr, outer=i64, pieces=i64, inner=i64) as b:
         x, inner = Pointer(b.arg("x"), element), b.arg("inner")
@@ -205,7 +218,7 @@ def write_join_columns(module: Module, name: str, strip: str, element: Type) -> 
                 with b.loop(0, groups) as g:
                     top = g * ROWS_IN_PIECE
                     n_rows = least(b, left.value - top, ROWS_IN_PIECE)
-                    # Row g has gone into a result before it is written.
+                    # SweepRow g has gone into a result before it is written.
                     begin, end = (rows + top * inner).address, (rows + g * inner).address
                     b.call(module.defined[strip], begin, end, n_rows, inner, inner)
                 left.set(groups)
@@ -216,7 +229,7 @@ def write_join_columns(module: Module, name: str, strip: str, element: Type) -> 
 # ---- the whole
 
 
-def _write(module: Module, name: str, kind: Kind, passes: str) -> None:
+def _write(module: IRModule, name: str, kind: ReductionKind, passes: str) -> None:
     """The routine: pass after pass, then what is done to every result."""
     same = kind.change is None and kind.source is kind.result
     for index, changed in enumerate([True] if same else [True, False]):
@@ -236,15 +249,17 @@ def _write(module: Module, name: str, kind: Kind, passes: str) -> None:
         for number, letter in enumerate(passes):
             fields = meta + (_FIRST_PASS + number * len(_PASS))
             is_last = number == len(passes) - 1
-            target = buffers[1] if is_last else b.byte_offset(buffers[2], _Pass(fields)["target"])
+            target = buffers[1] if is_last else b.byte_offset(buffers[2], _ReductionPass(fields)["target"])
             _write_pass(b, letter, again if number else 0, again, source, target, fields)
             source = target
         _write_finish(b, kind, Pointer(buffers[1], kind.result), meta)
         b.ret(0)
 
 
-def _write_pass(b: Function, letter: str, now: int, again: int, source: Value, target: Value, fields: Pointer) -> None:
-    defined, p = b.module.defined, _Pass(fields)
+def _write_pass(
+    b: IRFunction, letter: str, now: int, again: int, source: Value, target: Value, fields: Pointer
+) -> None:
+    defined, p = b.module.defined, _ReductionPass(fields)
     buffers = Pointer(b.arg("buffers"), ptr)
     made = b.var(ptr, target)
     with b.if_(p["pieces"] > 1):
@@ -258,10 +273,10 @@ def _write_pass(b: Function, letter: str, now: int, again: int, source: Value, t
             b.call(defined["join_columns"], made.value, target, p["outer"], p["pieces"], p["inner"])
 
 
-def _write_finish(b: Function, kind: Kind, y: Pointer, meta: Pointer) -> None:
+def _write_finish(b: IRFunction, kind: ReductionKind, y: Pointer, meta: Pointer) -> None:
     if kind.finish is None:
         return
-    finish, row = kind.finish, Row(b, kind.result, meta[_N_RESULTS])
+    finish, row = kind.finish, SweepRow(b, kind.result, meta[_N_RESULTS])
     row.each(lambda i, mask: row.store(finish(b, row.load(y, i, mask), meta[_N_REDUCED]), y, i, mask))
 
 
@@ -327,7 +342,7 @@ def _passes(shape: tuple[int, ...], dim: tuple[int, ...]) -> list[dict[str, int]
     return plans or [_pass_numbers(count(shape), 1, 1)]  # nothing but dimensions of 1 is reduced: a copy
 
 
-def bind_reduction(kind: Kind, x: TensorType, result: TensorType, dim: tuple[int, ...]) -> Bound | None:
+def bind_reduction(kind: ReductionKind, x: TensorType, result: TensorType, dim: tuple[int, ...]) -> Bound | None:
     """The reduction of x over `dim`; None without elements."""
     if 0 in x.shape:
         return None
@@ -357,7 +372,7 @@ def _reduced(x: TensorType, dim: tuple[int, ...], keepdim: bool) -> tuple[int, .
     return tuple(kept)
 
 
-def _to_long(b: Function, x: Value) -> Value:
+def _to_long(b: IRFunction, x: Value) -> Value:
     return x if x.type.bits == 64 else b.cast("zext" if x.type.bits == 8 else "sext", x, i64)
 
 
@@ -376,14 +391,14 @@ _OF_FLOATS: dict[str, tuple[Any, float, Any, Any]] = {
 _OF_BOOLS = {"any": (_some, 0), "all": (_every, 1)}
 
 
-def _kind(name: str, element: Type | None) -> Kind | None:
+def _kind(name: str, element: Type | None) -> ReductionKind | None:
     if element in (f32, f64) and name in _OF_FLOATS:
         fold, outside, change, finish = _OF_FLOATS[name]
-        return Kind(name, element, fold, outside, change=change, finish=finish)
+        return ReductionKind(name, element, fold, outside, change=change, finish=finish)
     if element in (i8, i32, i64) and name == "sum":  # truth is counted
-        return Kind(name, element, _sum, result=i64, change=None if element is i64 else _to_long)
+        return ReductionKind(name, element, _sum, result=i64, change=None if element is i64 else _to_long)
     if element is i8 and name in _OF_BOOLS:
-        return Kind(name, element, *_OF_BOOLS[name])
+        return ReductionKind(name, element, *_OF_BOOLS[name])
     return None
 
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ....core.types import InputType, TensorType, count
-from ..ir.builder import Module
+from ..ir.builder import IRModule
 from ..ir.machine import Library, machine
 
 ROUTINES: dict[str, Callable[[tuple[InputType, ...], dict[str, Any]], Bound | None]] = {}
@@ -66,14 +66,14 @@ def routine(name: str) -> Callable[[Any], Any]:
     return register
 
 
-def build(name: str, write: Callable[[Module], None]) -> int:
+def build(name: str, write: Callable[[IRModule], None]) -> int:
     """The address of the function `name`, which `write` writes into a module when it is not there yet.
 
     The name says everything that the code depends on, apart from the CPU: `softmax_f32`, `gemm_f32_6x16`.
     """
     found = _BUILT.get(name)
     if found is None:
-        module = Module()
+        module = IRModule()
         write(module)
         library = machine().load(module.text(), [name], module.imports)
         found = _BUILT[name] = (library, library.address[name])

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ....core.types import InputType, TensorType, count
-from ..ir.builder import Function, Pointer, Value, i64, ptr, void
+from ..ir.builder import IRFunction, Pointer, Value, i64, ptr, void
 from .attention import STRIP_SLIVERS, Sizes, backward_parts, forward_parts, meta_of, numbers_of
-from .attention_code import N_INPUTS, NUMBERS, PLACES, State, Writer, write_backward, write_forward
+from .attention_code import N_INPUTS, NUMBERS, PLACES, AttentionWriter, SoftmaxState, write_backward, write_forward
 from .gemm import Gemm, gemm_of
 from .gemm_plan import CHUNK_PRODUCTS
 from .gemm_tiles import MAX_ROWS, smaller
@@ -35,13 +35,13 @@ def _rounded(n: Value, multiple: int) -> Value:
     return (n + (multiple - 1)) // multiple * multiple
 
 
-class RowWriter(Writer):
+class RowWriter(AttentionWriter):
     """Writes a routine that runs the parts of one head for each row of each head."""
 
     def write_routine(self, n_results: int, parts: Sequence[str]) -> None:
         module, chunk, n_own = self.module, self.name + "_chunk", len(self.names)
         with module.function(chunk, void, internal=True, context=ptr, chunk=i64) as b:
-            s = State(b, self.gemm, self.names, self.state_array(b))
+            s = SoftmaxState(b, self.gemm, self.names, self.state_array(b))
             context = Pointer(b.arg("context"), ptr)
             given, meta = Pointer(context[0], ptr), Pointer(context[1], i64)
             extra = meta + (meta[NUMBERS.index("operands_at")] + 2 * n_own)
@@ -61,7 +61,7 @@ class RowWriter(Writer):
             last = smaller(b, first + pairs, meta[NUMBERS.index("n_heads")])
             with b.loop(first, last) as pair:
                 head, row = pair // number["n_rows"], pair % number["n_rows"]
-                queries, keys = (_Row(given[n_own + i], row) for i in (0, 1))
+                queries, keys = (_AttentionRow(given[n_own + i], row) for i in (0, 1))
                 with b.if_((queries.length > 0) & (keys.length > 0)):
                     self._set_sizes(own, extra, number, queries.length, keys.length)
                     for i, name in enumerate(self.names):
@@ -124,7 +124,7 @@ class RowWriter(Writer):
                 b.call(parallel, module.address_of(b, chunk), context.address, n_chunks)
             b.ret(wrong.value)
 
-    def _layout(self, b: Function, extra: Pointer, key_offsets: Pointer, n_rows: Value) -> Value:
+    def _layout(self, b: IRFunction, extra: Pointer, key_offsets: Pointer, n_rows: Value) -> Value:
         """Where the places are in a chunk's scratch memory, and how large that is, for the longest row."""
         longest = b.var(i64, 0)
         with b.loop(0, n_rows) as row:
@@ -140,7 +140,7 @@ class RowWriter(Writer):
         return layout.address
 
 
-class _Row:
+class _AttentionRow:
     """A row's first element and its length."""
 
     def __init__(self, offsets: Value, row: Value) -> None:

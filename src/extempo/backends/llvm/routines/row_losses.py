@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ....core.types import InputType, TensorType, count, int64
-from ..ir.builder import Module, Pointer, Type, Value, i64, ptr
+from ..ir.builder import IRModule, Pointer, Type, Value, i64, ptr
 from ..lanes.emitter import Emitter
 from .routine import Bound, build, routine
 from .rows import WITH_EXP, exp_below_zero
-from .slices import N_PARTS, OWN, At, Slice, layout_of, slice_numbers, write_slices
-from .sweeps import Row, Sum, element_of, in_parts, sum_row
+from .slices import N_PARTS, OWN, At, SliceCode, layout_of, slice_numbers, write_slices
+from .sweeps import SumSweep, SweepRow, element_of, in_parts, sum_row
 
 # After the numbers of the layout: how many samples and classes there are; then the numbers among the inputs.
 _N_SAMPLES, _N_CLASSES, _NUMBERS = range(OWN, OWN + 3)
@@ -48,7 +48,7 @@ class _Targets:
         return kept.value
 
 
-class _Form:
+class _LossForm:
     """What the code depends on besides dtype and layout."""
 
     def __init__(self, reduction: str, is_number: bool) -> None:
@@ -62,18 +62,18 @@ class _Form:
 # ---- forward: logits, target, ignore -> loss; scratch: losses of single samples
 
 
-def _loss(s: Slice, form: _Form) -> None:
+def _loss(s: SliceCode, form: _LossForm) -> None:
     b, o, x = s.b, s.operands, s.elements(0)
     targets = form.targets(o.meta, o.whole(1).address)
     picked = s.lanes(lambda number, lane: s.element(x, targets.of(number)[0], lane)[0])
     counts = s.lanes(lambda number, lane: b.select(targets.of(number)[1], b.const(s.row.element, 1.0), 0.0))
     top = s.top(x)
-    (total,) = s.fold([Sum(b, s.type, unroll=1)], lambda at: [exp_below_zero(b, s.load(x, at) - top)])
+    (total,) = s.fold([SumSweep(b, s.type, unroll=1)], lambda at: [exp_below_zero(b, s.load(x, at) - top)])
     loss = Emitter(b).log(total) - (picked - top)
     s.put(b.select(counts == 0.0, 0.0, loss), s.whole(3 if form.reduction == "none" else 4))
 
 
-def _write_forward(module: Module, name: str, element: Type, layout: str, form: _Form) -> None:
+def _write_forward(module: IRModule, name: str, element: Type, layout: str, form: _LossForm) -> None:
     write_slices(module, "part", element, layout, lambda s: _loss(s, form))
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
         buffers, meta = Pointer(b.arg("buffers"), ptr), Pointer(b.arg("meta"), i64)
@@ -82,7 +82,7 @@ def _write_forward(module: Module, name: str, element: Type, layout: str, form: 
         in_parts(b, "part", meta[N_PARTS], buffers.address, meta.address)
         if form.reduction != "none":
             losses = Pointer(buffers[4], element)
-            row = Row(b, element, n_samples)
+            row = SweepRow(b, element, n_samples)
             total = sum_row(row, lambda i, mask: row.load(losses, i, mask))
             mean = form.reduction == "mean"
             Pointer(buffers[3], element)[0] = total / b.cast("sitofp", kept, element) if mean else total
@@ -92,7 +92,7 @@ def _write_forward(module: Module, name: str, element: Type, layout: str, form: 
 # ---- backward: g, logits, target, ignore -> gradient of logits; scratch: what each sample counts
 
 
-def _gradient(s: Slice, form: _Form) -> None:
+def _gradient(s: SliceCode, form: _LossForm) -> None:
     b, o, x, y = s.b, s.operands, s.elements(1), s.elements(4)
     targets = form.targets(o.meta, o.whole(2).address)
 
@@ -108,7 +108,7 @@ def _gradient(s: Slice, form: _Form) -> None:
         s.store(value, y, at)
         return [value]
 
-    (total,) = s.fold([Sum(b, s.type, unroll=1)], power)
+    (total,) = s.fold([SumSweep(b, s.type, unroll=1)], power)
     factor = share / total
     s.each(lambda at: s.store(s.load(y, at) * factor, y, at))
 
@@ -119,7 +119,7 @@ def _gradient(s: Slice, form: _Form) -> None:
     s.each_lane(take_away)
 
 
-def _write_backward(module: Module, name: str, element: Type, layout: str, form: _Form) -> None:
+def _write_backward(module: IRModule, name: str, element: Type, layout: str, form: _LossForm) -> None:
     write_slices(module, "part", element, layout, lambda s: _gradient(s, form))
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
         buffers, meta = Pointer(b.arg("buffers"), ptr), Pointer(b.arg("meta"), i64)
@@ -134,7 +134,7 @@ def _write_backward(module: Module, name: str, element: Type, layout: str, form:
 
 # ---- binding
 
-_Writer = Callable[[Module, str, Type, str, _Form], None]
+_Writer = Callable[[IRModule, str, Type, str, _LossForm], None]
 
 
 def _bind(op: str, write: _Writer, types: tuple[InputType, ...], attrs: dict[str, Any], result: Any) -> Bound | None:
@@ -149,7 +149,7 @@ def _bind(op: str, write: _Writer, types: tuple[InputType, ...], attrs: dict[str
         return None
     layout, sizes = found
     is_number = not isinstance(target, TensorType)
-    form = _Form(attrs["reduction"], is_number)
+    form = _LossForm(attrs["reduction"], is_number)
     name = "_".join([op, attrs["reduction"], *["number"] * is_number, element.suffix, layout])
     address = build(name, lambda module: write(module, name, element, layout, form))
     n_classes = logits.shape[attrs["dim"]]

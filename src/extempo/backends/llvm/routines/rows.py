@@ -10,12 +10,12 @@ import math
 from typing import Any
 
 from ....core.types import InputType, TensorType
-from ..ir.builder import Function, Value, f32, i32, with_lanes
+from ..ir.builder import IRFunction, Value, f32, i32, with_lanes
 from ..lanes import vector_math
 from ..lanes.emitter import Emitter
 from .routine import Bound, routine
-from .slices import At, Slice, SliceBody, bind_slices
-from .sweeps import Sum, element_of
+from .slices import At, SliceBody, SliceCode, bind_slices
+from .sweeps import SumSweep, element_of
 
 # Elements of one part. exp() takes about 1 ns an element, a gradient without it a quarter of that.
 WITH_EXP = 1 << 15
@@ -26,7 +26,7 @@ WITHOUT_EXP = 1 << 17
 _ROUNDER = 1.5 * 2**23 + 127 + 64
 
 
-def exp_below_zero(b: Function, x: Value) -> Value:
+def exp_below_zero(b: IRFunction, x: Value) -> Value:
     """exp(x) for x <= 0 or NaN, to 1.1 ulp; half the instructions of a general one."""
     if x.type.lane is not f32:
         return Emitter(b).exp(x)
@@ -39,7 +39,7 @@ def exp_below_zero(b: Function, x: Value) -> Value:
     return m * scale * 2.0**-64
 
 
-def _softmax(s: Slice) -> None:
+def _softmax(s: SliceCode) -> None:
     x, y = s.elements(0), s.elements(1)
     top = s.top(x)
 
@@ -48,33 +48,33 @@ def _softmax(s: Slice) -> None:
         s.store(value, y, at)
         return [value]
 
-    (total,) = s.fold([Sum(s.b, s.type, unroll=1)], power)
+    (total,) = s.fold([SumSweep(s.b, s.type, unroll=1)], power)
     share = 1.0 / total
     s.each(lambda at: s.store(s.load(y, at) * share, y, at))
 
 
-def _softmax_backward(s: Slice) -> None:
+def _softmax_backward(s: SliceCode) -> None:
     g, y, out = (s.elements(i) for i in range(3))
-    (along,) = s.fold([Sum(s.b, s.type)], lambda at: [s.load(g, at) * s.load(y, at)])
+    (along,) = s.fold([SumSweep(s.b, s.type)], lambda at: [s.load(g, at) * s.load(y, at)])
     s.each(lambda at: s.store((s.load(g, at) - along) * s.load(y, at), out, at))
 
 
-def _log_softmax(s: Slice) -> None:
+def _log_softmax(s: SliceCode) -> None:
     x, y = s.elements(0), s.elements(1)
     top = s.top(x)
-    (total,) = s.fold([Sum(s.b, s.type, unroll=1)], lambda at: [exp_below_zero(s.b, s.load(x, at) - top)])
+    (total,) = s.fold([SumSweep(s.b, s.type, unroll=1)], lambda at: [exp_below_zero(s.b, s.load(x, at) - top)])
     log = Emitter(s.b).log(total)
     s.each(lambda at: s.store(s.load(x, at) - top - log, y, at))
 
 
-def _log_softmax_backward(s: Slice) -> None:
+def _log_softmax_backward(s: SliceCode) -> None:
     g, y, out = (s.elements(i) for i in range(3))
     e = Emitter(s.b)
-    (total,) = s.fold([Sum(s.b, s.type)], lambda at: [s.load(g, at)])
+    (total,) = s.fold([SumSweep(s.b, s.type)], lambda at: [s.load(g, at)])
     s.each(lambda at: s.store(s.load(g, at) - e.exp(s.load(y, at)) * total, out, at))
 
 
-def _logsumexp(s: Slice) -> None:
+def _logsumexp(s: SliceCode) -> None:
     b, x = s.b, s.elements(0)
     e, top = Emitter(b), s.top(x)
     endless = e.isinf(top)  # then inf - inf would be NaN where the answer is that infinity
@@ -84,11 +84,11 @@ def _logsumexp(s: Slice) -> None:
         below = s.load(x, at) - finite
         return [exp_below_zero(b, b.select(below > 0.0, 0.0, below))]
 
-    (total,) = s.fold([Sum(b, s.type, unroll=1)], power)
+    (total,) = s.fold([SumSweep(b, s.type, unroll=1)], power)
     s.put(b.select(endless, top + total * 0.0, e.log(total) + finite), s.whole(1))  # NaN in total is an answer, too
 
 
-def _logsumexp_backward(s: Slice) -> None:
+def _logsumexp_backward(s: SliceCode) -> None:
     x, out = s.elements(2), s.elements(3)
     e, g, y = Emitter(s.b), s.get(s.whole(0)), s.get(s.whole(1))
     s.each(lambda at: s.store(e.exp(s.load(x, at) - y) * g, out, at))

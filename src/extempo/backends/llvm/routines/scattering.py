@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from ....core.types import InputType, TensorType, count
-from ..ir.builder import Function, Module, Pointer, Type, Value, f32, f64, i64, ptr
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i64, ptr
 from .gathering import decline_outside, float_type, index_type, read_index
 from .layout import BY_SIZE, MAX_NDIM, buffers_of, carrier, copying, fill_zeros, numbers_from, odometer, row_major
 from .routine import Bound, build, routine
 
 # (function, old element, new element) -> element
-_COMBINE: dict[str, Callable[[Function, Value, Value], Value]] = {
+_COMBINE: dict[str, Callable[[IRFunction, Value, Value], Value]] = {
     "write": lambda b, old, new: new,
     "add": lambda b, old, new: old + new,
     "prod": lambda b, old, new: old * new,
@@ -26,10 +26,12 @@ _COMBINE: dict[str, Callable[[Function, Value, Value], Value]] = {
 _IDENTITY = {"prod": 1.0, "amax": float("-inf"), "amin": float("inf")}
 
 
-class _Walk:
+class _ScatterWalk:
     """The loop over an index while a function is written: where each of its elements points in other memory."""
 
-    def __init__(self, b: Function, index: Pointer, ndim: Value, dim: Value, shape: Pointer, strides: Pointer) -> None:
+    def __init__(
+        self, b: IRFunction, index: Pointer, ndim: Value, dim: Value, shape: Pointer, strides: Pointer
+    ) -> None:
         self.b = b
         self.index = index
         self.last = ndim - 1
@@ -79,7 +81,7 @@ def bind_gather(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | 
     return Bound(address, "sc", (TensorType(at.shape, x.dtype),), meta)
 
 
-def _write_gather(module: Module, name: str, element: Type, index: Type) -> None:
+def _write_gather(module: IRModule, name: str, element: Type, index: Type) -> None:
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
         numbers, buffers = b.pointer(b.arg("meta"), i64), buffers_of(b)
         ndim, dim, size, n = (numbers[i] for i in range(4))
@@ -91,7 +93,7 @@ def _write_gather(module: Module, name: str, element: Type, index: Type) -> None
         def move(i: Value, place: Value) -> None:
             target[i] = source[place]
 
-        _Walk(b, at, ndim, dim, shape, strides).each(move)
+        _ScatterWalk(b, at, ndim, dim, shape, strides).each(move)
         b.ret(0)
 
 
@@ -111,7 +113,7 @@ def bind_gather_embed(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bo
     return Bound(address, "cc", (TensorType(shape, g.dtype),), meta)
 
 
-def _write_embed(module: Module, name: str, element: Type, index: Type) -> None:
+def _write_embed(module: IRModule, name: str, element: Type, index: Type) -> None:
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
         numbers, buffers = b.pointer(b.arg("meta"), i64), buffers_of(b)
         ndim, dim, size, n, nbytes = (numbers[i] for i in range(5))
@@ -124,7 +126,7 @@ def _write_embed(module: Module, name: str, element: Type, index: Type) -> None:
         def add(i: Value, place: Value) -> None:
             target[place] = target[place] + source[i]
 
-        _Walk(b, at, ndim, dim, shape, strides).each(add)
+        _ScatterWalk(b, at, ndim, dim, shape, strides).each(add)
         b.ret(0)
 
 
@@ -155,7 +157,7 @@ def _bind(types: tuple[InputType, ...], dim: int, reduce: str, include_self: boo
     kind = f"_{floating.suffix}" if floating else "_number" if is_number else ""
     name = f"scatter_{reduce}{'' if include_self else '_fresh'}_{element.suffix}_{index.suffix}{kind}"
 
-    def write(module: Module) -> None:
+    def write(module: IRModule) -> None:
         _write_scatter(module, name, element, index, reduce, include_self, floating)
 
     reads = "sc" + ("c" if not is_number else "f" if floating else "i")
@@ -164,7 +166,7 @@ def _bind(types: tuple[InputType, ...], dim: int, reduce: str, include_self: boo
 
 
 def _write_scatter(
-    module: Module, name: str, element: Type, index: Type, reduce: str, include_self: bool, floating: Type | None
+    module: IRModule, name: str, element: Type, index: Type, reduce: str, include_self: bool, floating: Type | None
 ) -> None:
     copy = copying(module, BY_SIZE[element.nbytes])
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
@@ -175,7 +177,7 @@ def _write_scatter(
         decline_outside(b, at, n, 0, size)
         target = b.pointer(buffers[3], element)
         b.call(copy, target.address, buffers[0], ndim, shape.address, strides.address, given.address)
-        walk = _Walk(b, at, ndim, dim, index_shape, strides)
+        walk = _ScatterWalk(b, at, ndim, dim, index_shape, strides)
         if not include_self:
 
             def clear(i: Value, place: Value) -> None:
@@ -197,7 +199,7 @@ def _write_scatter(
         b.ret(0)
 
 
-def _number(b: Function, given: Pointer, element: Type, floating: Type | None) -> Value:
+def _number(b: IRFunction, given: Pointer, element: Type, floating: Type | None) -> Value:
     """A number among the bound ones, as an element: its bits for a floating dtype."""
     if floating is None:
         return given[0] if element is i64 else b.cast("trunc", given[0], element)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....core.types import InputType, TensorType, count, int64
-from ..ir.builder import Function, Module, Pointer, Type, Value, f32, i32, i64, ptr, vector
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, i32, i64, ptr, vector
 from .extremes import _first_place
 from .routine import Bound, build, routine
 from .rows import WITH_EXP, WITHOUT_EXP, _log_softmax, _log_softmax_backward, _softmax, _softmax_backward
@@ -24,17 +24,29 @@ from .slices import (
     Along,
     At,
     Operands,
-    Slice,
     SliceBody,
+    SliceCode,
     _Across,
 )
-from .sweeps import Fold, Row, Sum, element_of, in_parts, larger, least, part_range, parts_of, smaller, write_part
+from .sweeps import (
+    SumSweep,
+    SweepFold,
+    SweepRow,
+    element_of,
+    in_parts,
+    larger,
+    least,
+    part_range,
+    parts_of,
+    smaller,
+    write_part,
+)
 
 
-class _Operands(Operands):
+class _SegmentOperands(Operands):
     """The values and the result, which bodies count from 0; offsets and the numbers of rows lie between them."""
 
-    def __init__(self, b: Function, element: Type, n_values: int, n_between: int) -> None:
+    def __init__(self, b: IRFunction, element: Type, n_values: int, n_between: int) -> None:
         super().__init__(b, element)
         self._n_values = n_values
         self._n_between = n_between
@@ -47,31 +59,31 @@ class _Operands(Operands):
 class _Columns(_Across):
     """Vectors of a row side by side, `n` of them one below the other."""
 
-    def __init__(self, operands: Operands, row: Row, first: Value, number: Value, at: At, n: Value) -> None:
+    def __init__(self, operands: Operands, row: SweepRow, first: Value, number: Value, at: At, n: Value) -> None:
         super().__init__(operands, row, first, number, at)
         self._n = n
 
 
-def _write_rows(o: _Operands, first: Value, last: Value, body: SliceBody) -> None:
+def _write_rows(o: _SegmentOperands, first: Value, last: Value, body: SliceBody) -> None:
     with o.b.loop(first, last) as index:
         start = o.offsets[index]
-        body(Along(o, Row(o.b, o.element, o.offsets[index + 1] - start), index, start))
+        body(Along(o, SweepRow(o.b, o.element, o.offsets[index + 1] - start), index, start))
 
 
-def _write_columns(o: _Operands, first: Value, last: Value, body: SliceBody) -> None:
+def _write_columns(o: _SegmentOperands, first: Value, last: Value, body: SliceBody) -> None:
     b, inner = o.b, o.meta[INNER]
     strips = (inner + (COLUMNS_IN_STRIP - 1)) // COLUMNS_IN_STRIP
     with b.loop(first, last) as unit:
         index, left = unit // strips, unit % strips * COLUMNS_IN_STRIP
         start, stop = o.offsets[index], o.offsets[index + 1]
-        row = Row(b, o.element, least(b, inner - left, COLUMNS_IN_STRIP), CACHE_LINE // o.element.nbytes)
+        row = SweepRow(b, o.element, least(b, inner - left, COLUMNS_IN_STRIP), CACHE_LINE // o.element.nbytes)
         begin, number = start * inner + left, index * inner + left
         row.each(lambda i, mask: body(_Columns(o, row, begin, number, (i, mask), stop - start)))
 
 
-def _write(module: Module, name: str, element: Type, in_rows: bool, body: SliceBody, counts: tuple[int, int]) -> None:
-    def part(b: Function) -> None:
-        o = _Operands(b, element, *counts)
+def _write(module: IRModule, name: str, element: Type, in_rows: bool, body: SliceBody, counts: tuple[int, int]) -> None:
+    def part(b: IRFunction) -> None:
+        o = _SegmentOperands(b, element, *counts)
         first, last = part_range(b, o.meta[N_UNITS], o.meta[PER_PART])
         (_write_rows if in_rows else _write_columns)(o, first, last, body)
 
@@ -131,21 +143,21 @@ def _register(name: str, body: SliceBody, out: Any, part_work: int, n_values: in
 # ---- bodies
 
 
-def _sum(s: Slice) -> None:
+def _sum(s: SliceCode) -> None:
     x = s.elements(0)
-    (total,) = s.fold([Sum(s.b, s.type)], lambda at: [s.load(x, at)])
+    (total,) = s.fold([SumSweep(s.b, s.type)], lambda at: [s.load(x, at)])
     s.put(total, s.whole(1))
 
 
-def _spread(s: Slice) -> None:
+def _spread(s: SliceCode) -> None:
     y, value = s.elements(1), s.get(s.whole(0))
     s.each(lambda at: s.store(value, y, at))
 
 
-def _best(s: Slice, most: bool) -> Value:
+def _best(s: SliceCode, most: bool) -> Value:
     x = s.elements(0)
     worst, combine = (float("-inf"), larger(s.b)) if most else (float("inf"), smaller(s.b))
-    return s.fold([Fold(s.b, s.type, worst, combine)], lambda at: [s.load(x, at)])[0]
+    return s.fold([SweepFold(s.b, s.type, worst, combine)], lambda at: [s.load(x, at)])[0]
 
 
 def _extreme(most: bool) -> SliceBody:
@@ -162,7 +174,7 @@ def _place(most: bool) -> SliceBody:
             found.set(_first_place(b, s.row, s.elements(0), b.extract(best, 0)))
         s.operands.whole(1, i64)[s.index] = found.value
 
-    def across(s: Slice) -> None:
+    def across(s: SliceCode) -> None:
         b, row, x = s.b, s.row, s.elements(0)
         word = vector(i32 if s.operands.element is f32 else i64, row.lanes)
         best = b.var(s.type, float("-inf") if most else float("inf"))
@@ -185,7 +197,7 @@ def _place(most: bool) -> SliceBody:
 
 
 def _running(reverse: bool) -> SliceBody:
-    def body(s: Slice) -> None:
+    def body(s: SliceCode) -> None:
         b, x, y, n = s.b, s.elements(0), s.elements(1), s.n_elements()
         if isinstance(s, Along):
             so_far = b.var(s.operands.element, 0.0)

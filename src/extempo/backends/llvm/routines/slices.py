@@ -6,7 +6,7 @@ A slice is what is left of a tensor when the other dimensions are fixed. Three l
     columns   a slice has `middle` elements, `inner` apart; vectors lie across, a slice in each lane
     channels  a slice is `outer` stretches of `inner` elements, one for each of `middle`; vectors lie along them
 
-A function of a slice is written in terms of `Slice` and knows nothing of this.
+A function of a slice is written in terms of `SliceCode` and knows nothing of this.
 """
 
 from __future__ import annotations
@@ -15,10 +15,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from ....core.types import TensorType, count
-from ..ir.builder import Function, Module, Pointer, Type, Value, f32, f64, i64, ptr
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i64, ptr
 from .reductions import grouped
 from .routine import Bound, build
-from .sweeps import LANES, Fold, Row, fold_row, fold_together, in_parts, least, part_range, parts_of, write_part
+from .sweeps import (
+    LANES,
+    SweepFold,
+    SweepRow,
+    fold_row,
+    fold_together,
+    in_parts,
+    least,
+    part_range,
+    parts_of,
+    write_part,
+)
 
 CACHE_LINE = 64  # bytes; vectors across are as wide, because each line is far from the next
 COLUMNS_IN_STRIP = 64  # slices side by side that one unit of work has, where vectors lie across
@@ -33,7 +44,7 @@ At = tuple[Value, Value | None]
 class Operands:
     """The operands of a routine, in a function that runs one part of it."""
 
-    def __init__(self, b: Function, element: Type) -> None:
+    def __init__(self, b: IRFunction, element: Type) -> None:
         words = Pointer(b.arg("context"), ptr)
         self.b = b
         self.element = element
@@ -50,10 +61,10 @@ class Operands:
         return self.b.cast("fptrunc", value, f32) if self.element is f32 else value
 
 
-class Slice(ABC):
+class SliceCode(ABC):
     """One slice (or several side by side) while its function is written."""
 
-    def __init__(self, operands: Operands, row: Row, first: Value) -> None:
+    def __init__(self, operands: Operands, row: SweepRow, first: Value) -> None:
         self.b = row.b
         self.operands = operands
         self.row = row
@@ -79,7 +90,7 @@ class Slice(ABC):
         """Write `body` for every vector of the slice."""
 
     @abstractmethod
-    def fold(self, folds: Sequence[Fold], term: Callable[[At], Sequence[Value]]) -> list[Value]:
+    def fold(self, folds: Sequence[SweepFold], term: Callable[[At], Sequence[Value]]) -> list[Value]:
         """Give every element to the folds; the results, as lanes."""
 
     @abstractmethod
@@ -109,24 +120,24 @@ class Slice(ABC):
     def top(self, x: Pointer) -> Value:
         """The largest element that is not NaN, or -inf: what is taken away before exp()."""
         b = self.b
-        most = Fold(b, self.type, float("-inf"), lambda best, v: b.select(v > best, v, best))
+        most = SweepFold(b, self.type, float("-inf"), lambda best, v: b.select(v > best, v, best))
         return self.fold([most], lambda at: [self.load(x, at)])[0]
 
 
-SliceBody = Callable[[Slice], None]
+SliceBody = Callable[[SliceCode], None]
 
 
-class Along(Slice):
+class Along(SliceCode):
     """A row, the `index`-th."""
 
-    def __init__(self, operands: Operands, row: Row, index: Value, first: Value | None = None) -> None:
+    def __init__(self, operands: Operands, row: SweepRow, index: Value, first: Value | None = None) -> None:
         super().__init__(operands, row, index * row.n if first is None else first)
         self.index = index
 
     def each(self, body: Callable[[At], None]) -> None:
         self.row.each(lambda i, mask: body((i, mask)))
 
-    def fold(self, folds: Sequence[Fold], term: Callable[[At], Sequence[Value]]) -> list[Value]:
+    def fold(self, folds: Sequence[SweepFold], term: Callable[[At], Sequence[Value]]) -> list[Value]:
         fold_row(folds, self.row, lambda i, mask: term((i, mask)))
         return [self.b.splat(fold.scalar(), LANES) for fold in folds]
 
@@ -152,7 +163,7 @@ class Along(Slice):
 class _Stretches(Along):
     """A channel: `n` stretches, `step` elements apart."""
 
-    def __init__(self, operands: Operands, row: Row, index: Value, n: Value, step: Value) -> None:
+    def __init__(self, operands: Operands, row: SweepRow, index: Value, n: Value, step: Value) -> None:
         super().__init__(operands, row, index)
         self._n = n
         self._step = step
@@ -162,7 +173,7 @@ class _Stretches(Along):
             start = k * self._step
             self.row.each(lambda i, mask: body((start + i, mask)))
 
-    def fold(self, folds: Sequence[Fold], term: Callable[[At], Sequence[Value]]) -> list[Value]:
+    def fold(self, folds: Sequence[SweepFold], term: Callable[[At], Sequence[Value]]) -> list[Value]:
         with self.b.loop(0, self._n) as k:
             start = k * self._step
             fold_row(folds, self.row, lambda i, mask: term((start + i, mask)))
@@ -172,10 +183,10 @@ class _Stretches(Along):
         return self._n * self.row.n
 
 
-class _Across(Slice):
+class _Across(SliceCode):
     """Slices side by side, one in each lane: `at` is where they begin, from the first element of their strip on."""
 
-    def __init__(self, operands: Operands, row: Row, first: Value, number: Value, at: At) -> None:
+    def __init__(self, operands: Operands, row: SweepRow, first: Value, number: Value, at: At) -> None:
         super().__init__(operands, row, first)
         self._n, self._inner = operands.meta[MIDDLE], operands.meta[INNER]
         self._number = number  # of the strip's first slice
@@ -188,7 +199,7 @@ class _Across(Slice):
         with self.b.loop(0, self._n) as k:
             body(self._down(k))
 
-    def fold(self, folds: Sequence[Fold], term: Callable[[At], Sequence[Value]]) -> list[Value]:
+    def fold(self, folds: Sequence[SweepFold], term: Callable[[At], Sequence[Value]]) -> list[Value]:
         fold_together(folds, self._n, lambda k: term(self._down(k)))
         return [fold.lanes() for fold in folds]
 
@@ -223,13 +234,13 @@ class _Across(Slice):
 
 
 def _write_rows(o: Operands, first: Value, last: Value, body: SliceBody) -> None:
-    row = Row(o.b, o.element, o.meta[INNER])
+    row = SweepRow(o.b, o.element, o.meta[INNER])
     with o.b.loop(first, last) as index:
         body(Along(o, row, index))
 
 
 def _write_channels(o: Operands, first: Value, last: Value, body: SliceBody) -> None:
-    row = Row(o.b, o.element, o.meta[INNER])
+    row = SweepRow(o.b, o.element, o.meta[INNER])
     step = o.meta[MIDDLE] * o.meta[INNER]
     with o.b.loop(first, last) as index:
         body(_Stretches(o, row, index, o.meta[OUTER], step))
@@ -240,7 +251,7 @@ def _write_columns(o: Operands, first: Value, last: Value, body: SliceBody) -> N
     strips = (inner + (COLUMNS_IN_STRIP - 1)) // COLUMNS_IN_STRIP
     with b.loop(first, last) as unit:
         outer, left = unit // strips, unit % strips * COLUMNS_IN_STRIP
-        row = Row(b, o.element, least(b, inner - left, COLUMNS_IN_STRIP), CACHE_LINE // o.element.nbytes)
+        row = SweepRow(b, o.element, least(b, inner - left, COLUMNS_IN_STRIP), CACHE_LINE // o.element.nbytes)
         begin, number = outer * o.meta[MIDDLE] * inner + left, outer * inner + left
         row.each(lambda i, mask: body(_Across(o, row, begin, number, (i, mask))))
 
@@ -248,10 +259,10 @@ def _write_columns(o: Operands, first: Value, last: Value, body: SliceBody) -> N
 _WRITERS = {"rows": _write_rows, "columns": _write_columns, "channels": _write_channels}
 
 
-def write_slices(module: Module, name: str, element: Type, layout: str, body: SliceBody) -> None:
+def write_slices(module: IRModule, name: str, element: Type, layout: str, body: SliceBody) -> None:
     """A function that runs one part, for `in_parts`: `body(slice)` for every slice of it."""
 
-    def part(b: Function) -> None:
+    def part(b: IRFunction) -> None:
         operands = Operands(b, element)
         first, last = part_range(b, operands.meta[N_UNITS], operands.meta[PER_PART])
         _WRITERS[layout](operands, first, last, body)
@@ -259,7 +270,7 @@ def write_slices(module: Module, name: str, element: Type, layout: str, body: Sl
     write_part(module, name, part)
 
 
-def _write_routine(module: Module, name: str, element: Type, layout: str, body: SliceBody) -> None:
+def _write_routine(module: IRModule, name: str, element: Type, layout: str, body: SliceBody) -> None:
     write_slices(module, "part", element, layout, body)
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
         in_parts(b, "part", Pointer(b.arg("meta"), i64)[N_PARTS], b.arg("buffers"), b.arg("meta"))

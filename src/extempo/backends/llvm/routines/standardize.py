@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....core.types import InputType, TensorType, count
-from ..ir.builder import Function, Module, Pointer, Type, Value, i64, ptr
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, i64, ptr
 from .group_norms import Stretches, stretches_of
 from .group_norms import bind as bind_stretches
 from .routine import Bound, build, routine
@@ -27,18 +27,18 @@ from .slices import (
     Along,
     At,
     Operands,
-    Slice,
+    SliceCode,
     bind_slices,
     layout_of,
 )
-from .sweeps import Row, Sum, element_of, in_parts, least, part_range, parts_of, write_part, write_row_of_sums
+from .sweeps import SumSweep, SweepRow, element_of, in_parts, least, part_range, parts_of, write_part, write_row_of_sums
 
 PART_WORK = 1 << 16  # elements
 LEAST_ROWS, MOST_GROUPS = 64, 64  # of rows whose gradients are added up together
 _ROWS_IN_GROUP = MIDDLE  # rows have no use for this number of the layout
 
 
-class _Form:
+class _NormForm:
     """What the code depends on: where weights lie, which there are, whether the mean is taken away."""
 
     def __init__(self, weights: str, has_weight: bool, has_bias: bool, centred: bool) -> None:
@@ -53,30 +53,30 @@ class _Form:
         return "_".join(p for p in parts if p)
 
 
-def _mean(s: Slice, total: Value) -> Value:
+def _mean(s: SliceCode, total: Value) -> Value:
     return total / s.b.cast("sitofp", s.n_elements(), s.row.element)
 
 
-def _scale(s: Slice, variance: Value, eps: Value) -> Value:
+def _scale(s: SliceCode, variance: Value, eps: Value) -> Value:
     return 1.0 / s.b.intrinsic("sqrt", variance + eps)
 
 
-def _squares(s: Slice, x: Pointer, mean: Value | None) -> list[Value]:
+def _squares(s: SliceCode, x: Pointer, mean: Value | None) -> list[Value]:
     def square(at: At) -> list[Value]:
         v = s.load(x, at) if mean is None else s.load(x, at) - mean
         return [v * v]
 
-    return s.fold([Sum(s.b, s.type)], square)
+    return s.fold([SumSweep(s.b, s.type)], square)
 
 
 # ---- forward: x, weight, bias, eps -> y, mean, variance
 
 
-def _forward(s: Slice, form: _Form) -> None:
+def _forward(s: SliceCode, form: _NormForm) -> None:
     b, x, y = s.b, s.elements(0), s.elements(4)
     mean = None
     if form.centred:
-        (total,) = s.fold([Sum(b, s.type)], lambda at: [s.load(x, at)])
+        (total,) = s.fold([SumSweep(b, s.type)], lambda at: [s.load(x, at)])
         mean = _mean(s, total)
     (squares,) = _squares(s, x, mean)
     variance = _mean(s, squares)
@@ -97,11 +97,11 @@ def _forward(s: Slice, form: _Form) -> None:
     s.each(element)
 
 
-def _given(form: _Form, weight: Pointer, bias: Pointer) -> list[tuple[Pointer, bool]]:
+def _given(form: _NormForm, weight: Pointer, bias: Pointer) -> list[tuple[Pointer, bool]]:
     return [(weight, form.has_weight), (bias, form.has_bias)]
 
 
-def _affine(b: Function, v: Value, weight: Value | None, bias: Value | None) -> Value:
+def _affine(b: IRFunction, v: Value, weight: Value | None, bias: Value | None) -> Value:
     if weight is None:
         return v if bias is None else v + bias
     return v * weight if bias is None else b.fma(v, weight, bias)
@@ -113,7 +113,7 @@ def _affine(b: Function, v: Value, weight: Value | None, bias: Value | None) -> 
 class _Gradient:
     """What the gradients of one slice are computed from."""
 
-    def __init__(self, s: Slice, form: _Form) -> None:
+    def __init__(self, s: SliceCode, form: _NormForm) -> None:
         self.s = s
         self.form = form
         self.g, self.x, self.weight = s.elements(0), s.elements(1), s.whole(4)
@@ -135,7 +135,7 @@ class _Gradient:
             _, weighted, z = self.values(at)
             return [weighted, weighted * z]
 
-        total, along = s.fold([Sum(s.b, s.type, 2), Sum(s.b, s.type, 2)], terms)
+        total, along = s.fold([SumSweep(s.b, s.type, 2), SumSweep(s.b, s.type, 2)], terms)
         return total, along
 
     def into_x(self, weighted: Value, z: Value, means: tuple[Value, Value], scale: Value) -> Value:
@@ -143,7 +143,7 @@ class _Gradient:
         return (rest - z * means[1]) * scale
 
 
-def _backward(s: Slice, form: _Form) -> None:
+def _backward(s: SliceCode, form: _NormForm) -> None:
     """Where every slice has at most one weight, whose gradients are its own."""
     gradient = _Gradient(s, form)
     total, along = gradient.sums()
@@ -162,13 +162,13 @@ def _backward(s: Slice, form: _Form) -> None:
     s.each(element)
 
 
-def _write_backward_along(module: Module, name: str, element: Type, form: _Form) -> None:
+def _write_backward_along(module: IRModule, name: str, element: Type, form: _NormForm) -> None:
     """Weights along the rows: units of work are groups of rows, each with sums of its own in scratch memory."""
     write_row_of_sums(module, "join", element)
 
-    def part(b: Function) -> None:
+    def part(b: IRFunction) -> None:
         o = Operands(b, element)
-        n_rows, row = o.meta[OUTER], Row(b, element, o.meta[INNER])
+        n_rows, row = o.meta[OUTER], SweepRow(b, element, o.meta[INNER])
         first, last = part_range(b, o.meta[N_UNITS], o.meta[PER_PART])
         with b.loop(first, last) as group:
             into_weight = o.whole(9) + group * row.n
@@ -190,7 +190,7 @@ def _write_backward_along(module: Module, name: str, element: Type, form: _Form)
         b.ret(0)
 
 
-def _fill(row: Row, p: Pointer) -> None:
+def _fill(row: SweepRow, p: Pointer) -> None:
     row.each(lambda i, mask: row.store(row.constant(0.0), p, i, mask))
 
 
@@ -246,17 +246,17 @@ def _bind(op: str, types: tuple[InputType, ...], x: InputType, weights: Any, att
     if isinstance(lie, Stretches):
         given = element, found[1], lie, has_weight, has_bias
         return bind_stretches(op, *given, reads, writes) if centred else None
-    form = _Form(lie, has_weight, has_bias, centred)
+    form = _NormForm(lie, has_weight, has_bias, centred)
     if op == "standardize_backward" and lie == "along":
         return _bind_backward_along(element, found[1], form, reads, writes)
 
-    def body(s: Slice) -> None:
+    def body(s: SliceCode) -> None:
         (_forward if op == "standardize" else _backward)(s, form)
 
     return bind_slices(f"{op}_{form.name}", element, x, dims, body, reads, writes, PART_WORK)
 
 
-def _bind_backward_along(element: Type, sizes: tuple[int, int, int], form: _Form, reads: str, writes: Any) -> Bound:
+def _bind_backward_along(element: Type, sizes: tuple[int, int, int], form: _NormForm, reads: str, writes: Any) -> Bound:
     name = f"standardize_backward_{form.name}_{element.suffix}"
     address = build(name, lambda module: _write_backward_along(module, name, element, form))
     outer, _, inner = sizes

@@ -24,7 +24,7 @@ from ....core.storage import Storage
 from ..calls.callables import function
 from ..calls.cpython import slot_offset
 from ..calls.objects import Objects
-from ..ir.builder import Function, Module, Pointer, Value, Variable, i1, i32, i64, ptr
+from ..ir.builder import IRFunction, IRModule, IRVariable, Pointer, Value, i1, i32, i64, ptr
 from ..ir.machine import RARE, machine
 from .updates import LIST_ITEMS, LIST_SIZE
 
@@ -36,7 +36,7 @@ _NAMES = ("extempo_same", "extempo_gradients", "extempo_written")
 class _List:
     """A list that is read from its beginning to its end, beside something that should hold the same objects."""
 
-    def __init__(self, b: Function, items: Value) -> None:
+    def __init__(self, b: IRFunction, items: Value) -> None:
         self.b = b
         self._items = items
         self._read = b.var(i64, 0)
@@ -56,15 +56,15 @@ class _List:
         return self.agrees.value & (self._read.value == _size(self.b, self._items))
 
 
-def _size(b: Function, items: Value) -> Value:
+def _size(b: IRFunction, items: Value) -> Value:
     return b.field(i64, items, LIST_SIZE)
 
 
-def _item(b: Function, items: Value, i: Value) -> Value:
+def _item(b: IRFunction, items: Value, i: Value) -> Value:
     return b.pointer(b.field(ptr, items, LIST_ITEMS), ptr)[i]
 
 
-def _each(b: Function, entries: Value, key: Pointer, value: Pointer, body: Callable[[], None]) -> None:
+def _each(b: IRFunction, entries: Value, key: Pointer, value: Pointer, body: Callable[[], None]) -> None:
     """Run `body` for each (key, value) of a dict."""
     following = b.module.declare("PyDict_Next", i32, [ptr, ptr, ptr, ptr])
     position = b.array(i64, 1)
@@ -73,7 +73,7 @@ def _each(b: Function, entries: Value, key: Pointer, value: Pointer, body: Calla
         body()
 
 
-def _write_same(module: Module, offsets: dict[str, int]) -> None:
+def _write_same(module: IRModule, offsets: dict[str, int]) -> None:
     """extempo_same: which of the two lists still hold what groups and state hold."""
     with module.function("extempo_same", ptr, self=ptr, args=ptr, nargs=i64) as b:
         o = Objects(b, offsets, _TABLE)
@@ -120,7 +120,7 @@ def _write_same(module: Module, offsets: dict[str, int]) -> None:
         b.ret(b.call(answer, bits + b.select(options.ends(), b.const(i64, SAME_OPTIONS), 0)))
 
 
-def _write_gradients(module: Module, offsets: dict[str, int]) -> None:
+def _write_gradients(module: IRModule, offsets: dict[str, int]) -> None:
     """extempo_gradients: the arrays of all gradients; None unless each parameter has one, and the array it had."""
     with module.function("extempo_gradients", ptr, self=ptr, args=ptr, nargs=i64) as b:
         o = Objects(b, offsets, _TABLE)
@@ -138,7 +138,7 @@ def _write_gradients(module: Module, offsets: dict[str, int]) -> None:
                 b.ret(python.incref(o.known("none")))
 
         def is_a(x: Value, cls: str) -> Value:
-            answer: Variable = b.var(i1, 0)
+            answer: IRVariable = b.var(i1, 0)
             with b.if_(x != 0):
                 answer.set(python.type_of(x) == o.known(cls))
                 with b.if_(~answer.value):
@@ -149,7 +149,7 @@ def _write_gradients(module: Module, offsets: dict[str, int]) -> None:
         with b.loop(0, n) as i:
             p = _item(b, parameters, i)
             unless(is_a(p, "tensor"))
-            unless(o.get(p, "tensor._raw") == _item(b, arrays, i))
+            unless(o.get(p, "tensor._data") == _item(b, arrays, i))
             unless(is_a(o.get(p, "tensor._memory"), "storage"))
             node = o.get(p, "tensor._history")
             unless(is_a(node, "node"))
@@ -157,13 +157,13 @@ def _write_gradients(module: Module, offsets: dict[str, int]) -> None:
             unless(is_a(extra, "extra"))
             gradient = o.get(extra, "extra.grad")
             unless(is_a(gradient, "tensor"))
-            values = o.get(gradient, "tensor._raw")  # None while it is pending
+            values = o.get(gradient, "tensor._data")  # None while it is pending
             unless(is_a(values, "array"))
             b.pointer(b.field(ptr, found, LIST_ITEMS), ptr)[i] = python.incref(values)
         b.ret(found)
 
 
-def _write_written(module: Module, offsets: dict[str, int]) -> None:
+def _write_written(module: IRModule, offsets: dict[str, int]) -> None:
     """extempo_written: one more write to each; parameters remember where."""
     with module.function("extempo_written", ptr, self=ptr, args=ptr, nargs=i64) as b:
         o = Objects(b, offsets, _TABLE)
@@ -191,13 +191,13 @@ class Stepping:
 
     def __init__(self, tensor: type) -> None:
         classes: dict[type, tuple[str, tuple[str, ...]]] = {
-            tensor: ("tensor", ("_raw", "_memory", "_history")),
+            tensor: ("tensor", ("_data", "_memory", "_history")),
             Node: ("node", ("extra",)),
             Extra: ("extra", ("grad",)),
             Storage: ("storage", ("version", "written_at")),
         }
         offsets = {f"{name}.{slot}": slot_offset(cls, slot) for cls, (name, slots) in classes.items() for slot in slots}
-        module = Module()
+        module = IRModule()
         module.global_("table", ptr, len(_TABLE))
         with module.function("extempo_table", ptr) as b:
             b.ret(module.address_of(b, "table"))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ....core.types import InputType, TensorType
-from ..ir.builder import Function, Module, Operand, Pointer, Type, Value, f32, f64, i32, i64, ptr, vector, void
+from ..ir.builder import IRFunction, IRModule, Operand, Pointer, Type, Value, f32, f64, i32, i64, ptr, vector, void
 
 LANES = 8
 MOST_PARTS = 4096  # more than threads could tell apart
@@ -32,19 +32,19 @@ def element_of(t: InputType) -> Type | None:
     return FLOATS.get(t.dtype._name) if isinstance(t, TensorType) else None
 
 
-def least(b: Function, x: Value, y: Operand) -> Value:
+def least(b: IRFunction, x: Value, y: Operand) -> Value:
     """The smaller of two integers."""
     return b.select(x < y, x, y)
 
 
-class Row:
+class SweepRow:
     """The row of n elements while a function is written: how far whole vectors reach, and the mask of the rest.
 
     The mask is kept as integers as wide as an element, because lanes of one bit do not survive from block to block of
     the code without being repacked.
     """
 
-    def __init__(self, b: Function, element: Type, n: Value, lanes: int = LANES) -> None:
+    def __init__(self, b: IRFunction, element: Type, n: Value, lanes: int = LANES) -> None:
         self.b = b
         self.element = element
         self.lanes = lanes
@@ -101,10 +101,10 @@ class Row:
         return self.b.const(self.type, value)
 
 
-class Fold:
+class SweepFold:
     """Many vectors made into one by a combination that is the same in any order: a largest element, an `or`."""
 
-    def __init__(self, b: Function, type_: Type, identity: float, combine: Combine, unroll: int = 4) -> None:
+    def __init__(self, b: IRFunction, type_: Type, identity: float, combine: Combine, unroll: int = 4) -> None:
         self.b = b
         self.identity = b.const(type_, identity)
         self.combine = combine
@@ -142,10 +142,10 @@ class Fold:
         return self.b.fold_lanes(self.lanes(), self.combine)
 
 
-class Sum(Fold):
+class SumSweep(SweepFold):
     """A floating sum. What rounding loses when a block is added is kept, and added at the end."""
 
-    def __init__(self, b: Function, type_: Type, unroll: int = 4) -> None:
+    def __init__(self, b: IRFunction, type_: Type, unroll: int = 4) -> None:
         super().__init__(b, type_, 0.0, lambda x, y: x + y, unroll)
         self.lost = b.var(type_, self.identity)
         self.n_blocks = b.var(i64, 0)
@@ -163,10 +163,10 @@ class Sum(Fold):
         return self.b.select(lost == lost, total + lost, total)
 
 
-def fold_together(folds: Sequence[Fold], n: Value, term: Callable[[Value], Sequence[Value]]) -> None:
+def fold_together(folds: Sequence[SweepFold], n: Value, term: Callable[[Value], Sequence[Value]]) -> None:
     """Give term(0) to term(n - 1), a value for each fold, to the folds: all sums, or none of them."""
     b = folds[0].b
-    if not isinstance(folds[0], Sum):
+    if not isinstance(folds[0], SumSweep):
         _fold_block(folds, b.const(i64, 0), n, term)
         for fold in folds:
             fold.add(fold.block())
@@ -185,7 +185,9 @@ def fold_together(folds: Sequence[Fold], n: Value, term: Callable[[Value], Seque
         n_blocks.set(n_blocks.value + 1)
 
 
-def _fold_block(folds: Sequence[Fold], start: Value, stop: Value, term: Callable[[Value], Sequence[Value]]) -> None:
+def _fold_block(
+    folds: Sequence[SweepFold], start: Value, stop: Value, term: Callable[[Value], Sequence[Value]]
+) -> None:
     b, unroll = folds[0].b, folds[0].unroll
     for fold in folds:
         fold.open()
@@ -200,7 +202,7 @@ def _fold_block(folds: Sequence[Fold], start: Value, stop: Value, term: Callable
                 fold.take(0, value)
 
 
-def fold_row(folds: Sequence[Fold], row: Row, term: Term) -> None:
+def fold_row(folds: Sequence[SweepFold], row: SweepRow, term: Term) -> None:
     """Give every element of the row to the folds: term(first element, mask) -> a vector for each fold.
 
     The last vector goes first, if it is not whole; lanes beyond the end count as the fold's identity, whatever `term`
@@ -216,17 +218,17 @@ def fold_row(folds: Sequence[Fold], row: Row, term: Term) -> None:
     fold_together(folds, row.n_vectors, lambda k: term(k * row.lanes, None))
 
 
-def sum_row(row: Row, term: Callable[[Value, Value | None], Value], unroll: int = 4) -> Value:
+def sum_row(row: SweepRow, term: Callable[[Value, Value | None], Value], unroll: int = 4) -> Value:
     """The sum of one function of the row's elements, as a number."""
-    total = Sum(row.b, row.type, unroll)
+    total = SumSweep(row.b, row.type, unroll)
     fold_row([total], row, lambda i, mask: [term(i, mask)])
     return total.scalar()
 
 
-def write_row_of_sums(module: Module, name: str, element: Type) -> None:
+def write_row_of_sums(module: IRModule, name: str, element: Type) -> None:
     """`name(x, y, n_rows, n)`: y[j] is the sum of x[i][j] over at least one row, one after the other."""
     with module.function(name, void, internal=True, x=ptr, y=ptr, n_rows=i64, n=i64) as b:
-        x, y, row = Pointer(b.arg("x"), element), Pointer(b.arg("y"), element), Row(b, element, b.arg("n"))
+        x, y, row = Pointer(b.arg("x"), element), Pointer(b.arg("y"), element), SweepRow(b, element, b.arg("n"))
 
         def column(i: Value, mask: Value | None) -> None:
             total = b.var(row.type, row.load(x, i, mask))
@@ -240,12 +242,12 @@ def write_row_of_sums(module: Module, name: str, element: Type) -> None:
 # ---- extremes
 
 
-def larger(b: Function) -> Combine:
+def larger(b: IRFunction) -> Combine:
     """The larger one; NaN wins. The accumulator comes first: it waits for one comparison only."""
     return lambda most, x: b.select(x != x, x, b.select(x > most, x, most))
 
 
-def smaller(b: Function) -> Combine:
+def smaller(b: IRFunction) -> Combine:
     """The smaller one; NaN wins."""
     return lambda least, x: b.select(x != x, x, b.select(x < least, x, least))
 
@@ -253,7 +255,7 @@ def smaller(b: Function) -> Combine:
 # ---- work in parts
 
 
-def in_parts(b: Function, part: str, n_parts: Value, *words: Value) -> None:
+def in_parts(b: IRFunction, part: str, n_parts: Value, *words: Value) -> None:
     """Call `void part(ptr context, i64 i)` for every i below n_parts, on the threads there are.
 
     The words are in the context, in order; `context_words` reads them.
@@ -273,7 +275,7 @@ def in_parts(b: Function, part: str, n_parts: Value, *words: Value) -> None:
         b.call(module.defined[part], context.address, 0)
 
 
-def context_words(b: Function, *types: Type) -> list[Value]:
+def context_words(b: IRFunction, *types: Type) -> list[Value]:
     """The words of the context, in the function that runs one part."""
     return [Pointer(b.arg("context"), t)[i] for i, t in enumerate(types)]
 
@@ -288,13 +290,13 @@ def parts_of(n_units: int, unit_work: int, part_work: int) -> tuple[int, int]:
     return max(1, -(-n_units // max(1, per_part))), max(1, per_part)
 
 
-def part_range(b: Function, n_units: Value, per_part: Value) -> tuple[Value, Value]:
+def part_range(b: IRFunction, n_units: Value, per_part: Value) -> tuple[Value, Value]:
     """The units of part `i`, an argument of the function: from, to."""
     first = b.arg("i") * per_part
     return first, least(b, first + per_part, n_units)
 
 
-def write_part(module: Module, name: str, body: Callable[[Function], None]) -> None:
+def write_part(module: IRModule, name: str, body: Callable[[IRFunction], None]) -> None:
     """A function that runs one part, for `in_parts`."""
     with module.function(name, void, internal=True, context=ptr, i=i64) as b:
         body(b)

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..calls.callables import function
 from ..calls.cpython import ALIGNED, ARRAY_DATA, ARRAY_DTYPE, C_CONTIGUOUS, Python
-from ..ir.builder import Function, Module, Pointer, Type, Value, f32, f64, i1, i64, ptr, vector, void
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i1, i64, ptr, vector, void
 from .routine import build
 
 LANES = 8
@@ -37,7 +37,7 @@ Formula = Callable[..., Any]
 class Arithmetic:
     """The functions that formulas use beside operators, on lanes."""
 
-    def __init__(self, b: Function) -> None:
+    def __init__(self, b: IRFunction) -> None:
         self._b = b
 
     def sqrt(self, x: Value) -> Value:
@@ -80,7 +80,7 @@ def places(dtype: np.dtype[Any], values: np.ndarray[Any, Any], moments: Sequence
 _PLACES, _NUMBERS, _VALUES, _GRADIENTS, _COUNT, _TOTAL, _SIZE = range(7)
 
 
-def _write(module: Module, name: str, formula: Formula, n_numbers: int, n_moments: int, element: Type) -> None:
+def _write(module: IRModule, name: str, formula: Formula, n_numbers: int, n_moments: int, element: Type) -> None:
     part = name + "_part"
     _write_part(module, part, formula, n_numbers, n_moments, element)
     parallel = module.declare("extempo_parallel", void, [ptr, ptr, i64])
@@ -121,11 +121,11 @@ def _write(module: Module, name: str, formula: Formula, n_numbers: int, n_moment
         b.ret(b.call(answer, 1))
 
 
-def _items(b: Function, found: Value) -> Pointer:
+def _items(b: IRFunction, found: Value) -> Pointer:
     return b.pointer(b.field(ptr, found, LIST_ITEMS), ptr)
 
 
-def _same_form(b: Function, x: Value, g: Value, words: Pointer) -> Value:
+def _same_form(b: IRFunction, x: Value, g: Value, words: Pointer) -> Value:
     """Whether both are arrays of the dtype, of one shape, each one plain run of memory."""
     python = Python(b)
     fits = b.var(i1, 0)
@@ -141,7 +141,7 @@ def _same_form(b: Function, x: Value, g: Value, words: Pointer) -> Value:
     return fits.value
 
 
-def _n_elements(b: Function, array: Value) -> Value:
+def _n_elements(b: IRFunction, array: Value) -> Value:
     python = Python(b)
     n = b.var(i64, 1)
     with b.loop(0, python.ndim(array)) as d:
@@ -149,7 +149,7 @@ def _n_elements(b: Function, array: Value) -> Value:
     return n.value
 
 
-def _write_part(module: Module, name: str, formula: Formula, n_numbers: int, n_moments: int, element: Type) -> None:
+def _write_part(module: IRModule, name: str, formula: Formula, n_numbers: int, n_moments: int, element: Type) -> None:
     """One chunk: a part of the elements of all parameters, counted through one after the other."""
     with module.function(name, void, internal=True, context=ptr, chunk=i64) as b:
         context = b.pointer(b.arg("context"), ptr)
@@ -178,7 +178,7 @@ def _write_part(module: Module, name: str, formula: Formula, n_numbers: int, n_m
 
 
 def _write_pass(
-    b: Function, formula: Formula, numbers: list[Value], operands: list[Pointer], low: Value, high: Value
+    b: IRFunction, formula: Formula, numbers: list[Value], operands: list[Pointer], low: Value, high: Value
 ) -> None:
     """The formula on elements `low` to `high` of (values, gradient, *moments)."""
     arithmetic = Arithmetic(b)
@@ -197,9 +197,9 @@ def _write_pass(
             b.masked_store(result, p.at(whole), mask)
 
 
-def _least(b: Function, x: Value, y: Value) -> Value:
+def _least(b: IRFunction, x: Value, y: Value) -> Value:
     return b.select(x < y, x, y)
 
 
-def _most(b: Function, x: Value, y: Value | int) -> Value:
+def _most(b: IRFunction, x: Value, y: Value | int) -> Value:
     return b.select(x > y, x, y)

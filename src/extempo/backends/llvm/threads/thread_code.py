@@ -5,7 +5,7 @@ Policy is here too: when a sleeping helper is worth waking, and when the CPUs ar
 
 from __future__ import annotations
 
-from ..ir.builder import Function, Module, Value, Variable, f64, i1, i32, i64, ptr, void
+from ..ir.builder import IRFunction, IRModule, IRVariable, Value, f64, i1, i32, i64, ptr, void
 from .thread_words import (
     CHUNK_TIMES,
     CONDITION,
@@ -41,7 +41,7 @@ REST = 40  # jobs run without helpers for so many times what was lost by them
 FREE, TAKEN, HELD = 0, 1, 2  # `lock`: nobody's, a job's, or kept for the time of a fork
 
 
-def write_threads(module: Module, target: Target) -> None:
+def write_threads(module: IRModule, target: Target) -> None:
     """Everything; the names that begin with `extempo_` are for others."""
     write_foundations(module, target)
     _write_helper(module)
@@ -59,7 +59,7 @@ def write_threads(module: Module, target: Target) -> None:
 # ---- helpers
 
 
-def _write_helper(module: Module) -> None:
+def _write_helper(module: IRModule) -> None:
     """The life of a helper."""
     with module.function("help", ptr, internal=True, nothing=ptr) as b:
         words, watched = Words(b), b.var(i1, False)
@@ -84,7 +84,7 @@ def _write_helper(module: Module) -> None:
                 _claim_and_run(b, words, seen)
 
 
-def _rest(b: Function, words: Words, seen: Value, watched: Variable) -> None:
+def _rest(b: IRFunction, words: Words, seen: Value, watched: IRVariable) -> None:
     """Watch for work, and the second time sleep."""
     sleep, watch = b.if_else(watched.value)
     with sleep:
@@ -97,7 +97,7 @@ def _rest(b: Function, words: Words, seen: Value, watched: Variable) -> None:
         watched.set(True)
 
 
-def _claim_and_run(b: Function, words: Words, seen: Value) -> None:
+def _claim_and_run(b: IRFunction, words: Words, seen: Value) -> None:
     function, context = words.load("function"), words.load("context")
     chunk = words.load("first") + words.load("count") - (seen & MAX_CHUNKS)
     with b.if_(words.replace("tickets", seen, seen - 1)):
@@ -109,7 +109,7 @@ def _claim_and_run(b: Function, words: Words, seen: Value) -> None:
                 call(b, "wake", void, words.at("pending"), b.const(i32, 1))
 
 
-def _write_start(module: Module, target: Target) -> None:
+def _write_start(module: IRModule, target: Target) -> None:
     """Start the helpers that are wanted and not there; as many as the system gives."""
     with module.function("start", void, internal=True) as b:
         words, memory = Words(b), module.address_of(b, "pool")
@@ -130,7 +130,7 @@ def _write_start(module: Module, target: Target) -> None:
         call(b, "pthread_sigmask", i32, mask, old_mask.address, b.const(ptr, 0))
 
 
-def _write_stop(module: Module) -> None:
+def _write_stop(module: IRModule) -> None:
     """End all helpers; only who has the lock may."""
     with module.function("stop", void, internal=True) as b:
         words, memory = Words(b), module.address_of(b, "pool")
@@ -156,7 +156,7 @@ class _Frame:
 
     saved, began, last = range(3)  # Python's thread state, or null; when it began, and its last chunk ended
 
-    def __init__(self, b: Function, address: Value) -> None:
+    def __init__(self, b: IRFunction, address: Value) -> None:
         self.b = b
         self.address = address
         self._words = b.pointer(address, i64)
@@ -179,7 +179,7 @@ class _Frame:
             call(b, "PyEval_RestoreThread", void, b.cast("inttoptr", self.get(self.saved), ptr))
 
 
-def _write_turn(module: Module) -> None:
+def _write_turn(module: IRModule) -> None:
     """What the caller does after each of its chunks: note the time, and think of other Python threads."""
     with module.function("turn", void, internal=True, frame=ptr) as b:
         frame = _Frame(b, b.arg("frame"))
@@ -189,14 +189,14 @@ def _write_turn(module: Module) -> None:
             frame.give_gil()
 
 
-def _write_alone(module: Module) -> None:
+def _write_alone(module: IRModule) -> None:
     args = {"function": ptr, "context": ptr, "n_chunks": i64, "frame": ptr}
     with module.function("run_alone", void, internal=True, **args) as b, b.loop(0, b.arg("n_chunks")) as i:
         b.call_address(b.arg("function"), void, b.arg("context"), i)
         call(b, "turn", void, b.arg("frame"))
 
 
-def _write_wake_helpers(module: Module) -> None:
+def _write_wake_helpers(module: IRModule) -> None:
     """Wake as many as pay: the time with m of them, work / (1 + m) + m * cost, is least at the root below.
 
     The cost of one is the time of the call and as much again until it is there. Jobs so close to each other that a
@@ -222,7 +222,7 @@ def _write_wake_helpers(module: Module) -> None:
         words.store("waking", (waking * 7 + each) // 8 + 1)
 
 
-def _write_wait(module: Module) -> None:
+def _write_wait(module: IRModule) -> None:
     """Wait for the chunks that helpers still run."""
     with module.function("wait", void, internal=True, frame=ptr, chunk_time=i64) as b:
         words, frame = Words(b), _Frame(b, b.arg("frame"))
@@ -247,7 +247,7 @@ def _write_wait(module: Module) -> None:
 class _ChunkTime:
     """What a chunk of such a job takes the caller."""
 
-    def __init__(self, b: Function) -> None:
+    def __init__(self, b: IRFunction) -> None:
         self.b = b
         kind = b.cast("ptrtoint", b.arg("function"), i64) * 31 + b.arg("count")
         scattered = kind * -7046029254386353131  # 2^64 over the golden ratio
@@ -263,7 +263,7 @@ class _ChunkTime:
         self._kept[1] = b.select(self._known, (expected * 3 + smaller(b, took, expected * 2)) // 4 + 1, took)
 
 
-def _write_shared(module: Module) -> None:
+def _write_shared(module: IRModule) -> None:
     """Run chunks first .. first + count - 1 with the helpers."""
     args = {"function": ptr, "context": ptr, "first": i64, "count": i64, "frame": ptr}
     with module.function("run_shared", void, internal=True, **args) as b:
@@ -286,7 +286,7 @@ def _write_shared(module: Module) -> None:
         _rest_after(b, words, b.select(crowded, CROWDED, lost))
 
 
-def _run_claimed(b: Function, words: Words) -> Value:
+def _run_claimed(b: IRFunction, words: Words) -> Value:
     """Claim and run chunks of the caller's own job until there are none; how many."""
     mine = b.var(i32, 0)
     with forever(b):
@@ -299,14 +299,14 @@ def _run_claimed(b: Function, words: Words) -> Value:
     return mine.value
 
 
-def _rest_after(b: Function, words: Words, lost: Value) -> None:
+def _rest_after(b: IRFunction, words: Words, lost: Value) -> None:
     """Do without helpers for a while if the caller alone would have been faster: the CPUs are wanted elsewhere."""
     with b.if_(lost > 0):
         words.store("resume_at", call(b, "now", i64) + smaller(b, lost * REST, LONGEST_REST))
         words.change("losses", "add", 1)
 
 
-def _open_job(b: Function, words: Words) -> None:
+def _open_job(b: IRFunction, words: Words) -> None:
     """All but the first chunk, which is the caller's, can be claimed from here on."""
     for name in ("function", "context", "first", "count"):
         words.store(name, b.arg(name))
@@ -317,7 +317,7 @@ def _open_job(b: Function, words: Words) -> None:
     b.line("fence seq_cst")
 
 
-def _claim(b: Function, words: Words) -> Value:
+def _claim(b: IRFunction, words: Words) -> Value:
     """Claim a chunk of the caller's own job: how many were unclaimed, this one included."""
     seen = b.var(i64, words.load("tickets"))
     with b.while_(lambda: (seen.value & MAX_CHUNKS) != 0):
@@ -327,7 +327,7 @@ def _claim(b: Function, words: Words) -> Value:
     return seen.value & MAX_CHUNKS
 
 
-def _write_parallel(module: Module) -> None:
+def _write_parallel(module: IRModule) -> None:
     with module.function("extempo_parallel", void, function=ptr, context=ptr, n_chunks=i64) as b:
         words, n_chunks = Words(b), b.arg("n_chunks")
         function, context = b.arg("function"), b.arg("context")
@@ -360,12 +360,12 @@ def _write_parallel(module: Module) -> None:
 # ---- control, called from Python without the GIL
 
 
-def _take_lock(b: Function, words: Words, value: int) -> None:
+def _take_lock(b: IRFunction, words: Words, value: int) -> None:
     with b.while_(lambda: ~words.replace("lock", FREE, value)):
         call(b, "usleep", i32, b.const(i32, 50))
 
 
-def _write_control(module: Module, target: Target) -> None:
+def _write_control(module: IRModule, target: Target) -> None:
     with module.function("extempo_pool_memory", ptr) as b:
         b.ret(module.address_of(b, "pool"))
     with module.function("extempo_pool_set", void, helpers=i32) as b:

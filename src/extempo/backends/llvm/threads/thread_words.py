@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any, NamedTuple
 
-from ..ir.builder import Function, Module, Operand, Type, Value, i1, i32, i64, ptr, void
+from ..ir.builder import IRFunction, IRModule, Operand, Type, Value, i1, i32, i64, ptr, void
 
 MAX_HELPERS = 255
 MASK_WORDS = 16  # of a cpu_set_t, for CPUs up to 1023
@@ -72,7 +72,7 @@ class Target(NamedTuple):
 class Words:
     """Atomic access to the pool's words, for a function that is being written."""
 
-    def __init__(self, b: Function) -> None:
+    def __init__(self, b: IRFunction) -> None:
         self.b = b
         self._memory = b.module.address_of(b, "pool")
 
@@ -102,24 +102,24 @@ class Words:
         return b.emit(i1, f"extractvalue {{ {text}, i1 }} {pair.text}, 1")
 
 
-def load_atomic(b: Function, type_: Type, address: Value) -> Value:
+def load_atomic(b: IRFunction, type_: Type, address: Value) -> Value:
     return b.emit(type_, f"load atomic {type_.text}, ptr {address.text} acquire, align {type_.nbytes}")
 
 
-def call(b: Function, name: str, returns: Type, *args: Value) -> Value:
+def call(b: IRFunction, name: str, returns: Type, *args: Value) -> Value:
     """Call one of ours, Python's or the C library's functions."""
     return b.call(b.module.declare(name, returns, [a.type for a in args]), *args)
 
 
-def forever(b: Function) -> Any:
+def forever(b: IRFunction) -> Any:
     return b.while_(lambda: b.const(i1, True))
 
 
-def smaller(b: Function, x: Value, y: Operand) -> Value:
+def smaller(b: IRFunction, x: Value, y: Operand) -> Value:
     return b.select(x < y, x, y)
 
 
-def write_foundations(module: Module, target: Target) -> None:
+def write_foundations(module: IRModule, target: Target) -> None:
     """The pool's memory, and what threads ask of the system: time, CPUs, sleep."""
     module.global_("pool", i64, -(-BYTES // 8))
     _write_clock(module, target)
@@ -132,14 +132,14 @@ def write_foundations(module: Module, target: Target) -> None:
         _write_sleep_by_futex(module, target.futex_call)
 
 
-def _write_clock(module: Module, target: Target) -> None:
+def _write_clock(module: IRModule, target: Target) -> None:
     with module.function("now", i64, internal=True) as b:
         time = b.array(i64, 2)
         call(b, "clock_gettime", i32, b.const(i32, target.clock), time.address)
         b.ret(time[0] * 1_000_000_000 + time[1])
 
 
-def _write_cpu(module: Module, target: Target) -> None:
+def _write_cpu(module: IRModule, target: Target) -> None:
     with module.function("cpu", i32, internal=True) as b:
         b.ret(call(b, "sched_getcpu", i32) if target.knows_cpu else b.const(i32, -1))
     with module.function("allowed_cpus", void, internal=True, cpus=ptr) as b:
@@ -150,7 +150,7 @@ def _write_cpu(module: Module, target: Target) -> None:
             call(b, "sched_getaffinity", i32, b.const(i32, 0), b.const(i64, 8 * MASK_WORDS), masks.address)
 
 
-def _write_avoid_cpu(module: Module, target: Target) -> None:
+def _write_avoid_cpu(module: IRModule, target: Target) -> None:
     """Go to another CPU than this one; whether the thread is there and cannot leave.
 
     Linux wakes a thread where its waker runs unless an idle CPU shares a cache with that.
@@ -172,7 +172,7 @@ def _write_avoid_cpu(module: Module, target: Target) -> None:
         b.ret(call(b, "sched_setaffinity", i32, b.const(i32, 0), size, others.address) != 0)
 
 
-def _write_watch(module: Module, target: Target) -> None:
+def _write_watch(module: IRModule, target: Target) -> None:
     """Watch a word until it changes, or until a time."""
     with module.function("watch", void, internal=True, word=ptr, seen=i32, until=i64) as b, forever(b):
         with b.loop(0, 32):
@@ -184,11 +184,11 @@ def _write_watch(module: Module, target: Target) -> None:
             b.ret()
 
 
-def _write_sleep_by_futex(module: Module, number: int) -> None:
+def _write_sleep_by_futex(module: IRModule, number: int) -> None:
     wait, wake = 128, 129  # FUTEX_WAIT and FUTEX_WAKE, within one process
     module.declare("syscall", i64, [i64])
 
-    def futex(b: Function, operation: int, value: Value) -> None:
+    def futex(b: IRFunction, operation: int, value: Value) -> None:
         word = b.arg("word").text
         args = f"i64 {number}, ptr {word}, i64 {operation}, i32 {value.text}, ptr null, ptr null, i64 0"
         b.emit(i64, f"call i64 (i64, ...) @syscall({args})")
@@ -199,8 +199,8 @@ def _write_sleep_by_futex(module: Module, number: int) -> None:
         futex(b, wake, b.arg("n_sleepers"))
 
 
-def _write_sleep_by_condition(module: Module) -> None:
-    def parts(b: Function) -> tuple[Value, Value]:
+def _write_sleep_by_condition(module: IRModule) -> None:
+    def parts(b: IRFunction) -> tuple[Value, Value]:
         memory = module.address_of(b, "pool")
         return b.byte_offset(memory, MUTEX), b.byte_offset(memory, CONDITION)
 
