@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ..errors import AutogradError, DtypeError, ShapeError
-from ..symbolic.sym_int import SymInt
 from . import dlpack
 from .graph import Leaf, Node, Traced, leaf
 from .op import Op
@@ -19,7 +18,7 @@ from .storage import Array, Storage, deep_copy
 from .strides import order_of_array
 from .tensor_methods import TensorMethods
 from .trace_tree import before_sharing
-from .types import Number, Size, TensorType, dtype, from_numpy_dtype
+from .types import Number, Size, TensorType, WeakNumber, dtype, from_numpy_dtype
 
 
 class LazySource:
@@ -594,7 +593,7 @@ def tensors_in(tree: Any) -> Iterator[Tensor]:
             yield from tensors_in(x)
 
 
-_OPERANDS = (Tensor, float, int, np.ndarray, np.generic, TensorLike, SymInt)
+_OPERANDS = (Tensor, float, int, np.ndarray, np.generic, TensorLike, WeakNumber)
 
 
 def is_operand(value: Any) -> bool:

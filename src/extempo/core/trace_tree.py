@@ -101,6 +101,14 @@ def _run_before(recording: Any, storages: Iterable[Any] | None) -> None:
         recording.close("memory that it reads was written to")
 
 
+class Unplannable(Exception):
+    """Why there is no plan for a request; it is then run op by op."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 class ViewLayout(NamedTuple):
     """How a result lies in the memory of input 0; in bytes."""
 

@@ -172,6 +172,12 @@ class Size(tuple[int, ...]):
         return Size, (tuple(self),)
 
 
+class WeakNumber:
+    """The base of what stands for a Python number in arithmetic with tensors, such as a symbolic size."""
+
+    __slots__ = ()
+
+
 class TensorType(NamedTuple):
     """Shape and dtype: all that shape rules see, and all that a gradient sees of a value it does not read."""
 

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.numpy.straight_line import convert
 from ..backends.selection import FALLBACKS, native, short_of_memory
 from ..core.cache import Cache
 from ..core.context import CONTEXT, ExecutionContext
+from ..core.graph_interpreter import convert
 from ..core.op import Op, Routine, Signature
 from ..core.storage import Array
 from ..core.strides import laid_out

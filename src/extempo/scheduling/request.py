@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ..core.storage import Array
-from ..core.trace_tree import LeafKind, TraceOp
+from ..core.trace_tree import LeafKind, TraceOp, Unplannable
 from .saved_reads import reads
 
 __all__ = [
@@ -49,14 +49,6 @@ class Prospect(Protocol):
     is_familiar: bool  # whether the loop in it was met before, at whatever length
 
     def made(self, wait: bool, goes_on: Callable[[], bool]) -> Plan | None: ...
-
-
-class Unplannable(Exception):
-    """Why there is no plan for a request; it is then run op by op."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
 
 class BackwardRequest(NamedTuple):

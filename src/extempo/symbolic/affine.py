@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ..scheduling.request import Unplannable
+from ..core.trace_tree import Unplannable
 
 
 class Affine(NamedTuple):

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from math import isfinite
 from typing import Any, NoReturn
 
-from ..core.types import TensorType
+from ..core.types import TensorType, WeakNumber
 
 MAX_NOTES = 2_000  # more than that would take longer to write down than it saves
 WORTH = 8  # misses that cost as much as it takes to learn from one
@@ -112,7 +112,7 @@ def _decided(sign: str, fn: Callable[..., Any]) -> Any:
     return compare
 
 
-class SymInt:
+class SymInt(WeakNumber):
     """Stands for a size, or for what was computed from sizes."""
 
     __slots__ = ("name", "notes", "value")

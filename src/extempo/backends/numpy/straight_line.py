@@ -1,6 +1,6 @@
-"""The NumPy backend, the oracle: a kernel for each node, and straight-line Python for a whole graph.
+"""A whole graph as straight-line Python: the NumPy kernels of its nodes, called one after another.
 
-Graph in, kernels out. Numbers are weak: a kernel never sees one as an array of its own dtype.
+Graph in, one kernel out. Numbers are weak: a kernel never sees one as an array of its own dtype.
 """
 
 from __future__ import annotations
@@ -14,32 +14,6 @@ import numpy as np
 from ...core.cache import Kernel
 from ...core.graph import Graph, Leaf, Node
 from ...core.types import TensorType
-
-
-def convert(value: Any, to: np.dtype[Any]) -> Any:
-    """An input of an elementwise kernel in the dtype it computes in; numbers wrap around like PyTorch's."""
-    if isinstance(value, np.ndarray):
-        return value if value.dtype is to else value.astype(to)
-    if value is None or to.kind not in "iub":
-        return value
-    return np.asarray(value).astype(to) if to.kind != "b" else bool(value)
-
-
-def kernel_of(node: Node) -> Kernel:
-    """The kernel of one node: its op's NumPy code with the conversions that the node's types ask for."""
-    types = tuple(i.type if isinstance(i, Node) else type(i) for i in node.inputs)
-    compute = node.op.signature(types, node.attrs).compute
-    several = type(node.type) is tuple
-    dtypes = [t.dtype.numpy for t in (node.type if several else (node.type,))]
-
-    def kernel(*arrays: Any) -> tuple[Any, ...]:
-        if compute is not None:
-            arrays = tuple(convert(a, compute) for a in arrays)
-        with np.errstate(all="ignore"):
-            out = node.op.numpy(*arrays, **node.attrs)
-        return tuple(np.asarray(o, d) for o, d in zip(out if several else (out,), dtypes, strict=True))
-
-    return kernel
 
 
 def numbers_only(graph: Graph) -> set[Node]:
