@@ -32,7 +32,7 @@ from .rows import RaggedSize, Rows
 __all__ = ["RaggedTensor"]
 
 _FILLS = ("zero_", "fill_", "normal_", "uniform_", "exponential_", "random_", "cauchy_", "geometric_", "log_normal_")
-_WRAPPERS = ("renamed", "fn", "fn_", "reflected", "augmented", "forward", "apply", "lifted")
+_WRAPPERS = ("renamed", "taught", "fn", "fn_", "reflected", "augmented", "forward", "apply", "lifted")
 _PACKAGE = str(Path(__file__).parents[1])
 NEAREST = "loop over its rows (`for row in x`), pad them (x.to_padded_tensor(0.0)), or use x.values() and x.offsets()"
 
