@@ -18,7 +18,7 @@ import extempo as ex
 from extempo import random
 from extempo.autograd import accumulating
 from extempo.backends import selection
-from extempo.core import effect_hooks, locks, trace_tree
+from extempo.core import active_traces, effect_hooks, locks, trace_tree
 from extempo.scheduling import loop_cache
 from extempo.tracing import api
 
@@ -130,7 +130,7 @@ RENEWED = {
     "generators": (random._taking, draw),
     "hooks of effects": (effect_hooks._lock, call_static),
     "adding gradients": (accumulating._accumulating, train),
-    "tapes that were left": (trace_tree.escaped_lock, compile_and_ask),
+    "tapes that were left": (active_traces.escaped_lock, compile_and_ask),
     "tries": (trace_tree.tree_lock, compile_and_ask),
 }
 

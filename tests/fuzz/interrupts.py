@@ -35,8 +35,8 @@ import extempo as ex
 from extempo import autograd, nn, optim
 from extempo.amp import autocasting
 from extempo.core import effect_hooks
+from extempo.core.active_traces import ACTIVE
 from extempo.core.context import CONTEXT
-from extempo.core.trace_tree import ACTIVE
 from extempo.data import DataLoader, TensorDataset
 from extempo.nn import functional as F
 from extempo.train import Trainer

@@ -9,7 +9,7 @@ from unittest import mock
 
 import extempo as ex
 from extempo import nn
-from extempo.core import trace_tree
+from extempo.core import active_traces
 from extempo.core.context import CONTEXT
 from extempo.tracing.static.autotune import Autotuner
 
@@ -42,7 +42,7 @@ def agree(scenario, *args):
             found = observe(scenario, static, *args)
         for i, (a, b) in enumerate(zip(expected, found, strict=True)):
             assert b == a, f"{way}: observation {i} differs"
-        assert not trace_tree.ACTIVE.recordings
+        assert not active_traces.ACTIVE.recordings
         assert CONTEXT.get().recording is None
         assert CONTEXT.get().interceptor is None
         assert ex.is_grad_enabled()

@@ -8,8 +8,8 @@ import pytest
 
 import extempo as ex
 from extempo import nn, optim
+from extempo.core.active_traces import ACTIVE
 from extempo.core.context import CONTEXT
-from extempo.core.trace_tree import ACTIVE
 from extempo.nn import functional as F
 from extempo.tracing import api
 from extempo.tracing.static import static_function

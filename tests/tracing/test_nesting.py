@@ -13,7 +13,7 @@ import pytest
 
 import extempo as ex
 from extempo import nn, optim
-from extempo.core import trace_tree
+from extempo.core import active_traces, trace_tree
 
 from .agreement import CALLS, agree, draw, grads, see
 
@@ -378,10 +378,10 @@ def test_a_process_is_forked_while_another_thread_works_on_a_tape_that_was_left(
     begun, forked = threading.Event(), threading.Event()
 
     def work():
-        with trace_tree.escaped_lock, trace_tree.tree_lock:
+        with active_traces.escaped_lock, trace_tree.tree_lock:
             at_work = losses[0]._source
             if at_work is not None:  # without native code nothing is recorded
-                trace_tree.worked_on, before = id(at_work), at_work.results
+                active_traces.worked_on, before = id(at_work), at_work.results
                 at_work.results = [at_work.held(place) for place in range(len(before))]  # as in its backward
             begun.set()
             forked.wait()

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..core import locks
+from ..core.active_traces import before_write
 from ..core.graph import Leaf, Node
 from ..core.op import REGISTRY
 from ..core.storage import Array
 from ..core.strides import Order, copied, lies_in
 from ..core.tensor import Tensor, wrap
-from ..core.trace_tree import before_write
 from ..dispatch.dispatcher import apply
 from ..errors import ShapeError
 from .native_engine import walker

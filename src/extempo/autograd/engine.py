@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from .. import ops
+from ..core.active_traces import ACTIVE, ESCAPED
 from ..core.context import CONTEXT, set_context
 from ..core.graph import Leaf, Node, Pick
 from ..core.op import Refuse
 from ..core.storage import Array
 from ..core.tensor import Tensor, wrap
-from ..core.trace_tree import ACTIVE, ESCAPED
 from ..core.types import TensorType, bool_
 from ..errors import GraphFreedError, NotDifferentiableError, OverwrittenError
 from .accumulating import accumulate, before_adding

@@ -11,13 +11,13 @@ import numpy as np
 
 from ..errors import AutogradError, DtypeError, ShapeError
 from . import dlpack
+from .active_traces import before_sharing
 from .graph import Leaf, Node, Traced, leaf
 from .op import Op
 from .source_location import remember_value_read, user_line
 from .storage import Array, Storage, deep_copy
 from .strides import order_of_array
 from .tensor_methods import TensorMethods
-from .trace_tree import before_sharing
 from .types import Number, Size, TensorType, WeakNumber, dtype, from_numpy_dtype
 
 

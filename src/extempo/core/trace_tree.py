@@ -9,9 +9,7 @@ except the starts of slices of traced values, which are guards until they are se
 from __future__ import annotations
 
 import struct
-import threading
-import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from . import locks
@@ -27,78 +25,7 @@ NONE = -(1 << 40)
 MOST_EDGES, MOST_EVENTS = 100, 64  # that one state remembers
 
 
-class _Active(threading.local):
-    def __init__(self) -> None:
-        self.recordings: list[Any] = []
-
-
-# Recordings of compiled functions that run now in this thread, and those whose tape is still needed after their
-# function returned. (A thread that writes what another one reads at the same time is on its own, as ever.)
-ACTIVE = _Active()
-ESCAPED: set[weakref.ref[Any]] = set()
-worked_on = 0  # the id of the one that was changed last, by who had the lock
-
-
-def _forget_changed() -> None:
-    """The tape that another thread was changing when the process was forked is as it was then, and of no use."""
-    ESCAPED.difference_update([left for left in ESCAPED if id(left()) == worked_on])
-
-
-escaped_lock = locks.renewed(_forget_changed)  # any thread may come across one that was left
-tree_lock = locks.renewed()  # ways are added by one thread at a time; half a change of a trie is a way less, at most
-
-
-def note_escaped(recording: Any) -> None:
-    """The function returned, and what it recorded is still needed."""
-    recording.is_left = True
-    ESCAPED.add(
-        weakref.ref(recording, ESCAPED.discard)
-    )  # no Python: an interrupt would be lost in what a collection calls
-
-
-def end_active(recording: Any) -> None:
-    """It runs no more in this thread, if that has not been said yet."""
-    recordings = ACTIVE.recordings
-    if recordings and recordings[-1] is recording:
-        recordings.pop()
-    elif recording in recordings:
-        recordings.remove(recording)
-
-
-def before_write(storages: Iterable[Any] | None = None) -> None:
-    """Memory is about to be written: whoever has recorded reading it reads it now. None: any memory."""
-    if ACTIVE.recordings or ESCAPED:
-        _tell_all(_run_before, storages)
-
-
-def before_sharing(storage: Any) -> None:
-    """Memory is about to be handed out, and may be written by whoever gets it: what is to be read of it is read now."""
-    if ACTIVE.recordings or ESCAPED:
-        _tell_all(_run_if_it_looks_at, storage)
-
-
-def _tell_all(tell: Callable[[Any, Any], None], what: Any) -> None:
-    for recording in list(ACTIVE.recordings):
-        tell(recording, what)
-    if ESCAPED:
-        with escaped_lock:
-            for left in list(ESCAPED):
-                if (recording := left()) is not None:
-                    tell(recording, what)
-
-
-def _run_if_it_looks_at(recording: Any, storage: Any) -> None:
-    if recording.looks_at(storage):
-        recording.flush()
-
-
-def _run_before(recording: Any, storages: Iterable[Any] | None) -> None:
-    if not recording.leaves and not recording.makers:
-        return
-    recording.flush()
-    recording.forget_leaves(storages)
-    if recording.makers and (storages is None or any(map(recording.reads_memory, storages))):
-        recording.close("memory that it reads was written to")
+tree_lock = locks.renewed()  # edges are added by one thread at a time; half a change is an edge less, at most
 
 
 class Unplannable(Exception):

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ..core.active_traces import before_write
 from ..core.context import CONTEXT
 from ..core.graph import Node
 from ..core.source_location import user_line
 from ..core.storage import Array
 from ..core.tensor import Tensor
-from ..core.trace_tree import before_write
 from .fused_update import Update, UpdateKernel, native_places, native_update
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from ..core.active_traces import before_write
 from ..core.context import CONTEXT
 from ..core.graph import Leaf, Node
 from ..core.op import Op
 from ..core.source_location import user_line
 from ..core.storage import Storage
 from ..core.tensor import Tensor, TensorLike, ViewOf, carry_retained
-from ..core.trace_tree import before_write
 from ..core.types import dtype
 from ..errors import DtypeError, LeafWriteError, ShapeError
 from .dispatcher import NO_ATTRS, apply

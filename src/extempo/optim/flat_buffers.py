@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.active_traces import before_write
 from ..core.storage import ALIGNMENT, Array, Storage
 from ..core.tensor import Tensor, wrap
-from ..core.trace_tree import before_write
 from ..core.types import TensorType, dtype, from_numpy_dtype, get_default_dtype
 from ..dispatch.dispatcher import quietly
 from ..dispatch.fused_update import Update, native_places, native_stepping, native_update, numpy_update

@@ -17,10 +17,11 @@ from sys import getrefcount
 from typing import Any
 
 from ..backends.selection import give_back_memory, native
+from ..core.active_traces import ACTIVE, end_active
 from ..core.cache import CACHES
 from ..core.context import CONTEXT, ExecutionContext, switch
 from ..core.tensor import Tensor
-from ..core.trace_tree import ACTIVE, TraceNode, end_active
+from ..core.trace_tree import TraceNode
 from ..core.types import DEFAULT_DTYPE_LISTENERS
 from ..errors import DtypeError
 from . import policy

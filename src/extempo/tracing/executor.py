@@ -19,7 +19,7 @@ from sys import getrefcount
 from typing import Any
 
 from ..backends.selection import give_back_memory
-from ..core import trace_tree
+from ..core import active_traces
 from ..core.graph import Leaf, Node, describe_where
 from ..core.storage import Array
 from ..core.tensor import Tensor
@@ -88,7 +88,7 @@ class TraceExecutor(Tracer):
         """Run everything that has not run yet."""
         with self._alone():
             if self.is_left:
-                trace_tree.worked_on = id(self)
+                active_traces.worked_on = id(self)
             began, n_replays = policy.clock(), self.counters.replays
             self._flush()
         if self.counters.replays != n_replays and self.most_replaying is not None and not self.is_left:
@@ -295,8 +295,8 @@ class TraceExecutor(Tracer):
         """
         if not self.is_left:
             return self._backward(root, gradient, asked, keep)
-        with trace_tree.escaped_lock:  # as if the function were still running
-            trace_tree.worked_on = id(self)
+        with active_traces.escaped_lock:  # as if the function were still running
+            active_traces.worked_on = id(self)
             if root._history is not self.proxy:
                 return None  # another thread was faster, and it is not on the tape any more
             self.results = [None if ref is None else ref() for ref in self.results]
@@ -384,7 +384,7 @@ class TraceExecutor(Tracer):
         """Run everything, give every tensor that is held its node, and begin a new tape."""
         with self._alone():
             if self.is_left:
-                trace_tree.worked_on = id(self)
+                active_traces.worked_on = id(self)
             self._close(why)
 
     def _close(self, why: str) -> None:
@@ -425,7 +425,7 @@ class TraceExecutor(Tracer):
         self.results, self.inside = references, False
         self.n_left = len(self.makers)
         self.counters.left_steps += self.n_left
-        trace_tree.note_escaped(self)
+        active_traces.note_escaped(self)
 
     def _references(self) -> list[Any]:
         """Weak ones to the tensors that are held: whoever forgets them all forgets the tape."""

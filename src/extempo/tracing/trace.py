@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from sys import getrefcount
 from typing import Any
 
-from ..core import trace_tree
+from ..core import active_traces
 from ..core.graph import Node, Traced, next_number
 from ..core.layout import is_row_major
 from ..core.storage import Array, Storage
@@ -181,7 +181,7 @@ class Trace(LazySource):
 
     def _alone(self) -> Any:
         """A tape that was left may be reached by other threads, too."""
-        return trace_tree.escaped_lock if self.is_left else _NOBODY_ELSE
+        return active_traces.escaped_lock if self.is_left else _NOBODY_ELSE
 
     # ---- the steps
 

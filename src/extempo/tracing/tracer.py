@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import trace_tree
+from ..core import active_traces, trace_tree
 from ..core.context import CONTEXT, ExecutionContext
 from ..core.graph import Node, next_number
 from ..core.layout import exact_strides, order_of, view_of
@@ -75,7 +75,7 @@ class Tracer(Trace):
         """Put the op on the tape, or run it if that is not possible."""
         with self._alone():
             if self.is_left:
-                trace_tree.worked_on = id(self)
+                active_traces.worked_on = id(self)
                 made = _extend_escaped(self, op, inputs, attrs, grad_key(mode))
                 if made is not None:
                     return made

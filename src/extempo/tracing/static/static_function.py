@@ -16,9 +16,10 @@ from typing import Any
 
 from ...backends.selection import native
 from ...core import locks
+from ...core.active_traces import ACTIVE, end_active
 from ...core.context import CONTEXT, ExecutionContext
 from ...core.tensor import Tensor, TensorLike, tensors_in
-from ...core.trace_tree import ACTIVE, TraceNode, end_active
+from ...core.trace_tree import TraceNode
 from ...core.types import Size
 from ...errors import GraphError
 from ..executor import TraceExecutor

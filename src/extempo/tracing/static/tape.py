@@ -9,9 +9,10 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from ...core.active_traces import note_escaped
 from ...core.graph import Node, Where, describe_where, next_number
 from ...core.tensor import Tensor, new
-from ...core.trace_tree import LeafKind, TraceNode, TraceOp, note_escaped
+from ...core.trace_tree import LeafKind, TraceNode, TraceOp
 from ...core.types import TensorType
 from ...errors import DtypeError, GraphError, ShapeError
 from ..executor import TraceExecutor
