@@ -166,3 +166,18 @@ def test_public_names_mean_what_pytorchs_mean(namespace):
         if a != b and not (b in ("function", "class") and a in ("function", "class")):
             different[name] = (a, b)
     assert different == {}
+
+
+PUBLIC_PACKAGES = ("amp", "autograd", "data", "distributions", "inspect", "metrics", "nn", "optim", "train")
+
+
+@pytest.mark.parametrize("package", ["extempo", *(f"extempo.{name}" for name in PUBLIC_PACKAGES)])
+def test_public_classes_say_where_they_are_public(package):
+    module = importlib.import_module(package)
+    classes = [getattr(module, name) for name in module.__all__ if isinstance(getattr(module, name), type)]
+    of_extempo = [c for c in classes if c.__module__.startswith("extempo")]
+    for found in of_extempo:
+        assert getattr(sys.modules[found.__module__], found.__name__) is found
+        assert found.__module__ in ("extempo", *(f"extempo.{name}" for name in PUBLIC_PACKAGES))
+    assert ex.Tensor.__module__ == "extempo"
+    assert pickle.loads(pickle.dumps(of_extempo)) == of_extempo

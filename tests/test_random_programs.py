@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import extempo as ex
+from extempo.core.strides import laid_out
 
 N_SLOTS = 3
 
@@ -93,10 +94,11 @@ def run(program, arrays):
     slots = list(arrays)
     for kind, what, i, *rest in program:
         if kind == "unary":
-            slots[i] = np.asarray(UNARY[what][1](slots[i]), order="C")  # as results of ops lie
+            slots[i] = laid_out(UNARY[what][1](slots[i]), [slots[i]])  # it decides whether a later reshape is a view
         elif kind == "binary":
             if broadcasts(slots[i], slots[rest[0]]) is not None:
-                slots[i] = np.asarray(BINARY[what][1](slots[i], slots[rest[0]]), order="C")
+                operands = [slots[i], slots[rest[0]]]
+                slots[i] = laid_out(BINARY[what][1](*operands), operands)
         elif kind == "view":
             slots[rest[0]] = what(slots[i])[...]
         elif kind == "write":

@@ -27,6 +27,7 @@ from .core.context import (
 from .core.device import device
 from .core.graph import Graph
 from .core.printing import set_printoptions
+from .core.public_names import publish as _publish
 from .core.tensor import Tensor
 from .core.types import (
     Size,
@@ -240,6 +241,8 @@ _HOMES = {
     "vmap": "func",
 }
 
+_publish(__name__, __all__, globals())
+
 if not TYPE_CHECKING:  # a type checker would take every name for one that exists
 
     def __getattr__(name: str) -> object:
@@ -251,6 +254,7 @@ if not TYPE_CHECKING:  # a type checker would take every name for one that exist
         else:
             _refuse(name)
         globals()[name] = found
+        _publish(__name__, [name], globals())
         return found
 
     def __dir__() -> list[str]:

@@ -6,6 +6,7 @@ operands: numbers are those of float32 code, and scripts that use autocast run u
 
 from __future__ import annotations
 
+from ..core.public_names import publish
 from .autocasting import (
     autocast,
     custom_bwd,
@@ -25,3 +26,5 @@ __all__ = [
     "is_autocast_available",
     "is_autocast_enabled",
 ]
+
+publish(__name__, __all__, globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.context import enable_grad, inference_mode, no_grad, set_grad_enabled
+from ..core.public_names import publish
 from ..core.tensor import Tensor
 from . import function, functional, graph
 from .anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
@@ -50,3 +51,6 @@ class Variable(metaclass=_VariableType):
 
         out = ops.as_tensor(data).detach()
         return out.requires_grad_() if requires_grad else out
+
+
+publish(__name__, __all__, globals())

@@ -6,6 +6,7 @@ sets on files larger than memory.
 
 from __future__ import annotations
 
+from ..core.public_names import publish
 from .batching import BucketBatchSampler, MaxTokensBatchSampler
 from .collation import default_collate, default_convert
 from .datasets import (
@@ -62,3 +63,5 @@ __all__ = [
     "get_worker_info",
     "random_split",
 ]
+
+publish(__name__, __all__, globals())

@@ -8,6 +8,7 @@ has one to the parameters. Parameters and values are checked unless `validate_ar
 from __future__ import annotations
 
 from ..compat.refused import module_getattr
+from ..core.public_names import publish
 from . import constraints as constraints
 from . import kl_across as kl_across
 from . import kl_same as kl_same
@@ -150,3 +151,5 @@ __getattr__ = module_getattr(
         "Wishart": "not there; draw vectors from MultivariateNormal and sum their outer products",
     },
 )
+
+publish(__name__, __all__, globals())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..core.public_names import publish
 from .curves import curve, sparkline
 from .drawing import draw
 from .nonfinite import first_nonfinite
@@ -23,3 +24,5 @@ __all__ = [
     "summary",
     "trace",
 ]
+
+publish(__name__, __all__, globals())

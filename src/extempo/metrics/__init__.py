@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from ..core.public_names import publish
 from .base import Metric
 from .confusion import ConfusionMatrix
 from .figures import (
@@ -56,3 +57,5 @@ __all__ = [
     "roc_curve",
     "threshold_for_recall",
 ]
+
+publish(__name__, __all__, globals())

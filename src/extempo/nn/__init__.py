@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 # ruff: noqa: F403 - the names of layers are stated once, in the __all__ of the module that defines them
+from ..core.public_names import publish
 from . import (
     activation_layers,
     adaptive_softmax,
@@ -97,3 +98,5 @@ __all__ += norm_layers.__all__
 __all__ += pair_losses.__all__
 __all__ += pooling_layers.__all__
 __all__ += shape_layers.__all__
+
+publish(__name__, __all__, globals())

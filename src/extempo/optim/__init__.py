@@ -6,6 +6,7 @@ has no meaning on a CPU, `differentiable=True` is refused.
 
 from __future__ import annotations
 
+from ..core.public_names import publish
 from . import lr_scheduler as lr_scheduler
 from . import optimizer as optimizer
 from . import swa_utils as swa_utils
@@ -32,3 +33,5 @@ __all__ = [
     "lr_scheduler",
     "swa_utils",
 ]
+
+publish(__name__, __all__, globals())

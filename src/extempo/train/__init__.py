@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..core.public_names import publish
 from .callbacks import Callback, EarlyStopping, KeepBest, TensorBoard
 from .history import History, observe
 from .stepping import NonFiniteLossError
@@ -19,3 +20,5 @@ __all__ = [
     "Trainer",
     "observe",
 ]
+
+publish(__name__, __all__, globals())
