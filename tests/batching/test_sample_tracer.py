@@ -216,7 +216,7 @@ def test_an_error_that_only_values_show_names_line_and_sample():
         ex.batch(look)([ex.tensor(1), ex.tensor(7), ex.tensor(2)])
     text = " ".join(caught.value.__notes__)
     assert "sample 1" in text
-    assert "test_samples.py" in text
+    assert "test_sample_tracer.py" in text
     assert ex.batch(look)([ex.tensor(4)])[0].shape == (2,)
 
 

@@ -31,7 +31,7 @@ QUEUES = {"Queue", "SimpleQueue", "LifoQueue", "PriorityQueue", "JoinableQueue"}
 NOT_ALLOWED = LOCKS | QUEUES | {"cached_property", "ThreadPoolExecutor", "ProcessPoolExecutor"}
 MODULES = {"threading", "_thread", "queue", "functools", "multiprocessing", "concurrent.futures"}
 ALLOWED = {
-    "locks.py",  # where they are made
+    "core/locks.py",  # where they are made
     "data/workers.py",  # the queue of a worker: no child that it may fork has a use for it
 }
 

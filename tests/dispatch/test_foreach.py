@@ -82,7 +82,7 @@ def test_a_gradient_that_saved_the_old_values_notices() -> None:
     y = (w * x).sum()
     with ex.no_grad():
         scale_all([x], ex.tensor(2.0))
-    with pytest.raises(ex.errors.OverwrittenError, match="test_changing"):
+    with pytest.raises(ex.errors.OverwrittenError, match="test_foreach"):
         y.backward()
 
 

@@ -168,7 +168,7 @@ def test_an_interrupt_leaves_nobody_watching():
         for _ in range(3):
             with pytest.raises(KeyboardInterrupt):
                 front.call(tensor(3))
-            assert inline_cache.MODE.get().interceptor is None
+            assert inline_cache.CONTEXT.get().interceptor is None
     finally:
         inline_cache._fronts.remove(front)
 
@@ -179,7 +179,7 @@ def test_a_recording_that_gives_up_meanwhile_stays_given_up():
         h._source.n_allowed = 0
         for _ in range(2):
             h = F.softmax(h, -1)
-        assert inline_cache.MODE.get().recording is None
+        assert inline_cache.CONTEXT.get().recording is None
         return h
 
     F.softmax(tensor(2, 19), -1)

@@ -137,7 +137,7 @@ def _replayed(step: TraceOp) -> VjpTemplate:
 
 
 class _TemplateTrace:
-    """One run of a vjp on symbols, as autograd.plans does it, for any number of results."""
+    """One run of a vjp on symbols, as `autograd.vjp_programs` does it, for any number of results."""
 
     def __init__(self, step: TraceOp, given: tuple[bool, ...]) -> None:
         op, recorder = step.op, GraphTracer()

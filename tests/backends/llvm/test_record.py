@@ -392,7 +392,7 @@ def went_on(monkeypatch):
         names.append((op.name, made is not None))
         return made
 
-    monkeypatch.setattr(tracer, "_go_on", watched)
+    monkeypatch.setattr(tracer, "_extend_escaped", watched)
     return names
 
 

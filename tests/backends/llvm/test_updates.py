@@ -209,7 +209,7 @@ def test_an_optimizer_gives_the_same_bits_natively_and_by_numpy(cls, options, dt
     natively = trained(cls, options, dtype)
     assert bool(calls) == (dtype is not ex.bfloat16)
     monkeypatch.setattr(fused_update, "native_update", lambda *_: None)
-    monkeypatch.setattr(optim.flat, "native_update", lambda *_: None)
+    monkeypatch.setattr(optim.flat_buffers, "native_update", lambda *_: None)
     assert trained(cls, options, dtype) == natively
 
 
@@ -227,7 +227,7 @@ def test_the_usual_step_is_one_native_call(monkeypatch):
         made = fused_update.native_update(*args)
         return lambda *given: calls.append(len(given[2])) or made(*given)
 
-    monkeypatch.setattr(optim.flat, "native_update", counted)
+    monkeypatch.setattr(optim.flat_buffers, "native_update", counted)
     train()
     train()
     calls.clear()

@@ -1,6 +1,6 @@
 """The native backend as the rest of Extempo sees it: kernels for ops and for graphs, memory, counters.
 
-Made once by `backends.choice.native()`. `code(op, types, attrs, signature)` says what runs an op, or None where the
+Made once by `backends.selection.native()`. `code(op, types, attrs, signature)` says what runs an op, or None where the
 NumPy kernel is to run, and `load` makes it a callable on arrays.
 """
 
