@@ -1,6 +1,7 @@
 """Functions here are recorded in every call and planned at the second sighting, however little that pays.
 
-Static ones run by plans; `static_agreement` makes them run op by op, too.
+Static ones run by plans; `static_agreement` makes them run op by op, too. A module with `AS_USERS_RUN_IT` has the
+policy that users have.
 """
 
 from math import inf
@@ -12,7 +13,9 @@ from extempo.tracing.static.autotune import Autotuner
 
 
 @pytest.fixture(autouse=True)
-def always_recorded(monkeypatch):
+def always_recorded(request, monkeypatch):
+    if getattr(request.module, "AS_USERS_RUN_IT", False):
+        return
     monkeypatch.setattr(CountingPolicy, "eager_next", lambda self: False)
     monkeypatch.setattr(CountingPolicy, "allows_plan", lambda self, n_steps, is_loop=False: True)
     monkeypatch.setattr(CountingPolicy, "planning_per_step", lambda self: inf)

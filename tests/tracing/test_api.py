@@ -23,6 +23,8 @@ from extempo.nn import functional as F
 from extempo.tracing import policy
 from extempo.tracing.policy import CountingPolicy
 
+AS_USERS_RUN_IT = True
+
 
 def in_a_process(code, environment):
     """What became of a program of its own, with these variables set."""
@@ -418,10 +420,10 @@ def test_the_log_says_on_request_what_plans_consist_of():
     code = (
         "import extempo as ex\n"
         "from math import inf\n"
-        "from extempo.tracing.policy import Account\n"
-        "Account.eager_next = lambda self: False\n"
-        "Account.allows_plan = lambda self, n_steps, is_loop=False: True\n"
-        "Account.planning_per_step = lambda self: inf\n"
+        "from extempo.tracing.policy import CountingPolicy\n"
+        "CountingPolicy.eager_next = lambda self: False\n"
+        "CountingPolicy.allows_plan = lambda self, n_steps, is_loop=False: True\n"
+        "CountingPolicy.planning_per_step = lambda self: inf\n"
         "f = ex.compile(lambda x: (x * 2).exp().sum())\n"
         "while not ex.compile.stats()['runs']: f(ex.ones(2))\n"
     )

@@ -11,6 +11,8 @@ from extempo.backends.selection import native
 from extempo.core.graph import Node
 from extempo.tracing.policy import CountingPolicy
 
+AS_USERS_RUN_IT = True
+
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
 

@@ -10,6 +10,8 @@ import extempo as ex
 from extempo.tracing.api import CompiledFunction
 from extempo.tracing.policy import AT_ONCE, OFTEN, SOON, CountingPolicy, TracingCost
 
+AS_USERS_RUN_IT = True
+
 
 def in_debt(n_calls):
     """An account of a function that repeats itself, and whose first plans have cost more than it may invest."""

@@ -48,7 +48,7 @@ class GenericNode:
         self._after: dict[Any, GenericNode] = {}
         self._resizings: dict[Any, Resizing] = {}
 
-    def ways(self) -> list[GenericEdge]:
+    def edges(self) -> list[GenericEdge]:
         """Those that all three have gone; first the one that was taken last."""
         return [way for step in self.states[0].edges() if (way := self._way(step)) is not None]
 
