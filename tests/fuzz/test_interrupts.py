@@ -6,6 +6,8 @@ import pytest
 
 from . import interrupts
 
+pytestmark = pytest.mark.alone  # half of the interrupts are real signals
+
 _CASES = 20  # of each
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from . import kills
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and signals")
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and signals")]
 
 
 def test_no_child_of_a_storm_hangs():
