@@ -117,8 +117,11 @@ def test_the_children_of_a_killed_process_do_not_keep_its_claim(tmp_path):
     code = """
 from pathlib import Path
 Claim(Path(sys.argv[1]), "here").__enter__()
+reads, writes = os.pipe()
 if not (child := os.fork()):
+    os.write(writes, b"x")
     signal.pause()
+os.read(reads, 1)  # it runs, and has given the claim up by then
 print("ready", flush=True)
 print(child, flush=True)
 signal.pause()
