@@ -74,10 +74,10 @@ class Spread:
 
     def _of_all(self, x: Array) -> Array:
         """One long row, in pieces."""
-        flat: Any = x.view()
+        flat: Any
         try:
-            flat.shape = (x.size,)
-        except AttributeError:  # it does not run through memory in even steps
+            flat = x.reshape(x.size, copy=False)
+        except ValueError:  # it does not run through memory in even steps
             flat = x.flat
         change = _CHANGES[self._attrs["ord"]] if "ord" in self._attrs else np.asarray
         sums = np.empty(-(-x.size // PIECE), x.dtype)
