@@ -130,7 +130,9 @@ class _KernelCall:
             backend = native()
             assert backend is not None
             return backend.view_call(op, view_words, _Copy(kernel, attrs, words))
-        made = kernel.native_call(attrs, words) or kernel.fallback(attrs)
+        made = kernel.native_call(attrs, words)
+        if made is None:  # at these sizes: a product without elements, for one
+            return kernel.fallback(attrs)
         if words is None and not attrs:
             self._shared = made
         return made
