@@ -38,6 +38,7 @@ OWN_TABLES = {  # name: module
     "cold": "cold",
     "adversary": "adversary",
     "branching": "branching",
+    "no_gain": "no_gain",
     "gemm": "gemm",
     "memory": "memory",
     "import": "start_up",

@@ -158,6 +158,19 @@ def test_branching_measures_rows_whose_gradients_agree():
     assert float(differ) < 1e-4
 
 
+@pytest.mark.parametrize("number", range(7))
+def test_programs_without_gain_give_compiled_what_they_give_eagerly(number):
+    no_gain, lib = load("no_gain"), load("workload")
+    program = no_gain.PROGRAMS[number]
+    results = []
+    for wrap in (lib.as_it_is, lib.whole):
+        ex.manual_seed(0)
+        call = program(ex, wrap)
+        results.append([repr(call(i)) for i in range(6)])
+    assert results[0] == results[1]
+    assert min(no_gain.measure(program, n_first=2, n_blocks=1)) > 0
+
+
 def test_a_treebank_is_read_as_it_is_written(tmp_path):
     sst = load("sst")
     (tmp_path / "train.txt").write_text("(3 (2 a) (4 (1 a) (2 b\u00a0c)))\n(2 (2 b\u00a0c) (0 d))\n")
