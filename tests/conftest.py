@@ -19,3 +19,21 @@ def no_kernels_on_disk(tmp_path, monkeypatch):
     cache = disk.DiskCache(tmp_path / "kernels")
     monkeypatch.setitem(disk._DEFAULT, "cache", cache)
     return cache
+
+
+@pytest.fixture
+def always_planned():
+    """Functions that are compiled meanwhile are traced in every call and planned when something is met again."""
+    policy = pytest.importorskip("extempo.tracing.policy")
+    before = policy.choose(policy.AlwaysPlan)
+    yield
+    policy.choose(before)
+
+
+@pytest.fixture
+def never_planned():
+    """Functions that are compiled meanwhile are traced in every call and run op by op."""
+    policy = pytest.importorskip("extempo.tracing.policy")
+    before = policy.choose(policy.NeverPlan)
+    yield
+    policy.choose(before)

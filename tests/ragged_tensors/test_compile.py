@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from math import inf
-
 import pytest
 
 import extempo as ex
 from extempo.backends.selection import native
 from extempo.errors import DtypeError, ShapeError
 from extempo.nn import functional as F
-from extempo.tracing.policy import CountingPolicy
 
-
-@pytest.fixture(autouse=True)
-def always_recorded(monkeypatch):
-    """Functions are recorded in every call and planned at the second sighting, however little that pays."""
-    monkeypatch.setattr(CountingPolicy, "eager_next", lambda self: False)
-    monkeypatch.setattr(CountingPolicy, "allows_plan", lambda self, n_steps, is_loop=False: True)
-    monkeypatch.setattr(CountingPolicy, "planning_per_step", lambda self: inf)
-    monkeypatch.setattr(CountingPolicy, "new_steps_allowed", lambda self: 1_000_000)
+pytestmark = pytest.mark.usefixtures("always_planned")
 
 
 SOME = [(2, 0, 3), (1, 4), (2, 0, 3), (5,), (0, 0), (2, 0, 3)]

@@ -15,7 +15,6 @@ from extempo.errors import DtypeError, IndexRangeError, ShapeError, UnsupportedE
 from extempo.nn import functional as F
 from extempo.ragged_tensors.rows import Rows
 from extempo.ragged_tensors.tensor import RaggedTensor
-from extempo.tracing.policy import CountingPolicy
 
 from .looped import FEW, LENGTHS, check_rows, ragged_leaf
 
@@ -294,13 +293,7 @@ def test_rows_that_are_too_short_for_what_is_asked_are_named():
         lambda x: x.sort(1).values.std(1).sum(),
     ],
 )
-def test_compiled_functions_have_the_same_bits_for_any_lengths(fn, monkeypatch):
-    # Recorded in every call and planned at the second sighting, however little that pays.
-    monkeypatch.setattr(CountingPolicy, "eager_next", lambda self: False)
-    monkeypatch.setattr(CountingPolicy, "allows_plan", lambda self, n_steps, is_loop=False: True)
-    monkeypatch.setattr(CountingPolicy, "planning_per_step", lambda self: math.inf)
-    monkeypatch.setattr(CountingPolicy, "new_steps_allowed", lambda self: 1_000_000)
-
+def test_compiled_functions_have_the_same_bits_for_any_lengths(fn, always_planned):
     def step(values, rows):
         x = RaggedTensor(values, rows)
         loss = fn(x)

@@ -12,10 +12,12 @@ pytest.importorskip("llvmlite", reason="plans are native code")
 import extempo as ex
 from extempo.backends.llvm.plans.background import settle
 from extempo.backends.selection import native
+from extempo.core import costs
+from extempo.scheduling import pipeline
 from extempo.scheduling.loop_cache import Work
 from extempo.scheduling.request import Plan, Request, forget, plan_in_pieces, prospect
-from extempo.tracing import api, policy
-from extempo.tracing.policy import CountingPolicy
+from extempo.tracing import api
+from extempo.tracing.policy import AlwaysPlan
 
 from .taping import record, run_plan, same_bits
 
@@ -102,23 +104,8 @@ def test_work_that_failed_says_so():
             work.finish()
 
 
-class Clock:
-    """Time that passes only where it is looked at."""
-
-    def __init__(self, seconds):
-        self.seconds, self.now = seconds, 0.0
-
-    def __call__(self):
-        self.now += self.seconds
-        return self.now
-
-
 @pytest.fixture
-def always_recorded(monkeypatch):
-    monkeypatch.setattr(CountingPolicy, "eager_next", lambda self: False)
-    monkeypatch.setattr(CountingPolicy, "allows_plan", lambda self, n_steps, is_loop=False: True)
-    monkeypatch.setattr(CountingPolicy, "planning_per_step", lambda self: 1.0)
-    monkeypatch.setattr(policy, "clock", Clock(0.0))
+def always_recorded(always_planned):
     forget()
 
 
@@ -134,13 +121,11 @@ def test_a_call_plans_for_a_limited_time_and_the_next_one_goes_on(always_recorde
     compiled = ex.compile(in_pieces)
     x, w = draw(3, 4), draw(4, 4)
     compiled(x, w)
-    # Time for about three pieces in each call, however fast this machine is.
-    monkeypatch.setattr(policy, "clock", Clock(1.0))
-    monkeypatch.setattr(CountingPolicy, "planning_per_step", lambda self: 1.0)
+    # Time for about three pieces in each call.
+    monkeypatch.setattr(AlwaysPlan, "planning_per_step", lambda self: 3 * costs.PLANNING_PIECE / 7)
     n_calls = 0
     while not stats_of("in_pieces")["plans"]:
         same_bits(compiled(x, w).numpy(), in_pieces(x, w).numpy(), "the result")
-        settle()
         n_calls += 1
     assert n_calls > 2
 
@@ -185,22 +170,21 @@ def test_what_was_planned_of_loops_is_forgotten_with_the_rest(always_recorded):
     assert ex.compile.stats()["caches"]["loops of plans"][0] == 0
 
 
-def test_calls_run_eagerly_while_kernels_are_compiled(always_recorded, monkeypatch):
+def test_calls_run_eagerly_until_kernels_are_due(always_recorded, monkeypatch, no_kernels_on_disk):
     def waited_for(x):
         return ((x.sin() + 1.0625).cos() * x).sin()
 
     said = []
+    monkeypatch.setattr(pipeline, "WAITS", False)
+    monkeypatch.setattr(AlwaysPlan, "due", lambda self, n_kernels: self.calls + 4)
     with monkeypatch.context() as listening:
         listening.setattr(api, "log", said.append)
         compiled, x = ex.compile(waited_for), draw(5, 3)
-    monkeypatch.setattr(Plan, "is_compiled", property(lambda self: False))
-    for _ in range(4):
+    for _ in range(5):
         same_bits(compiled(x).numpy(), waited_for(x).numpy(), "the result")
-    assert stats_of("waited_for")["eager_calls"] == stats_of("waited_for")["waiting_calls"] == 2
+        settle()  # that they are there does not matter
+    assert stats_of("waited_for")["eager_calls"] == stats_of("waited_for")["waiting_calls"] == 3
     assert len([text for text in said if "LLVM makes the kernels of a plan" in text]) == 1
-    monkeypatch.undo()
-    settle()
-    monkeypatch.setattr(CountingPolicy, "eager_next", lambda self: False)
     same_bits(compiled(x).numpy(), waited_for(x).numpy(), "the result")
     assert stats_of("waited_for")["plans"] == 1
-    assert stats_of("waited_for")["eager_calls"] == 2
+    assert stats_of("waited_for")["eager_calls"] == 3

@@ -11,7 +11,7 @@ import extempo as ex
 from extempo import nn
 from extempo.core import active_traces
 from extempo.core.context import CONTEXT
-from extempo.tracing.static.autotune import Autotuner
+from extempo.tracing.static.static_function import Script
 
 from .agreement import observe
 
@@ -26,11 +26,11 @@ WAYS = {"by plans": [0], "op by op": [1], "in turns": [0, 1]}
 def going(way):
     """Inside, the calls of functions that are recorded there are done in this way: a key of WAYS."""
 
-    def first(choice):
+    def chosen(script, *ways):
         turns = itertools.cycle(WAYS[way])
-        return lambda *args: choice._ways[next(turns)](*args)
+        return lambda *args: ways[next(turns)](*args)
 
-    with mock.patch.object(Autotuner, "first", first), mock.patch.object(Autotuner, "settle"):
+    with mock.patch.object(Script, "_chosen", chosen):
         yield
 
 

@@ -12,7 +12,6 @@ from extempo import nn, optim
 from extempo.tracing import api
 from extempo.tracing.api import CompiledFunction
 from extempo.tracing.eviction import _in_order
-from extempo.tracing.policy import CountingPolicy
 from extempo.tracing.segment import PLANS
 
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
@@ -26,10 +25,6 @@ OPS = [ex.tanh, ex.sin, ex.cos, ex.sigmoid, lambda x: x * 1.5]
 def everything_is_recorded(monkeypatch):
     """Nothing is run eagerly to save the price of recording, and little may be kept that is new."""
     monkeypatch.setattr(CompiledFunction, "_may_plan", planned_when_seen_again)
-    monkeypatch.setattr(CountingPolicy, "eager_next", lambda self: False)
-    monkeypatch.setattr(CountingPolicy, "_can_go_on", lambda self: True)
-    monkeypatch.setattr(CountingPolicy, "planning_per_step", lambda self: 1.0)
-    monkeypatch.setattr(CountingPolicy, "new_steps_allowed", lambda self: 1_000_000)
     monkeypatch.setattr(api, "MOST_NEW_STEPS", BOUND)
     monkeypatch.setattr(api, "MOST_NEW_CALLS", 1)
     ex.compile.clear()

@@ -18,7 +18,8 @@ pytestmark = pytest.mark.alone
 
 SCRIPT = static_function.Script
 CODES = (
-    *(api.CompiledFunction.run.__code__, api._end.__code__),
+    *(api.CompiledFunction.run.__code__, api.CompiledFunction._traced.__code__, api._end.__code__),
+    *(api.CompiledFunction._recording.__code__, api.CompiledFunction._account_for.__code__),
     *(SCRIPT.run.__code__, SCRIPT._by_plans.__code__, SCRIPT._op_by_op.__code__),
     static_function._end.__code__,
 )

@@ -9,9 +9,7 @@ import extempo as ex
 from extempo.autograd.derive import Gradient
 from extempo.backends.selection import native
 from extempo.core.graph import Node
-from extempo.tracing.policy import CountingPolicy
 
-AS_USERS_RUN_IT = True
 
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
@@ -19,10 +17,7 @@ if native() is None:
 F = ex.nn.functional
 
 
-@pytest.fixture(autouse=True)
-def always_recorded(monkeypatch):
-    monkeypatch.setattr(CountingPolicy, "eager_next", lambda self: False)
-    monkeypatch.setattr(CountingPolicy, "allows_plan", lambda self, n_steps, is_loop=False: False)
+pytestmark = pytest.mark.usefixtures("never_planned")
 
 
 def draw(*shape, dtype=np.float32):

@@ -12,7 +12,6 @@ from extempo.nn import functional as F
 from extempo.scheduling import affine_instructions, size_ranges
 from extempo.tracing import dynamic_shapes
 from extempo.tracing.api import CompiledFunction
-from extempo.tracing.policy import CountingPolicy
 
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 pytestmark = pytest.mark.skipif(ex.backends.selection.native() is None, reason="the native backend does not run here")
@@ -22,10 +21,6 @@ pytestmark = pytest.mark.skipif(ex.backends.selection.native() is None, reason="
 def plans_at_once(monkeypatch):
     """Nothing is run eagerly to save the price of recording."""
     monkeypatch.setattr(CompiledFunction, "_may_plan", lambda self, flush, n_steps, is_range=False, is_loop=False: True)
-    monkeypatch.setattr(CountingPolicy, "eager_next", lambda self: False)
-    monkeypatch.setattr(CountingPolicy, "_can_go_on", lambda self: True)
-    monkeypatch.setattr(CountingPolicy, "planning_per_step", lambda self: 1.0)
-    monkeypatch.setattr(CountingPolicy, "new_steps_allowed", lambda self: 1_000_000)
     ex.compile.clear()
 
 

@@ -11,7 +11,7 @@ import extempo as ex
 from extempo import nn, optim
 from extempo.core.context import CONTEXT
 from extempo.nn import functional as F
-from extempo.tracing.policy import CountingPolicy
+from extempo.tracing.policy import AlwaysPlan
 
 from .agreement import CALLS, agree, agree_on_calls, draw, error_of, grads, needs_native_code, see
 
@@ -357,7 +357,8 @@ def test_thousands_of_ops_in_one_call(read):
 
 @needs_native_code
 def test_a_call_that_has_too_few_plans_goes_on_eagerly(monkeypatch):
-    monkeypatch.setattr(CountingPolicy, "seconds_at_once", lambda self: 0.0)
+    monkeypatch.setattr(AlwaysPlan, "seconds_at_once", lambda self: 0.0)
+    monkeypatch.setattr(AlwaysPlan, "new_steps_allowed", lambda self: 100)
     w, recordings = draw(1, 3, grad=True), []
 
     def fn(x):

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import weakref
-from math import inf
 
 import pytest
 
@@ -21,7 +20,6 @@ from extempo.tracing.policy import CountingPolicy
 from extempo.tracing.report import CompiledFunctions, Stats
 from extempo.tracing.segment import PLANS, Counters, Segment
 
-AS_USERS_RUN_IT = True
 
 needs_native_code = pytest.mark.skipif(native() is None, reason="without native code compiled functions run eagerly")
 
@@ -156,9 +154,7 @@ def stats_of(name):
 
 
 @needs_native_code
-def test_ops_whose_result_nobody_reads_count_as_recorded(monkeypatch):
-    monkeypatch.setattr(CountingPolicy, "eager_next", lambda self: False)
-    monkeypatch.setattr(CountingPolicy, "planning_per_step", lambda self: inf)
+def test_ops_whose_result_nobody_reads_count_as_recorded():
     w = ex.ones(2, requires_grad=True)
 
     @ex.compile
@@ -206,9 +202,7 @@ def test_a_function_that_is_forgotten_is_gone_at_once():
 
 
 @needs_native_code
-def test_what_a_function_did_that_no_longer_exists_stays_in_the_totals(monkeypatch):
-    monkeypatch.setattr(CountingPolicy, "eager_next", counting_only)
-    monkeypatch.setattr(CountingPolicy, "planning_per_step", lambda self: inf)
+def test_what_a_function_did_that_no_longer_exists_stays_in_the_totals():
     gc.collect()
     before = ex.compile.stats()
 
@@ -233,11 +227,6 @@ def test_what_a_function_did_that_no_longer_exists_stays_in_the_totals(monkeypat
     assert "functions that no longer exist: " in str(after)
 
 
-def counting_only(account):
-    account.calls += 1
-    return False
-
-
 def test_nothing_is_kept_of_functions_that_no_longer_exist_but_their_totals():
     functions, ended = CompiledFunctions(), []
 
@@ -246,7 +235,7 @@ def test_nothing_is_kept_of_functions_that_no_longer_exist_but_their_totals():
 
     class Function:
         def __init__(self):
-            self.counters = WeaklyKnown("f", print)
+            self.counters = WeaklyKnown("f", print, CountingPolicy())
             self.counters.new_steps = 2
             ended.append(weakref.ref(self.counters))
 
@@ -261,7 +250,7 @@ def test_nothing_is_kept_of_functions_that_no_longer_exist_but_their_totals():
 def compiled_function(calls, eager_calls, new_steps, steps):
     """What such a function says of itself."""
     made = CompiledFunction(lambda: None, "f")
-    made.account.calls, made.eager_calls = calls, eager_calls
+    made.policy.calls, made.traced_calls = calls, calls - eager_calls
     made.counters.new_steps, made.counters.steps = new_steps, steps
     return made
 

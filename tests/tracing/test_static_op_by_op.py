@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import itertools
 import weakref
 
 import pytest
@@ -11,8 +10,7 @@ import pytest
 import extempo as ex
 from extempo import nn, optim
 from extempo.errors import GraphError, IndexRangeError, OverwrittenError
-from extempo.tracing.static import autotune
-from extempo.tracing.static.autotune import Autotuner
+from extempo.tracing.policy import CountingPolicy, choose
 
 from .agreement import draw, grads, needs_native_code
 from .static_agreement import CALLS, WAYS, agree, going, state, static
@@ -23,77 +21,69 @@ pytestmark = needs_native_code
 # ---- the choice
 
 
-class Timed:
-    """Two ways that take as long as they say, on a clock of their own."""
-
-    def __init__(self, monkeypatch, *seconds, goes_on=False):
-        self.now, self.calls, self.told = 0.0, "", []
-        monkeypatch.setattr(autotune, "clock", lambda: self.now)
-        monkeypatch.setattr(autotune, "LONG_CALL", 100.0)
-        monkeypatch.setattr(Autotuner, "first", lambda self: self._try)
-        self.choice = Autotuner(
-            tuple(self.way(name, s) for name, s in zip("ab", seconds, strict=True)), goes_on, self.told.append
-        )
-
-    def way(self, name, seconds):
-        def run(later):
-            self.calls += name
-            now, after = (0, seconds) if later else (seconds, 0)
-            self.now += now
-            self.after = after
-
-        return run
-
-    def call(self, n_calls, later=False):
-        for _ in range(n_calls):
-            self.choice.run(later)
-            self.now += self.after
-        calls, self.calls = self.calls, ""
-        return calls
+def chosen_for(fn, *args):
+    """Which way calls of a static function are done, by the policy that users have."""
+    before = choose(CountingPolicy)
+    run = static(fn)
+    choose(before)
+    run(*args)
+    run(*args)
+    stats = [f for f in ex.compile.stats()["functions"] if f["name"] == fn.__qualname__]
+    return "op by op" if stats[0]["aside"] else "by plans"
 
 
-@pytest.mark.parametrize(("seconds", "less"), [((1.0, 3.0), "a"), ((3.0, 1.0), "b")])
-def test_a_way_that_takes_much_longer_is_tried_once(monkeypatch, seconds, less):
-    timed = Timed(monkeypatch, *seconds)
-    assert timed.call(20) == "aaabbb" + 14 * less
-    assert timed.told == ["ab".index(less)]
+def test_a_few_small_ops_run_op_by_op():
+    def small(x):
+        return x * 2 + 1
+
+    assert chosen_for(small, draw(0, 3)) == "op by op"
 
 
-def test_ways_that_are_near_each_other_are_tried_longer(monkeypatch):
-    assert Timed(monkeypatch, 1.0, 0.8).call(50) == 4 * "aaabbb" + 26 * "b"
-    assert Timed(monkeypatch, 1.0, 0.97).call(200) == 16 * "aaabbb" + 104 * "b"
-    assert Timed(monkeypatch, 1.0, 1.0).call(200) == 16 * "aaabbb" + 104 * "a"
+def test_many_ops_and_a_backward_run_by_plans():
+    w = draw(0, 3, grad=True)
+
+    def many(x):
+        for _ in range(20):
+            x = (x * w).tanh()
+        w.grad = None
+        x.sum().backward()
+
+    assert chosen_for(many, draw(0, 3)) == "by plans"
 
 
-def test_what_is_done_after_a_call_counts_where_work_is_left(monkeypatch):
-    timed = Timed(monkeypatch, 1.0, 3.0, goes_on=True)
-    assert timed.call(20, later=True) == "aaabbb" + 14 * "a"
+def test_large_arrays_run_by_plans():
+    def large(x):
+        return (x * 2 + 1).exp() - x
+
+    assert chosen_for(large, ex.ones(1 << 20)) == "by plans"
 
 
-@pytest.mark.parametrize("seconds", [(1.0, 3.0), (3.0, 1.0), (1.0, 1.0)])
-def test_results_do_not_depend_on_the_choice(monkeypatch, seconds):
-    times = itertools.cycle(seconds)
-    monkeypatch.setattr(autotune, "clock", lambda: next(times))
-    monkeypatch.setattr(Autotuner, "first", lambda self: self._try)
+@pytest.mark.parametrize("way", WAYS)
+def test_results_do_not_depend_on_the_choice(way):
     w = draw(0, 3, grad=True)
 
     def f(x):
         (x * w).tanh().sum().backward()
         return w.grad * 2
 
-    run = static(f)
-    for i in range(30):
-        w.grad = None
-        found = run(draw(i, 3)).tolist()
-        w.grad = None
-        assert found == f(draw(i, 3)).tolist()
+    with going(way):
+        run = static(f)
+        for i in range(30):
+            w.grad = None
+            found = run(draw(i, 3)).tolist()
+            w.grad = None
+            assert found == f(draw(i, 3)).tolist()
 
 
-def test_what_has_no_ops_for_plans_is_not_tried(monkeypatch):
-    monkeypatch.setattr(Autotuner, "first", lambda self: pytest.fail)
+def test_what_has_no_ops_for_plans_does_not_run_by_plans():
     model = nn.Linear(3, 3)
     optimizer = optim.SGD(model.parameters(), lr=0.1)
-    run = static(lambda: optimizer.zero_grad())
+
+    def only_zero():
+        optimizer.zero_grad()
+
+    assert chosen_for(only_zero) == "op by op"
+    run = static(only_zero)
     for _ in range(3):
         model(draw(0, 2, 3)).sum().backward()
         run()
@@ -360,12 +350,6 @@ def test_stats_say_that_it_runs_op_by_op():
         assert stats["aside"] is aside
         assert ("op by op" in str(stats["why"])) is aside
         assert stats["runs"] == (0 if aside else 2)
-
-
-def test_where_a_call_takes_long_only_plans_are_run(monkeypatch):
-    timed = Timed(monkeypatch, 101.0, 1.0)
-    assert timed.call(10) == 10 * "a"
-    assert timed.told == [0]
 
 
 def test_numbers_that_become_attributes():

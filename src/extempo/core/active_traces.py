@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from . import locks
+from . import costs, locks
 
 
 class _Active(threading.local):
@@ -79,6 +79,7 @@ def _run_if_it_looks_at(recording: Any, storage: Any) -> None:
 def _run_before(recording: Any, storages: Iterable[Any] | None) -> None:
     if not recording.leaves and not recording.makers:
         return
+    recording.counters.python_seconds += costs.WRITE
     recording.flush()
     recording.forget_leaves(storages)
     if recording.makers and (storages is None or any(map(recording.reads_memory, storages))):

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from . import locks
+from . import costs, locks
 from .graph import Where
 from .op import Op, Signature
 from .strides import Order, ordered_strides
@@ -180,6 +180,24 @@ def _any_floating(type_: Any) -> bool:
     return any(t.dtype.is_floating_point for t in types)
 
 
+class BackwardCost(NamedTuple):
+    """Seconds that a backward takes, by core/costs.py."""
+
+    eager: float
+    planned: float
+
+    @classmethod
+    def of(cls, passed: Iterable[TraceOp]) -> BackwardCost:
+        """A backward that passes these ops, and runs with what has not run yet of them."""
+        eager, planned = costs.EAGER_ENGINE, costs.PLANNED_BACKWARD
+        for step in passed:
+            work = costs.BACKWARD_WORK * costs.work_of(step.op, step.kinds, step.type)
+            eager += costs.backward_overhead_of(step.op) + work
+            planned += costs.planned_work(step.op, work)
+        return cls(eager, planned)
+
+
+NO_BACKWARD = BackwardCost(0.0, 0.0)
 NO_EVENTS: dict[Any, Any] = {}
 
 
@@ -187,8 +205,8 @@ class TraceNode:
     """A place in the trie: what has been recorded so far. `step` is the way that was taken last."""
 
     __slots__ = (
-        *("events", "families", "like", "n_leaves", "n_numbers", "n_places", "n_run", "others", "parent", "step"),
-        "via",
+        *("eager_seconds", "events", "families", "like", "n_leaves", "n_numbers", "n_places", "n_run", "others"),
+        *("parent", "planned_seconds", "step", "via"),
     )
 
     def __init__(self, parent: TraceNode | None = None, via: TraceOp | None = None) -> None:
@@ -203,11 +221,16 @@ class TraceNode:
         if parent is None or via is None:
             self.n_places = self.n_leaves = self.n_numbers = 0
             self.n_run = 0  # places that have been run
+            self.eager_seconds = 0.0  # that the call takes in eager mode up to here, by core/costs.py
+            self.planned_seconds = 0.0  # the same along known edges, everything by plans
         else:
             self.n_places = via.place + via.n_results
             self.n_leaves = parent.n_leaves + len(via.new_leaves)
             self.n_numbers = parent.n_numbers + via.n_numbers
             self.n_run = parent.n_run
+            work = costs.work_of(via.op, via.kinds, via.type)
+            self.eager_seconds = parent.eager_seconds + costs.overhead_of(via.op, via.tracked) + work
+            self.planned_seconds = parent.planned_seconds + costs.TRACED_OP + costs.planned_work(via.op, work)
 
     def remember(self, key: Any, event: Any) -> Any:
         """What happens here when a key is met; the oldest is forgotten when there are too many."""
@@ -219,11 +242,20 @@ class TraceNode:
         events[key] = event
         return event
 
-    def after_flush(self) -> TraceNode:
+    def after_flush(self, backward: BackwardCost = NO_BACKWARD) -> TraceNode:
         """The same tape, with everything run."""
         made = TraceNode(self)
         made.n_places, made.n_leaves, made.n_numbers = self.n_places, self.n_leaves, self.n_numbers
         made.n_run = self.n_places
+        made.eager_seconds = self.eager_seconds + backward.eager
+        made.planned_seconds = self.planned_seconds + (backward.planned or costs.PLAN_RUN)
+        return made
+
+    def new_trace(self, backward: BackwardCost = NO_BACKWARD) -> TraceNode:
+        """An empty tape, on which the same call goes on."""
+        made = TraceNode()
+        made.eager_seconds = self.eager_seconds + backward.eager
+        made.planned_seconds = self.planned_seconds + backward.planned
         return made
 
     def add(self, step: TraceOp) -> TraceOp:

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.llvm.plans.background import Wish
+from ..backends.llvm.plans.background import Wish, is_pending
 from ..backends.llvm.plans.clusters import Nodes, cluster_kernel, known_kernel
 from ..backends.llvm.plans.runner import Place as Operand
 from ..backends.llvm.plans.runner import PlanCode
 from ..backends.llvm.plans.runtime import is_there
+from ..backends.llvm.plans.sharing import Shared
 from ..backends.llvm.routines.routine import Bound
 from ..core.cache import Cache
 from ..core.storage import Array
@@ -122,7 +123,7 @@ class InstructionEmitter:
         self.code = PlanCode(len(inputs) + bool(program.constants), number_kinds)
         self.n_fused = 0  # nodes that run within others' code
         self.sums_in_turn: list[tuple[int, list[Node]]] = []  # instructions, and the sums that run in turn there
-        self.missing: list[Wish] = [] if is_there() else [None]
+        self.missing: list[Wish] = [] if is_there() and not is_pending(None) else [None]
         self._unfilled: list[tuple[Fitted, list[int]]] = []  # instructions whose kernels are filled in later
         self._said = said
         self._keep: list[object] = []
@@ -339,13 +340,15 @@ class InstructionEmitter:
 
     def _filled(self, fitted: Fitted) -> tuple[int, int, list[int] | None]:
         """The address and the place of the meta of an instruction; or the list of those that wait for it."""
-        known = known_kernel(fitted.kernel)
+        known = None if is_pending(fitted.kernel) else known_kernel(fitted.kernel)
         if known is None:
             self.missing.append(fitted.kernel)
         is_there = True
-        if type(fitted) is not FittedCluster and not fitted.shared.is_there():  # type: ignore[union-attr] # another one
-            self.missing.append(fitted.shared)  # type: ignore[union-attr] # so
-            is_there = False
+        if type(fitted) is not FittedCluster:
+            shared: Shared = fitted.shared  # type: ignore[union-attr] # it is another one
+            if is_pending(shared) or not shared.is_there():
+                self.missing.append(shared)
+                is_there = False
         if known is None or not is_there or self.missing[:1] == [None]:
             waiting: list[int] = []
             self._unfilled.append((fitted, waiting))

@@ -6,6 +6,7 @@ known of others: nothing is planned, operands are moved.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -37,7 +38,8 @@ class ShortLoop:
         assert unfinished.copies is not None
         self._unfinished = unfinished
         self._copies = unfinished.copies
-        self._refs, self._leaves, self._job = refs, leaves, job
+        self._refs, self._leaves = refs, leaves
+        self._job: CompileJob | weakref.ref[CompileJob] | None = job
         self._n_instructions, self._n_fused = n_instructions, n_fused
         self._filled = False
 
@@ -49,7 +51,15 @@ class ShortLoop:
         refs += [-1 - loop.first_leaf - window * loop.n_leaves - index for window in windows for index in copies.leaves]
         leaves = tuple([loop.leaf(leaf) if leaf >= 0 else -1 - loop.place(-1 - leaf) for leaf in self._leaves])
         size = (self._n_instructions + n * copies.n_instructions, self._n_fused + n * copies.n_fused, copies.nbytes(n))
-        return Plan(tuple(refs), leaves, lambda: self._finished(request, loop), self._job, request, *size)
+        return Plan(tuple(refs), leaves, lambda: self._finished(request, loop), self._shared_job(), request, *size)
+
+    def _shared_job(self) -> CompileJob | None:
+        """What plans wait for. The first of them keeps it: when it is gone, so is who knew when the kernels are due."""
+        job = self._job
+        if isinstance(job, weakref.ref):
+            return job()
+        self._job = None if job is None else weakref.ref(job)
+        return job
 
     def _finished(self, request: Request, loop: Loop) -> Run:
         unfinished = self._unfinished

@@ -13,11 +13,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator
-from functools import cache, partial
+from functools import partial
 
-from ..backends.llvm.plans import stamp
 from ..backends.llvm.plans.background import WAITS, CompileJob
-from ..backends.llvm.plans.runtime import is_there
 from ..core.trace_tree import NONE, NUMBER, TraceOp
 from .backward import BackwardBuilder as BackwardNodes
 from .codegen import InstructionEmitter
@@ -29,9 +27,7 @@ from .loop_detection import HEAD, TAIL, Loop, find_loop, shortened
 from .loop_rerolling import BACKWARD, FORWARD, Blocks, Uneven, Windows
 from .lowering import of_step
 from .program import ELEMENTWISE, Node, Program
-from .request import LOADED_AT, Plan, Request, Unplannable
-
-stamp.loaded_at(LOADED_AT)
+from .request import Plan, Request, Unplannable
 
 Pieces = Iterator[None]
 
@@ -82,13 +78,6 @@ def _short(request: Request, loop: Loop, wait: bool) -> Generator[None, None, Sh
         return (yield from planner.short(gradients, wait, windows))
     except Uneven:
         return None
-
-
-@cache
-def begin() -> None:
-    """Have what all plans share compiled, if it is not there."""
-    if not is_there() and not WAITS:
-        CompileJob([None])
 
 
 def described(request: Request) -> str:

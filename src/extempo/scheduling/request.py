@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -28,7 +27,6 @@ __all__ = [
     "reads",
 ]
 
-LOADED_AT = time.time()
 Run = Callable[[list[Array], list[Any]], list[Array] | int]
 
 
@@ -36,10 +34,10 @@ class Job(Protocol):
     """Kernels that are being compiled."""
 
     error: str | None  # why that failed
+    was_waited_for: bool
+    n_new: int  # kernels that nobody else had asked for before
 
-    def ready(self) -> bool: ...
-
-    def wait(self, seconds: float) -> None: ...
+    def wait(self) -> None: ...
 
 
 class Prospect(Protocol):
@@ -115,20 +113,30 @@ class Plan:
         return self._finish is None
 
     @property
-    def is_compiled(self) -> bool:
-        """Whether nothing is left to wait for."""
-        return self._job is None or self._job.ready()
+    def waits(self) -> bool:
+        """Whether LLVM was asked for kernels that nobody has waited for."""
+        return self._job is not None and not self._job.was_waited_for
 
-    def wait(self, seconds: float) -> None:
-        """Let LLVM work for so long, unless it has a core of its own."""
+    @property
+    def n_new_kernels(self) -> int:
+        """That LLVM was asked for."""
+        return 0 if self._job is None else self._job.n_new
+
+    def wait(self) -> None:
+        """Until LLVM has made its kernels."""
         if self._job is not None:
-            self._job.wait(seconds)
+            self._job.wait()
 
     def completed(self, wait: bool = True) -> Plan | Unplannable:
-        """The plan, complete if its kernels are there by now (or waited for); or why they never will be."""
-        if self._finish is not None and (wait or self.is_compiled):
-            if self._job is not None and self._job.error is not None:
-                return Unplannable(self._job.error)
+        """The plan, complete if none of its kernels was missing, or if it is to wait; or why they never will be there.
+
+        How far LLVM is does not matter, so that what is done does not depend on the machine.
+        """
+        if self._finish is not None and (wait or not self.waits):
+            if self._job is not None:
+                self._job.wait()
+                if self._job.error is not None:
+                    return Unplannable(self._job.error)
             self.run = self._finish()  # which compiles what is still missing
             self._finish = self._job = None
         return self
@@ -144,7 +152,6 @@ def prospect(request: Request) -> Prospect:
     """What is known of a request before it is planned."""
     from . import pipeline
 
-    pipeline.begin()
     return pipeline.PlanningJob(request)
 
 

@@ -44,8 +44,7 @@ class SizeRange:
     def plan(self, n: int, request: Request, may_bind: Callable[[], bool]) -> Plan | None:
         """The plan at this size; None: there is none yet. `may_bind`: whether a range may be planned now."""
         if self._job is not None:
-            if not self._job.ready():
-                return None
+            self._job.wait()
             self._job = None
         self._request = request
         try:

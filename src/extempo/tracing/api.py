@@ -20,16 +20,16 @@ from ..backends.selection import give_back_memory, native
 from ..core.active_traces import ACTIVE, end_active
 from ..core.cache import CACHES
 from ..core.context import CONTEXT, ExecutionContext, switch
+from ..core.costs import CALL, NEW_SIZE
 from ..core.tensor import Tensor
 from ..core.trace_tree import TraceNode
 from ..core.types import DEFAULT_DTYPE_LISTENERS
 from ..errors import DtypeError
-from . import policy
 from .eviction import prune
 from .executor import TraceExecutor, op_by_op
-from .policy import CountingPolicy
+from .policy import new_policy
 from .report import TOTALS, CompiledFunctions, Stats
-from .segment import PLANS, Counters, Segment
+from .segment import PLANS, Counters, Noted, Segment
 
 MOST_NEW_STEPS = 20_000  # in the trie of one function, since what never came up again was forgotten; or, if more,
 MOST_NEW_CALLS = 64  # those of so many calls
@@ -130,10 +130,13 @@ class CompiledFunction:
         self.fn = fn
         self.name = name
         self.root = TraceNode()
-        self.account = CountingPolicy()
-        self.counters = Counters(name, log, self.account.planning_per_step)
-        self.eager_calls = 0
-        self.waiting_calls = 0  # of these, while LLVM was at work
+        self.policy = new_policy()
+        self.counters = Counters(name, log, self.policy)
+        self.traced_calls = 0
+        self.waiting_calls = 0  # of the others, while LLVM was at work
+        self._noted = self.counters.noted()  # after the last call that was more than a repetition
+        self._n_noted = 0  # steps that had been recorded after the last call, and seconds beside them
+        self._eager_noted = self._traced_noted = 0.0
         self._runs_before = 0  # runs of plans before the last call that was run eagerly
         self._steps_before = 0  # that had been made when the trie was looked through, or begun
         self._steps_kept = 0  # that it had then
@@ -143,39 +146,54 @@ class CompiledFunction:
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function and record it, unless someone else does already or it is to run eagerly."""
-        account, counters = self.account, self.counters
-        if account.rests and counters.waiting is None:
-            account.rests -= 1
-            account.calls += 1
-            self.eager_calls += 1
+        policy = self.policy
+        if policy.rests:
+            policy.rests -= 1
+            policy.calls += 1
             return self.fn(*args, **kwargs)
         mode = CONTEXT.get()
         if mode.recording is not None or mode.interceptor is not None or _EAGER or mode.stepped_aside:
             return self.fn(*args, **kwargs)
-        if account.aside and counters.waiting is not None:  # what it has paid for is to come, or there
+        if not self._is_traced_next(args, kwargs):
+            return self._eagerly(args, kwargs)
+        result, end = self._traced(mode, args, kwargs)
+        self._account_for(end)
+        return result
+
+    def _is_traced_next(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether the next call is traced; counts it."""
+        policy, counters = self.policy, self.counters
+        if counters.waiting:  # what it has paid for is to come, or there
             if counters.waits_for_kernels():
-                account.calls += 1
-                return self._while_compiling(*args, **kwargs)
-            account.try_again()
-        if not account.runs_by_plans:
-            account.met.call(kind_of_call(args, kwargs))
-        if account.eager_next() or (not counters.plans and native() is None):
-            return self._eagerly(*args, **kwargs)
-        if counters.waiting is not None and counters.waits_for_kernels() and not account.runs_by_plans:
-            return self._while_compiling(*args, **kwargs)
-        began = policy.clock()
-        (n_steps, n_learnt), n_new = counters.stand(), counters.new_steps
-        n_runs = counters.runs + counters.replays
-        worked_out, given_up = counters.worked_out, counters.given_up
-        planning, spent = counters.invested, counters.planning_seconds
-        counters.seconds_spent = 0.0
-        spare = self._spare
-        if spare:
-            recording = spare.pop()
-            recording.begin_again(self.root, self._may_plan)
-        else:
-            limits = account.new_steps_allowed, account.seconds_at_once
-            recording = TraceExecutor(self.root, counters, self._may_plan, *limits)
+                if policy.waits():
+                    self.waiting_calls += 1
+                    return False
+            elif policy.aside:
+                policy.try_again()
+        if not policy.runs_by_plans:
+            policy.met.call(kind_of_call(args, kwargs))
+        if policy.eager_next():
+            if counters.waiting:
+                policy.rests = min(policy.rests, counters.waiting[0][0] - policy.calls - 1)
+            return False
+        return counters.plans > 0 or native() is not None
+
+    @property
+    def eager_calls(self) -> int:
+        return self.policy.calls - self.traced_calls
+
+    def _eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.policy.eager_call()
+        n_runs = self.counters.runs
+        if n_runs != self._runs_before:
+            self._runs_before = n_runs
+            give_back_memory()  # eager mode has no use for what plans took
+        return self.fn(*args, **kwargs)
+
+    def _traced(self, mode: ExecutionContext, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, TraceNode]:
+        """The result, and where the trace ended."""
+        self.traced_calls += 1
+        recording = self._recording()
         try:
             try:
                 ACTIVE.recordings.append(recording)
@@ -183,64 +201,68 @@ class CompiledFunction:
                 result = self.fn(*args, **kwargs)
             finally:
                 _end(recording, mode)
-                if recording.makers:
-                    recording.leave()
+                end = recording.leave()
         except BaseException:  # an interrupt may have come before that was done
             _end(recording, mode)
             raise
         if recording.is_empty and getrefcount(recording) == _ONE_VARIABLE:
             recording.decide = op_by_op  # or function and recording would keep each other
-            spare.append(recording)
-        del recording  # takes its time, too
-        seconds = policy.clock() - began - (counters.planning_seconds - spent)
-        n_recorded, now_learnt = counters.stand()
-        n_steps, n_learnt = n_recorded - n_steps, now_learnt - n_learnt
-        if not n_learnt and account.repeated_call(seconds, n_steps):
-            return result
-        worked_out = counters.worked_out - worked_out
-        learnt = n_learnt > worked_out or not account.is_little(worked_out * policy.WORKED_OUT)
-        n_new, planning = counters.new_steps - n_new, counters.invested - planning
-        n_runs, to_its_end = counters.runs + counters.replays - n_runs, counters.given_up == given_up
-        account.recorded_call(seconds, n_steps, n_new, planning, learnt, to_its_end, n_runs)
-        if account.aside:
+            self._spare.append(recording)
+        return result, end
+
+    def _recording(self) -> TraceExecutor:
+        self.counters.seconds_spent = 0.0
+        if self._spare:
+            recording = self._spare.pop()
+            recording.begin_again(self.root, self._may_plan)
+            return recording
+        policy = self.policy
+        return TraceExecutor(self.root, self.counters, self._may_plan, policy.new_steps_allowed, policy.seconds_at_once)
+
+    def _account_for(self, end: TraceNode) -> None:
+        """Tell the policy what a traced call did and what that takes, by where its trace ended and what was counted."""
+        counters = self.counters
+        (n_recorded, n_learnt), n_before = counters.stand(), self._n_noted
+        eager, traced = counters.eager_seconds, counters.traced_seconds + counters.python_seconds
+        eager_seconds = end.eager_seconds + eager - self._eager_noted
+        traced_seconds = CALL + end.planned_seconds + traced - self._traced_noted
+        self._n_noted, self._eager_noted, self._traced_noted = n_recorded, eager, traced
+        n_steps = n_recorded - n_before
+        if n_learnt == self._noted.n_learnt and self.policy.repeated_call(eager_seconds, traced_seconds, n_steps):
+            return
+        before, self._noted = self._noted, counters.noted()
+        self._account_for_new(eager_seconds, traced_seconds, n_steps, self._noted.since(before))
+        if self.policy.aside:
             log(f"{self.name}: {self._why()}; it runs eagerly for a while and is tried again")
         if self._n_new() > MOST_NEW_STEPS:
             self._make_room()
-        return result
 
-    def _while_compiling(self, *args: Any, **kwargs: Any) -> Any:
-        """Run eagerly while LLVM works, which is not to be timed: it may be using the same core."""
-        self.eager_calls += 1
-        self.waiting_calls += 1
-        began = policy.clock()
-        result = self.fn(*args, **kwargs)
-        self.counters.wait_for_kernels(policy.WAITING_CALLS * (policy.clock() - began))
-        return result
-
-    def _eagerly(self, *args: Any, **kwargs: Any) -> Any:
-        account, n_runs = self.account, self.counters.runs
-        self.eager_calls += 1
-        after_plans, self._runs_before = n_runs != self._runs_before, n_runs
-        if after_plans and give_back_memory():  # neither has a use for the memory that the other took
-            account.again = True  # this call is not timed: it has to get other memory first
-            return self.fn(*args, **kwargs)
-        began = policy.clock()
-        result = self.fn(*args, **kwargs)
-        account.eager_call(policy.clock() - began)
-        if n_runs and not account.aside:
-            give_back_memory()
-        return result
+    def _account_for_new(self, eager: float, traced: float, n_steps: int, done: Noted) -> None:
+        policy = self.policy
+        learnt = done.n_learnt > done.worked_out or not policy.is_little(done.worked_out * NEW_SIZE)
+        policy.traced_call(
+            eager,
+            traced + done.learning_seconds,
+            traced - done.plannable_seconds - (done.python_seconds if learnt else 0.0),
+            n_steps,
+            done.new_steps,
+            done.planning_seconds,
+            learnt,
+            not done.given_up,
+        )
 
     def _may_plan(self, flush: Segment, n_steps: int, is_range: bool = False, is_loop: bool = False) -> bool:
         """What is met for the first time is never planned; what is met again is, if it can be afforded."""
         if is_range:
-            return self.account.allows_range(n_steps)
+            return self.policy.allows_range(n_steps)
         flush.seen += 1
-        return flush.seen > 1 and self.account.allows_plan(n_steps, is_loop)
+        return flush.seen > 1 and self.policy.allows_plan(n_steps, is_loop)
 
     def _why(self) -> str:
-        counters, n_calls = self.counters, self.account.calls
-        n_recorded = n_calls - self.eager_calls
+        if not self.policy.pays:
+            return "by plans its calls would take as long as eagerly, or longer"
+        counters, n_calls = self.counters, self.policy.calls
+        n_recorded = self.traced_calls
         part = f"{n_recorded:,} of its {n_calls:,} calls"
         if counters.new_steps * 2 <= counters.n_recorded:
             return f"recording and planning {part} has taken longer than it saved so far"
@@ -255,7 +277,7 @@ class CompiledFunction:
     def _make_room(self) -> None:
         """Forget what never came up again, if there is too much of it; all, if what did is too much."""
         n_new = self._n_new()
-        if n_new <= MOST_NEW_CALLS * self.account.mean_steps and n_new + self._steps_kept <= MOST_STEPS:
+        if n_new <= MOST_NEW_CALLS * self.policy.mean_steps and n_new + self._steps_kept <= MOST_STEPS:
             return
         n_before, n_kept = self._steps_kept + n_new, prune(self.root)
         what = "recorded ops of structures that never came up again"
@@ -276,17 +298,17 @@ class CompiledFunction:
         self._begin_count(0)
 
     def stats(self) -> dict[str, Any]:
-        aside = self.account.aside
+        aside = self.policy.aside
         return {
             "name": self.name,
-            "calls": self.account.calls,
+            "calls": self.policy.calls,
             "static": False,
             "eager_calls": self.eager_calls,
             "waiting_calls": self.waiting_calls,
             "aside": aside,
             "why": self._why() if aside else None,
-            "rests": self.account.rests,
-            "waits_for_kernels": self.counters.waiting is not None,
+            "rests": self.policy.rests,
+            "waits_for_kernels": bool(self.counters.waiting),
             "steps_known": self._steps_kept + self._n_new(),
             "steps_evicted": self.evicted,
             **self.counters.stats(),

@@ -13,23 +13,21 @@ What is traced stands in `trace`, how an op gets there in `tracer`; here is how 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
-from math import inf
+from collections.abc import Callable, Container, Sequence
 from sys import getrefcount
 from typing import Any
 
 from ..backends.selection import give_back_memory
-from ..core import active_traces
+from ..core import active_traces, costs
 from ..core.graph import Leaf, Node, describe_where
 from ..core.storage import Array
 from ..core.tensor import Tensor
-from ..core.trace_tree import NUMBER, LeafKind, TraceNode, TraceOp
+from ..core.trace_tree import NO_BACKWARD, NUMBER, BackwardCost, LeafKind, TraceNode, TraceOp
 from ..scheduling.request import BackwardRequest, Plan, Prospect, Request, Unplannable, plan_in_pieces, prospect, reads
-from . import dynamic_shapes, policy
+from . import dynamic_shapes
 from .interpreter import FailedOp, replay
 from .materialize import materialize_freed_nodes, materialize_nodes
 from .output_binding import output_binding
-from .policy import PlanningCost
 from .segment import PLANS, Segment
 from .trace import HELD
 from .tracer import Tracer
@@ -64,8 +62,16 @@ def _share_a_node(nodes: list[Any]) -> bool:
     return len(set(tracked)) < len(tracked)
 
 
-def _new_trace(state: TraceNode) -> TraceNode:
-    return TraceNode()
+class _PlanningTime:
+    """How long a call may plan: `goes_on()` is asked between pieces, of which each takes so long, by core/costs.py."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = 0.0
+        self._most = seconds
+
+    def goes_on(self) -> bool:
+        self.seconds += costs.PLANNING_PIECE
+        return self.seconds < self._most
 
 
 class TraceExecutor(Tracer):
@@ -89,12 +95,12 @@ class TraceExecutor(Tracer):
         with self._alone():
             if self.is_left:
                 active_traces.worked_on = id(self)
-            began, n_replays = policy.clock(), self.counters.replays
+            n_replays, n_run = self.counters.replays, self.cursor.n_run
             self._flush()
         if self.counters.replays != n_replays and self.most_replaying is not None and not self.is_left:
             if self.replaying_left is None:
                 self.replaying_left = self.most_replaying()
-            self.replaying_left -= policy.clock() - began
+            self.replaying_left -= costs.REPLAYED_OP * (len(self.makers) - n_run)
             if self.replaying_left < 0.0:
                 self._give_up("too little of one call had plans yet, the rest of it ran eagerly")
 
@@ -105,6 +111,7 @@ class TraceExecutor(Tracer):
         first = state.n_run
         if first == state.n_places:
             return
+        self.counters.python_seconds += costs.PYTHON_SEGMENT
         live = self._live(first)[: state.n_places - first]
         found = state.events.get(live)
         if found is None:
@@ -125,17 +132,17 @@ class TraceExecutor(Tracer):
             self._sweep()
 
     def _flush_like_others(
-        self, state: TraceNode, key: Any, follow: Callable[[TraceNode], TraceNode]
+        self, state: TraceNode, key: Any, follow: Callable[[TraceNode, BackwardCost], TraceNode]
     ) -> Segment | None:
         """The flush that was done here for other sizes."""
         known = None if state.like is None else state.like.node.flushes(key)
         if known is None:
             return None
-        found: Segment = state.remember(key, known[0].like(self._follow(state, key, follow)))
+        cost = known[0].backward_cost
+        following = self._follow(state, key, lambda before: follow(before, cost))
+        found: Segment = state.remember(key, known[0].like(following))
         found.reason = known[0].reason
-        began = policy.clock()
         found.resizing = state.like.node.resizing(key)
-        self.counters.spent(policy.clock() - began)  # what makes plans may have to be loaded
         return found
 
     def _follow(self, state: TraceNode, key: Any, after: Callable[[TraceNode], TraceNode]) -> TraceNode:
@@ -152,7 +159,13 @@ class TraceExecutor(Tracer):
             found.seen += 1
 
     def _first_flush(
-        self, first: int, live: bytes, following: TraceNode, backward: BackwardRequest | None, keep: bool = False
+        self,
+        first: int,
+        live: bytes,
+        following: TraceNode,
+        backward: BackwardRequest | None,
+        keep: bool = False,
+        cost: BackwardCost = NO_BACKWARD,
     ) -> Segment:
         """`keep`: the backward frees nothing."""
         held = [first + i for i, alive in enumerate(live) if alive]
@@ -166,7 +179,7 @@ class TraceExecutor(Tracer):
         for step in self.reached(tracked_still, first):
             if step.place not in freed:
                 stay.update(self.base(ref) for ref in reads(step) if 0 <= ref < NUMBER)
-        return Segment(tuple(sorted(p for p in stay if p >= first)), tracked, held, following, backward, freed)
+        return Segment(tuple(sorted(p for p in stay if p >= first)), tracked, held, following, backward, freed, cost)
 
     def _run(self, found: Segment, state: TraceNode, first: int) -> list[Any]:
         """The values of `found.wanted`, and with a backward the gradients after them."""
@@ -182,6 +195,7 @@ class TraceExecutor(Tracer):
                 return out
             self.counters.failed += 1
         self.counters.replays += 1
+        self.counters.learning_seconds += costs.REPLAYED_OP * (state.n_places - first)
         return replay(self, found, state, first)
 
     def _wish_for_plan(self, found: Segment, state: TraceNode, first: int) -> None:
@@ -195,9 +209,7 @@ class TraceExecutor(Tracer):
         if found.waiting is not None:
             self._make_plan(found, state, first, wait=False)
         elif found.reason is None:
-            began = policy.clock()
             known = prospect(self._request(found, state, first))
-            self.counters.spent(policy.clock() - began)
             if known.is_familiar and not found.seen:
                 found.seen = 1  # as good as that: with another number of windows
             if self.decide(found, known.n_steps, is_loop=known.is_familiar):
@@ -207,15 +219,13 @@ class TraceExecutor(Tracer):
         """Make the plan of a flush that was met with other sizes from what is known of theirs."""
         assert found.resizing is not None
         request = self._request(found, state, first)
-        began, n_steps = policy.clock(), len(request.steps)
-        before, n_bound = found.resizing.n_worked_out, found.resizing.n_bound
+        n_steps, before, n_bound = len(request.steps), found.resizing.n_worked_out, found.resizing.n_bound
         found.plan = found.resizing.plan(state.like.size, request, lambda: self.decide(found, n_steps, True))
         if found.resizing.n_worked_out != before:
-            seconds = policy.clock() - began
-            self.counters.spent(seconds)
+            is_range = found.resizing.n_bound != n_bound
+            self.counters.spent(costs.RANGE_OP * n_steps if is_range else costs.NEW_SIZE)
             self.counters.worked_out += 1
-            self.counters.invested += PlanningCost.learn_range(n_steps, seconds)
-            if found.plan is not None and found.resizing.n_bound != n_bound and found.plan.arena_bytes > _LARGE:
+            if found.plan is not None and is_range and found.plan.arena_bytes > _LARGE:
                 give_back_memory()
         self.counters.resized += found.plan is not None
         return found.plan is not None
@@ -224,20 +234,15 @@ class TraceExecutor(Tracer):
         self, found: Segment, state: TraceNode, first: int, wait: bool = True, known: Prospect | None = None
     ) -> None:
         """Plan a flush. Unless it may wait for LLVM, there may be no plan before a later time that it is wished for."""
-        began, waiting = policy.clock(), found.waiting
+        waiting = found.waiting
         made: Plan | Unplannable | None
         if isinstance(waiting, Plan):
             made = waiting.completed(wait)
         else:
-            until = inf if wait else began + self.counters.patience(len(self.makers))
             known = waiting or known or prospect(self._request(found, state, first))
-            made = plan_in_pieces(known, wait, lambda: policy.clock() < until)
-        seconds = policy.clock() - began
-        self.counters.spent(seconds)
-        if known is not None and not isinstance(made, Unplannable):
-            in_one_go = made is not None and waiting is None and known.n_steps > 0
-            cost = PlanningCost.learn if in_one_go else PlanningCost.cost_of_part
-            self.counters.invested += cost(known.n_steps or len(self.makers), seconds)
+            time = _PlanningTime(self.counters.patience(len(self.makers)))
+            made = plan_in_pieces(known, wait, (lambda: True) if wait else time.goes_on)
+            self.counters.spent(time.seconds + (costs.PLAN if waiting is None else 0.0))
         found.waiting = known if made is None else None
         if made is None:
             PLANS.add(found)
@@ -245,7 +250,8 @@ class TraceExecutor(Tracer):
             found.reason = made.reason
             self.counters.no_plan(made.reason)
         elif not made.is_complete:
-            self.counters.has_no_kernels(made, is_new=waiting is not made)
+            if waiting is not made:
+                self.counters.has_no_kernels(made)
             found.waiting = made
             PLANS.add(found)
         else:
@@ -253,7 +259,7 @@ class TraceExecutor(Tracer):
             PLANS.add(found)
             if made.arena_bytes > _LARGE:  # the free blocks that op by op needed do not fit it
                 give_back_memory()
-            self.counters.planned(made, len(self.makers) - (0 if found.backward else first), seconds)
+            self.counters.planned(made, len(self.makers) - (0 if found.backward else first))
 
     def _request(self, found: Segment, state: TraceNode, first: int) -> Request:
         steps = state.steps()
@@ -311,8 +317,9 @@ class TraceExecutor(Tracer):
         """The same in native code, from a place, where it was met before; what is left to do of it. None: all."""
         rest = _backward_known(self, place, gradient)
         if rest is not None:
+            self.counters.python_seconds += costs.ACCUMULATION * len(rest)
             if self.alive:
-                materialize_freed_nodes(self, range(len(self.makers)))  # nothing else that is held is left
+                self._materialize_freed(range(len(self.makers)))  # nothing else that is held is left
             self._over(self.cursor)
         return rest
 
@@ -340,15 +347,18 @@ class TraceExecutor(Tracer):
         key = (place, live) if asked is None and not keep else (place, live, asked, keep)
         found = state.events.get(key)
         if found is None:
-            found = self._flush_like_others(state, key, TraceNode.after_flush if keep else _new_trace)
+            found = self._flush_like_others(state, key, TraceNode.after_flush if keep else TraceNode.new_trace)
         if found is None:
             backward = BackwardRequest(place, -1 - state.n_leaves, asked)
-            made = self._first_flush(first, live, state.after_flush() if keep else TraceNode(), backward, keep)
-            found = state.remember(key, made)
+            cost = BackwardCost.of([self.makers[p] for p in self.passed(place, asked)])
+            following = state.after_flush(cost) if keep else state.new_trace(cost)
+            found = state.remember(key, self._first_flush(first, live, following, backward, keep, cost))
         if found.plan is None:
             self._wish_for_plan(found, state, first)
         plan = found.plan  # another thread may clear it
         if plan is None:
+            self.counters.ran_without_plan(found.backward_cost)
+            self.unplanned = True
             return None
         held = [p for p in self.alive if self.held(p) is not None]
         leaves, values = [*self.arrays[: state.n_leaves], gradient], self.values
@@ -364,6 +374,7 @@ class TraceExecutor(Tracer):
         self.values.update(zip(found.wanted, out, strict=False))
         self.alive = held
         self._fill(found.held)
+        self.counters.python_seconds += costs.PYTHON_BACKWARD
         pairs = zip(plan.gradients, out[len(found.wanted) :], strict=True)
         gradients = [(self.nodes[k] if k >= 0 else -1 - k, g) for k, g in pairs]
         self._let_go(first, live)
@@ -371,9 +382,12 @@ class TraceExecutor(Tracer):
         if keep:
             self.cursor = found.following
         else:
-            materialize_freed_nodes(self, found.freed)
+            self._materialize_freed(found.freed)
             self._over(found.following)
         return gradients
+
+    def _materialize_freed(self, freed: Container[int]) -> None:
+        self.counters.python_seconds += costs.MATERIALISED_NODE * materialize_freed_nodes(self, freed)
 
     # ---- the end of a tape
 
@@ -393,10 +407,10 @@ class TraceExecutor(Tracer):
         if state.n_places == 0 and state.parent is None:
             return
         self.counters.close(why)
-        materialize_nodes(self)
+        self.counters.materialised(materialize_nodes(self), self.unplanned)
         following = state.events.get("closed")
         if following is None:
-            following = state.remember("closed", self._follow(state, "closed", _new_trace))
+            following = state.remember("closed", self._follow(state, "closed", TraceNode.new_trace))
         self._over(following)
 
     def _over(self, following: TraceNode) -> None:
@@ -410,22 +424,29 @@ class TraceExecutor(Tracer):
         self._begin(following)
         self._wait_for_first_step()
 
-    def leave(self) -> None:
-        """The function returned. What is tracked and not run yet may wait: a loss and a backward may follow."""
+    def leave(self) -> TraceNode:
+        """The function returned. What is tracked and not run yet may wait: a loss and a backward may follow.
+
+        Returns where the trace was then.
+        """
         if not self.makers:
-            return
+            return self.behind or self.cursor
         first, makers = self.cursor.n_run, self.makers
         references = self._references()
         if not [p for p, t in enumerate(references) if t is not None and p >= first and makers[p].tracked]:
             self.flush()
+            state = self.behind or self.cursor
             if not any(self.held(p) is not None for p in self.alive):
                 self._over(TraceNode())
-                return
+                return state
             references = self._references()
         self.results, self.inside = references, False
         self.n_left = len(self.makers)
         self.counters.left_steps += self.n_left
+        self.counters.traced_seconds += costs.LEAVE
+        self.left_at = self.cursor
         active_traces.note_escaped(self)
+        return self.cursor
 
     def _references(self) -> list[Any]:
         """Weak ones to the tensors that are held: whoever forgets them all forgets the tape."""

@@ -102,13 +102,15 @@ def _gradient(step: TraceOp) -> Any:
     return derived if derived.kernel else None
 
 
-def materialize_nodes(recording: TraceExecutor) -> None:
-    """Every tensor that is held and tracked gets its node."""
+def materialize_nodes(recording: TraceExecutor) -> int:
+    """Every tensor that is held and tracked gets its node; how many nodes that took."""
     places = [p for p in recording.alive if recording.held(p) is not None and recording.is_floating(p)]
-    _materialize(recording, places, recording.reached(places), frozenset())
+    steps = recording.reached(places)
+    _materialize(recording, places, steps, frozenset())
+    return len(steps)
 
 
-def materialize_freed_nodes(recording: TraceExecutor, freed: Container[int]) -> None:
+def materialize_freed_nodes(recording: TraceExecutor, freed: Container[int]) -> int:
     """The same after a backward: nodes of the steps that it passed, by their places, say that they were freed."""
     others = []
     for place in recording.alive:
@@ -119,7 +121,9 @@ def materialize_freed_nodes(recording: TraceExecutor, freed: Container[int]) -> 
             t._history = Node(step.op, (), step.attrs, step.type, None, step.where)
         else:
             others.append(place)
-    _materialize(recording, others, _until_freed(recording, others, freed), freed)
+    steps = _until_freed(recording, others, freed)
+    _materialize(recording, others, steps, freed)
+    return len(steps)
 
 
 def _materialize(recording: TraceExecutor, places: list[int], steps: list[TraceOp], freed: Container[int]) -> None:

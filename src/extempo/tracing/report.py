@@ -20,9 +20,9 @@ F = TypeVar("F")
 class _KnownFunction(weakref.ref[F]):
     """A function, and of what it counted all that outlives it."""
 
-    __slots__ = ("account", "counters")
+    __slots__ = ("counters", "policy")
 
-    account: Any
+    policy: Any
     counters: Any
 
 
@@ -43,7 +43,7 @@ class CompiledFunctions(Generic[F]):
     def add(self, function: F) -> None:
         self._add_up()
         known = _KnownFunction(function, self._ended.append)
-        known.account, known.counters = getattr(function, "account", None), getattr(function, "counters", None)
+        known.policy, known.counters = getattr(function, "policy", None), getattr(function, "counters", None)
         self._known.add(known)
 
     def __iter__(self) -> Iterator[F]:
@@ -62,8 +62,8 @@ class CompiledFunctions(Generic[F]):
                 self._known.discard(known)
                 counts, totals = known.counters.stats(), dict(self._totals)
                 totals["functions"] += 1
-                totals["static"] += known.account is None
-                totals["calls"] += 0 if known.account is None else known.account.calls
+                totals["static"] += known.policy is None
+                totals["calls"] += 0 if known.policy is None else known.policy.calls
                 for name in TOTALS:
                     totals[name] += counts[name]
                 self._totals = totals

@@ -5,14 +5,15 @@ what one compiled function did.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import inf
 from textwrap import indent
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..backends.llvm.calls.output_binding import Filling
-from ..core.trace_tree import TraceNode
+from ..core import costs
+from ..core.trace_tree import NO_BACKWARD, BackwardCost, TraceNode
 from ..core.weak import WeakMembers
 from ..scheduling.request import BackwardRequest, Plan, Prospect, Resizing, forget
+from .policy import CountingPolicy
 
 
 class Segment:
@@ -21,6 +22,7 @@ class Segment:
     __slots__ = (
         "__weakref__",
         "backward",
+        "backward_cost",
         "filling",
         "following",
         "freed",
@@ -44,12 +46,14 @@ class Segment:
         following: TraceNode,
         backward: BackwardRequest | None,
         freed: frozenset[int],
+        backward_cost: BackwardCost = NO_BACKWARD,
     ) -> None:
         self.wanted = wanted  # places whose values stay, in order
         self.tracked = tracked  # places of tensors that are held and tracked
         self.held = held
         self.following = following
         self.backward = backward
+        self.backward_cost = backward_cost
         self.freed = freed  # with a backward: the steps that it passes, by their places
         self.frees_all = all(place in freed for place in tracked)
         self.plan: Plan | None = None
@@ -62,7 +66,7 @@ class Segment:
 
     def like(self, following: TraceNode) -> Segment:
         """The same for other sizes."""
-        return Segment(self.wanted, self.tracked, self.held, following, self.backward, self.freed)
+        return Segment(self.wanted, self.tracked, self.held, following, self.backward, self.freed, self.backward_cost)
 
     @property
     def has_repeated(self) -> bool:
@@ -102,8 +106,20 @@ class PlanCache(WeakMembers[Segment]):
 PLANS = PlanCache()
 
 
-def _any_time() -> float:
-    return inf
+class Noted(NamedTuple):
+    """Counts of what is new, or the differences of two of them; see `Counters`."""
+
+    n_learnt: int
+    new_steps: int
+    worked_out: int
+    given_up: int
+    python_seconds: float
+    learning_seconds: float
+    plannable_seconds: float
+    planning_seconds: float
+
+    def since(self, before: Noted) -> Noted:
+        return Noted(*[now - then for now, then in zip(self, before, strict=True)])  # type: ignore[arg-type] # in order
 
 
 class Counters:
@@ -113,11 +129,10 @@ class Counters:
 
     describes_plans = False  # whether the log also says what each instruction does
 
-    def __init__(
-        self, name: str, log: Callable[[str], None], seconds_per_step: Callable[[], float] = _any_time
-    ) -> None:
+    def __init__(self, name: str, log: Callable[[str], None], policy: CountingPolicy) -> None:
         self.name = name
         self.log = log
+        self.policy = policy
         self.steps = 0  # of tapes that have ended
         self.left_steps = 0  # of tapes that have not: what was returned may be used in a loss, or was forgotten unread
         self.new_steps = 0
@@ -131,17 +146,34 @@ class Counters:
         self.runs = 0
         self.failed = 0
         self.fused = 0  # ops of plans that other ops' kernels compute
+        self.waiting: list[tuple[int, Plan]] = []  # plans that have no kernels yet, with the calls when they are due
+        # By core/costs.py, beside what the nodes of the trace tree have:
+        self.eager_seconds = 0.0  # what ran eagerly, or would have
+        self.traced_seconds = 0.0  # the same as it was done, and what that takes in every such call
+        self.python_seconds = 0.0  # what native code left to Python; some of that only until something is planned
+        self.learning_seconds = 0.0  # what is done once: tracing new ops, running op by op
+        self.plannable_seconds = 0.0  # that a plan would have taken less, where there was none yet
         self.planning_seconds = 0.0
-        self.invested = 0.0  # of these, what counts against the function: not LLVM's share
-        self.waiting: Plan | None = None  # the last plan that was made and has no kernels yet
-        self._seconds_per_step = seconds_per_step  # that a call may plan, for each step that it records
-        self.seconds_spent = 0.0  # by the call at hand
+        self.seconds_spent = 0.0  # planning, by the call at hand
         self.closed: dict[str, int] = {}
         self.unplannable: dict[str, int] = {}
 
     @property
     def n_recorded(self) -> int:
         return self.steps + self.left_steps
+
+    def noted(self) -> Noted:
+        """What a call may have done beside repeating others, up to now."""
+        return Noted(
+            self.stand()[1],
+            self.new_steps,
+            self.worked_out,
+            self.given_up,
+            self.python_seconds,
+            self.learning_seconds,
+            self.plannable_seconds,
+            self.planning_seconds,
+        )
 
     def stand(self) -> tuple[int, int]:
         """How many steps were recorded, and how often something was done that a call which is repeated does not do."""
@@ -150,29 +182,45 @@ class Counters:
 
     def patience(self, n_steps: int) -> float:
         """Seconds that are left for planning, after so many steps."""
-        return self._seconds_per_step() * n_steps - self.seconds_spent
+        return self.policy.planning_per_step() * n_steps - self.seconds_spent
 
     def spent(self, seconds: float) -> None:
         """Planning took some time."""
         self.planning_seconds += seconds
         self.seconds_spent += seconds
 
+    def ran_eagerly(self, seconds: float) -> None:
+        """As it would have without tracing."""
+        self.eager_seconds += seconds
+        self.traced_seconds += seconds
+
+    def ran_without_plan(self, backward: BackwardCost) -> None:
+        """The engine does what will be a plan."""
+        self.ran_eagerly(backward.eager)
+        self.plannable_seconds += backward.eager - backward.planned
+
+    def went_on(self, left_at: TraceNode, ended_at: TraceNode) -> None:
+        """A loss and a backward came after the function returned."""
+        self.eager_seconds += max(ended_at.eager_seconds - left_at.eager_seconds, 0.0)
+        self.traced_seconds += max(ended_at.planned_seconds - left_at.planned_seconds, 0.0)
+
     def waits_for_kernels(self) -> bool:
-        """Whether a plan was made that cannot run yet: LLVM is at work, and until then recording gains nothing."""
-        if self.waiting is not None and self.waiting.is_compiled:
-            self.waiting = None
-        return self.waiting is not None
+        """Whether plans were made that are not due at the next call; for those that are it waits."""
+        while self.waiting and self.waiting[0][0] <= self.policy.calls + 1:
+            self.waiting[0][1].wait()
+            del self.waiting[0]
+        return bool(self.waiting)
 
-    def has_no_kernels(self, plan: Plan, is_new: bool) -> None:
-        """A plan was made, now or before, and LLVM has yet to make kernels for it."""
-        self.waiting = plan
-        if is_new:
-            self.log(f"{self.name}: LLVM makes the kernels of a plan in the background, it runs eagerly meanwhile")
-
-    def wait_for_kernels(self, seconds: float) -> None:
-        """Let LLVM work for so long, where it would share the only core with whoever does not wait."""
-        if self.waiting is not None:
-            self.waiting.wait(seconds)
+    def has_no_kernels(self, plan: Plan) -> None:
+        """A plan was made, and LLVM has yet to make kernels for it."""
+        due = self.policy.due(plan.n_new_kernels)
+        if self.waiting:  # LLVM makes one after the other
+            due = max(due, self.waiting[-1][0])
+        self.waiting.append((due, plan))
+        self.log(
+            f"{self.name}: LLVM makes the kernels of a plan in the background ({plan.n_new_kernels} new ones), "
+            f"it is used from call {due:,} on"
+        )
 
     def close(self, why: str) -> None:
         """The tape ended before its time."""
@@ -180,18 +228,26 @@ class Counters:
         if self.closed[why] == 1:
             self.log(f"{self.name}: recording ended early: {why}")
 
+    def materialised(self, n_nodes: int, is_learning: bool) -> None:
+        """What a tape took that ended before its time; `is_learning`: only because there was no plan yet."""
+        seconds = costs.CLOSE + costs.MATERIALISED_NODE * n_nodes
+        if is_learning:
+            self.learning_seconds += seconds
+        else:
+            self.traced_seconds += seconds
+
     def no_plan(self, why: str) -> None:
         self.unplannable[why] = self.unplannable.get(why, 0) + 1
         if self.unplannable[why] == 1:
             self.log(f"{self.name}: no plan, it runs op by op: {why}")
 
-    def planned(self, plan: Plan, n_steps: int, seconds: float) -> None:
+    def planned(self, plan: Plan, n_steps: int) -> None:
         self.plans += 1
         self.fused += plan.n_fused
         self.log(
             f"{self.name}: {n_steps:,} recorded ops became a plan of {plan.n_instructions:,} instructions, "
-            f"{plan.n_fused:,} ops (gradients count) fused into others, {plan.arena_bytes:,} bytes of working memory, "
-            f"in {1e3 * seconds:.1f} ms" + (":\n" + indent(plan.describe(), "    ") if self.describes_plans else "")
+            f"{plan.n_fused:,} ops (gradients count) fused into others, {plan.arena_bytes:,} bytes of working memory"
+            + (":\n" + indent(plan.describe(), "    ") if self.describes_plans else "")
         )
 
     def stats(self) -> dict[str, Any]:

@@ -104,6 +104,7 @@ class Trace(LazySource):
         "inside",
         "is_left",
         "leaves",
+        "left_at",
         "makers",
         "memories",
         "most_new_steps",
@@ -117,6 +118,7 @@ class Trace(LazySource):
         "results",
         "sweep_at",
         "token",
+        "unplanned",
         "values",
         "versions",
         "written",
@@ -140,6 +142,7 @@ class Trace(LazySource):
         self.is_left = False  # it has returned
         self.makers: list[TraceOp] = []  # for each place its step
         self.n_left = 0  # of these, counted as left when the function returned
+        self.left_at: TraceNode | None = None  # where it was then
         self.proxy = Node(Traced, (), {}, None, (), None)  # of every tensor on the tape that is tracked
         self._begin(root)
 
@@ -148,6 +151,9 @@ class Trace(LazySource):
         if self.n_left:
             self.counters.left_steps -= self.n_left
             self.n_left = 0
+        if self.left_at is not None:
+            self.counters.went_on(self.left_at, state)
+            self.left_at = None
         self.cursor = state
         self.behind: TraceNode | None = None
         self.results: list[Any] = []  # for each place its tensor; once the function has returned a weak reference
@@ -162,6 +168,7 @@ class Trace(LazySource):
         self.given: dict[int, Storage] = {}  # the memory of values that someone was given
         self.alive: list[int] = []  # places of tracked tensors that have run and were held then
         self.written: WriteIndex | None = None
+        self.unplanned = False  # a backward of it had no plan yet
         self.sweep_at = 1_000
         self.token = object()  # marks leaves; holds nothing
         self.clocks = [(0, next_number())]  # from which place on nodes would have which numbers

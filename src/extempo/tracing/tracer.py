@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import active_traces, trace_tree
+from ..core import active_traces, costs, trace_tree
 from ..core.context import CONTEXT, ExecutionContext
 from ..core.graph import Node, next_number
 from ..core.layout import exact_strides, order_of, view_of
@@ -82,6 +82,7 @@ class Tracer(Trace):
             return self._apply(op, inputs, attrs, mode)
 
     def _apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: ExecutionContext) -> Any:
+        self.counters.python_seconds += costs.PYTHON_OP
         if self.behind is not None:
             self.cursor, self.behind = self.behind, None
             self.clocks = [(0, next_number())]
@@ -233,6 +234,7 @@ class Tracer(Trace):
             order,
         )
         self.counters.new_steps += 1
+        self.counters.learning_seconds += costs.NEW_OP
         if self.n_allowed is not None:
             self.n_allowed -= 1
         if step.new_leaves and state.step is not None and state.like is None:
@@ -310,6 +312,8 @@ class Tracer(Trace):
     def _eagerly(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: ExecutionContext) -> Any:
         """Run the op now. A node that it links must come after those of everything on the tape."""
         inputs = tuple(map(as_input, inputs))
+        self.counters.ran_eagerly(costs.EAGER_OP)
+        self.counters.traced_seconds += costs.EAGER_IN_TRACE
         if op.name == "detach":  # with its values it is as good as any tensor
             inputs[0]._values()
             return inputs[0].detach()

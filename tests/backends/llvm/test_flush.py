@@ -4,7 +4,6 @@ import gc
 import sys
 import threading
 import weakref
-from math import inf
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from extempo.backends.selection import native
 from extempo.core.context import CONTEXT
 from extempo.tracing import executor
 from extempo.tracing.executor import TraceExecutor
-from extempo.tracing.policy import CountingPolicy
 from extempo.tracing.segment import PLANS
 
 if native() is None:
@@ -35,12 +33,7 @@ def loaded():
 FLUSH, BACKWARD = loaded()
 
 
-@pytest.fixture(autouse=True)
-def always_recorded(monkeypatch):
-    monkeypatch.setattr(CountingPolicy, "eager_next", lambda self: False)
-    monkeypatch.setattr(CountingPolicy, "allows_plan", lambda self, n_steps, is_loop=False: True)
-    monkeypatch.setattr(CountingPolicy, "planning_per_step", lambda self: inf)
-    monkeypatch.setattr(CountingPolicy, "new_steps_allowed", lambda self: 1_000_000)
+pytestmark = pytest.mark.usefixtures("always_planned")
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ from extempo.core.op import REGISTRY
 from extempo.dispatch.dispatcher import apply
 from extempo.tracing import tracer
 from extempo.tracing.executor import TraceExecutor
-from extempo.tracing.policy import CountingPolicy
 
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
@@ -28,12 +27,7 @@ LISTS = ("leaves", "arrays", "nodes", "memories", "versions", "numbers", "result
 SLOTS = ("_data", "_memory", "_alias", "_type", "_history", "_grad_barrier", "_source", "_value_id")
 
 
-@pytest.fixture(autouse=True)
-def always_recorded(monkeypatch):
-    monkeypatch.setattr(CountingPolicy, "eager_next", lambda self: False)
-    monkeypatch.setattr(CountingPolicy, "allows_plan", lambda self, n_steps, is_loop=False: True)
-    monkeypatch.setattr(CountingPolicy, "planning_per_step", lambda self: float("inf"))
-    monkeypatch.setattr(CountingPolicy, "new_steps_allowed", lambda self: 1_000_000)
+pytestmark = pytest.mark.usefixtures("always_planned")
 
 
 def draw(*shape, seed=0, grad=False, dtype=ex.float32):

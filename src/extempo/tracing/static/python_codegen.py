@@ -2,7 +2,7 @@
 
 Where little is gained by plans (few ops, a backward that no plan can have, writes between all of them), putting steps
 on a tape costs more than it saves. The ops and effects of the recorded call are written down as Python instead: one
-statement each, on the line that recorded it, so errors and nodes name the user's lines. `autotune` measures which way
+statement each, on the line that recorded it, so errors and nodes name the user's lines. `script_cost` says which way
 takes less; the bits are the same.
 """
 

@@ -2,7 +2,7 @@
 
     first call   the body runs and is recorded (recording, told by watching)
                  -> script: actions on slots, with their plans (finishing, script), and the same op by op (direct)
-    later calls  arguments into slots (fitting, arguments), one or the other (choosing), results out of slots
+    later calls  arguments into slots (fitting, arguments), one or the other (script_cost), results out of slots
 
 There is a script for each train/eval setting of the modules called and each grad mode. Read anew at each call: the
 arguments, every tensor from outside, `.grad`, what optimizers and schedules keep, random draws. Anything else that
@@ -23,8 +23,8 @@ from ...core.trace_tree import TraceNode
 from ...core.types import Size
 from ...errors import GraphError
 from ..executor import TraceExecutor
+from ..policy import new_policy
 from ..segment import Counters, Segment
-from .autotune import Autotuner
 from .effects import watching
 from .guard_codegen import fits_of
 from .guards import Arguments, Slots, is_named_tuple, rebuilt
@@ -32,9 +32,12 @@ from .modules import Modules
 from .plan_script import ScriptPlanner
 from .python_codegen import PythonWriter
 from .script import ScriptCall, filler
+from .script_cost import script_cost
 from .sym_numbers import FOLLOWED, plain
-from .tape import Extend, Leave
+from .tape import Extend
 from .tracer import StaticTracer
+
+Run = Callable[[Slots, ExecutionContext], None]
 
 MOST_SCRIPTS = 32  # settings of one function; the oldest is forgotten then
 _OP_BY_OP = "op by op, without the body, it takes less time than by plans"
@@ -77,11 +80,7 @@ class Script:
         self._fits = fits_of(arguments)
         self._derive = recorder.numbers.end()
         self._root = TraceNode()
-        leaves_tape = any(isinstance(action, Leave) for action in self._actions)
-        op_by_op = self._writer.only_part() or self._op_by_op
-        self._choice = Autotuner((self._by_plans, op_by_op), leaves_tape, self._tell)
-        if not any(isinstance(action, Extend) for action in self._actions):
-            self._choice.settle(1)
+        self._run = self._chosen(self._by_plans, self._writer.only_part() or self._op_by_op)
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any], mode: ExecutionContext) -> Any:
         slots = self._slots.copy()
@@ -92,16 +91,20 @@ class Script:
         if self.has_modules:
             self.modules.bind(slots, self._function.name)
         try:
-            self._choice.run(slots, mode)
+            self._run(slots, mode)
         except BaseException as error:
             self._writer.tell(error)
             raise
         return self._result if self._make_result is None else self._make_result(slots)
 
-    def _tell(self, way: int) -> None:
-        self.is_op_by_op = way == 1
-        if self.is_op_by_op:
-            self._function.counters.log(f"{self._function.name}: {_OP_BY_OP}")
+    def _chosen(self, by_plans: Run, op_by_op: Run) -> Run:
+        """What calls are to do."""
+        has_tape = any(isinstance(action, Extend) for action in self._actions)
+        if has_tape and self._function.counters.policy.prefers_plans(*script_cost(self._actions)):
+            return by_plans
+        self.is_op_by_op = True
+        self._function.counters.log(f"{self._function.name}: {_OP_BY_OP}")
+        return op_by_op
 
     def _by_plans(self, slots: Slots, mode: ExecutionContext) -> None:
         recording = TraceExecutor(self._root, self._function.counters, _seen_before)
@@ -150,8 +153,8 @@ class StaticFunction:
     def __init__(self, fn: Callable[..., Any], name: str, log: Callable[[str], None], steps_aside: bool) -> None:
         self.fn = fn
         self.name = name
-        self.counters = Counters(name, log)
-        self.calls = 0
+        self.counters = Counters(name, log, new_policy())
+        self._policy = self.counters.policy
         self._steps_aside = steps_aside
         self._scripts: list[Script] = []
         self._last: Script | None = None  # that was run
@@ -161,7 +164,7 @@ class StaticFunction:
         mode = CONTEXT.get()
         last = self._last
         if last is not None and last.mode is mode and (not last.has_modules or last.modules.are_set()):
-            self.calls += 1
+            self._policy.calls += 1
             return last.run(args, kwargs, mode)
         if mode.recording is not None or mode.interceptor is not None or mode.stepped_aside or self._steps_aside:
             return self.fn(*args, **kwargs)
@@ -174,7 +177,7 @@ class StaticFunction:
                 if script is None:
                     return self._record(args, kwargs, mode)
         script.mode, self._last = mode, script
-        self.calls += 1
+        self._policy.calls += 1
         return script.run(args, kwargs, mode)
 
     def _script(self, mode: ExecutionContext) -> Script | None:
@@ -185,7 +188,7 @@ class StaticFunction:
 
     def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any], mode: ExecutionContext) -> Any:
         """The first call in a setting."""
-        self.calls += 1
+        self._policy.calls += 1
         recorder = StaticTracer(self.name, self.counters)
         for x in _bound_to(self.fn):
             recorder.modules[id(x)] = x
@@ -238,7 +241,7 @@ class StaticFunction:
         aside = self._last is not None and self._last.is_op_by_op
         return {
             "name": self.name,
-            "calls": self.calls,
+            "calls": self._policy.calls,
             "static": True,
             "eager_calls": 0,
             "waiting_calls": 0,

@@ -62,19 +62,17 @@ def test_what_two_jobs_ask_for_is_compiled_once(no_kernels_on_disk):
     assert machine().compiled == before + 1
 
 
-@pytest.mark.parametrize("n_cores", [1, 2])
-def test_a_job_is_waited_for_where_there_is_a_single_core(monkeypatch, n_cores):
+def test_a_job_is_waited_for(monkeypatch):
     may, done = threading.Event(), []
-    monkeypatch.setattr(background, "_n_cores", lambda: n_cores)
     monkeypatch.setattr(background, "cluster_kernel", lambda *arguments: done.append(may.wait(60)))
-    job = CompileJob([kernel_of("cos", "neg", "neg")])
-    job.wait(0.0)
-    assert not done
-    threading.Timer(0.2, may.set).start()
-    job.wait(60.0)
-    assert done == [True] * (n_cores == 1)
-    wait_for(job)
-    job.wait(60.0)  # there is nothing left to wait for
+    kernel = kernel_of("cos", "neg", "neg")
+    job = CompileJob([kernel, kernel])
+    assert background.is_pending(kernel)
+    threading.Timer(0.1, may.set).start()
+    job.wait()
+    assert done == [True]
+    assert not background.is_pending(kernel)
+    job.wait()  # there is nothing left to wait for
 
 
 def test_code_that_says_the_same_is_compiled_once(no_kernels_on_disk):

@@ -89,14 +89,13 @@ class Machine:
         return found
 
     def find(self, names: list[str], text: str = "", identity: str = "", kind: str = KERNEL) -> Library | None:
-        """What `load` or `load_as` would load at once: it has not to be compiled, and no other thread compiles now."""
+        """What `load` or `load_as` would not have to compile. One that is on disk may wait for what LLVM is at."""
         key = disk.key_of(*self._identity, kind, *(("made from", identity) if identity else (text,)))
-        if not self._lock.acquire(blocking=False):
-            return None
-        try:
-            return self._known(key, names)
-        finally:
-            self._lock.release()
+        found = self._libraries.get(key)
+        if found is None and (entry := disk.default().get(key)) is not None:
+            with self._lock:
+                found = self._libraries.get(key) or self._loaded(key, entry, names)
+        return found
 
     def _known(self, key: str, names: list[str]) -> Library | None:
         """What is in memory or on disk."""
@@ -104,9 +103,12 @@ class Machine:
         if found is None:
             entry = disk.default().get(key)
             if entry is not None:
-                imports, _, image = entry.partition(b"\n")
-                found = self._add(key, image, names, imports.decode().split())
+                found = self._loaded(key, entry, names)
         return found
+
+    def _loaded(self, key: str, entry: bytes, names: list[str]) -> Library:
+        imports, _, image = entry.partition(b"\n")
+        return self._add(key, image, names, imports.decode().split())
 
     def _compiled(self, key: str, text: str, names: list[str], imports: list[str], kind: str = KERNEL) -> Library:
         image = self._compile(text, kind)

@@ -2,13 +2,15 @@
 
     job = CompileJob(kernels)
     ...
-    if job.ready():  # job.error says why there are none; otherwise `cluster_kernel` finds them at once
+    job.wait()  # job.error says why there are none; otherwise `cluster_kernel` finds them at once
 
 The thread is started by the first job, gives way to other threads while it writes a kernel's text, and is without the
-GIL while LLVM runs. On a single core it can only take turns with them, and all the sooner its kernels are to be there:
-callers wait for a part of its work (`CompileJob.wait`). It ends at exit, before LLVM is taken down. A forked child has
-no thread and an empty queue: a job that was not done is begun anew when it is next looked at. EXTEMPO_COMPILE_WAIT=1
-switches it off: kernels are then compiled when they are wanted.
+GIL while LLVM runs. It ends at exit, before LLVM is taken down. A forked child has no thread and an empty queue: a job
+that was not done is begun anew when it is next looked at. EXTEMPO_COMPILE_WAIT=1 switches it off: kernels are then
+compiled when they are wanted.
+
+How far the thread is depends on the machine, what is done with its kernels does not: until the first of those who asked
+for one waits for it, it is not there, for nobody (`is_pending`).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import atexit
 import os
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Sequence
 
@@ -31,14 +34,26 @@ WAITS = os.environ.get("EXTEMPO_COMPILE_WAIT", "") not in ("", "0")
 Wish = ClusterKernel | Shared | None  # None: what all plans share, see runtime.py
 
 
+def is_pending(wish: Wish) -> bool:
+    """Whether it was asked for, by someone who is still there, and nobody has waited for it yet."""
+    job = _PENDING.get(wish)
+    if job is None and _compilers:
+        _compilers[0].wait_for(wish)  # asked for by someone who is gone: whether it is done must not matter
+    return job is not None
+
+
 class CompileJob:
     """Kernels that were asked for together, and are compiled from now on."""
 
-    __slots__ = ("_compiler", "_n_left", "error", "wishes")
+    __slots__ = ("__weakref__", "_compiler", "_n_left", "error", "n_new", "was_waited_for", "wishes")
 
     def __init__(self, wishes: Sequence[Wish]) -> None:
-        self.wishes = wishes
+        self.wishes = tuple(dict.fromkeys(wishes))
+        self.was_waited_for = False
         self.error: str | None = None  # what LLVM, or the code that writes for it, had against one of them
+        self.n_new = sum(wish not in _PENDING for wish in self.wishes)  # that nobody else asked for before
+        for wish in self.wishes:
+            _PENDING.setdefault(wish, self)
         self._submit()
 
     def _submit(self) -> None:
@@ -52,10 +67,13 @@ class CompileJob:
             self._submit()
         return self.is_done
 
-    def wait(self, seconds: float) -> None:
-        """Until all is done, but not for longer than that; not at all where there are cores for both."""
-        if not self.ready() and _n_cores() == 1:
-            self._compiler.wait_for(self, seconds)
+    def wait(self) -> None:
+        """Until all is done that will be; from then on it is there for everybody."""
+        if not self.ready():
+            self._compiler.wait_for_job(self)
+        self.was_waited_for = True
+        for wish in self.wishes:
+            _PENDING.pop(wish, None)
 
     @property
     def is_done(self) -> bool:
@@ -73,7 +91,7 @@ class _Compiler:
     def __init__(self) -> None:
         self.changed = awaited_condition()
         self._queue: deque[Wish] = deque()
-        self._jobs: dict[Wish, list[CompileJob]] = {}  # who waits for what is not done
+        self._jobs: dict[Wish, weakref.WeakSet[CompileJob]] = {}  # who waits for what is not done
         self._thread: threading.Thread | None = None
         self._ending = False
 
@@ -81,9 +99,9 @@ class _Compiler:
         with self.changed:
             for wish in job.wishes:
                 if wish not in self._jobs:
-                    self._jobs[wish] = []
+                    self._jobs[wish] = weakref.WeakSet()
                     self._queue.append(wish)
-                self._jobs[wish].append(job)
+                self._jobs[wish].add(job)
             self.changed.notify_all()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="extempo compiler", daemon=True)
@@ -117,9 +135,14 @@ class _Compiler:
                     job.end_one(error)
                 self.changed.notify_all()
 
-    def wait_for(self, job: CompileJob, seconds: float) -> None:
+    def wait_for_job(self, job: CompileJob) -> None:
         with self.changed:
-            self.changed.wait_for(lambda: job.is_done or self._ending, seconds)
+            self.changed.wait_for(lambda: job.is_done or self._ending)
+
+    def wait_for(self, wish: Wish) -> None:
+        if wish in self._jobs:
+            with self.changed:
+                self.changed.wait_for(lambda: wish not in self._jobs or self._ending)
 
     def settle(self) -> None:
         """Wait until nothing is left to do."""
@@ -135,17 +158,13 @@ class _Compiler:
             self._thread.join()
 
 
-def _n_cores() -> int:
-    """That this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _give_way() -> None:
     """Let a thread that waits for the GIL have it: it would wait 5 ms otherwise."""
     time.sleep(0)
 
 
 _compilers: list[_Compiler] = []  # that of this process, once there is one
+_PENDING: weakref.WeakValueDictionary[Wish, CompileJob] = weakref.WeakValueDictionary()
 _making = awaited()
 
 

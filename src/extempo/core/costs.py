@@ -1,0 +1,92 @@
+"""What things cost: seconds per call, op, byte, multiplication and kernel, as constants.
+
+Whether to trace, to plan or to stay eager follows from these and from counts and sizes alone, so that two runs of a
+program do the same on any machine, busy or not. They are of a machine of 2024 with one thread; decisions depend on how
+they compare with one another. `python benchmarks/fit_costs.py` measures them and says which differ on this machine.
+"""
+
+from __future__ import annotations
+
+from math import prod, sqrt
+from typing import TYPE_CHECKING, Any
+
+from .types import TensorType
+
+if TYPE_CHECKING:
+    from .op import Op
+
+# One op, run eagerly, beside its arithmetic; without what its Python takes in any case
+EAGER_ELEMENTWISE = 0.3e-6
+EAGER_VIEW = 0.3e-6
+EAGER_OP = 0.6e-6  # any other
+EAGER_NODE = 0.35e-6  # linking its node
+EAGER_BACKWARD_ELEMENTWISE = 0.3e-6  # passing its node
+EAGER_BACKWARD = 1.0e-6
+EAGER_ENGINE = 11e-6  # a backward, beside that
+BACKWARD_WORK = 2.0  # of the arithmetic of the op itself
+
+# A compiled call
+CALL = 5.0e-6  # around it
+TRACED_OP = 0.25e-6  # along a known edge
+NEW_OP = 15e-6  # along a new one
+PLAN_RUN = 3.3e-6  # ending a segment and running its plan
+PLANNED_BACKWARD = 7.0e-6  # the same for a backward, with what is around it
+LEAVE = 4.0e-6  # returning what a loss outside may go on with
+REPLAYED_OP = 2.5e-6  # a traced op that has no plan, with what it takes eagerly
+CLOSE = 10e-6  # ending a trace before its time, and beginning another one
+MATERIALISED_NODE = 2.0e-6  # of a traced op
+EAGER_IN_TRACE = 3.0e-6  # an op that cannot be traced, beside what it takes eagerly
+WRITE = 4.0e-6  # into memory, beside what it takes eagerly
+
+# What native code leaves to Python, beside that
+PYTHON_OP = 4.0e-6
+PYTHON_SEGMENT = 6.0e-6
+PYTHON_BACKWARD = 15e-6
+ACCUMULATION = 2.0e-6  # of a gradient to one that is there
+
+# A call of a static function
+STATIC_CALL = 6.0e-6  # by plans, beside what it is op by op
+STATIC_STRETCH = 1.0e-6  # ops that come onto the tape together
+STATIC_LEAF = 0.3e-6
+
+# Planning
+PLAN = 0.2e-3
+PLANNED_OP = 20e-6
+PLANNING_PIECE = 8e-6  # between two moments at which planning may pause
+RANGE_OP = 2e-3  # planning a range of sizes: three plans, and what follows from them
+NEW_SIZE = 1e-3  # working out what a new size leads to, at most, about
+KERNEL = 24e-3  # LLVM, for a fused kernel, where it shares a core
+
+# Arithmetic
+BYTE = 1 / 60e9
+MULTIPLICATION = 1 / 45e9
+PLANNED_WORK = 0.7  # of the arithmetic, by a plan: fused ops do not write what only they read
+
+
+def planned_work(op: type[Op], work: float) -> float:
+    """Seconds of an op's arithmetic as part of a plan."""
+    return work if op.family == "contraction" else PLANNED_WORK * work
+
+
+def work_of(op: type[Op], kinds: tuple[Any, ...], type_: Any) -> float:
+    """Seconds of arithmetic of an op on inputs of these kinds."""
+    if op.aliases_input:
+        return 0.0
+    types = [t for t in kinds if isinstance(t, TensorType)]
+    results = type_ if type(type_) is tuple else (type_,)
+    if op.family == "contraction":  # the sizes of both factors and of the result multiplied are (m n k) squared
+        return MULTIPLICATION * sqrt(prod([prod(t.shape) for t in (*types[:2], results[0])]))
+    return BYTE * sum([prod(t.shape) * t.dtype.itemsize for t in (*types, *results)])
+
+
+def overhead_of(op: type[Op], tracked: bool) -> float:
+    """Seconds that eager mode takes for an op beside its arithmetic."""
+    node = EAGER_NODE if tracked else 0.0
+    if op.family == "elementwise":
+        return EAGER_ELEMENTWISE + node
+    return (EAGER_VIEW if op.aliases_input else EAGER_OP) + node
+
+
+def backward_overhead_of(op: type[Op]) -> float:
+    """Seconds that the engine takes for an op's node beside its arithmetic."""
+    return EAGER_BACKWARD_ELEMENTWISE if op.family == "elementwise" else EAGER_BACKWARD
