@@ -1,0 +1,227 @@
+"""What the constants of core/costs.py are on this machine.
+
+    python benchmarks/fit_costs.py
+
+Each is the least of several runs of a small program that differs from another one in what the constant stands for. The
+table of the source is of one machine, and stays as it is: what `ex.compile` does must not depend on where it runs. A
+constant that is off by more than a factor of two, here and elsewhere, should be changed there.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from interleave import ONE_THREAD
+
+os.environ.update(ONE_THREAD)
+
+import numpy as np
+
+import extempo as ex
+from extempo.core import costs
+from extempo.tracing import policy
+
+N_RUNS, N_CALLS, MUCH = 7, 20, 2.0
+FEW, MANY = 60, 160  # ops of two programs whose difference is that of 100 ops
+
+
+def seconds_of(call: Callable[[], Any]) -> float:
+    """That a call takes, at the least."""
+    least = float("inf")
+    for _ in range(5):
+        call()
+    gc.collect()
+    gc.disable()
+    for _ in range(N_RUNS):
+        began = time.perf_counter()
+        for _ in range(N_CALLS):
+            call()
+        least = min(least, (time.perf_counter() - began) / N_CALLS)
+    gc.enable()
+    return least
+
+
+@contextmanager
+def following(chosen: type[policy.CountingPolicy]) -> Iterator[None]:
+    before = policy.choose(chosen)
+    yield
+    policy.choose(before)
+
+
+def compiled(fn: Callable[..., Any], chosen: type[policy.CountingPolicy] = policy.AlwaysPlan) -> Callable[..., Any]:
+    with following(chosen):
+        made: Callable[..., Any] = ex.compile(fn)
+    return made
+
+
+def slope(call: Callable[[int], Any]) -> tuple[float, float]:
+    """What one more op adds to a call of so many, and what is left at none."""
+    few, many = (seconds_of(lambda: call(n)) for n in (FEW, MANY))  # noqa: B023 # called at once
+    each = (many - few) / (MANY - FEW)
+    return each, few - FEW * each
+
+
+def per_op(call: Callable[[int], Any]) -> float:
+    return slope(call)[0]
+
+
+def chain(x: Any, n: int) -> Any:
+    for _ in range(n):
+        x = x.tanh()
+    return x
+
+
+def products(x: Any, w: Any, n: int) -> Any:
+    for _ in range(n):
+        x = x @ w
+    return x
+
+
+def parts(x: Any, n: int) -> None:
+    for _ in range(n):
+        x = x.tanh()
+        x.item()
+
+
+def backward(w: Any, n: int) -> None:
+    w.grad = None
+    chain(w, n).sum().backward()
+
+
+def eager() -> dict[str, float]:
+    x, tracked, square = ex.ones(4), ex.ones(4, requires_grad=True), ex.eye(4)
+    weight = ex.eye(4).requires_grad_()
+
+    def pass_products(n: int) -> None:
+        weight.grad = None
+        products(square, weight, n).sum().backward()
+
+    op, linked = per_op(lambda n: chain(x, n)), per_op(lambda n: chain(tracked, n))
+    passed, engine = slope(lambda n: backward(tracked, n))
+    product, linked_product = (
+        per_op(lambda n: products(square, square, n)),
+        per_op(lambda n: products(square, weight, n)),
+    )
+    return {
+        "EAGER_ELEMENTWISE": op,
+        "EAGER_OP": product,
+        "EAGER_NODE": linked - op,
+        "EAGER_BACKWARD_ELEMENTWISE": passed - linked,
+        "EAGER_BACKWARD": per_op(pass_products) - linked_product,
+        "EAGER_ENGINE": engine,
+    }
+
+
+def traced() -> dict[str, float]:
+    x, w, one = ex.ones(4), ex.ones(4, requires_grad=True), ex.ones(1, requires_grad=True)
+    by_plan, op_by_op, in_parts = compiled(chain), compiled(chain, policy.NeverPlan), compiled(parts)
+    step, returned = compiled(backward), compiled(chain)
+    traced_op, around = slope(lambda n: by_plan(x, n))
+    plan_run = per_op(lambda n: in_parts(one, n)) - traced_op
+    _, with_backward = slope(lambda n: step(w, n))
+    _, left = slope(lambda n: returned(w, n))
+    return {
+        "CALL": around - costs.PLAN_RUN,
+        "TRACED_OP": traced_op,
+        "PLAN_RUN": plan_run,
+        "PLANNED_BACKWARD": with_backward - around + costs.PLAN_RUN,
+        "LEAVE": left - around + costs.PLAN_RUN,
+        "REPLAYED_OP": per_op(lambda n: op_by_op(x, n)) - traced_op,
+        "NEW_OP": new_op(),
+    }
+
+
+def new_op() -> float:
+    """Tracing for the first time: a compiled function's first call."""
+
+    def first(n: int) -> float:
+        least = float("inf")
+        for _ in range(N_RUNS):
+            run, x = compiled(chain), ex.ones(4)
+            began = time.perf_counter()
+            run(x, n)
+            least = min(least, time.perf_counter() - began)
+        return least
+
+    return (first(MANY) - first(FEW)) / (MANY - FEW) - costs.REPLAYED_OP
+
+
+def inside() -> dict[str, float]:
+    """What ends traces, or makes them run, in a compiled function."""
+    w, memory = ex.ones(4, requires_grad=True), ex.ones(4)
+
+    def closing(n: int) -> Any:
+        y = w
+        for _ in range(n):
+            y = y.tanh()
+            y.requires_grad_().grad_fn  # noqa: B018 # asks for the graph itself
+        return y
+
+    def graph(n: int) -> Any:
+        return chain(w, n).grad_fn
+
+    def writing(n: int) -> None:
+        for _ in range(n):
+            memory.mul_(1.0)
+
+    run, nodes, close = compiled(writing), compiled(graph), compiled(closing)
+    node = per_op(nodes) - per_op(graph)
+    return {
+        "MATERIALISED_NODE": node,
+        "CLOSE": per_op(close) - per_op(closing) - node - costs.PLAN_RUN,
+        "WRITE": per_op(run) - per_op(writing),
+    }
+
+
+def arithmetic() -> dict[str, float]:
+    large, square = ex.ones(1 << 18), ex.ones(256, 256)
+    n_bytes = 3 * 4 * (1 << 18)
+    return {
+        "BYTE": seconds_of(lambda: large + large) / n_bytes,
+        "MULTIPLICATION": seconds_of(lambda: square @ square) / 256**3,
+    }
+
+
+def planning() -> dict[str, float]:
+    """Plans of structures that are new, with kernels that are not."""
+
+    def plan(n: int) -> float:
+        least = float("inf")
+        for _ in range(N_RUNS):
+            ex.compile.clear()
+            rng = np.random.default_rng(0)
+            order = rng.integers(0, 3, n)
+
+            def mixed(x: Any, order: Any = order) -> Any:
+                for k in order:
+                    x = (x * 1.5, x @ x, x.sum(0, keepdim=True) + x)[k]
+                return x
+
+            run, x = compiled(mixed), ex.ones(4, 4)
+            run(x)
+            began = time.perf_counter()
+            run(x)
+            least = min(least, time.perf_counter() - began)
+        return least
+
+    few, many = plan(FEW), plan(MANY)
+    each = (many - few) / (MANY - FEW)
+    return {"PLANNED_OP": each, "PLAN": max(few - FEW * each, 0.0)}
+
+
+def main() -> None:
+    found = {**eager(), **traced(), **inside(), **arithmetic(), **planning()}
+    print(f"{'':28}{'core/costs.py':>14}{'here':>14}")
+    for name, seconds in found.items():
+        known = getattr(costs, name)
+        differs = seconds <= 0 or not 1 / MUCH < seconds / known < MUCH
+        print(f"{name:28}{known:14.3g}{seconds:14.3g}{'   differs' if differs else ''}")
+
+
+if __name__ == "__main__":
+    main()
