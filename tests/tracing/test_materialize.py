@@ -10,7 +10,6 @@ from extempo.autograd.derive import Gradient
 from extempo.backends.selection import native
 from extempo.core.graph import Node
 
-
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
 

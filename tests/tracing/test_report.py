@@ -20,7 +20,6 @@ from extempo.tracing.policy import CountingPolicy
 from extempo.tracing.report import CompiledFunctions, Stats
 from extempo.tracing.segment import PLANS, Counters, Segment
 
-
 needs_native_code = pytest.mark.skipif(native() is None, reason="without native code compiled functions run eagerly")
 
 PLAIN = {

@@ -79,6 +79,12 @@ def work_of(op: type[Op], kinds: tuple[Any, ...], type_: Any) -> float:
     return BYTE * sum([prod(t.shape) * t.dtype.itemsize for t in (*types, *results)])
 
 
+def replayed_seconds(op: type[Op], kinds: tuple[Any, ...], type_: Any) -> float:
+    """Seconds that a traced op takes longer by itself than as part of a plan."""
+    work = work_of(op, kinds, type_)
+    return REPLAYED_OP + work - planned_work(op, work)
+
+
 def overhead_of(op: type[Op], tracked: bool) -> float:
     """Seconds that eager mode takes for an op beside its arithmetic."""
     node = EAGER_NODE if tracked else 0.0

@@ -9,7 +9,7 @@ except the starts of slices of traced values, which are guards until they are se
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from . import costs, locks

@@ -195,7 +195,9 @@ class TraceExecutor(Tracer):
                 return out
             self.counters.failed += 1
         self.counters.replays += 1
-        self.counters.learning_seconds += costs.REPLAYED_OP * (state.n_places - first)
+        self.counters.learning_seconds += sum(
+            [costs.replayed_seconds(s.op, s.kinds, s.type) for s in self.makers[first:]]
+        )
         return replay(self, found, state, first)
 
     def _wish_for_plan(self, found: Segment, state: TraceNode, first: int) -> None:
