@@ -24,6 +24,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from ....core.locks import awaited, awaited_condition
+from ....core.weak import WeakMembers
 from .clusters import ClusterKernel, cluster_kernel
 from .runtime import runtime
 from .sharing import Shared
@@ -36,10 +37,21 @@ Wish = ClusterKernel | Shared | None  # None: what all plans share, see runtime.
 
 def is_pending(wish: Wish) -> bool:
     """Whether it was asked for, by someone who is still there, and nobody has waited for it yet."""
-    job = _PENDING.get(wish)
+    job = _asker(wish)
     if job is None and _compilers:
         _compilers[0].wait_for(wish)  # asked for by someone who is gone: whether it is done must not matter
     return job is not None
+
+
+def _asker(wish: Wish) -> CompileJob | None:
+    known = _PENDING.get(wish)
+    return None if known is None else known()
+
+
+def _forget_gone() -> None:
+    for wish, known in list(_PENDING.items()):
+        if known() is None:
+            _PENDING.pop(wish, None)
 
 
 class CompileJob:
@@ -51,9 +63,11 @@ class CompileJob:
         self.wishes = tuple(dict.fromkeys(wishes))
         self.was_waited_for = False
         self.error: str | None = None  # what LLVM, or the code that writes for it, had against one of them
-        self.n_new = sum(wish not in _PENDING for wish in self.wishes)  # that nobody else asked for before
-        for wish in self.wishes:
-            _PENDING.setdefault(wish, self)
+        new = [wish for wish in self.wishes if _asker(wish) is None]
+        self.n_new = len(new)  # that nobody else asked for before
+        if len(_PENDING) > _MOST_PENDING:
+            _forget_gone()
+        _PENDING.update(dict.fromkeys(new, weakref.ref(self)))
         self._submit()
 
     def _submit(self) -> None:
@@ -91,7 +105,7 @@ class _Compiler:
     def __init__(self) -> None:
         self.changed = awaited_condition()
         self._queue: deque[Wish] = deque()
-        self._jobs: dict[Wish, weakref.WeakSet[CompileJob]] = {}  # who waits for what is not done
+        self._jobs: dict[Wish, WeakMembers[CompileJob]] = {}  # who waits for what is not done
         self._thread: threading.Thread | None = None
         self._ending = False
 
@@ -99,7 +113,7 @@ class _Compiler:
         with self.changed:
             for wish in job.wishes:
                 if wish not in self._jobs:
-                    self._jobs[wish] = weakref.WeakSet()
+                    self._jobs[wish] = WeakMembers()
                     self._queue.append(wish)
                 self._jobs[wish].add(job)
             self.changed.notify_all()
@@ -164,7 +178,8 @@ def _give_way() -> None:
 
 
 _compilers: list[_Compiler] = []  # that of this process, once there is one
-_PENDING: weakref.WeakValueDictionary[Wish, CompileJob] = weakref.WeakValueDictionary()
+_PENDING: dict[Wish, weakref.ref[CompileJob]] = {}  # by whom it was asked for first, and nobody has waited for it
+_MOST_PENDING = 1_000  # then those are forgotten whose job is gone
 _making = awaited()
 
 
