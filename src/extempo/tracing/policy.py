@@ -190,8 +190,8 @@ class CountingPolicy:
             if not self.met.was_traced:  # to its end, if it can be
                 wanted = max(wanted, self.mean_steps * costs.NEW_OP)
             missing = max(wanted - self.to_invest, self.lost)
-            if missing > 0:
-                n_calls = min(int(missing / (ALLOWANCE * self.eager_mean)), MOST_RESTS) if self.eager_mean else 0
+            if missing > 0 and self.eager_mean:
+                n_calls = min(int(missing / (ALLOWANCE * self.eager_mean + self._gain)), MOST_RESTS)
                 self._rest(min(n_calls, 1) if self._repeats else n_calls)
                 return True
         if (self.aside or self._tries_again) and self.pays and not self._repeats and self.met.waits_for_another:
@@ -220,8 +220,7 @@ class CountingPolicy:
 
     def _ran_eagerly(self, n_calls: int) -> None:
         self._total += n_calls * self.eager_mean
-        if self._was_familiar:
-            self._missed += n_calls * max(self.eager_mean - self._planned_mean, 0.0)
+        self._missed += n_calls * self._gain
 
     def traced_call(
         self,
@@ -299,6 +298,11 @@ class CountingPolicy:
         return True
 
     # ---- what it may do
+
+    @property
+    def _gain(self) -> float:
+        """Seconds that plans would save in a call, if it does what the last one did."""
+        return max(self.eager_mean - self._planned_mean, 0.0) if self._was_familiar else 0.0
 
     @property
     def _is_known(self) -> bool:
