@@ -117,10 +117,12 @@ class Plan:
         """Whether LLVM was asked for kernels that nobody has waited for."""
         return self._job is not None and not self._job.was_waited_for
 
-    @property
-    def n_new_kernels(self) -> int:
-        """That LLVM was asked for."""
-        return 0 if self._job is None else self._job.n_new
+    def count_new_kernels(self) -> int:
+        """How many LLVM was asked for; none where a plan that shares them has been asked that."""
+        if self._job is None:
+            return 0
+        n_new, self._job.n_new = self._job.n_new, 0
+        return n_new
 
     def wait(self) -> None:
         """Until LLVM has made its kernels."""

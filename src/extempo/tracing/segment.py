@@ -213,12 +213,13 @@ class Counters:
 
     def has_no_kernels(self, plan: Plan) -> None:
         """A plan was made, and LLVM has yet to make kernels for it."""
-        due = self.policy.due(plan.n_new_kernels)
+        n_kernels = plan.count_new_kernels()
+        due = self.policy.due(n_kernels)
         if self.waiting:  # LLVM makes one after the other
             due = max(due, self.waiting[-1][0])
         self.waiting.append((due, plan))
         self.log(
-            f"{self.name}: LLVM makes the kernels of a plan in the background ({plan.n_new_kernels} new ones), "
+            f"{self.name}: LLVM makes the kernels of a plan in the background ({n_kernels} new ones), "
             f"it is used from call {due:,} on"
         )
 

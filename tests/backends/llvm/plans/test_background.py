@@ -12,8 +12,9 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
+from extempo.backends.llvm.ir import disk
 from extempo.backends.llvm.ir.builder import IRModule, i64
-from extempo.backends.llvm.ir.machine import machine
+from extempo.backends.llvm.ir.machine import KERNEL, machine
 from extempo.backends.llvm.plans import background
 from extempo.backends.llvm.plans.background import CompileJob, settle
 from extempo.backends.llvm.plans.clusters import ClusterKernel, known_kernel
@@ -88,6 +89,8 @@ def test_code_that_says_the_same_is_compiled_once(no_kernels_on_disk):
     assert machine().compiled == before + 1
     assert named.address == first.address
     assert machine().load_as("a number", ["number"], pytest.fail) is named
+    key = disk.key_of(*machine()._identity, KERNEL, "made from", "a number")
+    assert no_kernels_on_disk.get(key) is not None  # a later process finds it by what it was made from
 
 
 def test_an_error_is_told_to_those_who_asked_for_that_kernel():

@@ -84,7 +84,10 @@ class Machine:
             own_key = disk.key_of(*self._identity, kind, text)  # it may be known by what it says
             with self._lock:  # another thread may have been faster
                 found = self._libraries.get(key) or self._libraries.get(own_key)
-                found = found or self._compiled(key, text, names, module.imports, kind)
+                if found is None:
+                    found = self._compiled(key, text, names, module.imports, kind)
+                elif (entry := disk.default().get(own_key)) is not None:
+                    disk.default().put(key, entry)  # so that the next process finds it without writing it
                 self._libraries[key] = found
         return found
 
