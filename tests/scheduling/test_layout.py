@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from extempo.core.layout import is_row_major
 from extempo.core.types import TensorType, float32
-from extempo.scheduling.layout import in_order, reshaped_strides, row_major, slice_region, view_layout
+from extempo.scheduling.layout import reshaped_strides, row_major, slice_region, view_layout
 
 SHAPES = [(), (3,), (2, 3), (1, 4), (4, 1), (2, 1, 3), (2, 3, 4)]
 
@@ -33,7 +34,7 @@ def views():
 
 @pytest.mark.parametrize("x", list(views()))
 def test_order_in_memory(x):
-    assert in_order(type_of(x), x.strides) == x.flags.c_contiguous
+    assert is_row_major(type_of(x), x.strides) == x.flags.c_contiguous
 
 
 @pytest.mark.parametrize("x", list(views()))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..core.cache import Cache
+from ..core.layout import is_row_major
 from ..core.types import TensorType
 
 Starts = tuple[tuple[int, int, int], ...]
@@ -28,19 +29,6 @@ def row_major(t: TensorType) -> tuple[int, ...]:
             step *= max(size, 1)
         found = _ROW_MAJOR.put(t, tuple(reversed(strides)))
     return found
-
-
-def in_order(t: TensorType, strides: tuple[int, ...]) -> bool:
-    """Whether the elements lie one after another, as NumPy's C_CONTIGUOUS: dimensions of size 1 do not matter."""
-    step = t.dtype.itemsize
-    if 0 in t.shape:
-        return True
-    for size, stride in zip(reversed(t.shape), reversed(strides), strict=True):
-        if size != 1:
-            if stride != step:
-                return False
-            step *= size
-    return True
 
 
 def is_matrix(t: TensorType, strides: tuple[int, ...]) -> bool:
@@ -120,7 +108,7 @@ def reshaped_strides(t: TensorType, strides: tuple[int, ...], result: TensorType
     """
     if t.shape == result.shape:
         return strides
-    if in_order(t, strides):
+    if is_row_major(t, strides):
         return row_major(result)
     old = [(size, stride) for size, stride in zip(t.shape, strides, strict=True) if size != 1]
     new = result.shape
