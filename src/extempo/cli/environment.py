@@ -115,7 +115,7 @@ def _blas() -> str:
 def _backend() -> str:
     stats = ex.backends.stats()
     if stats["backend"] == "numpy":
-        return "numpy: its kernels run, which are slower; see the README on native kernels"
+        return "numpy: its kernels run, which are slower; see docs/installing.md"
     compiled = f"{stats['kernels_compiled']} of {stats['kernels_loaded']} kernels were compiled just now"
     return f"native, for {stats['cpu']}; {compiled}, the others came from the disk"
 
