@@ -20,7 +20,7 @@ from extempo.autograd import accumulating
 from extempo.backends import selection
 from extempo.core import active_traces, effect_hooks, locks, trace_tree
 from extempo.scheduling import loop_cache
-from extempo.tracing import api
+from extempo.tracing import compiled_function
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 native = pytest.mark.skipif(selection.native() is None, reason="needs native kernels")
@@ -126,7 +126,7 @@ def train():
 
 
 RENEWED = {
-    "statistics": (api._functions._lock, compile_and_ask),
+    "statistics": (compiled_function.FUNCTIONS._lock, compile_and_ask),
     "generators": (random._taking, draw),
     "hooks of effects": (effect_hooks._lock, call_static),
     "adding gradients": (accumulating._accumulating, train),

@@ -12,7 +12,7 @@ from extempo import nn, optim
 from extempo.backends.selection import native
 from extempo.dispatch.foreach import clamp_all, scale_all
 from extempo.nn import functional as F
-from extempo.tracing.api import CompiledFunction
+from extempo.tracing.compiled_function import CompiledFunction
 
 ODD = [-0.0, 0.0, 1e-40, -1e-40, 3.4e38, -3.4e38, float("inf"), -float("inf"), float("nan"), 0.1, -7.5]
 

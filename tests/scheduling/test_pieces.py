@@ -16,7 +16,7 @@ from extempo.core import costs
 from extempo.scheduling import pipeline
 from extempo.scheduling.loop_cache import Work
 from extempo.scheduling.request import Plan, Request, forget, plan_in_pieces, prospect
-from extempo.tracing import api
+from extempo.tracing import compiled_function
 from extempo.tracing.policy import AlwaysPlan
 
 from .taping import record, run_plan, same_bits
@@ -178,7 +178,7 @@ def test_calls_run_eagerly_until_kernels_are_due(always_recorded, monkeypatch, n
     monkeypatch.setattr(pipeline, "WAITS", False)
     monkeypatch.setattr(AlwaysPlan, "due", lambda self, n_kernels: self.calls + 4)
     with monkeypatch.context() as listening:
-        listening.setattr(api, "log", said.append)
+        listening.setattr(compiled_function, "log", said.append)
         compiled, x = ex.compile(waited_for), draw(5, 3)
     for _ in range(5):
         same_bits(compiled(x).numpy(), waited_for(x).numpy(), "the result")

@@ -9,8 +9,8 @@ import pytest
 
 import extempo as ex
 from extempo import nn, optim
-from extempo.tracing import api
-from extempo.tracing.api import CompiledFunction
+from extempo.tracing import compiled_function
+from extempo.tracing.compiled_function import CompiledFunction
 from extempo.tracing.eviction import _in_order
 from extempo.tracing.segment import PLANS
 
@@ -25,8 +25,8 @@ OPS = [ex.tanh, ex.sin, ex.cos, ex.sigmoid, lambda x: x * 1.5]
 def everything_is_recorded(monkeypatch):
     """Nothing is run eagerly to save the price of recording, and little may be kept that is new."""
     monkeypatch.setattr(CompiledFunction, "_may_plan", planned_when_seen_again)
-    monkeypatch.setattr(api, "MOST_NEW_STEPS", BOUND)
-    monkeypatch.setattr(api, "MOST_NEW_CALLS", 1)
+    monkeypatch.setattr(compiled_function, "MOST_NEW_STEPS", BOUND)
+    monkeypatch.setattr(compiled_function, "MOST_NEW_CALLS", 1)
     ex.compile.clear()
 
 
@@ -110,7 +110,7 @@ def test_sizes_that_follow_from_others_go_on_to_follow(monkeypatch):
 
 
 def test_all_is_forgotten_where_too_much_repeats(monkeypatch):
-    monkeypatch.setattr(api, "MOST_STEPS", BOUND)
+    monkeypatch.setattr(compiled_function, "MOST_STEPS", BOUND)
     x, w = leaves()
     f, compiled = made(chain)
     for _ in range(3):
@@ -149,7 +149,7 @@ def test_training_goes_on_alike_when_all_is_pruned_in_between():
 
 def test_evictions_are_said_in_words(monkeypatch):
     said = []
-    monkeypatch.setattr(api, "log", said.append)
+    monkeypatch.setattr(compiled_function, "log", said.append)
     draws = random.Random(5)
     x, w = leaves()
     f, compiled = made(chain)

@@ -10,7 +10,7 @@ import pytest
 import extempo as ex
 from extempo import nn
 from extempo.nn import functional as F
-from extempo.tracing.api import CompiledFunction
+from extempo.tracing.compiled_function import CompiledFunction
 
 from .agreement import CALLS, agree, agree_on_calls, draw, grads, needs_native_code, whole
 

@@ -11,15 +11,15 @@ from extempo import nn, optim
 from extempo.core.active_traces import ACTIVE
 from extempo.core.context import CONTEXT
 from extempo.nn import functional as F
-from extempo.tracing import api
+from extempo.tracing import compiled_function
 from extempo.tracing.static import static_function
 
 pytestmark = pytest.mark.alone
 
-SCRIPT = static_function.Script
+FUNCTION, SCRIPT = compiled_function.CompiledFunction, static_function.Script
 CODES = (
-    *(api.CompiledFunction.run.__code__, api.CompiledFunction._traced.__code__, api._end.__code__),
-    *(api.CompiledFunction._recording.__code__, api.CompiledFunction._account_for.__code__),
+    *(FUNCTION.run.__code__, FUNCTION._traced.__code__, compiled_function._end.__code__),
+    *(FUNCTION._recording.__code__, FUNCTION._account_for.__code__),
     *(SCRIPT.run.__code__, SCRIPT._by_plans.__code__, SCRIPT._op_by_op.__code__),
     static_function._end.__code__,
 )

@@ -11,7 +11,7 @@ from extempo import nn, optim
 from extempo.nn import functional as F
 from extempo.scheduling import affine_instructions, size_ranges
 from extempo.tracing import dynamic_shapes
-from extempo.tracing.api import CompiledFunction
+from extempo.tracing.compiled_function import CompiledFunction
 
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 pytestmark = pytest.mark.skipif(ex.backends.selection.native() is None, reason="the native backend does not run here")

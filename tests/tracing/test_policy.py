@@ -16,7 +16,7 @@ import extempo
 import extempo as ex
 from extempo.backends.selection import native
 from extempo.core import costs
-from extempo.tracing.api import CompiledFunction
+from extempo.tracing.compiled_function import CompiledFunction
 from extempo.tracing.policy import (
     AT_ONCE,
     KNOWN_AFTER,

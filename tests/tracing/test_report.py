@@ -15,7 +15,7 @@ from extempo import nn
 from extempo.backends.selection import native
 from extempo.core.op import REGISTRY
 from extempo.core.trace_tree import TraceNode
-from extempo.tracing.api import CompiledFunction
+from extempo.tracing.compiled_function import CompiledFunction
 from extempo.tracing.policy import CountingPolicy
 from extempo.tracing.report import CompiledFunctions, Stats
 from extempo.tracing.segment import PLANS, Counters, Segment

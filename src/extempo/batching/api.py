@@ -14,7 +14,7 @@ from ..core.weak import WeakTable
 from ..errors import DtypeError, ShapeError
 from ..func.tree import leaves
 from ..random import Generator, _set_current, current_generator, sample_generator
-from ..tracing.api import steps_aside
+from ..tracing.compiled_function import steps_aside
 from .greenlets import GreenletHub
 from .purity_guards import look_again
 from .report import Explanation, Notes

@@ -8,8 +8,9 @@ from itertools import islice
 from typing import Any
 
 from ..errors import DtypeError, ShapeError, UnsupportedError
-from ..tracing.api import CompiledFunction, eager
 from ..tracing.api import compile as compile_
+from ..tracing.api import eager
+from ..tracing.compiled_function import CompiledFunction
 from .batches import as_torch, caller, has_torch
 from .states import State, find_state, is_tensor, unwrapped
 

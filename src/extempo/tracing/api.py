@@ -1,63 +1,23 @@
-"""ex.compile: the Python always runs, what it does is recorded, and what was recorded before runs as a plan.
+"""`ex.compile` and `ex.eager`, as users call them: functions and modules to compile, statistics, and stepping aside.
 
-    call -> trace (tracer, along the trace tree) -> segment (executor) -> plan (scheduling/) -> run
-
-This page holds what a user touches: the function itself, compiled modules, statistics, and the rules for when
-recording is worth it.
+What a compiled function does with a call stands in `compiled_function`; the package's own page has the whole way.
 """
 
 from __future__ import annotations
 
 import copy
 import functools
-import os
-import sys
 from collections.abc import Callable
-from sys import getrefcount
 from typing import Any
 
-from ..backends.selection import give_back_memory, native
-from ..core.active_traces import ACTIVE, end_active
+from ..backends.selection import native
 from ..core.cache import CACHES
-from ..core.context import CONTEXT, ExecutionContext, switch
-from ..core.costs import CALL, NEW_SIZE
-from ..core.tensor import Tensor
-from ..core.trace_tree import TraceNode
+from ..core.context import CONTEXT, switch
 from ..core.types import DEFAULT_DTYPE_LISTENERS
 from ..errors import DtypeError
-from .eviction import prune
-from .executor import TraceExecutor, op_by_op
-from .policy import new_policy
-from .report import TOTALS, CompiledFunctions, Stats
-from .segment import PLANS, Counters, Noted, Segment
-
-MOST_NEW_STEPS = 20_000  # in the trie of one function, since what never came up again was forgotten; or, if more,
-MOST_NEW_CALLS = 64  # those of so many calls
-MOST_STEPS = 200_000  # of what did come up again; then the trie begins anew
-
-_ENOUGH = 16  # calls that were recorded: from here on it is known whether they repeat
-_LOOKED_AT = 4  # of the members of a list that is an argument
-_EAGER = os.environ.get("EXTEMPO_EAGER", "") not in ("", "0")
-_LOGS = ("compile", "plans")
-_asked = [name for name in os.environ.get("EXTEMPO_LOG", "").replace(" ", "").split(",") if name]
-_LOG = any(name in _LOGS for name in _asked)
-Counters.describes_plans = "plans" in _asked
-_functions: CompiledFunctions[CompiledFunction] = CompiledFunctions()
-
-
-if _unknown := [name for name in _asked if name not in _LOGS]:
-    print(f"EXTEMPO_LOG={','.join(_unknown)} is unknown; known are {', '.join(_LOGS)}", file=sys.stderr)
-
-
-def steps_aside(mode: ExecutionContext) -> bool:
-    """Whether functions run as they are written here, for debuggers."""
-    return _EAGER or mode.stepped_aside
-
-
-def log(text: str) -> None:
-    """Tell whoever asked by EXTEMPO_LOG=compile, or by EXTEMPO_LOG=plans, which tells more."""
-    if _LOG:
-        print(f"extempo compile: {text}", file=sys.stderr)
+from .compiled_function import EAGER, FUNCTIONS, CompiledFunction
+from .report import TOTALS, Stats
+from .segment import PLANS
 
 
 class eager(switch):
@@ -92,227 +52,6 @@ class eager(switch):
 
     def again(self) -> switch:
         return eager()
-
-
-def _end(recording: TraceExecutor, mode: ExecutionContext) -> None:
-    """Record no more, if that has not been said yet; `mode`: as it was before."""
-    end_active(recording)
-    now = CONTEXT.get()  # the function may have called set_grad_enabled()
-    CONTEXT.set(mode if now.grad is mode.grad and now.inference is mode.inference else now.but(recording=None))
-
-
-def kind_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What calls have in common whose arguments are of the same types."""
-    kinds = tuple([_kind(x) for x in args])
-    return (kinds, tuple([(name, _kind(x)) for name, x in kwargs.items()])) if kwargs else kinds
-
-
-def _kind(x: Any) -> Any:
-    if isinstance(x, Tensor):
-        return x._type
-    if isinstance(x, list | tuple):
-        return (type(x), len(x), *[_kind(y) for y in x[:_LOOKED_AT]])
-    return type(x)
-
-
-def _of_one_variable() -> int:
-    made = object()
-    return getrefcount(made)
-
-
-_ONE_VARIABLE = _of_one_variable()  # references to what one variable refers to; interpreters differ
-
-
-class CompiledFunction:
-    """A compiled function: what was recorded of it, and whether recording pays."""
-
-    def __init__(self, fn: Callable[..., Any], name: str) -> None:
-        self.fn = fn
-        self.name = name
-        self.root = TraceNode()
-        self.policy = new_policy()
-        self.counters = Counters(name, log, self.policy)
-        self.traced_calls = 0
-        self.waiting_calls = 0  # of the others, while LLVM was at work
-        self._noted = self.counters.noted()  # after the last call that was more than a repetition
-        self._n_noted = 0  # steps that had been recorded after the last call, and seconds beside them
-        self._eager_noted = self._traced_noted = 0.0
-        self._runs_before = 0  # runs of plans before the last call that was run eagerly
-        self._steps_before = 0  # that had been made when the trie was looked through, or begun
-        self._steps_kept = 0  # that it had then
-        self.evicted = 0  # steps that were forgotten to make room
-        self._spare: list[TraceExecutor] = []  # of calls that are over: making one takes as long as recording ten ops
-        _functions.add(self)
-
-    def run(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function and record it, unless someone else does already or it is to run eagerly."""
-        policy = self.policy
-        if policy.rests:
-            policy.rests -= 1
-            policy.calls += 1
-            return self.fn(*args, **kwargs)
-        mode = CONTEXT.get()
-        if mode.recording is not None or mode.interceptor is not None or _EAGER or mode.stepped_aside:
-            return self.fn(*args, **kwargs)
-        if not self._is_traced_next(args, kwargs):
-            return self._eagerly(args, kwargs)
-        result, end = self._traced(mode, args, kwargs)
-        self._account_for(end)
-        return result
-
-    def _is_traced_next(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether the next call is traced; counts it."""
-        policy, counters = self.policy, self.counters
-        if counters.waiting:  # what it has paid for is to come, or there
-            if counters.waits_for_kernels():
-                if policy.waits():
-                    self.waiting_calls += 1
-                    return False
-            elif policy.aside:
-                policy.try_again()
-        if not policy.runs_by_plans:
-            policy.met.call(kind_of_call(args, kwargs))
-        if policy.eager_next():
-            if counters.waiting:
-                policy.rests = min(policy.rests, counters.waiting[0][0] - policy.calls - 1)
-            return False
-        return counters.plans > 0 or native() is not None
-
-    @property
-    def eager_calls(self) -> int:
-        return self.policy.calls - self.traced_calls
-
-    def _eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self.policy.eager_call()
-        n_runs = self.counters.runs
-        if n_runs != self._runs_before:
-            self._runs_before = n_runs
-            give_back_memory()  # eager mode has no use for what plans took
-        return self.fn(*args, **kwargs)
-
-    def _traced(self, mode: ExecutionContext, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, TraceNode]:
-        """The result, and where the trace ended."""
-        self.traced_calls += 1
-        recording = self._recording()
-        try:
-            try:
-                ACTIVE.recordings.append(recording)
-                CONTEXT.set(ExecutionContext(mode.grad, mode.inference, None, mode.quiet, recording))
-                result = self.fn(*args, **kwargs)
-            finally:
-                _end(recording, mode)
-                end = recording.leave()
-        except BaseException:  # an interrupt may have come before that was done
-            _end(recording, mode)
-            raise
-        if recording.is_empty and getrefcount(recording) == _ONE_VARIABLE:
-            recording.decide = op_by_op  # or function and recording would keep each other
-            self._spare.append(recording)
-        return result, end
-
-    def _recording(self) -> TraceExecutor:
-        self.counters.seconds_spent = 0.0
-        if self._spare:
-            recording = self._spare.pop()
-            recording.begin_again(self.root, self._may_plan)
-            return recording
-        policy = self.policy
-        return TraceExecutor(self.root, self.counters, self._may_plan, policy.new_steps_allowed, policy.seconds_at_once)
-
-    def _account_for(self, end: TraceNode) -> None:
-        """Tell the policy what a traced call did and what that takes, by where its trace ended and what was counted."""
-        counters = self.counters
-        (n_recorded, n_learnt), n_before = counters.stand(), self._n_noted
-        eager, traced = counters.eager_seconds, counters.traced_seconds + counters.python_seconds
-        eager_seconds = end.eager_seconds + eager - self._eager_noted
-        traced_seconds = CALL + end.planned_seconds + traced - self._traced_noted
-        self._n_noted, self._eager_noted, self._traced_noted = n_recorded, eager, traced
-        n_steps = n_recorded - n_before
-        if n_learnt == self._noted.n_learnt and self.policy.repeated_call(eager_seconds, traced_seconds, n_steps):
-            return
-        before, self._noted = self._noted, counters.noted()
-        self._account_for_new(eager_seconds, traced_seconds, n_steps, self._noted.since(before))
-        if self.policy.aside:
-            log(f"{self.name}: {self._why()}; it runs eagerly for a while and is tried again")
-        if self._n_new() > MOST_NEW_STEPS:
-            self._make_room()
-
-    def _account_for_new(self, eager: float, traced: float, n_steps: int, done: Noted) -> None:
-        policy = self.policy
-        learnt = done.n_learnt > done.worked_out or not policy.is_little(done.worked_out * NEW_SIZE)
-        policy.traced_call(
-            eager,
-            traced + done.learning_seconds,
-            traced - done.plannable_seconds - (done.python_seconds if learnt else 0.0),
-            n_steps,
-            done.new_steps,
-            done.planning_seconds,
-            learnt,
-            not done.given_up,
-        )
-
-    def _may_plan(self, flush: Segment, n_steps: int, is_range: bool = False, is_loop: bool = False) -> bool:
-        """What is met for the first time is never planned; what is met again is, if it can be afforded."""
-        if is_range:
-            return self.policy.allows_range(n_steps)
-        flush.seen += 1
-        return flush.seen > 1 and self.policy.allows_plan(n_steps, is_loop)
-
-    def _why(self) -> str:
-        if not self.policy.pays:
-            return "by plans its calls would take as long as eagerly, or longer"
-        counters, n_calls = self.counters, self.policy.calls
-        n_recorded = self.traced_calls
-        part = f"{n_recorded:,} of its {n_calls:,} calls"
-        if counters.new_steps * 2 <= counters.n_recorded:
-            return f"recording and planning {part} has taken longer than it saved so far"
-        if n_recorded < _ENOUGH:
-            return f"only {part} were recorded, too few to know whether they repeat: these hardly repeat each other"
-        return f"its calls hardly repeat: most of what {part} recorded was new"
-
-    def _n_new(self) -> int:
-        """Steps that were made since the trie was looked through."""
-        return self.counters.new_steps + self.counters.grown_steps - self._steps_before
-
-    def _make_room(self) -> None:
-        """Forget what never came up again, if there is too much of it; all, if what did is too much."""
-        n_new = self._n_new()
-        if n_new <= MOST_NEW_CALLS * self.policy.mean_steps and n_new + self._steps_kept <= MOST_STEPS:
-            return
-        n_before, n_kept = self._steps_kept + n_new, prune(self.root)
-        what = "recorded ops of structures that never came up again"
-        if n_kept > MOST_STEPS:
-            n_kept, what = 0, "recorded ops, all that it knew: too many structures came up again"
-            self.root = TraceNode()
-        self._begin_count(n_kept)
-        n_evicted = max(n_before - n_kept, 0)
-        self.evicted += n_evicted
-        log(f"{self.name}: evicted {n_evicted:,} {what}")
-
-    def _begin_count(self, n_steps: int) -> None:
-        self._steps_before, self._steps_kept = self._steps_before + self._n_new(), n_steps
-
-    def forget(self) -> None:
-        """Begin with an empty trie."""
-        self.root = TraceNode()
-        self._begin_count(0)
-
-    def stats(self) -> dict[str, Any]:
-        aside = self.policy.aside
-        return {
-            "name": self.name,
-            "calls": self.policy.calls,
-            "static": False,
-            "eager_calls": self.eager_calls,
-            "waiting_calls": self.waiting_calls,
-            "aside": aside,
-            "why": self._why() if aside else None,
-            "rests": self.policy.rests,
-            "waits_for_kernels": bool(self.counters.waiting),
-            "steps_known": self._steps_kept + self._n_new(),
-            "steps_evicted": self.evicted,
-            **self.counters.stats(),
-        }
 
 
 class Compile:
@@ -378,8 +117,8 @@ class Compile:
 
     def stats(self) -> Stats:
         """What was recorded, planned and run, in all and for each function that still exists; `print` it for words."""
-        known = sorted(_functions, key=lambda f: f.name)
-        gone = _functions.gone()  # while those that are known cannot go
+        known = sorted(FUNCTIONS, key=lambda f: f.name)
+        gone = FUNCTIONS.gone()  # while those that are known cannot go
         functions = [f.stats() for f in known]
         backend = native()
         totals = {name: gone[name] + sum(f[name] for f in functions) for name in TOTALS}
@@ -387,13 +126,13 @@ class Compile:
         caches["plans"] = (len(PLANS), PLANS.limit, PLANS.evicted)
         begun = sum(flush.plan is None for flush in PLANS)
         seconds = 0.0 if backend is None else backend.stats()["compile_seconds"]
-        where = {"native": backend is not None, "switched_off": _EAGER}
+        where = {"native": backend is not None, "switched_off": EAGER}
         counts = {"compile_seconds": seconds, "plans_begun": begun}
         return Stats(totals, **counts, **where, functions=functions, gone=gone, caches=caches)
 
     def clear(self) -> None:
         """Forget everything recorded and planned. Results do not depend on it."""
-        for f in list(_functions):
+        for f in list(FUNCTIONS):
             f.forget()
         PLANS.clear()
 

@@ -22,6 +22,7 @@ from ...core.tensor import Tensor, TensorLike, tensors_in
 from ...core.trace_tree import TraceNode
 from ...core.types import Size
 from ...errors import GraphError
+from ..compiled_function import EAGER, FUNCTIONS, log
 from ..executor import TraceExecutor
 from ..policy import new_policy
 from ..segment import Counters, Segment
@@ -293,8 +294,6 @@ def _as_returned(value: Any) -> Any:
 
 def make(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
     """A static function of `fn`."""
-    from ..api import _EAGER, _functions, log
-
-    made = StaticFunction(fn, name, log, _EAGER)
-    _functions.add(made)  # type: ignore[arg-type] # it counts and forgets like a Compiled
+    made = StaticFunction(fn, name, log, EAGER)
+    FUNCTIONS.add(made)  # type: ignore[arg-type] # it counts and forgets like a Compiled
     return made.run
