@@ -10,14 +10,13 @@ from typing import Any
 from ..backends.numpy.straight_line import numbers_only, straight_line
 from ..backends.selection import native
 from ..core.cache import Cache, Kernel
-from ..core.context import switch
 from ..core.graph import Graph, Leaf, Node
 from ..core.op import Op
 from ..core.tensor import Tensor
 from ..core.types import InputType, TensorType
 from ..dispatch.dispatcher import apply
-from ..dispatch.graph_tracer import GraphTracer
 from ..errors import GraphError
+from .vjp_trace import VjpTrace
 
 PASSED = -1  # the source of a gradient that is the incoming one
 
@@ -108,28 +107,19 @@ def derived_vjp(op: type[Op], needs: int, types: tuple[InputType, ...]) -> Deriv
 
 
 def _trace(op: type[Op], needs: int, types: tuple[InputType, ...]) -> DerivedVjp:
-    recorder = GraphTracer()
+    """From a vjp that may look at everything: what it makes use of is what has to be saved."""
     flat: tuple[InputType, ...] = tuple(TensorType((1,), t.dtype) if isinstance(t, TensorType) else t for t in types)
-    result = op.signature(flat, {}).type
-    # None has no value to be symbolic about; numbers are weak symbols, so that no kernel depends on their value.
-    inputs: list[Any] = [None if t is type(None) else recorder.leaf(t) for t in flat]
-    g, y = recorder.leaf(result), recorder.leaf(result)
-    with switch(interceptor=recorder, grad=False):
-        gradients = op.vjp(g, y, *inputs)
+    tensors = (0, *[i + 1 for i, t in enumerate(flat) if isinstance(t, TensorType)])
+    trace = VjpTrace(op, flat, {}, op.signature(flat, {}).type, tensors)
     needed = tuple(i for i in range(len(types)) if needs >> i & 1)
     outputs = []
     for i in needed:
-        gradient = gradients[i]
+        gradient = trace.contributions[i]
         if not isinstance(gradient, Tensor):
             raise GraphError(f"{op.name}: the gradient of input {i} is {gradient!r}, expected a tensor")
         outputs.append(gradient._node)
     graph = Graph.reach(outputs)
     used = set(graph.nodes)
-    reads = tuple(
-        p
-        for p, value in enumerate((y, *inputs))
-        if value is not None and value._node in used and (p == 0 or isinstance(types[p - 1], TensorType))
-    )
-    numbers = tuple(i for i, t in enumerate(types) if inputs[i] is not None and not isinstance(t, TensorType))
-    arguments = [g._node, *((y, *inputs)[p]._node for p in reads), *(inputs[i]._node for i in numbers)]
-    return DerivedVjp(reads, numbers, needed, graph, arguments)
+    may_read = trace.arguments(tensors)[1 : 1 + len(tensors)]
+    reads = tuple([p for p, node in zip(tensors, may_read, strict=True) if node in used])
+    return DerivedVjp(reads, trace.numbers, needed, graph, trace.arguments(reads))

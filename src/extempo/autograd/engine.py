@@ -20,7 +20,7 @@ from ..core.graph import Leaf, Node, Pick
 from ..core.op import Refuse
 from ..core.storage import Array
 from ..core.tensor import Tensor, wrap
-from ..core.types import TensorType, bool_
+from ..core.types import TensorType
 from ..errors import GraphFreedError, NotDifferentiableError, OverwrittenError
 from .accumulating import accumulate, before_adding
 from .derive import DerivedVjp, derived_vjp
@@ -30,6 +30,7 @@ from .native_engine import walker
 from .saved_values import saved_values
 from .unbroadcast import fit, sum_apart, sum_array_to
 from .vjp_programs import VjpProgram, vjp_program_of
+from .vjp_trace import keeps_dtype
 
 _number = operator.attrgetter("number")
 
@@ -177,10 +178,13 @@ class BackwardEngine:
         if self.bare and op.embeds:
             self._add_into_part(node, g)
             return
-        derived = self._derived(node) if op.saves is None else None
-        if derived is not None and derived.kernel and self.bare and op.simple and _of_one_dtype(node):
-            self._by_kernel(node, derived, g)
-            return
+        derived = None
+        if op.saves is None:
+            kinds = tuple([i.type if isinstance(i, Node) else type(i) for i in node.inputs])
+            derived = self._derived(node, kinds)
+            if derived.kernel and self.bare and op.simple and keeps_dtype(node.type, kinds):
+                self._by_kernel(node, derived, g)
+                return
         if self.bare and self.wanted is None and derived is None and type(node.type) is not tuple:
             plan = vjp_program_of(node)
             if plan is not None:
@@ -226,12 +230,12 @@ class BackwardEngine:
             parts.append(part)
         return tuple(parts)
 
-    def _derived(self, node: Node) -> DerivedVjp:
+    def _derived(self, node: Node, kinds: tuple[Any, ...]) -> DerivedVjp:
         """The traced gradient of an elementwise op, for the inputs that want one."""
         needs = 0
         for i, source in enumerate(node.inputs):
             needs |= self._wants(source) << i
-        return derived_vjp(node.op, needs, tuple(i.type if isinstance(i, Node) else type(i) for i in node.inputs))
+        return derived_vjp(node.op, needs, kinds)
 
     def _by_kernel(self, node: Node, derived: DerivedVjp | VjpProgram, g: Array) -> None:
         """Every gradient of a node from kernels on arrays."""
@@ -301,9 +305,3 @@ class BackwardEngine:
         if before is not None:
             g = sum_apart(before, g) if self.bare else before + g
         parts[index] = g
-
-
-def _of_one_dtype(node: Node) -> bool:
-    """Whether NumPy's own kernels keep the dtype all the way: halves must be rounded after every op, and only there."""
-    d = node.type.dtype
-    return d.itemsize > 2 and all(i.type.dtype in (d, bool_) for i in node.inputs if isinstance(i, Node))

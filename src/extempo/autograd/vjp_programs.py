@@ -15,17 +15,12 @@ from typing import Any
 from ..backends.numpy.straight_line import numbers_only
 from ..backends.selection import native
 from ..core.cache import Cache
-from ..core.context import switch
-from ..core.graph import Graph, Leaf, Node, Pick
-from ..core.op import Op
-from ..core.tensor import Tensor
-from ..core.types import TensorType
-from ..dispatch.graph_tracer import GraphTracer
+from ..core.graph import Leaf, Node, Pick
 from ..dispatch.kernel_cache import SIGNATURES, BoundKernel, learn, shape_class_of, sizes_of, with_sizes
 from ..errors import ExtempoError
-from ..symbolic.sym_int import GuardedCache, kind_of
+from ..symbolic.sym_int import GuardedCache
 from .derive import Gradient
-from .unbroadcast import fit
+from .vjp_trace import VjpTrace, input_kind
 
 
 class VjpProgram(Gradient):
@@ -58,44 +53,6 @@ class VjpProgram(Gradient):
         return self.kernel(*arguments)
 
 
-class _VjpTrace:
-    """One run of a vjp on symbols; sizes may be stand-ins."""
-
-    def __init__(
-        self,
-        op: type[Op],
-        types: tuple[Any, ...],
-        attrs: dict[str, Any],
-        result: TensorType,
-        reads: tuple[int, ...],
-        needed: tuple[int, ...],
-    ) -> None:
-        recorder = GraphTracer()
-        g = recorder.leaf(result)
-        y: Any = recorder.leaf(result) if 0 in reads else result
-        inputs: list[Any] = []
-        for i, t in enumerate(types):
-            if isinstance(t, TensorType):
-                inputs.append(recorder.leaf(t) if i + 1 in reads else t)
-            else:
-                inputs.append(None if t is type(None) else recorder.leaf(t))
-        with switch(interceptor=recorder, grad=False):
-            contributions = op.vjp(g, y, *inputs, **attrs)
-            values: list[Any] = []
-            for i in needed:
-                value = contributions[i]
-                if value is not None and not isinstance(value, Tensor):
-                    value = value()
-                values.append(None if value is None else fit(value, types[i]))
-        self.reads = reads
-        self.numbers = tuple(i for i, t in enumerate(types) if t is not type(None) and not isinstance(t, TensorType))
-        self.needed = tuple(i for i, value in zip(needed, values, strict=True) if value is not None)
-        self.graph = Graph.reach([recorder._node_of(v) for v in values if v is not None])
-        self.traceable = not recorder.captured
-        symbols = (y, *inputs)
-        self.arguments = [g._node, *(symbols[p]._node for p in reads), *(inputs[i]._node for i in self.numbers)]
-
-
 class _KernelCall:
     """One call of the list, but for what depends on sizes: those, attributes, and inputs that are constants."""
 
@@ -103,7 +60,7 @@ class _KernelCall:
 
     def __init__(self, node: Node, weak: set[Node]) -> None:
         self._op = op = node.op
-        self._types = tuple([_input_type(i, weak) for i in node.inputs])
+        self._types = tuple([input_kind(i, weak) for i in node.inputs])
         self._plain = node in weak or (op.aliases_input and (native() is None or type(node.type) is tuple))
         self._structure: Any = None  # found when it is first called
         self._shared: Any = None  # what runs it at any size
@@ -158,11 +115,12 @@ class _Copy:
 class _Outline:
     """A traced gradient but for what depends on sizes."""
 
-    def __init__(self, trace: _VjpTrace) -> None:
-        self.reads = trace.reads
+    def __init__(self, trace: VjpTrace) -> None:
+        self.reads = tuple(trace.reads)
         self.numbers = trace.numbers
-        self.needed = trace.needed
-        outputs = trace.graph.outputs
+        self.needed = tuple([i for i, _ in trace.gradients])
+        graph = trace.graph
+        outputs = graph.outputs
         # Memory that nobody else sees, so that it may be added to: not a view, not handed out twice.
         self.fresh = tuple(o.op is not Leaf and not o.op.aliases_input and outputs.count(o) == 1 for o in outputs)
         places = enumerate(zip(self.needed, self.fresh, strict=True))
@@ -171,9 +129,9 @@ class _Outline:
         self.native: Any = None  # what native code needs of it, but for the function
         if backend is not None:
             self.native = backend.gradient(None, len(self.reads), self.numbers, outputs_at)
-        weak = numbers_only(trace.graph)
-        nodes = [n for n in trace.graph if n.op is not Leaf]
-        self.make = _straight_line(nodes, trace.graph.outputs, trace.arguments, weak)
+        weak = numbers_only(graph)
+        nodes = [n for n in graph if n.op is not Leaf]
+        self.make = _straight_line(nodes, outputs, trace.arguments(self.reads), weak)
         called = [n for n in nodes if n.op is not Pick]
         self.steps = [_KernelCall(node, weak) for node in called]
         self.sized = tuple([step.sized(node) for step, node in zip(self.steps, called, strict=True)])
@@ -229,17 +187,17 @@ def _made(node: Node, types: tuple[Any, ...], reads: tuple[int, ...], needed: tu
     if family is not None and family.reads == reads and (known := family.plan(sizes)) is not None:
         return known
     try:
-        trace = _VjpTrace(op, types, attrs, node.type, reads, needed)
+        trace = VjpTrace(op, types, attrs, node.type, reads, needed)
     except (ExtempoError, TypeError, AttributeError, ValueError):
         return None  # the vjp itself will say what is wrong, if anything is
-    if not trace.traceable or not trace.needed:
+    if not trace.gradients or trace.captured:
         return None
     outline = _Outline(trace)
 
     def derive(*others: Any) -> tuple[Any, _Outline]:
         their_types, their_attrs = with_sizes(types, attrs, iter(others))
         result = op.signature(their_types, their_attrs).type
-        made = _Outline(_VjpTrace(op, their_types, their_attrs, result, reads, needed))
+        made = _Outline(VjpTrace(op, their_types, their_attrs, result, reads, needed))
         return made.sized, made
 
     if family is None and len(structure.gradients) < MOST_NEEDS:
@@ -276,9 +234,3 @@ def _straight_line(
         exec(text, namespace)
         found = _makers.put(text, namespace["make"])
     return found
-
-
-def _input_type(source: Any, weak: set[Node]) -> Any:
-    if not isinstance(source, Node):
-        return kind_of(source)
-    return float if source in weak and isinstance(source.type, TensorType) else source.type

@@ -1,18 +1,18 @@
-"""The gradient of an op as lists of forms, from tracing its `vjp` once for these types: the ops that eager runs.
+"""The gradient of an op as a plan needs it: lists of forms, from the trace of its `vjp` that eager mode has, too.
 
 Two kinds. Elementwise ops whose dtypes agree have one expression for each input that needs a gradient
 (`DerivedKernel`), as the eager engine has one kernel for them. Everything else is a `VjpTemplate`: nodes to be applied
-one after another.
+one after another, as `autograd.vjp_programs` calls kernels one after another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import NoneType
 from typing import Any, NamedTuple
 
 from ..autograd.derive import derived_vjp
 from ..autograd.unbroadcast import fit
+from ..autograd.vjp_trace import VjpTrace, input_kind, keeps_dtype
 from ..backends.llvm.plans.expressions import Expression, of_derived
 from ..backends.numpy.straight_line import numbers_only
 from ..core.cache import Cache
@@ -21,7 +21,7 @@ from ..core.graph import Graph, Leaf, Node, Pick
 from ..core.op import Refuse
 from ..core.tensor import Tensor
 from ..core.trace_tree import TraceOp
-from ..core.types import TensorType, bool_
+from ..core.types import TensorType
 from ..dispatch.graph_tracer import GraphTracer
 from ..errors import ExtempoError
 from .lowering import Form, form_of
@@ -69,13 +69,13 @@ _REFUSED: Cache[Any, str] = Cache("gradients that no plan has", 1_000)
 _VIEWS = frozenset({"permute", "reshape", "expand", "slice", "alias", "detach"})
 
 
-def gradient_of(step: TraceOp, given: tuple[bool, ...] = ()) -> Gradient:
-    """The gradient of a tracked step; of one with several results when those marked in `given` have received one."""
-    key = (step.signature, step.needs, *given)
+def gradient_of(step: TraceOp, has_cotangent: tuple[bool, ...] = ()) -> Gradient:
+    """The gradient of a tracked step; `has_cotangent`: which of several results have received one."""
+    key = (step.signature, step.needs, *has_cotangent)
     found = GRADIENTS.get(key)
     if found is None:
         if key not in _REFUSED:
-            made = _made(step, given or (True,))
+            made = _made(step, has_cotangent or (True,))
             if not isinstance(made, str):
                 return GRADIENTS.put(key, made)
             _REFUSED.put(key, made)
@@ -83,25 +83,18 @@ def gradient_of(step: TraceOp, given: tuple[bool, ...] = ()) -> Gradient:
     return found
 
 
-def _made(step: TraceOp, given: tuple[bool, ...]) -> Gradient | str:
+def _made(step: TraceOp, has_cotangent: tuple[bool, ...]) -> Gradient | str:
     """The gradient, or why there is none."""
     try:
         if isinstance(step.op.vjp, Refuse):
             raise Unplannable(f"{step.op.name} has no gradient")
         if step.op.saves is not None:
-            return _TemplateTrace(step, given).template
-        return _derived(step) if step.op.simple and _of_one_dtype(step) else _replayed(step)
+            return _traced(step, has_cotangent)
+        return _derived(step) if step.op.simple and keeps_dtype(step.type, step.kinds) else _replayed(step)
     except Unplannable as error:
         return error.reason
     except (ExtempoError, TypeError, AttributeError, ValueError) as error:
         return f"the gradient of {step.op.name} cannot be traced: {error}"
-
-
-def _of_one_dtype(step: TraceOp) -> bool:
-    """Where the eager engine runs one kernel; elsewhere it rounds after every op."""
-    d = step.type.dtype
-    tensors = [kind for kind in step.kinds if isinstance(kind, TensorType)]
-    return d.itemsize > 2 and all(t.dtype in (d, bool_) for t in tensors)
 
 
 def _needed(step: TraceOp) -> list[int]:
@@ -124,80 +117,46 @@ def _derived(step: TraceOp) -> tuple[DerivedKernel, ...]:
 def _replayed(step: TraceOp) -> VjpTemplate:
     """The traced gradient op by op, on the types that the step has."""
     derived = derived_vjp(step.op, step.needs, step.kinds)
-    recorder = GraphTracer()
+    tracer = GraphTracer()
     results = [step.type, *step.kinds]
-    arguments = [recorder.leaf(step.type)]
-    arguments += [recorder.leaf(results[p]) for p in derived.reads]
-    arguments += [recorder.leaf(step.kinds[i]) for i in derived.numbers]
-    with switch(interceptor=recorder, grad=False):
-        made = derived.replay(*arguments)
-        outputs = [(i, fit(value, step.kinds[i])) for i, value in zip(derived.needed, made, strict=True)]
-    builder = _Builder([a._node for a in arguments], recorder, outputs)
-    return VjpTemplate((0,), (), derived.reads, derived.numbers, tuple(builder.nodes), tuple(builder.outputs))
+    arguments = [tracer.leaf(step.type)]
+    arguments += [tracer.leaf(results[p]) for p in derived.reads]
+    arguments += [tracer.leaf(step.kinds[i]) for i in derived.numbers]
+    with switch(interceptor=tracer, grad=False):
+        made = zip(derived.needed, derived.replay(*arguments), strict=True)
+        graph = Graph.reach([fit(value, step.kinds[i])._node for i, value in made])
+    builder = _Builder(graph, [a._node for a in arguments], tracer.captured)
+    nodes, outputs = tuple(builder.nodes), builder.outputs(derived.needed)
+    return VjpTemplate((0,), (), derived.reads, derived.numbers, nodes, outputs)
 
 
-class _TemplateTrace:
-    """One run of a vjp on symbols, as `autograd.vjp_programs` does it, for any number of results."""
-
-    def __init__(self, step: TraceOp, given: tuple[bool, ...]) -> None:
-        op, recorder = step.op, GraphTracer()
-        positions = step.read_positions
-        several = type(step.type) is tuple
-        types: tuple[TensorType, ...] = step.type if several else (step.type,)
-        zeros = [
-            i for i, t in enumerate(types) if not given[i] and several and op.materialize and t.dtype.is_floating_point
-        ]
-        cotangents: list[Any] = [recorder.leaf(t) if given[i] or i in zeros else None for i, t in enumerate(types)]
-        results: list[Any] = [
-            recorder.leaf(t) if 0 in positions or -1 - i in positions else t for i, t in enumerate(types)
-        ]
-        inputs: list[Any] = []
-        for i, kind in enumerate(step.kinds):
-            if isinstance(kind, TensorType):
-                inputs.append(recorder.leaf(kind) if i + 1 in positions else kind)
-            else:
-                inputs.append(None if kind is NoneType else recorder.leaf(kind))
-        numbers = [i for i, k in enumerate(step.kinds) if not isinstance(k, TensorType) and k is not NoneType]
-        outputs = []
-        with switch(interceptor=recorder, grad=False):
-            g, y = (tuple(cotangents), tuple(results)) if several else (cotangents[0], results[0])
-            contributions = op.vjp(g, y, *inputs, **step.attrs)
-            for i in _needed(step):
-                value = contributions[i]
-                if value is not None and not isinstance(value, Tensor):
-                    value = value()
-                if value is not None:
-                    outputs.append((i, fit(value, step.kinds[i])))
-        read: list[int] = []
-        for p in positions:
-            read += [p] if p or not several else [-1 - i for i in range(len(types))]
-        there = [i for i in range(len(types)) if given[i]]
-        symbols = [cotangents[i] for i in (*there, *zeros)]
-        symbols += [results[-1 - p] if p < 0 else inputs[p - 1] if p else results[0] for p in read]
-        symbols += [inputs[i] for i in numbers]
-        builder = _Builder([s._node for s in symbols], recorder, outputs)
-        self.template = VjpTemplate(
-            tuple(there), tuple(zeros), tuple(read), tuple(numbers), tuple(builder.nodes), tuple(builder.outputs)
-        )
+def _traced(step: TraceOp, has_cotangent: tuple[bool, ...]) -> VjpTemplate:
+    """What the vjp does, for any number of results."""
+    trace = VjpTrace(step.op, step.kinds, step.attrs, step.type, step.read_positions, _needed(step), has_cotangent)
+    builder = _Builder(trace.graph, trace.arguments(trace.reads), trace.captured)
+    nodes, outputs = tuple(builder.nodes), builder.outputs([i for i, _ in trace.gradients])
+    return VjpTemplate(trace.cotangents, trace.zeros, tuple(trace.reads), trace.numbers, nodes, outputs)
 
 
 class _Builder:
     """From a traced graph to a template's nodes."""
 
-    def __init__(self, arguments: list[Node], recorder: GraphTracer, outputs: Sequence[tuple[int, Tensor]]) -> None:
+    def __init__(self, graph: Graph, arguments: list[Node], captured: dict[Node, Tensor]) -> None:
         self.nodes: list[TemplateNode] = []
+        self._graph = graph
         self._places: dict[Node, int] = {a: i for i, a in enumerate(arguments)}
         self._n_values = len(arguments)
-        for node, value in recorder.captured.items():
+        for node, value in captured.items():
             self._capture(node, value)
         self._folded: dict[Node, Any] = {}
-        ends = [recorder._node_of(value) for _, value in outputs]
-        graph = Graph.reach(ends)
         weak = numbers_only(graph)
         for node in graph:
             if node.op is not Leaf:
                 self._add(node, weak)
-        self.outputs = [(i, self._places[end]) for (i, _), end in zip(outputs, ends, strict=True)]
+
+    def outputs(self, needed: Sequence[int]) -> tuple[tuple[int, int], ...]:
+        """For each of these inputs, where its gradient is."""
+        return tuple([(i, self._places[end]) for i, end in zip(needed, self._graph.outputs, strict=True)])
 
     def _capture(self, node: Node, value: Tensor) -> None:
         """A tensor that the vjp made: zeros are made in the plan, too."""
@@ -215,7 +174,7 @@ class _Builder:
             self._fold(node)
             return
         inputs = tuple(self._input(i) for i in node.inputs)
-        kinds = tuple(self._kind(i, weak) for i in node.inputs)
+        kinds = tuple(input_kind(i, weak) for i in node.inputs)
         type_ = node.type
         self._places[node] = self._n_values
         self._n_values += len(type_) if type(type_) is tuple else 1
@@ -231,11 +190,6 @@ class _Builder:
         if not isinstance(source, Node):
             return TemplateConstant(source)
         return TemplateConstant(self._folded[source]) if source in self._folded else self._places[source]
-
-    def _kind(self, source: Any, weak: set[Node]) -> Any:
-        if not isinstance(source, Node):
-            return type(source)
-        return float if source in weak and isinstance(source.type, TensorType) else source.type
 
     def _fold(self, node: Node) -> None:
         """A number made of numbers; of ones that are known now, it is known now."""
