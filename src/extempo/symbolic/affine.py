@@ -1,4 +1,8 @@
-"""Recipes: from something at three sizes to how it is made at any. Sizes, strides and attributes grow evenly with n."""
+"""Affine forms: from something at three sizes to how it is made at any, where its whole numbers are affine in n.
+
+It looks at results, not at the code that made them, so it serves where that code cannot run on symbols; see the
+package for when which of the two is used.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ class Affine(NamedTuple):
     slope: int = 0
 
     def at(self, n: Any) -> Any:
-        """`n` may be a stand-in for a number."""
+        """`n` may be symbolic."""
         if self.make is None:
             return self.parts + self.slope * n
         return self.make([p.at(n) if type(p) is Affine else p for p in self.parts])
@@ -28,7 +32,7 @@ def at_size(made: Any, n: Any) -> Any:
 
 
 class AffineFit:
-    """From something at three sizes to how it is made at any: constants, and ints that grow evenly, inside tuples."""
+    """From something at three sizes to how it is made at any: constants, and ints that are affine in n, in tuples."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self._sizes = sizes

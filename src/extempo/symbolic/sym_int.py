@@ -22,7 +22,7 @@ MOST = 32  # functions of one family: sizes that decide anew each time are no fa
 
 
 class DataDependent(Exception):
-    """Something was done with a stand-in that cannot be noted."""
+    """Something was done with a symbolic size that cannot be noted."""
 
 
 class GuardLog:
@@ -149,7 +149,7 @@ class SymInt(WeakNumber):
         return self.notes.decide("!=", operator.ne, self, 0)
 
     def __hash__(self) -> NoReturn:
-        raise DataDependent("a stand-in is no key: what is found by it would be found by others later")
+        raise DataDependent("a symbolic size is no key: what is found by it would be found by others later")
 
     def _number(self) -> Any:
         """The number itself, for who cannot do without: from here on it is a condition."""
@@ -176,7 +176,7 @@ SIZES = frozenset((int, SymInt))
 
 
 def kind_of(value: Any) -> Any:
-    """The class of a number, or of the number that a stand-in stands for."""
+    """The class of a number, or of the number that a symbolic one stands for."""
     return type(value.value) if type(value) is SymInt else type(value)
 
 
@@ -187,15 +187,15 @@ def generalize(derive: Callable[..., Any], sizes: tuple[int, ...]) -> Callable[.
     something that cannot be noted.
     """
     notes = GuardLog()
-    stand_ins = [SymInt(size, f"s{i}", notes) for i, size in enumerate(sizes)]
+    symbols = [SymInt(size, f"s{i}", notes) for i, size in enumerate(sizes)]
     try:
-        result = derive(*stand_ins)
-    except Exception:  # what goes wrong on stand-ins is nobody's error: numbers are still right
+        result = derive(*symbols)
+    except Exception:  # what goes wrong on symbols is nobody's error: numbers are still right
         return None
     namespace: dict[str, Any] = {"TensorType": TensorType}
     used: set[str] = set()
     answer = _source(result, namespace, used)
-    arguments = ", ".join(s.name for s in stand_ins)
+    arguments = ", ".join(s.name for s in symbols)
     lines = [f"def derived({arguments}):", *notes.needed(used), f"    return {answer}"]
     exec("\n".join(lines), namespace)
     derived: Callable[..., Any] = namespace["derived"]
@@ -203,7 +203,7 @@ def generalize(derive: Callable[..., Any], sizes: tuple[int, ...]) -> Callable[.
 
 
 def _alike(learnt: Any, asked: Any) -> bool:
-    """Whether both say the same: they do not where a stand-in was taken for something else by its class."""
+    """Whether both say the same: they do not where a symbol was taken for something else by its class."""
     try:
         return bool(learnt == asked)
     except ValueError:  # arrays
@@ -254,7 +254,7 @@ class GuardedCache:
 
 
 def _source(value: Any, namespace: dict[str, Any], used: set[str]) -> str:
-    """Python text for a value, with the names of stand-ins where they stand."""
+    """Python text for a value, with the names of symbols where they stand."""
     kind = type(value)
     if kind is SymInt:
         used.add(value.name)
@@ -274,7 +274,7 @@ def _source(value: Any, namespace: dict[str, Any], used: set[str]) -> str:
 
 
 def depends(value: Any) -> bool:
-    """Whether a stand-in stands in it."""
+    """Whether there is a symbolic size in it."""
     if type(value) is SymInt:
         return True
     if isinstance(value, tuple | list):

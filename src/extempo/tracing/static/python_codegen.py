@@ -1,9 +1,22 @@
-"""The other way to do a static function's calls: op by op, as eager mode would, without the body.
+"""The second engine of static functions: op by op, as eager mode would, without the body.
 
-Where little is gained by plans (few ops, a backward that no plan can have, writes between all of them), putting steps
-on a tape costs more than it saves. The ops and effects of the recorded call are written down as Python instead: one
-statement each, on the line that recorded it, so errors and nodes name the user's lines. `script_cost` says which way
-takes less; the bits are the same.
+The ops and effects of the recorded call are written down as Python: one statement each, on the line that recorded it,
+so errors and nodes name the user's lines. `script_cost` says which engine takes less; the bits are the same.
+
+Both engines are there because neither comes near the other where it loses. Microseconds a call, one core:
+
+                                                   eager     plans    op by op
+    one op on 8 elements                             0.4       5.9         1.3
+    inference of a small MLP at batch 1             12.3      13.0         8.4
+    six moving averages, written in place           58       131          38
+    ten elements written one by one                 78       156          45
+    likelihood of a Gaussian process (linalg)      400       517         324
+    eight elementwise ops on 100,000 elements      102        28         103
+    a training step of a transformer layer         365       129         264
+    a training step of an LSTM, 50 steps          5311       774        3225
+
+A plan is one native call, but putting ops on a trace, giving tensors their values and closing the trace wherever
+something is written, or real nodes are needed, takes several microseconds each time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """ex.compile(fn, static=True): the structure is fixed at the first call, and the body does not run again.
 
-    first call   the body runs and is recorded (recording, told by watching)
-                 -> script: actions on slots, with their plans (finishing, script), and the same op by op (direct)
-    later calls  arguments into slots (fitting, arguments), one or the other (script_cost), results out of slots
+    first call   the body runs and is recorded (tracer; effects reports what is no op)
+                 -> script: actions on slots, with their plans (script, plan_script), and the same op by op as generated
+                    Python (python_codegen)
+    later calls  arguments into slots (guard_codegen, guards), one or the other (script_cost), results out of slots
 
 There is a script for each train/eval setting of the modules called and each grad mode. Read anew at each call: the
 arguments, every tensor from outside, `.grad`, what optimizers and schedules keep, random draws. Anything else that
