@@ -168,6 +168,12 @@ def test_an_empty_row_has_no_mean_and_is_named(fn, way):
         run(ragged_leaf([2, 0, 3]))
 
 
+@pytest.mark.parametrize("name", ["median", "nanmedian", "mode", "argmax"])
+def test_an_empty_row_is_said_to_lack_what_the_user_asked_for(name):
+    with pytest.raises(ShapeError, match=f"^{name}: row 1 is empty, and so has no {name};"):
+        getattr(ex, name)(ragged_leaf([2, 0]), dim=1)
+
+
 def test_the_sum_of_an_empty_row_is_zero():
     x = ex.ragged([[1.0, 2.0], []])
     assert x.sum(1).tolist() == [3.0, 0.0]

@@ -122,7 +122,7 @@ def _extreme(op: type[Op], values: Tensor, rows: Rows, numbers: tuple[Any, ...],
 
 @_by_row("argmax", "argmin", "median_place", "nanmedian_place", "mode", "kthvalue")
 def _place(op: type[Op], values: Tensor, rows: Rows, numbers: tuple[Any, ...], attrs: dict[str, Any]) -> Tensor:
-    require_elements(op.name.removesuffix("_value_id"), rows, *numbers)
+    require_elements(op.public_name, rows, *numbers)
     return places(op.name, values, rows, *numbers)
 
 
