@@ -168,7 +168,7 @@ def test_missing_leaves_out_what_is_refused_for_good():
 @pytest.mark.usefixtures("four_ops")
 def test_ops_marks_present_refused_and_not_yet_apart():
     argmax = next(line for line in run("ops").output.splitlines() if line.startswith("argmax"))
-    assert argmax.split(maxsplit=3) == ["argmax", "reduction", "in-s.b.x", "The op argmax."]
+    assert argmax.split(maxsplit=3) == ["argmax", "reduction", "in-s.br.x", "The op argmax."]
 
 
 def test_nothing_missing_is_said_in_words(monkeypatch):

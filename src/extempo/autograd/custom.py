@@ -54,6 +54,7 @@ class FunctionOp(Op, abstract=True):
     saves = ()
     lower = Refuse("user code is not compiled")
     batch = Refuse("the user's forward runs on per-sample tensors")
+    ragged = Refuse("the user's forward runs on ordinary tensors")
     onnx = Refuse("user code has no ONNX form")
     samples = Refuse("the user tests it, with gradcheck")
 

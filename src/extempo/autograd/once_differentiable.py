@@ -23,6 +23,7 @@ class OnceDifferentiable(Op):
     numpy = Refuse("it only marks a gradient")
     saves = ("",)
     batch = Refuse("it only marks a gradient")
+    ragged = Refuse("it only marks a gradient")
     onnx = Refuse("it only marks a gradient")
     samples = Refuse("differentiating it is an error")
 

@@ -93,6 +93,7 @@ class BatchRun(Op, abstract=True):
     saves = ()
     lower = Refuse("its batches have run")
     batch = Refuse("its batches have run")
+    ragged = Refuse("its batches have run")
     onnx = Refuse("what each sample does is exported, not how they are batched")
     samples = Refuse("the ops and cells inside are tested")
 

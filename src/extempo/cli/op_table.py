@@ -19,8 +19,8 @@ from rich.text import Text
 
 from extempo.core.op import ASPECTS, REGISTRY, Op, Refuse
 
-# In the overview a letter stands for each aspect: eight columns of words would not fit.
-LETTERS = dict(zip(ASPECTS, "invslbox", strict=True))
+# In the overview a letter stands for each aspect: nine columns of words would not fit.
+LETTERS = dict(zip(ASPECTS, "invslbrox", strict=True))
 NOT_YET = "not yet"
 
 

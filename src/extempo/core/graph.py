@@ -31,6 +31,7 @@ class Leaf(Op):
     saves = ()
     lower = Refuse("a leaf is given, not computed")
     batch = Refuse("a leaf is given, not computed")
+    ragged = Refuse("a leaf is given, not computed")
     onnx = Refuse("a leaf becomes an input or an initializer")
     samples = Refuse("a leaf is given, not computed")
 
@@ -44,6 +45,7 @@ class Pick(Op):
     saves = ()
     lower = Refuse("picking is done by whoever runs the node")
     batch = Refuse("picking is done by whoever runs the node")
+    ragged = Refuse("picking is done by whoever runs the node")
     onnx = Refuse("ONNX nodes name each of their results")
     samples = Refuse("picking is done by whoever runs the node")
 
@@ -57,6 +59,7 @@ class Traced(Op):
     saves = ()
     lower = Refuse("it stands for ops that were recorded")
     batch = Refuse("it stands for ops that were recorded")
+    ragged = Refuse("it stands for ops that were recorded")
     onnx = Refuse("it stands for ops that were recorded")
     samples = Refuse("it stands for ops that were recorded")
 

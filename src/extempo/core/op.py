@@ -9,6 +9,7 @@ An op is a class, never instantiated, found by name in `REGISTRY`. Its aspects:
              "y" means the result, "y.1" only the second of several
     lower    native code for it: a function of an Emitter for elementwise ops, `Routine("name")` for others
     batch    how it runs with one more leading dimension
+    ragged   how it runs on rows of different length (below)
     onnx     its ONNX form                 samples  inputs that every test of the op runs over
 
 Every aspect is there or is a stated `Refuse("why")`: a missing one is an error at import. Families (`Elementwise`,
@@ -18,6 +19,11 @@ Conventions. Inputs are tensors, numbers (weak: they take the dtype of their fel
 of a key) or None. Attributes are keyword arguments and only what changes shape or meaning (dim, keepdim, mode). `vjp`
 gets a saved input as a Tensor and one it does not read as its TensorType, so reading an undeclared value fails loudly.
 The engine un-broadcasts, converts dtypes and adds gradients up; no `vjp` does.
+
+Ragged tensors have all rows end to end in one tensor of values, and `Rows`, which knows where each begins. An op along
+dimensions states `ragged` as a function, (rows, *inputs, **attrs without dim and keepdim) -> the result for each row,
+or for each element of each row, where inputs are values with their rows along dimension 0. Other ops name a rule: a
+function of `ragged_tensors/rules.py` ("elementwise"), or of another module there ("products.matmul").
 """
 
 from __future__ import annotations
@@ -34,7 +40,7 @@ from .types import bool_ as bool_dtype
 
 REGISTRY: dict[str, type[Op]] = {}
 
-ASPECTS = ("infer", "numpy", "vjp", "saves", "lower", "batch", "onnx", "samples")
+ASPECTS = ("infer", "numpy", "vjp", "saves", "lower", "batch", "ragged", "onnx", "samples")
 
 # A text, because NumPy loads its random module when it is named, and only tests of ops draw from it.
 Rng: TypeAlias = "np.random.Generator"
@@ -48,6 +54,9 @@ class Refuse:
 
     def __repr__(self) -> str:
         return f"Refuse({self.why!r})"
+
+
+IN_GRADIENTS_ONLY = Refuse("it runs in gradients only, and those of a ragged tensor are computed on its values")
 
 
 class Routine:
@@ -115,6 +124,7 @@ class Op:
     saves: ClassVar[Any]
     lower: ClassVar[Any] = Refuse("not yet: native kernels")
     batch: ClassVar[Any]
+    ragged: ClassVar[Any]
     onnx: ClassVar[Any] = Refuse("not yet: export")
     samples: ClassVar[Any]
 
@@ -202,6 +212,7 @@ class Elementwise(Op, abstract=True):
     wide_numbers: ClassVar[bool] = False  # float16 with a number (or another dtype) computes in float32: loss scaling
     saves: ClassVar[Any] = None  # derived
     batch: ClassVar[Any] = "align"  # put batch dimensions in front and let broadcasting do the rest
+    ragged: ClassVar[Any] = "elementwise"  # the values are computed, and the rows stay
 
     def __init_subclass__(cls, abstract: bool = False) -> None:
         super().__init_subclass__(abstract)

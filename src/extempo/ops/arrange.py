@@ -54,6 +54,7 @@ class Flip(Op):
     quiet = True
     saves = ("",)
     lower = Routine("flip")
+    ragged = "picking.flip"
 
     @staticmethod
     def infer(x: TensorType, *, dims: tuple[int, ...]) -> TensorType:
@@ -85,6 +86,7 @@ class Roll(Op):
     quiet = True
     saves = ("",)
     lower = Routine("roll")
+    ragged = "picking.roll"
 
     @staticmethod
     def infer(x: TensorType, *shifts: InputType, dims: tuple[int, ...], back: bool) -> TensorType:
@@ -117,6 +119,7 @@ class _Triangle(Op, abstract=True):
     family = "arrange"
     quiet = True
     saves = ("",)
+    ragged = "picking.triangle"
 
     @classmethod
     def infer(cls, x: TensorType, diagonal: InputType) -> TensorType:
@@ -161,6 +164,7 @@ class ConstantPad(Op):
     quiet = True
     saves = ("",)
     lower = Routine("constant_pad")
+    ragged = "picking.constant_pad"
 
     @staticmethod
     def infer(x: TensorType, value: InputType, *, widths: tuple[tuple[int, int], ...]) -> TensorType:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import ops
-from ..core.op import Op, Rng, Routine, Sample
+from ..core.op import Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType, bool_, broadcast_shapes
@@ -31,6 +31,7 @@ class ScaledDotProductAttention(Op):
     family = "contraction"
     lower = Routine("attention")
     batch = "align"
+    ragged = Refuse("its function runs row_attention, or one row after the other")
     saves = ("query key value mask", "query key value mask", "query key mask", "query key value mask", "")
 
     @staticmethod

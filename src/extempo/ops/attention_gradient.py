@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..core.op import Op, Rng, Routine, Sample
+from ..core.op import IN_GRADIENTS_ONLY, Op, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import InputType, TensorType, bool_, broadcast_shapes
@@ -25,6 +25,7 @@ class AttentionGradient(Op):
     family = "contraction"
     lower = Routine("attention_gradient")
     batch = "align"
+    ragged = IN_GRADIENTS_ONLY
     saves = ("query key value", "g query key value", "g query key value", "g query key", "")
 
     @staticmethod

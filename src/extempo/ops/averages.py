@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.op import Op, Rng, Routine, Sample
+from ..core.op import IN_GRADIENTS_ONLY, Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType
@@ -32,6 +32,7 @@ class AvgPool(Op):
     family = "reduction"
     saves = ("", "")
     lower = Routine("avg_pool")
+    ragged = Refuse("its function takes the windows of each row, or runs row by row")
 
     @staticmethod
     def infer(
@@ -105,6 +106,7 @@ class AvgPoolGrad(Op):
     family = "reduction"
     saves = ("", "")
     lower = Routine("avg_pool_grad")
+    ragged = IN_GRADIENTS_ONLY
 
     @staticmethod
     def infer(

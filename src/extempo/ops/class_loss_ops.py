@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..core.op import Op, Rng, Routine, Sample
+from ..core.op import IN_GRADIENTS_ONLY, Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import InputType, TensorType
@@ -28,6 +28,7 @@ class CrossEntropy(Op):
     family = "normalization"
     saves = ("logits target", "", "")
     lower = Routine("cross_entropy")
+    ragged = Refuse("its function makes each element of each row a sample")
 
     @staticmethod
     def infer(logits: TensorType, target: InputType, ignore: InputType, *, dim: int, reduction: str) -> TensorType:
@@ -83,6 +84,7 @@ class CrossEntropyBackward(Op):
     family = "normalization"
     saves = ("logits target", "g logits target", "", "")
     lower = Routine("cross_entropy_backward")
+    ragged = IN_GRADIENTS_ONLY
 
     @staticmethod
     def infer(

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.op import Op, Rng, Routine, Sample
+from ..core.op import IN_GRADIENTS_ONLY, Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType, bool_
@@ -79,6 +79,7 @@ class Conv(Op):
     family = "contraction"
     saves = ("w", "x", "")
     lower = Routine("conv")
+    ragged = Refuse("its function takes the windows of each row, or runs row by row")
 
     @staticmethod
     def infer(
@@ -162,6 +163,7 @@ class ConvTranspose(Op):
     family = "contraction"
     saves = ("w", "x", "")
     lower = Routine("conv_transpose")
+    ragged = Refuse("its function takes the windows of each row, or runs row by row")
 
     @staticmethod
     def infer(
@@ -237,6 +239,7 @@ class ConvWeightGrad(Op):
     materialize = False
     saves = ("g", "x")
     lower = Routine("conv_weight_grad")
+    ragged = IN_GRADIENTS_ONLY
 
     @staticmethod
     def infer(

@@ -60,6 +60,7 @@ class Searchsorted(Op):
     vjp = _DISCRETE
     saves = ("", "")
     quiet = True
+    ragged = "picking.searchsorted"
 
     @staticmethod
     def infer(sequence: TensorType, values: TensorType, *, right: bool, out_int32: bool) -> TensorType:
@@ -158,6 +159,7 @@ class Isin(Op):
     saves = ("", "")
     quiet = True
     batch = Refuse("looped over samples: each has test elements of its own")
+    ragged = "picking.isin"
 
     @staticmethod
     def infer(x: TensorType, tests: TensorType) -> TensorType:
@@ -196,6 +198,7 @@ class Unique(Op):
     vjp = Refuse("which elements are distinct depends on all of them")
     saves = ("", "")
     batch = Refuse("each sample has a number of distinct elements of its own")
+    ragged = Refuse("each row has a number of distinct elements of its own")
 
     @staticmethod
     def infer(x: TensorType, found: TensorType) -> TensorType:
@@ -327,6 +330,7 @@ class Histc(Op):
     vjp = _DISCRETE
     saves = ("", "", "")
     batch = Refuse("looped over samples: each may have a range of its own")
+    ragged = "picking.histc"
 
     @staticmethod
     def infer(x: TensorType, low: InputType, high: InputType, *, bins: int) -> TensorType:

@@ -163,6 +163,7 @@ class Arrange(Elementwise):
     keeps_order = False
     own_order = True
     saves = ("",)
+    ragged = "arrange"
 
     @classmethod
     def infer(cls, *types: Any, order: tuple[int, ...]) -> TensorType:  # type: ignore[override] # its one attribute

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import ops
 from ..core.context import is_grad_enabled
-from ..core.op import Op, Refuse, Rng, Sample
+from ..core.op import IN_GRADIENTS_ONLY, Op, Refuse, Rng, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor, from_array
 from ..core.types import TensorType, float64
@@ -82,6 +82,7 @@ class CtcLoss(Op):
 
     saves = ("y log_probs targets input_lengths target_lengths", "", "", "", "")
     batch = Refuse("looped over samples")
+    ragged = Refuse("it takes padded sequences and their lengths")
 
     @staticmethod
     def infer(
@@ -130,6 +131,7 @@ class CtcLossGradient(Op):
     """d loss / d log_probs: minus the probability, among the paths that fit, of being at a class at a step."""
 
     batch = Refuse("looped over samples")
+    ragged = IN_GRADIENTS_ONLY
     vjp = Refuse("a gradient that is itself differentiated is made of ops that can be")
     saves = ()
 

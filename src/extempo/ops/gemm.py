@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..core.op import Op, Rng, Routine, Sample
+from ..core.op import IN_GRADIENTS_ONLY, Op, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType, bool_, broadcast_shapes, count
@@ -56,6 +56,7 @@ class Matmul(Op):
     family = "contraction"
     lower = Routine("matmul")
     saves = ("b", "a")
+    ragged = "products.matmul"
 
     @staticmethod
     def infer(a: TensorType, b: TensorType) -> TensorType:
@@ -138,6 +139,7 @@ class Linear(Op):
     family = "contraction"
     lower = Routine("linear")
     saves = ("weight", "x", "")
+    ragged = "products.linear"
 
     @staticmethod
     def infer(x: TensorType, weight: TensorType, bias: Any) -> TensorType:
@@ -214,6 +216,7 @@ class LinearGradient(Op):
     family = "contraction"
     lower = Routine("linear_gradient")
     saves = ("x", "g")
+    ragged = IN_GRADIENTS_ONLY
 
     @staticmethod
     def infer(g: TensorType, x: TensorType) -> tuple[TensorType, TensorType]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..core.op import Op, Refuse, Rng, Routine, Sample
+from ..core.op import IN_GRADIENTS_ONLY, Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor, TensorLike, from_array
 from ..core.tensor_methods import method
@@ -130,6 +130,7 @@ class IndexGet(Op):
     quiet = True
     saves = ("indices",)
     lower = Routine("index_get")
+    ragged = "picking.index_get"
 
     @staticmethod
     def infer(x: TensorType, *indices: TensorType, dims: tuple[int, ...]) -> TensorType:
@@ -174,6 +175,7 @@ class IndexEmbed(Op):
     quiet = True
     saves = ("indices",)
     lower = Routine("index_embed")
+    ragged = IN_GRADIENTS_ONLY
 
     @staticmethod
     def infer(g: TensorType, *indices: TensorType, dims: tuple[int, ...], shape: tuple[int, ...]) -> TensorType:
@@ -214,6 +216,7 @@ class LastWritten(Op):
     saves = ()
     vjp = Refuse("truth values are piecewise constant")
     batch = Refuse("looped over samples")
+    ragged = IN_GRADIENTS_ONLY
 
     @staticmethod
     def infer(*indices: TensorType, sizes: tuple[int, ...]) -> TensorType:
@@ -241,6 +244,7 @@ class IndexPut(Op):
     quiet = True
     saves = ("indices", "indices")
     lower = Routine("index_put")
+    ragged = Refuse("x[...] = value writes to the values")
 
     @staticmethod
     def infer(

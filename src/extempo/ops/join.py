@@ -66,6 +66,7 @@ class Cat(Op):
     quiet = True
     saves = ("",)
     lower = Routine("cat")
+    ragged = "joining.cat"
 
     @staticmethod
     def infer(*xs: TensorType, dim: int) -> TensorType:
@@ -106,6 +107,7 @@ class Stack(Op):
     quiet = True
     saves = ("",)
     lower = Routine("stack")
+    ragged = "joining.stack"
 
     @staticmethod
     def infer(*xs: TensorType, dim: int) -> TensorType:

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import ops
 from ..core.context import no_grad
-from ..core.op import Op, Rng, Routine, Sample
+from ..core.op import Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor, TensorLike, from_array
 from ..core.types import InputType, TensorType, int64
@@ -39,6 +39,7 @@ class Embedding(Op):
     quiet = True
     saves = ("rows", "", "")
     lower = Routine("embedding")
+    ragged = "layers.embedding"
 
     @staticmethod
     def infer(weight: TensorType, rows: InputType, padding: Any, *, by_frequency: bool) -> TensorType:
@@ -108,6 +109,7 @@ class SumRows(Op):
     quiet = True
     saves = ("rows", "")
     lower = Routine("sum_rows")
+    ragged = Refuse("rows of a ragged tensor are bags: its function hands over their offsets")
 
     @staticmethod
     def infer(x: TensorType, rows: InputType, *, n_rows: int) -> TensorType:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..core.op import Op, Rng, Routine, Sample
+from ..core.op import IN_GRADIENTS_ONLY, Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType, int64
@@ -30,6 +30,7 @@ class MaxPool(Op):
     quiet = True
     saves = ("y.1",)
     lower = Routine("max_pool")
+    ragged = Refuse("its function takes the windows of each row, or runs row by row")
 
     @staticmethod
     def infer(
@@ -107,6 +108,7 @@ class MaxPoolGrad(Op):
     quiet = True
     saves = ("indices", "")
     lower = Routine("max_pool_grad")
+    ragged = IN_GRADIENTS_ONLY
 
     @staticmethod
     def infer(g: TensorType, indices: TensorType, *, sizes: tuple[int, ...]) -> TensorType:
@@ -155,6 +157,7 @@ class Unpool(Op):
     family = "index"
     quiet = True
     saves = ("indices", "")
+    ragged = Refuse("its function takes the windows of each row, or runs row by row")
 
     @staticmethod
     def infer(x: TensorType, indices: TensorType, *, size: int) -> TensorType:

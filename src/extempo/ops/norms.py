@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from .define import deliver, deliver_converted, inplace_method, numpy_names, tea
 from .products import matmul
 from .reduce import reduced_shape
 from .systems import inv_ex
+
+if TYPE_CHECKING:
+    from ..ragged_tensors.rows import Rows
 
 __all__ = ["cdist", "corrcoef", "cov", "dist", "frobenius_norm", "norm", "nuclear_norm", "renorm"]
 
@@ -91,6 +94,19 @@ class VectorNorm(Op):
     @staticmethod
     def batch(size: int, x: Tensor, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> Tensor:
         return apply(VectorNorm, (x,), {"ord": ord, "dim": tuple(d + 1 for d in dim), "keepdim": keepdim})
+
+    @staticmethod
+    def ragged(rows: Rows, x: Tensor, *, ord: float) -> Any:
+        if ord not in (1.0, 2.0) or x.dtype.itemsize == 2:
+            from ..ragged_tensors.rowwise import reduce_each_row
+
+            return reduce_each_row(VectorNorm, rows, x, ord=ord)
+        VectorNorm.infer(x._type, ord=2.0, dim=(0,), keepdim=False)  # raises for integers
+        if ord == 1.0:
+            return ops.segments.segment_sum(x.abs(), *rows.segments)
+        total = ops.segments.segment_sum(x * x, *rows.segments)
+        nothing = ops.eq(total, 0)  # the gradient of a zero vector's norm is 0
+        return ops.where(nothing, 0.0, ops.where(nothing, 1.0, total).sqrt())
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..core.op import Op, Refuse, Rng, Routine, Sample
+from ..core.op import IN_GRADIENTS_ONLY, Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import InputType, TensorType
@@ -74,6 +74,7 @@ class _SequenceGradient(Op, abstract=True):
 
     family = "recurrence"
     batch = Refuse("looped over samples: each may have lengths of its own")
+    ragged = IN_GRADIENTS_ONLY
     vjp = Refuse(_TWICE)
     saves = ()
 
@@ -89,6 +90,7 @@ class LstmSequence(Op):
     materialize = False
     lower = Routine("lstm_sequence")
     batch = Refuse("looped over samples: each may have lengths of its own")
+    ragged = Refuse("layers pack the rows first: its steps are those of all rows")
     saves = (
         "input_weight weight sizes y.3 y.5", "x weight sizes y.3 y.5", "weight sizes y.3 y.5",
         "weight sizes y.3 y.4 y.5", "weight sizes y.3 y.5", "weight sizes y.3 y.5", "",
@@ -223,6 +225,7 @@ class GruSequence(Op):
     materialize = False
     lower = Routine("gru_sequence")
     batch = Refuse("looped over samples: each may have lengths of its own")
+    ragged = Refuse("layers pack the rows first: its steps are those of all rows")
     saves = (
         "input_weight weight sizes y.2 y.3", "x weight sizes y.2 y.3", *("weight sizes y.2 y.3",) * 4, "",
     )  # fmt: skip
@@ -347,6 +350,7 @@ class RnnSequence(Op):
     materialize = False
     lower = Routine("rnn_sequence")
     batch = Refuse("looped over samples: each may have lengths of its own")
+    ragged = Refuse("layers pack the rows first: its steps are those of all rows")
     saves = (
         "input_weight weight sizes y.0", "x weight sizes y.0", "weight sizes y.0", "weight sizes y.0 y.2",
         "weight sizes y.0", "",

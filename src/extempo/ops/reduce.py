@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from ..core.types import (
     bool_,
     count,
     dtype,
+    float32,
     int64,
     normalize_dim,
     normalize_dims,
@@ -33,6 +34,9 @@ from ..dispatch.dispatcher import apply
 from ..dispatch.inline_cache import cached_by_types
 from ..errors import DtypeError, ShapeError
 from .define import numpy_names
+
+if TYPE_CHECKING:
+    from ..ragged_tensors.rows import Rows
 
 __all__ = [
     "all",
@@ -127,11 +131,16 @@ class Sum(_Adding):
     def vjp(g: Tensor, y: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> tuple[Any, ...]:
         return (spread(g, x, dim, keepdim),)
 
+    @staticmethod
+    def ragged(rows: Rows, x: Tensor) -> Tensor:
+        return ops.segments.segment_sum(x, *rows.segments)
+
 
 class Prod(_Adding):
     """The product over dimensions; integers and bools give int64."""
 
     saves = ("x",)
+    ragged = "rowwise.looped"
 
     @staticmethod
     def numpy(x: Array, *, dim: tuple[int, ...], keepdim: bool) -> Any:
@@ -176,6 +185,14 @@ class Mean(Reduction):
     def vjp(g: Tensor, y: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> tuple[Any, ...]:
         return (spread(g / count(x.shape[d] for d in dim), x, dim, keepdim),)
 
+    @staticmethod
+    def ragged(rows: Rows, x: Tensor) -> Tensor:
+        Mean.infer(x._type, dim=(0,), keepdim=False)  # raises for integers
+        rows.require_elements("mean")
+        wide = x.to(float32) if x.dtype.itemsize == 2 else x
+        lengths = rows.lengths_tensor.to(wide.dtype).reshape(-1, *(1,) * (x.ndim - 1))
+        return (ops.segments.segment_sum(wide, *rows.segments) / lengths).to(x.dtype)
+
     samples = staticmethod(samples_reduction)
 
 
@@ -216,12 +233,22 @@ class Amax(Choice):
     lower = Routine("amax")
     numpy = staticmethod(lambda x, *, dim, keepdim: np.max(np.asarray(x, wide(x)), axis=dim, keepdims=keepdim))
 
+    @staticmethod
+    def ragged(rows: Rows, x: Tensor) -> Tensor:
+        rows.require_elements("amax")
+        return apply(ops.segments.SegmentAmax, (x, *rows.segments))
+
 
 class Amin(Choice):
     """The smallest element over dimensions."""
 
     lower = Routine("amin")
     numpy = staticmethod(lambda x, *, dim, keepdim: np.min(np.asarray(x, wide(x)), axis=dim, keepdims=keepdim))
+
+    @staticmethod
+    def ragged(rows: Rows, x: Tensor) -> Tensor:
+        rows.require_elements("amin")
+        return apply(ops.segments.SegmentAmin, (x, *rows.segments))
 
 
 class Place(Reduction, abstract=True):
@@ -246,6 +273,11 @@ class Place(Reduction, abstract=True):
             return np.zeros(x.shape, np.int64)
         found = cls.search(np.asarray(x, wide(x)), *numbers, dim[0])
         return found if keepdim else found.squeeze(dim[0])
+
+    @classmethod
+    def ragged(cls, rows: Rows, x: Tensor, *numbers: Any) -> Tensor:
+        rows.require_elements(cls.public_name, *numbers)  # the one number there is, of kthvalue, is a rank
+        return ops.segments.segment_places(cls.name, rows, x, *numbers)
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -299,6 +331,13 @@ class _WithIndex(Reduction, abstract=True):
             values, indices = values.unsqueeze(dim[0]), indices.unsqueeze(dim[0])
         return (ops.scatter_add(ops.zeros(x.shape, dtype=values.dtype), dim[0], indices, values),)
 
+    @classmethod
+    def ragged(cls, rows: Rows, x: Tensor) -> tuple[Tensor, Tensor]:
+        rows.require_elements(cls.public_name)
+        indices = ops.segments.segment_places(cls.place.name, rows, x)
+        starts = rows.offsets_tensor[:-1].reshape(-1, *(1,) * (x.ndim - 1))
+        return ops.gather(x, 0, indices + starts), indices
+
     samples = Place.samples
 
 
@@ -318,6 +357,10 @@ class MinWithIndex(_WithIndex):
     lower = Routine("min_with_index")
 
 
+def _truth_dtype(x: Tensor | TensorType) -> dtype:
+    return uint8 if x.dtype is uint8 else bool_
+
+
 class _Truth(Reduction, abstract=True):
     """A question asked of many elements: bool, or uint8 for uint8."""
 
@@ -327,7 +370,7 @@ class _Truth(Reduction, abstract=True):
 
     @staticmethod
     def infer(x: TensorType, *, dim: tuple[int, ...], keepdim: bool) -> TensorType:
-        return TensorType(reduced_shape(x.shape, dim, keepdim), uint8 if x.dtype is uint8 else bool_)
+        return TensorType(reduced_shape(x.shape, dim, keepdim), _truth_dtype(x))
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -343,6 +386,11 @@ class All(_Truth):
     lower = Routine("all")
     numpy = staticmethod(lambda x, *, dim, keepdim: np.all(x, axis=dim, keepdims=keepdim))
 
+    @staticmethod
+    def ragged(rows: Rows, x: Tensor) -> Tensor:
+        n_zeros = ops.segments.segment_sum(ops.eq(x, 0), *rows.segments)
+        return ops.eq(n_zeros, 0).to(_truth_dtype(x))
+
 
 class Any_(_Truth):
     """Some element is nonzero."""
@@ -350,6 +398,11 @@ class Any_(_Truth):
     name = "any"
     lower = Routine("any")
     numpy = staticmethod(lambda x, *, dim, keepdim: np.any(x, axis=dim, keepdims=keepdim))
+
+    @staticmethod
+    def ragged(rows: Rows, x: Tensor) -> Tensor:
+        n_found = ops.segments.segment_sum(ops.ne(x, 0), *rows.segments)
+        return ops.gt(n_found, 0).to(_truth_dtype(x))
 
 
 # ---- functions

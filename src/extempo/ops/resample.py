@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..core.op import Op, Rng, Sample
+from ..core.op import Op, Refuse, Rng, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType, check_size, float64, uint8
@@ -506,6 +506,7 @@ class Patches(Op):
     family = "index"
     quiet = True
     saves = ("",)
+    ragged = Refuse("its function takes the windows of each row, or runs row by row")
 
     @staticmethod
     def infer(x: TensorType, *, size: tuple[int, ...], **attrs: Any) -> TensorType:
@@ -546,6 +547,7 @@ class PatchSum(Op):
     public_name = "fold"
     family = "index"
     saves = ("",)
+    ragged = Refuse("its function takes the windows of each row, or runs row by row")
 
     @staticmethod
     def infer(x: TensorType, *, size: tuple[int, ...], **attrs: Any) -> TensorType:

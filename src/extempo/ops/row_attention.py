@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import ops
 from ..core.context import is_grad_enabled
-from ..core.op import Op, Refuse, Rng, Routine, Sample
+from ..core.op import IN_GRADIENTS_ONLY, Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import InputType, TensorType
@@ -52,6 +52,7 @@ class RowAttention(Op):
     family = "contraction"
     lower = Routine("row_attention")
     batch = _BATCH
+    ragged = Refuse("it gets rows as one tensor and their offsets")
     saves = *("query key value query_offsets key_offsets",) * 3, "", "", ""
 
     @staticmethod
@@ -123,6 +124,7 @@ class RowAttentionGradient(Op):
     family = "contraction"
     lower = Routine("row_attention_gradient")
     batch = _BATCH
+    ragged = IN_GRADIENTS_ONLY
     saves = ("",) * 7
     vjp = Refuse("a gradient that is itself differentiated is made of ops that can be")
 

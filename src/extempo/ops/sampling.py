@@ -67,6 +67,7 @@ class Draw(Op, abstract=True):
     vjp = Refuse("a draw depends on no tensor")
     saves = ()
     batch = Refuse("a draw has no tensor inputs that could be batched")
+    ragged = Refuse("a draw has no tensor inputs")
 
     @staticmethod
     def infer(seed: InputType, draw: InputType, *parameters: InputType, shape: Shape, dtype: dtype) -> TensorType:
@@ -188,6 +189,7 @@ class DrawOf(Op, abstract=True):
     quiet = True
     saves = ("",)
     batch = Refuse("looped over samples: in a batch, elements would be counted through all of them")
+    ragged = "elementwise"
 
     @staticmethod
     def infer(x: TensorType, seed: InputType, draw: InputType) -> TensorType:
@@ -222,6 +224,7 @@ class NormalOf(Op):
     quiet = True
     saves = ("", "")
     batch = DrawOf.batch
+    ragged = "elementwise"
 
     @staticmethod
     def infer(mean: InputType, std: InputType, seed: InputType, draw: InputType) -> TensorType:
@@ -267,6 +270,7 @@ class Multinomial(Op):
     vjp = Refuse("indices have no gradient")
     saves = ()
     batch = Refuse("looped over samples: in a batch, elements would be counted through all of them")
+    ragged = Refuse("it draws from weights of equally many classes")
 
     @staticmethod
     def infer(x: TensorType, seed: InputType, draw: InputType, *, n_samples: int, replacement: bool) -> TensorType:

@@ -7,7 +7,7 @@ of products and log-sums are linear recurrences, which need no division and so a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
 from .define import inplace_method, numpy_names
 from .reduce import ValuesIndices, along, deliver_both, sum_dtype, wide
+
+if TYPE_CHECKING:
+    from ..ragged_tensors.rows import Rows
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
 
@@ -75,11 +78,16 @@ class Cumsum(_Total):
     def vjp(g: Tensor, y: Any, x: Any, *, dim: int, reverse: bool) -> tuple[Any, ...]:
         return (apply(Cumsum, (g,), {"dim": dim, "reverse": not reverse}),)
 
+    @staticmethod
+    def ragged(rows: Rows, x: Tensor, *, reverse: bool) -> Tensor:
+        return apply(ops.segments.SegmentCumsum, (x, *rows.segments), {"reverse": reverse})
+
 
 class Cumprod(_Total):
     """The running product; integers and bools give int64."""
 
     saves = ("y x",)
+    ragged = "rowwise.looped"
 
     @staticmethod
     def numpy(x: Array, *, dim: int, reverse: bool) -> Array:
@@ -96,6 +104,7 @@ class Recurrence(_Scan):
     """y[t] = a[t] * y[t-1] + b[t], from y[-1] = 0."""
 
     saves = ("y a", "a")
+    ragged = "rowwise.looped"
 
     @staticmethod
     def infer(a: TensorType, b: TensorType, *, dim: int, reverse: bool) -> TensorType:
@@ -153,6 +162,7 @@ class Logcumsumexp(_Scan):
     """The logarithm of the running sum of exponentials."""
 
     saves = ("y x",)
+    ragged = "rowwise.looped"
 
     @staticmethod
     def infer(x: TensorType, *, dim: int) -> TensorType:
@@ -198,6 +208,10 @@ class _RunningPlace(_Scan, abstract=True):
         yield Sample(rng.normal(size=(3, 4)), dim=1)
         yield Sample(np.array([1.0, 3.0, 3.0, 2.0, np.nan, 5.0]), dim=0)
         yield Sample(np.empty((0, 3)), dim=0)
+
+    @classmethod
+    def ragged(cls, rows: Rows, x: Tensor) -> Tensor:
+        return ops.segments.segment_places(cls.name, rows, x)
 
 
 def _running_place(ufunc: np.ufunc) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..core.op import REGISTRY, Op, Rng, Routine, Sample
+from ..core.op import IN_GRADIENTS_ONLY, REGISTRY, Op, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor, TensorLike, from_array
 from ..core.tensor_methods import method
@@ -88,6 +88,7 @@ class Gather(Op):
     quiet = True
     saves = ("index", "")
     lower = Routine("gather")
+    ragged = "picking.gather"
 
     @staticmethod
     def infer(x: TensorType, index: TensorType, *, dim: int) -> TensorType:
@@ -125,6 +126,7 @@ class GatherEmbed(Op):
     quiet = True
     saves = ("index", "")
     lower = Routine("gather_embed")
+    ragged = IN_GRADIENTS_ONLY
 
     @staticmethod
     def infer(g: TensorType, index: TensorType, *, dim: int, shape: tuple[int, ...]) -> TensorType:
@@ -160,6 +162,7 @@ class Scatter(Op):
     quiet = True
     saves = ("index", "", "index")
     lower = Routine("scatter")
+    ragged = "picking.scatter"
 
     @staticmethod
     def infer(x: TensorType, index: TensorType, src: Any, *, dim: int, accumulate: bool) -> TensorType:
@@ -224,6 +227,7 @@ class ScatterReduce(Op):
     family = "index"
     saves = ("y x index src", "", "y x index src")
     lower = Routine("scatter_reduce")
+    ragged = "picking.scatter"
 
     @staticmethod
     def infer(x: TensorType, index: TensorType, src: Any, *, dim: int, reduce: str, include_self: bool) -> TensorType:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, IndexRangeError
 from .reduce import sum_dtype, wide
 from .softmaxes import LogSoftmax, LogSoftmaxBackward, Softmax, SoftmaxBackward
+
+if TYPE_CHECKING:
+    from ..ragged_tensors.rows import Rows
 
 __all__: list[str] = []
 
@@ -75,6 +78,7 @@ class _Segments(Op, abstract=True):
 
     family = "segments"
     batch: ClassVar[Any] = Refuse("looped over samples: the rows of each have lengths of their own")
+    ragged: ClassVar[Any] = Refuse("it gets rows as one tensor and their offsets")
 
 
 # ---- sums
@@ -241,6 +245,13 @@ class SegmentPlaces(_Segments):
         yield Sample(x, offsets, op="cummax", attrs=())
         yield Sample(x, offsets, op="topk", attrs=(("k", 2), ("largest", True)))
         yield Sample(x, offsets, 2, op="kthvalue", attrs=())
+
+
+def segment_places(op: str, rows: Rows, x: Tensor, *numbers: Any, **attrs: Any) -> Tensor:
+    """What the op of that name finds in each row."""
+    inputs = (x, rows.offsets_tensor, *numbers)
+    found: Tensor = apply(SegmentPlaces, inputs, {"op": op, "attrs": tuple(attrs.items())})
+    return found
 
 
 class SegmentIndex(_Segments):

@@ -7,21 +7,24 @@ and rounded once. Where a whole slice is -inf the softmax is 0/0 and so NaN, as 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import ops
-from ..core.op import Op, Reduction, Rng, Routine, Sample
+from ..core.op import IN_GRADIENTS_ONLY, Op, Reduction, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.tensor_methods import method
-from ..core.types import TensorType, as_dtype, dtype, get_default_dtype, normalize_dim, normalize_dims
+from ..core.types import TensorType, as_dtype, dtype, float32, get_default_dtype, normalize_dim, normalize_dims
 from ..dispatch.dispatcher import apply
 from ..dispatch.inline_cache import cached_by_types
 from ..errors import DtypeError
 from .define import numpy_names
 from .reduce import Dims, along, reduced_shape, samples_reduction, wide
+
+if TYPE_CHECKING:
+    from ..ragged_tensors.rows import Rows
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
 
@@ -64,6 +67,7 @@ class Softmax(_Normalised):
     """exp(x) / sum(exp(x)) along a dimension."""
 
     lower = Routine("softmax")
+    ragged = staticmethod(lambda rows, x: apply(ops.segments.SegmentSoftmax, (x, *rows.segments)))
 
     @staticmethod
     def numpy(x: Array, *, dim: int) -> Array:
@@ -81,6 +85,7 @@ class LogSoftmax(_Normalised):
     """log(softmax(x)) along a dimension, exact where softmax would round to 0."""
 
     lower = Routine("log_softmax")
+    ragged = staticmethod(lambda rows, x: apply(ops.segments.SegmentLogSoftmax, (x, *rows.segments)))
 
     @staticmethod
     def numpy(x: Array, *, dim: int) -> Array:
@@ -118,6 +123,7 @@ class SoftmaxBackward(_NormalisedBackward):
     """(g - sum(g * y)) * y along a dimension: the gradient of softmax from its result y."""
 
     lower = Routine("softmax_backward")
+    ragged = staticmethod(lambda rows, g, y: apply(ops.segments.SegmentSoftmaxBackward, (g, y, *rows.segments)))
 
     @staticmethod
     def numpy(g: Array, y: Array, *, dim: int) -> Any:
@@ -136,6 +142,7 @@ class LogSoftmaxBackward(_NormalisedBackward):
     """g - exp(y) * sum(g) along a dimension: the gradient of log_softmax from its result y."""
 
     lower = Routine("log_softmax_backward")
+    ragged = staticmethod(lambda rows, g, y: apply(ops.segments.SegmentLogSoftmaxBackward, (g, y, *rows.segments)))
 
     @staticmethod
     def numpy(g: Array, y: Array, *, dim: int) -> Any:
@@ -171,6 +178,14 @@ class Logsumexp(Reduction):
         return (apply(LogsumexpBackward, (g, y, x), {"dim": dim}),)
 
     @staticmethod
+    def ragged(rows: Rows, x: Tensor) -> Tensor:
+        wide = x.to(float32) if x.dtype.itemsize == 2 else x
+        top = apply(ops.segments.SegmentAmax, (wide.detach(), *rows.segments))
+        top = ops.where(ops.isinf(top), 0.0, top)  # as in the kernel
+        below = wide - ops.segments.segment_spread(top, *rows.segments)
+        return (ops.log(ops.segments.segment_sum(ops.exp(below), *rows.segments)) + top).to(x.dtype)
+
+    @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
         yield from samples_reduction(rng)
         yield Sample(rng.normal(size=(3, 2)) + 1000.0, dim=(0,), keepdim=False)  # exp() of these overflows
@@ -183,6 +198,7 @@ class LogsumexpBackward(Op):
     family = "reduction"
     saves = ("y x", "g y x", "g y x")
     lower = Routine("logsumexp_backward")
+    ragged = IN_GRADIENTS_ONLY
 
     @staticmethod
     def infer(g: TensorType, y: TensorType, x: TensorType, *, dim: tuple[int, ...]) -> TensorType:

@@ -7,7 +7,7 @@ the greatest value. Sorting is always stable, so equal elements keep their order
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from ..dispatch.dispatcher import apply
 from ..errors import IndexRangeError
 from .define import numpy_names
 from .reduce import Choice, Place, ValuesIndices, along, check_not_empty, chosen, deliver_both, reduced_shape, wide
+
+if TYPE_CHECKING:
+    from ..ragged_tensors.rows import Rows
 
 __all__ = ["argsort", "kthvalue", "median", "mode", "msort", "nanmedian", "sort", "topk"]
 
@@ -69,9 +72,15 @@ class Argsort(_Order):
         yield Sample(np.array([1.0, np.nan, -np.inf, np.nan, 0.0]), dim=0, descending=True)
         yield Sample(np.empty((0, 3)), dim=0, descending=False)
 
+    @staticmethod
+    def ragged(rows: Rows, x: Tensor, *, descending: bool) -> Tensor:
+        return ops.segments.segment_places("argsort", rows, x, descending=descending)
+
 
 class Topk(_Order):
     """The indices of the k largest (or smallest) elements of a dimension, best first."""
+
+    ragged = "rowwise.topk"
 
     @staticmethod
     def infer(x: TensorType, *, dim: int, k: int, largest: bool) -> TensorType:
@@ -150,12 +159,14 @@ class Median(Choice):
     """The lower median of all elements; NaN if one of them is."""
 
     numpy = _middle_value(ignore_nan=False)
+    ragged = "rowwise.looped"
 
 
 class Nanmedian(Choice):
     """The lower median of all elements that are no NaN."""
 
     numpy = _middle_value(ignore_nan=True)
+    ragged = "rowwise.looped"
 
 
 class Mode(Place):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..core.op import Op, Rng, Routine, Sample
+from ..core.op import IN_GRADIENTS_ONLY, Op, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import InputType, TensorType, count, float32
@@ -31,6 +31,7 @@ class Standardize(Op):
     materialize = False
     saves = ("y.1 y.2 x weight", "y.1 y.2 x weight", "", "")
     lower = Routine("standardize")
+    ragged = "layers.standardize"
 
     @staticmethod
     def infer(
@@ -113,6 +114,7 @@ class StandardizeBackward(Op):
     materialize = False
     saves = ("x mean variance weight", *("g x mean variance weight",) * 4, "")
     lower = Routine("standardize_backward")
+    ragged = IN_GRADIENTS_ONLY
 
     @staticmethod
     def infer(

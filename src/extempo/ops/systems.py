@@ -106,6 +106,7 @@ class MatrixOp(Op, abstract=True):
 
     family = "linalg"
     only_wide = True  # LAPACK has no half precision
+    ragged = "matrices"
 
 
 class OfMatrix(MatrixOp, abstract=True):

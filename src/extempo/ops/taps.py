@@ -30,6 +30,7 @@ class Taps(Op):
     family = "contraction"
     saves = ("positions weights back_positions back_weights", "", "x positions", "", "")
     batch = Refuse("looped over samples")
+    ragged = Refuse("its function takes the windows of each row, or runs row by row")
 
     @staticmethod
     def infer(

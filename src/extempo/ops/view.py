@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import ops
 from ..core.graph import Node
-from ..core.op import REGISTRY, Op, Refuse, Rng, Routine, Sample, View
+from ..core.op import IN_GRADIENTS_ONLY, REGISTRY, Op, Refuse, Rng, Routine, Sample, View
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import InputType, TensorType, count
@@ -69,6 +69,7 @@ class Reshape(View):
 
     lower = Routine("reshape")
     numpy = staticmethod(lambda x, *, shape: x.reshape(shape))
+    ragged = "reshaping.reshape"
 
     @staticmethod
     def infer(x: TensorType, *, shape: tuple[int, ...]) -> TensorType:
@@ -94,6 +95,7 @@ class Permute(View):
     """The dimensions in another order."""
 
     numpy = staticmethod(lambda x, *, dims: x.transpose(dims))
+    ragged = "reshaping.permute"
 
     @staticmethod
     def infer(x: TensorType, *, dims: tuple[int, ...]) -> TensorType:
@@ -115,6 +117,8 @@ class Permute(View):
 
 class Expand(View):
     """Dimensions of size 1 repeated without copying."""
+
+    ragged = "reshaping.expand"
 
     @staticmethod
     def numpy(x: Array, *, shape: tuple[int, ...]) -> Array:
@@ -159,6 +163,7 @@ class Slice(View):
     """
 
     embeds = True
+    ragged = "reshaping.slice_"
 
     @staticmethod
     def infer(x: TensorType, *starts: InputType, spec: tuple[Any, ...]) -> TensorType:
@@ -213,6 +218,7 @@ class Diagonal(View):
     """The diagonal of two dimensions, as a new last one."""
 
     embeds = True
+    ragged = "reshaping.diagonal"
 
     @staticmethod
     def infer(x: TensorType, *, offset: int, dim1: int, dim2: int) -> TensorType:
@@ -247,6 +253,7 @@ class Unfold(View):
     """Windows of `size` taken every `step` along a dimension, as a new last one."""
 
     name = "unfold"
+    ragged = "reshaping.unfold"
 
     @staticmethod
     def infer(x: TensorType, *, dimension: int, size: int, step: int) -> TensorType:
@@ -300,6 +307,8 @@ class AsStrided(View):
     It sees memory, not the source's elements, so its meaning depends on the source's own strides, `source_stride`. A
     source with other strides (a gradient, a copy) stands for the memory that its elements would lie in.
     """
+
+    ragged = Refuse("strides are those of one tensor in memory")
 
     @staticmethod
     def infer(x: TensorType, offset: InputType, *, size: Any, stride: Any, source_stride: Any) -> TensorType:
@@ -355,6 +364,7 @@ class AliasOf(View):
     numpy = staticmethod(lambda x: x.view())
     infer = staticmethod(lambda x: x)
     batch = staticmethod(lambda size, x: apply(AliasOf, (x,)))
+    ragged = "elementwise"
 
     @staticmethod
     def vjp(g: Tensor, y: Any, x: Any) -> tuple[Any, ...]:
@@ -371,6 +381,7 @@ class Detach(View):
     numpy = staticmethod(lambda x: x.view())
     infer = staticmethod(lambda x: x)
     batch = staticmethod(lambda size, x: x.detach())
+    ragged = "elementwise"
 
     @staticmethod
     def vjp(g: Tensor, y: Any, x: Any) -> tuple[Any, ...]:
@@ -409,6 +420,7 @@ class Embed(Op):
     family = "view"
     saves = ("",)
     batch = Refuse("looped over samples: it only occurs in gradients of views, which have rules")
+    ragged = IN_GRADIENTS_ONLY
 
     @staticmethod
     def infer(
@@ -444,6 +456,7 @@ class WriteThrough(Op):
     family = "view"
     saves = ("", "")
     batch = Refuse("looped over samples: in-place writes inside vmap are rare")
+    ragged = Refuse("a write to a view of values is a write to the values")
 
     @staticmethod
     def infer(base: TensorType, value: TensorType, *numbers: InputType, steps: tuple[Any, ...]) -> TensorType:

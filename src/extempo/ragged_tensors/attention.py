@@ -18,7 +18,7 @@ from ..errors import ShapeError
 from ..ops.attention import additive_mask, multi_head_attention_forward, projected, scaled_dot_product_attention
 from ..ops.row_attention import RowAttention
 from .per_row import each_row, one_of_none, ragged_of, rows_of
-from .rules import brief, common
+from .rules import common
 from .tensor import RaggedTensor, refuse
 
 _NO_PADDING = "ragged rows have no padding, leave it out"
@@ -76,7 +76,7 @@ def attention(
 
 def _check_lengths(key: Any, value: Any) -> None:
     if key.is_nested != value.is_nested or (key.is_nested and not key._rows.same(value._rows)):
-        lengths = " and ".join(brief(x._rows) if x.is_nested else "regular" for x in (key, value))
+        lengths = " and ".join(x._rows.brief() if x.is_nested else "regular" for x in (key, value))
         raise ShapeError(f"scaled_dot_product_attention: key and value must have the same rows, got lengths {lengths}")
 
 

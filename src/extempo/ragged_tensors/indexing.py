@@ -18,7 +18,6 @@ from ..core.tensor import Tensor, from_array
 from ..core.types import bool_
 from ..errors import IndexRangeError, ShapeError
 from .rows import Rows
-from .rules import brief
 from .tensor import NEAREST, RaggedTensor, refuse
 
 ALL = slice(None)
@@ -130,7 +129,7 @@ def _places(x: RaggedTensor, place: Array) -> Array:
         bad = np.argwhere((place < -lengths) | (place >= lengths))[0]
         raise IndexRangeError(
             f"indexing: place {place[tuple(bad)]} is out of range for row {bad[0]} of length {x._rows.lengths[bad[0]]} "
-            f"(lengths {brief(x._rows)}); select longer rows first, as in x[x.lengths() > 0]"
+            f"(lengths {x._rows.brief()}); select longer rows first, as in x[x.lengths() > 0]"
         )
     return x._rows.offsets[:-1].reshape(lengths.shape) + np.where(place < 0, place + lengths, place)
 
@@ -159,7 +158,7 @@ def _elements(x: RaggedTensor, rows: Any, before: tuple[Any, ...], places: Any, 
     at = np.broadcast_to(np.asarray(places.detach().numpy() if isinstance(places, Tensor) else places), numbers.shape)
     chosen = x._rows.lengths[numbers]
     if ((at < -chosen) | (at >= chosen)).any():
-        raise IndexRangeError(f"indexing: a place is out of range for its row; lengths are {brief(x._rows)}")
+        raise IndexRangeError(f"indexing: a place is out of range for its row; lengths are {x._rows.brief()}")
     index = x._rows.offsets[:-1][numbers] + np.where(at < 0, at + chosen, at)
     return x._flat.index_select(0, from_array(index))[(ALL, *after)]
 
@@ -177,7 +176,7 @@ def _checked_mask(x: RaggedTensor, mask: RaggedTensor) -> Tensor:
     if mask.dtype is not bool_ or mask._dim != x._dim or not mask._rows.same(x._rows):
         raise ShapeError(
             f"indexing: a ragged index must be a mask of bools with the same rows; got {mask.dtype} of lengths "
-            f"{brief(mask._rows)} for lengths {brief(x._rows)}"
+            f"{mask._rows.brief()} for lengths {x._rows.brief()}"
         )
     return mask._flat
 

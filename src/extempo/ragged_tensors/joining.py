@@ -11,12 +11,11 @@ from ..core.tensor import Tensor, from_array
 from ..dispatch.dispatcher import apply
 from ..errors import ShapeError
 from .rows import Rows
-from .rules import common, rule
+from .rules import common
 from .tensor import NEAREST, RaggedTensor, refuse
 
 
-@rule("cat")
-def _cat(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+def cat(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
     first: RaggedTensor = next(x for x in inputs if isinstance(x, RaggedTensor))
     dim, ragged_dim = attrs["dim"], first._dim
     if dim not in (0, ragged_dim):
@@ -58,8 +57,7 @@ def _check_sizes(inputs: tuple[Any, ...], first: RaggedTensor, dim: int) -> None
             )
 
 
-@rule("stack")
-def _stack(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+def stack(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
     dim = attrs["dim"]
     if dim == 0:
         refuse("stack along a new dimension 0", "there it counts rows: cat joins them, stack(..., 1) keeps them apart")

@@ -19,14 +19,12 @@ from ..ops.normalization import instance_norm as instance_norm_of
 from ..ops.normalization import local_response_norm as response_norm_of
 from ..ops.sampling import dropout_noise
 from .per_row import mapped
-from .rules import brief, rule
 from .tensor import RaggedTensor, as_ragged, refuse
 
 # ---- lookups
 
 
-@rule("embedding")
-def _embedding(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+def embedding(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
     weight, indices, padding = inputs
     if isinstance(weight, TensorLike):
         refuse("embedding from a ragged table", "its rows are shared; use x.values()")
@@ -44,7 +42,8 @@ def embedding_bag(input: Any, weight: Tensor, offsets: Any, per_sample_weights: 
     if per_sample_weights is not None:
         if not (isinstance(per_sample_weights, RaggedTensor) and per_sample_weights.shape == indices.shape):
             raise ShapeError(
-                f"embedding_bag: per_sample_weights must be ragged with the lengths of the bags, {brief(indices._rows)}"
+                "embedding_bag: per_sample_weights must be ragged with the lengths of the bags, "
+                f"{indices._rows.brief()}"
             )
         per_sample_weights = per_sample_weights._flat
     return bags_of(
@@ -60,8 +59,7 @@ def embedding_bag(input: Any, weight: Tensor, offsets: Any, per_sample_weights: 
 # ---- normalization
 
 
-@rule("standardize")
-def _standardize(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[Any, ...]:
+def standardize(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[Any, ...]:
     x, *parameters = inputs
     if not isinstance(x, RaggedTensor) or any(isinstance(t, TensorLike) for t in parameters):
         refuse("normalization with ragged weights", "weights are shared by all rows")

@@ -11,7 +11,6 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..errors import ShapeError
-from .rules import brief
 from .tensor import RaggedTensor
 
 
@@ -51,8 +50,8 @@ def _checked_target(name: str, input: RaggedTensor, target: Any) -> Any:
     expected = input.shape if target.is_floating_point() else (*input.shape[:1], *input.shape[2:])
     if tuple(target.shape) != tuple(expected):
         raise ShapeError(
-            f"{name}: scores {tuple(input.shape)} of lengths {brief(input._rows)} need targets of shape "
-            f"{tuple(expected)} with the same rows, got {tuple(target.shape)} of lengths {brief(target._rows)}"
+            f"{name}: scores {tuple(input.shape)} of lengths {input._rows.brief()} need targets of shape "
+            f"{tuple(expected)} with the same rows, got {tuple(target.shape)} of lengths {target._rows.brief()}"
         )
     return target
 

@@ -22,7 +22,7 @@ from .indexing import select_rows
 from .per_row import mapped
 from .reshaping import reshaped
 from .rows import Rows
-from .rules import along, common, from_front, rule, to_front
+from .rules import along, common, from_front, to_front
 from .tensor import NEAREST, RaggedTensor, refuse
 
 
@@ -80,8 +80,7 @@ def _check_index(name: str, x: Any, index: Any, dim: int) -> None:
         )
 
 
-@rule("gather")
-def _gather(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+def gather(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     x, index = inputs
     dim = attrs["dim"]
     if dim and all(isinstance(t, RaggedTensor) and t._dim != dim for t in inputs):
@@ -93,8 +92,7 @@ def _gather(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any
     return at.shaped(apply(op, (source.values, at.places), {"dim": 0}))
 
 
-@rule("scatter", "scatter_reduce")
-def _scatter(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+def scatter(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
     x, index, src = inputs
     dim = attrs["dim"]
     if not isinstance(x, RaggedTensor):
@@ -115,8 +113,7 @@ def _scatter(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Ra
     return x.like(from_front(made, dim - 1))
 
 
-@rule("index_get")
-def _index_get(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+def index_get(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     x, *indices = inputs
     if not isinstance(x, RaggedTensor) or len(indices) > 1:
         return _looked_up(op, inputs, attrs)
@@ -148,8 +145,7 @@ def _looked_up(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> 
 # ---- order
 
 
-@rule("flip")
-def _flip(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+def flip(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
     x: RaggedTensor = inputs[0]
     dims = attrs["dims"]
     others = tuple(d - 1 for d in dims if d not in (0, x._dim))
@@ -160,8 +156,7 @@ def _flip(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Ragge
     return select_rows(flipped, np.arange(len(x))[::-1]) if 0 in dims else flipped
 
 
-@rule("roll")
-def _roll(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+def roll(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
     x, *shifts = inputs
     back = attrs["back"]
     for shift, dim in zip(shifts, attrs["dims"], strict=True):
@@ -177,8 +172,7 @@ def _roll(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Ragge
     return x
 
 
-@rule("tril", "triu")
-def _triangle(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+def triangle(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
     x, diagonal = inputs
     if x.ndim == 2:
         refuse(f"{op.name} of rows of different length", "its matrices would lie across rows; " + NEAREST)
@@ -188,8 +182,7 @@ def _triangle(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> R
     return x.like(made._flat)
 
 
-@rule("constant_pad")
-def _constant_pad(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+def constant_pad(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
     x, value = inputs
     rows_before, *widths = attrs["widths"]
     if rows_before != (0, 0):
@@ -212,8 +205,7 @@ def _constant_pad(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) 
 # ---- elements that are looked for
 
 
-@rule("searchsorted")
-def _searchsorted(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+def searchsorted(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
     sequence, values = inputs
     if isinstance(sequence, RaggedTensor) or sequence.ndim != 1:
         refuse("searchsorted in a sequence of each row's own", NEAREST)
@@ -221,15 +213,13 @@ def _searchsorted(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) 
     return found
 
 
-@rule("isin")
-def _isin(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+def isin(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     x, tests = (t._flat if isinstance(t, RaggedTensor) else t for t in inputs)
     found = apply(op, (x, tests), attrs)
     return inputs[0].like(found) if isinstance(inputs[0], RaggedTensor) else found
 
 
-@rule("histc")
-def _histc(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tensor:
+def histc(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tensor:
     counts: Tensor = apply(op, (inputs[0]._flat, *inputs[1:]), attrs)
     return counts
 

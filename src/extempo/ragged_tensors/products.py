@@ -18,7 +18,7 @@ from ..errors import ShapeError
 from ..ops.products import bilinear as of_tensors
 from .per_row import each_row, one_of_none, ragged_of, rows_of
 from .rows import Rows
-from .rules import along, brief, rule
+from .rules import along
 from .tensor import NEAREST, RaggedTensor, refuse
 
 _TWO_RAGGED = (
@@ -27,8 +27,7 @@ _TWO_RAGGED = (
 )
 
 
-@rule("linear")
-def _linear(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+def linear(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
     x, weight, bias = inputs
     if not isinstance(x, RaggedTensor) or isinstance(weight, TensorLike) or isinstance(bias, TensorLike):
         refuse("linear with a ragged weight or bias", "they are shared by all rows; " + NEAREST)
@@ -40,8 +39,7 @@ def _linear(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Rag
     return x.like(apply(op, (x._flat, weight, bias), attrs))
 
 
-@rule("matmul")
-def _matmul(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+def matmul(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     a, b = inputs
     for x in inputs:
         if isinstance(x, RaggedTensor) and x.ndim < 3:
@@ -127,8 +125,8 @@ def _before_matrices(x: RaggedTensor, a: Any, b: Any) -> RaggedTensor:
     for other in (a, b):
         if isinstance(other, RaggedTensor) and (other._dim != x._dim or not other._rows.same(x._rows)):
             raise ShapeError(
-                f"matmul: the ragged dimensions of {tuple(a.shape)} @ {tuple(b.shape)}, with lengths {brief(a._rows)} "
-                f"and {brief(b._rows)}, do not meet"
+                f"matmul: the ragged dimensions of {tuple(a.shape)} @ {tuple(b.shape)}, with lengths {a._rows.brief()} "
+                f"and {b._rows.brief()}, do not meet"
             )
     flats = [t._flat if isinstance(t, RaggedTensor) else along(x, t, "matmul") for t in (a, b)]
     return RaggedTensor(ops.matmul(*flats), x._rows, x._dim)
@@ -142,7 +140,7 @@ def _unequal(a: Any, b: Any) -> None:
 
 
 def _described(x: Any) -> str:
-    return f"{tuple(x.shape)} with lengths {brief(x._rows)}" if isinstance(x, RaggedTensor) else str(tuple(x.shape))
+    return f"{tuple(x.shape)} with lengths {x._rows.brief()}" if isinstance(x, RaggedTensor) else str(tuple(x.shape))
 
 
 def bilinear(input1: Any, input2: Any, weight: Tensor, bias: Tensor | None) -> Any:

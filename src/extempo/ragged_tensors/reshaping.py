@@ -19,14 +19,13 @@ from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from .indexing import picked, select_rows
 from .rows import RaggedSize
-from .rules import along, brief, regular_dims, rule
+from .rules import along, regular_dims
 from .tensor import NEAREST, RaggedTensor, refuse
 
 _KEEP_FIRST = "dimension 0 counts the rows and must stay first; "
 
 
-@rule("permute")
-def _permute(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+def permute(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
     x: RaggedTensor = inputs[0]
     dims = attrs["dims"]
     if dims[0] != 0:
@@ -35,8 +34,7 @@ def _permute(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Ra
     return RaggedTensor(flat, x._rows, dims.index(x._dim))
 
 
-@rule("slice")
-def _slice(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+def slice_(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     x: RaggedTensor = inputs[0]
     first, *rest = attrs["spec"]
     starts = inputs[1:]
@@ -61,16 +59,14 @@ def _slice(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     return RaggedTensor(apply(op, (x._flat, *starts), {"spec": tuple(rest)}), x._rows, ragged_at)
 
 
-@rule("diagonal")
-def _diagonal(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+def diagonal(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
     x: RaggedTensor = inputs[0]
     dim1, dim2 = regular_dims(x, (attrs["dim1"], attrs["dim2"]), "diagonal")
     flat = apply(op, (x._flat,), {**attrs, "dim1": dim1, "dim2": dim2})
     return RaggedTensor(flat, x._rows, x._dim - sum(d < x._dim - 1 for d in (dim1, dim2)))
 
 
-@rule("unfold")
-def _unfold(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+def unfold(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
     x: RaggedTensor = inputs[0]
     (dimension,) = regular_dims(x, (attrs["dimension"],), "unfold")
     return x.like(apply(op, (x._flat,), {**attrs, "dimension": dimension}))
@@ -79,8 +75,7 @@ def _unfold(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Rag
 # ---- reshape
 
 
-@rule("reshape")
-def _reshape(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+def reshape(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     return reshaped(inputs[0], (attrs["shape"],), "reshape")
 
 
@@ -94,7 +89,7 @@ def reshaped(x: Any, sizes: tuple[Any, ...], name: str) -> Any:
     before, after = x._flat.shape[: x._dim - 1], x._flat.shape[x._dim :]
     named = [d for d, size in enumerate(wanted) if isinstance(size, RaggedSize)]
     if named and not all(wanted[d].rows.same(x._rows) for d in named):
-        raise ShapeError(f"{name}: the ragged size is that of other rows than those of lengths {brief(x._rows)}")
+        raise ShapeError(f"{name}: the ragged size is that of other rows than those of lengths {x._rows.brief()}")
     if wanted == [-1]:
         return reshaped(x, (len(x), -1), name)._flat
     at = named[0] if named else wanted.index(-1) if -1 in wanted else 0
@@ -161,8 +156,7 @@ def flattened(x: Any, first: int, last: int) -> Any:
 # ---- expand, repeat
 
 
-@rule("expand")
-def _expand(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+def expand(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     return expanded(inputs[0], (attrs["shape"],), "expand")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..core.locks import cached_property
 from ..core.storage import Array
 from ..core.tensor import Tensor, from_array
-from ..errors import ShapeError, UnsupportedError
+from ..errors import IndexRangeError, ShapeError, UnsupportedError
 
 _ARITHMETIC = (
     *("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "floordiv", "rfloordiv", "mod", "rmod"),
@@ -80,6 +80,22 @@ class Rows:
     def same(self, other: Rows) -> bool:
         """Whether both have as many rows, each as long as the other's."""
         return self is other or np.array_equal(self.offsets, other.offsets)
+
+    def brief(self) -> str:
+        """The lengths, for a message."""
+        lengths = self.lengths.tolist()
+        return str(lengths) if len(lengths) <= 8 else f"[{', '.join(map(str, lengths[:8]))}, ...] ({len(lengths)} rows)"
+
+    def require_elements(self, name: str, least: int = 1) -> None:
+        """Raise if a row has fewer elements than that, naming it."""
+        if self.n and self.lengths.min() < least:
+            row = int((self.lengths < least).argmax())
+            advice = f"select longer rows first, as in x[x.lengths() >= {least}]"
+            if least == 1:
+                raise ShapeError(f"{name}: row {row} is empty, and so has no {name}; {advice}")
+            raise IndexRangeError(
+                f"{name}: row {row} has {self.lengths[row]} elements, {least} are asked for; {advice}"
+            )
 
     @cached_property
     def lengths(self) -> Array:

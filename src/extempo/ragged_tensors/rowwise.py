@@ -1,4 +1,4 @@
-"""Along rows: sums, means, extremes, softmax, running sums, sorting.
+"""Along rows: reductions, scans and sorts, by what their op says of rows that lie end to end.
 
 Over regular dimensions a reduction is that of the values. Over the ragged one, alone or together with regular ones, it
 is that of each row, and has one result for each: (B, ...). Over all rows, which includes the ragged dimension, it is
@@ -7,6 +7,7 @@ that of all values. Over dimension 0 alone there is none: elements of different 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -14,42 +15,38 @@ from typing import Any
 from .. import ops
 from ..core.op import Op
 from ..core.tensor import Tensor
-from ..core.types import TensorType, bool_, float32
+from ..core.types import bool_
 from ..dispatch.dispatcher import apply
-from ..ops.segments import (
-    SegmentAmax,
-    SegmentAmin,
-    SegmentCumsum,
-    SegmentLogSoftmax,
-    SegmentLogSoftmaxBackward,
-    SegmentPlaces,
-    SegmentSoftmax,
-    SegmentSoftmaxBackward,
-    segment_spread,
-    segment_sum,
-)
+from ..ops.segments import segment_places
 from .per_row import stacked
 from .rows import Rows
-from .rules import brief, common, from_front, regular_dims, require_elements, rule, to_front
+from .rules import common, from_front, regular_dims, to_front
 from .tensor import NEAREST, RaggedTensor, refuse
 
 _ACROSS = "elements of different rows do not lie side by side; reduce over (0, {dim}) for all rows together, "
 
-# name of the op -> (op, values, rows, other inputs, attributes) -> one result for each row; rows lie along dimension 0
-Segmented = Callable[[type[Op], Tensor, Rows, tuple[Any, ...], dict[str, Any]], Any]
-_BY_ROW: dict[str, Segmented] = {}
+# (rows, *values, **attrs) -> one result for each row, or for each element of each; rows lie along dimension 0
+OfRows = Callable[..., Any]
 
 
-def _by_row(*names: str) -> Callable[[Segmented], Segmented]:
-    def register(fn: Segmented) -> Segmented:
-        _BY_ROW.update(dict.fromkeys(names, fn))
-        return fn
-
-    return register
+def along_rows(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """An op along dimensions, by its own function of all rows at once."""
+    run = _reduced if "keepdim" in attrs else _scanned
+    return run(op, inputs, attrs, op.ragged)
 
 
-def reduced(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-    """A reduction with attributes `dim` and `keepdim`."""
+def looped(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """An op along dimensions, on one row after the other."""
+    if "keepdim" in attrs:
+        return _reduced(op, inputs, attrs, functools.partial(reduce_each_row, op))
+    return _scanned(op, inputs, attrs, functools.partial(_scan_each_row, op))
+
+
+# ---- reductions
+
+
+def _reduced(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], of_rows: OfRows) -> Any:
+    """A reduction with attributes `dim` and `keepdim`; its other inputs are numbers."""
     x: RaggedTensor = inputs[0]
     numbers, dims, keepdim = inputs[1:], attrs["dim"], attrs["keepdim"]
     if x._dim not in dims:
@@ -62,7 +59,7 @@ def reduced(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any
         out = apply(op, (x._flat, *numbers), {**attrs, "dim": tuple(d - 1 for d in dims if d)})
         return _each(out, lambda t: t.unsqueeze(0)) if keepdim else out
     values, rows = _columns(x, dims)
-    out = _BY_ROW[op.name](op, values, rows, numbers, attrs)
+    out = of_rows(rows, values, *numbers, **_others(attrs))
     if not keepdim:
         return out
     shape = [1 if d in dims else size for d, size in enumerate(x.shape)]
@@ -71,6 +68,10 @@ def reduced(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any
 
 def _each(out: Any, fn: Callable[[Tensor], Any]) -> Any:
     return tuple(map(fn, out)) if isinstance(out, tuple) else fn(out)
+
+
+def _others(attrs: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in attrs.items() if name not in ("dim", "keepdim")}
 
 
 def _columns(x: RaggedTensor, dims: tuple[int, ...]) -> tuple[Tensor, Rows]:
@@ -84,99 +85,16 @@ def _columns(x: RaggedTensor, dims: tuple[int, ...]) -> tuple[Tensor, Rows]:
     return values, x._rows.times(n_each)
 
 
-# ---- one result for each row
-
-
-@_by_row("sum")
-def _sum(op: type[Op], values: Tensor, rows: Rows, numbers: tuple[Any, ...], attrs: dict[str, Any]) -> Tensor:
-    return segment_sum(values, *rows.segments)
-
-
-@_by_row("mean")
-def _mean(op: type[Op], values: Tensor, rows: Rows, numbers: tuple[Any, ...], attrs: dict[str, Any]) -> Tensor:
-    op.infer(TensorType((1,), values.dtype), dim=(0,), keepdim=False)  # raises for integers
-    require_elements(op.name, rows)
-    wide = values.to(float32) if values.dtype.itemsize == 2 else values
-    return (segment_sum(wide, *rows.segments) / _counts(rows, wide)).to(values.dtype)
-
-
-def _counts(rows: Rows, values: Tensor) -> Tensor:
-    """The length of each row, as a tensor that broadcasts with a result for each row."""
-    return rows.lengths_tensor.to(values.dtype).reshape(-1, *(1,) * (values.ndim - 1))
-
-
-@_by_row("all", "any")
-def _truth(op: type[Op], values: Tensor, rows: Rows, numbers: tuple[Any, ...], attrs: dict[str, Any]) -> Tensor:
-    is_any = op.name == "any"
-    n_found = segment_sum((ops.ne if is_any else ops.eq)(values, 0), *rows.segments)
-    result = op.infer(TensorType((1,), values.dtype), dim=(0,), keepdim=False)
-    return (ops.gt if is_any else ops.eq)(n_found, 0).to(result.dtype)
-
-
-@_by_row("amax", "amin")
-def _extreme(op: type[Op], values: Tensor, rows: Rows, numbers: tuple[Any, ...], attrs: dict[str, Any]) -> Tensor:
-    require_elements(op.name, rows)
-    best: Tensor = apply(SegmentAmax if op.name == "amax" else SegmentAmin, (values, *rows.segments))
-    return best
-
-
-@_by_row("argmax", "argmin", "median_place", "nanmedian_place", "mode", "kthvalue")
-def _place(op: type[Op], values: Tensor, rows: Rows, numbers: tuple[Any, ...], attrs: dict[str, Any]) -> Tensor:
-    require_elements(op.public_name, rows, *numbers)
-    return places(op.name, values, rows, *numbers)
-
-
-def places(name: str, values: Tensor, rows: Rows, *numbers: Any, **attrs: Any) -> Tensor:
-    """What an op that finds places finds in each row, along dimension 0."""
-    found: Tensor = apply(
-        SegmentPlaces, (values, rows.offsets_tensor, *numbers), {"op": name, "attrs": tuple(attrs.items())}
-    )
-    return found
-
-
-@_by_row("max_with_index", "min_with_index")
-def _with_index(op: type[Op], values: Tensor, rows: Rows, numbers: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-    name = op.name.removesuffix("_with_index")
-    require_elements(name, rows)
-    indices = places(f"arg{name}", values, rows)
-    starts = rows.offsets_tensor[:-1].reshape(-1, *(1,) * (values.ndim - 1))
-    return ops.gather(values, 0, indices + starts), indices
-
-
-@_by_row("logsumexp")
-def _logsumexp(op: type[Op], values: Tensor, rows: Rows, numbers: tuple[Any, ...], attrs: dict[str, Any]) -> Tensor:
-    wide = values.to(float32) if values.dtype.itemsize == 2 else values
-    top = apply(SegmentAmax, (wide.detach(), *rows.segments))
-    top = ops.where(ops.isinf(top), 0.0, top)  # inf - inf would be NaN where the answer is that infinity
-    below = wide - segment_spread(top, *rows.segments)
-    return (ops.log(segment_sum(ops.exp(below), *rows.segments)) + top).to(values.dtype)
-
-
-@_by_row("vector_norm")
-def _vector_norm(op: type[Op], values: Tensor, rows: Rows, numbers: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-    if attrs["ord"] not in (1.0, 2.0) or values.dtype.itemsize == 2:
-        return _looped(op, values, rows, numbers, attrs)
-    op.infer(TensorType((1,), values.dtype), ord=2.0, dim=(0,), keepdim=False)  # raises for integers
-    if attrs["ord"] == 1.0:
-        return segment_sum(values.abs(), *rows.segments)
-    total = segment_sum(values * values, *rows.segments)
-    nothing = ops.eq(total, 0)  # the gradient of a zero vector's norm is 0
-    return ops.where(nothing, 0.0, ops.where(nothing, 1.0, total).sqrt())
-
-
-@_by_row("prod", "median", "nanmedian")
-def _looped(op: type[Op], values: Tensor, rows: Rows, numbers: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-    along_rows = {**attrs, "dim": (0,), "keepdim": False}
-    return stacked(op.name, lambda row: apply(op, (row, *numbers), along_rows), RaggedTensor(values, rows))
-
-
-rule(*_BY_ROW)(reduced)
+def reduce_each_row(op: type[Op], rows: Rows, values: Tensor, *numbers: Any, **attrs: Any) -> Any:
+    """A reduction of one row after the other."""
+    along_row = {**attrs, "dim": (0,), "keepdim": False}
+    return stacked(op.name, lambda row: apply(op, (row, *numbers), along_row), RaggedTensor(values, rows))
 
 
 def moments(name: str, x: Any, dims: tuple[int, ...], keepdim: bool, correction: float) -> tuple[Any, Any]:
     """Variance and mean over dimensions."""
     if x._dim in dims and 0 not in dims:
-        require_elements(name, x._rows)
+        x._rows.require_elements(name)
     mean = x.mean(dims, keepdim=True)
     rest = x - mean
     sizes = math.prod(size for d, size in enumerate(x.shape) if d in dims and d not in (0, x._dim))
@@ -203,29 +121,21 @@ def quantiles(x: Any, q: Tensor, dim: int | None, keepdim: bool, fn: Callable[..
             refuse("several quantiles along a regular dimension", "ask for one at a time; dimension 0 counts the rows")
         (at,) = regular_dims(x, (dim,), "quantile")
         return RaggedTensor(fn(x._flat, at, keepdim), x._rows, x._dim if keepdim or dim > x._dim else x._dim - 1)
-    require_elements("quantile", x._rows)
+    x._rows.require_elements("quantile")
     found = stacked("quantile", lambda row: fn(row, dim - 1, keepdim), x)
     return found.movedim(1, 0) if q.ndim else found
 
 
-# ---- softmax
-
-_NORMALISED: dict[str, type[Op]] = {
-    "softmax": SegmentSoftmax,
-    "log_softmax": SegmentLogSoftmax,
-    "softmax_backward": SegmentSoftmaxBackward,
-    "log_softmax_backward": SegmentLogSoftmaxBackward,
-}
+# ---- scans and sorts
 
 
-@rule(*_NORMALISED)
-def _normalised(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+def _scanned(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], of_rows: OfRows) -> RaggedTensor:
+    """A function of rows that keeps their lengths: scans, orders, softmax."""
     x, at = _one_dim(op, inputs, attrs)
-    flats = [i._flat for i in inputs]
+    flats = tuple(i._flat for i in inputs)
     if at is not None:
-        return x.like(apply(op, tuple(flats), {"dim": at}))
-    fronts = [to_front(flat, x._dim - 1) for flat in flats]
-    made = apply(_NORMALISED[op.name], (*fronts, *x._rows.segments))
+        return x.like(apply(op, flats, {**attrs, "dim": at}))
+    made = of_rows(x._rows, *(to_front(flat, x._dim - 1) for flat in flats), **_others(attrs))
     return x.like(from_front(made, x._dim - 1))
 
 
@@ -239,31 +149,31 @@ def _one_dim(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> tu
     return x, regular_dims(x, (dim,), op.name)[0]
 
 
-# ---- scans and sorts
+def _scan_each_row(op: type[Op], rows: Rows, *values: Tensor, **attrs: Any) -> Tensor:
+    along_row = {**attrs, "dim": 0}
+    if not rows.n:
+        return apply(op, values, along_row)
+    each = zip(*(x.split_with_sizes(rows.lengths.tolist(), 0) for x in values), strict=True)
+    return ops.cat([apply(op, row, along_row) for row in each], 0)
 
 
-@rule("cumsum", "cumprod", "logcumsumexp", "recurrence", "cummax", "cummin", "argsort")
-def _scan(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+def topk(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """The k best places of each row."""
     x, at = _one_dim(op, inputs, attrs)
     if at is not None:
-        return x.like(apply(op, tuple(i._flat for i in inputs), {**attrs, "dim": at}))
-    front = to_front(x._flat, x._dim - 1)
-    others = {name: value for name, value in attrs.items() if name != "dim"}
-    if op.name == "cumsum":
-        made = apply(SegmentCumsum, (front, *x._rows.segments), others)
-    elif op.name in ("cummax", "cummin", "argsort"):
-        made = places(op.name, front, x._rows, **others)
-    else:
-        return _scanned_by_row(op, inputs, attrs)
-    return x.like(from_front(made, x._dim - 1))
+        return x.like(apply(op, (x._flat,), {**attrs, "dim": at}))
+    if attrs["k"]:
+        x._rows.require_elements("topk", attrs["k"])
+    found = segment_places("topk", x._rows, to_front(x._flat, x._dim - 1), **_others(attrs))
+    return found.movedim(1, x._dim)
 
 
-def _scanned_by_row(op: type[Op], inputs: tuple[RaggedTensor, ...], attrs: dict[str, Any]) -> RaggedTensor:
-    x, along_rows = inputs[0], {**attrs, "dim": inputs[0]._dim - 1}
-    if not len(x):
-        return x.like(apply(op, tuple(i._flat for i in inputs), along_rows))
-    rows = [apply(op, row, along_rows) for row in zip(*(i.unbind() for i in inputs), strict=True)]
-    return x.like(ops.cat(rows, x._dim - 1))
+def check_kth(x: Any, k: int, dim: int) -> None:
+    """Whether every row has a k-th element along `dim`."""
+    if k < 1:
+        refuse(f"kthvalue with k = {k}", f"k counts from 1, and rows have lengths {x._rows.brief()}")
+    if dim == x._dim:
+        x._rows.require_elements("kthvalue", k)
 
 
 def differences(x: Any, n: int) -> Any:
@@ -272,23 +182,3 @@ def differences(x: Any, n: int) -> Any:
     for _ in range(min(n, x._rows.longest)):
         x = x[after] ^ x[before] if x.dtype is bool_ else x[after] - x[before]
     return x
-
-
-@rule("topk")
-def _topk(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-    x, at = _one_dim(op, inputs, attrs)
-    if at is not None:
-        return x.like(apply(op, (x._flat,), {**attrs, "dim": at}))
-    k, largest = attrs["k"], attrs["largest"]
-    if k:
-        require_elements("topk", x._rows, k)
-    found = places("topk", to_front(x._flat, x._dim - 1), x._rows, k=k, largest=largest)
-    return found.movedim(1, x._dim)
-
-
-def check_kth(x: Any, k: int, dim: int) -> None:
-    """Whether every row has a k-th element along `dim`."""
-    if k < 1:
-        refuse(f"kthvalue with k = {k}", f"k counts from 1, and rows have lengths {brief(x._rows)}")
-    if dim == x._dim:
-        require_elements("kthvalue", x._rows, k)

@@ -1,54 +1,42 @@
-"""How ops run on ragged tensors: a rule for an op or a family, found by name.
+"""How ops run on ragged tensors: by the rule that the op states as its `ragged` aspect.
 
-A rule gets what `apply` got, of which at least one input is ragged, and runs ordinary ops on the values. What has no
-rule is refused by name. Rules of one subject stand together: here those of elementwise ops and slices; `rowwise` has
-sums, scans and sorts along rows, `reshaping` views, `picking` gather, flip and their like, `joining` cat, `products`
-matrix products, `layers` what layers and losses need.
+A rule gets what `apply` got, of which at least one input is ragged, and runs ordinary ops on the values. What an op
+refuses is refused by name. Rules that ops share are here: `elementwise`, `matrices`, and the alignment of regular
+tensors with rows. Rules of one subject have a module each: `rowwise` reductions, scans and sorts, `reshaping` views,
+`picking` gather, flip and their like, `joining` cat, `products` matrix products, `layers` what layers need.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from ..core.op import Op
+from ..core.op import Op, Refuse
 from ..core.tensor import Tensor
 from ..dispatch.dispatcher import apply, as_input
-from ..errors import IndexRangeError, ShapeError
+from ..errors import ShapeError
 from ..ops.segments import segment_spread
-from .rows import Rows
 from .tensor import NEAREST, RaggedTensor, asked_function, refuse
 
 Rule = Callable[[type[Op], tuple[Any, ...], dict[str, Any]], Any]
 
-RULES: dict[str, Rule] = {}  # by name of the op
-FAMILIES: dict[str, Rule] = {}  # by name of the family, for ops without a rule of their own
-_MODULES = ("rowwise", "reshaping", "picking", "joining", "products", "layers")  # with rules, loaded at the first op
-_loaded = False
-
-
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Make a function the rule of these ops."""
-
-    def register(fn: Rule) -> Rule:
-        RULES.update(dict.fromkeys(names, fn))
-        return fn
-
-    return register
-
 
 def lifted(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Run an op of which an input is ragged."""
-    global _loaded
-    if not _loaded:
-        for name in _MODULES:
-            import_module(f"{__package__}.{name}")
-        _loaded = True  # only now: another thread may be here
-    found = RULES.get(op.name) or FAMILIES.get(op.family)
-    if found is None:
+    if isinstance(op.ragged, Refuse):
         refuse(asked_function())
-    return found(op, tuple(x if isinstance(x, RaggedTensor) else as_input(x) for x in inputs), attrs)
+    rule = named_rule(op.ragged if isinstance(op.ragged, str) else "rowwise.along_rows")
+    return rule(op, tuple(x if isinstance(x, RaggedTensor) else as_input(x) for x in inputs), attrs)
+
+
+@functools.cache
+def named_rule(name: str) -> Rule:
+    """The rule that ops call by this name: a function here ("elementwise") or in a neighbour ("products.matmul")."""
+    module, _, function = name.rpartition(".")
+    rule: Rule = getattr(import_module(f"{__package__}.{module or 'rules'}"), function)
+    return rule
 
 
 def common(name: str, inputs: tuple[Any, ...]) -> RaggedTensor:
@@ -61,7 +49,7 @@ def common(name: str, inputs: tuple[Any, ...]) -> RaggedTensor:
         if not first._rows.same(other._rows):
             raise ShapeError(
                 f"{name}: ragged tensors go together when their rows are of the same lengths, got lengths "
-                f"{brief(first._rows)} and {brief(other._rows)}; select or pad rows so that they agree"
+                f"{first._rows.brief()} and {other._rows.brief()}; select or pad rows so that they agree"
             )
         if (other.ndim, other._dim) != (first.ndim, first._dim):
             raise ShapeError(
@@ -69,22 +57,6 @@ def common(name: str, inputs: tuple[Any, ...]) -> RaggedTensor:
                 "unsqueeze or transpose one of them"
             )
     return first
-
-
-def brief(rows: Rows) -> str:
-    """Lengths for a message."""
-    lengths = rows.lengths.tolist()
-    return str(lengths) if len(lengths) <= 8 else f"[{', '.join(map(str, lengths[:8]))}, ...] ({len(lengths)} rows)"
-
-
-def require_elements(name: str, rows: Rows, least: int = 1) -> None:
-    """Raise if a row has fewer elements than that, naming it."""
-    if rows.n and rows.lengths.min() < least:
-        row = int((rows.lengths < least).argmax())
-        advice = f"select longer rows first, as in x[x.lengths() >= {least}]"
-        if least == 1:
-            raise ShapeError(f"{name}: row {row} is empty, and so has no {name}; {advice}")
-        raise IndexRangeError(f"{name}: row {row} has {rows.lengths[row]} elements, {least} are asked for; {advice}")
 
 
 def along(x: RaggedTensor, t: Tensor, name: str) -> Tensor:
@@ -129,7 +101,7 @@ def _refuse_regular(x: RaggedTensor, t: Tensor, name: str) -> None:
 
 
 def elementwise(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-    """Elements by themselves: those of the values."""
+    """Elements by themselves: those of the values. What is drawn for one follows from its place among them."""
     return _on_values(common(op.name, inputs), op, inputs, attrs)
 
 
@@ -149,29 +121,18 @@ def _on_values(x: RaggedTensor, op: type[Op], inputs: tuple[Any, ...], attrs: di
     return tuple(map(x.like, out)) if isinstance(out, tuple) else x.like(out)
 
 
-FAMILIES["elementwise"] = elementwise
-
-
-@rule("arrange")
-def _arrange(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+def arrange(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
     """An order in memory is that of the values, without the rows."""
     x: RaggedTensor = inputs[0]
     return x.like(apply(op, (x._flat,), {"order": tuple(d - 1 for d in attrs["order"] if d)}))
 
 
-# Not of that family, but of elements by themselves. What is drawn for an element follows from its place in the values.
-rule("detach", "alias", "bernoulli", "normal", "poisson", "standard_gamma", "log_standard_gamma")(elementwise)
-
-
-def of_matrices(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+def matrices(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """A function of the last two dimensions, where both are regular: that of the values."""
     x = common(op.name, inputs)
     if x._dim >= x.ndim - 2:
         refuse(f"{asked_function()} of {tuple(x.shape)}", "its last two dimensions must be regular; " + NEAREST)
     return _on_values(x, op, inputs, attrs)
-
-
-FAMILIES["linalg"] = of_matrices
 
 
 def regular_dims(x: RaggedTensor, dims: tuple[int, ...], name: str) -> tuple[int, ...]:

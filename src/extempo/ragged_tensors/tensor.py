@@ -170,9 +170,7 @@ class RaggedTensor(TensorLike):
         return lambda flat: RaggedTensor(flat, rows, dim)
 
     def _described(self) -> str:
-        from .rules import brief
-
-        return f"a ragged tensor of shape {tuple(self.shape)} with lengths {brief(self._rows)}"
+        return f"a ragged tensor of shape {tuple(self.shape)} with lengths {self._rows.brief()}"
 
     def tolist(self) -> list[Any]:
         """One nested list for each row."""
