@@ -1,1 +1,1 @@
-"""PyTorch's names that are no computation: settings, older spellings, other devices, what is refused in words."""
+"""PyTorch's names that are no computation: settings, older spellings, modules, other devices, what is refused."""

@@ -18,6 +18,12 @@ class ProbsOrLogits(Distribution):
     arg_constraints: ClassVar[constraints.Table] = {"probs": constraints.unit_interval, "logits": constraints.real}
     _is_binary: ClassVar[bool] = True
 
+    def __init__(
+        self, probs: Value | None = None, logits: Value | None = None, validate_args: bool | None = None
+    ) -> None:
+        self._keep(probs, logits)
+        super().__init__(self._param.shape, validate_args=validate_args)
+
     def _take(self, probs: Any, logits: Any) -> str:
         """The name of the one that is given."""
         if (probs is None) == (logits is None):

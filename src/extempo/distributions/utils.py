@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import ops
 from ..core.context import enable_grad
@@ -13,6 +14,7 @@ from ..core.tensor import Tensor
 from ..core.types import Number, dtype, finfo, get_default_dtype, int64
 from ..errors import DtypeError, ShapeError
 from ..ops.activation import logsigmoid
+from ..ops.gamma_gradient import standard_gamma
 
 __all__ = [
     "broadcast_all",
@@ -75,6 +77,12 @@ def exponential(shape: tuple[int, ...], like: Tensor) -> Tensor:
     return ops.empty(shape, dtype=like.dtype).exponential_()
 
 
+def gamma_draws(shape: tuple[int, ...], concentration: Tensor, rate: Tensor) -> Tensor:
+    """Gamma draws with a gradient to both parameters, kept from 0, which may have an infinite density."""
+    drawn = standard_gamma(concentration.expand(shape)) / rate
+    return drawn.clamp(min=finfo(drawn.dtype).tiny)
+
+
 def clamp_probs(probs: Tensor) -> Tensor:
     """Probabilities kept from 0 and 1 by the eps of their dtype.
 
@@ -126,6 +134,26 @@ class lazy_property:
             value = self.wrapped(instance)
         instance.__dict__[self.wrapped.__name__] = value  # found before this descriptor from now on
         return value
+
+
+class same_as(property):
+    """A property that is another attribute: `mean = same_as("loc")`, or `loc = same_as("base_dist.loc", "The ...")`.
+
+    Without a docstring of its own it has that of the property which it overrides.
+    """
+
+    def __init__(self, path: str, doc: str | None = None) -> None:
+        super().__init__(operator.attrgetter(path))
+        self.__doc__ = doc
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        if self.__doc__ is None:
+            self.__doc__ = getattr(super(owner, owner), name).__doc__
+
+    if TYPE_CHECKING:  # which take what a property object returns for Any
+
+        def __get__(self, instance: Any, owner: type | None = None, /) -> Tensor:  # type: ignore[override] # narrower
+            ...
 
 
 def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:

@@ -1,50 +1,14 @@
 """`ex.distributions.transforms`: maps between the sets that distributions live on."""
 
-from .base import (
-    ComposeTransform,
-    IndependentTransform,
-    ReshapeTransform,
-    Transform,
-    identity_transform,
-)
-from .elementwise import (
-    AbsTransform,
-    AffineTransform,
-    CumulativeDistributionTransform,
-    ExpTransform,
-    PowerTransform,
-    SigmoidTransform,
-    SoftplusTransform,
-    TanhTransform,
-)
-from .multivariate import (
-    CorrCholeskyTransform,
-    LowerCholeskyTransform,
-    PositiveDefiniteTransform,
-    SoftmaxTransform,
-    StickBreakingTransform,
-)
-from .parts import CatTransform, StackTransform
+# ruff: noqa: F403 - the names are stated once, in the __all__ of the module that defines them
+from . import base, elementwise, multivariate, parts
+from .base import *
+from .elementwise import *
+from .multivariate import *
+from .parts import *
 
-__all__ = [
-    "AbsTransform",
-    "AffineTransform",
-    "CatTransform",
-    "ComposeTransform",
-    "CorrCholeskyTransform",
-    "CumulativeDistributionTransform",
-    "ExpTransform",
-    "IndependentTransform",
-    "LowerCholeskyTransform",
-    "PositiveDefiniteTransform",
-    "PowerTransform",
-    "ReshapeTransform",
-    "SigmoidTransform",
-    "SoftmaxTransform",
-    "SoftplusTransform",
-    "StackTransform",
-    "StickBreakingTransform",
-    "TanhTransform",
-    "Transform",
-    "identity_transform",
-]
+__all__: list[str] = []
+__all__ += base.__all__
+__all__ += elementwise.__all__
+__all__ += multivariate.__all__
+__all__ += parts.__all__

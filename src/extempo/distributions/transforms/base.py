@@ -20,6 +20,8 @@ from .. import constraints
 from ..constraints import Constraint
 from ..utils import sum_rightmost
 
+__all__ = ["ComposeTransform", "IndependentTransform", "ReshapeTransform", "Transform", "identity_transform"]
+
 Shape = tuple[int, ...]
 
 

@@ -14,18 +14,28 @@ from ..distribution import Distribution
 from ..utils import Value, softplus, sum_rightmost
 from .base import Shape, StatelessTransform, Transform
 
+__all__ = [
+    "AbsTransform", "AffineTransform", "CumulativeDistributionTransform", "ExpTransform", "PowerTransform",
+    "SigmoidTransform", "SoftplusTransform", "TanhTransform",
+]  # fmt: skip
 
-class ExpTransform(StatelessTransform):
+
+class Increasing(StatelessTransform):
+    """An increasing bijection of the real line to another set, without parameters."""
+
+    domain = constraints.real
+    bijective = True
+    sign = 1
+
+
+class ExpTransform(Increasing):
     """y = exp(x), from the real line to the positive numbers.
 
     >>> ex.distributions.ExpTransform()(ex.tensor(0.0))
     tensor(1.)
     """
 
-    domain = constraints.real
     codomain = constraints.positive
-    bijective = True
-    sign = 1
 
     def _call(self, x: Tensor) -> Tensor:
         return x.exp()
@@ -82,17 +92,14 @@ class PowerTransform(Transform):
     __hash__ = Transform.__hash__
 
 
-class SigmoidTransform(StatelessTransform):
+class SigmoidTransform(Increasing):
     """y = sigmoid(x), from the real line to (0, 1).
 
     >>> ex.distributions.SigmoidTransform()(ex.tensor(0.0))
     tensor(0.5000)
     """
 
-    domain = constraints.real
     codomain = constraints.unit_interval
-    bijective = True
-    sign = 1
 
     def _call(self, x: Tensor) -> Tensor:
         limits = finfo(x.dtype)
@@ -107,17 +114,14 @@ class SigmoidTransform(StatelessTransform):
         return -softplus(-x) - softplus(x)
 
 
-class SoftplusTransform(StatelessTransform):
+class SoftplusTransform(Increasing):
     """y = log(1 + exp(x)), from the real line to the positive numbers; close to x where x is large.
 
     >>> ex.distributions.SoftplusTransform()(ex.tensor(0.0))
     tensor(0.6931)
     """
 
-    domain = constraints.real
     codomain = constraints.positive
-    bijective = True
-    sign = 1
 
     def _call(self, x: Tensor) -> Tensor:
         return softplus(x)
@@ -129,17 +133,14 @@ class SoftplusTransform(StatelessTransform):
         return -softplus(-x)
 
 
-class TanhTransform(StatelessTransform):
+class TanhTransform(Increasing):
     """y = tanh(x), from the real line to (-1, 1); use cache_size=1 where draws come near the ends.
 
     >>> ex.distributions.TanhTransform()(ex.tensor(0.0))
     tensor(0.)
     """
 
-    domain = constraints.real
     codomain = constraints.interval(-1.0, 1.0)
-    bijective = True
-    sign = 1
 
     def _call(self, x: Tensor) -> Tensor:
         return x.tanh()

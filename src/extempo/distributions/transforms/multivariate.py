@@ -15,6 +15,11 @@ from ..utils import tril_matrix_to_vec, vec_to_tril_matrix
 from .base import Shape, StatelessTransform
 from .elementwise import TanhTransform
 
+__all__ = [
+    "CorrCholeskyTransform", "LowerCholeskyTransform", "PositiveDefiniteTransform", "SoftmaxTransform",
+    "StickBreakingTransform",
+]  # fmt: skip
+
 
 class SoftmaxTransform(StatelessTransform):
     """y = softmax(x): a vector as probabilities. Many vectors share one image; the inverse is the logarithm.

@@ -13,6 +13,8 @@ from ..constraints import Constraint
 from ..utils import sum_rightmost
 from .base import Transform
 
+__all__ = ["CatTransform", "StackTransform"]
+
 
 class _PartwiseTransform(Transform):
     """Transforms side by side along `dim`; a subclass says how parts are taken out and put together."""
