@@ -10,10 +10,9 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..dispatch.fused_update import Update
-from ..errors import ShapeError
 from .elementwise import ElementwiseOptimizer, average_square, kind_of, lerp, lerp_weight, update_of
 from .flat_buffers import Names, Rule
-from .optimizer import ParamsT, number
+from .optimizer import ParamsT, number, options_among
 
 __all__ = ["Adam", "AdamW", "Adamax", "NAdam", "RAdam"]
 
@@ -60,22 +59,7 @@ class Adam(ElementwiseOptimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        if isinstance(betas[0], Tensor) != isinstance(betas[1], Tensor):
-            raise ShapeError(f"{type(self).__name__}: betas must be two numbers or two tensors, got one of each")
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-            "fused": fused,
-            "decoupled_weight_decay": decoupled_weight_decay,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options_among(locals()))
 
     def _names(self, group: dict[str, Any]) -> Names:
         return _WITH_LARGEST if group["amsgrad"] else _MEAN_AND_SQUARE
@@ -123,20 +107,7 @@ class AdamW(Adam):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        super().__init__(
-            params,
-            lr,
-            betas,
-            eps,
-            weight_decay,
-            amsgrad,
-            foreach=foreach,
-            maximize=maximize,
-            capturable=capturable,
-            differentiable=differentiable,
-            fused=fused,
-            decoupled_weight_decay=True,
-        )
+        super().__init__(params, **options_among(locals()), decoupled_weight_decay=True)
 
     def _restore(self, fields: dict[str, Any]) -> None:
         super()._restore(fields)
@@ -175,20 +146,9 @@ class Adamax(ElementwiseOptimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options_among(locals()))
 
-    def _names(self, group: dict[str, Any]) -> Names:
-        return Names({"step": 0.0}, {"exp_avg": 0.0, "exp_inf": 0.0})
+    _state_names = Names({"step": 0.0}, {"exp_avg": 0.0, "exp_inf": 0.0})
 
     def _rule(self, group: dict[str, Any]) -> Rule:
         lr, eps = number(group["lr"]), group["eps"]
@@ -235,22 +195,9 @@ class NAdam(ElementwiseOptimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options_among(locals()))
 
-    def _names(self, group: dict[str, Any]) -> Names:
-        return Names({"step": 0.0, "mu_product": 1.0}, {"exp_avg": 0.0, "exp_avg_sq": 0.0})
+    _state_names = Names({"step": 0.0, "mu_product": 1.0}, {"exp_avg": 0.0, "exp_avg_sq": 0.0})
 
     def _rule(self, group: dict[str, Any]) -> Rule:
         lr, eps, momentum_decay = number(group["lr"]), group["eps"], group["momentum_decay"]
@@ -303,21 +250,9 @@ class RAdam(ElementwiseOptimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options_among(locals()))
 
-    def _names(self, group: dict[str, Any]) -> Names:
-        return _MEAN_AND_SQUARE
+    _state_names = _MEAN_AND_SQUARE
 
     def _rule(self, group: dict[str, Any]) -> Rule:
         lr, eps = number(group["lr"]), group["eps"]

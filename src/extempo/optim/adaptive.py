@@ -7,10 +7,9 @@ from typing import Any
 from .. import ops
 from ..core.tensor import Tensor
 from ..dispatch.fused_update import Update
-from ..errors import NumericalError
 from .elementwise import ElementwiseOptimizer, average_square, lerp, lerp_weight, update_of
 from .flat_buffers import Names, Rule
-from .optimizer import ParamsT, number
+from .optimizer import ParamsT, number, options_among
 
 __all__ = ["Adadelta", "Adagrad", "RMSprop", "Rprop"]
 
@@ -46,24 +45,10 @@ class Adagrad(ElementwiseOptimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "lr_decay": lr_decay,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options_among(locals()))
         for p in self._parameters():
             # As in PyTorch, there before the first step.
-            self.state[p] = {
-                "step": ops.tensor(0.0),
-                "sum": ops.full_like(p.detach(), initial_accumulator_value),
-            }
+            self.state[p] = {"step": ops.tensor(0.0), "sum": ops.full_like(p.detach(), initial_accumulator_value)}
 
     def _names(self, group: dict[str, Any]) -> Names:
         return Names({"step": 0.0}, {"sum": self.defaults["initial_accumulator_value"]})
@@ -109,22 +94,9 @@ class Adadelta(ElementwiseOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        if not 0.0 <= rho <= 1.0:
-            raise NumericalError(f"Adadelta: rho must lie between 0 and 1, got {rho}")
-        defaults = {
-            "lr": lr,
-            "rho": rho,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "capturable": capturable,
-            "foreach": foreach,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options_among(locals()))
 
-    def _names(self, group: dict[str, Any]) -> Names:
-        return Names({"step": 0.0}, {"square_avg": 0.0, "acc_delta": 0.0})
+    _state_names = Names({"step": 0.0}, {"square_avg": 0.0, "acc_delta": 0.0})
 
     def _rule(self, group: dict[str, Any]) -> Rule:
         lr, rho, eps = number(group["lr"]), group["rho"], group["eps"]
@@ -177,19 +149,7 @@ class RMSprop(ElementwiseOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "alpha": alpha,
-            "eps": eps,
-            "centered": centered,
-            "weight_decay": weight_decay,
-            "capturable": capturable,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options_among(locals()))
 
     def _names(self, group: dict[str, Any]) -> Names:
         moments = {"square_avg": 0.0}
@@ -247,18 +207,7 @@ class Rprop(ElementwiseOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        if not 0.0 < etas[0] < 1.0 < etas[1]:
-            raise NumericalError(f"Rprop: etas must be a factor between 0 and 1 and one above 1, got {etas}")
-        defaults = {
-            "lr": lr,
-            "etas": etas,
-            "step_sizes": step_sizes,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options_among(locals()))
 
     def _names(self, group: dict[str, Any]) -> Names:
         return Names({"step": 0.0}, {"prev": 0.0, "step_size": number(group["lr"])})

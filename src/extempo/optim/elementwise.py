@@ -1,8 +1,8 @@
 """Optimizers whose update treats every element alike: one fused pass over flat memory does a whole group.
 
-A subclass says what state it keeps (`_names`) and how one step goes (`_rule`): numbers for this step, and a formula of
-single elements (see `dispatch.fused_update`). Where values and state lie, which parameters take part and when, is
-`flat_buffers`' business.
+A subclass says what state it keeps (`_state_names`, or `_names` where that depends on options) and how one step goes
+(`_rule`): numbers for this step, and a formula of single elements (see `dispatch.fused_update`). The memory of values
+and state, which parameters take part and when, is `flat_buffers`' business.
 """
 
 from __future__ import annotations
@@ -19,6 +19,16 @@ from .change_detection import SAME_CONTENTS, SAME_OPTIONS, Seen, contents_of, op
 from .flat_buffers import Layout, Names, Rule, Workspaces
 from .optimizer import Optimizer, number
 
+# What options must be, whichever optimizer has them; NaN is none of it.
+_RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(
+        ("eps", "weight_decay", "momentum", "alpha", "lr_decay", "momentum_decay", "initial_accumulator_value"),
+        (lambda value: value >= 0.0, "not be negative"),
+    ),
+    "rho": (lambda rho: 0.0 <= rho <= 1.0, "lie between 0 and 1"),
+    "etas": (lambda etas: 0.0 < etas[0] < 1.0 < etas[1], "be a factor between 0 and 1 and one above 1"),
+}
+
 
 class ElementwiseOptimizer(Optimizer):
     """An optimizer that updates each group in one pass.
@@ -27,30 +37,30 @@ class ElementwiseOptimizer(Optimizer):
     pass is the default and they change nothing.
     """
 
+    _state_names: Names
+
     def _check_defaults(self, defaults: Mapping[str, Any]) -> None:
         super()._check_defaults(defaults)
         name = type(self).__name__
-        for key in (
-            "eps",
-            "weight_decay",
-            "momentum",
-            "alpha",
-            "lr_decay",
-            "momentum_decay",
-            "initial_accumulator_value",
-        ):
-            if not number(defaults.get(key, 0.0)) >= 0.0:
-                raise NumericalError(f"{name}: {key} must not be negative, got {defaults[key]}")
-        for i, beta in enumerate(defaults.get("betas", ())):
-            if isinstance(beta, Tensor) and beta.numel() != 1:
-                raise ShapeError(f"{name}: a tensor in betas must have one element, got shape {tuple(beta.shape)}")
-            if not 0.0 <= number(beta) < 1.0:
-                raise NumericalError(f"{name}: betas[{i}] must be at least 0 and below 1, got {beta}")
+        for key, (is_allowed, rule) in _RANGES.items():
+            if key in defaults and not is_allowed(number(defaults[key])):
+                raise NumericalError(f"{name}: {key} must {rule}, got {defaults[key]}")
+        self._check_betas(defaults.get("betas", ()))
         if defaults.get("differentiable"):
             raise UnsupportedError(
                 f"{name}: differentiable=True is not supported, the update is not recorded; to differentiate through "
                 "updates write them as plain tensor expressions: w - lr * ex.autograd.grad(..., create_graph=True)[0]"
             )
+
+    def _check_betas(self, betas: tuple[Any, ...]) -> None:
+        name = type(self).__name__
+        if len({isinstance(beta, Tensor) for beta in betas}) > 1:
+            raise ShapeError(f"{name}: betas must be two numbers or two tensors, got one of each")
+        for i, beta in enumerate(betas):
+            if isinstance(beta, Tensor) and beta.numel() != 1:
+                raise ShapeError(f"{name}: a tensor in betas must have one element, got shape {tuple(beta.shape)}")
+            if not 0.0 <= number(beta) < 1.0:
+                raise NumericalError(f"{name}: betas[{i}] must be at least 0 and below 1, got {beta}")
 
     def _forget_layout(self) -> None:
         self._layouts: list[Layout] = []
@@ -60,7 +70,7 @@ class ElementwiseOptimizer(Optimizer):
 
     def _names(self, group: dict[str, Any]) -> Names:
         """The state kept for each parameter of the group, with its initial values."""
-        raise NotImplementedError
+        return self._state_names
 
     def _rule(self, group: dict[str, Any]) -> Rule:
         """How the parameters of the group are updated in this step."""

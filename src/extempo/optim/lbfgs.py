@@ -14,7 +14,7 @@ from .. import ops
 from ..core.context import enable_grad, no_grad
 from ..core.tensor import Tensor
 from ..errors import ShapeError
-from .optimizer import Optimizer, ParamsT, number
+from .optimizer import Optimizer, ParamsT, number, options_among
 
 __all__ = ["LBFGS"]
 
@@ -64,16 +64,8 @@ class LBFGS(Optimizer):
     ) -> None:
         if line_search_fn not in (None, "strong_wolfe"):
             raise ShapeError(f"LBFGS: line_search_fn must be None or 'strong_wolfe', got {line_search_fn!r}")
-        defaults = {
-            "lr": lr,
-            "max_iter": max_iter,
-            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
-            "tolerance_grad": tolerance_grad,
-            "tolerance_change": tolerance_change,
-            "history_size": history_size,
-            "line_search_fn": line_search_fn,
-        }
-        super().__init__(params, defaults)
+        max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
+        super().__init__(params, options_among(locals()))
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """LBFGS has one group: its curvature is one vector over all parameters."""

@@ -56,6 +56,14 @@ def number(value: Any) -> Any:
     return value.item() if isinstance(value, Tensor) else value
 
 
+def options_among(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The options in the `locals()` of a constructor: its arguments besides the parameters, by their names.
+
+    So an optimizer states its options and their defaults once, in its signature.
+    """
+    return {name: value for name, value in arguments.items() if name not in ("self", "params", "__class__")}
+
+
 def _hook(hooks: dict[int, Any], hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook

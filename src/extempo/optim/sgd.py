@@ -12,7 +12,7 @@ from ..dispatch.fused_update import Update
 from ..errors import NumericalError
 from .elementwise import ElementwiseOptimizer, kind_of, update_of
 from .flat_buffers import Names, Rule
-from .optimizer import ParamsT, number
+from .optimizer import ParamsT, number, options_among
 
 __all__ = ["ASGD", "SGD"]
 
@@ -55,23 +55,12 @@ class SGD(ElementwiseOptimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-            "foreach": foreach,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
         if nesterov and (momentum <= 0 or dampening != 0):
             raise NumericalError(
                 f"SGD: nesterov=True looks ahead along the momentum, so it needs momentum > 0 and dampening = 0, "
                 f"got momentum={momentum}, dampening={dampening}"
             )
-        super().__init__(params, defaults)
+        super().__init__(params, options_among(locals()))
 
     def _names(self, group: dict[str, Any]) -> Names:
         return _WITH_VELOCITY if group["momentum"] else _NOTHING
@@ -120,18 +109,7 @@ class ASGD(ElementwiseOptimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "lambd": lambd,
-            "alpha": alpha,
-            "t0": t0,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options_among(locals()))
 
     def _names(self, group: dict[str, Any]) -> Names:
         return Names({"step": 0.0, "eta": number(group["lr"]), "mu": 1.0}, {"ax": 0.0})
