@@ -13,7 +13,7 @@ from extempo.backends.llvm.routines import recurrence
 from extempo.backends.llvm.routines.recurrence_code import NUMBERS
 from extempo.core.op import REGISTRY
 
-from .guarded import bind, call
+from ..guarded import bind, call
 
 KINDS = ["lstm", "gru", "rnn"]
 

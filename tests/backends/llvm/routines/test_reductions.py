@@ -13,7 +13,7 @@ pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 from extempo.backends.llvm.routines import extremes, reductions
 from extempo.core.op import REGISTRY
 
-from .guarded import bind, call
+from ..guarded import bind, call
 
 FLOATS = [np.float32, np.float64]
 ULP = {np.float32: 2.0**-23, np.float64: 2.0**-52}

@@ -10,7 +10,7 @@ pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 from extempo.backends.llvm.routines import pooling
 from extempo.core.op import REGISTRY
 
-from .guarded import bind, call
+from ..guarded import bind, call
 
 FLOATS = [np.float32, np.float64]
 TOLERANCE = {np.float32: 1e-6, np.float64: 1e-14}

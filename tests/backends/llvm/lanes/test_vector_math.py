@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from .lanes import Kernel, of_method, ulps
+from ..lane_kernels import Kernel, of_method, ulps
 
 
 def each(fn):

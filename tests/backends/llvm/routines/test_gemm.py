@@ -19,7 +19,7 @@ from extempo.backends.llvm.routines.gemm_plan import plan
 from extempo.backends.llvm.routines.gemm_record import FIELDS, FUNCTIONS
 from extempo.backends.llvm.routines.gemm_tiles import MAX_ROWS, Tiling
 
-from .guarded import Guarded, _run, bind, call
+from ..guarded import Guarded, _run, bind, call
 
 TRANSPOSED = [(False, False), (False, True), (True, False), (True, True)]
 # Sizes that reach every way of computing: sweeps, dots, columns in place and packed, blocks with several blocks of k.

@@ -14,7 +14,7 @@ from extempo.backends.llvm.routines.routine import build
 from extempo.core.op import REGISTRY
 from extempo.ops import class_loss_ops, softmaxes
 
-from .guarded import bind, call, run_address
+from ..guarded import bind, call, run_address
 
 F = ex.nn.functional  # loads the ops that it is made of
 FLOATS = [np.float32, np.float64]

@@ -17,7 +17,7 @@ from extempo.backends.selection import native
 from extempo.core.op import REGISTRY, Elementwise, Refuse, Routine
 from extempo.core.types import TensorType, as_dtype, int64
 
-from .lanes import Kernel, ulps
+from ..lane_kernels import Kernel, ulps
 
 # Every op that training can meet; one that loses its native code must not do so silently.
 _LOWERED = """

@@ -12,7 +12,7 @@ pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 from extempo.backends.llvm.routines import gathering, scattering  # noqa: F401 - registers the routines
 from extempo.core.op import REGISTRY
 
-from .guarded import bind, call
+from ..guarded import bind, call
 
 FLOATS = [np.float32, np.float64]
 INDICES = [np.int64, np.int32]

@@ -13,7 +13,7 @@ from extempo.nn import functional as F
 from extempo.ops.attention import ScaledDotProductAttention
 from extempo.ops.attention_gradient import AttentionGradient
 
-from .guarded import bind, call
+from ..guarded import bind, call
 
 # queries, keys, features, values: around the height of a strip, the width of a sliver and the size of a block of strips
 SIZES = [

@@ -12,7 +12,7 @@ from extempo.backends.llvm.routines import conv_geometry, convolution, pooling  
 from extempo.backends.selection import FALLBACKS, native
 from extempo.core.op import REGISTRY
 
-from .guarded import bind, call
+from ..guarded import bind, call
 
 EPSILON = {np.float32: 2.0**-23, np.float64: 2.0**-52}
 

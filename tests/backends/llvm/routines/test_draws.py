@@ -11,7 +11,7 @@ from extempo.backends.llvm.routines import draws
 from extempo.core.op import REGISTRY
 from extempo.core.types import as_dtype
 
-from .guarded import bind, call
+from ..guarded import bind, call
 
 SHAPES = [(), (0,), (1,), (2,), (3,), (5, 3), (31,), (32,), (33,), (64,), (7, 11), (3, 100), (2, 0, 3)]
 SEEDS = [(0, 0), (1, 2), (-1, 2**62), (-(2**63), 12345678901)]

@@ -12,7 +12,7 @@ pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 from extempo.backends.llvm.routines import arranging, layout  # noqa: F401 - registers the routines
 from extempo.core.op import REGISTRY
 
-from .guarded import bind, call
+from ..guarded import bind, call
 
 DTYPES = [np.float32, np.float64, np.int64, np.int32, np.int16, np.uint8, np.bool_]
 
