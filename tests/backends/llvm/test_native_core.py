@@ -1,12 +1,9 @@
 """The native core of eager mode at its edges: references, threads, forks, interrupts, odd operands, and its errors."""
 
-import ctypes
-import gc
 import json
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +13,6 @@ pytest.importorskip("llvmlite")
 
 import extempo as ex
 import extempo.nn.functional as F
-from extempo.backends.llvm.calls import callables
-from extempo.backends.llvm.elementwise import kernels
-from extempo.backends.llvm.ir import types
 from extempo.backends.selection import native
 from extempo.core.cache import CACHES
 from extempo.core.graph import describe_where
@@ -29,11 +23,6 @@ from .apart import run_apart
 
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
-
-
-def in_use():
-    gc.collect()
-    return ex.backends.stats()["memory"]["bytes_in_use"]
 
 
 # ---- the same outcome as NumPy's kernels, at once and again
@@ -65,20 +54,6 @@ def test_a_comparison_does_not_depend_on_the_kind_of_tensor_compared_before(firs
         answers[wide.ndim] = (wide == single).item()
     # A 0-dim tensor takes the dtype of the other; one with dimensions makes the other wider.
     assert answers == {0: True, 1: False}
-
-
-def test_a_reshape_that_is_a_view_stays_one_when_it_is_called_again():
-    for _ in range(3):
-        x = ex.ones(1, 3)
-        y = x.expand(4, 3).reshape(4, 3, 1)
-        x.add_(1.0)
-        assert y.sum().item() == 24.0
-        memory = np.zeros(6, np.float32)
-        read_only = memory.view()
-        read_only.flags.writeable = False
-        z = ex.as_tensor(read_only).reshape(2, 3)
-        memory += 1.0
-        assert z.sum().item() == 6.0
 
 
 def test_the_line_that_cut_a_path_is_the_last_inputs_in_every_call():
@@ -119,33 +94,6 @@ def test_gradients_in_nine_dimensions_have_the_bits_of_their_op_by_op_form():
     assert once == again == op_by_op
 
 
-# ---- errors
-
-
-def test_a_tensor_beyond_all_memory_is_a_memory_error_that_says_how_much():
-    text = run_apart(
-        """
-        one = ex.ones(1)
-        for power in (45, 46, 47, 50, 59):  # more bytes than there are addresses
-            for make in (lambda: one.expand(2**power) + 1.0, lambda: ex.empty(2**power)):
-                try:
-                    make()
-                except MemoryError as error:
-                    assert f"{4 * 2**power:,} bytes" in str(error), error
-                else:
-                    raise AssertionError(power)
-        x, refused = ex.ones(2**24), False
-        try:
-            x.unsqueeze(1) + x
-        except MemoryError:
-            refused = True
-        del x
-        print(refused, ex.backends.stats()["memory"]["bytes_in_use"] < 2**20)
-        """
-    )
-    assert text == "True True"
-
-
 def test_a_tensor_that_was_never_filled_is_an_error():
     run_apart(
         """
@@ -165,77 +113,6 @@ def test_a_tensor_that_was_never_filled_is_an_error():
 def test_shapes_that_no_array_can_have_are_refused(shape):
     with pytest.raises(ValueError, match=r"dimension|sizes"):
         ex.empty(*shape)
-
-
-@pytest.mark.parametrize("yes", [1, np.True_, "yes"])
-def test_flags_of_backward_may_be_anything_true(yes):
-    x = ex.tensor([1.0, 2.0], requires_grad=True)
-    y = (x * x * x).sum()
-    y.backward(retain_graph=yes)
-    y.backward(create_graph=yes)
-    assert x.grad.requires_grad
-    assert ex.autograd.grad(y, x, create_graph=yes)[0].requires_grad
-
-
-@pytest.mark.parametrize("size", [1, 2, 8, 3000])
-def test_a_gradient_is_not_added_to_one_of_another_shape(size):
-    x = ex.ones(size, requires_grad=True)
-    (x * ex.ones(size)).backward(ex.ones(size))
-    x.data = ex.ones(4)
-    before = x.grad.clone()
-    with pytest.raises(ex.errors.ShapeError, match=r"x\.grad = None"):
-        (x * ex.ones(4)).backward(ex.ones(4))
-    assert x.grad.equal(before)
-
-
-@pytest.mark.parametrize("contiguous", [True, False])
-def test_a_gradient_is_not_added_to_memory_that_is_read_only(contiguous):
-    memory = bytes(24)
-    x = ex.ones(3, requires_grad=True)
-    x.grad = ex.as_tensor(np.frombuffer(memory, np.float32)[: 3 if contiguous else 6 : 1 if contiguous else 2])
-    for _ in range(2):
-        with pytest.raises(ValueError, match="read-only"):
-            (x * ex.ones(3)).backward(ex.ones(3))
-    assert memory == bytes(24)
-
-
-class Interrupted(BaseException):
-    pass
-
-
-def test_an_interrupt_while_a_kernel_is_built_comes_out_as_it_is(monkeypatch):
-    x, w = ex.randn(5, 3, requires_grad=True), ex.randn(5, 3)
-    for _ in range(2):
-        ex.atan2(x, w).sum().backward()
-    y = ex.atan2(x, w)
-    turned = ex.randn(3, 5).T
-    gradient = x.grad.clone()
-
-    def interrupt(*args, **kwargs):
-        raise Interrupted
-
-    with monkeypatch.context() as patch:
-        patch.setattr(kernels, "write_kernel", interrupt)
-        with pytest.raises(Interrupted):
-            ex.atan2(x[:, ::2], w[:, ::2])
-        with pytest.raises(Interrupted):
-            ex.hypot(x, turned)
-        with pytest.raises(Interrupted):
-            y.backward(turned)
-    assert x.grad.equal(gradient)
-    ex.atan2(x[:, ::2], w[:, ::2])
-    ex.atan2(x, w).backward(turned)
-
-
-def test_a_backward_that_a_hooks_backward_has_overtaken_says_that_the_graph_was_freed():
-    for _ in range(3):
-        x = ex.ones(3, requires_grad=True)
-        y = x.exp()
-        other = y.sum()
-        z = y.exp()
-        z.register_hook(lambda g, other=other: other.backward())
-        with pytest.raises(ex.errors.GraphFreedError, match="exp"):
-            (z * 2.0).sum().backward()
 
 
 # ---- references
@@ -262,63 +139,6 @@ def test_calls_that_go_the_slow_way_or_fail_keep_no_references():
 
     for fn in (lambda: half.sum(), lambda: expanded[1], lambda: expanded.reshape(5, 3), fails):
         assert growth(fn) < 10
-
-
-def test_gradients_reach_leaves_a_thousand_times_without_a_trace():
-    x, w = ex.randn(4, 6, requires_grad=True), ex.randn(6, requires_grad=True)
-    held = ex.tensor(np.zeros((4, 6), np.float32))
-
-    def step():
-        h = ex.tanh(x * w + 2.0)
-        h[1:].reshape(-1)[::2].sum().backward()
-        x.grad = w.grad = None
-
-    for _ in range(5):
-        step()
-    gc.collect()  # what other tests have left
-    before, references = in_use(), [sys.getrefcount(t) for t in (x, w, x._array, w._array, held)]
-    n_objects = len(gc.get_objects())
-    for _ in range(1000):
-        step()
-    assert in_use() == before
-    assert [sys.getrefcount(t) for t in (x, w, x._array, w._array, held)] == references
-    assert len(gc.get_objects()) - n_objects < 50
-
-
-def test_versions_beyond_the_small_integers_are_compared_by_value():
-    base = ex.zeros(6)
-    part = base[1:5][1:3]
-    for _ in range(300):
-        base.add_(1.0)
-    x = ex.ones(2, requires_grad=True)
-    for _ in range(300):
-        (part * x).sum().backward()
-    assert x.grad.tolist() == [90_000.0, 90_000.0]
-    assert x.grad._version == 299
-    y = (part * x).sum()
-    base.add_(1.0)
-    with pytest.raises(ex.errors.OverwrittenError, match="test_native_core"):
-        y.backward()
-
-
-def test_a_gradient_that_came_in_is_not_written_to():
-    memory = np.ones(3, np.float32)
-    x, y = ex.ones(3, requires_grad=True), ex.ones(3, requires_grad=True)
-    for _ in range(3):
-        (x + y).backward(ex.from_numpy(memory))
-        x.grad.add_(5.0)
-    assert memory.tolist() == [1.0] * 3
-    assert y.grad.tolist() == [3.0] * 3
-    assert x.grad.tolist() == [18.0] * 3
-
-
-@pytest.mark.parametrize("dtype", [ex.float32, ex.float64])
-def test_attention_of_a_tensor_with_itself_adds_its_three_gradients(dtype):
-    x = ex.randn(2, 5, 4, dtype=dtype, requires_grad=True)
-    F.scaled_dot_product_attention(x, x, x).sum().backward()
-    q, k, v = (x.detach().clone().requires_grad_() for _ in range(3))
-    F.scaled_dot_product_attention(q, k, v).sum().backward()
-    np.testing.assert_allclose(x.grad.numpy(), (q.grad + k.grad + v.grad).numpy(), rtol=1e-4, atol=1e-5)
 
 
 # ---- what runs in between: other threads, finalisers, signals, forks
@@ -378,46 +198,6 @@ def test_two_threads_that_pass_one_graph_get_an_error_and_nothing_worse():
         """
     )
     assert found in ("{'GraphFreedError'}", "set()")
-
-
-def at_once(fn):
-    """What fn returns in two threads that are in the middle of it at the same time."""
-    answers = []
-    threads = [threading.Thread(target=lambda: answers.append(fn())) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return answers
-
-
-@pytest.mark.alone
-def test_functions_made_by_two_threads_at_once_share_one_definition(monkeypatch):
-    meeting = threading.Barrier(2, timeout=10)
-
-    def define(*fields, plain=callables._MethodDef):
-        meeting.wait()
-        return plain(*fields)
-
-    monkeypatch.setattr(callables, "_MethodDef", define)
-    address = native().runtime.address["extempo_elementwise_call"]
-    made = at_once(lambda: callables.function("made twice", address, (bytearray(8), None)))
-    kept = callables._definitions["made twice", address, False][0]
-    # struct PyCFunctionObject: the definition comes first, and is not kept alive by it.
-    assert [ctypes.c_void_p.from_address(id(fn) + object.__basicsize__).value for fn in made] == [kept, kept]
-
-
-@pytest.mark.alone
-def test_a_vector_type_asked_for_by_two_threads_at_once_is_one_object(monkeypatch):
-    meeting = threading.Barrier(2, timeout=10)
-
-    def make(*fields, plain=types.Type):
-        meeting.wait()
-        return plain(*fields)
-
-    monkeypatch.setattr(types, "Type", make)
-    first, second = at_once(lambda: types.vector(types.f64, 37))
-    assert first is second
 
 
 @pytest.mark.alone

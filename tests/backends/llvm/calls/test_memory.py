@@ -9,10 +9,13 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
+
 import extempo as ex
 from extempo.backends.llvm.calls.memory import HELD_LIMIT
 from extempo.backends.selection import native
 from extempo.nn import functional as F
+
+from ..apart import run_apart
 
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
@@ -189,3 +192,27 @@ print((kept + 1).sum().item() == 2 * kept.numel())
     assert printed[1].startswith("argsort: Unable to allocate")
     assert "; tensors have 67," in printed[1]
     assert printed[2:] == ["True", ""]
+
+
+def test_a_tensor_beyond_all_memory_is_a_memory_error_that_says_how_much():
+    text = run_apart(
+        """
+        one = ex.ones(1)
+        for power in (45, 46, 47, 50, 59):  # more bytes than there are addresses
+            for make in (lambda: one.expand(2**power) + 1.0, lambda: ex.empty(2**power)):
+                try:
+                    make()
+                except MemoryError as error:
+                    assert f"{4 * 2**power:,} bytes" in str(error), error
+                else:
+                    raise AssertionError(power)
+        x, refused = ex.ones(2**24), False
+        try:
+            x.unsqueeze(1) + x
+        except MemoryError:
+            refused = True
+        del x
+        print(refused, ex.backends.stats()["memory"]["bytes_in_use"] < 2**20)
+        """
+    )
+    assert text == "True True"

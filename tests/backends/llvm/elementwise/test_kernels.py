@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("llvmlite")
 
+
+import extempo as ex
 from extempo.backends.llvm.elementwise import kernels
 from extempo.backends.numpy.straight_line import numbers_only
 from extempo.backends.selection import native
@@ -71,3 +73,31 @@ def test_fused_op_by_op_and_numpy_agree(steps, d, n, seed):
     np.testing.assert_array_equal(together, np.broadcast_to(one_by_one, together.shape))
     (oracle,) = Interpreter(graph).run(dict(zip(arguments, arrays, strict=True)))
     np.testing.assert_allclose(one_by_one, oracle, rtol=2e-4 if d is float32 else 1e-9, atol=1e-5)
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def test_an_interrupt_while_a_kernel_is_built_comes_out_as_it_is(monkeypatch):
+    x, w = ex.randn(5, 3, requires_grad=True), ex.randn(5, 3)
+    for _ in range(2):
+        ex.atan2(x, w).sum().backward()
+    y = ex.atan2(x, w)
+    turned = ex.randn(3, 5).T
+    gradient = x.grad.clone()
+
+    def interrupt(*args, **kwargs):
+        raise Interrupted
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kernels, "write_kernel", interrupt)
+        with pytest.raises(Interrupted):
+            ex.atan2(x[:, ::2], w[:, ::2])
+        with pytest.raises(Interrupted):
+            ex.hypot(x, turned)
+        with pytest.raises(Interrupted):
+            y.backward(turned)
+    assert x.grad.equal(gradient)
+    ex.atan2(x[:, ::2], w[:, ::2])
+    ex.atan2(x, w).backward(turned)

@@ -14,36 +14,16 @@ from extempo.backends.llvm.ir.builder import IRModule, f32, f64, i64, ptr, void
 from extempo.backends.llvm.ir.machine import machine
 from extempo.backends.llvm.routines import gemm_plan, products
 from extempo.backends.llvm.routines.gemm import Gemm, gemm_of, n_packed, packed
-from extempo.backends.llvm.routines.gemm_few_rows import SWEEP_ROWS
 from extempo.backends.llvm.routines.gemm_plan import plan
 from extempo.backends.llvm.routines.gemm_record import FIELDS, FUNCTIONS
-from extempo.backends.llvm.routines.gemm_tiles import MAX_ROWS, Tiling
+from extempo.backends.llvm.routines.gemm_tiles import Tiling
 
 from ..guarded import Guarded, _run, bind, call
+from .matrices import check, check_matmul, draw
 
 TRANSPOSED = [(False, False), (False, True), (True, False), (True, True)]
 # Sizes that reach every way of computing: sweeps, dots, columns in place and packed, blocks with several blocks of k.
 LARGER = [(1, 333, 517), (3, 65, 200), (5, 401, 97), (25, 300, 310), (67, 129, 258), (201, 401, 131), (390, 37, 161)]
-
-
-def draw(rng, shape, dtype=np.float32, transposed=False):
-    """Numbers of that shape; transposed: the last two dimensions lie the other way round in memory."""
-    if not transposed:
-        return rng.standard_normal(shape).astype(dtype)
-    return rng.standard_normal((*shape[:-2], shape[-1], shape[-2])).astype(dtype).swapaxes(-1, -2)
-
-
-def check(got, want, k):
-    """Equal up to what summing k products in any order may lose."""
-    assert got.shape == want.shape
-    eps = np.finfo(got.dtype).eps
-    np.testing.assert_allclose(got, want, rtol=8 * eps, atol=4 * eps * max(k, 1))
-
-
-def check_matmul(a, b):
-    (got,) = call("matmul", a, b)
-    check(got, np.matmul(a.astype(np.float64), b.astype(np.float64)), a.shape[-1])
-    return got
 
 
 # ---- matmul
@@ -78,43 +58,6 @@ def test_products_cut_into_many_blocks_agree_with_numpy(monkeypatch, turn_a, tur
     rng = np.random.default_rng(3)
     for m, k, n in ((95, 100, 170), (50, 33, 64), (23, 257, 129), (17, 64, 333), (2, 70, 300), (6, 70, 300)):
         check_matmul(draw(rng, (m, k), transposed=turn_a), draw(rng, (k, n), transposed=turn_b))
-
-
-@pytest.mark.parametrize(
-    ("a", "b"),
-    [
-        ((7,), (7,)),
-        ((5, 7), (7,)),
-        ((7,), (7, 9)),
-        ((2, 5, 7), (7,)),
-        ((7,), (3, 7, 9)),
-        ((2, 3, 5, 7), (7, 9)),
-        ((2, 3, 5, 7), (2, 3, 7, 9)),
-        ((2, 1, 5, 7), (3, 7, 9)),
-        ((5, 7), (4, 7, 9)),
-        ((1, 5, 7), (4, 2, 7, 9)),
-        ((6, 40, 70), (6, 70, 50)),
-        ((20, 3, 17), (20, 17, 1)),
-    ],
-)
-def test_vectors_and_stacks_broadcast_as_in_numpy(a, b):
-    rng = np.random.default_rng(4)
-    for turned in (False, True):
-        x = draw(rng, a, transposed=turned and len(a) > 1)
-        y = draw(rng, b, transposed=turned and len(b) > 1)
-        check_matmul(x, y)
-
-
-def test_stacks_are_shared_among_threads_product_by_product(monkeypatch):
-    monkeypatch.setattr(products, "CHUNK_PRODUCTS", 1000)
-    rng = np.random.default_rng(5)
-    check_matmul(draw(rng, (13, 9, 20)), draw(rng, (13, 20, 33), transposed=True))
-
-
-def test_empty_products_and_integers_are_left_to_numpy():
-    assert bind("matmul", (np.ones((0, 3), "f"), np.ones((3, 2), "f")), {}) is None
-    assert bind("matmul", (np.ones((3, 0), "f"), np.ones((0, 2), "f")), {}) is None
-    assert bind("matmul", (np.ones((3, 2), "i8"), np.ones((2, 2), "i8")), {}) is None
 
 
 def test_operands_with_gaps_or_reversed_give_the_same_product():
@@ -213,86 +156,6 @@ def test_wider_registers_give_the_same_bits():
         for m, k, n in ((1, 30, 70), (5, 20, 90), (9, 33, 50), (30, 40, 270), (210, 30, 150), (131, 700, 260)):
             a, b = draw(rng, (m, k), dtype), draw(rng, (k, n), dtype)
             np.testing.assert_array_equal(run_record(wide, a, b), run_record(usual, a, b))
-
-
-# ---- plans
-
-
-def test_a_plan_covers_every_row_column_and_k_exactly():
-    rng = np.random.default_rng(11)
-    for t in (Tiling(f32, 8), Tiling(f64, 4), Tiling(f32, 16)):
-        for _ in range(500):
-            m, n, k = (int(2 ** rng.uniform(0, 13)) for _ in range(3))
-            p = plan(m, n, k, t)
-            assert p.n_tiles * p.tile_rows + p.n_taller == m
-            assert p.tile_rows + (p.n_taller > 0) <= (t.packed_rows if p.packed else MAX_ROWS)
-            assert (p.n_k_blocks - 1) * p.k_block < k <= p.n_k_blocks * p.k_block
-            assert (p.n_row_blocks - 1) * p.block_tiles < p.n_tiles <= p.n_row_blocks * p.block_tiles
-            assert (p.n_chunks - 1) * p.chunk_columns < n <= p.n_chunks * p.chunk_columns
-            assert p.chunk_columns % t.columns == 0
-            assert p.dots or not p.sweeps
-            assert not (p.dots and p.packed)
-
-
-def test_small_products_are_one_chunk():
-    for m, n, k in ((32, 64, 64), (1, 750, 300), (256, 64, 64)):
-        assert plan(m, n, k, gemm_of(f32).t).n_chunks == 1
-
-
-# ---- linear
-
-
-@pytest.mark.parametrize("with_bias", [False, True])
-@pytest.mark.parametrize("lead", [(), (1,), (SWEEP_ROWS,), (5,), (33,), (2, 9), (3, 1, 4)])
-def test_linear_adds_its_bias_to_every_row(lead, with_bias):
-    rng = np.random.default_rng(12)
-    for n_in, n_out in ((1, 1), (7, 1), (1, 9), (20, 16), (33, 65), (64, 10)):
-        x, weight = draw(rng, (*lead, n_in)), draw(rng, (n_out, n_in))
-        bias = draw(rng, (n_out,)) if with_bias else None
-        (got,) = call("linear", x, weight, bias)
-        want = x.astype("d") @ weight.T.astype("d") + (0 if bias is None else bias)
-        check(got, want, n_in)
-
-
-def test_linear_reads_a_transposed_weight_and_input_in_place():
-    rng = np.random.default_rng(13)
-    for n_rows in (1, 4, 40, 300):
-        x, weight, bias = (
-            draw(rng, (n_rows, 30), transposed=True),
-            draw(rng, (50, 30), transposed=True),
-            draw(rng, (50,)),
-        )
-        check(call("linear", x, weight, bias)[0], x.astype("d") @ weight.T.astype("d") + bias, 30)
-
-
-def test_linear_with_a_vector_as_weight_gives_one_number_per_row():
-    rng = np.random.default_rng(14)
-    x, weight, bias = draw(rng, (4, 6, 30)), draw(rng, (30,)), draw(rng, ())
-    check(call("linear", x, weight, bias)[0], x.astype("d") @ weight.astype("d") + bias, 30)
-
-
-def test_a_bias_that_is_not_one_number_per_column_is_left_to_numpy():
-    x, weight = np.ones((3, 4), "f"), np.ones((2, 4), "f")
-    assert bind("linear", (x, weight, np.ones((3, 2), "f")), {}) is None
-    assert bind("linear", (x, weight, np.ones((1,), "f")), {}) is None
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("lead", [(), (1,), (7,), (8,), (100,), (3, 50)])
-def test_linear_gradient_sums_over_all_rows(lead, dtype):
-    rng = np.random.default_rng(15)
-    for n_out, n_in in ((1, 1), (5, 1), (1, 9), (3, 40), (10, 64), (65, 33)):
-        g, x = draw(rng, (*lead, n_out), dtype), draw(rng, (*lead, n_in), dtype)
-        of_weight, of_bias = call("linear_gradient", g, x)
-        rows, x_rows = g.reshape(-1, n_out).astype("d"), x.reshape(-1, n_in).astype("d")
-        check(of_weight, rows.T @ x_rows, len(rows))
-        check(of_bias, rows.sum(0), len(rows))
-
-
-def test_sums_of_many_rows_lose_little():
-    g = np.full((40_000, 3), 0.1, np.float32)
-    (_, sums) = call("linear_gradient", g, np.ones((40_000, 1), np.float32))
-    np.testing.assert_allclose(sums, 40_000 * float(np.float32(0.1)), rtol=2e-6)
 
 
 # ---- a matrix that was packed before

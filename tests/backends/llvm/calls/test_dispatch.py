@@ -13,31 +13,13 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import extempo as ex
-from extempo.autograd.native_engine import walker
 from extempo.backends.selection import native
 from extempo.dispatch.dispatcher import apply
 
+from .no_memory import N_MOMENTS, draw, fails, testcapi
+
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
-
-testcapi = pytest.importorskip("_testcapi")
-
-N_MOMENTS = 60  # more allocations than any of these calls makes
-
-
-def draw(*shape, seed=0, grad=True):
-    return ex.tensor(np.random.default_rng([seed, *shape]).normal(size=shape), dtype=ex.float32, requires_grad=grad)
-
-
-def fails(moment, lasting, call, *args):
-    """Call with no memory for the allocation of that number, or from it on: None where it says so."""
-    testcapi.set_nomemory(moment, 0 if lasting else moment + 1)
-    try:
-        return call(*args)
-    except MemoryError:
-        return None
-    finally:
-        testcapi.remove_mem_hooks()
 
 
 def again(made):
@@ -119,62 +101,3 @@ def test_a_line_far_down_a_function_needs_memory_for_its_place():
     made = [names["far_down"](k, x) for k in range(N_MOMENTS)]
     assert None in made
     assert {t.grad_fn.line for t in made if t is not None} == {expected}
-
-
-# ---- backward
-
-
-@pytest.fixture
-def graph():
-    """What makes a graph, with parts of a tensor, gradients that are added up, and ones that are summed."""
-    w, v = draw(4, 4), draw(4, seed=1)
-
-    def result():
-        w.grad = v.grad = None
-        y = w * v + w[0] * w[1]
-        return y + y.tanh() * w + w[2] * v
-
-    def make():
-        return result().grad_fn
-
-    for _ in range(3):
-        result().backward(ex.ones(4, 4))  # native code takes nodes whose gradients are known
-
-    def gradients():
-        return [x.grad.numpy().tobytes() for x in (w, v)]
-
-    return make, gradients
-
-
-def test_finding_the_nodes_without_memory(graph):
-    root, reach = graph[0](), walker().reach
-    expected = set(reach([root]))
-    found = [fails(k, False, reach, [root]) for k in range(N_MOMENTS)]
-    assert None in found
-    assert all(set(nodes) == expected for nodes in found if nodes is not None)
-
-
-@pytest.mark.parametrize("has_gradients", [False, True])
-def test_handing_gradients_on_without_memory(graph, has_gradients):
-    make, gradients = graph
-    leaves = set()
-
-    def walk(k):
-        root = make()
-        order = sorted(walker().reach([root]), key=operator.attrgetter("number"))
-        leaves.update(node for node in order if node.op.name == "leaf")
-        for leaf in leaves if has_gradients else ():
-            leaf.extra.grad = ex.zeros(*leaf.type.shape)
-            leaf.extra.grad._memory.version = 1_000  # the next is no small number, either
-        given = {root: np.ones((4, 4), np.float32)}
-        return fails(k, False, walker().walk, order, len(order), given, set(), False)
-
-    for _ in range(3):
-        assert walk(1_000_000) == 0
-    expected, n_failed = gradients(), 0
-    for k in range(100):
-        left = walk(k)
-        n_failed += left is None
-        if left == 0:  # more than that: a view could not be made, and Python would make it
-            assert gradients() == expected
-    assert n_failed > 10
