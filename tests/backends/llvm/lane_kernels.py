@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import math
 
 import numpy as np
 
@@ -80,3 +82,54 @@ def ulps(actual, expected):
         error = np.abs(actual.astype(np.longdouble) - wide) / unit
     same = (actual == nearest) & ~np.isfinite(nearest) | np.isnan(actual) & np.isnan(nearest) | (actual == wide)
     return np.where(same, 0.0, np.where(np.isfinite(actual) & np.isfinite(nearest), error, np.inf)).astype(np.float64)
+
+
+REFUSING = {"binary_cross_entropy", "floor_divide", "fmod", "remainder"}  # elements may be an error
+
+
+BETWEEN_0_AND_1 = {"binary_cross_entropy"}
+
+
+DTYPES = {"f": (np.float32, np.float64), "i": (np.int64, np.int32), "b": (np.bool_,)}
+
+
+def operands_of(op):
+    """How many inputs the op has."""
+    return max(len(s.inputs) for s in op.samples(np.random.default_rng(0)))
+
+
+@functools.cache
+def kernel_of(op, dtype, kinds=None, given=None):
+    """The compiled kernel of an op that computes in that dtype; `given`: for each input whether it is (not None)."""
+    given = given or (True,) * operands_of(op)
+    inputs = [np.bool_ if op.name == "where" and i == 0 else dtype for i, there in enumerate(given) if there]
+
+    def body(e, values):
+        left = iter(values)
+        return [op.lower(e, *(next(left) if there else None for there in given))]
+
+    result = np.bool_ if op.returns_bool else dtype
+    return Kernel(body, inputs, [result], kinds, refusable=op.name in REFUSING)
+
+
+def awkward(dtype, n, rng, name=""):
+    """n values: the special ones of the dtype among random ones of all sizes."""
+    dtype = np.dtype(dtype)
+    if dtype.kind == "b":
+        return rng.random(n) < 0.5
+    if dtype.kind == "i":
+        info = np.iinfo(dtype)
+        special = [0, 1, -1, 2, 3, 5, -7, 31, 32, 63, 64, 65, info.min, info.min + 1, info.max]
+        values = rng.integers(-200, 200, size=n)
+    elif name in BETWEEN_0_AND_1:
+        special = [0.0, 1.0, 0.5, 1e-30]
+        values = rng.random(n)
+    else:
+        info = np.finfo(dtype)
+        special = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, 2.0, 2.5, 3.0, -3.0, 6.0, 20.0, -20.0, math.inf, -math.inf]
+        special += [math.nan, info.tiny, -info.tiny, info.smallest_subnormal, info.max, info.min, info.eps, 1e-4]
+        values = rng.normal(size=n) * 10.0 ** rng.uniform(-6, 2.3, size=n)
+    values = values.astype(dtype)
+    places = rng.random(n) < 0.3
+    values[places] = np.array(special, dtype)[rng.integers(0, len(special), size=n)][places]
+    return values

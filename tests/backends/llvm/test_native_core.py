@@ -20,6 +20,7 @@ from extempo.dispatch.kernel_cache import SIGNATURES
 
 from . import expressions
 from .apart import run_apart
+from .elementwise.test_safe_entry import watched
 
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
@@ -63,27 +64,6 @@ def test_the_line_that_cut_a_path_is_the_last_inputs_in_every_call():
     for _ in range(3):
         for made in (first + second, ex.maximum(first, second), ex.where(first > 0, first, second)):
             assert describe_where(made._grad_barrier[1]) == expected
-
-
-def watched(fn, *arrays):
-    """Values and gradients of fn, as bits, with and without the graph of the gradients."""
-    answers = []
-    for create_graph in (False, False, True):
-        leaves = [ex.from_numpy(a).requires_grad_() for a in arrays]
-        y = fn(*leaves)
-        y.sum().backward(create_graph=create_graph)
-        answers.append([t.detach().numpy().tobytes() for t in (y, *(x.grad for x in leaves))])
-    return answers
-
-
-@pytest.mark.parametrize("name", ["gelu", "softplus", "mish", "elu", "silu"])
-def test_gradients_on_unaligned_memory_have_the_bits_of_their_op_by_op_form(name):
-    x = np.zeros(4 * 37 + 1, np.uint8)[1:].view(np.float32)
-    x[:] = np.random.default_rng(0).normal(size=37)
-    assert not x.flags.aligned
-    once, again, op_by_op = watched(getattr(F, name), x)
-    aligned = watched(getattr(F, name), x.copy())[0]
-    assert once == again == op_by_op == aligned
 
 
 def test_gradients_in_nine_dimensions_have_the_bits_of_their_op_by_op_form():
@@ -139,36 +119,6 @@ def test_calls_that_go_the_slow_way_or_fail_keep_no_references():
 
     for fn in (lambda: half.sum(), lambda: expanded[1], lambda: expanded.reshape(5, 3), fails):
         assert growth(fn) < 10
-
-
-# ---- what runs in between: other threads, finalisers, signals, forks
-
-
-@pytest.mark.alone
-def test_memory_that_another_thread_replaces_lives_until_the_kernel_is_done():
-    run_apart(
-        """
-        sys.setswitchinterval(1e-6)
-        n = 1 << 23
-        x, done = ex.ones(n), []
-
-        def replace():
-            while not done:
-                x.data = ex.full((n,), 1.0)
-
-        thread = threading.Thread(target=replace)
-        thread.start()
-        try:
-            for _ in range(15):
-                y = (x * 2.0).numpy()
-                assert y.min() == y.max() == 2.0
-                ex.exp(x)
-                ex.where(x > 0.0, x, 3.0)
-        finally:
-            done.append(True)
-            thread.join()
-        """
-    )
 
 
 @pytest.mark.alone

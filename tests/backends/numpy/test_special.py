@@ -7,9 +7,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from extempo.backends.numpy import bessel, orthogonal, special
+from extempo.backends.numpy import orthogonal, special
 
-INF, NAN = math.inf, math.nan
+from .functions import INF, NAN, POLYNOMIALS, assert_close, at, function
+
 DTYPES = [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32), np.dtype(np.float64)]
 
 # What each function gives at -inf, -0, 0 and inf; at NaN all give NaN.
@@ -43,28 +44,7 @@ LIMITS = {
 }
 ONE_OPERAND = list(LIMITS)
 TWO_OPERANDS = ["zeta", "gammainc", "gammaincc", "xlogy", "xlog1py"]
-POLYNOMIALS = [
-    *(f"{shift}chebyshev_polynomial_{kind}" for shift in ("", "shifted_") for kind in "tuvw"),
-    "hermite_polynomial_h",
-    "hermite_polynomial_he",
-    "laguerre_polynomial_l",
-    "legendre_polynomial_p",
-]
 POLYGAMMA_ORDERS = [0, 1, 2, 3, 8]
-
-
-def function(name):
-    if name.startswith("polygamma_"):
-        return lambda x: special.polygamma(int(name.removeprefix("polygamma_")), x)
-    return next(getattr(module, name) for module in (special, bessel, orthogonal) if hasattr(module, name))
-
-
-def at(name, *arguments):
-    return function(name)(*(np.asarray(argument, dtype=np.float64) for argument in arguments))
-
-
-def assert_close(actual, expected, relative=1e-14, absolute=0.0):
-    np.testing.assert_allclose(actual, expected, rtol=relative, atol=absolute)
 
 
 def ulps(actual, expected):
@@ -263,48 +243,6 @@ def test_incomplete_gamma_functions_are_one_and_zero_at_their_borders():
     np.testing.assert_array_equal(special.gammaincc(a, x), [0.0, 1.0, 1.0, 0.0, NAN, NAN, NAN, NAN, 1.0, 1.0])
 
 
-def test_bessel_functions_have_their_wronskians():
-    x = np.concatenate([np.linspace(0.01, 40.0, 2_001), np.geomspace(1e-5, 500.0, 300)])
-    j0, j1, y0, y1 = (at(f"bessel_{kind}", x) for kind in ("j0", "j1", "y0", "y1"))
-    assert_close(j1 * y0 - j0 * y1, 2.0 / (math.pi * x))
-    i0, i1, k0, k1 = (at(name, x) for name in ("i0e", "i1e", "scaled_modified_bessel_k0", "scaled_modified_bessel_k1"))
-    assert_close(i0 * k1 + i1 * k0, 1.0 / x)
-
-
-@pytest.mark.parametrize(
-    ("plain", "scaled", "sign"),
-    [
-        ("i0", "i0e", -1),
-        ("i1", "i1e", -1),
-        ("modified_bessel_k0", "scaled_modified_bessel_k0", 1),
-        ("modified_bessel_k1", "scaled_modified_bessel_k1", 1),
-    ],
-)
-def test_scaled_bessel_function_is_the_plain_one_without_its_exponential(plain, scaled, sign):
-    x = np.linspace(0.1, 600.0, 1_001)
-    assert_close(at(plain, x) * np.exp(sign * x), at(scaled, x))
-
-
-def test_bessel_i_is_finite_as_long_as_its_value_is():
-    assert np.isfinite(at("i0", 713.0))
-    assert at("i0", 714.5) == INF
-
-
-def test_bessel_j_keeps_its_relative_accuracy_at_its_first_zeros():
-    # The derivatives there are -J1(zero) and J0(zero); each zero's float is off by the second number.
-    assert_close(at("bessel_j0", 2.404825557695773), -0.51914749729 * 1.176691651530894e-16, relative=1e-6)
-    assert_close(at("bessel_j1", 3.8317059702075125), -0.40275939570 * 1.5269184090088067e-16, relative=1e-6)
-
-
-def test_airy_function_solves_its_differential_equation():
-    # y'' = x * y by the eighth-order difference, across every border between two regions.
-    x = np.linspace(-12.0, 6.0, 721)
-    h = 0.02
-    weights = {0: -205 / 72, 1: 8 / 5, 2: -1 / 5, 3: 8 / 315, 4: -1 / 560}
-    second = sum(w * (at("airy_ai", x + k * h) + at("airy_ai", x - k * h)) / (1 + (k == 0)) for k, w in weights.items())
-    assert_close(second / h**2, x * at("airy_ai", x), relative=1e-9, absolute=1e-9)
-
-
 def test_sinc_is_zero_at_the_integers_and_even():
     integers = np.array([1.0, 2.0, 3.0, 100.0, 1e10, 1e300])
     assert np.all(special.sinc(integers) == 0.0)
@@ -319,66 +257,6 @@ def test_xlogy_and_xlog1py_are_zero_where_x_is():
     np.testing.assert_array_equal(at("xlog1py", 0.0, y), [0.0, 0.0, 0.0, 0.0, NAN])
     assert_close(at("xlogy", 2.0, 3.0), 2.0 * math.log(3.0))
     assert_close(at("xlog1py", 2.0, 1e-20), 2e-20)
-
-
-# Orthogonal polynomials
-
-POINTS = np.array([-1.75, -1.0, -0.999, -0.6, -1e-9, 0.0, 0.3, 0.5, 0.97, 1.0, 1.25])
-DEGREES = np.array([0.0, 1.0, 2.0, 3.0, 8.0, 9.0, 10.0, 33.0])
-
-
-@pytest.mark.parametrize(
-    ("name", "evaluate"),
-    [
-        ("chebyshev_polynomial_t", np.polynomial.chebyshev.chebval),
-        ("hermite_polynomial_h", np.polynomial.hermite.hermval),
-        ("hermite_polynomial_he", np.polynomial.hermite_e.hermeval),
-        ("laguerre_polynomial_l", np.polynomial.laguerre.lagval),
-        ("legendre_polynomial_p", np.polynomial.legendre.legval),
-    ],
-)
-def test_polynomial_agrees_with_numpy(name, evaluate):
-    expected = np.stack([evaluate(POINTS, [0.0] * int(n) + [1.0]) for n in DEGREES])
-    assert_close(at(name, POINTS, DEGREES[:, None]), expected, relative=1e-12, absolute=1e-13)
-
-
-def test_chebyshev_kinds_are_related():
-    x, n = POINTS, DEGREES[1:, None]
-    t, u, v, w = (at(f"chebyshev_polynomial_{kind}", x, n) for kind in "tuvw")
-    lower = at("chebyshev_polynomial_u", x, n - 1.0)
-    assert_close(t, u - x * lower, relative=1e-12, absolute=1e-12)
-    assert_close(v, u - lower, relative=1e-12, absolute=1e-12)
-    assert_close(w, u + lower, relative=1e-12, absolute=1e-12)
-
-
-@pytest.mark.parametrize("kind", list("tuvw"))
-def test_shifted_chebyshev_polynomial_moves_the_interval(kind):
-    plain = at(f"chebyshev_polynomial_{kind}", POINTS, DEGREES[:, None])
-    assert_close(at(f"shifted_chebyshev_polynomial_{kind}", 0.5 * POINTS + 0.5, DEGREES[:, None]), plain, 1e-6, 1e-12)
-
-
-@pytest.mark.parametrize("kind", list("uvw"))
-def test_chebyshev_polynomial_stays_accurate_beside_the_ends_of_the_interval(kind):
-    gap = np.geomspace(1e-16, 1e-10, 30)
-    for end in (-1.0, 1.0):
-        beside, there = (at(f"chebyshev_polynomial_{kind}", x, 20.0) for x in (end * (1.0 - gap), end))
-        assert_close(beside, there, relative=1e-6)
-
-
-@pytest.mark.parametrize("name", POLYNOMIALS)
-def test_degree_is_cut_to_a_whole_number_and_gives_zero_below_zero(name):
-    x = np.array([-0.5, 0.3, 2.0])
-    np.testing.assert_array_equal(at(name, x, 2.9), at(name, x, 2.0))
-    np.testing.assert_array_equal(at(name, x, -0.5), np.ones(3))
-    for degree in (-1.0, -INF, NAN):
-        np.testing.assert_array_equal(at(name, x, degree), np.zeros(3))
-    assert at(name, NAN, 0.0) == 1.0
-    assert np.isnan(at(name, NAN, 3.0))
-
-
-def test_hermite_polynomials_refuse_degrees_above_their_limit():
-    assert np.isnan(at("hermite_polynomial_h", 0.5, 513.0))
-    assert np.isnan(at("hermite_polynomial_he", 0.5, 1e9))
 
 
 # Limits, dtypes, shapes

@@ -13,7 +13,7 @@ import extempo as ex
 from extempo.backends.llvm.elementwise import kernels, loops
 from extempo.backends.selection import native
 from extempo.core.op import REGISTRY
-from extempo.core.types import TensorType, float32, float64, from_numpy_dtype, int64
+from extempo.core.types import TensorType, float32, from_numpy_dtype
 
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
@@ -161,15 +161,6 @@ def test_adding_in_place_leaves_the_surroundings_alone(rows, columns, gap, lead)
     expected = np.zeros_like(whole)
     expected[1 : rows + 1, lead : lead + columns] = weight + 2.0
     np.testing.assert_array_equal(x.grad.numpy(), expected)
-
-
-@pytest.mark.parametrize("d", [float32, float64, int64])
-def test_unaligned_memory_is_read_through_a_copy(d):
-    raw = np.zeros(8 * 9 + 1, np.uint8)
-    x = raw[1 : 1 + 8 * 8].view(d.numpy)[:8] if d.itemsize == 8 else raw[1 : 1 + 4 * 8].view(d.numpy)
-    assert not x.flags.aligned
-    y = ex.from_numpy(x) + ex.from_numpy(x)
-    np.testing.assert_array_equal(y.numpy(), x + x)
 
 
 @pytest.mark.parametrize("shape", [(1 << 18,), (1000, 301), (3, 500, 301), (200_000, 2)])

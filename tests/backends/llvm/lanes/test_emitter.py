@@ -17,7 +17,7 @@ from extempo.backends.selection import native
 from extempo.core.op import REGISTRY, Elementwise, Refuse, Routine
 from extempo.core.types import TensorType, as_dtype, int64
 
-from ..lane_kernels import Kernel, ulps
+from ..lane_kernels import DTYPES, REFUSING, Kernel, awkward, kernel_of, operands_of, ulps
 
 # Every op that training can meet; one that loses its native code must not do so silently.
 _LOWERED = """
@@ -49,34 +49,12 @@ CANCELS = {"logit": 2.0, "logaddexp": 2.0, "logaddexp2": 2.0, "binary_cross_entr
 ORACLE_CANCELS = {"gelu_tanh": 1e-14, "gelu_tanh_slope": 1e-14, "lgamma": 1e-14}
 # Parameters that are not data; with these the argument of the exponential is exact.
 PARAMETERS = {"elu": ([1.0, 1.75], [1.0, 1.0625], [1.0, 0.5]), "softplus": ([1.0, 0.5], [20.0, math.inf])}
-REFUSING = {"binary_cross_entropy", "floor_divide", "fmod", "remainder"}  # elements may be an error
-BETWEEN_0_AND_1 = {"binary_cross_entropy"}
-DTYPES = {"f": (np.float32, np.float64), "i": (np.int64, np.int32), "b": (np.bool_,)}
 OPS = [pytest.param(REGISTRY[name], id=name) for name in LOWERED if name != "cast"]  # which has a test of its own
 
 
 def dtypes_of(op):
     domain = "f" if op.to_float else op.domain
     return [d for kind in domain for d in DTYPES[kind]]
-
-
-def operands_of(op):
-    """How many inputs the op has."""
-    return max(len(s.inputs) for s in op.samples(np.random.default_rng(0)))
-
-
-@functools.cache
-def kernel_of(op, dtype, kinds=None, given=None):
-    """The compiled kernel of an op that computes in that dtype; `given`: for each input whether it is (not None)."""
-    given = given or (True,) * operands_of(op)
-    inputs = [np.bool_ if op.name == "where" and i == 0 else dtype for i, there in enumerate(given) if there]
-
-    def body(e, values):
-        left = iter(values)
-        return [op.lower(e, *(next(left) if there else None for there in given))]
-
-    result = np.bool_ if op.returns_bool else dtype
-    return Kernel(body, inputs, [result], kinds, refusable=op.name in REFUSING)
 
 
 def results_of(op, kernel, *arrays, shape=None):
@@ -86,29 +64,6 @@ def results_of(op, kernel, *arrays, shape=None):
         return made
     assert not made[1][..., : made[1].shape[-1] // 8 * 8].any()
     return made[0]
-
-
-def awkward(dtype, n, rng, name=""):
-    """n values: the special ones of the dtype among random ones of all sizes."""
-    dtype = np.dtype(dtype)
-    if dtype.kind == "b":
-        return rng.random(n) < 0.5
-    if dtype.kind == "i":
-        info = np.iinfo(dtype)
-        special = [0, 1, -1, 2, 3, 5, -7, 31, 32, 63, 64, 65, info.min, info.min + 1, info.max]
-        values = rng.integers(-200, 200, size=n)
-    elif name in BETWEEN_0_AND_1:
-        special = [0.0, 1.0, 0.5, 1e-30]
-        values = rng.random(n)
-    else:
-        info = np.finfo(dtype)
-        special = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, 2.0, 2.5, 3.0, -3.0, 6.0, 20.0, -20.0, math.inf, -math.inf]
-        special += [math.nan, info.tiny, -info.tiny, info.smallest_subnormal, info.max, info.min, info.eps, 1e-4]
-        values = rng.normal(size=n) * 10.0 ** rng.uniform(-6, 2.3, size=n)
-    values = values.astype(dtype)
-    places = rng.random(n) < 0.3
-    values[places] = np.array(special, dtype)[rng.integers(0, len(special), size=n)][places]
-    return values
 
 
 def inputs_of(op, dtype, n, rng):
@@ -224,21 +179,6 @@ def test_a_dtype_without_lanes_is_not_native():
         Kernel(lambda e, v: [e.cast(v[0], as_dtype("float16"))], [np.float32], [np.float32])
 
 
-@pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod"])
-@pytest.mark.parametrize("dtype", DTYPES["i"])
-def test_integer_division_by_zero_is_refused_and_never_traps(name, dtype):
-    kernel = kernel_of(REGISTRY[name], dtype)
-    least = np.iinfo(dtype).min
-    a = np.array([least, least, 7, -7, 7, -7, least, 1] * 2, dtype)
-    b = np.array([-1, 3, 2, 2, -2, -2, least, 5] * 2, dtype)
-    actual, refused = kernel(a, b)
-    with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(actual, REGISTRY[name].numpy(a, b))
-    assert not refused.any()
-    b[11] = 0
-    assert kernel(a, b)[1].tolist() == [False] * 8 + [True] * 8
-
-
 def test_probabilities_outside_0_to_1_are_refused():
     kernel = kernel_of(REGISTRY["binary_cross_entropy"], np.float32)
     x = np.linspace(0.0, 1.0, 16, dtype=np.float32)
@@ -292,17 +232,6 @@ def test_a_number_takes_the_other_operands_type(name):
 
             alone, beside = (Kernel(body, [np.float32], [result])(x) for body in (written, spread))
             np.testing.assert_array_equal(alone, beside)
-
-
-def test_powers_do_not_depend_on_the_exponents_beside_them():
-    kernel = kernel_of(REGISTRY["pow_tensor"], np.float32)
-    x = np.abs(awkward(np.float32, 64, np.random.default_rng(12)))
-    for exponent in (2.0, 3.0, 0.5, -0.5, -1.0, -2.0, 1.0, 0.0, 1.7):
-        y = np.full_like(x, exponent)
-        alone = kernel(x, y)
-        mixed = y.copy()
-        mixed[1::2] = 2.3
-        np.testing.assert_array_equal(kernel(x, mixed)[::2], alone[::2])
 
 
 def test_one_lane_is_spread_over_the_other_operands_lanes():

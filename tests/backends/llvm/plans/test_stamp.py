@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 import pytest
 
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
-from extempo.backends.llvm.calls import loading
 from extempo.backends.llvm.elementwise import kernels
 from extempo.backends.llvm.ir import sources
-from extempo.backends.llvm.ir.builder import i64
 from extempo.backends.llvm.ir.machine import machine
 from extempo.backends.llvm.plans import clusters, expressions, stamp
 from extempo.backends.llvm.plans.clusters import ClusterKernel, cluster_kernel, known_kernel
@@ -91,41 +88,8 @@ def test_an_op_that_was_changed_or_is_defined_elsewhere_has_none(monkeypatch):
     assert stamp.identity_of(REGISTRY["abs"]) is None
 
 
-def test_a_file_that_may_have_changed_since_it_was_loaded_is_not_relied_on(monkeypatch, tmp_path):
-    file = tmp_path / "emitter.py"
-    file.write_text("one")
-    first = sources.digest(file)
-    sources._digests.clear()
-    file.write_text("two")
-    assert None not in (first, sources.digest(file))
-    assert sources.digest(file) != first
-    monkeypatch.setattr(sources, "_loaded_at", [os.stat(file).st_mtime])
-    sources._digests.clear()
-    assert sources.digest(file) is None
-
-
 def test_without_sources_there_is_no_text(monkeypatch, tmp_path):
     assert stamp.writers() is not None
     monkeypatch.setattr(sources, "PACKAGE", tmp_path)
     assert stamp.writers() is None
     assert clusters._identity(kernel_of("neg")) is None
-
-
-def test_the_code_of_calls_is_found_on_disk_without_being_written(monkeypatch, no_kernels_on_disk):
-    def write(module):
-        with module.function("extempo_answer", i64) as b:
-            b.ret(42)
-
-    def not_again(module):
-        raise AssertionError("it is on disk")
-
-    monkeypatch.setattr(loading, "_digest", [])
-    forget(monkeypatch)
-    loading.load_calls(write, ["extempo_answer"], "one fact")
-    forget(monkeypatch)
-    assert loading.load_calls(not_again, ["extempo_answer"], "one fact").address["extempo_answer"]
-    with pytest.raises(AssertionError):
-        loading.load_calls(not_again, ["extempo_answer"], "another fact")
-    monkeypatch.setattr(loading, "_digest", [None])  # files have changed since they were loaded
-    with pytest.raises(AssertionError):
-        loading.load_calls(not_again, ["extempo_answer"], "one fact")
