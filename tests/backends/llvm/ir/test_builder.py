@@ -11,17 +11,7 @@ pytest.importorskip("llvmlite")
 from extempo.backends.llvm.ir.builder import IRModule, f32, f64, i1, i32, i64, literal, ptr, vector, void
 from extempo.backends.llvm.ir.machine import CALLS, KERNEL, RARE, machine
 
-C = {i64: ctypes.c_int64, i32: ctypes.c_int32, f32: ctypes.c_float, f64: ctypes.c_double, ptr: ctypes.c_void_p}
-
-
-def compiled(write, returns, **args):
-    """The function that `write(b)` writes, as a Python callable."""
-    module = IRModule()
-    with module.function("written", returns, **args) as b:
-        write(b)
-    library = machine().load(module.text(), ["written"], module.imports)
-    result = None if returns is void else C[returns]
-    return ctypes.CFUNCTYPE(result, *(C[t] for t in args.values()))(library.address["written"])
+from ..written import compiled
 
 
 def test_a_loop_adds_up():

@@ -25,3 +25,20 @@ def test_integer_division_by_zero_is_refused_and_never_traps(name, dtype):
     assert not refused.any()
     b[11] = 0
     assert kernel(a, b)[1].tolist() == [False] * 8 + [True] * 8
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_floats_have_numpys_floor_quotients_and_remainders(dtype):
+    rng = np.random.default_rng(3)
+    a = np.concatenate([rng.normal(size=50) * 100, [0.0, -0.0, 1e30, -5.0, 6.0, np.inf, 1.0]]).astype(dtype)
+    b = np.concatenate([rng.normal(size=50) * 3, [2.0, -2.0, 0.1, 0.0, np.inf, 2.0, np.nan]]).astype(dtype)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(kernel_of(REGISTRY["floor_divide"], dtype)(a, b)[0], np.floor_divide(a, b))
+        np.testing.assert_array_equal(kernel_of(REGISTRY["remainder"], dtype)(a, b)[0], np.remainder(a, b))
+
+
+def test_a_divisor_of_minus_one_does_not_trap_at_the_least_integer():
+    least = np.array([np.iinfo(np.int64).min, 5, -5], np.int64)
+    minus = np.full(3, -1, np.int64)
+    assert kernel_of(REGISTRY["remainder"], np.int64)(least, minus)[0].tolist() == [0, 0, 0]
+    assert kernel_of(REGISTRY["floor_divide"], np.int64)(least, minus)[0].tolist() == [least[0], -5, 5]

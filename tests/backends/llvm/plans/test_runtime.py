@@ -1,0 +1,40 @@
+"""The library that all plans share: its instructions, and that it need not be waited for twice."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from extempo.backends.llvm.ir.machine import Machine
+from extempo.backends.llvm.plans import runtime
+from extempo.backends.selection import native
+
+from ..guarded import Guarded, run_address
+
+if native() is None:
+    pytest.skip("the native backend does not run here", allow_module_level=True)
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 33])
+def test_zero_and_copy_touch_so_many_bytes_and_no_more(n):
+    out, source = Guarded((n,), np.uint8), np.arange(n, dtype=np.uint8)
+    out.array[...] = 7
+    assert run_address(runtime.runtime()["plan_zero"], [out.array], (n,)) == 0
+    assert not out.array.any()
+    assert run_address(runtime.runtime()["plan_copy"], [out.array, source], (n,)) == 0
+    np.testing.assert_array_equal(out.array, source)
+    out.check()
+
+
+def test_it_is_there_when_it_was_compiled_or_is_on_disk(monkeypatch, no_kernels_on_disk):
+    own = Machine()
+    own._symbols.update(runtime.machine()._symbols)  # the functions that the library calls
+    monkeypatch.setattr(runtime, "machine", lambda: own)
+    monkeypatch.setattr(runtime, "_libraries", [])
+    assert not runtime.is_there()
+    addresses = runtime.runtime()
+    assert runtime.is_there()
+    assert set(addresses) == {"extempo_plan_run", "plan_rows", "plan_zero", "plan_copy"}
+    monkeypatch.setattr(runtime, "_libraries", [])
+    assert runtime.is_there()
+    assert own.compiled == 1
