@@ -314,8 +314,8 @@ def test_nothing_is_leaked(models):
 
     ex.batch(body)([3, 3])
     state = (None, True, False, weight, view, embedding, lstm, ex.float32)
-    held = [*(way.kind for m in (embedding, lstm, linear) for way in sample_tracer.find(m).ways), *state]
-    held += [way.kind.results[0] for way in sample_tracer.find(lstm).ways]
+    held = [*(cached.kind for m in (embedding, lstm, linear) for cached in sample_tracer.find(m).cached_calls), *state]
+    held += [cached.kind.results[0] for cached in sample_tracer.find(lstm).cached_calls]
 
     def counts():
         gc.collect()

@@ -27,24 +27,23 @@ from .purity_guards import _MISSING, PurityGuards, _Content
 if TYPE_CHECKING:
     from ..backends.llvm.calls.batch import BatchTracer
 
-MOST_WAYS = 64  # of one cell or op
-OP_WAYS: dict[
-    type[Op], list[CachedCall]
-] = {}  # those that read no leaf; the others stand with the first leaf they read
-DEFAULT_DTYPE_LISTENERS.append(OP_WAYS.clear)
+MOST_CACHED_CALLS = 64  # of one cell or op
+# Of ops that read no leaf; those of others are kept by the first leaf that they read, and go with it.
+OP_CALLS: dict[type[Op], list[CachedCall]] = {}
+DEFAULT_DTYPE_LISTENERS.append(OP_CALLS.clear)
 _EXACT = (Tensor, Parameter)
 
 
 class CachedCall:
     """What calls that native code can record have in common."""
 
-    __slots__ = ("attrs", "grad", "kind", "make", "pattern", "reads", "said")
+    __slots__ = ("attrs", "grad", "kind", "make", "pattern", "reads", "referents")
 
     def __init__(self, kind: CallKind, grad: bool, pattern: _Pattern) -> None:
         self.kind = kind
         self.grad = grad
         self.pattern = pattern.packed()
-        self.said = pattern.said  # keeps alive what the pattern refers to
+        self.referents = pattern.referents  # keeps alive what the pattern refers to
         self.make: Any = None  # of a tuple of results, what the call returns; None: the only one
         self.attrs: dict[str, Any] | None = None  # of an op
         self.reads: PurityGuards | None = None  # by a cell
@@ -60,17 +59,17 @@ class _Pattern:
     def __init__(self, n_arguments: int, n_names: int, views: bool) -> None:
         self._words: list[int] = [n_arguments, n_names, int(views)]
         self._n_inputs = 0
-        self.said: list[Any] = []
+        self.referents: list[Any] = []
 
     def packed(self) -> bytes:
         if self._n_inputs > patterns.MOST_INPUTS:
             raise _NotOrdinary
         return struct.pack(f"={len(self._words)}q", *self._words)
 
-    def add(self, code: int, said: Any, second: int = 0) -> None:
-        self._words += (code, id(said), second)
+    def add(self, code: int, referent: Any, second: int = 0) -> None:
+        self._words += (code, id(referent), second)
         self._n_inputs += code in (patterns.TENSOR, patterns.NUMBER)
-        self.said.append(said)
+        self.referents.append(referent)
 
     def tensor(self, x: Any, grad: bool, flag: int) -> None:
         if type(x) not in _EXACT:
@@ -78,7 +77,7 @@ class _Pattern:
         self.add(patterns.TENSOR, x._type, (flag if grad and x.requires_grad else 0))
 
     def leaf(self, x: Tensor) -> None:
-        self.said.append(x._type)
+        self.referents.append(x._type)
         self.add(patterns.LEAF, x, id(x._type))
 
     def argument(self, x: Any, grad: bool) -> None:
@@ -116,7 +115,7 @@ class _Pattern:
             self.tensor(x, grad, patterns.TRACKED | patterns.NO_LEAF)
 
 
-def way_of_call(
+def cache_cell_call(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     grad: bool,
@@ -124,7 +123,7 @@ def way_of_call(
     rebuild: Callable[[list[Any]], Any],
     reads: PurityGuards,
 ) -> CachedCall | None:
-    """The way of a call of a cell; None if it has none."""
+    """The cached form of a call of a cell; None if native code cannot record such calls."""
     try:
         pattern = _Pattern(len(args), len(kwargs), False)
         for x in args:
@@ -132,15 +131,15 @@ def way_of_call(
         for name, x in kwargs.items():
             pattern.add(patterns.NAME, name)
             pattern.argument(x, grad)
-        way = CachedCall(kind, grad, pattern)
+        cached = CachedCall(kind, grad, pattern)
     except (_NotOrdinary, RecursionError):
         return None
     if len(kind.results) > patterns.MOST_RESULTS:
         return None
     probe = object()
-    way.make = None if len(kind.results) == 1 and rebuild([probe]) is probe else rebuild
-    way.reads = reads
-    return way
+    cached.make = None if len(kind.results) == 1 and rebuild([probe]) is probe else rebuild
+    cached.reads = reads
+    return cached
 
 
 def learn_op(
@@ -152,25 +151,25 @@ def learn_op(
     single: bool,
     varying: bool,
 ) -> None:
-    """Remember the way of an op that was recorded."""
+    """Let native code record the next calls of an op like one that was recorded."""
     if len(kind.inputs) > patterns.MOST_INPUTS or len(kind.results) > patterns.MOST_RESULTS:
         return
     leaves = kind.captured  # those that are part of the kind
-    ways = (leaves[0]._history.extra.kinds if leaves else OP_WAYS).setdefault(op, [])
+    cached_calls = (leaves[0]._history.extra.kinds if leaves else OP_CALLS).setdefault(op, [])
     views = op.aliases_input
-    if any(one.kind is kind and one.grad is grad for one in ways) or (views and leaves):
+    if any(one.kind is kind and one.grad is grad for one in cached_calls) or (views and leaves):
         return
     try:
         pattern = _Pattern(len(inputs), 0, views)
         for x in inputs:
             pattern.operand(x, grad, varying)
-        way = CachedCall(kind, grad, pattern)
+        cached = CachedCall(kind, grad, pattern)
     except _NotOrdinary:
         return
-    way.make = None if single else tuple
-    way.attrs = attrs
-    ways.insert(0, way)
-    del ways[MOST_WAYS:]
+    cached.make = None if single else tuple
+    cached.attrs = attrs
+    cached_calls.insert(0, cached)
+    del cached_calls[MOST_CACHED_CALLS:]
 
 
 _recorder: list[BatchTracer | None] = []
@@ -199,7 +198,7 @@ def _load() -> BatchTracer:
         "missing": _MISSING,
         "changes": CHANGES,
         "cells": _OF_MODULES,
-        "ops": OP_WAYS,
+        "ops": OP_CALLS,
         "from_outside": BatchExecutor._from_outside,
         "new_kind": BatchExecutor._new_kind,
         "slow_call": call_cell,

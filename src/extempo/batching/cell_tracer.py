@@ -1,9 +1,10 @@
-"""The body of a cell, run once on symbols: what it computes, as a list of steps that can be run on anything.
+"""The body of a cell, run once on symbols: what it computes, as a list of ops that can be run on anything.
 
-A trace is the interceptor of that one run. Arguments are symbols (a type, no values) and numbers that are followed;
-tensors from elsewhere are captured as they are. What a cell must not do, because it would happen once instead of at
-each call, is refused with the line that does it: reading values, writing to what it has not made, setting attributes.
-What it may do but cannot be one call (random draws, gradients of its own) is declined: its ops then run as such.
+A `CellTracer` is the interceptor of that one run. Arguments are symbols (a type, no values) and numbers that are
+followed; tensors from elsewhere are captured as they are. What a cell must not do, because it would happen once instead
+of at each call, is *refused* with the line that does it: reading values, writing to what it has not made, setting
+attributes. What it may do but cannot be one call (random draws, gradients of its own) is *declined*: its ops then
+become calls of their own.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ..nn.norm_layers import _NormBase
 from ..ops.view import Detach
 from ..random import Generator
 from ..tracing.static.sym_numbers import FOLLOWED, asked, follow, plain
-from .kinds import TAKE_NUMBERS, Input
+from .kinds import Input, takes_numbers
 from .purity_guards import PurityGuards, alike
 
 
@@ -35,7 +36,7 @@ class Declined(Exception):
 
 
 class CellOp(NamedTuple):
-    """One op: what it reads and the first of its results are places in a list of values."""
+    """One op: what it reads and the first of its results are value ids, indices into a list of values."""
 
     op: type[Op]
     reads: list[int]
@@ -46,7 +47,7 @@ class CellOp(NamedTuple):
 
 
 class Body:
-    """Steps on a list of values: first the inputs, then what is fixed, then results in order."""
+    """What a cell computes: ops on a list of values, which holds the inputs, then constants, then results in order."""
 
     def __init__(self, steps: list[CellOp], fixed: list[Any], results: list[int]) -> None:
         self._steps = steps
@@ -57,16 +58,16 @@ class Body:
     def __call__(self, *inputs: Any) -> tuple[Tensor, ...]:
         values: list[Any] = [*inputs, *self._fixed]
         for op, reads, attrs, _, _, numbers in self._steps:
-            given = [values[place] for place in reads]
+            operands = [values[value_id] for value_id in reads]
             for i, dtype in numbers.items():
-                if isinstance(given[i], Tensor):
-                    given[i] = given[i].to(dtype)
-            made = apply(op, tuple(given), attrs) if op is not Detach else given[0].detach()
+                if isinstance(operands[i], Tensor):
+                    operands[i] = operands[i].to(dtype)
+            made = apply(op, tuple(operands), attrs) if op is not Detach else operands[0].detach()
             if type(made) is tuple:
                 values += made
             else:
                 values.append(made)
-        return tuple([values[place] for place in self._results])
+        return tuple([values[value_id] for value_id in self._results])
 
 
 class _CellNumbers:
@@ -95,8 +96,8 @@ class CellTracer:
         self.stopped: Exception | None = None  # the body may have caught it
         self._outside = reads.tensors
         self._grad = grad
-        self._fixed: list[Any] = []  # captured tensors and constants; place -1 - i while others may come
-        self._places: dict[int, int] = {}  # of captured tensors, by id
+        self._fixed: list[Any] = []  # captured tensors and constants; the value id of [i] is -1 - i until `finish`
+        self._captured_ids: dict[int, int] = {}  # value ids of captured tensors, by id()
         self._n_values = len(inputs)
         self._nodes: list[Node] = []
         self._viewed: set[int] = set()  # values that share memory with others
@@ -110,15 +111,28 @@ class CellTracer:
             return self._symbol(kind, position, tracked)
         return follow(value, position, _CellNumbers(self))
 
-    def _symbol(self, type_: TensorType, place: int, tracked: bool, op: type[Op] = Leaf) -> Tensor:
+    def _symbol(self, type_: TensorType, value_id: int, tracked: bool, op: type[Op] = Leaf) -> Tensor:
         node = (Node if tracked else Constant)(op, (), NO_ATTRS, type_, (), None)
         self._nodes.append(node)
         made = symbol(type_, node, self)
-        made._value_id = place
+        made._value_id = value_id
         return made
 
-    def place_of(self, x: Any) -> int:
-        """Where a value stands; negative if it is fixed."""
+    def run(self, body: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The body's result. What was refused or declined is raised, even if the body has caught it."""
+        before = CONTEXT.get()
+        with watching:
+            CONTEXT.set(before.but(interceptor=self, grad=self._grad, recording=None))
+            try:
+                result = body(*args, **kwargs)
+            finally:
+                CONTEXT.set(before)
+        if self.stopped is not None:
+            raise self.stopped
+        return result
+
+    def value_id_of(self, x: Any) -> int:
+        """The id of an operand; negative if it is a constant or captured."""
         if type(x) in FOLLOWED:
             return int(x.slot)
         if not isinstance(x, Tensor):
@@ -126,9 +140,9 @@ class CellTracer:
             return -len(self._fixed)
         if x._source is self:
             return x._value_id
-        found = self._places.get(id(x))
+        found = self._captured_ids.get(id(x))
         if found is None:
-            found = self._places[id(x)] = self._capture(x)
+            found = self._captured_ids[id(x)] = self._capture(x)
         return found
 
     def _capture(self, x: Tensor) -> int:
@@ -146,33 +160,32 @@ class CellTracer:
     def apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         if op.family == "random":
             self.decline("it draws random numbers")
-        takes_numbers = issubclass(op, Elementwise) or op.name in TAKE_NUMBERS
-        try:
-            given = [x if takes_numbers and type(x) in FOLLOWED else as_input(asked(x)) for x in inputs]
-        except (DtypeError, UnsupportedError) as error:
-            raise type(error)(f"{op.name}: {error}") from None
-        mode_grad = CONTEXT.get().grad
-        if self._grad and not mode_grad and op is not Detach:
-            given = [apply(Detach, (x,)) if isinstance(x, Tensor) and x.requires_grad else x for x in given]
-        types = tuple([x._type if isinstance(x, Tensor) else type(plain(x)) for x in given])
-        signature = op.signature(types, attrs)
-        tracked = mode_grad and op is not Detach and any(isinstance(x, Tensor) and x.requires_grad for x in given)
-        several = not isinstance(signature.type, TensorType)
-        kinds = signature.type if several else (signature.type,)
-        reads = [self.place_of(x) for x in given]
-        numbers = {}
-        if issubclass(op, Elementwise) and any(type(x) in FOLLOWED for x in given):
-            computes_in = op._rule(types)[1]
-            numbers = {i: computes_in for i, x in enumerate(given) if type(x) in FOLLOWED}
+        operands = self._operands(op, inputs)
+        types = tuple([x._type if isinstance(x, Tensor) else type(plain(x)) for x in operands])
+        result_type = op.signature(types, attrs).type
+        several = not isinstance(result_type, TensorType)
+        result_types = result_type if several else (result_type,)
+        tracked = CONTEXT.get().grad and op is not Detach and any(_requires_grad(x) for x in operands)
+        reads = [self.value_id_of(x) for x in operands]
         first = self._n_values
-        self.steps.append(CellOp(op, reads, attrs, first, len(kinds), numbers))
-        self._n_values += len(kinds)
+        self.steps.append(CellOp(op, reads, attrs, first, len(result_types), _number_dtypes(op, types, operands)))
+        self._n_values += len(result_types)
         made = [
-            self._symbol(kind, first + i, tracked and kind.dtype.is_floating_point, op) for i, kind in enumerate(kinds)
+            self._symbol(t, first + i, tracked and t.dtype.is_floating_point, op) for i, t in enumerate(result_types)
         ]
         if op.aliases_input:
             self._viewed.update((reads[0], *range(first, self._n_values)))
         return tuple(made) if several else made[0]
+
+    def _operands(self, op: type[Op], inputs: tuple[Any, ...]) -> list[Any]:
+        """The inputs as tensors and numbers: detached where gradients are off inside the body, and on around it."""
+        try:
+            operands = [x if type(x) in FOLLOWED and takes_numbers(op) else as_input(asked(x)) for x in inputs]
+        except (DtypeError, UnsupportedError) as error:
+            raise type(error)(f"{op.name}: {error}") from None
+        if self._grad and not CONTEXT.get().grad and op is not Detach:
+            operands = [apply(Detach, (x,)) if _requires_grad(x) else x for x in operands]
+        return operands
 
     def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> Tensor:
         if target._source is not self or target._value_id < len(self.inputs):
@@ -203,7 +216,7 @@ class CellTracer:
     def run_function(self, function: Any, *args: Any) -> NoReturn:
         self.decline(f"it calls {function.__name__}, an autograd.Function")
 
-    # ---- what no op is
+    # ---- effects that are no ops
 
     def value_read(self, method: Callable[..., Any], t: Tensor, *args: Any, **kwargs: Any) -> Any:
         if t._data is None or self._is_outside(t):
@@ -239,25 +252,41 @@ class CellTracer:
         """The steps that lead to the results, and the tensors that they capture."""
         if any(node.extra is not None for node in self._nodes):
             self.decline("it asks for gradients in the middle (register_hook, retain_grad)")
-        places = [self.place_of(t) for t in results]
-        needed = set(places)
+        result_ids = [self.value_id_of(t) for t in results]
+        needed, steps = self._needed(result_ids)
+        # Value ids change: constants come between inputs and results, those that nobody reads any more are left out.
+        n_inputs = len(self.inputs)
+        constants = [value_id for value_id in sorted(needed) if value_id < 0]
+        new_ids = {i: i for i in range(n_inputs)} | {old: n_inputs + i for i, old in enumerate(constants)}
+        n_values = len(new_ids)
+        renumbered = []
+        for step in steps:
+            new_ids.update({step.first + i: n_values + i for i in range(step.n_results)})
+            renumbered.append(step._replace(reads=[new_ids[value_id] for value_id in step.reads], first=n_values))
+            n_values += step.n_results
+        fixed = [self._fixed[-1 - value_id] for value_id in constants]
+        captured = [x for x in fixed if isinstance(x, Tensor)]
+        return Body(renumbered, fixed, [new_ids[value_id] for value_id in result_ids]), captured
+
+    def _needed(self, result_ids: list[int]) -> tuple[set[int], list[CellOp]]:
+        """The values that lead to the results, and the steps that make them."""
+        needed = set(result_ids)
         steps = []
         for step in reversed(self.steps):
             if not needed.isdisjoint(range(step.first, step.first + step.n_results)):
                 needed.update(step.reads)
                 steps.append(step)
-        n_inputs = len(self.inputs)
-        kept = [place for place in sorted(needed) if place < 0]
-        moved = {place: n_inputs + i for i, place in enumerate(kept)} | {i: i for i in range(n_inputs)}
-        n = n_inputs + len(kept)
-        final = []
-        for step in reversed(steps):
-            moved.update({step.first + i: n + i for i in range(step.n_results)})
-            final.append(step._replace(reads=[moved[place] for place in step.reads], first=n))
-            n += step.n_results
-        fixed = [self._fixed[-1 - place] for place in kept]
-        captured = [x for x in fixed if isinstance(x, Tensor)]
-        return Body(final, fixed, [moved[place] for place in places]), captured
+        return needed, steps[::-1]
+
+
+def _requires_grad(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.requires_grad
+
+
+def _number_dtypes(op: type[Op], types: tuple[Any, ...], operands: list[Any]) -> dict[int, Any]:
+    """In which dtype an elementwise op computes with operands that are followed numbers, which may come as tensors."""
+    followed = [i for i, x in enumerate(operands) if type(x) in FOLLOWED]
+    return dict.fromkeys(followed, op._rule(types)[1]) if followed and issubclass(op, Elementwise) else {}
 
 
 def decline_modules(modules: Iterable[Module]) -> None:
@@ -283,4 +312,4 @@ def _replacements() -> Iterator[tuple[Any, str, Any]]:
         yield owner, name, reports_to(CellTracer, tell)(vars(owner)[name])
 
 
-watching = EffectHooks(_replacements)  # inside, traces are told of what is no op
+watching = EffectHooks(_replacements)  # inside, tracers hear of effects that are no ops

@@ -11,10 +11,8 @@ import functools
 import weakref
 from collections.abc import Callable
 from types import MethodType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from ..core.context import CONTEXT
-from ..core.graph import Node
 from ..core.source_location import user_line
 from ..core.tensor import Tensor
 from ..core.types import DEFAULT_DTYPE_LISTENERS
@@ -22,8 +20,8 @@ from ..core.weak import WeakMembers, forgetting
 from ..errors import DtypeError, GraphError
 from ..nn import module as nn_module
 from ..nn.module import Module
-from .call_cache import MOST_WAYS, CachedCall, way_of_call
-from .cell_tracer import CellTracer, Declined, decline_modules, watching
+from .call_cache import MOST_CACHED_CALLS, CachedCall, cache_cell_call
+from .cell_tracer import CellTracer, Declined, decline_modules
 from .kinds import CallKind, Input
 from .purity_guards import PurityGuards
 from .signatures import filled, objects, rebuilder, structure_of, take_apart, type_of
@@ -47,27 +45,36 @@ class CellCall:
     state: CellState | None  # if that alone decides what calls with such arguments are
 
 
+class CellArguments(NamedTuple):
+    """The arguments of one call, and the tensors and numbers among them."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    inputs: list[Any]
+    grad: bool
+
+
 class CellState:
     """What a body does as long as what it reads stays the same. Without a kind, its ops run as such."""
 
-    __slots__ = ("declined", "kind", "reads", "rebuild", "way")
+    __slots__ = ("cached", "declined", "kind", "reads", "rebuild")
 
     def __init__(self, reads: PurityGuards) -> None:
         self.reads = reads
         self.kind: CallKind | None = None
         self.rebuild: Callable[[list[Tensor]], Any] = list
         self.declined = ""  # why there is no kind
-        self.way: CachedCall | bool | None = None  # False: there is none
+        self.cached: CachedCall | bool | None = None  # False: native code cannot record such calls
 
 
 class ArgumentLayout:
-    """One signature."""
+    """One signature, and what calls of it are."""
 
-    __slots__ = ("held", "looked_at", "marks", "states")
+    __slots__ = ("looked_at", "marks", "objects", "states")
 
     def __init__(self, marks: list[Any]) -> None:
         self.marks = marks  # more than there were, so that they equal none, once an object that they name is gone
-        self.held: list[Any] = []  # weak references to objects among the arguments, or those themselves
+        self.objects: list[Any] = []  # weak references to objects among the arguments, or those themselves
         self.looked_at: tuple[int, ...] = ()  # numbers that are part of the signature, because the body looks at them
         self.states: dict[tuple[Any, ...], list[CellState]] = {}  # by those numbers, the last one used first
 
@@ -75,7 +82,7 @@ class ArgumentLayout:
 class Cell:
     """A pure function, or the forward of a module."""
 
-    __slots__ = ("__dict__", "__weakref__", "_n_new", "ways")
+    __slots__ = ("__dict__", "__weakref__", "_n_new", "cached_calls")
 
     def __init__(self, fn: Callable[..., Any] | None, module: Module | None = None, marked: bool = True) -> None:
         self._fn = fn
@@ -84,7 +91,7 @@ class Cell:
         self._layouts: dict[tuple[Any, ...], ArgumentLayout] = {}
         self._recent: list[ArgumentLayout] = []
         self._n_new = 0  # signatures in a row that were new
-        self.ways: list[CachedCall] = []  # that native code records calls on
+        self.cached_calls: list[CachedCall] = []  # like which native code records further ones
         self.declined = ""  # why the last call that was none was none
         _EVERY_CELL.add(self)
         if fn is not None:
@@ -121,10 +128,10 @@ class Cell:
         return module.forward
 
     def forget(self) -> None:
-        """CellTracer anew."""
+        """Trace the body anew at the next call."""
         self._layouts.clear()
         self._recent.clear()
-        self.ways.clear()
+        self.cached_calls.clear()
 
     # ---- calls
 
@@ -132,73 +139,68 @@ class Cell:
         """What a call is; None if its ops are to run as such."""
         marks: list[Any] = [grad]
         inputs: list[Any] = []
-        for x in args:
-            if type(x) is Tensor and x._alias is None:
-                marks += (x._type, grad and type(x._history) is Node)
-                inputs.append(x)
-            elif type(x) is int:
-                marks.append(int)
-                inputs.append(x)
-            else:
-                take_apart(x, marks, inputs, grad)
+        take_apart(args, marks, inputs, grad)
         if kwargs:
-            for name, x in kwargs.items():
-                marks.append(name)
-                take_apart(x, marks, inputs, grad)
+            take_apart(kwargs, marks, inputs, grad)
+        arguments = CellArguments(args, kwargs, inputs, grad)
         for layout in self._recent:
             if layout.marks == marks:
                 self._n_new = 0
-                break
-        else:
-            found = self._find(marks, args, kwargs)
-            if found is None:
-                return None
-            layout = found
-        if layout.looked_at:
-            return self._call_by_values(layout, args, kwargs, inputs, grad)
-        states = layout.states.get(())
+                return self._call_of(layout, arguments)
+        found = self._find(marks, arguments)
+        return None if found is None else self._call_of(found, arguments)
+
+    def _call_of(self, layout: ArgumentLayout, arguments: CellArguments) -> CellCall | None:
+        """A call of a known signature. Numbers that the body looks at choose its state, and are no inputs."""
+        inputs, looked_at = arguments.inputs, layout.looked_at
+        values = tuple([inputs[i] for i in looked_at])
+        states = layout.states.get(values)
         if not states or not (state := states[0]).reads.same():
-            state = self._state(layout, (), args, kwargs, inputs, grad)
-            if layout.looked_at:
-                return self._call_by_values(layout, args, kwargs, inputs, grad)
+            if not states and values and len(layout.states) >= min(_MOST_VALUES[type(value)] for value in values):
+                self.declined = "it looks at numbers (compares them, computes with them) that are others at each call"
+                return None
+            state = self._state(layout, values, arguments)
+            if layout.looked_at != looked_at:  # the body has looked at one more
+                return self._call_of(layout, arguments)
         if state.kind is None:
             self.declined = state.declined
             return None
         call = CellCall()
         call.kind = state.kind
-        call.inputs = inputs
+        call.inputs = [x for i, x in enumerate(inputs) if i not in looked_at] if looked_at else inputs
         call.rebuild = state.rebuild
-        call.state = state
+        call.state = None if looked_at else state
         return call
 
-    def _find(self, marks: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> ArgumentLayout | None:
-        """The layout of a signature that is not one of the last."""
+    def _find(self, marks: list[Any], arguments: CellArguments) -> ArgumentLayout | None:
+        """The layout of a signature that is not one of the last; None: there are too many to go on tracing."""
         key = tuple(marks)
         layout = self._layouts.get(key)
-        if layout is not None and layout.marks != marks:
-            layout = None
-        self._n_new = self._n_new + 1 if layout is None else 0
-        if layout is None:
+        if layout is not None and layout.marks == marks:
+            self._n_new = 0
+        else:
+            self._n_new += 1
             if self._n_new > _PATIENCE:
                 self.declined = "its arguments have another structure, type or shape at almost every call"
                 return None
-            self._forget_gone()
-            layout = ArgumentLayout(marks)
-            if len(self._layouts) >= _MOST_LAYOUTS:
-                for old in list(self._layouts)[: _MOST_LAYOUTS // 4]:
-                    del self._layouts[old]
-            self._layouts[key] = layout
-            self._hold(layout, (args, kwargs))
+            layout = self._new_layout(key, marks, arguments)
         self._recent = [layout, *self._recent[:3]]
         return layout
 
-    def _hold(self, layout: ArgumentLayout, args: Any) -> None:
-        """Objects among the arguments are known by their id: with the object, the layout is none any more."""
-        for x in objects(args):
+    def _new_layout(self, key: tuple[Any, ...], marks: list[Any], arguments: CellArguments) -> ArgumentLayout:
+        self._forget_gone()
+        if len(self._layouts) >= _MOST_LAYOUTS:
+            for old in list(self._layouts)[: _MOST_LAYOUTS // 4]:
+                del self._layouts[old]
+        layout = self._layouts[key] = ArgumentLayout(marks)
+        # Objects among the arguments are known by their ids. When one goes, its callback makes the marks longer, so
+        # that they equal no signature any more: another object may get the id.
+        for x in objects((arguments.args, arguments.kwargs)):
             try:
-                layout.held.append(weakref.ref(x, layout.marks.append))
+                layout.objects.append(weakref.ref(x, marks.append))
             except TypeError:
-                layout.held.append(x)
+                layout.objects.append(x)
+        return layout
 
     def _forget_gone(self) -> None:
         """Let go of layouts whose objects are gone. A new layout is traced, which takes longer than looking at all."""
@@ -207,63 +209,31 @@ class Cell:
             for key in gone:
                 self._layouts.pop(key, None)
             self._recent = [layout for layout in self._recent if layout in self._layouts.values()]
-            self.ways.clear()
-
-    def _call_by_values(
-        self, layout: ArgumentLayout, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Any], grad: bool
-    ) -> CellCall | None:
-        """A call whose body looks at numbers among its inputs, so that they are no inputs."""
-        values = tuple([inputs[i] for i in layout.looked_at])
-        states = layout.states.get(values)
-        if not states or not (state := states[0]).reads.same():
-            if not states and len(layout.states) >= min(_MOST_VALUES[type(value)] for value in values):
-                self.declined = "it looks at numbers (compares them, computes with them) that are others at each call"
-                return None
-            looked_at = layout.looked_at
-            state = self._state(layout, values, args, kwargs, inputs, grad)
-            if layout.looked_at != looked_at:  # at one more
-                return self._call_by_values(layout, args, kwargs, inputs, grad)
-        if state.kind is None:
-            self.declined = state.declined
-            return None
-        call = CellCall()
-        call.kind = state.kind
-        call.inputs = [x for i, x in enumerate(inputs) if i not in layout.looked_at]
-        call.rebuild = state.rebuild
-        call.state = None
-        return call
+            self.cached_calls.clear()
 
     def learn(self, call: CellCall, args: tuple[Any, ...], kwargs: dict[str, Any], grad: bool) -> None:
-        """Remember the way of a call that was recorded."""
+        """Let native code record the next calls like one that was recorded here."""
         state = call.state
         if state is None:
             return
-        way = state.way
-        if way is None:
-            way = way_of_call(args, kwargs, grad, call.kind, call.rebuild, state.reads)
-            state.way = way or False
-        if isinstance(way, CachedCall) and way not in self.ways:
-            self.ways.insert(0, way)
-            del self.ways[MOST_WAYS:]
+        cached = state.cached
+        if cached is None:
+            cached = cache_cell_call(args, kwargs, grad, call.kind, call.rebuild, state.reads)
+            state.cached = cached or False
+        if isinstance(cached, CachedCall) and cached not in self.cached_calls:
+            self.cached_calls.insert(0, cached)
+            del self.cached_calls[MOST_CACHED_CALLS:]
 
     # ---- states
 
-    def _state(
-        self,
-        layout: ArgumentLayout,
-        values: tuple[Any, ...],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        inputs: list[Any],
-        grad: bool,
-    ) -> CellState:
+    def _state(self, layout: ArgumentLayout, values: tuple[Any, ...], arguments: CellArguments) -> CellState:
         """The state that holds now: one from before, or a new one."""
         states = layout.states.setdefault(values, [])
         for i, state in enumerate(states):
             if i and state.reads.same():
                 states.insert(0, states.pop(i))
                 return state
-        state, looked_at = self._traced(layout, args, kwargs, inputs, grad)
+        state, looked_at = self._traced(layout, arguments)
         if looked_at:
             layout.looked_at = tuple(sorted({*layout.looked_at, *looked_at}))
             layout.states = {}
@@ -272,18 +242,19 @@ class Cell:
             del states[_MOST_STATES:]
         return state
 
-    def _traced(
-        self, layout: ArgumentLayout, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Any], grad: bool
-    ) -> tuple[CellState, set[int]]:
+    def _traced(self, layout: ArgumentLayout, arguments: CellArguments) -> tuple[CellState, set[int]]:
+        """A new state, and the positions of numbers that the body looked at: with any, the state is none.
+
+        A body that changes what it reads is traced twice, since the first time may fill caches of its own.
+        """
         body = self._body()
-        open_ = [i for i in range(len(inputs)) if i not in layout.looked_at]
-        for attempt in (1, 2):  # the first may fill caches of the body's own
-            state = CellState(PurityGuards(body, *objects((args, kwargs))))
-            looked_at = self._trace(state, body, args, kwargs, inputs, open_, grad)
+        open_inputs = [i for i in range(len(arguments.inputs)) if i not in layout.looked_at]
+        for _ in range(2):
+            state = CellState(PurityGuards(body, *objects((arguments.args, arguments.kwargs))))
+            looked_at = self._trace(state, body, arguments, open_inputs)
             if looked_at or state.reads.same():
                 return state, looked_at
-            if attempt == 2:
-                changed = state.reads.changed()
+        changed = state.reads.changed()
         if self._marked:
             raise GraphError(
                 f"cell {self.name}: it changes {changed or 'something'} that it reads; a cell must only compute its "
@@ -293,49 +264,40 @@ class Cell:
         return state, set()
 
     def _trace(
-        self,
-        state: CellState,
-        body: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        inputs: list[Any],
-        open_: list[int],
-        grad: bool,
+        self, state: CellState, body: Callable[..., Any], arguments: CellArguments, open_inputs: list[int]
     ) -> set[int]:
-        """Run the body on symbols. Returns the positions of numbers it looked at, which it shall have instead."""
-        given = [Input(*type_of(inputs[i], grad)) for i in open_]
-        trace = CellTracer(self.name, given, state.reads, grad, self._marked)
+        """Run the body on symbols and complete the state. Returns the positions of numbers that it looked at."""
+        inputs, grad = arguments.inputs, arguments.grad
+        types = [Input(*type_of(inputs[i], grad)) for i in open_inputs]
+        tracer = CellTracer(self.name, types, state.reads, grad, self._marked)
         try:
             decline_modules(state.reads.modules())
-            stand_ins = list(inputs)
-            for position, i in enumerate(open_):
-                stand_ins[i] = trace.argument(position, inputs[i])
-            rest = iter(stand_ins)
-            given_args, given_kwargs = filled(args, rest), filled(kwargs, rest)
-            before = CONTEXT.get()
-            with watching:
-                CONTEXT.set(before.but(interceptor=trace, grad=grad, recording=None))
-                try:
-                    result = body(*given_args, **given_kwargs)
-                finally:
-                    CONTEXT.set(before)
-            if trace.stopped is not None:
-                raise trace.stopped
+            symbols = list(inputs)
+            for position, i in enumerate(open_inputs):
+                symbols[i] = tracer.argument(position, inputs[i])
+            left = iter(symbols)
+            result = tracer.run(body, filled(arguments.args, left), filled(arguments.kwargs, left))
             results: list[Tensor] = []
             structure = structure_of(result, results)
-            if trace.looked_at:
-                return {open_[position] for position in trace.looked_at}
+            if tracer.looked_at:
+                return {open_inputs[position] for position in tracer.looked_at}
             if not results:
                 raise Declined("it returns no tensor")
-            steps, captured = trace.finish(results)
+            steps, captured = tracer.finish(results)
         except Declined as why:
             state.declined = str(why)
             return set()
         state.reads.capture(captured)
-        tracked = tuple([grad and t.requires_grad for t in results])
-        types = tuple([t._type for t in results])
-        kind = CallKind(self.name, steps, tuple(given), types, tracked, tuple(captured), user_line(), n_ops=steps.n_ops)
-        state.kind = kind
+        state.kind = CallKind(
+            self.name,
+            steps,
+            tuple(types),
+            tuple([t._type for t in results]),
+            tuple([grad and t.requires_grad for t in results]),
+            tuple(captured),
+            user_line(),
+            n_ops=steps.n_ops,
+        )
         state.rebuild = rebuilder(structure)
         return set()
 

@@ -12,13 +12,19 @@ from typing import Any, NamedTuple, Protocol
 
 from ..core.cache import Cache
 from ..core.graph import Where
+from ..core.op import Elementwise, Op
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType
 
 # One object for equal types: whoever compares the types of results does it most often by identity.
 _TYPES: Cache[TensorType, TensorType] = Cache("types of results of kinds", 10_000)
-TAKE_NUMBERS = ("embedding", "cross_entropy")  # ops that take a 0-dim tensor wherever they take a number
+_TAKE_NUMBERS = ("embedding", "cross_entropy")  # ops that take a 0-dim tensor wherever they take a number
+
+
+def takes_numbers(op: type[Op]) -> bool:
+    """Whether numbers among the inputs of an op may differ between calls of one kind."""
+    return issubclass(op, Elementwise) or op.family == "random" or op.name in _TAKE_NUMBERS
 
 
 class Input(NamedTuple):
@@ -76,7 +82,7 @@ class CallKind:
         self.stacks = stacks  # the result is its inputs, of one type, one after the other
         self.varying: set[int] = set()  # numbers among the inputs that were seen to differ between calls
         self.runners: dict[Any, Runner] = {}  # by which inputs are shared
-        self.runner_of_rows: Any = None  # a Planned, if calls never share an input; False if there is none
+        self.runner_of_rows: Any = None  # a NativeRunner, if calls never share an input; False if there is none
 
     def __repr__(self) -> str:
         return f"<kind {self.name}: {', '.join(str(i.type) for i in self.inputs)}>"

@@ -10,12 +10,9 @@ import weakref
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..core.cache import Cache
 from ..core.context import CONTEXT, ExecutionContext
-from ..core.graph import Leaf, Node
-from ..core.op import Elementwise, Op
+from ..core.op import Op
 from ..core.tensor import Tensor, TensorLike
-from ..core.types import DEFAULT_DTYPE_LISTENERS, TensorType
 from ..dispatch.dispatcher import apply, as_input
 from ..dispatch.inplace import check_fits
 from ..errors import AutogradError
@@ -23,13 +20,12 @@ from ..nn.module import show_cells
 from .call_cache import learn_op, recorder
 from .cells import find
 from .greenlets import GreenletHub
-from .kinds import TAKE_NUMBERS, CallKind, Input
+from .kinds import takes_numbers
+from .op_kinds import kind_of
 
 if TYPE_CHECKING:
     from .run import BatchExecutor
 
-_KINDS: Cache[Any, CallKind] = Cache("kinds of ops in batches", 4_000)
-DEFAULT_DTYPE_LISTENERS.append(_KINDS.clear)
 _NUMBERS = (float, int, bool)
 _ALONE = 2  # references to a storage that no view shares: its tensor's, and that of the one who counts
 
@@ -60,14 +56,14 @@ class SampleTracer:
                     break
             elif x is not None and type(x) not in _NUMBERS:
                 return self.apply(op, tuple(map(as_input, inputs)), attrs)
-        else:  # nothing of the run goes in
+        else:  # no value of the run is among them: a view costs less than a call, and no tensors make no batch
             if op.aliases_input or not any(isinstance(x, Tensor) for x in inputs):
                 return self._at_once(op, inputs, attrs)
         grad = CONTEXT.get().grad
-        kind, given = _kind_of(op, inputs, attrs, grad)
-        made = run.call(kind, given, self.number)
+        kind, operands = kind_of(op, inputs, attrs, grad)
+        made = run.call(kind, operands, self.number)
         if _PREPARED[0]:
-            learn_op(op, inputs, attrs, grad, kind, kind.single, _takes_numbers(op))
+            learn_op(op, inputs, attrs, grad, kind, kind.single, takes_numbers(op))
         if op.aliases_input:
             self._viewed.update(x._value_id for x in (inputs[0], *made) if x._source is run)
         return made[0] if kind.single else tuple(made)
@@ -155,93 +151,3 @@ def call_cell(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     """Show a call of a cell to the sample that makes it. NotImplemented: there is none, the cell's body is to run."""
     sample = CONTEXT.get().interceptor
     return sample.call_cell(callable_, args, kwargs) if type(sample) is SampleTracer else NotImplemented
-
-
-class _OpKind(CallKind):
-    """A kind that is one op."""
-
-    __slots__ = ("single",)
-
-    single: bool  # whether the op has one result
-
-
-def _kind_of(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], grad: bool) -> tuple[_OpKind, list[Any]]:
-    """The kind of an op on these inputs, and the inputs that are not part of it.
-
-    A leaf that requires grad is part of it, as the weights of a cell are: calls with other weights are another kind. So
-    are numbers that are no operands: they say which elements a result has.
-    """
-    varying = _takes_numbers(op)
-    given: list[Any] = []
-    types: list[Any] = []
-    captured: list[Tensor] = []
-    for x in inputs:
-        if x is None:
-            types.append(None)
-        elif not isinstance(x, Tensor):
-            types.append(type(x) if varying else (type(x), x))
-            if varying:
-                given.append(x)
-        elif type(x._history) is Node and x._history.op is Leaf and grad:
-            captured.append(x)
-            types.append((x._type, id(x)))
-        else:
-            given.append(x)
-            types.append((x._type, grad and type(x._history) is Node))
-    key = (op, *types, *attrs.items())
-    kinds: Any = _KINDS
-    if captured:
-        extra = captured[0]._history.need()
-        if extra.kinds is None:
-            extra.kinds = {}
-        kinds = extra.kinds
-    try:
-        found = kinds.get(key)
-    except TypeError:  # an attribute that cannot be hashed
-        return _op_kind(op, inputs, attrs, grad), given
-    if found is None:
-        found = _op_kind(op, inputs, attrs, grad)
-        if captured:
-            kinds[key] = found
-        else:
-            kinds.put(key, found)
-    return found, given
-
-
-def _takes_numbers(op: type[Op]) -> bool:
-    """Whether numbers among the inputs may differ between calls of one kind."""
-    return issubclass(op, Elementwise) or op.family == "random" or op.name in TAKE_NUMBERS
-
-
-def _op_kind(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], grad: bool) -> _OpKind:
-    signature = op.signature(tuple(x._type if isinstance(x, Tensor) else type(x) for x in inputs), attrs)
-    several = isinstance(signature.type, tuple) and not isinstance(signature.type, TensorType)
-    results = signature.type if several else (signature.type,)
-    fixed: list[Any] = []  # what is part of the kind; the place of an input is None
-    given, captured, needs = [], [], False
-    varying = _takes_numbers(op)
-    for x in inputs:
-        if x is None or not (varying or isinstance(x, Tensor)):
-            fixed.append((x,))
-            continue
-        tracked = isinstance(x, Tensor) and grad and type(x._history) is Node
-        needs |= tracked
-        if tracked and x._history.op is Leaf:
-            captured.append(x)
-            fixed.append((x,))
-            continue
-        fixed.append(None)
-        given.append(Input(x._type if isinstance(x, Tensor) else type(x), tracked))
-
-    def run(*values: Any) -> tuple[Tensor, ...]:
-        rest = iter(values)
-        made = apply(op, tuple(next(rest) if one is None else one[0] for one in fixed), attrs)
-        return made if several else (made,)
-
-    which = tuple(needs and op.name != "detach" and t.dtype.is_floating_point for t in results)
-    random = op.family == "random"
-    of_one_type = len({i.type for i in given}) == 1 and not captured
-    stacks = op.name in ("stack", "cat") and attrs["dim"] == 0 and of_one_type and given[0].type.numel() > 0
-    made = _OpKind(op.name, run, tuple(given), results, which, tuple(captured), None, random, cell=False, stacks=stacks)
-    made.single = not several
-    return made

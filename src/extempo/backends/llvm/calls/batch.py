@@ -41,7 +41,7 @@ class BatchClasses(NamedTuple):
             "run": ("n_values", "_known", "_met", "_numbers", "_stand_in", "_waiting"),
             "calls": ("firsts", "refs", "samples", "wheres"),
             "kind": ("results", "tracked"),
-            "cell": ("ways", "_n_new"),
+            "cell": ("cached_calls", "_n_new"),
             "way": ("attrs", "grad", "kind", "make", "pattern", "reads"),
             "reads": ("_attributes", "_captured", "_contents", "_items", "_seen"),
             "content": ("_container", "_kept", "_keys"),
@@ -161,7 +161,7 @@ def _write_call(module: IRModule, offsets: Slots) -> None:
         o.python.incref(cell.value)
         o.python.incref(sample)
         search = module.defined["extempo_batch_search"]
-        answer = b.call(search, sample, o.get(cell.value, "cell.ways"), given[1], given[2], grad)
+        answer = b.call(search, sample, o.get(cell.value, "cell.cached_calls"), given[1], given[2], grad)
         fits = answer != o.known("none")
         with b.if_(fits & (o.get(cell.value, "cell._n_new") != o.known("zero"))):
             o.replace(cell.value, "cell._n_new", o.python.incref(o.known("zero")))
