@@ -1,4 +1,4 @@
-"""`tests/` mirrors `src/extempo`: a module that holds logic has a test file of its name, in the directory of its name."""
+"""`tests/` mirrors `src/extempo`: a module that holds logic has a test file of its name, in a directory of its room."""
 
 from __future__ import annotations
 
