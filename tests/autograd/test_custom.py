@@ -11,7 +11,6 @@ import pytest
 
 import extempo as ex
 from extempo import autograd
-from extempo.autograd.function import once_differentiable
 from extempo.errors import AutogradError, DtypeError, GraphFreedError, LeafWriteError, OverwrittenError, ShapeError
 
 
@@ -389,27 +388,6 @@ def test_returning_an_input_gives_an_alias_of_it() -> None:
     np.testing.assert_allclose(x.grad.numpy(), -1.0)
 
 
-def test_once_differentiable_refuses_a_second_derivative() -> None:
-    class Numpy(autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, x: ex.Tensor) -> ex.Tensor:
-            ctx.save_for_backward(x)
-            return ex.from_numpy(np.sin(x.detach().numpy()))
-
-        @staticmethod
-        @once_differentiable
-        def backward(ctx: Any, g: ex.Tensor) -> Any:
-            (x,) = ctx.saved_tensors
-            return ex.from_numpy(g.numpy() * np.cos(x.numpy(force=True)))
-
-    x = draw(3)
-    assert autograd.gradcheck(Numpy.apply, (x,))
-    (g,) = autograd.grad(Numpy.apply(x).sum(), x, create_graph=True)
-    np.testing.assert_allclose(g.detach().numpy(), np.cos(x.detach().numpy()))
-    with pytest.raises(AutogradError, match="once_differentiable"):
-        g.sum().backward()
-
-
 def test_saved_values_are_freed_by_backward_and_checked_for_writes() -> None:
     x = draw(3)
     y = Cube.apply(x)
@@ -505,11 +483,3 @@ def test_misuse_says_what_to_do() -> None:
 def test_nothing_is_recorded_under_no_grad() -> None:
     with ex.no_grad():
         assert not Cube.apply(draw(2)).requires_grad
-
-
-def test_variable_is_a_tensor() -> None:
-    v = autograd.Variable(ex.ones(2), requires_grad=True)
-    assert v.requires_grad
-    assert isinstance(v, autograd.Variable)
-    assert isinstance(v, ex.Tensor)
-    assert not autograd.Variable(ex.ones(2)).requires_grad

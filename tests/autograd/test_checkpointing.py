@@ -271,7 +271,7 @@ def test_another_path_in_the_second_run_is_named_with_both_lines() -> None:
     text = str(caught.value)
     assert "Its op 1 was sin(f64[2]) at" in text
     assert "is cos(f64[2]) at" in text
-    assert text.count("test_checkpoint.py:") == 2
+    assert text.count("test_checkpointing.py:") == 2
     assert "\n" not in text
 
 
@@ -313,7 +313,7 @@ def test_an_input_that_was_overwritten_is_noticed() -> None:
     y = checkpoint(block, x)
     x.add_(1)
     with pytest.raises(
-        OverwrittenError, match=r"input of the checkpointed function was overwritten .*test_checkpoint.py"
+        OverwrittenError, match=r"input of the checkpointed function was overwritten .*test_checkpointing.py"
     ):
         y.sum().backward()
 
