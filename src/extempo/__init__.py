@@ -53,47 +53,8 @@ from .core.types import float64 as double
 from .core.types import int16 as short
 from .core.types import int32 as int
 from .core.types import int64 as long
-from .ops.activation import *
-from .ops.arithmetic import *
-from .ops.arrange import *
-from .ops.bessel import *
-from .ops.choice import *
-from .ops.comparison import *
-from .ops.contraction import *
-from .ops.conv import *
-from .ops.convert import *
-from .ops.counting import *
-from .ops.creation import *
-from .ops.differences import *
-from .ops.dropouts import *
-from .ops.error_functions import *
-from .ops.factories import *
-from .ops.factors import *
-from .ops.gamma_functions import *
-from .ops.index import *
-from .ops.join import *
-from .ops.limits import *
-from .ops.linalg_older import *
-from .ops.loss import *
-from .ops.matrices import *
-from .ops.normalization import *
-from .ops.norms import *
-from .ops.pool import *
-from .ops.products import *
-from .ops.reduce import *
-from .ops.resample import *
-from .ops.rounding import *
-from .ops.sampling import *
-from .ops.scan import *
-from .ops.scattering import *
-from .ops.shaping import *
-from .ops.softmaxes import *
-from .ops.sorting import *
-from .ops.statistics import *
-from .ops.systems import *
-from .ops.toplevel import *
-from .ops.transcendental import *
-from .ops.view import *
+from .ops.normalization import _native_batch_norm_legit
+from .ops.public import *
 from .tracing.api import compile, eager
 
 if TYPE_CHECKING:  # loaded on first use, by `__getattr__` below
@@ -140,6 +101,7 @@ __all__ = [
     "Size",
     "Tensor",
     "__version__",
+    "_native_batch_norm_legit",
     "amp",
     "autocast",
     "autograd",

@@ -41,12 +41,6 @@ __all__ = [
     "threshold_",
 ]
 
-FUNCTIONAL = [
-    "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish",
-    "hardtanh", "hardtanh_", "leaky_relu", "leaky_relu_", "log_softmax", "logsigmoid", "mish", "prelu", "relu", "relu6",
-    "relu_", "rrelu", "rrelu_", "selu", "selu_", "silu", "softmax", "softmin", "softplus", "softshrink", "softsign",
-    "tanhshrink", "threshold", "threshold_",
-]  # fmt: skip
 
 # Self-normalizing networks (Klambauer et al. 2017): mean 0 and variance 1 are a fixed point with these two.
 _SELU_ALPHA = 1.6732632423543772

@@ -18,8 +18,6 @@ from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
 from .attention_gradient import AttentionGradient, attention_weights
 
-FUNCTIONAL = ["multi_head_attention_forward", "scaled_dot_product_attention"]
-
 
 class ScaledDotProductAttention(Op):
     """softmax(query @ key.T * scale + mask) @ value. The weights are not kept: backward computes them again.

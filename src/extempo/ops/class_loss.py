@@ -19,11 +19,6 @@ from .activation import logsigmoid
 from .class_loss_ops import CrossEntropy, check_target
 from .loss import reduced, reduction_of
 
-FUNCTIONAL = [
-    "cross_entropy", "linear_cross_entropy", "multi_margin_loss", "multilabel_margin_loss",
-    "multilabel_soft_margin_loss", "nll_loss",
-]  # fmt: skip
-
 Target = Tensor | int | Sequence[int]
 
 

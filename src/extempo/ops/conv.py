@@ -26,16 +26,6 @@ __all__ = [
     "convolution",
 ]
 
-FUNCTIONAL = [
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_tbc",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "conv_transpose3d",
-]
-
 
 def _same_padding(
     op: str, padding: Any, kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]

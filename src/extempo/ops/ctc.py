@@ -22,8 +22,6 @@ from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from .loss import reduced, reduction_of
 
-FUNCTIONAL = ["ctc_loss"]
-
 
 class _Paths:
     """The extended labels of a batch and the emissions at them."""

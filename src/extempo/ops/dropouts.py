@@ -18,7 +18,6 @@ from .sampling import dropout_noise
 
 __all__ = ["native_dropout"]
 
-FUNCTIONAL = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
 
 # What selu saturates at: -scale * alpha of that function.
 _SATURATION = -1.7580993408473766

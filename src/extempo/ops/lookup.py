@@ -19,8 +19,6 @@ from ..core.types import InputType, TensorType, int64
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
 
-FUNCTIONAL = ["embedding", "embedding_bag"]
-
 Rows = Tensor | int | Sequence[Any]
 
 

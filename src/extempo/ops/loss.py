@@ -24,13 +24,6 @@ from .define import Operand, deliver_converted
 
 __all__ = ["cosine_similarity", "pairwise_distance"]
 
-FUNCTIONAL = [
-    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cosine_similarity",
-    "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss",
-    "normalize", "pairwise_distance", "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss",
-    "triplet_margin_with_distance_loss",
-]  # fmt: skip
-
 
 # ---- what all losses share
 

@@ -21,7 +21,6 @@ from .conv import convolve
 from .standardize import Standardize, statistics_dtype
 
 __all__ = [
-    "_native_batch_norm_legit",
     "group_norm",
     "layer_norm",
     "native_batch_norm",
@@ -29,8 +28,6 @@ __all__ = [
     "native_layer_norm",
     "rms_norm",
 ]
-
-FUNCTIONAL = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm"]
 
 
 def _standardize(

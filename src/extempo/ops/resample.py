@@ -28,16 +28,6 @@ from .windows import Ints, as_ints, n_windows, padded, per_sample, places, windo
 
 __all__ = ["affine_grid_generator", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d"]
 
-FUNCTIONAL = [
-    "affine_grid",
-    "fold",
-    "grid_sample",
-    "interpolate",
-    "unfold",
-    "upsample",
-    "upsample_bilinear",
-    "upsample_nearest",
-]
 
 Table = tuple[Array, Array]  # positions and weights, (outputs, taps) each
 
