@@ -8,6 +8,7 @@ import struct
 import numpy as np
 
 from extempo.backends.llvm.ir.machine import machine
+from extempo.backends.llvm.routines import registry  # noqa: F401 - registers the routines
 from extempo.backends.llvm.routines.routine import ROUTINES
 from extempo.core.types import TensorType, from_numpy_dtype
 

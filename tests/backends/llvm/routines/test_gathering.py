@@ -11,7 +11,6 @@ import pytest
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
 
-from extempo.backends.llvm.routines import gathering, scattering  # noqa: F401 - registers the routines
 from extempo.core.op import REGISTRY
 
 from ..guarded import bind, call

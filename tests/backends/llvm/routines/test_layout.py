@@ -11,8 +11,6 @@ import pytest
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
 
-from extempo.backends.llvm.routines import arranging, layout  # noqa: F401 - registers the routines
-
 from ..guarded import bind, call
 from . import oracle
 from .oracle import expect, layouts

@@ -10,8 +10,6 @@ import pytest
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
 
-from extempo.backends.llvm.routines import gathering, scattering  # noqa: F401 - registers the routines
-
 from ..guarded import call
 from . import oracle
 from .oracle import FLOATS, INDICES, expect, numbers
