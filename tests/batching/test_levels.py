@@ -8,7 +8,7 @@ import pytest
 import extempo as ex
 from extempo import nn
 from extempo.backends.selection import native
-from extempo.batching import agenda, levels, template_cache
+from extempo.batching import levels, template_cache
 from extempo.errors import ExtempoError
 
 from .agreement import check
@@ -171,23 +171,6 @@ def test_without_gradients(levels_run):
     with ex.no_grad():
         check_twice(lambda words: [h for h, _ in model.states(words, [model.cell])], WORDS)
     assert max(levels_run) == 10
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_the_native_agenda_decides_as_the_one_in_python(seed):
-    rng = np.random.default_rng(seed)
-    n_kinds = int(rng.integers(2, 6))
-    n, first = int(rng.integers(n_kinds, 120)), int(rng.integers(0, 10))
-    kinds = np.concatenate([np.arange(n_kinds), rng.integers(0, n_kinds, n - n_kinds)])
-    n_inputs = rng.integers(1, 4, n_kinds)
-    refs, number = [[] for _ in range(n_kinds)], np.empty(n, np.int64)
-    for value, kind in enumerate(kinds):
-        number[value] = len(refs[kind])
-        refs[kind].append(rng.integers(-3, max(first + value, 1), n_inputs[kind]))
-    given = ([np.array(r, np.int64) for r in refs], kinds.astype(np.int64), number, first)
-    family = sorted(rng.choice(n_kinds, int(rng.integers(2, n_kinds + 1)), replace=False).tolist())
-    expected = [(k, members.tolist()) for k, members in agenda._by_agenda(family, *given)]
-    assert [(k, members.tolist()) for k, members in agenda._agenda(family, *given)] == expected
 
 
 @pytest.mark.parametrize("n_samples", [1, 2, 5, 9, 21, 130])

@@ -87,7 +87,7 @@ def check(
     which = tuple(i in shared for i in range(len(samples)))
     fast, slow = NativeRunner.make(kind, which), VmapRunner(kind, which)
     if fast is not None and planned:
-        fast._plain = None  # so that nobody falls back to it
+        fast._vmap = None  # so that nobody falls back to it
     assert (fast is not None) == planned
     if fast is None:
         return None
@@ -372,9 +372,9 @@ def test_an_index_that_is_out_of_range_says_so():
 
 @pytest.mark.parametrize("n", [2, 5, 37, 211])
 def test_a_template_says_what_planning_at_that_size_says(n):
-    from extempo.batching.partition import Split
-    from extempo.batching.programs import Programs, _given
-    from extempo.batching.tracing import RowTracer
+    from extempo.batching.partition import Partition
+    from extempo.batching.programs import Programs, _row_inputs
+    from extempo.batching.row_tracer import KindTrace
 
     cell, tree = nn.LSTMCell(7, 11), nn.NaryTreeLSTMCell(7, 11, 2)
     kinds = [
@@ -385,9 +385,9 @@ def test_a_template_says_what_planning_at_that_size_says(n):
     for kind in kinds:
         shared = (False,) * len(kind.inputs)
         programs = Programs(kind, shared, ())
-        split = Split(RowTracer(kind, _given(kind, shared, (), n), n, 0), n, kind.tracked)
-        back = programs._backs[kind.tracked]
-        for filled, part in ((back._early_part, split.backward), (back._late_part, split.late)):
+        split = Partition(KindTrace(kind, _row_inputs(kind, shared, (), n), n, 0), n, kind.tracked)
+        back = programs._backwards[kind.tracked]
+        for filled, part in ((back._backward, split.backward), (back._deferred, split.deferred)):
             if filled is None:
                 assert part is None
                 continue
@@ -419,7 +419,7 @@ def test_what_is_left_for_the_end_is_done_once_whichever_results_have_gradients(
     assert found[0].keys() == found[1].keys() == {id(t) for t in parameters(cell)}
     for t in parameters(cell):
         close(found[0][id(t)], found[1][id(t)], "a weight")
-    backs = runners[0]._programs[()]._backs
+    backs = runners[0]._programs[()]._backwards
     assert backs[True, False] is not backs[True, True]
     assert backs[True, False].leader is backs[True, True]
 

@@ -522,27 +522,3 @@ def test_lines_of_calls(models):
         lines = sorted((line.where.rpartition(":")[2], line.calls) for line in batched.explain().lines)
         first = body.__code__.co_firstlineno
         assert lines == [(str(first + 1), 3), (str(first + 3), 6), (str(first + 4), 6)]
-
-
-def test_depths_are_what_python_finds():
-    if call_cache.recorder() is None:
-        pytest.skip("needs native code")
-    chance = np.random.default_rng(0)
-    for n_inputs in (0, 1, 3):
-        n, first = 200, 7
-        maker = chance.integers(-1, 3, first + n)
-        number = np.zeros(first + n, np.int64)
-        own = np.flatnonzero(maker == 1)
-        number[own] = np.arange(len(own))
-        refs = np.array([[chance.integers(-3, first + v) for _ in range(n_inputs)] for v in own], np.int64)
-        refs = refs.reshape(len(own), n_inputs)
-        found = np.empty(len(own), np.int64)
-        call_cache.recorder().depths(refs, maker, number, 1, first, found)
-        wanted = []
-        for row in refs:
-            below = [wanted[number[r - first]] + 1 for r in row if r >= first and maker[r - first] == 1]
-            wanted.append(max(below, default=0))
-        assert found.tolist() == wanted
-        assert call_cache.recorder().as_array(wanted).tolist() == wanted
-    assert call_cache.recorder().as_array([1 << 70]) is None
-    assert call_cache.recorder().as_array(["no"]) is None

@@ -1,16 +1,20 @@
-"""In which order calls run, so that batches are few and large.
+"""In which order calls run, so that batches are few and large: DyNet's agenda, within components of the graph of kinds.
 
 Kinds of calls depend on one another: cells read what embeddings made, scores what cells made. Kinds that depend on each
-other in a circle (a loop, a recursion) belong together; such families run one after the other, each when everything
-that it reads has been made. A kind outside any circle then runs once, in one batch, however deep its calls lie: the
-scores of sentences of any length. A circle of one kind runs level by level: all calls whose inputs are there. In a
-circle of several kinds, an agenda (Neubig, Goldberg and Dyer 2017) decides between those that have calls ready: the
-kind whose calls lie least deep on average is next, since the others may still gain calls.
+other in a circle (a loop, a recursion) are a strongly connected component of that graph; components run one after the
+other, each when everything that it reads has been made. A kind outside any circle then runs once, in one batch, however
+deep its calls are: the scores of sentences of any length, which an agenda over all calls would run at several times.
+A circle of one kind runs level by level: all calls whose inputs are there. In a circle of several kinds, an agenda
+(Neubig, Goldberg and Dyer 2017) decides between those that have calls ready: the kind whose calls that have not run are
+least deep on average is next, since the others may still gain calls.
+
+Native code does the same, call by call; the Python here says what it means, and runs where there is none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +24,7 @@ from ..core.graph import describe_where
 from .call_cache import recorder
 from .kinds import CallKind
 
-_FAMILIES: Cache[tuple[int, ...], list[list[int]]] = Cache("orders of kinds in batches", 1_000)
+_COMPONENTS: Cache[tuple[int, ...], list[list[int]]] = Cache("orders of kinds in batches", 1_000)
 _BITS = 63  # of a word that has one for each kind
 
 
@@ -31,8 +35,8 @@ class Calls:
 
     def __init__(self, kind: CallKind) -> None:
         self.kind = kind
-        self.refs: list[int] = []  # of the inputs of all calls: a value, or -1 - a number
-        self.firsts: list[int] = []  # of each call: the first of its results' values
+        self.refs: list[int] = []  # of the inputs of all calls: a value id, or -1 - the position of a number
+        self.firsts: list[int] = []  # of each call: the value id of its first result
         self.wheres: list[Any] = []
         self.samples: list[int] = []
 
@@ -58,109 +62,109 @@ class Batches(NamedTuple):
 
 
 class Component(NamedTuple):
-    """Batches of kinds that depend on each other, and in which order they run: (whose turn it is, which level)."""
+    """Batches of kinds that depend on each other, and in which order they run: (which of the batches, which level)."""
 
     batches: list[Batches]
-    turns: list[tuple[int, int]]
+    schedule: list[tuple[int, int]]
 
 
 def order(waiting: Sequence[Calls], first_value: int, n_values: int) -> Iterator[Component]:
     """All calls, in the order in which they can run. Values below `first_value` are there already."""
-    size = n_values - first_value
-    maker = np.full(size, -1, np.int64)  # by value: which of `waiting` makes it
-    number = np.empty(size, np.int64)  # and which of its calls
+    makers = Makers(first_value, n_values)
     all_refs, all_firsts = [], []
     for k, calls in enumerate(waiting):
         all_firsts.append(_as_array(calls.firsts))
         all_refs.append(calls.inputs())
-        _note_makers(all_firsts[k], len(calls.kind.results), k, maker, number, first_value)
+        makers.note(k, all_firsts[k], len(calls.kind.results))
         calls.refs, calls.firsts = [], []  # arrays have them now, and the notes keep the calls
-    made = _sources(all_refs, maker, first_value)
-    families = _FAMILIES.get(made)
-    if families is None:
-        families = _FAMILIES.put(made, _families(made))
-    for family in families:
-        (k, *others) = family
-        if others:
-            agenda = list(_agenda(family, all_refs, maker, number, first_value))
-            batches, turns, n_levels = [], [], dict.fromkeys(family, 0)
-            for k, _ in agenda:
-                turns.append((family.index(k), n_levels[k]))
-                n_levels[k] += 1
-            for k in family:
-                levels = [members for which, members in agenda if which == k]
-                ranked, ends = np.concatenate(levels), np.cumsum([len(members) for members in levels]).tolist()
-                batches.append(Batches(waiting[k], ranked, all_refs[k][ranked], all_firsts[k][ranked], ends))
-            yield Component(batches, turns)
-        elif made[k] >> k & 1:
-            ranked, ends = _levels(k, all_refs[k], maker, number, first_value)
-            batches = [Batches(waiting[k], ranked, all_refs[k][ranked], all_firsts[k][ranked], ends)]
-            yield Component(batches, [(0, level) for level in range(len(ends))])
+
+    def batches(k: int, members: Any, ends: list[int]) -> Batches:
+        return Batches(waiting[k], members, all_refs[k][members], all_firsts[k][members], ends)
+
+    sources = makers.sources(all_refs)
+    components = _COMPONENTS.get(sources)
+    if components is None:
+        components = _COMPONENTS.put(sources, _components(sources))
+    for kinds in components:
+        k = kinds[0]
+        if len(kinds) > 1:
+            by_kind, schedule = _interleaved(kinds, list(agenda(kinds, all_refs, makers)))
+            yield Component([batches(k, *by_kind[k]) for k in kinds], schedule)
+        elif sources[k] >> k & 1:
+            members, ends = _levels(k, all_refs[k], makers)
+            yield Component([batches(k, members, ends)], [(0, level) for level in range(len(ends))])
         else:
             n = len(all_firsts[k])
             yield Component([Batches(waiting[k], np.arange(n), all_refs[k], all_firsts[k], [n])], [(0, 0)])
 
 
-def _note_makers(firsts: Any, n_results: int, k: int, maker: Any, number: Any, first_value: int) -> None:
-    native = recorder()
-    if native is not None:
-        native.note_makers(firsts, n_results, k, maker, number, first_value)
-        return
-    for result in range(n_results):
-        maker[firsts - first_value + result] = k
-        number[firsts - first_value + result] = np.arange(len(firsts))
+class Makers:
+    """Which call makes each value that is not there yet."""
+
+    def __init__(self, first_value: int, n_values: int) -> None:
+        self.first_value = first_value
+        self.kinds = np.full(n_values - first_value, -1, np.int64)  # by value: which kind makes it, -1: none
+        self.calls = np.empty(n_values - first_value, np.int64)  # and which of its calls
+
+    def note(self, k: int, firsts: Any, n_results: int) -> None:
+        """The calls of a kind make these values, and as many behind each as they have results."""
+        native = recorder()
+        if native is not None:
+            native.note_makers(firsts, n_results, k, self.kinds, self.calls, self.first_value)
+            return
+        for result in range(n_results):
+            self.kinds[firsts - self.first_value + result] = k
+            self.calls[firsts - self.first_value + result] = np.arange(len(firsts))
+
+    def sources(self, all_refs: list[Any]) -> tuple[int, ...]:
+        """Of each kind, which kinds make inputs of its calls, as bits."""
+        native, first_value = recorder(), self.first_value
+        if native is not None and len(all_refs) <= _BITS:
+            return tuple([native.sources(refs, self.kinds, first_value) for refs in all_refs])
+        found = [set(self.kinds[refs[refs >= first_value] - first_value].tolist()) - {-1} for refs in all_refs]
+        return tuple([sum(1 << k for k in sources) for sources in found])
 
 
-def _sources(all_refs: list[Any], maker: Any, first_value: int) -> tuple[int, ...]:
-    """Of each kind, which kinds make inputs of its calls, as bits."""
-    native = recorder()
-    if native is not None and len(all_refs) <= _BITS:
-        return tuple([native.sources(refs, maker, first_value) for refs in all_refs])
-    found = [set(maker[refs[refs >= first_value] - first_value].tolist()) - {-1} for refs in all_refs]
-    return tuple([sum(1 << k for k in sources) for sources in found])
-
-
-def _families(sources: tuple[int, ...]) -> list[list[int]]:
+def _components(sources: tuple[int, ...]) -> list[list[int]]:
     """Kinds that depend on each other, in the order in which they can run (Tarjan's strongly connected components)."""
     n = len(sources)
-    made = [[k for k in range(n) if of_one >> k & 1] for of_one in sources]
     index, low, on_stack = [-1] * n, [0] * n, [False] * n
+    numbers = count()
     stack: list[int] = []
+    path: list[tuple[int, Iterator[int]]] = []  # kinds that are being visited, with the sources that are left of each
     found: list[list[int]] = []
-    counter = 0
+
+    def enter(k: int) -> None:
+        index[k] = low[k] = next(numbers)
+        stack.append(k)
+        on_stack[k] = True
+        path.append((k, iter([source for source in range(n) if sources[k] >> source & 1])))
+
+    def leave(k: int) -> None:
+        path.pop()
+        if path:
+            reader = path[-1][0]
+            low[reader] = min(low[reader], low[k])
+        if low[k] == index[k]:  # what was entered since then, and not left with a component, depends on k and k on it
+            start = stack.index(k)
+            found.append(sorted(stack[start:]))
+            for member in stack[start:]:
+                on_stack[member] = False
+            del stack[start:]
+
     for root in range(n):
-        if index[root] >= 0:
-            continue
-        work = [(root, iter(made[root]))]
-        index[root] = low[root] = counter
-        counter += 1
-        stack.append(root)
-        on_stack[root] = True
-        while work:
-            k, before = work[-1]
-            for source in before:
+        if index[root] < 0:
+            enter(root)
+        while path:
+            k, left = path[-1]
+            for source in left:
                 if index[source] < 0:
-                    index[source] = low[source] = counter
-                    counter += 1
-                    stack.append(source)
-                    on_stack[source] = True
-                    work.append((source, iter(made[source])))
+                    enter(source)
                     break
                 if on_stack[source]:
                     low[k] = min(low[k], index[source])
             else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[k])
-                if low[k] == index[k]:
-                    family = []
-                    while True:
-                        member = stack.pop()
-                        on_stack[member] = False
-                        family.append(member)
-                        if member == k:
-                            break
-                    found.append(sorted(family))
+                leave(k)
     return found
 
 
@@ -170,115 +174,138 @@ def _as_array(numbers: list[int]) -> Any:
     return np.array(numbers, np.int64) if made is None else made
 
 
-def _levels(k: int, refs: Any, maker: Any, number: Any, first_value: int) -> tuple[Any, list[int]]:
-    """Calls of one kind in the order of how many of the same kind lie below them; where each level ends."""
+# ---- a component of one kind: levels
+
+
+def _levels(k: int, refs: Any, makers: Makers) -> tuple[Any, list[int]]:
+    """Calls of one kind in the order of their depths; where each level ends."""
     native = recorder()
     if native is None:
-        by_depth = _depths(k, refs, maker, number, first_value)
+        by_depth = depths(k, refs, makers)
     else:
         by_depth = np.empty(len(refs), np.int64)
-        native.depths(refs, maker, number, k, first_value, by_depth)
+        native.depths(refs, makers.kinds, makers.calls, k, makers.first_value, by_depth)
     return np.argsort(by_depth, kind="stable"), np.cumsum(np.bincount(by_depth)).tolist()
 
 
-def _depths(k: int, refs: Any, maker: Any, number: Any, first_value: int) -> Any:
-    inside = refs >= first_value
-    own = np.where(inside, refs - first_value, 0)
-    sources = np.where(inside & (maker[own] == k), number[own], -1)
-    columns = [column.tolist() for column in sources.T if (column >= 0).any()]
-    depths: list[int] = []
-    if len(columns) == 1:
-        for source in columns[0]:
-            depths.append(depths[source] + 1 if source >= 0 else 0)
-    else:
-        for several in zip(*columns, strict=True):
-            depths.append(max([depths[source] + 1 if source >= 0 else 0 for source in several]))
-    return np.array(depths)
+def depths(k: int, refs: Any, makers: Makers) -> Any:
+    """How many calls of the same kind are below each call, at most. A call reads results of earlier ones only."""
+    inside = refs >= makers.first_value
+    own = np.where(inside, refs - makers.first_value, 0)
+    sources = np.where(inside & (makers.kinds[own] == k), makers.calls[own], -1)
+    found: list[int] = []
+    for of_call in sources.tolist():
+        found.append(max([found[source] + 1 if source >= 0 else 0 for source in of_call], default=0))
+    return np.array(found)
 
 
-def _agenda(
-    family: list[int], all_refs: list[Any], maker: Any, number: Any, first_value: int
-) -> Iterator[tuple[int, Any]]:
-    """The batches of a family of several kinds: (kind, which of its calls)."""
+# ---- a component of several kinds: the agenda
+
+
+def _interleaved(
+    kinds: list[int], batches: list[tuple[int, Any]]
+) -> tuple[dict[int, tuple[Any, list[int]]], list[tuple[int, int]]]:
+    """Batches (kind, members) as levels of each kind, members one after the other, and the order of all levels."""
+    levels: dict[int, list[Any]] = {k: [] for k in kinds}
+    schedule = []
+    for k, members in batches:
+        schedule.append((kinds.index(k), len(levels[k])))
+        levels[k].append(members)
+    by_kind = {k: (np.concatenate(own), np.cumsum([len(m) for m in own]).tolist()) for k, own in levels.items()}
+    return by_kind, schedule
+
+
+def agenda(kinds: list[int], all_refs: list[Any], makers: Makers) -> Iterator[tuple[int, Any]]:
+    """The batches of a component of several kinds: (kind, which of its calls)."""
     native = recorder()
     if native is None:
-        yield from _by_agenda(family, all_refs, maker, number, first_value)
+        yield from PythonAgenda(kinds, all_refs, makers).batches()
         return
-    begins = np.cumsum([0, *[len(all_refs[k]) for k in family]])
-    offsets = np.full(len(all_refs) + 1, -1)  # of the calls of each kind; the last is for values that no kind makes
-    offsets[family] = begins[:-1]
-    sources, readers = [], []
-    for begin, k in zip(begins[:-1].tolist(), family, strict=True):
-        refs = all_refs[k]
-        at = np.flatnonzero(refs.reshape(-1) >= first_value)
-        made = refs.reshape(-1)[at] - first_value
-        inside = np.flatnonzero(offsets[maker[made]] >= 0)
-        made = made[inside]
-        sources.append(offsets[maker[made]] + number[made])
-        readers.append(at[inside] // refs.shape[1] + begin)
-    n, n_kinds = int(begins[-1]), len(family)
-    edges = np.concatenate(sources), np.concatenate(readers)
-    kinds = np.repeat(np.arange(n_kinds), np.diff(begins))
+    # Calls are numbered through, one kind after the other.
+    begins = np.cumsum([0, *[len(all_refs[k]) for k in kinds]])
+    sources, readers = _edges(kinds, begins, all_refs, makers)
+    n, n_kinds = int(begins[-1]), len(kinds)
+    kind_of_call = np.repeat(np.arange(n_kinds), np.diff(begins))
     ranked, ends, chosen = np.empty((3, n), np.int64)
-    room = np.empty((n + 1) * 5 + (n_kinds + 1) * 4 + len(edges[0]), np.int64)
-    n_batches = native.agenda(*edges, kinds, n_kinds, ranked, ends, chosen, room)
+    scratch = np.empty((n + 1) * 5 + (n_kinds + 1) * 4 + len(sources), np.int64)
+    n_batches = native.agenda(sources, readers, kind_of_call, n_kinds, ranked, ends, chosen, scratch)
     start = 0
     for end, which in zip(ends[:n_batches].tolist(), chosen[:n_batches].tolist(), strict=True):
         members = ranked[start:end]
         members.sort()
-        yield family[which], members - begins[which]
+        yield kinds[which], members - begins[which]
         start = end
 
 
-def _by_agenda(
-    family: list[int], all_refs: list[Any], maker: Any, number: Any, first_value: int
-) -> Iterator[tuple[int, Any]]:
-    missing: dict[int, list[int]] = {}  # by kind, for each call: how many of its inputs are not there
-    depths: dict[int, list[int]] = {k: [0] * len(all_refs[k]) for k in family}
-    readers: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    members = set(family)
-    for k in family:
-        counts = []
-        for call, refs in enumerate(all_refs[k].tolist()):
-            sources = {
-                (int(maker[ref - first_value]), int(number[ref - first_value])) for ref in refs if ref >= first_value
-            }
-            sources = {source for source in sources if source[0] in members}
-            for source in sources:
-                readers.setdefault(source, []).append((k, call))
-            counts.append(len(sources))
-        missing[k] = counts
-    ready = {k: [call for call, count in enumerate(missing[k]) if not count] for k in family}
-    _note_depths(ready, readers, missing, depths)
-    left = {k: (sum(depths[k]), len(depths[k])) for k in family}
-    while True:
-        choices = [k for k in family if ready[k]]
-        if not choices:
-            return
-        k = min(choices, key=lambda k: left[k][0] / left[k][1])
-        batch, ready[k] = ready[k], []
-        left[k] = (left[k][0] - sum(depths[k][call] for call in batch), left[k][1] - len(batch))
-        yield k, np.array(sorted(batch), np.int64)
-        for call in batch:
-            for reader, other in readers.get((k, call), ()):
-                missing[reader][other] -= 1
-                if not missing[reader][other]:
-                    ready[reader].append(other)
+def _edges(kinds: list[int], begins: Any, all_refs: list[Any], makers: Makers) -> tuple[Any, Any]:
+    """(source, reader) for each input of a call that another call of the component makes."""
+    offsets = np.full(len(all_refs) + 1, -1)  # of the calls of each kind; the last is for values that no kind makes
+    offsets[kinds] = begins[:-1]
+    sources, readers = [], []
+    for begin, k in zip(begins[:-1].tolist(), kinds, strict=True):
+        refs = all_refs[k]
+        at = np.flatnonzero(refs.reshape(-1) >= makers.first_value)
+        made = refs.reshape(-1)[at] - makers.first_value
+        inside = np.flatnonzero(offsets[makers.kinds[made]] >= 0)
+        made = made[inside]
+        sources.append(offsets[makers.kinds[made]] + makers.calls[made])
+        readers.append(at[inside] // refs.shape[1] + begin)
+    return np.concatenate(sources), np.concatenate(readers)
 
 
-def _note_depths(
-    ready: dict[int, list[int]],
-    readers: dict[tuple[int, int], list[tuple[int, int]]],
-    missing: dict[int, list[int]],
-    depths: dict[int, list[int]],
-) -> None:
-    """How many calls of the family lie below each, at most."""
-    counts = {k: list(missing[k]) for k in missing}
-    todo = [(k, call) for k in ready for call in ready[k]]
-    while todo:
-        k, call = todo.pop()
-        for reader, other in readers.get((k, call), ()):
-            depths[reader][other] = max(depths[reader][other], depths[k][call] + 1)
-            counts[reader][other] -= 1
-            if not counts[reader][other]:
-                todo.append((reader, other))
+class PythonAgenda:
+    """What native code's agenda decides. A call is (kind, number)."""
+
+    def __init__(self, kinds: list[int], all_refs: list[Any], makers: Makers) -> None:
+        self._kinds = kinds
+        self._readers: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        self._n_missing: dict[tuple[int, int], int] = {}  # how many calls whose results a call reads have not run
+        members = set(kinds)
+        for k in kinds:
+            for number, refs in enumerate(all_refs[k].tolist()):
+                made = [ref - makers.first_value for ref in refs if ref >= makers.first_value]
+                sources = {(int(makers.kinds[value]), int(makers.calls[value])) for value in made}
+                sources = {source for source in sources if source[0] in members}
+                self._n_missing[k, number] = len(sources)
+                for source in sources:
+                    self._readers.setdefault(source, []).append((k, number))
+
+    def batches(self) -> Iterator[tuple[int, Any]]:
+        """All ready calls of the kind whose calls that have not run are least deep on average; then again."""
+        depth = self._depths()
+        missing = dict(self._n_missing)
+        ready: dict[int, list[int]] = {k: [] for k in self._kinds}
+        sums, counts = dict.fromkeys(self._kinds, 0), dict.fromkeys(self._kinds, 0)  # of calls that have not run
+        for (k, number), n in missing.items():
+            sums[k] += depth[k, number]
+            counts[k] += 1
+            if not n:
+                ready[k].append(number)
+        while any(ready.values()):
+            k = min([k for k in self._kinds if ready[k]], key=lambda k: sums[k] / counts[k])
+            batch, ready[k] = ready[k], []
+            sums[k] -= sum(depth[k, number] for number in batch)
+            counts[k] -= len(batch)
+            yield k, np.array(sorted(batch), np.int64)
+            for number in batch:
+                for reader in self._satisfied(missing, (k, number)):
+                    ready[reader[0]].append(reader[1])
+
+    def _satisfied(self, missing: dict[tuple[int, int], int], source: tuple[int, int]) -> Iterator[tuple[int, int]]:
+        """The calls that have all their inputs once `source` has run."""
+        for reader in self._readers.get(source, ()):
+            missing[reader] -= 1
+            if not missing[reader]:
+                yield reader
+
+    def _depths(self) -> dict[tuple[int, int], int]:
+        """How many calls of the component are below each, at most."""
+        missing = dict(self._n_missing)
+        depth = dict.fromkeys(missing, 0)
+        done = [call for call, n in missing.items() if not n]
+        while done:
+            call = done.pop()
+            for reader in self._readers.get(call, ()):
+                depth[reader] = max(depth[reader], depth[call] + 1)
+            done += self._satisfied(missing, call)
+        return depth

@@ -1,8 +1,10 @@
 """Gradients of a run: one node of the graph outside, whose backward goes through the batches in reverse.
 
-Each batch has rows of gradients for its results, added up as the batches that read them are passed. Rows that calls of
-different batches read get contributions from all of them; what tensors from outside get is handed to the graph there.
-Gradients of tensors that kinds capture, the weights, come last, for all batches of a kind at once.
+Every value of the run that is tracked has a row for its gradient, of an array for each result of a kind; the rows of a
+batch are next to each other. A batch's backward takes those of its results and adds to those of its inputs, wherever
+they are (`RowTable.scatter_add`). Bytes called marks say which results of which batches have got any gradient: a batch
+without one is passed over. What tensors from outside get is handed to the graph there. Gradients of tensors that kinds
+capture, the weights, are deferred: they come last, for all batches of a kind at once.
 """
 
 from __future__ import annotations
@@ -49,11 +51,11 @@ class Group:
         self.ends = [len(firsts)] if ends is None else ends  # of each level
 
 
-class Turns(NamedTuple):
-    """Levels of kinds that ran in turn: (whose turn it was, which level)."""
+class LevelGroups(NamedTuple):
+    """Levels of kinds that ran interleaved, one group for each kind, as scheduled: (which group, which level)."""
 
     groups: list[Group]
-    turns: list[tuple[int, int]]
+    schedule: list[tuple[int, int]]
 
 
 class GradientSource:
@@ -73,7 +75,7 @@ class RunHistory:
     __slots__ = ("captured", "groups", "n_open", "n_values", "outside")
 
     def __init__(self) -> None:
-        self.groups: list[Group | Turns] | None = []  # in the order in which they ran; None once they were freed
+        self.groups: list[Group | LevelGroups] | None = []  # in the order in which they ran; None once they were freed
         self.captured: dict[int, GradientSource] = {}  # tensors that kinds read, by id, if they are tracked
         self.outside: dict[int, GradientSource] = {}  # tracked tensors among the values, by value
         self.n_values = 0
@@ -151,10 +153,10 @@ def link_results(history: RunHistory, tensors: Sequence[Tensor]) -> None:
 
 def _each_its_own(arrays: Sequence[Array | None]) -> list[Array | None]:
     """Copies where one array is the gradient of several tensors."""
-    made, given = [], set()
+    made, ids = [], set()
     for array in arrays:
-        made.append(array.copy() if array is not None and id(array) in given else array)
-        given.add(id(array))
+        made.append(array.copy() if array is not None and id(array) in ids else array)
+        ids.add(id(array))
     return made
 
 
@@ -172,10 +174,12 @@ def _backward(history: RunHistory, seeds: list[tuple[int, Array]]) -> tuple[dict
 class _BackwardPass:
     """One backward through the batches of a run."""
 
-    def __init__(self, history: RunHistory, steps: list[Group | Turns]) -> None:
+    def __init__(self, history: RunHistory, steps: list[Group | LevelGroups]) -> None:
         self._history = history
         self._steps = steps
-        self._groups = groups = [g for step in steps for g in (step.groups if isinstance(step, Turns) else [step])]
+        self._groups = groups = [
+            g for step in steps for g in (step.groups if isinstance(step, LevelGroups) else [step])
+        ]
         self._table = RowTable(history.n_values)
         # Rows of gradients have slots: one for each result of each level of each batch.
         self._slots = np.full(history.n_values, -1, np.int64)  # by value
@@ -219,38 +223,40 @@ class _BackwardPass:
 
     def run(self, seeds: list[tuple[int, Array]]) -> tuple[dict[int, Array], dict[int, Array]]:
         self._seed(seeds)
-        rests: dict[Runner, list[Any]] = {}
-        marks, rows = self._marks, self._rows
+        deferred: dict[Runner, list[Any]] = {}
         k = len(self._groups)
         for step in reversed(self._steps):
-            if isinstance(step, Turns):
+            if isinstance(step, LevelGroups):
                 k -= len(step.groups)
-                self._through_turns(step, self._first_slots[k : k + len(step.groups)], rests)
-                continue
-            k -= 1
-            group, first = step, self._first_slots[k]
-            end = first + len(group.kind.results)
-            if 1 not in marks[first:end]:
-                continue
-            of_results = [rows[slot] if marks[slot] else None for slot in range(first, end)]
-            if group.runner is None:
-                self._add_parts(group, of_results[0])
-                continue
-            of_inputs, rest = group.runner.backward(group.saved, of_results)
-            rests.setdefault(group.runner, []).append(rest)
-            for j, g in enumerate(of_inputs):
-                if g is not None and group.shared[j]:
-                    self._add(group.refs[:1, j], g[None])
-                elif g is not None:
-                    self._add(group.refs[:, j], g)
+                self._through_levels(step, self._first_slots[k : k + len(step.groups)], deferred)
+            else:
+                k -= 1
+                self._through_batch(step, self._first_slots[k], deferred)
         of_captured: dict[int, Array] = {}
-        for runner, collected in rests.items():
-            for t, total in runner.finish(collected):
+        for runner, of_batches in deferred.items():
+            for t, total in runner.finish(of_batches):
                 before = of_captured.get(id(t))
                 of_captured[id(t)] = total if before is None else before + total
         return self._of_outside, of_captured
 
-    def _through_turns(self, step: Turns, first_slots: list[int], rests: dict[Runner, list[Any]]) -> None:
+    def _through_batch(self, group: Group, first: int, deferred: dict[Runner, list[Any]]) -> None:
+        """Through one batch, whose results have slots from `first` on."""
+        marks, end = self._marks, first + len(group.kind.results)
+        if 1 not in marks[first:end]:
+            return
+        of_results = [self._rows[slot] if marks[slot] else None for slot in range(first, end)]
+        if group.runner is None:
+            self._add_parts(group, of_results[0])
+            return
+        of_inputs, left = group.runner.backward(group.saved, of_results)
+        deferred.setdefault(group.runner, []).append(left)
+        for j, g in enumerate(of_inputs):
+            if g is not None and group.shared[j]:
+                self._add(group.refs[:1, j], g[None])
+            elif g is not None:
+                self._add(group.refs[:, j], g)
+
+    def _through_levels(self, step: LevelGroups, first_slots: list[int], deferred: dict[Runner, list[Any]]) -> None:
         """Through levels, adding the gradients of their inputs."""
         from .levels import BackwardOfLevels
 
@@ -260,21 +266,21 @@ class _BackwardPass:
             n = len(group.kind.results)
             backward = BackwardOfLevels(group.kind, group.saved, self._rows[first : first + n])
             kinds.append((backward, list(group.saved.columns), [0, *group.ends], first, n))
-        for which, level in reversed(step.turns):
+        for which, level in reversed(step.schedule):
             backward, columns, starts, first, n = kinds[which]
             slot = first + level * n
-            given = bytes(marks[slot : slot + n])
-            if 1 not in given:
+            seeded = bytes(marks[slot : slot + n])
+            if 1 not in seeded:
                 continue
             start = starts[level]
-            for column, g in zip(columns, backward.run(level, given), strict=True):
+            for column, g in zip(columns, backward.run(level, seeded), strict=True):
                 if g is not None:
                     if self._history.outside:
                         self._make_room_outside(column[start : start + len(g)], g.dtype)
                     table.add_from(start, column, g, slots, as_marks)
         for group, (backward, *_) in zip(step.groups, kinds, strict=True):
             if group.runner is not None:
-                rests.setdefault(group.runner, []).extend(backward.rests())
+                deferred.setdefault(group.runner, []).extend(backward.deferred())
 
     def _add_parts(self, group: Group, g: Any) -> None:
         """The gradient of a stack: parts of it are those of its inputs."""

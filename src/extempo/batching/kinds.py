@@ -100,12 +100,12 @@ class Runner(Protocol):
         ...
 
     def backward(self, saved: Any, gradients: list[Array | None]) -> tuple[list[Array | None], Any]:
-        """From rows of gradients of the results (None: all zero) those of the inputs, and a rest for `finish`.
+        """From rows of gradients of the results (None: zeros) those of the inputs, and what is deferred to `finish`.
 
         The gradient of an input that is shared has the input's own shape.
         """
         ...
 
-    def finish(self, rests: list[Any]) -> list[tuple[Tensor, Array]]:
-        """The gradients of captured tensors, from the rests of all backward calls. Nobody else has their memory."""
+    def finish(self, deferred: list[Any]) -> list[tuple[Tensor, Array]]:
+        """The gradients of captured tensors, from what all backward calls deferred. Nobody else has their memory."""
         ...

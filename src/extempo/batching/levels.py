@@ -1,8 +1,8 @@
 """Batches that read each other's results, level by level: what surrounds their plans is done once for all.
 
-The rows of all levels of a kind lie in common arrays, level after level, where plans leave what they make. So results
-get their numbers before the first level runs, inputs that no level makes are gathered at once, and what is left for the
-end of backward finds its rows together.
+The rows of all levels of a kind are in common arrays, level after level, where plans leave what they make. So results
+get their value ids before the first level runs, inputs that no level makes are gathered at once, and what backward
+defers finds its rows together.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from ..core.storage import Array
 from ..core.types import TensorType
 from ..errors import GraphError
 from .agenda import Batches
+from .backward_programs import BackwardPrograms, rounded
 from .kinds import CallKind
 from .native_runner import DeferredGradients
-from .programs import Back, Programs, rounded
+from .programs import Programs
 from .rows import RowTable
 
 
@@ -28,9 +29,9 @@ class Levels(NamedTuple):
     """What backward needs of levels of a kind that have run."""
 
     programs: Programs
-    columns: Array  # numbers of the inputs' values: a row for each input
+    columns: Array  # value ids of the inputs: a row for each input
     ends: list[int]  # of each level, among all rows
-    saved: list[tuple[Array, bool]]  # by place: the array, and whether it has rows
+    saved: list[tuple[Array, bool]]  # arrays that forward saved, and whether each has rows
     n_padded: int  # rows of arrays that have some
 
 
@@ -46,7 +47,7 @@ class _Running:
         self.columns = np.ascontiguousarray(batches.refs.T)
         self.inputs = _arrays(self.n_padded, programs.input_rows)
         self.made = _arrays(self.n_padded, programs.made_rows or [])
-        self.later: list[tuple[Array, Array]] = []  # inputs that batches make: numbers and rows
+        self.later: list[tuple[Array, Array]] = []  # inputs that levels make: value ids and rows
         self.arrays = [*self.inputs, *captured, *self.made]
         self.reads = programs.packed([self.arrays[i] for i in programs.reads])
         self.has_rows = _flags([programs.has_rows(i) for i in programs.reads])
@@ -60,8 +61,8 @@ class _Running:
                 self.later.append((column, array))
 
     def number_results(self, table: RowTable) -> None:
-        for i, place in enumerate(self.programs.results):
-            table.add_at(self._firsts + i if i else self._firsts, self.arrays[place][: self.starts[-1]])
+        for i, index in enumerate(self.programs.results):
+            table.add_at(self._firsts + i if i else self._firsts, self.arrays[index][: self.starts[-1]])
 
     def levels(self, n_done: int) -> Levels:
         saved = [(self.arrays[i], self.programs.has_rows(i)) for i in self.programs.saved]
@@ -69,9 +70,9 @@ class _Running:
 
 
 def run_levels(
-    programs: Sequence[Programs], table: RowTable, batches: Sequence[Batches], turns: Sequence[tuple[int, int]]
+    programs: Sequence[Programs], table: RowTable, batches: Sequence[Batches], schedule: Sequence[tuple[int, int]]
 ) -> tuple[int, list[Levels] | None]:
-    """Run batches of kinds in turn, as many as can be from the first on.
+    """Run levels of kinds as scheduled: (which kind, which level), as many as can be from the first on.
 
     How many those are, and what backward needs of each kind; None if there is no backward.
     """
@@ -87,7 +88,7 @@ def run_levels(
     for kind in kinds:
         kind.number_results(table)
     counts = [0] * len(kinds)
-    for which, level in turns:
+    for which, level in schedule:
         kind = kinds[which]
         start = kind.starts[level]
         for column, array in kind.later:
@@ -111,48 +112,48 @@ def _arrays(n: int, rows: Sequence[TensorType]) -> list[Array]:
 
 
 class _LevelPlan(NamedTuple):
-    """How levels run whose results have some of the gradients. Arrays have the rows of all levels."""
+    """How backward runs on levels, for gradients of some of the results. Arrays have the rows of all levels."""
 
-    back: Back
+    backward: BackwardPrograms
     reads: list[Array]
     has_rows: bytes
-    places: list[Array | None]  # where what is made goes, if the end reads it
+    outputs: list[Array | None]  # where what is made goes, if what is deferred reads it
     of_inputs: list[tuple[Array | None, int] | None]  # the array that has the gradient, or which one that is made
     parts: list[int]  # which of those that are made
-    rows: list[Array]  # for the end
+    rows: list[Array]  # that the deferred program reads
 
     def ends_like(self, other: _LevelPlan) -> bool:
-        """Whether what is left for the end is nothing but rows, in the same arrays."""
+        """Whether what both defer is nothing but rows, in the same arrays."""
         if self is other:
             return not self.parts
         same = all(a is b for a, b in zip(self.rows, other.rows, strict=True))
-        return same and self.back.leader is other.back.leader and not self.parts and not other.parts
+        return same and self.backward.leader is other.backward.leader and not self.parts and not other.parts
 
 
 class BackwardOfLevels:
-    """One backward through levels, the last one first. Rows for the end are collected in common arrays, too."""
+    """One backward through levels, the last one first. Rows for what is deferred are in common arrays, too."""
 
     def __init__(self, kind: CallKind, levels: Levels, gradients: Sequence[Array | None]) -> None:
         """`gradients`: of each result that is tracked, the rows in which all levels find theirs."""
         self._kind, self._levels, self._gradients = kind, levels, gradients
         self._starts = [0, *levels.ends]
-        self._ways: dict[bytes, _LevelPlan] = {}
-        self._collected: dict[int, Array] = {}  # by position among the rows for the end: those that backward makes
+        self._plans: dict[bytes, _LevelPlan] = {}  # by which results have gradients
+        self._collected: dict[int, Array] = {}  # rows that backward makes, by position among those that are deferred
         self._done: list[tuple[int, _LevelPlan, list[Array]]] = []  # levels, how they ran, parts of gradients
 
-    def run(self, level: int, given: bytes) -> list[Array | None]:
-        """The gradients of the inputs of a level. `given`: which of its results have one; those of others are zero."""
-        way = self._ways.get(given)
-        if way is None:
-            way = self._ways[given] = self._way(given)
+    def run(self, level: int, seeded: bytes) -> list[Array | None]:
+        """The gradients of the inputs of a level. `seeded`: which of its results have one; those of others are zero."""
+        plan = self._plans.get(seeded)
+        if plan is None:
+            plan = self._plans[seeded] = self._plan(seeded)
         start, end = self._starts[level : level + 2]
         literals = self._levels.programs.literals
-        made = way.back.run_level(end - start, way.reads, literals, way.places, start, way.has_rows)
+        made = plan.backward.run_level(end - start, plan.reads, literals, plan.outputs, start, plan.has_rows)
         if isinstance(made, int):
             raise GraphError(f"backward: {self._kind.name} has no gradient for some of its values")
-        self._done.append((level, way, [made[i] for i in way.parts]))
+        self._done.append((level, plan, [made[i] for i in plan.parts]))
         found: list[Array | None] = []
-        for source in way.of_inputs:
+        for source in plan.of_inputs:
             if source is None:
                 found.append(None)
             else:
@@ -160,53 +161,54 @@ class BackwardOfLevels:
                 found.append(made[i] if array is None else array[start:end])
         return found
 
-    def _way(self, given: bytes) -> _LevelPlan:
+    def _plan(self, seeded: bytes) -> _LevelPlan:
         kind, levels = self._kind, self._levels
-        back = levels.programs.backward_for(tuple([t and g == 1 for t, g in zip(kind.tracked, given, strict=True)]))
-        there = list(levels.saved)
-        there += [
-            (g, True) for g, is_read in zip(self._gradients, back.given, strict=True) if is_read and g is not None
-        ]
-        n_given = len(there)
-        places: list[Array | None] = [None] * back.n_made
+        backward = levels.programs.backward_for(
+            tuple([t and g == 1 for t, g in zip(kind.tracked, seeded, strict=True)])
+        )
+        seeds = [g for g, is_read in zip(self._gradients, backward.seeded, strict=True) if is_read and g is not None]
+        arrays = [*levels.saved, *[(g, True) for g in seeds]]  # with whether they have rows
+        n_read = len(arrays)
+        outputs: list[Array | None] = [None] * backward.n_made
         rows = []
-        for position, place in enumerate(back.rows_at):
-            if place < n_given:
-                rows.append(there[place][0])
+        for position, index in enumerate(backward.rows_at):
+            if index < n_read:
+                rows.append(arrays[index][0])
                 continue
             if position not in self._collected:
-                self._collected[position] = _arrays(levels.n_padded, [back.row_types[position]])[0]
+                self._collected[position] = _arrays(levels.n_padded, [backward.row_types[position]])[0]
             rows.append(self._collected[position])
-            places[place - n_given] = rows[-1]
+            outputs[index - n_read] = rows[-1]
 
-        def source(place: int) -> tuple[Array | None, int]:
-            if place < n_given:
-                return there[place][0], -1
-            return places[place - n_given], place - n_given
+        def source(index: int) -> tuple[Array | None, int]:
+            if index < n_read:
+                return arrays[index][0], -1
+            return outputs[index - n_read], index - n_read
 
-        of_inputs = [None if place is None else source(place) for place in back.of_inputs]
-        reads, has_rows = back.packed([there[i][0] for i in back.reads]), _flags([there[i][1] for i in back.reads])
-        return _LevelPlan(back, reads, has_rows, places, of_inputs, [place - n_given for place in back.parts_at], rows)
+        of_inputs = [None if index is None else source(index) for index in backward.of_inputs]
+        reads = backward.packed([arrays[i][0] for i in backward.reads])
+        has_rows = _flags([arrays[i][1] for i in backward.reads])
+        return _LevelPlan(backward, reads, has_rows, outputs, of_inputs, [i - n_read for i in backward.parts_at], rows)
 
-    def rests(self) -> list[DeferredGradients]:
-        """What is left for the end: of levels that lie together as one."""
+    def deferred(self) -> list[DeferredGradients]:
+        """What is deferred: of levels whose rows are next to each other as one."""
         runs: list[tuple[_LevelPlan, int, int, list[Array]]] = []
-        for level, way, parts in self._done:
+        for level, plan, parts in self._done:
             start, end = self._starts[level : level + 2]
-            if runs and runs[-1][1] == end and way.ends_like(runs[-1][0]):
-                runs[-1] = (way, start, runs[-1][2], parts)
+            if runs and runs[-1][1] == end and plan.ends_like(runs[-1][0]):
+                runs[-1] = (plan, start, runs[-1][2], parts)
             else:
-                runs.append((way, start, end, parts))
+                runs.append((plan, start, end, parts))
         return [
-            DeferredGradients(way.back, end - start, self._rows(way, start, end), parts)
-            for way, start, end, parts in runs
+            DeferredGradients(plan.backward, end - start, self._rows(plan, start, end), parts)
+            for plan, start, end, parts in runs
         ]
 
-    def _rows(self, way: _LevelPlan, start: int, end: int) -> list[Array]:
+    def _rows(self, plan: _LevelPlan, start: int, end: int) -> list[Array]:
         """Of all levels with zeros behind them, where that makes no difference: their number then comes up again."""
-        is_all = (start, end) == (0, self._starts[-1]) and way.back.leader.ignores_zeros
-        if not is_all or any(len(array) != self._levels.n_padded for array in way.rows):
-            return [array[start:end] for array in way.rows]
-        for array in way.rows:
+        is_all = (start, end) == (0, self._starts[-1]) and plan.backward.leader.ignores_zeros
+        if not is_all or any(len(array) != self._levels.n_padded for array in plan.rows):
+            return [array[start:end] for array in plan.rows]
+        for array in plan.rows:
             array[end:] = 0
-        return way.rows
+        return plan.rows

@@ -1,14 +1,14 @@
 """Running calls of one kind as one, by native plans that are made once for a kind and fit any number of calls.
 
-What the kind does to rows is traced (tracing), cut into forward, backward and the rest (splitting), and made into
-templates (programs, planning.templates). A template is filled in for a number of calls when that first comes up.
-Results equal those of `VmapRunner` but for rounding. Arrays that are returned may be arrays that were given, or one
-another.
+What the kind does to rows is traced (`row_tracer`), partitioned into forward, backward and what is deferred
+(`partition`), and made into templates (`programs`, `scheduling.row_templates`). A template is filled in for a number of
+calls when that first comes up. Results equal those of `VmapRunner` but for rounding. Arrays that are returned may be
+arrays that were passed in, or one another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,16 +23,17 @@ from .rows import RowTable
 from .vmap_runner import VmapRunner
 
 if TYPE_CHECKING:
-    from .programs import Back, Programs
+    from .backward_programs import BackwardPrograms
+    from .programs import Programs
 
 
 class NativeRunner:
-    """A Runner."""
+    """A Runner by native plans. Calls that these cannot run (another layout of weights, an error) are left to vmap."""
 
     def __init__(self, kind: CallKind, shared: tuple[bool, ...]) -> None:
         self._kind = kind
         self.shared = shared
-        self._plain = VmapRunner(kind, shared)
+        self._vmap = VmapRunner(kind, shared)
         pairs = list(enumerate(zip(kind.inputs, shared, strict=True)))
         self._numbers = [(k, i.type, s) for k, (i, s) in pairs if not isinstance(i.type, TensorType)]
         # Whether what is to be planned is known only when inputs come: the dtype of rows of numbers, a bool.
@@ -66,44 +67,40 @@ class NativeRunner:
 
     def forward(self, inputs: Sequence[Any], n: int) -> tuple[list[Array], Any]:
         programs = self._for(inputs)
-        run = None if programs is None else programs.at(n)
-        if programs is None or run is None:
-            return self._plain.forward(inputs, n)
-        leaves, numbers = programs.leaves(inputs, n), programs.numbers(inputs)
-        if leaves is None:
-            return self._plain.forward(inputs, n)
-        made = run([leaves[i] for i in programs.reads], numbers)
-        if type(made) is not list:  # some value is an error, which the ops themselves can tell
-            return self._plain.forward(inputs, n)
-        there = leaves + made
-        results = [there[i] for i in programs.results]
-        if not programs.is_tracked:
-            return results, None
-        return results, _Saved(programs, n, numbers, [there[i] for i in programs.saved])
+        leaves = None if programs is None else programs.leaves(inputs, n)
+        if programs is not None and leaves is not None:
+            numbers = programs.numbers(inputs)
+            arrays = self._run(programs, leaves, numbers, n)
+            if arrays is not None:
+                return [arrays[i] for i in programs.results], _saved(programs, n, numbers, arrays)
+        return self._vmap.forward(inputs, n)
 
     def forward_of_rows(self, table: RowTable, refs: Any, firsts: Any) -> Any:
-        """The same on rows of a table, for inputs that are all tensors and not shared: results get their numbers.
+        """The same on rows of a table, for inputs that are all tensors and not shared: results get their value ids.
 
-        What backward needs; None if there is nothing, False if nothing was done because this is not the way.
+        What backward needs; None if there is nothing, False if nothing was done because plans cannot run it.
         """
-        if self._waits:
-            return False
-        programs, n = self._programs[()], len(firsts)
-        run = None if programs is None else programs.at(n)
-        if programs is None or run is None:
+        programs, n = self.programs_of_rows, len(firsts)
+        if programs is None or programs.at(n) is None:
             return False
         leaves = table.gather_columns(refs, programs.rows)
         if not programs.add_captured(leaves):
             return False
-        made = run([leaves[i] for i in programs.reads], programs.literals)
-        if type(made) is not list:
+        arrays = self._run(programs, leaves, programs.literals, n)
+        if arrays is None:
             return False
-        there = leaves + made
-        for i, place in enumerate(programs.results):
-            table.add_at(firsts + i if i else firsts, there[place])
-        if not programs.is_tracked:
-            return None
-        return _Saved(programs, n, programs.literals, [there[i] for i in programs.saved])
+        for i, index in enumerate(programs.results):
+            table.add_at(firsts + i if i else firsts, arrays[index])
+        return _saved(programs, n, programs.literals, arrays)
+
+    def _run(self, programs: Programs, leaves: list[Array], numbers: list[Any], n: int) -> list[Array] | None:
+        """All arrays of forward: the leaves, and what it makes; None if there is no plan, or some value is an error.
+
+        Which value, and what is wrong with it, the ops themselves can tell.
+        """
+        run = programs.at(n)
+        made = None if run is None else run([leaves[i] for i in programs.reads], numbers)
+        return leaves + made if type(made) is list else None
 
     @property
     def programs_of_rows(self) -> Programs | None:
@@ -112,42 +109,45 @@ class NativeRunner:
 
     def backward(self, saved: Any, gradients: list[Array | None]) -> tuple[list[Array | None], Any]:
         if type(saved) is not _Saved:
-            return self._plain.backward(saved, gradients)
+            return self._vmap.backward(saved, gradients)
         kind, (programs, n, numbers, arrays) = self._kind, saved
-        given = tuple([t and g is not None for t, g in zip(kind.tracked, gradients, strict=True)])
-        if True not in given:
+        seeded = tuple([t and g is not None for t, g in zip(kind.tracked, gradients, strict=True)])
+        if True not in seeded:
             return [None] * len(kind.inputs), []
-        back = programs.backward_for(given)
-        there = list(arrays)
-        for g, wanted, t in zip(gradients, back.given, kind.results, strict=True):
-            if wanted:
-                if g is None:
-                    g = np.zeros((n, *t.shape), t.dtype.numpy)
-                elif g.shape != (n, *t.shape) or g.dtype != t.dtype.numpy:
-                    raise GraphError(f"backward: a gradient of {n} rows of {t} is {g.dtype}{list(g.shape)}")
-                there.append(g if g.flags.carray else np.array(g, order="C"))
-        made = back.run(n, [there[i] for i in back.reads], numbers)
+        backward = programs.backward_for(seeded)
+        arrays = [*arrays, *self._seeds(backward.seeded, gradients, n)]
+        made = backward.run(n, [arrays[i] for i in backward.reads], numbers)
         if isinstance(made, int):
             raise GraphError(f"backward: {kind.name} has no gradient for some of its values")
-        there += made
-        of_inputs = [None if i is None else there[i] for i in back.of_inputs]
-        return of_inputs, DeferredGradients(
-            back, n, [there[i] for i in back.rows_at], [there[i] for i in back.parts_at]
-        )
+        arrays += made
+        rows, parts = [arrays[i] for i in backward.rows_at], [arrays[i] for i in backward.parts_at]
+        of_inputs = [None if i is None else arrays[i] for i in backward.of_inputs]
+        return of_inputs, DeferredGradients(backward, n, rows, parts)
 
-    def finish(self, rests: list[Any]) -> list[tuple[Tensor, Array]]:
-        plain = [rest for rest in rests if type(rest) is not DeferredGradients]
-        found = self._plain.finish(plain) if plain else []
-        leaders: dict[Back, list[DeferredGradients]] = {}
-        same: dict[Back, list[DeferredGradients]] = {}
-        for rest in rests:
-            if type(rest) is DeferredGradients:
-                same.setdefault(rest.back, []).append(rest)
-                leaders.setdefault(rest.back.leader, []).append(rest)
-        for back, own in same.items():
-            found += back.of_parts(own)
-        for back, own in leaders.items():
-            found += back.finish(own)
+    def _seeds(self, seeded: Sequence[bool], gradients: list[Array | None], n: int) -> Iterator[Array]:
+        """The gradients that backward reads, row-major; zeros for results that have none."""
+        for g, is_read, t in zip(gradients, seeded, self._kind.results, strict=True):
+            if not is_read:
+                continue
+            if g is None:
+                g = np.zeros((n, *t.shape), t.dtype.numpy)
+            elif g.shape != (n, *t.shape) or g.dtype != t.dtype.numpy:
+                raise GraphError(f"backward: a gradient of {n} rows of {t} is {g.dtype}{list(g.shape)}")
+            yield g if g.flags.carray else np.array(g, order="C")
+
+    def finish(self, deferred: list[Any]) -> list[tuple[Tensor, Array]]:
+        by_vmap = [one for one in deferred if type(one) is not DeferredGradients]
+        found = self._vmap.finish(by_vmap) if by_vmap else []
+        of_each: dict[BackwardPrograms, list[DeferredGradients]] = {}
+        of_leaders: dict[BackwardPrograms, list[DeferredGradients]] = {}
+        for one in deferred:
+            if type(one) is DeferredGradients:
+                of_each.setdefault(one.backward, []).append(one)
+                of_leaders.setdefault(one.backward.leader, []).append(one)
+        for backward, own in of_each.items():
+            found += backward.of_parts(own)
+        for backward, own in of_leaders.items():
+            found += backward.finish(own)
         totals: dict[int, tuple[Tensor, Array]] = {}
         for t, g in found:
             totals[id(t)] = (t, totals[id(t)][1] + g if id(t) in totals else g)
@@ -155,16 +155,22 @@ class NativeRunner:
 
 
 class _Saved(NamedTuple):
+    """What backward needs of a batch."""
+
     programs: Programs
     n: int
     numbers: list[Any]
     arrays: list[Array]
 
 
+def _saved(programs: Programs, n: int, numbers: list[Any], arrays: list[Array]) -> _Saved | None:
+    return _Saved(programs, n, numbers, [arrays[i] for i in programs.saved]) if programs.is_tracked else None
+
+
 class DeferredGradients(NamedTuple):
     """What a backward leaves for the end."""
 
-    back: Back
+    backward: BackwardPrograms
     n: int  # calls
-    rows: list[Array]  # that the end reads, in the order in which the leader wants them; behind n calls may be zeros
+    rows: list[Array]  # that the deferred program of the leader reads, in its order; behind n calls may be zeros
     parts: list[Array]  # of gradients of captured tensors

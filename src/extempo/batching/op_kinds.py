@@ -31,41 +31,41 @@ class OpKind(CallKind):
 
 
 def kind_of(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], grad: bool) -> tuple[OpKind, list[Any]]:
-    """The kind of an op on these inputs, and the inputs that are not part of it."""
+    """The kind of an op on these inputs, and its operands: the inputs that are not part of it."""
     varying = takes_numbers(op)
     operands: list[Any] = []
     types: list[Any] = []
-    captured: list[Tensor] = []
+    weights: list[Tensor] = []
+    slots: list[tuple[Any] | None] = []  # for each input: what is part of the kind, None for an operand
     for x in inputs:
+        slot: tuple[Any] | None = (x,)
         if x is None:
             types.append(None)
         elif not isinstance(x, Tensor):
             types.append(type(x) if varying else (type(x), x))
-            if varying:
-                operands.append(x)
-        elif grad and _is_weight(x):
-            captured.append(x)
+            slot = None if varying else slot
+        elif grad and type(x._history) is Node and x._history.op is Leaf:
             types.append((x._type, id(x)))
+            weights.append(x)
         else:
-            operands.append(x)
             types.append((x._type, grad and type(x._history) is Node))
+            slot = None
+        slots.append(slot)
+        if slot is None:
+            operands.append(x)
     key = (op, *types, *attrs.items())
-    kinds: Any = _kinds_of(captured[0]) if captured else _KINDS
+    kinds: Any = _kinds_of(weights[0]) if weights else _KINDS
     try:
         found = kinds.get(key)
     except TypeError:  # an attribute that cannot be hashed
-        return _new_kind(op, inputs, attrs, grad), operands
+        return _new_kind(op, inputs, attrs, slots, grad), operands
     if found is None:
-        found = _new_kind(op, inputs, attrs, grad)
-        if captured:
+        found = _new_kind(op, inputs, attrs, slots, grad)
+        if weights:
             kinds[key] = found
         else:
             kinds.put(key, found)
     return found, operands
-
-
-def _is_weight(x: Tensor) -> bool:
-    return type(x._history) is Node and x._history.op is Leaf
 
 
 def _kinds_of(weight: Tensor) -> dict[Any, Any]:
@@ -77,46 +77,32 @@ def _kinds_of(weight: Tensor) -> dict[Any, Any]:
     return kinds
 
 
-def _new_kind(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], grad: bool) -> OpKind:
-    result_type = op.signature(tuple(x._type if isinstance(x, Tensor) else type(x) for x in inputs), attrs).type
+def _new_kind(
+    op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], slots: list[tuple[Any] | None], grad: bool
+) -> OpKind:
+    types = [_input(x, grad) for x in inputs]
+    result_type = op.signature(tuple([t.type for t in types]), attrs).type
     several = not isinstance(result_type, TensorType)
     results = result_type if several else (result_type,)
-    varying = takes_numbers(op)
-    slots: list[tuple[Any] | None] = []  # for each input: what is part of the kind, None for what differs between calls
-    operands: list[Input] = []
-    captured: list[Tensor] = []
-    for x in inputs:
-        is_weight = isinstance(x, Tensor) and grad and _is_weight(x)
-        if is_weight:
-            captured.append(x)
-        if is_weight or x is None or not (varying or isinstance(x, Tensor)):
-            slots.append((x,))
-            continue
-        slots.append(None)
-        if isinstance(x, Tensor):
-            operands.append(Input(x._type, grad and type(x._history) is Node))
-        else:
-            operands.append(Input(type(x), False))
 
     def run(*values: Any) -> tuple[Tensor, ...]:
         left = iter(values)
-        made = apply(op, tuple(next(left) if slot is None else slot[0] for slot in slots), attrs)
+        made = apply(op, tuple([next(left) if slot is None else slot[0] for slot in slots]), attrs)
         return made if several else (made,)
 
-    needs = bool(captured) or any(i.tracked for i in operands)
-    kind = OpKind(
-        op.name,
-        run,
-        tuple(operands),
-        results,
-        tuple(needs and op.name != "detach" and t.dtype.is_floating_point for t in results),
-        tuple(captured),
-        alone=op.family == "random",
-        cell=False,
-        stacks=not captured and _stacks(op, operands, attrs),
-    )
+    operands = tuple([t for t, slot in zip(types, slots, strict=True) if slot is None])
+    weights = tuple([x for x, t, slot in zip(inputs, types, slots, strict=True) if slot is not None and t.tracked])
+    differentiates = op.name != "detach" and any(t.tracked for t in types)
+    tracked = tuple([differentiates and t.dtype.is_floating_point for t in results])
+    stacks = not weights and _stacks(op, operands, attrs)
+    random = op.family == "random"
+    kind = OpKind(op.name, run, operands, results, tracked, weights, alone=random, cell=False, stacks=stacks)
     kind.single = not several
     return kind
+
+
+def _input(x: Any, grad: bool) -> Input:
+    return Input(x._type, grad and type(x._history) is Node) if isinstance(x, Tensor) else Input(type(x), False)
 
 
 def _stacks(op: type[Op], operands: Sequence[Input], attrs: dict[str, Any]) -> bool:

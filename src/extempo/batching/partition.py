@@ -1,14 +1,15 @@
-"""What rows of calls go through, cut into three programs: forward, backward, and what is left for the end.
+"""A kind's trace and its gradients, partitioned into three programs: forward, backward, and what is deferred.
 
 `forward` makes the results and what backward reads. `backward` makes rows of gradients of the inputs from rows of
-gradients of the results. What adds up over all rows, the gradients of captured tensors, is left to `late`, which runs
-once for all calls: it reads rows, of forward or backward, and captured tensors. A gradient of a captured tensor that
-cannot wait, because something that only some calls share has a part in it, is one of the things backward makes.
+gradients of the results. The gradients of captured tensors (weights) are sums over all rows of all batches: they are
+*deferred* to the end of backward, where one product over all rows takes the place of one for each batch. The deferred
+program reads rows, of forward or backward, and captured tensors. A gradient of a captured tensor that cannot wait,
+because something that only some calls share has a part in it, is one of the things that `backward` makes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from ..core.trace_tree import NONE, NUMBER
@@ -18,33 +19,29 @@ from ..scheduling.lowering import additions, of_step
 from ..scheduling.program import CONSTANT, Program
 from ..scheduling.request import Unplannable
 from ..scheduling.row_templates import Part, part_of
-from .tracing import RowTracer
+from .row_tracer import KindTrace
 
 
-class Split:
-    """A trace as programs, for some of the results' gradients. Values are those of the program of all nodes.
+class Partition:
+    """A trace as programs, for gradients of some of the results. Values are those of the program of all nodes."""
 
-    Arrays are named by place: leaves in order, gradients of the results that have one, then what was saved, and what
-    backward made.
-    """
-
-    def __init__(self, trace: RowTracer, n: int, given: Sequence[bool]) -> None:
+    def __init__(self, trace: KindTrace, n: int, seeded: Sequence[bool]) -> None:
+        """`seeded`: which results come with a gradient."""
         self._trace, self._n = trace, n
-        tape = trace.tape
         self._program = program = Program()
         self._values = values = _PartitionValues()
-        for index, kind in enumerate(tape.leaves):
-            values[-1 - index] = program.input(-1 - index, kind.type, kind.strides)
-        self.n_leaves = len(tape.leaves)
+        for index, leaf in enumerate(trace.leaves):
+            values[-1 - index] = program.input(-1 - index, leaf.type, leaf.strides)
+        self.n_leaves = len(trace.leaves)
         self._forward()
         self._n_forward = len(program.nodes)
         self.results = [values[ref] for ref in trace.results]
         self._of_leaves = [values[-1 - index] for index in range(self.n_leaves)]
         self.seeds: list[int] = []
         self.gradients: dict[int, int] = {}  # by leaf
-        if any(given):
-            self._backward(given)
-        self._makers: dict[int, list[int]] = {}  # by root
+        if any(seeded):
+            self._backward(seeded)
+        self._makers: dict[int, list[int]] = {}  # by root: positions of the nodes that write it
         for position, node in enumerate(program.nodes):
             for result in node[3]:
                 self._makers.setdefault(program.roots[result], []).append(position)
@@ -52,7 +49,7 @@ class Split:
 
     def _forward(self) -> None:
         program, values = self._program, self._values
-        for index, step in enumerate(self._trace.tape.steps):
+        for index, step in enumerate(self._trace.steps):
             if step.view is not None:
                 strides, offset, starts = step.view
                 values[step.place] = value = program.view(values[step.refs[0]], step.type, strides, offset, starts)
@@ -62,71 +59,65 @@ class Split:
             made = program.apply(of_step(step), tuple([values[ref] for ref in step.refs]), index)
             values.update(enumerate(made, step.place))
 
-    def _backward(self, given: Sequence[bool]) -> None:
-        program, tape = self._program, self._trace.tape
-        backward = BackwardBuilder(program, tape.steps, self._values)
-        for position, ref in enumerate(self._trace.results):
-            if given[position]:
+    def _backward(self, seeded: Sequence[bool]) -> None:
+        program, trace = self._program, self._trace
+        backward = BackwardBuilder(program, trace.steps, self._values)
+        for position, ref in enumerate(trace.results):
+            if seeded[position]:
                 t = program.types[self._values[ref]]
                 seed = program.input(-1 - self.n_leaves - position, t, None)
                 self.seeds.append(seed)
-                if tape.is_tracked(ref):
+                if trace.is_tracked(ref):
                     before: Any = backward.gradients.get(ref)
                     if before is not None:
                         seed = program.elementwise(additions(t.dtype)[0], (before, seed), t)
                     backward.gradients[ref] = seed
-        backward.visit(0, len(tape.steps))
+        backward.visit(0, len(trace.steps))
         found = backward.finish().items()
-        self.gradients = {-1 - ref: value for ref, value in found if tape.leaves[-1 - ref].tracked}
+        self.gradients = {-1 - ref: value for ref, value in found if trace.leaves[-1 - ref].tracked}
 
     # ---- what runs when
 
     def _cut(self) -> None:
         program = self._program
-        self.late_of: list[int] = []  # leaves whose gradients are made at the end
-        self.early_of: list[int] = []  # leaves whose gradients backward makes
-        late: set[int] = set()
-        read_late: set[int] = set()
+        self.deferred_of: list[int] = []  # leaves whose gradients are deferred
+        self.backward_of: list[int] = []  # leaves whose gradients backward makes
+        nodes: set[int] = set()  # of what is deferred
+        rows: set[int] = set()  # that it reads
         for leaf, value in self.gradients.items():
-            found = self._without_rows(program.roots[value]) if leaf in self._trace.tape.tensors else None
+            found = self._from_rows(program.roots[value]) if leaf in self._trace.tensors else None
             if found is None:
-                self.early_of.append(leaf)
+                self.backward_of.append(leaf)
             else:
-                self.late_of.append(leaf)
-                late |= found[0]
-                read_late |= found[1]
+                self.deferred_of.append(leaf)
+                nodes |= found[0]
+                rows |= found[1]
         outside = {*self._of_leaves, *self.seeds}
-        made_early = [self.gradients[leaf] for leaf in self.early_of]
-        made_early += sorted(root for root in read_late if root not in outside and not self._is_forward(root))
-        early = self._needed(made_early)
-        self.made = self._once(made_early)
-        self.backward: Part | None = None
-        self.backward_reads: list[int] = []
-        if self.made:
-            self.backward, self.backward_reads = part_of(program, early, self.made)
-        self.late: Part | None = None
-        self.late_reads: list[int] = []
-        self.late_made = self._once([self.gradients[leaf] for leaf in self.late_of])
-        if self.late_made:
-            self.late, self.late_reads = part_of(program, late, self.late_made)
-        read = {*self.backward_reads, *self.late_reads}
+        made = [self.gradients[leaf] for leaf in self.backward_of]
+        made += sorted(root for root in rows if root not in outside and not self._is_forward(root))
+        self.made = self._computed(made)
+        self.backward, self.backward_reads = self._part(self._backward_nodes(made), self.made)
+        self.deferred_made = self._computed([self.gradients[leaf] for leaf in self.deferred_of])
+        self.deferred, self.deferred_reads = self._part(nodes, self.deferred_made)
+        read = {*self.backward_reads, *self.deferred_reads}
         self.saved = sorted(root for root in read if root not in outside and self._is_forward(root))
+
+    def _part(self, nodes: Collection[int], made: list[int]) -> tuple[Part | None, list[int]]:
+        """The part that makes values, and what it reads; None if there are none to make."""
+        return part_of(self._program, nodes, made) if made else (None, [])
 
     def forward(self, saved: Sequence[int]) -> tuple[Part | None, list[int], list[int]]:
         """The part that makes results and `saved`, what it reads, and the values that it makes."""
-        made = self._once([*self.results, *saved])
-        if not made:
-            return None, [], []
-        part, reads = part_of(self._program, range(self._n_forward), made)
-        return part, reads, made
+        made = self._computed([*self.results, *saved])
+        return *self._part(range(self._n_forward), made), made
 
     def leaf(self, index: int) -> int:
         return self._of_leaves[index]
 
     def shape(self) -> tuple[Any, ...]:
         """What has to be the same for any number of rows."""
-        reads = (self.backward_reads, self.late_reads, self.saved)
-        return (self.results, self.gradients, self.made, self.late_made, self.late_of, self.early_of, *reads)
+        made = (self.made, self.deferred_made, self.deferred_of, self.backward_of)
+        return (self.results, self.gradients, *made, self.backward_reads, self.deferred_reads, self.saved)
 
     def name(self, value: int) -> tuple[str, int] | None:
         """Where the array of a value from outside is found; None: it is computed."""
@@ -142,8 +133,8 @@ class Split:
         t = self._program.types[value]
         return TensorType(t.shape[1:], t.dtype) if self.has_rows(value) else None
 
-    def _once(self, values: Sequence[int]) -> list[int]:
-        """Values that have to be made."""
+    def _computed(self, values: Sequence[int]) -> list[int]:
+        """Those that are no leaves and no seeds, each once."""
         return [value for value in dict.fromkeys(values) if self.name(value) is None]
 
     def _is_forward(self, root: int) -> bool:
@@ -151,10 +142,10 @@ class Split:
             raise Unplannable("a value that nothing makes")
         return self._makers[root][-1] < self._n_forward
 
-    def _without_rows(self, root: int) -> tuple[set[int], set[int]] | None:
-        """The nodes that make a value from rows and captured tensors, and those rows.
+    def _from_rows(self, root: int) -> tuple[set[int], set[int]] | None:
+        """The nodes that make a value without rows from rows and captured tensors, and those rows.
 
-        None: shared inputs or open numbers have a part in it.
+        None: shared inputs or open numbers have a part in it, which other batches have others of.
         """
         program, trace = self._program, self._trace
         nodes: set[int] = set()
@@ -167,21 +158,19 @@ class Split:
                 continue
             name = self.name(root)
             if name is not None:
-                if name[1] not in trace.tape.tensors:
+                if name[1] not in trace.tensors:
                     return None
                 continue
             self._is_forward(root)
             for position in self._makers[root]:
                 nodes.add(position)
-                for code in program.nodes[position][2]:
-                    if NUMBER <= code < CONSTANT and code - NUMBER < trace.n_open:
-                        return None
-                    if 0 <= code < NUMBER and program.roots[code] not in met:
-                        met.add(program.roots[code])
-                        todo.append(program.roots[code])
+                codes = program.nodes[position][2]
+                if any(NUMBER <= code < CONSTANT and code - NUMBER < trace.n_open for code in codes):
+                    return None
+                self._follow(codes, todo, met)
         return nodes, read
 
-    def _needed(self, values: Sequence[int]) -> set[int]:
+    def _backward_nodes(self, values: Sequence[int]) -> set[int]:
         """The nodes of backward that make values."""
         program, nodes = self._program, set[int]()
         todo = [program.roots[value] for value in values]
@@ -192,11 +181,15 @@ class Split:
                 continue
             for position in self._makers[root]:
                 nodes.add(position)
-                for code in program.nodes[position][2]:
-                    if 0 <= code < NUMBER and program.roots[code] not in met:
-                        met.add(program.roots[code])
-                        todo.append(program.roots[code])
+                self._follow(program.nodes[position][2], todo, met)
         return nodes
+
+    def _follow(self, codes: Sequence[int], todo: list[int], met: set[int]) -> None:
+        """Add what a node reads to what is to be visited."""
+        for code in codes:
+            if 0 <= code < NUMBER and self._program.roots[code] not in met:
+                met.add(self._program.roots[code])
+                todo.append(self._program.roots[code])
 
 
 class _PartitionValues(dict[int, int]):

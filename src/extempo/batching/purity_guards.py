@@ -1,13 +1,15 @@
-"""What a pure function reads from Python besides its arguments, and whether all of it is as it was.
+"""Guards of a cell's trace: what its body can read from Python besides its arguments, and whether that is as it was.
 
-`PurityGuards(function)` finds what its code can reach: the code itself, defaults, closure and global values, helper
-functions and methods, and all attributes of the modules below it. `same()` compares by identity where it can, so it
-takes well under a microsecond for a leaf module. Values of tensors are not part of it; which tensor stands where is,
-and its type.
+A cell's body runs once and is replayed from then on, so its trace holds only while a new run would do the same.
+`PurityGuards(function)` follows references from the function (`_ReadSearch`): its code, defaults, closure and global
+values, helper functions and methods, and all attributes of the modules below it. `same()` is asked at every call, so it
+compares by identity where it can, which takes well under a microsecond for a leaf module; where an object is another
+one, `_compare` asks whether it is equal. Values of tensors are not part of it; which tensor is where is, and its type.
 
 Lists, dicts, sets and arrays are compared by content, other objects of user classes by their attributes. Code of
-installed packages is taken as fixed. What is too large to compare at every call, and attributes of modules that were
-changed behind `setattr`, are compared again after `look_again()`.
+installed packages is taken as fixed. Attributes of modules are compared only after one of them was set: `setattr` on a
+module counts `CHANGES`. What is too large to compare at every call, and what was changed behind `setattr`, is compared
+once in a run of `ex.batch`, which calls `look_again()`.
 """
 
 from __future__ import annotations
@@ -87,21 +89,21 @@ class PurityGuards:
         try:
             for where, name, value in self._items:
                 if where.get(name, _MISSING) is not value:
-                    return self._look()
+                    return self._compare()
             for owner, name, value in self._attributes:
                 if getattr(owner, name, _MISSING) is not value:
-                    return self._look()
+                    return self._compare()
         except ValueError:  # a closure's variable was deleted
             return False
         for t, node in self._leaves:
             if t._history is not node:
-                return self._look()
+                return self._compare()
         if len(self._leaves) != len(self._captured) and not self._same_captured():
             return False
         for content in self._contents:
             if not content.same():
                 return False
-        return CHANGES[0] == self._seen or self._look()
+        return CHANGES[0] == self._seen or self._compare()
 
     def _same_captured(self) -> bool:
         for t, type_, tracked in self._captured:
@@ -109,23 +111,18 @@ class PurityGuards:
                 return False
         return True
 
-    def _look(self) -> bool:
+    def _compare(self) -> bool:
         """Compare one by one. What is equal and of the same type, though another object, is taken over."""
         if not self._same_captured():
             return False
         self._leaves = [(t, t._history) for t, _, tracked in self._captured if tracked]
-        for i, (where, name, value) in enumerate(self._items):
-            now = where.get(name, _MISSING)
-            if now is not value:
-                if not alike(now, value):
-                    return False
-                self._items[i] = (where, name, now)
-        for i, (owner, name, value) in enumerate(self._attributes):
-            now = getattr(owner, name, _MISSING)
-            if now is not value:
-                if not alike(now, value):
-                    return False
-                self._attributes[i] = (owner, name, now)
+        for reads, get in ((self._items, _item), (self._attributes, _attribute)):
+            for i, (owner, name, value) in enumerate(reads):
+                now = get(owner, name)
+                if now is not value:
+                    if not alike(now, value):
+                        return False
+                    reads[i] = (owner, name, now)
         if all(c.same() for c in itertools.chain(self._contents, self._large)) and all(m.same() for m in self._modules):
             self._watch()
             return True
@@ -144,16 +141,24 @@ class PurityGuards:
 
     def changed(self) -> str:
         """The name of something that is not as it was; "" if nothing is."""
-        for where, name, value in self._items:
-            if not alike(where.get(name, _MISSING), value):
+        for owner, name, value in self._items:
+            if not alike(_item(owner, name), value):
                 return name
         for owner, name, value in self._attributes:
-            if not alike(getattr(owner, name, _MISSING), value):
+            if not alike(_attribute(owner, name), value):
                 return name if name != "cell_contents" else "a variable of the function around it"
         for content in itertools.chain(self._contents, self._large):
             if not content.same():
                 return content.name
         return next((name for m in self._modules for name in m.changes()), "")
+
+
+def _item(owner: Any, name: str) -> Any:
+    return owner.get(name, _MISSING)
+
+
+def _attribute(owner: Any, name: str) -> Any:
+    return getattr(owner, name, _MISSING)
 
 
 def alike(a: Any, b: Any) -> bool:
@@ -170,7 +175,7 @@ def alike(a: Any, b: Any) -> bool:
 
 
 class _Content:
-    """What a container held."""
+    """What was in a container."""
 
     __slots__ = ("_container", "_kept", "_keys", "name", "size")
 
@@ -179,19 +184,20 @@ class _Content:
         self.name = name
         self.size = container.size if isinstance(container, np.ndarray) else len(container)
         self._keys = list(container) if isinstance(container, dict) else None
-        self._kept = _held(container)
+        self._kept = _copy_of(container)
 
     def same(self) -> bool:
         now = self._container
         if isinstance(now, set | np.ndarray | bytearray):
-            return bool(_held(now) == self._kept)
+            return bool(_copy_of(now) == self._kept)
         if len(now) != self.size or (self._keys is not None and list(now) != self._keys):
             return False
         values = now if self._keys is None else now.values()
         return all(map(operator.is_, values, self._kept)) or all(map(alike, values, self._kept))
 
 
-def _held(container: Any) -> Any:
+def _copy_of(container: Any) -> Any:
+    """Something that tells whether the container is as it was: its elements themselves, or bytes of an array."""
     if isinstance(container, np.ndarray):
         return container.shape, container.dtype, container.tobytes()
     if isinstance(container, set | bytearray):
@@ -228,7 +234,12 @@ class _ModuleState:
 
 
 class _ReadSearch:
-    """Follows references from function to function. What it finds is what `PurityGuards` compares."""
+    """Follows references from function to function. What it finds is what `PurityGuards` compares.
+
+    Globals are read by name from code, so the code says which (`_globals_of`). Attributes of objects are not: which
+    object an attribute is asked of is unknown before code runs, so every name that any code asks for is looked up in
+    every class that was met (`resolve`), and what is found there may name more.
+    """
 
     def __init__(self) -> None:
         self.items: list[tuple[Any, str, Any]] = []  # mapping, key, what stood there
@@ -317,10 +328,10 @@ class _ReadSearch:
         kind = type(value)
         if isinstance(value, _NAMESPACES) or not _is_fixed(kind.__module__):
             self.visit(kind)
-            held = getattr(value, "__dict__", None)
-            if isinstance(held, dict):
-                self.contents.append(_Content(held, kind.__name__))
-                self._several(list(held.values()), kind.__name__, depth)
+            attributes = getattr(value, "__dict__", None)
+            if isinstance(attributes, dict):
+                self.contents.append(_Content(attributes, kind.__name__))
+                self._several(list(attributes.values()), kind.__name__, depth)
             for name in _slots(kind):
                 if hasattr(value, name):
                     self.attributes.append((value, name, getattr(value, name)))

@@ -1,8 +1,8 @@
-"""Where values lie: a table from numbers of values to rows of arrays, and the moving of rows.
+"""Where values are: a table from value ids to rows of arrays, and the moving of rows.
 
-A run numbers its values from 0. A group of calls leaves its results as rows of arrays, and later groups gather theirs
+A run numbers its values from 0. A batch of calls leaves its results as rows of arrays, and later ones gather theirs
 from many of those: `RowTable.gather`; gradients are added to rows: `RowTable.scatter_add`. The table never copies what
-it is given and keeps it alive. Here is what it means, in NumPy; the native backend is a short way to the same.
+is put into it and keeps it alive. Native code does the same faster; NumPy here says what it means, and words errors.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BOOL = np.dtype(np.bool_)
 
 
 class RowTable:
-    """RowCode of arrays by numbers. A number that is given again means the new row from then on."""
+    """Rows of arrays by numbers. A number that is given again means the new row from then on."""
 
     __slots__ = ("_arrays", "_native", "_places")
 

@@ -1,11 +1,11 @@
 """A run of `ex.batch`: calls recorded by all samples, run as batches when values are needed.
 
-Every value of the run has a number. Recording a call notes its kind and the numbers of its inputs, and hands out
-tensors that have a type and no values. `flush` runs what was recorded, batch by batch as the agenda says; results lie
-as rows in the arrays of their batches, and a table finds the row of each value. A tensor from outside is a value, too.
+Every value of the run has an id. Recording a call notes its kind and the ids of its inputs, and hands out tensors that
+have a type and no values. `flush` runs what was recorded, batch by batch as the agenda says; results are rows in the
+arrays of their batches, and a table finds the row of each value. A tensor from outside is a value, too.
 
-For gradients the whole run is one node (`gradients`). A tensor that leaves (a result of the function, or one whose
-node, hook or memory is asked for) gets its row as memory of its own and a place among that node's results.
+For gradients the whole run is one node (`gradients`). A tensor that escapes (a result of the function, or one whose
+node, hook or memory is asked for) gets its row as memory of its own and becomes one of that node's results.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..core.tensor import LazySource, Tensor, new, wrap
 from ..core.types import TensorType, count, float64, get_default_dtype, int64
 from .agenda import Batches, Calls, order
 from .call_cache import recorder
-from .gradients import GradientSource, Group, RunHistory, Turns, link_results
+from .gradients import GradientSource, Group, LevelGroups, RunHistory, link_results
 from .kinds import CallKind, Runner
 from .native_runner import NativeRunner
 from .report import Notes
@@ -37,8 +37,8 @@ class BatchExecutor(LazySource):
     """All samples of one call of a batched function."""
 
     __slots__ = (
-        *("__weakref__", "_first_waiting", "_known", "_met", "_numbers", "_pause", "_read", "_stand_in", "_tensors"),
-        *("_waiting", "history", "n_values", "notes", "values"),
+        *("__weakref__", "_first_waiting", "_known", "_met", "_numbers", "_pause", "_read", "_tensors"),
+        *("_traced_node", "_waiting", "history", "n_values", "notes", "values"),
     )
 
     def __init__(self, notes: Notes, pause: Callable[[], None]) -> None:
@@ -54,7 +54,7 @@ class BatchExecutor(LazySource):
         self._tensors: dict[int, Tensor] = {}  # those tensors, by value
         self._met: list[tuple[int, Tensor, Array]] = []  # what is not yet there, and its array in order
         self._read: list[Tensor] = []  # tensors whose values samples wait for
-        self._stand_in = Node(Traced, (), {}, None, (), None)
+        self._traced_node = Node(Traced, (), {}, None, (), None)  # of every result that is tracked, until it escapes
 
     # ---- recording
 
@@ -71,8 +71,8 @@ class BatchExecutor(LazySource):
                 self._numbers.append(x)
                 refs.append(-len(self._numbers))
         calls.refs += refs
-        place = self.n_values
-        calls.firsts.append(place)
+        value_id = self.n_values
+        calls.firsts.append(value_id)
         calls.samples.append(sample)
         calls.wheres.append(user_line())
         made = []
@@ -80,12 +80,12 @@ class BatchExecutor(LazySource):
             t = new(Tensor)
             t._data = t._memory = t._alias = t._grad_barrier = None
             t._type = type_
-            t._history = self._stand_in if tracked else None
+            t._history = self._traced_node if tracked else None
             t._source = self
-            t._value_id = place
-            place += 1
+            t._value_id = value_id
+            value_id += 1
             made.append(t)
-        self.n_values = place
+        self.n_values = value_id
         return made
 
     def _new_kind(self, kind: CallKind) -> Calls:
@@ -121,7 +121,7 @@ class BatchExecutor(LazySource):
     # ---- running
 
     def flush(self) -> None:
-        """BatchExecutor what was recorded."""
+        """Run what was recorded."""
         waiting, self._waiting = [calls for calls in self._waiting.values() if calls.firsts], {}
         first, self._first_waiting = self._first_waiting, self.n_values
         self.history.n_values = self.n_values
@@ -129,9 +129,9 @@ class BatchExecutor(LazySource):
             return
         self.notes.n_waves += 1
         self._take_in()
-        for batches, turns in order(waiting, first, self.n_values):
-            n_done = self._run_levels(batches, turns) if len(turns) > FEW_LEVELS * len(batches) else 0
-            for i, (which, level) in enumerate(turns):
+        for batches, schedule in order(waiting, first, self.n_values):
+            n_done = self._run_levels(batches, schedule) if len(schedule) > FEW_LEVELS * len(batches) else 0
+            for i, (which, level) in enumerate(schedule):
                 calls, members, refs, firsts, ends = batches[which]
                 if len(ends) > 1:
                     own = slice(ends[level - 1] if level else 0, ends[level])
@@ -146,21 +146,21 @@ class BatchExecutor(LazySource):
         wanted, self._read = self._read, []
         self._fill_all(wanted)
 
-    def _run_levels(self, batches: list[Batches], turns: list[tuple[int, int]]) -> int:
-        """BatchExecutor batches together; how many of them, as far as that is the way."""
+    def _run_levels(self, batches: list[Batches], schedule: list[tuple[int, int]]) -> int:
+        """Run levels in common arrays; how many of them could be."""
         programs = [runner and runner.programs_of_rows for runner in [_runner_of_rows(b.calls.kind) for b in batches]]
         if None in programs:
             return 0
         from .levels import run_levels  # where there are programs, there is native code
 
-        n_done, saved = run_levels(programs, self.values, batches, turns)
+        n_done, saved = run_levels(programs, self.values, batches, schedule)
         if saved is not None and self.history.groups is not None:
             groups = []
             for own, b in zip(saved, batches, strict=True):
                 kind, end = b.calls.kind, own.ends[-1] if own.ends else 0
                 planned = kind.runner_of_rows
                 groups.append(Group(kind, planned, b.refs[:end], planned.shared, b.firsts[:end], own, own.ends))
-            self.history.groups.append(Turns(groups, turns[:n_done]))
+            self.history.groups.append(LevelGroups(groups, schedule[:n_done]))
         return n_done
 
     def _take_in(self) -> None:
@@ -235,7 +235,7 @@ class BatchExecutor(LazySource):
             calls.blame(error, call)
             return
 
-    # ---- tensors that need their values, or leave
+    # ---- tensors that need their values, or escape
 
     def settle(self, t: Tensor) -> None:
         if t._value_id >= self._first_waiting and self._waiting:
@@ -273,14 +273,14 @@ class BatchExecutor(LazySource):
             t._memory = Storage(t._data)
 
     def link(self, t: Tensor) -> None:
-        """Give a tensor a node of its own: it leaves the run, and comes back, if at all, from outside."""
+        """Give a tensor a node of its own: it escapes from the run, and comes back, if at all, from outside."""
         self.settle(t)
         self.let_go([t])
 
     def let_go(self, tensors: Sequence[Tensor]) -> None:
-        """Tensors leave, with values that have been made."""
+        """Tensors escape, with values that have been made."""
         self._fill_all(tensors)
-        link_results(self.history, [t for t in tensors if t._history is self._stand_in])
+        link_results(self.history, [t for t in tensors if t._history is self._traced_node])
         for t in tensors:
             t._source = None
 
@@ -288,7 +288,7 @@ class BatchExecutor(LazySource):
         self.link(t)
 
     def close(self, why: str) -> None:
-        """BatchExecutor everything."""
+        """Run everything."""
         if self._waiting:
             self._pause()
 
@@ -304,7 +304,7 @@ class BatchExecutor(LazySource):
         return True  # rows have no layout of their own that could forbid it
 
     def apply(self, op: Any, inputs: tuple[Any, ...], attrs: dict[str, Any], mode: Any) -> Any:
-        """An op outside the batched function meets a tensor that stayed here: it leaves."""
+        """An op outside the batched function meets a tensor that stayed here: it escapes."""
         from ..dispatch.dispatcher import run_eager
 
         mine = [x for x in inputs if isinstance(x, Tensor) and x._source is self]

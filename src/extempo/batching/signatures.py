@@ -1,4 +1,4 @@
-"""Arguments and results of cells: taken apart into tensors and numbers, and put together again.
+"""Arguments and results of cells: taken apart into inputs (tensors and numbers), and put together again.
 
 The signature of a call is a list of marks: what there is to know of its arguments but for values. A tensor counts by
 its type and by whether it is tracked, a float or int by its type, a bool, string or None as it is, another object by
@@ -7,7 +7,7 @@ its id.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ def take_apart(x: Any, marks: list[Any], inputs: list[Any], grad: bool) -> None:
         marks += (kind, x if kind in _PLAIN else id(x))
 
 
-def filled(x: Any, values: Any) -> Any:
+def filled(x: Any, values: Iterator[Any]) -> Any:
     """The arguments with others in place of the inputs."""
     if isinstance(x, Tensor | np.ndarray) or type(x) in (int, float):
         return next(values)
@@ -59,20 +59,20 @@ def filled(x: Any, values: Any) -> Any:
     if isinstance(x, dict):
         named = {key: filled(part, values) for key, part in x.items()}
         return named if type(x) is dict else type(x)(named)
-    if isinstance(x, tuple | list):
-        parts = [filled(part, values) for part in x]
-        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
-    return x
+    return _sequence_like(x, [filled(part, values) for part in x]) if isinstance(x, _SEQUENCES) else x
+
+
+def _sequence_like(x: Any, parts: list[Any]) -> Any:
+    """A tuple, named tuple or list of the class of `x`."""
+    return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
 
 
 def objects(x: Any) -> list[Any]:
     """What is no input and no plain constant, among arguments."""
     if isinstance(x, Tensor | np.ndarray | np.generic) or type(x) in (int, float, *_PLAIN):
         return []
-    if isinstance(x, dict):
-        return [o for part in x.values() for o in objects(part)]
-    if isinstance(x, tuple | list):
-        return [o for part in x for o in objects(part)]
+    if isinstance(x, (dict, *_SEQUENCES)):
+        return [o for part in (x.values() if isinstance(x, dict) else x) for o in objects(part)]
     return [x]
 
 
@@ -80,42 +80,34 @@ def type_of(x: Any, grad: bool) -> tuple[Any, bool]:
     return (x._type, grad and x.requires_grad) if isinstance(x, Tensor) else (type(x), False)
 
 
-class _ArgumentPlace:
-    """Where a result goes."""
-
-
-_PLACE = _ArgumentPlace()
+_RESULT = object()  # stands for a tensor in a structure
 
 
 def structure_of(x: Any, results: list[Tensor]) -> Any:
-    """A result with places for its tensors, which go to `results`."""
+    """What a cell returned, without its tensors, which go to `results`."""
     if isinstance(x, Tensor):
         results.append(x)
-        return _PLACE
+        return _RESULT
     if isinstance(x, dict):
         return {key: structure_of(part, results) for key, part in x.items()}
-    if isinstance(x, tuple | list):
-        parts = [structure_of(part, results) for part in x]
-        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
-    return x
+    return _sequence_like(x, [structure_of(part, results) for part in x]) if isinstance(x, _SEQUENCES) else x
 
 
 def rebuilder(structure: Any) -> Callable[[list[Tensor]], Any]:
-    """A function that puts results in their places."""
-    if structure is _PLACE:
+    """A function that puts results where a structure had them."""
+    if structure is _RESULT:
         return lambda results: results[0]
-    if isinstance(structure, tuple | list) and all(part is _PLACE for part in structure):
+    if isinstance(structure, _SEQUENCES) and all(part is _RESULT for part in structure):
         kind = type(structure)
         return kind._make if hasattr(kind, "_make") else kind
     return lambda results: _put(structure, iter(results))
 
 
-def _put(structure: Any, results: Any) -> Any:
-    if structure is _PLACE:
+def _put(structure: Any, results: Iterator[Tensor]) -> Any:
+    if structure is _RESULT:
         return next(results)
     if isinstance(structure, dict):
         return {key: _put(part, results) for key, part in structure.items()}
-    if isinstance(structure, tuple | list):
-        parts = [_put(part, results) for part in structure]
-        return type(structure)(*parts) if hasattr(structure, "_fields") else type(structure)(parts)
+    if isinstance(structure, _SEQUENCES):
+        return _sequence_like(structure, [_put(part, results) for part in structure])
     return structure

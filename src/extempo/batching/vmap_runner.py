@@ -1,7 +1,7 @@
 """Running calls of one kind as one, op by op: every op by its batching rule, gradients by the engine.
 
-The way for what no plan can be made for, and where there is no native code. Random draws, which belong to each sample,
-are made one after the other.
+This serves what no plan can be made for, and runs everything where there is no native code. Random draws, which belong
+to each sample, are made one after the other.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .kinds import CallKind
 
 
 class VmapRunner:
-    """A Runner."""
+    """A Runner by vmap."""
 
     def __init__(self, kind: CallKind, shared: tuple[bool, ...]) -> None:
         self._kind = kind
@@ -35,7 +35,7 @@ class VmapRunner:
         before = CONTEXT.get()
         try:
             CONTEXT.set(ExecutionContext(wants_grad, before.inference, None, before.quiet))
-            physical = [self._given(i, x) for i, x in enumerate(inputs)]
+            physical = [self._argument(i, x) for i, x in enumerate(inputs)]
             results = self._results(physical, n)
         finally:
             CONTEXT.set(before)
@@ -57,7 +57,7 @@ class VmapRunner:
         level.running = False
         return made
 
-    def _given(self, position: int, x: Any) -> Any:
+    def _argument(self, position: int, x: Any) -> Any:
         """An input as a tensor that begins a graph of its own, where it wants a gradient."""
         if self._shared[position]:
             if not isinstance(x, Tensor) or not self._kind.inputs[position].tracked:
@@ -83,12 +83,12 @@ class VmapRunner:
             allow_unused=True,
         )
         of_inputs = iter(found[: len(wanted)])
-        given = [next(of_inputs) if i.tracked else None for i in self._kind.inputs]
-        return [None if g is None else g._values() for g in given], found[len(wanted) :]
+        gradients_of_inputs = [next(of_inputs) if i.tracked else None for i in self._kind.inputs]
+        return [None if g is None else g._values() for g in gradients_of_inputs], found[len(wanted) :]
 
-    def finish(self, rests: list[Any]) -> list[tuple[Tensor, Array]]:
+    def finish(self, deferred: list[Any]) -> list[tuple[Tensor, Array]]:
         totals: list[tuple[Tensor, Array]] = []
-        for t, *parts in zip(self._captured, *[rest for rest in rests if rest], strict=True):
+        for t, *parts in zip(self._captured, *[of_batch for of_batch in deferred if of_batch], strict=True):
             arrays = [g._values() for g in parts if g is not None]
             if arrays:
                 totals.append((t, sum(arrays[1:], start=arrays[0]) if len(arrays) > 1 else arrays[0].copy()))

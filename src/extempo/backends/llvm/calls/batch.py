@@ -38,7 +38,7 @@ class BatchClasses(NamedTuple):
     def offsets(self) -> Slots:
         names = {
             "sample": ("run", "number", "_viewed"),
-            "run": ("n_values", "_known", "_met", "_numbers", "_stand_in", "_waiting"),
+            "run": ("n_values", "_known", "_met", "_numbers", "_traced_node", "_waiting"),
             "calls": ("firsts", "refs", "samples", "wheres"),
             "kind": ("results", "tracked"),
             "cell": ("cached_calls", "_n_new"),

@@ -69,7 +69,7 @@ def write_tensor(module: IRModule, offsets: Slots) -> None:
         t = o.new("tensor")
         for name in ("_data", "_memory", "_alias", "_grad_barrier"):
             o.set_shared(t, f"tensor.{name}", none)
-        stand_in = o.get(b.arg("run"), "run._stand_in")
+        stand_in = o.get(b.arg("run"), "run._traced_node")
         o.set_shared(t, "tensor._type", b.arg("type"))
         o.set_shared(t, "tensor._history", b.select(b.arg("tracked") == o.known("true"), stand_in, none))
         o.set_shared(t, "tensor._source", b.arg("run"))

@@ -1,4 +1,4 @@
-"""RowCode of arrays, found by numbers: gathered into one array, and added to. What `batching.rows` does, natively.
+"""Rows of arrays, found by numbers: gathered into one array, and added to. What `batching.rows` does, natively.
 
 A place is four int64: (array number + 1) * 2^32 + row, the row's address, its bytes * 2 + whether it may be written,
 and the address of the array's dtype. All zero: nothing is there; only the first: native code does not go there. Numbers

@@ -1,8 +1,8 @@
-"""What a kind does to the rows of n calls, as steps of a tape: ops on types whose first dimension is n.
+"""What a kind does to the rows of n calls, as a trace: ops on types whose first dimension is n.
 
-The kind's function runs once, on symbols, inside a vmap of n samples; what that does to all samples' values is put on
-the tape instead of being run. Numbers among the inputs stay open: a function that looks at one (compares it, computes
-with it) cannot be traced, since it may do something else for another number.
+The kind's function runs once, on symbols, inside a vmap of n samples; the ops that vmap makes of it, on all samples'
+values at once, are traced instead of being run. Numbers among the inputs stay open: a function that looks at one
+(compares it, computes with it) cannot be traced, since it may do something else for another number.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class _OpenInt(_Open, int):
 
 
 class _Rows(Level):
-    """A vmap that gives ops the numbers that stand for open ones."""
+    """A vmap that hands open numbers on to ops as plain ones, by whose values the tracer knows them."""
 
     def apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-        return super().apply(op, tuple([_stand_in(x) for x in inputs]), attrs)
+        return super().apply(op, tuple([_closed(x) for x in inputs]), attrs)
 
     def _loop(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], found: list[Any], type_: Any) -> Any:
         raise Unplannable(f"{op.name} runs sample by sample")
@@ -72,14 +72,17 @@ class _Rows(Level):
         raise Unplannable(f"{function.__name__} has a gradient of its own")
 
 
-def _stand_in(x: Any) -> Any:
+def _closed(x: Any) -> Any:
     if isinstance(x, _OpenFloat):
         return float.__add__(x, 0.0)
     return int.__add__(x, 0) if isinstance(x, _OpenInt) else x
 
 
-class RowTrace:
-    """An interceptor: every op becomes a step, nothing runs."""
+class RowTracer:
+    """An interceptor: every op becomes a step of the trace, nothing runs.
+
+    A ref says where an operand comes from: a value id, -1 - the index of a leaf, or NUMBER + the index of a number.
+    """
 
     def __init__(self) -> None:
         self.steps: list[TraceOp] = []
@@ -91,7 +94,7 @@ class RowTrace:
         self._refs: dict[int, int] = {}  # by id of a tensor
         self._strides: dict[int, tuple[int, ...] | None] = {}  # by ref
         self._tracked: dict[int, bool] = {}
-        self._n_places = 0
+        self._n_values = 0
 
     def leaf(self, type_: TensorType, tracked: bool) -> Tensor:
         """A new leaf, as a symbol."""
@@ -106,7 +109,7 @@ class RowTrace:
         found = self._refs.get(id(t))
         if found is None:
             array = t._values()
-            if isinstance(t._source, RowTrace) or array.dtype is not t._type.dtype.numpy or not array.flags.aligned:
+            if isinstance(t._source, RowTracer) or array.dtype is not t._type.dtype.numpy or not array.flags.aligned:
                 raise Unplannable("a tensor whose memory native code does not read")
             found = self._add_leaf(LeafKind(t._type, exact_strides(array), t.requires_grad))
             self.tensors[-1 - found] = t
@@ -137,36 +140,41 @@ class RowTrace:
             raise Unplannable("too many steps")
         kinds = tuple(x._type if isinstance(x, Tensor) else type(x) for x in inputs)
         signature = _signature(op, kinds, attrs)
-        numbers = [x for x in inputs if isinstance(x, int | float)]
-        refs: list[int] = []
-        needs, n_leaves = 0, len(self.leaves)
-        for i, x in enumerate(inputs):
-            if isinstance(x, Tensor):
-                ref = self.ref(x)
-                needs |= self._tracked[ref] << i
-            else:
-                ref = NONE if x is None else NUMBER + self._number(x, op.name == "slice")
-            refs.append(ref)
-        baked, view, order = None, None, None
-        if op.aliases_input:
-            view = self._view(op, attrs, inputs[0]._type, refs, numbers)
-            if numbers and (view is None or not view.starts):
-                baked = tuple(numbers)
-                refs = [NONE if ref >= NUMBER else ref for ref in refs]
-        elif op.keeps_order and isinstance(signature.type, TensorType):
-            tensors = [(ref, kind) for ref, kind in zip(refs, kinds, strict=True) if isinstance(kind, TensorType)]
-            order = order_of(signature.type, [(kind, self._strides[ref]) for ref, kind in tensors])
-        new_leaves = tuple(self.leaves[n_leaves:])
-        grad = CONTEXT.get().grad
+        n_leaves = len(self.leaves)
+        refs, needs = self._refs_of(op, inputs)
+        view, baked = self._view(op, attrs, inputs, refs) if op.aliases_input else (None, None)
+        if baked is not None:
+            refs = [NONE if ref >= NUMBER else ref for ref in refs]
         step = TraceOp(
-            op, attrs, tuple(refs), kinds, signature, self._n_places, needs, grad, new_leaves, view, baked, None, None,
-            order,
+            op, attrs, tuple(refs), kinds, signature, self._n_values, needs, CONTEXT.get().grad,
+            tuple(self.leaves[n_leaves:]), view, baked, None, None, self._order(op, signature, refs, kinds),
         )  # fmt: skip
         self.steps.append(step)
         several = type(signature.type) is tuple
         made = [self._result(step, i, t) for i, t in enumerate(signature.type if several else (signature.type,))]
-        self._n_places += len(made)
+        self._n_values += len(made)
         return tuple(made) if several else made[0]
+
+    def _refs_of(self, op: type[Op], inputs: tuple[Any, ...]) -> tuple[list[int], int]:
+        """Where inputs come from, and which of them are tracked, as bits."""
+        refs: list[int] = []
+        needs = 0
+        for i, x in enumerate(inputs):
+            if isinstance(x, Tensor):
+                refs.append(self.ref(x))
+                needs |= self._tracked[refs[-1]] << i
+            else:
+                refs.append(NONE if x is None else NUMBER + self._number(x, op.name == "slice"))
+        return refs, needs
+
+    def _order(self, op: type[Op], signature: Signature, refs: list[int], kinds: tuple[Any, ...]) -> Any:
+        """The order of dimensions in which an elementwise result is laid out; None: row-major."""
+        if op.aliases_input or not op.keeps_order or not isinstance(signature.type, TensorType):
+            return None
+        tensors = [
+            (kind, self._strides[ref]) for ref, kind in zip(refs, kinds, strict=True) if isinstance(kind, TensorType)
+        ]
+        return order_of(signature.type, tensors)
 
     def _run(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         """An op of numbers only makes a tensor that is the same in all calls."""
@@ -176,10 +184,10 @@ class RowTrace:
             return apply(op, inputs, attrs)
 
     def _result(self, step: TraceOp, i: int, t: TensorType) -> Tensor:
-        place = step.place + i
-        self._strides[place] = step.strides
-        self._tracked[place] = step.tracked and t.dtype.is_floating_point
-        return self._known(symbol(t, None, self), place)
+        value_id = step.place + i
+        self._strides[value_id] = step.strides
+        self._tracked[value_id] = step.tracked and t.dtype.is_floating_point
+        return self._known(symbol(t, None, self), value_id)
 
     def _number(self, x: Any, is_start: bool) -> int:
         found = self._open.get((type(x), x))
@@ -190,18 +198,22 @@ class RowTrace:
         return found
 
     def _view(
-        self, op: type[Op], attrs: dict[str, Any], source: TensorType, refs: list[int], numbers: list[Any]
-    ) -> ViewLayout | None:
+        self, op: type[Op], attrs: dict[str, Any], inputs: tuple[Any, ...], refs: list[int]
+    ) -> tuple[ViewLayout | None, tuple[Any, ...] | None]:
+        """The layout of a view, and the numbers that are part of the step because the layout follows from them."""
         if op.name not in ("slice", "permute", "reshape", "expand", "detach", "alias"):
             raise Unplannable(f"{op.name} is a view that plans do not know")
+        numbers = [x for x in inputs if isinstance(x, int | float)]
         is_open = [(type(x), x) in self._open for x in numbers]
+        source, strides = inputs[0]._type, self._strides[refs[0]]
         if not any(is_open):
-            return view_of(op, attrs, source, self._strides[refs[0]], numbers, None)
-        view = view_of(op, attrs, source, self._strides[refs[0]], numbers, 0)
+            view = view_of(op, attrs, source, strides, numbers, None)
+            return view, tuple(numbers) if numbers and (view is None or not view.starts) else None
+        view = view_of(op, attrs, source, strides, numbers, 0)
         if view is None or not view.starts or not all(is_open):
             raise Unplannable("a slice that begins where some numbers among the inputs say")
         starts = tuple([(ref - NUMBER, *entry[1:]) for ref, entry in zip(refs[1:], view.starts, strict=True)])
-        return view._replace(starts=starts)
+        return view._replace(starts=starts), None
 
     def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> NoReturn:
         raise Unplannable(f"{op_name} writes in place")
@@ -221,44 +233,48 @@ def _put_back(mode: ExecutionContext, random_state: Any) -> None:
     default_generator.set_state(random_state)
 
 
-class RowTracer:
+class KindTrace:
     """A kind's function at n calls. Inputs come first among the leaves, in order; numbers that calls share do not."""
 
-    def __init__(self, kind: CallKind, given: Sequence[tuple[bool, Any]], n: int, variant: int) -> None:
-        """`given`: for each input whether it is shared, and the type of its rows or of what is shared; for a number
-        that is shared float, int or a bool. `variant`: open numbers have other values in another one."""
-        self.tape = tape = RowTrace()
+    def __init__(self, kind: CallKind, inputs: Sequence[tuple[bool, Any]], n: int, variant: int) -> None:
+        """`inputs`: for each whether it is shared, and the type of its rows or of what is shared; for a number that is
+        shared float, int or a bool. `variant`: open numbers have other values in another one."""
+        self._tracer = tracer = RowTracer()
         self.of_inputs: list[int | None] = []  # the leaf of each input that is a tensor
         self.n_open = 0
         wants_grad = any(kind.tracked)
         before, random_state = CONTEXT.get(), default_generator.get_state()
-        outside = ExecutionContext(wants_grad, before.inference, tape, before.quiet)
+        outside = ExecutionContext(wants_grad, before.inference, tracer, before.quiet)
         try:
             CONTEXT.set(outside)
             level = _Rows(n, "different")
             arguments = []
-            for (shared, what), i in zip(given, kind.inputs, strict=True):
+            for (shared, what), i in zip(inputs, kind.inputs, strict=True):
                 argument = self._argument(what, i.tracked and wants_grad, variant)
                 arguments.append(argument if shared else level.wrap(argument))
             CONTEXT.set(ExecutionContext(wants_grad, before.inference, level, before.quiet))
             results = kind.fn(*arguments)
             CONTEXT.set(outside)
-            self.results = [tape.ref(level.physical(y)) for y in results]
+            self.results = [tracer.ref(level.physical(y)) for y in results]
             level.running = False
         finally:
             certainly(_put_back, before, random_state)
+        self.steps, self.leaves, self.numbers = tracer.steps, tracer.leaves, tracer.numbers
+        self.tensors = tracer.tensors  # leaves that are captured
+        self.is_tracked = tracer.is_tracked
 
     def _argument(self, what: Any, tracked: bool, variant: int) -> Any:
         if isinstance(what, TensorType):
-            self.of_inputs.append(len(self.tape.leaves))
-            return self.tape.leaf(what, tracked)
+            self.of_inputs.append(len(self._tracer.leaves))
+            return self._tracer.leaf(what, tracked)
         self.of_inputs.append(None)
         if isinstance(what, bool):
             return what
+        # An op that meets this very value means the open number, so it must be one that no code has of its own.
         k = self.n_open
         self.n_open += 1
         number: Any = 0.6180339887498949 + 0.1 * k + 0.0137 * variant**2
         if what is int:
             number = 1_000_003 + 104_729 * k + 31 * variant**2
-        self.tape.open_number(number)
+        self._tracer.open_number(number)
         return _OpenFloat(number) if what is float else _OpenInt(number)
