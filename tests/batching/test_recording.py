@@ -15,12 +15,11 @@ import pytest
 import extempo as ex
 from extempo import nn
 from extempo.backends import selection
-from extempo.batching import agenda, api, call_cache, run, sample_tracer
+from extempo.backends.entry_points import python_defaults
+from extempo.batching import api, run, sample_tracer
 from extempo.core.context import CONTEXT
 from extempo.core.graph import describe_where
-from extempo.dispatch import fast_path
 from extempo.errors import ExtempoError
-from extempo.nn import module as nn_module
 
 SIZE = 4
 
@@ -97,18 +96,8 @@ def in_python():
         yield
         return
     ex.batch(lambda x: x * 2)([ex.ones(1)])
-    launcher, before = fast_path.launcher(), nn_module.call_cell
-    record_op = call_cache.recorder().apply
-    launcher.set_sample(type(None), record_op)
-    nn_module.show_cells(sample_tracer.call_cell)
-    saved = agenda.recorder
-    agenda.recorder = run.recorder = lambda: None
-    try:
+    with python_defaults():
         yield
-    finally:
-        agenda.recorder = run.recorder = saved
-        nn_module.show_cells(before)
-        launcher.set_sample(sample_tracer.SampleTracer, record_op)
 
 
 @contextlib.contextmanager

@@ -37,7 +37,7 @@ def asked():
 
     front = inline_cache.InlineCache(scaled)
     yield front.call, calls
-    inline_cache._fronts.remove(front)
+    inline_cache._CACHES.remove(front)
 
 
 def test_python_runs_twice_for_the_same_types(asked):
@@ -113,7 +113,7 @@ def test_a_tensor_that_is_there_twice_says_nothing_about_which_is_read():
             assert np.array_equal(front.call(x, y).numpy(), -y.numpy())
             assert np.array_equal(front.call(y, x).numpy(), -x.numpy())
     finally:
-        inline_cache._fronts.remove(front)
+        inline_cache._CACHES.remove(front)
 
 
 def test_what_is_more_than_one_op_is_left_as_it_is():
@@ -131,7 +131,7 @@ def test_what_is_more_than_one_op_is_left_as_it_is():
                 assert np.array_equal(front.call(x).numpy(), fn(x).numpy())
             assert [e.op for e in front._lately if e is not None] == [None]
         finally:
-            inline_cache._fronts.remove(front)
+            inline_cache._CACHES.remove(front)
 
 
 def test_more_kinds_than_are_kept_lately():
@@ -170,7 +170,7 @@ def test_an_interrupt_leaves_nobody_watching():
                 front.call(tensor(3))
             assert inline_cache.CONTEXT.get().interceptor is None
     finally:
-        inline_cache._fronts.remove(front)
+        inline_cache._CACHES.remove(front)
 
 
 def test_a_recording_that_gives_up_meanwhile_stays_given_up():
@@ -301,14 +301,14 @@ def test_what_is_more_than_one_op_is_found_out_once():
         return slow(*args)
 
     front._slow = watched
-    front.load()
+    front.binding.renew()
     try:
         for k in range(6):
             x = tensor(3)
             assert np.array_equal(front.call(x, 1.5).numpy(), (x * 2 + 1.5).numpy()), k
         assert len(asked) == 2
     finally:
-        inline_cache._fronts.remove(front)
+        inline_cache._CACHES.remove(front)
 
 
 def test_a_turn_of_many_kinds_does_not_forget_them(asked):
@@ -322,7 +322,7 @@ def test_a_turn_of_many_kinds_does_not_forget_them(asked):
 
 def test_old_kinds_make_room_for_new_ones(asked, monkeypatch):
     call, calls = asked
-    front = inline_cache._fronts[-1]
+    front = inline_cache._CACHES[-1]
     monkeypatch.setattr(front._entries, "limit", 8)
     y = tensor(4)
     for n in range(1, 40):

@@ -17,7 +17,7 @@ from ..core.strides import Order, copied, lies_in
 from ..core.tensor import Tensor, wrap
 from ..dispatch.dispatcher import apply
 from ..errors import ShapeError
-from .native_engine import walker
+from . import native_engine
 
 # Two backward passes in two threads may reach the same leaf; NumPy lets go of the GIL while it adds. In a forked child
 # the backward of another thread ends where it was: gradients have a part of it, whole or not.
@@ -66,8 +66,7 @@ def before_adding(nodes: list[Node]) -> None:
 
 def _add_in_place(total: Array, more: Array) -> None:
     """total += more, the way the native walk does it, so that two threads that reach one leaf lose nothing."""
-    native = walker()
-    if native is None or not native.add(total, more):
+    if not native_engine.add(total, more):
         np.add(total, more, out=total)
 
 

@@ -22,11 +22,11 @@ from ..core.storage import Array
 from ..core.tensor import Tensor, wrap
 from ..core.types import TensorType
 from ..errors import GraphFreedError, NotDifferentiableError, OverwrittenError
+from . import native_engine
 from .accumulating import accumulate, before_adding
 from .derive import DerivedVjp, derived_vjp
 from .hooks import run_hooks
 from .messages import at, freed_message, overwritten_message
-from .native_engine import walker
 from .saved_values import saved_values
 from .unbroadcast import fit, sum_apart, sum_array_to
 from .vjp_programs import VjpProgram, vjp_program_of
@@ -66,14 +66,14 @@ class BackwardEngine:
         for node, g in roots:
             if self._wants(node):
                 self._add(node, self._value(g), owned=False)
-        native = walker() if self.natively and self.bare and self.wanted is None else None
-        if native is not None and (ACTIVE.recordings or ESCAPED):
+        walks = self.natively and self.bare and self.wanted is None
+        if walks and (ACTIVE.recordings or ESCAPED):
             before_adding(order)
         pop = self.gradients.pop
         left = len(order)
         while left:
-            if native is not None:
-                left = native.walk(order, left, self.gradients, self.owned, self.keep)
+            if walks:
+                left = native_engine.walk(order, left, self.gradients, self.owned, self.keep)
                 if not left:
                     break
             left -= 1
@@ -84,24 +84,11 @@ class BackwardEngine:
 
     def _reach(self, roots: list[Node]) -> list[Node]:
         """Every node that a gradient will reach, by number. Nothing has been changed yet when a freed one is met."""
-        native = walker()
-        if native is not None:
-            found = native.reach(roots)
-            if type(found) is Node:
-                raise GraphFreedError(freed_message(found))
-            found.sort(key=_number)
-            return found
-        seen = set(roots)
-        stack = list(seen)
-        while stack:
-            node = stack.pop()
-            if node.saved is None:
-                raise GraphFreedError(freed_message(node))
-            for i in node.inputs:
-                if type(i) is Node and i not in seen:
-                    seen.add(i)
-                    stack.append(i)
-        return sorted(seen, key=_number)
+        found: list[Node] | Node = native_engine.reach(roots)
+        if isinstance(found, Node):
+            raise GraphFreedError(freed_message(found))
+        found.sort(key=_number)
+        return found
 
     def _restrict(self, order: list[Node]) -> None:
         """Only nodes from which a wanted one can be reached matter."""

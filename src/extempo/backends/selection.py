@@ -12,7 +12,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +21,13 @@ import numpy as np
 from ..core import locks
 from ..core.storage import Array
 from ..core.types import TensorType
+from . import entry_points
 
 if TYPE_CHECKING:
     from .llvm.native import Native
 
 LOADED_AT = time.time()  # the package, not the native backend
 FALLBACKS: Counter[str] = Counter()  # runs of NumPy kernels, by op
-
-ON_LOAD: list[Callable[[Native], None]] = []  # called once, when the native backend is there
 
 _lock = locks.awaited()  # half a backend, and modules that are being imported, would be of no use in a forked child
 _chosen: list[Native | None] = []
@@ -43,8 +42,7 @@ def native() -> Native | None:
             found = _load()
             _chosen.append(found)
             if found is not None:
-                for listener in ON_LOAD:
-                    listener(found)
+                entry_points.install()
         return _chosen[0]
 
 

@@ -13,12 +13,14 @@ Native code does the same, call by call; the Python here says what it means, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backends import entry_points
 from ..core.cache import Cache
 from ..core.graph import describe_where
 from .call_cache import recorder
@@ -108,21 +110,31 @@ class Makers:
 
     def note(self, k: int, firsts: Any, n_results: int) -> None:
         """The calls of a kind make these values, and as many behind each as they have results."""
-        native = recorder()
-        if native is not None:
-            native.note_makers(firsts, n_results, k, self.kinds, self.calls, self.first_value)
-            return
-        for result in range(n_results):
-            self.kinds[firsts - self.first_value + result] = k
-            self.calls[firsts - self.first_value + result] = np.arange(len(firsts))
+        _note_makers(firsts, n_results, k, self.kinds, self.calls, self.first_value)
 
     def sources(self, all_refs: list[Any]) -> tuple[int, ...]:
         """Of each kind, which kinds make inputs of its calls, as bits."""
-        native, first_value = recorder(), self.first_value
-        if native is not None and len(all_refs) <= _BITS:
-            return tuple([native.sources(refs, self.kinds, first_value) for refs in all_refs])
-        found = [set(self.kinds[refs[refs >= first_value] - first_value].tolist()) - {-1} for refs in all_refs]
-        return tuple([sum(1 << k for k in sources) for sources in found])
+        sources_of = _sources_of if len(all_refs) <= _BITS else _sources_of_many
+        return tuple([sources_of(refs, self.kinds, self.first_value) for refs in all_refs])
+
+
+@entry_points.NOTE_MAKERS.function(lambda: recorder().note_makers)
+def _note_makers(firsts: Any, n_results: int, k: int, kinds: Any, calls: Any, first_value: int) -> None:
+    """By value, that kind `k` makes it, and which of its calls does."""
+    for result in range(n_results):
+        kinds[firsts - first_value + result] = k
+        calls[firsts - first_value + result] = np.arange(len(firsts))
+
+
+@entry_points.SOURCES.function(lambda: recorder().sources)
+def _sources_of(refs: Any, kinds: Any, first_value: int) -> int:
+    """Which kinds make inputs of one kind's calls, where there are no more kinds than native code has bits for."""
+    return _sources_of_many(refs, kinds, first_value)
+
+
+def _sources_of_many(refs: Any, kinds: Any, first_value: int) -> int:
+    sources = set(kinds[refs[refs >= first_value] - first_value].tolist()) - {-1}
+    return sum(1 << k for k in sources)
 
 
 def _components(sources: tuple[int, ...]) -> list[list[int]]:
@@ -169,9 +181,14 @@ def _components(sources: tuple[int, ...]) -> list[list[int]]:
 
 
 def _as_array(numbers: list[int]) -> Any:
-    native = recorder()
-    made = native.as_array(numbers) if native is not None and numbers else None
+    made = _array_of_ints(numbers) if numbers else None
     return np.array(numbers, np.int64) if made is None else made
+
+
+@entry_points.AS_ARRAY.function(lambda: recorder().as_array)
+def _array_of_ints(numbers: list[int]) -> Any:
+    """An int64 array of a list that is not empty; native code answers None where something is no int."""
+    return np.array(numbers, np.int64)
 
 
 # ---- a component of one kind: levels
@@ -179,24 +196,21 @@ def _as_array(numbers: list[int]) -> Any:
 
 def _levels(k: int, refs: Any, makers: Makers) -> tuple[Any, list[int]]:
     """Calls of one kind in the order of their depths; where each level ends."""
-    native = recorder()
-    if native is None:
-        by_depth = depths(k, refs, makers)
-    else:
-        by_depth = np.empty(len(refs), np.int64)
-        native.depths(refs, makers.kinds, makers.calls, k, makers.first_value, by_depth)
+    by_depth = np.empty(len(refs), np.int64)
+    _depths(refs, makers.kinds, makers.calls, k, makers.first_value, by_depth)
     return np.argsort(by_depth, kind="stable"), np.cumsum(np.bincount(by_depth)).tolist()
 
 
-def depths(k: int, refs: Any, makers: Makers) -> Any:
-    """How many calls of the same kind are below each call, at most. A call reads results of earlier ones only."""
-    inside = refs >= makers.first_value
-    own = np.where(inside, refs - makers.first_value, 0)
-    sources = np.where(inside & (makers.kinds[own] == k), makers.calls[own], -1)
+@entry_points.DEPTHS.function(lambda: recorder().depths)
+def _depths(refs: Any, kinds: Any, calls: Any, k: int, first_value: int, by_depth: Any) -> None:
+    """How many calls of kind `k` are below each of its calls, at most. A call reads results of earlier ones only."""
+    inside = refs >= first_value
+    own = np.where(inside, refs - first_value, 0)
+    sources = np.where(inside & (kinds[own] == k), calls[own], -1)
     found: list[int] = []
     for of_call in sources.tolist():
         found.append(max([found[source] + 1 if source >= 0 else 0 for source in of_call], default=0))
-    return np.array(found)
+    by_depth[:] = found
 
 
 # ---- a component of several kinds: the agenda
@@ -215,12 +229,9 @@ def _interleaved(
     return by_kind, schedule
 
 
-def agenda(kinds: list[int], all_refs: list[Any], makers: Makers) -> Iterator[tuple[int, Any]]:
-    """The batches of a component of several kinds: (kind, which of its calls)."""
-    native = recorder()
-    if native is None:
-        yield from PythonAgenda(kinds, all_refs, makers).batches()
-        return
+def _agenda_natively(
+    native: Callable[..., int], kinds: list[int], all_refs: list[Any], makers: Makers
+) -> Iterator[tuple[int, Any]]:
     # Calls are numbered through, one kind after the other.
     begins = np.cumsum([0, *[len(all_refs[k]) for k in kinds]])
     sources, readers = _edges(kinds, begins, all_refs, makers)
@@ -228,13 +239,19 @@ def agenda(kinds: list[int], all_refs: list[Any], makers: Makers) -> Iterator[tu
     kind_of_call = np.repeat(np.arange(n_kinds), np.diff(begins))
     ranked, ends, chosen = np.empty((3, n), np.int64)
     scratch = np.empty((n + 1) * 5 + (n_kinds + 1) * 4 + len(sources), np.int64)
-    n_batches = native.agenda(sources, readers, kind_of_call, n_kinds, ranked, ends, chosen, scratch)
+    n_batches = native(sources, readers, kind_of_call, n_kinds, ranked, ends, chosen, scratch)
     start = 0
     for end, which in zip(ends[:n_batches].tolist(), chosen[:n_batches].tolist(), strict=True):
         members = ranked[start:end]
         members.sort()
         yield kinds[which], members - begins[which]
         start = end
+
+
+@entry_points.AGENDA.function(lambda: functools.partial(_agenda_natively, recorder().agenda))
+def agenda(kinds: list[int], all_refs: list[Any], makers: Makers) -> Iterator[tuple[int, Any]]:
+    """The batches of a component of several kinds: (kind, which of its calls)."""
+    return PythonAgenda(kinds, all_refs, makers).batches()
 
 
 def _edges(kinds: list[int], begins: Any, all_refs: list[Any], makers: Makers) -> tuple[Any, Any]:

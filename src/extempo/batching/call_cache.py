@@ -6,6 +6,7 @@ records it as `SampleTracer` would, with nothing left to Python. What a pattern 
 
 from __future__ import annotations
 
+import functools
 import struct
 import weakref
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backends import selection
+from ..backends import entry_points
 from ..backends.llvm.calls import patterns
 from ..core.graph import Extra, Leaf, Node
 from ..core.op import Op
@@ -172,18 +173,9 @@ def learn_op(
     del cached_calls[MOST_CACHED_CALLS:]
 
 
-_recorder: list[BatchTracer | None] = []
-
-
-def recorder() -> BatchTracer | None:
-    """The native recorder, loaded when first asked for; None without native code."""
-    if not _recorder:
-        backend = selection.native()
-        _recorder.append(None if backend is None else _load())
-    return _recorder[0]
-
-
-def _load() -> BatchTracer:
+@functools.cache
+def recorder() -> BatchTracer:
+    """What records calls natively, loaded when first asked for; there must be a native backend."""
     from ..backends.llvm.calls.batch import BatchClasses, load_recorder
     from ..dispatch.fast_path import launcher
     from .agenda import Calls
@@ -204,4 +196,7 @@ def _load() -> BatchTracer:
         "slow_call": call_cell,
         "slow_op": SampleTracer.apply,
     }
-    return load_recorder(launcher(), classes, known)
+    made = load_recorder(launcher(), classes, known)
+    entry_points.RECORD_OP.bind(launcher(), "record_op", lambda: made.apply, SampleTracer.apply)
+    launcher().set_sample(SampleTracer)
+    return made

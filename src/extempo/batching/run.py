@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends import entry_points
 from ..core.graph import Node, Traced
 from ..core.source_location import user_line
 from ..core.storage import Array, Storage
@@ -31,6 +32,12 @@ from .vmap_runner import LoopRunner, VmapRunner
 
 FEW_LEVELS = 4  # of a kind, up to which what is done once for all of them takes longer than what it saves
 LARGE = 4_096  # elements, from which on a tensor that all calls of a batch read is not copied for each
+
+
+@entry_points.READ_LINE.function(lambda: recorder().line)
+def _line_of_read(before: Any) -> Any:
+    """Where the user's code stands; most often at the line where it stood before, which native code looks for first."""
+    return user_line()
 
 
 class BatchExecutor(LazySource):
@@ -239,9 +246,9 @@ class BatchExecutor(LazySource):
 
     def settle(self, t: Tensor) -> None:
         if t._value_id >= self._first_waiting and self._waiting:
-            reads, native = self.notes.reads, recorder()
+            reads = self.notes.reads
             before = reads[-1] if reads else None
-            reads.append(user_line() if native is None or before is None else native.line(before))
+            reads.append(user_line() if before is None else _line_of_read(before))
             self._read.append(t)
             self._pause()
         if t._data is None:

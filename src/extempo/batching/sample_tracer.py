@@ -6,17 +6,20 @@ tensors run at once; so does whatever can only run eagerly, on values that are w
 
 from __future__ import annotations
 
+import functools
 import weakref
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ..backends import entry_points
+from ..backends.selection import native
 from ..core.context import CONTEXT, ExecutionContext
 from ..core.op import Op
 from ..core.tensor import Tensor, TensorLike
 from ..dispatch.dispatcher import apply, as_input
 from ..dispatch.inplace import check_fits
 from ..errors import AutogradError
-from ..nn.module import show_cells
+from ..nn import module as nn_module
 from .call_cache import learn_op, recorder
 from .cells import find
 from .greenlets import GreenletHub
@@ -39,8 +42,7 @@ class SampleTracer:
         self.run = run
         self.number = number
         self.hub = hub
-        if not _PREPARED:
-            _prepare()
+        _show_cells()
         self._modes: tuple[Any, Any] = (None, None)  # the last one that ops were to run at once in, without this sample
         self._made: dict[int, weakref.ref[Tensor]] = {}  # tensors that the sample filled (ex.zeros), by their ids
         self._viewed: set[int] = set()  # values that share memory with others, as views do
@@ -62,7 +64,7 @@ class SampleTracer:
         grad = CONTEXT.get().grad
         kind, operands = kind_of(op, inputs, attrs, grad)
         made = run.call(kind, operands, self.number)
-        if _PREPARED[0]:
+        if native() is not None:
             learn_op(op, inputs, attrs, grad, kind, kind.single, takes_numbers(op))
         if op.aliases_input:
             self._viewed.update(x._value_id for x in (inputs[0], *made) if x._source is run)
@@ -90,7 +92,7 @@ class SampleTracer:
         if call is None:
             return NotImplemented
         made = self.run.call(call.kind, call.inputs, self.number)
-        if _PREPARED[0]:
+        if native() is not None:
             cell.learn(call, args, kwargs, grad)
         return call.rebuild(made)
 
@@ -137,14 +139,11 @@ class SampleTracer:
         )
 
 
-_PREPARED: list[bool] = []  # whether there is native code, once it is known
-
-
-def _prepare() -> None:
-    """Where there is native code, that is shown every call first."""
-    found = recorder()
-    show_cells(call_cell if found is None else found.call_cell)
-    _PREPARED[:] = [found is not None]
+@functools.cache
+def _show_cells() -> None:
+    """From now on modules show calls of cells to `call_cell`: where there never is a batch, that costs nothing."""
+    native()
+    entry_points.CALL_CELL.bind(nn_module, "call_cell", lambda: recorder().call_cell, call_cell)
 
 
 def call_cell(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

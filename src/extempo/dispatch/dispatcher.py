@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends import entry_points
 from ..core.context import CONTEXT, ExecutionContext, set_context
 from ..core.graph import Node, Pick
 from ..core.op import Op
@@ -65,12 +66,16 @@ def dispatch(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any] = NO_A
     return run_eager(op, inputs, attrs, mode)
 
 
-apply: Any = functools.partial(dispatch)  # not a function: what it calls can be replaced, and is called at once
+apply: Any = functools.partial(dispatch)
 
 
-def install(native_apply: Any) -> None:
-    """From now on ops run by this function, which comes back to `dispatch` for what it does not do."""
-    apply.__setstate__((native_apply, (), {}, {}))
+def _native_apply() -> Any:
+    from .fast_path import launcher
+
+    return launcher().apply
+
+
+entry_points.APPLY.bind(apply, "func", _native_apply)
 
 
 def run_eager(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: ExecutionContext) -> Any:

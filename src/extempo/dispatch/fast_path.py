@@ -1,17 +1,18 @@
-"""The short way of elementwise ops with one and two inputs: the ops that small models spend their time in.
+"""Fast path of elementwise ops with one and two inputs, in which small models spend their time: one native call an op.
 
-With the native backend such an op is one native call (`backends.llvm.calls.launch`). It hands anything out of the
-ordinary (other dtypes, a recording) to the slow way here, which runs `apply` and prepares what the next native call
-needs.
+The native call (`backends.llvm.calls.launch`) hands anything out of the ordinary (other dtypes, an interceptor) to
+`FastOp._slow`, which runs `apply` and prepares what the next native call needs. `launcher` is what all native calls on
+tensors are made by.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..backends.selection import ON_LOAD
+from ..backends import entry_points
 from ..core.context import CONTEXT, ExecutionContext
 from ..core.graph import Extra, Leaf, Node, next_number
 from ..core.op import REGISTRY, Op, Refuse, Signature
@@ -21,7 +22,7 @@ from ..core.tensor import Tensor, ViewOf, is_operand
 from ..core.tensor_methods import TensorMethods
 from ..core.types import TensorType, broadcast_shapes, float32, float64
 from ..errors import ShapeError
-from .dispatcher import NO_ATTRS, apply, dispatch, install
+from .dispatcher import NO_ATTRS, apply, dispatch
 from .kernel_cache import SIGNATURES, make_signature
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 _DTYPES = (float32, float64)
 _CASES = ((), (float, 0), (float, 1), (int, 0), (int, 1))
 _MOST_TYPES = 10_000
-_shorts: list[FastOp] = []
-_launcher: list[Launcher] = []
 _PLAIN: list[type[Tensor]] = [Tensor]
 
 
@@ -45,17 +44,13 @@ class FastOp:
         self.launch: Launch | None = None
         self._refused: set[Any] = set()
         self.operator: Any = None  # the Python function that stands for `run` as an operator of Tensor
-        _shorts.append(self)
-        if _launcher:
-            self.load(_launcher[0])
+        self.binding = entry_points.FAST_OP.bind(self, "run", self._native_run)
 
-    def load(self, launcher: Launcher) -> None:
-        """From now on the native call."""
+    def _native_run(self) -> Callable[..., Any] | None:
         if self.op.simple:
-            self.launch = launcher.launch(self.op.name, self.op, self.arity, self._slow)
-            self.run = self.launch.call
-        elif self.arity == 2:
-            self.run = launcher.operator(self.op, self._slow)
+            self.launch = launcher().launch(self.op.name, self.op, self.arity, self._slow)
+            return self.launch.call
+        return launcher().operator(self.op, self._slow) if self.arity == 2 else None
 
     def _slow(self, *inputs: Any) -> Any:
         if self.launch is not None and self._wanted_type(self.launch, inputs):
@@ -145,19 +140,38 @@ def runner2(op: type[Op]) -> Callable[[Any, Any], Any]:
 
 def native_call(op: type[Op], arity: int) -> Callable[..., Any] | None:
     """The native call of an op without attributes, if it has one."""
-    return next((s.run for s in _shorts if s.op is op and s.arity == arity and s.launch is not None), None)
+    fast_ops = (binding.owner for binding in entry_points.FAST_OP.bindings)
+    return next((f.run for f in fast_ops if f.op is op and f.arity == arity and f.launch is not None), None)
+
+
+def bind_operators() -> None:
+    """Have the operators of Tensor replaced by native calls; called when they all are there.
+
+    They are exchanged on the class itself, by objects that bind like functions: a Python method around the native call
+    would take longer than the call.
+    """
+    runners = {id(binding.owner.operator): binding for binding in entry_points.FAST_OP.bindings}
+    for name, attribute in list(vars(TensorMethods).items()):
+        run = runners.get(id(attribute)) if name.startswith("__") else None
+        if run is not None:
+            entry_points.OPERATOR.bind(TensorMethods, name, functools.partial(_as_method, run.native), attribute)
+    product: Any = vars(TensorMethods)["__matmul__"]
+    by_apply = functools.partial(_as_method, lambda: launcher().operator(REGISTRY["matmul"], product))
+    entry_points.OPERATOR.bind(TensorMethods, "__matmul__", by_apply, product)
+
+
+def _as_method(make: Callable[[], Callable[..., Any]]) -> Any:
+    """What becomes a bound method when it is looked up on an instance, as C functions do not."""
+    bind = ctypes.pythonapi.PyInstanceMethod_New
+    bind.restype, bind.argtypes = ctypes.py_object, [ctypes.py_object]
+    return bind(make())
 
 
 def plain_class(cls: type[Tensor]) -> None:
     """Treat instances of this subclass like tensors in native calls: it adds nothing that an op would see."""
     _PLAIN[:] = [cls]
-    for launcher in _launcher:
-        launcher.set_parameter(cls)
-
-
-def is_loaded() -> bool:
-    """Whether the native backend is there."""
-    return bool(_launcher)
+    if launcher.cache_info().currsize:
+        launcher().set_parameter(cls)
 
 
 def is_plain(cls: type) -> bool:
@@ -165,23 +179,21 @@ def is_plain(cls: type) -> bool:
     return cls is Tensor or cls in _PLAIN
 
 
-def launcher() -> Launcher:
-    """Of the native backend, which must be there."""
-    return _launcher[0]
-
-
 def _find_line() -> Any:
     return user_line()  # one frame more than native code would be: this is Extempo's own
 
 
-def _load(backend: Any) -> None:
-    """The native backend is there: ops and operators become native calls."""
+@functools.cache
+def launcher() -> Launcher:
+    """What makes native calls on tensors, of the native backend, which must be there.
+
+    Native code knows classes of higher rooms by the offsets of their slots: they are handed to it here.
+    """
     from ..backends.llvm.calls.launch import Launcher
     from ..backends.llvm.calls.objects import Classes
     from ..scheduling.request import Plan
-    from ..tracing.executor import TraceExecutor, flush_natively
+    from ..tracing.executor import TraceExecutor
     from ..tracing.segment import Counters, Segment
-    from ..tracing.tracer import extend_escaped_natively
 
     classes = Classes(
         *(Tensor, _PLAIN[0], Storage, Node, ExecutionContext, ViewOf, Signature),
@@ -198,26 +210,7 @@ def _load(backend: Any) -> None:
         "no_grad": "no_grad()",
         "inference": "inference_mode()",
     }
-    launcher = Launcher(classes, table, SIGNATURES, make_signature, dispatch)
-    install(launcher.apply)
-    extend_escaped_natively(launcher.go_on)
-    launcher.give_flushes(flush_natively)
-    _launcher.append(launcher)
-    bind = ctypes.pythonapi.PyInstanceMethod_New
-    bind.restype, bind.argtypes = ctypes.py_object, [ctypes.py_object]
-    natives = {}
-    for short in _shorts:
-        short.load(launcher)
-        if short.operator is not None:
-            natives[id(short.operator)] = bind(short.run)
-    product: Any = vars(TensorMethods)["__matmul__"]
-    natives[id(product)] = bind(launcher.operator(REGISTRY["matmul"], product))
-    for name, attribute in list(vars(TensorMethods).items()):
-        if name.startswith("__") and id(attribute) in natives:
-            setattr(TensorMethods, name, natives[id(attribute)])
-
-
-ON_LOAD.append(_load)
+    return Launcher(classes, table, SIGNATURES, make_signature, dispatch)
 
 
 class _NoKernel:

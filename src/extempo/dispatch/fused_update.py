@@ -10,6 +10,7 @@ It uses operators, the functions of `m` (NumPy's sqrt, absolute, maximum, minimu
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -93,19 +94,12 @@ def native_places(d: np.dtype[Any], values: Array, moments: Sequence[Array]) -> 
     return places(d, values, moments)
 
 
-_STEPPING: list[Stepping | None] = []
+@functools.cache
+def native_stepping() -> Stepping:
+    """What is done natively around updates; there must be a native backend."""
+    from ..backends.llvm.routines.stepping import Stepping
 
-
-def native_stepping() -> Stepping | None:
-    """What is done natively around updates (see `backends.llvm.routines.stepping`); None where nothing is."""
-    if not _STEPPING:
-        made = None
-        if native() is not None:
-            from ..backends.llvm.routines.stepping import Stepping
-
-            made = Stepping(Tensor)
-        _STEPPING.append(made)
-    return _STEPPING[0]
+    return Stepping(Tensor)
 
 
 # ---- by NumPy

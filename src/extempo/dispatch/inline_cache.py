@@ -11,20 +11,20 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from ..backends import entry_points
 from ..backends.llvm.calls.entries import ALL, CONSTANT, LATELY, Entry
-from ..backends.selection import ON_LOAD
 from ..core.cache import Cache
 from ..core.context import CONTEXT, ExecutionContext, set_context
 from ..core.tensor import Tensor
 from ..core.types import DEFAULT_DTYPE_LISTENERS, dtype
 from .dispatcher import apply
-from .fast_path import is_loaded, is_plain, launcher
+from .fast_path import is_plain, launcher
 from .inplace import write
 
 _KNOWN: Cache[Any, Any] = Cache("what functions make of their arguments", 4_000)
 _NUMBERS = frozenset((bool, float, int, type(None)))
 _HASHED = _NUMBERS | {str, dtype}
-_fronts: list[InlineCache] = []
+_CACHES: list[InlineCache] = []
 _NEW, _MET = object(), object()  # of a kind of arguments: never seen, and once
 _ITSELF = Entry((), (), (), None, {}, ALL)  # the function is to be called
 
@@ -34,19 +34,16 @@ class InlineCache:
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
-        self.call: Any = functools.partial(fn)  # what it calls can be replaced
+        self.call: Any = functools.partial(fn)
         self._lately: list[Entry | None] = [None] * LATELY
         self._next = 0
         name = f"kinds of arguments of {fn.__name__.strip('_')}"
         self._entries: Cache[tuple[Any, ...], Entry] = Cache(name, _KNOWN.limit)  # by what they expect
-        _fronts.append(self)
-        if is_loaded():
-            self.load()
+        self.binding = entry_points.INLINE_CACHE.bind(self.call, "func", self._native_call)
+        _CACHES.append(self)
 
-    def load(self) -> None:
-        """From now on the native call."""
-        native = launcher().front(self.fn, self._slow, self._lately, self._entries)
-        self.call.__setstate__((native, (), {}, {}))
+    def _native_call(self) -> Callable[..., Any]:
+        return launcher().front(self.fn, self._slow, self._lately, self._entries)
 
     def forget(self) -> None:
         self._lately[:] = [None] * LATELY
@@ -168,14 +165,8 @@ def cached_by_types(fn: Callable[..., Any]) -> Any:
 
 def _forget() -> None:
     _KNOWN.clear()
-    for front in _fronts:
-        front.forget()
+    for cache in _CACHES:
+        cache.forget()
 
 
-def _load(backend: Any) -> None:
-    for front in _fronts:
-        front.load()
-
-
-ON_LOAD.append(_load)
 DEFAULT_DTYPE_LISTENERS.append(_forget)

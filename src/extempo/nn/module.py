@@ -24,14 +24,9 @@ from .state import StateMethods
 from .tables import Table, note_change, without_mirrors
 
 _TABLES = ("_parameters", "_buffers", "_modules")
-# Who is shown calls of cells first: nobody before there is a batch.
+# Shown every call of a cell, as (cell, args, kwargs), once there is a batch (`backends.entry_points.CALL_CELL`);
+# NotImplemented: the cell itself is to run.
 call_cell: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any] | None = None
-
-
-def show_cells(call: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> None:
-    """From now on `call(cell, args, kwargs)` is shown every call; NotImplemented: the cell itself is to run."""
-    global call_cell
-    call_cell = call
 
 
 class Module(HookMethods, StateMethods):

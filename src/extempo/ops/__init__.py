@@ -7,6 +7,7 @@ the registry is whole once Extempo is imported.
 from __future__ import annotations
 
 from ..core import types as types
+from ..dispatch.fast_path import bind_operators
 from . import attention as attention
 from . import class_loss as class_loss
 from . import ctc as ctc
@@ -33,3 +34,5 @@ from .scan import product_before as product_before
 from .softmaxes import _softmax_backward_data as _softmax_backward_data
 
 __all__ = [name for name in vars(public) if not name.startswith("_")]
+
+bind_operators()

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends import entry_points
 from ..dispatch.fused_update import native_stepping
 
 SAME_CONTENTS, SAME_OPTIONS = 1, 2  # bits, as native code knows them
@@ -26,25 +27,27 @@ class Seen:
     `contents`: parameters and their state, which layouts refer to. `options`: what rules are made of.
     """
 
-    __slots__ = ("_stepping", "contents", "options")
+    __slots__ = ("contents", "options")
 
     def __init__(self) -> None:
         self.contents = unknown()
         self.options = unknown()
-        self._stepping = native_stepping()
 
     def same(self, groups: list[dict[str, Any]], state: Mapping[Any, Any]) -> int:
         """Of SAME_CONTENTS and SAME_OPTIONS those that hold."""
-        if self._stepping is not None:
-            answer: int = self._stepping.same(self.contents, self.options, groups, state)
-            return answer
-        contents = SAME_CONTENTS if _same(self.contents, contents_of(groups, state)) else 0
-        return contents | (SAME_OPTIONS if _same(self.options, options_of(groups)) else 0)
+        return same(self.contents, self.options, groups, state)
 
 
 def unknown() -> list[Any]:
     """A list that is the same as no other."""
     return [object()]
+
+
+@entry_points.SAME.function(lambda: native_stepping().same)
+def same(contents: list[Any], options: list[Any], groups: list[dict[str, Any]], state: Mapping[Any, Any]) -> int:
+    """Which of two lists still hold what groups and state hold: of SAME_CONTENTS and SAME_OPTIONS."""
+    answer = SAME_CONTENTS if _same(contents, contents_of(groups, state)) else 0
+    return answer | (SAME_OPTIONS if _same(options, options_of(groups)) else 0)
 
 
 def _same(before: list[Any], now: list[Any]) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backends import entry_points
 from ..core.active_traces import before_write
 from ..core.storage import ALIGNMENT, Array, Storage
 from ..core.tensor import Tensor, wrap
@@ -31,6 +32,29 @@ _array_of = operator.attrgetter("_data")
 # rule(first step of these parameters?, their scalars) -> their new scalars, and the update of their elements.
 Rule = Callable[[bool, tuple[float, ...]], tuple[tuple[float, ...], Update]]
 States = Mapping[Tensor, dict[str, Any]]
+
+
+@entry_points.GRADIENTS.function(lambda: native_stepping().gradients)
+def gradients_in_place(parameters: list[Tensor], arrays: list[Array]) -> list[Array] | None:
+    """The arrays of all gradients; None unless each parameter has one with values, and still lies in its array."""
+    found = []
+    for p, array in zip(parameters, arrays, strict=True):
+        extra = None if p._history is None else p._history.extra
+        gradient = None if extra is None else extra.grad
+        if p._data is not array or gradient is None or gradient._data is None:
+            return None
+        found.append(gradient._data)
+    return found
+
+
+@entry_points.WRITTEN.function(lambda: native_stepping().written)
+def count_writes(parameters: list[Tensor], storages: list[Storage], where: Any) -> None:
+    """One more write to each; parameters remember where it happened."""
+    for p in parameters:
+        p._storage.version += 1
+        p._storage.written_at = where
+    for storage in storages:
+        storage.version += 1
 
 
 class Names(NamedTuple):
@@ -98,7 +122,6 @@ class Block:
                 self._take_over(i, states[p])
         self._stretches: dict[tuple[int, int], list[Stretch]] = {}
         self._places = native_places(d, self.values, self.moments)
-        self._stepping = native_stepping()
         self._kernel: tuple[Any, Any] = (None, None)  # of the last kind of update
         self._complete = False  # after a step of all members together: their state lies here and has begun
 
@@ -199,15 +222,15 @@ class Block:
 
         Then nothing was written.
         """
-        stepping, members, arrays, old = self._stepping, self.members, self.arrays, []
-        if stepping is None or not (self._complete or self._is_uniform()):
+        members, arrays, old = self.members, self.arrays, []
+        if not (self._complete or self._is_uniform()):
             return False
         for flat in self.scalars:
             column = flat.tolist()
             if column.count(column[0]) != len(column):
                 return False
             old.append(column[0])
-        gradients = stepping.gradients(members, arrays)
+        gradients = gradients_in_place(members, arrays)
         if gradients is None:
             return False
         new, update = rule(not self.started[0], tuple(old))
@@ -217,7 +240,7 @@ class Block:
             self._kernel = update.kind, native
         if native is None or not native(self._places, update.numbers, arrays, gradients):
             return False
-        stepping.written(members, self.storages, where)
+        count_writes(members, self.storages, where)
         for i, flat in enumerate(self.scalars):
             flat.fill(new[i])
         if not self._complete:

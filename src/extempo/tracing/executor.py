@@ -17,12 +17,14 @@ from collections.abc import Callable, Container, Sequence
 from sys import getrefcount
 from typing import Any
 
+from ..backends import entry_points
 from ..backends.selection import give_back_memory
 from ..core import active_traces, costs
 from ..core.graph import Leaf, Node, describe_where
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.trace_tree import NO_BACKWARD, NUMBER, BackwardCost, LeafKind, TraceNode, TraceOp
+from ..dispatch.fast_path import launcher
 from ..scheduling.request import BackwardRequest, Plan, Prospect, Request, Unplannable, plan_in_pieces, prospect, reads
 from . import dynamic_shapes
 from .interpreter import FailedOp, replay
@@ -35,20 +37,16 @@ from .tracer import Tracer
 _LARGE = 1 << 20
 
 
+@entry_points.RUN_SEGMENT.function(lambda: launcher().segment_call("flush"))
 def _flush_known(recording: TraceExecutor) -> bool:
     """Whether native code has run what is on the tape."""
     return False
 
 
+@entry_points.RUN_BACKWARD.function(lambda: launcher().segment_call("backward"))
 def _backward_known(recording: TraceExecutor, place: int, gradient: Array) -> list[tuple[Node, Array]] | None:
     """What native code leaves to do of a backward; None: all."""
     return None
-
-
-def flush_natively(flush: Callable[..., bool], backward: Callable[..., Any]) -> None:
-    """From now on what was met before is run by these functions, which leave to Python what they do not do."""
-    global _flush_known, _backward_known
-    _flush_known, _backward_known = flush, backward
 
 
 def op_by_op(flush: Segment, n_steps: int, is_range: bool = False, is_loop: bool = False) -> bool:

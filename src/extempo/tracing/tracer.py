@@ -8,12 +8,12 @@ the trace is closed first.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from types import NoneType
 from typing import Any
 
 import numpy as np
 
+from ..backends import entry_points
 from ..core import active_traces, costs, trace_tree
 from ..core.context import CONTEXT, ExecutionContext
 from ..core.graph import Node, next_number
@@ -25,6 +25,7 @@ from ..core.tensor import LazySource, Tensor
 from ..core.trace_tree import NONE, NUMBER, LeafKind, TraceNode, TraceOp
 from ..core.types import TensorType
 from ..dispatch.dispatcher import NO_ATTRS, as_input, cut_reason, run_eager, signature_of
+from ..dispatch.fast_path import launcher
 from .dynamic_shapes import GenericEdge, Instance, find_family, grow
 from .op_call import OpCall, grad_key
 from .trace import Trace
@@ -32,17 +33,12 @@ from .trace import Trace
 _GATE = TraceNode()
 
 
+@entry_points.EXTEND_ESCAPED.function(lambda: launcher().go_on)
 def _extend_escaped(
     recording: Tracer, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], grad: bool | None
 ) -> Any:
     """What native code has put on a tape that was left; None: it has not."""
     return None
-
-
-def extend_escaped_natively(go_on: Callable[..., Any]) -> None:
-    """From now on this function goes on along known ways of tapes that were left."""
-    global _extend_escaped
-    _extend_escaped = go_on
 
 
 class _OpKey:

@@ -1,6 +1,5 @@
 """A result never depends on history: cold or warm, watched or not, in any thread, programs give the same bits."""
 
-import ctypes
 import os
 import pickle
 import struct
@@ -16,11 +15,10 @@ from hypothesis import HealthCheck, given, settings
 pytest.importorskip("llvmlite")
 
 import extempo as ex
+from extempo.backends.entry_points import FAST_OP, OPERATOR
 from extempo.backends.selection import native
 from extempo.core.cache import CACHES
 from extempo.core.op import REGISTRY, Refuse
-from extempo.core.tensor_methods import TensorMethods
-from extempo.dispatch import fast_path
 from extempo.dispatch.dispatcher import apply
 
 from . import programs
@@ -40,15 +38,9 @@ def forget():
         cache.clear()
     for op in REGISTRY.values():
         op._save_plans.clear()
-    known = {id(short.run): short for short in fast_path._shorts}
-    operators = [(n, known.get(id(getattr(f, "__func__", None)))) for n, f in vars(TensorMethods).items()]
-    for short in fast_path._shorts:
-        short.load(fast_path._launcher[0])
-    bind = ctypes.pythonapi.PyInstanceMethod_New
-    bind.restype, bind.argtypes = ctypes.py_object, [ctypes.py_object]
-    for name, short in operators:
-        if short is not None:
-            setattr(TensorMethods, name, bind(short.run))
+    for entry_point in (FAST_OP, OPERATOR):
+        for binding in entry_point.bindings:
+            binding.renew()
 
 
 @examples(80)

@@ -90,9 +90,7 @@ def load_recorder(launcher: Launcher, classes: BatchClasses, known: dict[str, An
     known |= {"cell": classes.cell, "dict": dict, "int64": np.dtype(np.int64), "tuple": tuple}
     known |= {"nowhere": (None, -1)}
     library = launcher.extend(write, names, offsets, {name: known[name] for name in MORE})
-    made = BatchTracer(*(function(name, library.address[full]) for name, full in zip(exported, names, strict=True)))
-    launcher.set_sample(classes.sample, made.apply)
-    return made
+    return BatchTracer(*(function(name, library.address[full]) for name, full in zip(exported, names, strict=True)))
 
 
 def _mode(o: Objects) -> tuple[Value, Value]:

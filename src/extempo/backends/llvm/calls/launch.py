@@ -281,6 +281,7 @@ class Launcher:
         self._known = known_objects(classes, table)
         self._tables: list[Any] = []
         self._more: list[dict[str, Any]] = []  # what tables of others refer to
+        self._segment_calls: dict[str, Any] = {}
         self._fill_table(self._library)
         self._for_apply = (signatures, slow, new_signature)
         self.apply = function("apply", self._library.address["extempo_apply"], self._for_apply)
@@ -310,13 +311,13 @@ class Launcher:
         self._more.append(more)
         return library
 
-    def give_flushes(self, install: Callable[[Any, Any], None]) -> None:
-        """Have `install(flush, backward)` called with the functions of these names, if there are any.
+    def segment_call(self, name: str) -> Callable[..., Any] | None:
+        """`flush` or `backward`, compiled when first asked for: eager mode has no traces.
 
-        They are compiled when they are first called: eager mode has no tapes.
+        None where references are not counted as native code reads them.
         """
         if not counts_references():
-            return
+            return None
 
         def write(module: IRModule) -> None:
             write_table(module, len(TABLE))
@@ -324,24 +325,29 @@ class Launcher:
             write_flush(module, self.offsets)
             write_backward(module, self.offsets)
 
-        def load() -> tuple[Any, Any]:
+        if not self._segment_calls:
             names = ["extempo_table", "extempo_flush", "extempo_backward"]
             library = load_calls(write, names, self.offsets, RARE)
             self._fill_table(library)
-            made = tuple(function(name, library.address[f"extempo_{name}"]) for name in ("flush", "backward"))
-            install(*made)
-            return made[0], made[1]
-
-        install(lambda *args: load()[0](*args), lambda *args: load()[1](*args))
+            made = {name: function(name, library.address[f"extempo_{name}"]) for name in ("flush", "backward")}
+            self._segment_calls.update(made)
+        return self._segment_calls[name]
 
     def set_parameter(self, cls: type) -> None:
         """The subclass of Tensor whose instances are treated like tensors."""
         self._set("parameter", cls)
 
-    def set_sample(self, cls: type, record_op: Callable[..., Any]) -> None:
+    def set_sample(self, cls: type) -> None:
         """In a mode with an interceptor of this class, `record_op(interceptor, op, inputs, attrs)` runs ops."""
-        self._set("record_op", record_op)
         self._set("sample", cls)
+
+    @property
+    def record_op(self) -> Any:
+        return self._known["record_op"]
+
+    @record_op.setter
+    def record_op(self, function: Any) -> None:
+        self._set("record_op", function)
 
     def _set(self, name: str, value: Any) -> None:
         self._known[name] = value

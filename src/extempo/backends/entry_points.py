@@ -1,0 +1,266 @@
+"""Entry points: the functions that native code replaces, each beside the Python function that it mirrors.
+
+Extempo is whole without native code. When the native backend is loaded (`selection.native`, at the first op), the
+functions listed here are exchanged for native calls, and no function is exchanged for one anywhere else. A native call
+does the usual case and calls its Python default, or answers that it has done nothing, for everything else: results are
+the same, bit for bit. With `EXTEMPO_BACKEND=numpy` the defaults stay; inside `python_defaults()` they are back.
+
+A default is bound where it is defined, in one of two ways. Functions that are looked up as an attribute whenever they
+are called (of a module, an instance, a class) are exchanged by setting that attribute, which costs a call nothing. A
+function that other modules import by name is a `functools.partial`, whose `func` can be exchanged under everybody; a
+call through it costs about 10 ns, a Python function in between would cost 50.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+Function = Callable[..., Any]
+
+TABLE: list[EntryPoint] = []
+_is_native = False  # whether native calls stand where they can
+
+
+class EntryPoint:
+    """A row of the table: a function that native code replaces, or a family of them (one for each op, for example)."""
+
+    def __init__(self, replaced: str, *, mirrors: str, native: str) -> None:
+        """Paths inside `extempo`: of what is replaced, of the Python that does the same, of what writes the code."""
+        self.replaced = replaced
+        self.mirrors = mirrors
+        self.native = native
+        self.bindings: list[Binding] = []
+        TABLE.append(self)
+
+    def bind(
+        self, owner: Any, name: str, make_native: Callable[[], Function | None], default: Function | None = None
+    ) -> Binding:
+        """Let native code replace an attribute of `owner`, `func` of a partial; what stands there is the default.
+
+        `make_native` is called once, when there is a native backend; None: the default stays.
+        """
+        return self._add(Binding(owner, name, default or getattr(owner, name), make_native, on_call=False))
+
+    def function(self, make_native: Callable[[], Function | None]) -> Callable[[Function], Function]:
+        """A decorator for the default, a function of a module that is always called as the module's attribute.
+
+        `make_native` is called by the first call: most programs never make a batch, many no plan.
+        """
+
+        def bound(default: Function) -> Function:
+            owner = sys.modules[default.__module__]
+            return self._add(Binding(owner, default.__name__, default, make_native, on_call=True)).standing
+
+        return bound
+
+    def _add(self, binding: Binding) -> Binding:
+        self.bindings.append(binding)
+        if _is_native:
+            binding.install()
+        else:
+            binding.restore()
+        return binding
+
+
+class Binding:
+    """One function that is replaced: where it stands, its Python default, and how its native call is made."""
+
+    __slots__ = ("_make_native", "_native", "_on_call", "default", "name", "owner", "standing")
+
+    def __init__(
+        self, owner: Any, name: str, default: Function, make_native: Callable[[], Function | None], on_call: bool
+    ) -> None:
+        self.owner = owner
+        self.name = name
+        self.default = default
+        self.standing = default
+        self._make_native = make_native
+        self._native: Function | None = None
+        self._on_call = on_call
+
+    def native(self) -> Function:
+        """The native call; the default where there is none."""
+        if self._native is None:
+            self._native = self._make_native() or self.default
+        return self._native
+
+    def renew(self) -> None:
+        """Have the native call made anew, with nothing prepared for it."""
+        self._native = None
+        if _is_native:
+            self.install()
+
+    def install(self) -> None:
+        """From now on the native call."""
+        self._put(self._first_call if self._on_call and self._native is None else self.native())
+
+    def restore(self) -> None:
+        """From now on the Python default."""
+        self._put(self.default)
+
+    def _put(self, function: Function) -> None:
+        self.standing = function
+        if isinstance(self.owner, functools.partial):
+            self.owner.__setstate__((function, (), {}, {}))  # type: ignore[attr-defined] # it has one since Python 3.0
+        else:
+            setattr(self.owner, self.name, function)
+
+    def _first_call(self, *args: Any) -> Any:
+        native = self.native()
+        if getattr(self.owner, self.name) == self._first_call:  # nobody has put something around it, or the default
+            self.install()
+        return native(*args)
+
+
+def install() -> None:
+    """There is a native backend: native calls stand from now on, also where something is bound later."""
+    _switch(True)
+
+
+@contextmanager
+def python_defaults() -> Iterator[None]:
+    """Within the block, in all threads, every Python default stands; kernels are still native. For tests.
+
+    >>> with python_defaults():
+    ...     (ex.ones(2) + 1).tolist()
+    [2.0, 2.0]
+    """
+    before = _is_native
+    _switch(False)
+    try:
+        yield
+    finally:
+        _switch(before)
+
+
+def _switch(is_native: bool) -> None:
+    global _is_native
+    _is_native = is_native
+    for entry_point in TABLE:
+        for binding in list(entry_point.bindings):
+            if is_native:
+                binding.install()
+            else:
+                binding.restore()
+
+
+# ---- the table
+
+# One op, now.
+APPLY = EntryPoint(
+    "dispatch.dispatcher.apply",
+    mirrors="dispatch.dispatcher.dispatch",
+    native="backends.llvm.calls.dispatch.write_apply",
+)
+FAST_OP = EntryPoint(
+    "dispatch.fast_path.FastOp.run",
+    mirrors="dispatch.dispatcher.run_eager",
+    native="backends.llvm.calls.launch._write_launch",
+)
+OPERATOR = EntryPoint(  # `a + b` and all other operators of Tensor that are ops of two inputs
+    "core.tensor_methods.TensorMethods.__add__",
+    mirrors="dispatch.fast_path.runner2",
+    native="backends.llvm.calls.launch._write_operator",
+)
+INLINE_CACHE = EntryPoint(
+    "dispatch.inline_cache.InlineCache.call",
+    mirrors="dispatch.inline_cache.InlineCache._slow",
+    native="backends.llvm.calls.inline_cache.write_front",
+)
+
+# Backward.
+REACH = EntryPoint(
+    "autograd.native_engine.reach",
+    mirrors="autograd.native_engine.reach",
+    native="backends.llvm.calls.backward_engine._write_reach",
+)
+WALK = EntryPoint(
+    "autograd.native_engine.walk",
+    mirrors="autograd.engine.BackwardEngine._visit",
+    native="backends.llvm.calls.backward_engine._write_walk",
+)
+ADD = EntryPoint(
+    "autograd.native_engine.add",
+    mirrors="autograd.accumulating._add_in_place",
+    native="backends.llvm.calls.sums.write_sums",
+)
+
+# Optimizers.
+SAME = EntryPoint(
+    "optim.change_detection.same",
+    mirrors="optim.change_detection.same",
+    native="backends.llvm.routines.stepping._write_same",
+)
+GRADIENTS = EntryPoint(
+    "optim.flat_buffers.gradients_in_place",
+    mirrors="optim.flat_buffers.gradients_in_place",
+    native="backends.llvm.routines.stepping._write_gradients",
+)
+WRITTEN = EntryPoint(
+    "optim.flat_buffers.count_writes",
+    mirrors="optim.flat_buffers.count_writes",
+    native="backends.llvm.routines.stepping._write_written",
+)
+
+# Traces.
+EXTEND_ESCAPED = EntryPoint(
+    "tracing.tracer._extend_escaped",
+    mirrors="tracing.tracer.Tracer._apply",
+    native="backends.llvm.calls.tracing.write_record",
+)
+RUN_SEGMENT = EntryPoint(
+    "tracing.executor._flush_known",
+    mirrors="tracing.executor.TraceExecutor._flush",
+    native="backends.llvm.calls.segment.write_flush",
+)
+RUN_BACKWARD = EntryPoint(
+    "tracing.executor._backward_known",
+    mirrors="tracing.executor.TraceExecutor._backward",
+    native="backends.llvm.calls.planned_backward.write_backward",
+)
+
+# Batches.
+CALL_CELL = EntryPoint(
+    "nn.module.call_cell",
+    mirrors="batching.sample_tracer.call_cell",
+    native="backends.llvm.calls.batch._write_call",
+)
+RECORD_OP = EntryPoint(
+    "backends.llvm.calls.launch.Launcher.record_op",
+    mirrors="batching.sample_tracer.SampleTracer.apply",
+    native="backends.llvm.calls.batch._write_apply",
+)
+READ_LINE = EntryPoint(
+    "batching.run._line_of_read",
+    mirrors="batching.run._line_of_read",
+    native="backends.llvm.calls.batch._write_line_now",
+)
+AS_ARRAY = EntryPoint(
+    "batching.agenda._array_of_ints",
+    mirrors="batching.agenda._array_of_ints",
+    native="backends.llvm.calls.batch._write_as_array",
+)
+NOTE_MAKERS = EntryPoint(
+    "batching.agenda._note_makers",
+    mirrors="batching.agenda._note_makers",
+    native="backends.llvm.calls.batch._write_note_makers",
+)
+SOURCES = EntryPoint(
+    "batching.agenda._sources_of",
+    mirrors="batching.agenda._sources_of",
+    native="backends.llvm.calls.batch._write_sources",
+)
+DEPTHS = EntryPoint(
+    "batching.agenda._depths",
+    mirrors="batching.agenda._depths",
+    native="backends.llvm.calls.batch._write_depths",
+)
+AGENDA = EntryPoint(
+    "batching.agenda.agenda",
+    mirrors="batching.agenda.agenda",
+    native="backends.llvm.calls.batch._write_agenda",
+)
