@@ -186,7 +186,7 @@ WALK = EntryPoint(
 ADD = EntryPoint(
     "autograd.native_engine.add",
     mirrors="autograd.accumulating._add_in_place",
-    native="backends.llvm.calls.sums.write_sums",
+    native="backends.llvm.calls.sums._write_python_add",
 )
 
 # Optimizers.

@@ -61,7 +61,10 @@ class NativeGradient:
 
 
 def _write_reach(module: IRModule, offsets: dict[str, int]) -> None:
-    """reach(list of nodes): every node below, in no order; or a node that was freed."""
+    """reach(list of nodes): every node below, in no order; or a node that was freed.
+
+    Mirrors `autograd.native_engine.reach`.
+    """
     with module.function("extempo_reach", ptr, self=ptr, args=ptr, nargs=i64) as b:
         o = objects(b, offsets)
         python, declare = o.python, module.declare
@@ -261,7 +264,10 @@ class _BackwardStep:
 
 
 def _write_step(module: IRModule, offsets: dict[str, int]) -> None:
-    """step(node, g, gradients, owned): 1 done, 0 declined, -1 a Python error is set."""
+    """step(node, g, gradients, owned): 1 done, 0 declined, -1 a Python error is set.
+
+    Mirrors `autograd.engine.BackwardEngine._by_kernel`.
+    """
     with module.function("step", i64, internal=True, node=ptr, g=ptr, gradients=ptr, owned=ptr) as b:
         step = _BackwardStep(b, offsets)
         step.find()
@@ -272,7 +278,10 @@ def _write_step(module: IRModule, offsets: dict[str, int]) -> None:
 
 
 def _write_walk(module: IRModule, offsets: dict[str, int]) -> None:
-    """walk(order, position, gradients, owned, keep): the number of nodes left; the last of them is for Python."""
+    """walk(order, position, gradients, owned, keep): the number of nodes left; the last of them is for Python.
+
+    Mirrors `autograd.engine.BackwardEngine._visit`.
+    """
     with module.function("extempo_walk", ptr, self=ptr, args=ptr, nargs=i64) as b:
         o = objects(b, offsets)
         python, declare = o.python, module.declare

@@ -143,7 +143,7 @@ def _slow_way(o: Objects, name: str) -> WayOut:
 
 
 def _write_call(module: IRModule, offsets: Slots) -> None:
-    """extempo_batch_call(callable, args, kwargs)"""
+    """extempo_batch_call(callable, args, kwargs). Mirrors `batching.sample_tracer.call_cell`."""
     with module.function("extempo_batch_call", ptr, self=ptr, args=ptr, nargs=i64) as b:
         o = Objects(b, offsets, NAMES)
         slow = _slow_way(o, "slow_call")
@@ -173,6 +173,8 @@ def _write_apply(module: IRModule, offsets: Slots) -> None:
     """extempo_batch_apply(sample, op, inputs, attrs)
 
     Ways of ops that read a leaf belong to the first one that they read, as their kinds do.
+
+    Mirrors `batching.sample_tracer.SampleTracer.apply`.
     """
     with module.function("extempo_batch_apply", ptr, self=ptr, args=ptr, nargs=i64) as b:
         o = Objects(b, offsets, NAMES)
@@ -213,7 +215,7 @@ def _write_apply(module: IRModule, offsets: Slots) -> None:
 
 
 def _write_line_now(module: IRModule) -> None:
-    """extempo_batch_line_now(last): see `write_line`."""
+    """extempo_batch_line_now(last): see `write_line`. Mirrors `batching.run._line_of_read`."""
     with module.function("extempo_batch_line_now", ptr, self=ptr, args=ptr, nargs=i64) as b:
         b.ret(b.call(module.defined["extempo_batch_line"], Pointer(b.arg("args"), ptr)[0]))
 
@@ -222,7 +224,7 @@ def _write_line_now(module: IRModule) -> None:
 
 
 def _write_as_array(module: IRModule, offsets: Slots) -> None:
-    """extempo_batch_as_array(list of ints)"""
+    """extempo_batch_as_array(list of ints). Mirrors `batching.agenda._array_of_ints`."""
     with module.function("extempo_batch_as_array", ptr, self=ptr, args=ptr, nargs=i64) as b:
         o = Objects(b, offsets, NAMES)
         python = o.python
@@ -247,6 +249,8 @@ def _write_depths(module: IRModule) -> None:
 
     (refs by call and input, kind that makes a value, which of its calls does, this kind, first value, depths), all of
     them contiguous int64 arrays but for the two numbers; returns refs.
+
+    Mirrors `batching.agenda._depths`.
     """
     with module.function("extempo_batch_depths", ptr, self=ptr, args=ptr, nargs=i64) as b:
         given = Pointer(b.arg("args"), ptr)
@@ -267,10 +271,12 @@ def _write_depths(module: IRModule) -> None:
 
 
 def _write_agenda(module: IRModule) -> None:
-    """extempo_batch_agenda: what `agenda._by_agenda` decides; the number of batches.
+    """extempo_batch_agenda: in which order batches of several kinds run; how many there are.
 
     Calls are numbered kind by kind. (calls that make an input, calls that read it, kind of each call, number of kinds,
     calls in the order of batches, where each batch ends, its kind, room): contiguous int64 arrays but for the number.
+
+    Mirrors `batching.agenda._agenda`.
     """
     with module.function("extempo_batch_agenda", ptr, self=ptr, args=ptr, nargs=i64) as b:
         given = Pointer(b.arg("args"), ptr)
@@ -366,6 +372,8 @@ def _write_note_makers(module: IRModule) -> None:
     """extempo_batch_note_makers: by value, which kind makes it and which of its calls does; returns `firsts`.
 
     (firsts by call, number of results, this kind, maker by value, number by value, first value): contiguous arrays.
+
+    Mirrors `batching.agenda._note_makers`.
     """
     with module.function("extempo_batch_note_makers", ptr, self=ptr, args=ptr, nargs=i64) as b:
         given = Pointer(b.arg("args"), ptr)
@@ -380,7 +388,10 @@ def _write_note_makers(module: IRModule) -> None:
 
 
 def _write_sources(module: IRModule) -> None:
-    """extempo_batch_sources: bit k is set if kind k makes one of the values in `refs`; k must be below 63."""
+    """extempo_batch_sources: bit k is set if kind k makes one of the values in `refs`; k must be below 63.
+
+    Mirrors `batching.agenda._sources_of`.
+    """
     with module.function("extempo_batch_sources", ptr, self=ptr, args=ptr, nargs=i64) as b:
         given = Pointer(b.arg("args"), ptr)
         python = Python(b)

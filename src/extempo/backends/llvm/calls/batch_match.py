@@ -184,7 +184,10 @@ class Items:
 
 
 def write_same(module: IRModule, offsets: Slots) -> None:
-    """extempo_batch_same: what `Reads.same` says, where all that was read is the very same."""
+    """extempo_batch_same: whether all that a cell reads is the very same.
+
+    Mirrors `batching.purity_guards.PurityGuards.same`.
+    """
     _write_same_content(module, offsets)
     with module.function("extempo_batch_same", i64, internal=True, reads=ptr) as b:
         o, reads = Objects(b, offsets, NAMES), b.arg("reads")

@@ -1,4 +1,4 @@
-"""Recording one call of `ex.batch` on one way: what `Run.call` does, and the structure around the results.
+"""Recording one call of `ex.batch` on one way: what `BatchExecutor.call` does, and the structure around the results.
 
 Everything that can fail or run someone else's code comes first, then the run is changed: a call that does not fit has
 changed nothing.
@@ -34,6 +34,8 @@ def write_line(module: IRModule, offsets: Slots) -> None:
 
     Most calls of a kind come from one line. The module found last is looked for in the innermost frames: between the
     user's own and native code are few of ours.
+
+    Mirrors `core.source_location.user_line`.
     """
     with module.function("extempo_batch_line", ptr, internal=True, last=ptr) as b:
         o, last = Objects(b, offsets, NAMES), b.arg("last")
@@ -77,7 +79,10 @@ def write_tensor(module: IRModule, offsets: Slots) -> None:
 
 
 def write_from_outside(module: IRModule, offsets: Slots) -> None:
-    """extempo_batch_from_outside: the value that a tensor which is new to the run gets; null at an error."""
+    """extempo_batch_from_outside: the value that a tensor which is new to the run gets; null at an error.
+
+    Mirrors `batching.run.BatchExecutor._from_outside`.
+    """
     with module.function("extempo_batch_from_outside", ptr, internal=True, run=ptr, t=ptr) as b:
         o = Objects(b, offsets, NAMES)
         python, declare, run, t = o.python, module.declare, b.arg("run"), b.arg("t")
@@ -353,6 +358,8 @@ def write_try(module: IRModule, offsets: Slots) -> None:
     """extempo_batch_try: the results of a call that is recorded now; None if the way does not fit; null at an error.
 
     `named`: keyword arguments of a cell, attributes of an op.
+
+    Mirrors `batching.run.BatchExecutor.call`.
     """
     arguments = {"sample": ptr, "way": ptr, "arguments": ptr, "n_arguments": i64, "named": ptr, "grad": i1}
     with module.function("extempo_batch_try", ptr, internal=True, **arguments) as b:

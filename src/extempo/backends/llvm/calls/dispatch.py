@@ -224,7 +224,7 @@ class _Apply:
 
 
 def write_apply(module: IRModule, offsets: dict[str, int]) -> None:
-    """extempo_apply(op, inputs, attrs={}): the result of an op that has one."""
+    """extempo_apply(op, inputs, attrs={}): the result of an op that has one. Mirrors `dispatch.dispatcher.dispatch`."""
     with module.function("extempo_apply", ptr, self=ptr, args=ptr, nargs=i64) as b:
         run = _Apply(b, offsets)
         o, python = run.o, run.python

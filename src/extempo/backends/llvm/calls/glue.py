@@ -31,7 +31,10 @@ _RESULT = ("dtype", "ndim", "nbytes", *(f"size{i}" for i in range(MAX_NDIM)))
 
 
 def _write_is_spread(module: IRModule) -> None:
-    """is_spread(array, itemsize): as `routine.is_spread`."""
+    """is_spread(array, itemsize): whether it is large only by expansion.
+
+    Mirrors `backends.llvm.routines.routine.is_spread`.
+    """
     with module.function("is_spread", i64, internal=True, array=ptr, itemsize=i64) as b:
         python, array = Python(b), b.arg("array")
         shape, strides = python.shape(array), python.strides(array)

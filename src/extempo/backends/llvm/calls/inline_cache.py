@@ -1,6 +1,6 @@
 """Functions that make one op of their arguments, in native code: what they made of such arguments, they make again.
 
-What a `fronts.Front` has seen lately stands in a short list, the rest in a dict. An entry fits tensors of the same
+What an `InlineCache` has seen lately stands in a short list, the rest in a dict. An entry fits tensors of the same
 types, and other arguments that are the same objects, the same numbers, or tuples of the same objects or ints. Then its
 op runs, and no Python does. A dict takes 1, 1.0 and True for the same; what it has found is looked at like the others.
 """
@@ -14,7 +14,10 @@ from .objects import Objects
 
 
 def write_front(module: IRModule, offsets: dict[str, int]) -> None:
-    """extempo_front(*arguments); self: what `extempo_apply` needs, the slow way, entries (list, dict), the function."""
+    """extempo_front(*arguments); self: what `extempo_apply` needs, the slow way, entries (list, dict), the function.
+
+    Mirrors `dispatch.inline_cache.InlineCache._slow`.
+    """
     _write_fits(module, offsets)
     with module.function("extempo_front", ptr, self=ptr, args=ptr, nargs=i64) as b:
         o = Objects(b, offsets)
@@ -98,6 +101,10 @@ def _known_by(o: Objects, x: Value) -> Value:
 
 
 def _write_fits(module: IRModule, offsets: dict[str, int]) -> None:
+    """extempo_fits(entry, arguments, their number): whether they are what the entry expects.
+
+    Mirrors `dispatch.inline_cache._key`.
+    """
     with module.function("extempo_fits", i32, internal=True, known=ptr, args=ptr, nargs=i64) as b:
         o = Objects(b, offsets)
         python, args = o.python, Pointer(b.arg("args"), ptr)

@@ -208,6 +208,10 @@ class _Launch:
 
 
 def _write_launch(module: IRModule, offsets: dict[str, int], arity: int) -> None:
+    """extempo_launch1(a), extempo_launch2(a, b): an elementwise op on tensors of one dtype.
+
+    Mirrors `dispatch.dispatcher.run_eager`.
+    """
     with module.function(f"extempo_launch{arity}", ptr, self=ptr, args=ptr, nargs=i64, kwnames=ptr) as b:
         packed = b.arg("self")
         with b.if_((b.arg("kwnames") != 0) | (b.arg("nargs") != arity)):
@@ -234,7 +238,10 @@ def _write_launch(module: IRModule, offsets: dict[str, int], arity: int) -> None
 
 
 def _write_operator(module: IRModule, offsets: dict[str, int]) -> None:
-    """extempo_operator(a, b): apply() of an op without attributes, for a tensor and a tensor or number."""
+    """extempo_operator(a, b): apply() of an op without attributes, for a tensor and a tensor or number.
+
+    Mirrors `dispatch.fast_path.runner2`.
+    """
     with module.function("extempo_operator", ptr, self=ptr, args=ptr, nargs=i64) as b:
         o = Objects(b, offsets)
         python, packed, args = o.python, b.arg("self"), Pointer(b.arg("args"), ptr)

@@ -230,7 +230,7 @@ class Objects:
         return self._made_by("extempo_result", array, type_)
 
     def kept(self, position: Value, x: Value) -> Value:
-        """What a node keeps of a tensor: (position, array, storage, version)."""
+        """What a node keeps of a tensor: (position, array, storage, version). Mirrors `dispatch.dispatcher.entry`."""
         return self._made_by("extempo_kept", position, x)
 
     def set_node(self, t: Value, op: Value, inputs: Value, attrs: Value, saved: Value, derived: Value) -> None:
@@ -343,6 +343,10 @@ def _write_values(module: IRModule, offsets: dict[str, int]) -> None:
 
 
 def _write_set_node(module: IRModule, offsets: dict[str, int]) -> None:
+    """extempo_set_node: give a tracked result its node, which takes over `inputs` and `saved`.
+
+    Mirrors `dispatch.dispatcher.link`.
+    """
     parts = dict.fromkeys(("t", "op", "inputs", "attrs", "saved", "derived"), ptr)
     with module.function("extempo_set_node", ptr, internal=True, **parts) as b:
         o, t = Objects(b, offsets), b.arg("t")
@@ -365,6 +369,8 @@ def _write_line(module: IRModule, offsets: dict[str, int]) -> None:
 
     The innermost frame whose module does not belong to Extempo. The module found last is looked for first; packages
     that were never met are left to Python.
+
+    Mirrors `core.source_location.user_line`.
     """
     with module.function("extempo_line", ptr, internal=True) as b:
         o = Objects(b, offsets)

@@ -101,7 +101,10 @@ def _write_way(module: IRModule, offsets: dict[str, int]) -> None:
 
 
 def _write_alias(module: IRModule, offsets: dict[str, int]) -> None:
-    """extempo_alias(tensor, its alias, its storage, way): how a view of it is seen, as `alias_of` makes it."""
+    """extempo_alias(tensor, its alias, its storage, way): how a view of it is seen, as `alias_of` makes it.
+
+    Mirrors `dispatch.dispatcher.alias_of`.
+    """
     with module.function("extempo_alias", ptr, internal=True, tensor=ptr, before=ptr, memory=ptr, way=ptr) as b:
         o = Objects(b, offsets)
         python, before = o.python, b.arg("before")
@@ -124,7 +127,10 @@ def _write_alias(module: IRModule, offsets: dict[str, int]) -> None:
 
 
 def _write_freed_node(module: IRModule, offsets: dict[str, int]) -> None:
-    """extempo_freed_node(step): a node without inputs whose saved values are gone."""
+    """extempo_freed_node(step): a node without inputs whose saved values are gone.
+
+    Mirrors `tracing.materialize.materialize_freed_nodes`.
+    """
     with module.function("extempo_freed_node", ptr, internal=True, step=ptr) as b:
         o = Objects(b, offsets)
         number = o.call_no_args(o.known("next_number"))
@@ -142,7 +148,7 @@ def _write_freed_node(module: IRModule, offsets: dict[str, int]) -> None:
 
 
 def _write_wrap(module: IRModule, offsets: dict[str, int]) -> None:
-    """extempo_wrap(array, type): a tensor outside any graph, as `wrap` makes it."""
+    """extempo_wrap(array, type): a tensor outside any graph, as `wrap` makes it. Mirrors `core.tensor.wrap`."""
     with module.function("extempo_wrap", ptr, internal=True, array=ptr, type=ptr) as b:
         o = Objects(b, offsets)
         python, array = o.python, b.arg("array")

@@ -1,6 +1,6 @@
 """A planned backward in native code: the plan runs, tensors get values and freed nodes, leaves their gradients.
 
-What `Recording._backward` does, and the engine with what it returns, where the same backward was met before and has a
+What `TraceExecutor._backward` does, and the engine with what it returns, where the same backward was met before and has a
 plan. As in `segment`, all that can fail or run someone else's code comes first.
 """
 
@@ -143,6 +143,8 @@ def write_backward(module: IRModule, offsets: dict[str, int]) -> None:
     """extempo_backward(recording, place of the root, gradient): [(node, gradient)] for the engine to go on with.
 
     None: nothing has happened. Otherwise the tape has ended, but for what `alive` names: that still has to be linked.
+
+    Mirrors `tracing.executor.TraceExecutor._backward`.
     """
     with module.function("extempo_backward", ptr, self=ptr, args=ptr, nargs=i64) as b:
         code = _BackwardCode(b, offsets)

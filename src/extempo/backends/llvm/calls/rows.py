@@ -92,6 +92,7 @@ def _put_rows(
 
 
 def _put(c: RowsCall) -> None:
+    """Number rows from a first one on. Mirrors `batching.rows.RowTable.add`."""
     b = c.b
     first, stride, array, itemsize, number = (c.args[k] for k in range(1, 6))
     form = _row_form(c, array, c.number(itemsize))
@@ -106,6 +107,7 @@ def _put(c: RowsCall) -> None:
 
 
 def _put_at(c: RowsCall) -> None:
+    """Number rows one by one. Mirrors `batching.rows.RowTable.add_at`."""
     numbers, array, itemsize, number = (c.args[k] for k in range(1, 5))
     form = _row_form(c, array, c.number(itemsize))
     c.read_numbers(numbers, c.declined)
@@ -115,7 +117,10 @@ def _put_at(c: RowsCall) -> None:
 
 
 def _put_each(c: RowsCall) -> None:
-    """The numbers must be below the number of places; the three lists must have one length."""
+    """The numbers must be below the number of places; the three lists must have one length.
+
+    Mirrors `batching.rows.RowTable.add_each`.
+    """
     b, python, declare = c.b, c.python, c.b.module.declare
     arrays, sizes = c.args[2], c.args[3]
     c.read_numbers(c.args[1], c.declined)
@@ -142,6 +147,7 @@ def _put_each(c: RowsCall) -> None:
 
 
 def _gather(c: RowsCall) -> None:
+    """The rows of numbers, as one array. Mirrors `batching.rows.RowTable.gather`."""
     b, python, declare = c.b, c.python, c.b.module.declare
     arrays, numbers, shape, dtype, itemsize = (c.args[k] for k in range(1, 6))
     decline = c.declined_with_none
@@ -183,6 +189,7 @@ def _gather(c: RowsCall) -> None:
 
 
 def _fill(c: RowsCall) -> None:
+    """Copy rows to their places in an array. Mirrors `batching.rows.RowTable.fill`."""
     b, python = c.b, c.python
     numbers, array, itemsize = (c.args[k] for k in range(1, 4))
     start, end = c.number(c.args[4]), c.number(c.args[5])
@@ -220,6 +227,7 @@ def _copy_elements(c: RowsCall, target: Value, element: Type) -> None:
 
 
 def _add(c: RowsCall) -> None:
+    """Add to the rows of numbers, in their order. Mirrors `batching.rows.RowTable.scatter_add`."""
     b, python = c.b, c.python
     numbers, values, itemsize = (c.args[k] for k in range(1, 4))
     form = _row_form(c, values, c.number(itemsize))
@@ -283,6 +291,7 @@ def _write_add_rows(module: IRModule, name: str, element: Type) -> None:
 
 
 def _has(c: RowsCall) -> None:
+    """Whether there are rows of these numbers. Mirrors `batching.rows.RowTable.has`."""
     b, python = c.b, c.python
     c.read_numbers(c.args[1], c.declined_with_none, limit=LARGEST)
     sizes = b.array(i64, 1)

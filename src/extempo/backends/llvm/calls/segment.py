@@ -1,6 +1,6 @@
 """Flushing in native code: a tape that has a plan runs and its tensors get their values without a line of Python.
 
-What `Recording._flush` does, where the tape was met before with the same tensors held, and has a plan. Everything that
+What `TraceExecutor._flush` does, where the tape was met before with the same tensors held, and has a plan. Everything that
 can fail or run someone else's code (the plan itself, new objects: the garbage collector may call finalizers, and these
 may record) comes first; then it is seen whether the tape is still where it was; then all is changed at once. Whatever
 does not fit has changed nothing and is left to Python, which may run the plan again: plans have no effects.
@@ -127,7 +127,7 @@ class FlushCode:
         )
 
     def mark_live(self) -> None:
-        """Which tensors someone holds, as `Recording._live` says it."""
+        """Which tensors someone holds. Mirrors `tracing.trace.Trace._live`."""
         b = self.b
         results = self.own("results")
         self.unless(self.size(results) == self.stop)
@@ -327,7 +327,10 @@ class FlushCode:
 
 
 def write_flush(module: IRModule, offsets: dict[str, int]) -> None:
-    """extempo_flush(recording): whether everything on the tape has run now."""
+    """extempo_flush(recording): whether everything on the tape has run now.
+
+    Mirrors `tracing.executor.TraceExecutor._flush`.
+    """
     with module.function("extempo_flush", ptr, self=ptr, args=ptr, nargs=i64) as b:
         flush = FlushCode(b, offsets, otherwise="false")
         flush.begin()

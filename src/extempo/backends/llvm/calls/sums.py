@@ -52,7 +52,10 @@ def write_sums(module: IRModule, offsets: dict[str, int]) -> None:
 
 
 def _write_add_into(module: IRModule, offsets: dict[str, int]) -> None:
-    """add_into(sum, more): sum += more. 1, 0 (not possible here: another dtype or shape) or -1 as `step`."""
+    """add_into(sum, more): sum += more. 1, 0 (not possible here: another dtype or shape) or -1 as `step`.
+
+    Mirrors `autograd.engine.BackwardEngine._add`.
+    """
     with module.function("add_into", i64, internal=True, sum=ptr, more=ptr) as b:
         o = objects(b, offsets)
         python, total, more = o.python, b.arg("sum"), b.arg("more")
@@ -100,7 +103,10 @@ def keep_gradient(b: IRFunction, gradients: Value, owned: Value, source: Value, 
 
 
 def _write_embed(module: IRModule, offsets: dict[str, int]) -> None:
-    """embed(node, record, g, gradients, owned): add g into its part of the source's gradient. 1, 0 or -1 as `step`."""
+    """embed(node, record, g, gradients, owned): add g into its part of the source's gradient. 1, 0 or -1 as `step`.
+
+    Mirrors `autograd.engine.BackwardEngine._add_into_part`.
+    """
     with module.function("embed", i64, internal=True, node=ptr, record=ptr, g=ptr, gradients=ptr, owned=ptr) as b:
         o = objects(b, offsets)
         python, declare = o.python, module.declare
@@ -143,7 +149,10 @@ def _write_embed(module: IRModule, offsets: dict[str, int]) -> None:
 
 
 def _write_accumulate(module: IRModule, offsets: dict[str, int]) -> None:
-    """accumulate(node, g, owned): add the gradient of a leaf to its `.grad`. 1, 0 or -1 as `step`."""
+    """accumulate(node, g, owned): add the gradient of a leaf to its `.grad`. 1, 0 or -1 as `step`.
+
+    Mirrors `autograd.accumulating.accumulate`.
+    """
     with module.function("accumulate", i64, internal=True, node=ptr, g=ptr, owned=ptr) as b:
         o = objects(b, offsets)
         python, declare, node, none = o.python, module.declare, b.arg("node"), o.known("none")
@@ -201,7 +210,7 @@ def _write_accumulate(module: IRModule, offsets: dict[str, int]) -> None:
 
 
 def _write_grad_tensor(module: IRModule, offsets: dict[str, int]) -> None:
-    """grad_tensor(array, type): a tensor outside any graph that takes over the array."""
+    """grad_tensor(array, type): a tensor outside any graph that takes over the array. Mirrors `core.tensor.wrap`."""
     with module.function("grad_tensor", ptr, internal=True, array=ptr, type=ptr) as b:
         o = objects(b, offsets)
         array, none = b.arg("array"), o.known("none")
@@ -212,7 +221,10 @@ def _write_grad_tensor(module: IRModule, offsets: dict[str, int]) -> None:
 
 
 def _write_python_add(module: IRModule) -> None:
-    """add(sum, more) for Python: whether it was done here, in one go that no other thread can get into."""
+    """add(sum, more) for Python: whether it was done here, in one go that no other thread can get into.
+
+    Mirrors `autograd.accumulating._add_in_place`.
+    """
     with module.function("extempo_add", ptr, self=ptr, args=ptr, nargs=i64) as b:
         args = Pointer(b.arg("args"), ptr)
         done = b.call(module.defined["add_into"], args[0], args[1])

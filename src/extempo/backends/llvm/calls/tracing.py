@@ -1,6 +1,6 @@
 """Recording in native code: an op that stands next on the tape is put there without a line of Python.
 
-What `Recording.apply` does, where one of the last two ways that were taken from here is the same op on the same inputs.
+What `Tracer.apply` does, where one of the last two ways that were taken from here is the same op on the same inputs.
 Everything that can fail or run someone else's code comes first, then the inputs are compared, then the tape is changed:
 an op that does not fit has changed nothing and goes the slow way, which looks for another way or begins one.
 
@@ -273,7 +273,7 @@ class _Record:
 
 
 def _write_taped(module: IRModule, offsets: dict[str, int]) -> None:
-    """extempo_taped: a tensor without values on the tape, as `Recording._result` makes it."""
+    """extempo_taped: a tensor without values on the tape, as `Trace._result` makes it."""
     with module.function("extempo_taped", ptr, internal=True, recording=ptr, step=ptr, type=ptr, place=ptr) as b:
         o = Objects(b, offsets)
         step, none = b.arg("step"), o.known("none")
@@ -320,6 +320,8 @@ def write_record(module: IRModule, offsets: dict[str, int]) -> None:
     """extempo_record: the result(s) of an op that is on the tape now; None if it is not; null at an error.
 
     extempo_go_on(recording, op, inputs, attrs, grad): the same for Python, on a tape that was left.
+
+    Mirrors `tracing.tracer.Tracer._apply`.
     """
     _write_taped(module, offsets)
     _write_at_once(module, offsets)

@@ -132,6 +132,8 @@ def _write_reshaped_strides(module: IRModule) -> None:
 
     From the first dimension on, as few old and new dimensions as have the same number of elements are taken together;
     the old ones must lie in one run.
+
+    Mirrors `scheduling.layout.reshaped_strides`.
     """
     with module.function("reshaped_strides", i64, record=ptr, array=ptr, strides=ptr) as b:
         python, record = Python(b), Pointer(b.arg("record"), i64)
@@ -174,6 +176,8 @@ def _write_view(module: IRModule) -> None:
     """extempo_view(record, array, inputs): a new array, or null without an error set where it declines.
 
     `inputs`: the op's inputs one after another, for the numbers among them.
+
+    Mirrors `scheduling.layout.view_layout`.
     """
     with module.function("extempo_view", ptr, record=ptr, array=ptr, inputs=ptr) as b:
         python, array = Python(b), b.arg("array")

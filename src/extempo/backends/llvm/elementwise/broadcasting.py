@@ -251,7 +251,7 @@ class _BroadcastRun:
             self.operands[self.n_inputs + i] = python.data(array)
 
     def order_dims(self, first: int | Value, n_deciding: Value) -> None:
-        """Bring the dimensions into the order in which results lie, by the rule of `strides.kept_order`.
+        """Bring the dimensions into the order in which results lie. Mirrors `core.strides.kept_order`.
 
         `n_deciding` operands from `first` on decide, then those before it.
         """

@@ -74,7 +74,10 @@ def _each(b: IRFunction, entries: Value, key: Pointer, value: Pointer, body: Cal
 
 
 def _write_same(module: IRModule, offsets: dict[str, int]) -> None:
-    """extempo_same: which of the two lists still hold what groups and state hold."""
+    """extempo_same: which of the two lists still hold what groups and state hold.
+
+    Mirrors `optim.change_detection.same`.
+    """
     with module.function("extempo_same", ptr, self=ptr, args=ptr, nargs=i64) as b:
         o = Objects(b, offsets, _TABLE)
         type_of, list_type, dict_type = o.python.type_of, o.known("list"), o.known("dict")
@@ -121,7 +124,10 @@ def _write_same(module: IRModule, offsets: dict[str, int]) -> None:
 
 
 def _write_gradients(module: IRModule, offsets: dict[str, int]) -> None:
-    """extempo_gradients: the arrays of all gradients; None unless each parameter has one, and the array it had."""
+    """extempo_gradients: the arrays of all gradients; None unless each parameter has one, and the array it had.
+
+    Mirrors `optim.flat_buffers.gradients_in_place`.
+    """
     with module.function("extempo_gradients", ptr, self=ptr, args=ptr, nargs=i64) as b:
         o = Objects(b, offsets, _TABLE)
         python, declare = o.python, module.declare
@@ -164,7 +170,7 @@ def _write_gradients(module: IRModule, offsets: dict[str, int]) -> None:
 
 
 def _write_written(module: IRModule, offsets: dict[str, int]) -> None:
-    """extempo_written: one more write to each; parameters remember where."""
+    """extempo_written: one more write to each; parameters remember where. Mirrors `optim.flat_buffers.count_writes`."""
     with module.function("extempo_written", ptr, self=ptr, args=ptr, nargs=i64) as b:
         o = Objects(b, offsets, _TABLE)
         python = o.python
