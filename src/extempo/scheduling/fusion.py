@@ -69,11 +69,15 @@ class ScheduleUnits:
         self.first: dict[int, int] = {}  # for buffers: the first one
         self.last = [-1] * n_values  # the last one that reads or writes it
         self.stored = bytearray(n_values)  # whether someone reads it from memory
-        self.ends: dict[int, int] = {}  # by position of units that run in turn: that of the last of them
-        self.local: set[int] = set()  # values that are only read by units that run in turn with the one that makes them
+        self.ends: dict[int, int] = {}  # by position of units that are interleaved: that of the last of them
+        self.local: set[int] = (
+            set()
+        )  # values that are only read by units that are interleaved with the one that makes them
         for value in outputs:
             self.stored[value] = 1
-        self._group(nodes)
+        grouping = _Grouping(self)
+        for node in nodes:
+            grouping.add(node)
         Join(self, {*outputs})
         stored, roots = self.stored, program.roots
         for unit in self.units:
@@ -82,103 +86,8 @@ class ScheduleUnits:
                 unit.stored = [i for i, value in enumerate(results) if stored[roots[value]]]
                 unit.writes = [results[i] for i in unit.stored]
 
-    def _group(self, nodes: Sequence[Node]) -> None:
-        """Put every node into a unit. (One loop, without calls: it runs for every node of every plan.)"""
-        program, units, written, last = self.program, self.units, self.written, self.last
-        roots, types, buffers, stored = program.roots, program.types, program.buffers, self.stored
-        zones = self.zones
-        home = [-1] * len(types)  # by root: the last cluster that makes it, or reads it in its own shape
-        simple = bytearray(map(eq, roots, range(len(roots))))  # no view, no buffer: it may stay in registers
-        for root in buffers:
-            simple[root] = 0
-        for node in nodes:
-            kind, expression, inputs, results, step, may_fail = node
-            if kind > UPDATE:
-                position = len(units)
-                units.append(node)
-                for code in inputs:
-                    if 0 <= code < NUMBER:
-                        root = roots[code]
-                        stored[root] = 1
-                        last[root] = position
-                for result in results:
-                    self._write(result, position)
-                continue
-            result = results[0]
-            shape = types[result].shape
-            earliest = 0
-            position = -1
-            for code in inputs:
-                if code < NUMBER:
-                    if simple[code]:
-                        ready, found = written[code], home[code]
-                    else:  # only through memory, so only when it has been written
-                        root = roots[code]
-                        ready, found = written[root] + 1, home[root]
-                    if ready > earliest:
-                        earliest = ready
-                    if (
-                        found > position
-                        and units[found].shape == shape  # type: ignore[union-attr] # a cluster
-                        and (zones is None or zones.get(result) == units[found].zone)  # type: ignore[union-attr] # so
-                    ):
-                        position = found
-            cluster: Any = units[position] if position >= earliest else None
-            if (
-                cluster is None
-                or cluster.cost + expression.cost > MAX_COST
-                or len(cluster.operands) + len(inputs) > MAX_INPUTS
-            ):
-                position = len(units)
-                cluster = Cluster(position, shape, step)
-                if zones is not None:
-                    cluster.zone = zones.get(result)
-                units.append(cluster)
-            refs, flat = cluster.refs, cluster.flat
-            flat.append(expression)
-            for code in inputs:
-                ref = refs.get(code)
-                if ref is None:
-                    ref = refs[code] = len(cluster.operands)
-                    cluster.operands.append(code)
-                    if code < NUMBER:
-                        root = roots[code]
-                        stored[root] = 1
-                        if last[root] < position:
-                            last[root] = position
-                        if root != code:
-                            cluster.seen.append(root)
-                            # Slices of a leaf may be many: who reads them does not belong together for that.
-                            if written[root] < 0:
-                                flat.append(ref)
-                                continue
-                        if types[code].shape == shape:
-                            home[root] = position
-                flat.append(ref)
-            refs[result] = -1 - len(cluster.results)
-            cluster.results.append(result)
-            cluster.cost += expression.cost
-            if may_fail:
-                cluster.step = step
-            if simple[result]:
-                home[result] = written[result] = last[result] = position
-            else:
-                home[roots[result]] = position
-                self._write(result, position)
-
-    def _write(self, result: int, position: int) -> None:
-        """Note that a unit writes a value that is seen through memory."""
-        root = self.program.roots[result]
-        self.stored[root] = 1
-        if root in self.program.buffers and self.first.get(root, position) >= position:
-            self.first[root] = position
-        if self.written[root] < position:
-            self.written[root] = position
-        if self.last[root] < position:
-            self.last[root] = position
-
     def renumber(self, units: list[Cluster | Node]) -> None:
-        """The same units in another order. Who runs in turn uses all it uses until the last of them is done."""
+        """The same units in another order. Who is interleaved uses all it uses until the last of them is done."""
         self.units, self.first = units, {}
         self.written, self.last = ([-1] * len(self.program.types) for _ in range(2))
         roots, last = self.program.roots, self.last
@@ -198,3 +107,134 @@ class ScheduleUnits:
                 self.written[root], last[root] = position, end
                 if root in self.program.buffers:
                     self.first.setdefault(root, position)
+
+
+class _Grouping:
+    """Puts nodes into units, one after another: elementwise ones into clusters, each of the others by itself.
+
+    It runs for every node of every plan, so what does not depend on the node is kept at hand.
+    """
+
+    __slots__ = (
+        "_buffers",
+        "_home",
+        "_last",
+        "_roots",
+        "_simple",
+        "_stored",
+        "_types",
+        "_units",
+        "_written",
+        "_zones",
+        "out",
+    )
+
+    def __init__(self, out: ScheduleUnits) -> None:
+        program = out.program
+        self.out = out
+        self._units, self._written, self._last, self._stored = out.units, out.written, out.last, out.stored
+        self._roots, self._types, self._buffers, self._zones = program.roots, program.types, program.buffers, out.zones
+        self._home = [-1] * len(program.types)  # by root: the last cluster that makes it, or reads it in its own shape
+        # Neither a view nor a buffer: it may stay in registers.
+        self._simple = bytearray(map(eq, program.roots, range(len(program.roots))))
+        for root in program.buffers:
+            self._simple[root] = 0
+
+    def add(self, node: Node) -> None:
+        kind, _, inputs, results, _, _ = node
+        if kind > UPDATE:
+            self._add_alone(node, inputs, results)
+            return
+        cluster = self._cluster_for(node)
+        self._read(cluster, node)
+        self._make(cluster, node)
+
+    def _add_alone(self, node: Node, inputs: Sequence[int], results: Sequence[int]) -> None:
+        position = len(self._units)
+        self._units.append(node)
+        for code in inputs:
+            if 0 <= code < NUMBER:
+                root = self._roots[code]
+                self._stored[root] = 1
+                self._last[root] = position
+        for result in results:
+            self._write(result, position)
+
+    def _cluster_for(self, node: Node) -> Cluster:
+        """The last cluster of the node's shape that makes or reads one of its inputs, if the node may join it."""
+        _, expression, inputs, results, step, _ = node
+        shape = self._types[results[0]].shape
+        zone = None if self._zones is None else self._zones.get(results[0])
+        units, simple, written, home = self._units, self._simple, self._written, self._home
+        earliest, position = 0, -1
+        for code in inputs:
+            if code < NUMBER:
+                if simple[code]:
+                    ready, found = written[code], home[code]
+                else:  # only through memory, so only when it has been written
+                    root = self._roots[code]
+                    ready, found = written[root] + 1, home[root]
+                if ready > earliest:
+                    earliest = ready
+                if found > position and units[found].shape == shape and units[found].zone == zone:  # type: ignore[union-attr] # a cluster
+                    position = found
+        if position >= earliest:
+            cluster: Any = units[position]
+            if cluster.cost + expression.cost <= MAX_COST and len(cluster.operands) + len(inputs) <= MAX_INPUTS:
+                return cluster
+        cluster = Cluster(len(units), shape, step)
+        cluster.zone = zone
+        units.append(cluster)
+        return cluster
+
+    def _read(self, cluster: Cluster, node: Node) -> None:
+        """Have a cluster compute the node, with what that reads as operands or from its own nodes."""
+        _, expression, inputs, _, _, _ = node
+        refs, flat = cluster.refs, cluster.flat
+        flat.append(expression)
+        for code in inputs:
+            ref = refs.get(code)
+            if ref is None:
+                ref = refs[code] = len(cluster.operands)
+                cluster.operands.append(code)
+                if code < NUMBER:
+                    self._read_from_memory(cluster, code)
+            flat.append(ref)
+
+    def _read_from_memory(self, cluster: Cluster, code: int) -> None:
+        root, position = self._roots[code], cluster.position
+        self._stored[root] = 1
+        if self._last[root] < position:
+            self._last[root] = position
+        if root != code:
+            cluster.seen.append(root)
+            if self._written[root] < 0:
+                return  # slices of a leaf may be many: who reads them does not belong together for that
+        if self._types[code].shape == cluster.shape:
+            self._home[root] = position
+
+    def _make(self, cluster: Cluster, node: Node) -> None:
+        """Note the result of a node that a cluster computes."""
+        _, expression, _, (result,), step, may_fail = node
+        cluster.refs[result] = -1 - len(cluster.results)
+        cluster.results.append(result)
+        cluster.cost += expression.cost
+        if may_fail:
+            cluster.step = step
+        position = cluster.position
+        if self._simple[result]:
+            self._home[result] = self._written[result] = self._last[result] = position
+        else:
+            self._home[self._roots[result]] = position
+            self._write(result, position)
+
+    def _write(self, result: int, position: int) -> None:
+        """Note that a unit writes a value that is seen through memory."""
+        root = self._roots[result]
+        self._stored[root] = 1
+        if root in self._buffers and self.out.first.get(root, position) >= position:
+            self.out.first[root] = position
+        if self._written[root] < position:
+            self._written[root] = position
+        if self._last[root] < position:
+            self._last[root] = position
