@@ -169,3 +169,14 @@ _CHOICES: list[Callable[[_Step], Tensor | None]] = [
     _expanded,
     _detached,
 ]
+
+
+def lstm_cell(x: Tensor, h: Tensor, c: Tensor, w: Tensor, u: Tensor, b: Tensor) -> tuple[Tensor, ...]:
+    gates = F.linear(x, w, b) + F.linear(h, u)
+    i, f, o, n = gates.chunk(4, 1)
+    c = f.sigmoid() * c + i.sigmoid() * n.tanh()
+    h = o.sigmoid() * c.tanh()
+    return (h * h).sum(), h, c
+
+
+LSTM_CELL = [(2, 4), (2, 3), (2, 3), (12, 4), (12, 3), (12,)]  # the shapes that it takes

@@ -235,3 +235,20 @@ def same_bits(got: np.ndarray, expected: np.ndarray, what: str) -> None:
         == np.ascontiguousarray(np.nan_to_num(expected)).tobytes()
     ):
         raise AssertionError(f"{what}: {got.ravel()[:8]} is not {expected.ravel()[:8]}")
+
+
+def draw(*shape: int, seed: int = 0, requires_grad: bool = True) -> Tensor:
+    values = np.random.default_rng([seed, *shape]).normal(size=shape).astype(np.float32)
+    return ex.tensor(values, requires_grad=requires_grad)
+
+
+def with_backward(tape: Tape, y: Tensor, wanted: tuple[int, ...] | None = None) -> Plan:
+    """The plan of a tape with a backward from y, whose gradient is 1."""
+    tape.leaves.append(LeafKind(y._type, None, False))
+    tape.arrays.append(np.ones(y._type.shape, y._type.dtype.numpy))
+    places = (tape.place(y),) if wanted is None else wanted
+    made = plan(
+        Request(tape.steps, 0, tape.leaves, frozenset(), places, BackwardRequest(tape.place(y), -len(tape.leaves)))
+    )
+    assert isinstance(made, Plan), made
+    return made

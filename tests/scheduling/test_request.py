@@ -11,21 +11,15 @@ pytest.importorskip("llvmlite", reason="plans are native code")
 
 import extempo as ex
 from extempo.backends.selection import native
-from extempo.core.trace_tree import LeafKind
-from extempo.scheduling.request import BackwardRequest, Plan, Request, Unplannable, plan, reads
+from extempo.scheduling.request import Plan, Request, Unplannable, plan
 
-from .programs import program
-from .taping import Tape, base_of, check, record, run_plan, same_bits
+from .programs import LSTM_CELL, lstm_cell, program
+from .taping import check, draw, record
 
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
 
 F = ex.nn.functional
-
-
-def draw(*shape, seed=0, requires_grad=True):
-    values = np.random.default_rng([seed, *shape]).normal(size=shape).astype(np.float32)
-    return ex.tensor(values, requires_grad=requires_grad)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -35,14 +29,6 @@ def test_a_random_program_has_eager_bits(seed):
     fixed_starts = bool(rng.random() < 0.7)
     cut = int(rng.integers(1, 12)) if rng.random() < 0.4 else None
     check(fn, arguments, fixed_starts=fixed_starts, cut=cut)
-
-
-def lstm(x, h, c, w, u, b):
-    gates = F.linear(x, w, b) + F.linear(h, u)
-    i, f, o, n = gates.chunk(4, 1)
-    c = f.sigmoid() * c + i.sigmoid() * n.tanh()
-    h = o.sigmoid() * c.tanh()
-    return (h * h).sum(), h, c
 
 
 def attention(x, w, b, out):
@@ -59,7 +45,7 @@ def conv_net(x, w, b):
 ROWS = ex.tensor([0, 3, 1, 3, 2])
 
 CASES = {
-    "an LSTM cell": (lstm, [(2, 4), (2, 3), (2, 3), (12, 4), (12, 3), (12,)]),
+    "an LSTM cell": (lstm_cell, LSTM_CELL),
     "attention": (attention, [(2, 5, 8), (24, 8), (24,), (8, 8)]),
     "fused attention": (lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True).sum(), [(2, 2, 5, 4)]),
     "convolution and pooling": (conv_net, [(2, 3, 8, 8), (4, 3, 3, 3), (4,)]),
@@ -105,86 +91,7 @@ def test_eager_bits(name, fixed_starts):
 
 @pytest.mark.parametrize("cut", range(1, 17))
 def test_steps_may_have_run_before(cut):
-    check(lstm, [draw(*shape) for shape in CASES["an LSTM cell"][1]], cut=cut)
-
-
-def test_numbers_and_starts_are_read_at_each_run():
-    def scaled(x, factor, first):
-        return (x[first : first + 2] * factor).tanh().sum()
-
-    x = draw(5, 4)
-    tape, (y,) = record(lambda x: scaled(x, 2.0, 1), [x], fixed_starts=False)
-    made = with_backward(tape, y)
-    for factor, first in ((2.0, 1), (-0.5, 3), (7, 0)):
-        x.grad = None
-        expected = scaled(x, factor, first)
-        expected.backward()
-        tape.numbers = [first, float(factor)]
-        value, gradient = run_plan(made, tape, tape.steps)
-        same_bits(value, expected.detach().numpy(), "value")
-        same_bits(gradient, x.grad.numpy(), "gradient")
-
-
-def with_backward(tape: Tape, y, wanted=None) -> Plan:
-    tape.leaves.append(LeafKind(y._type, None, False))
-    tape.arrays.append(np.ones(y._type.shape, y._type.dtype.numpy))
-    places = (tape.place(y),) if wanted is None else wanted
-    made = plan(
-        Request(tape.steps, 0, tape.leaves, frozenset(), places, BackwardRequest(tape.place(y), -len(tape.leaves)))
-    )
-    assert isinstance(made, Plan), made
-    return made
-
-
-def test_a_start_out_of_range_names_its_step():
-    tape, (y,) = record(lambda x: (x[1:3] * 2).sum(), [draw(5, 4)], fixed_starts=False)
-    made = plan(Request(tape.steps, 0, tape.leaves, frozenset(), (tape.place(y),)))
-    assert isinstance(made, Plan)
-    assert made.run(list(tape.arrays), [4, *tape.numbers[1:]]) == 0
-
-
-def test_an_index_out_of_range_is_found_even_if_nobody_reads_the_result():
-    rows = ex.tensor([0, 9])
-    tape, (y, _) = record(lambda x: ((x * 2).sum(), F.embedding(rows, x)), [draw(5, 4)])
-    made = plan(Request(tape.steps, 0, tape.leaves, frozenset(), (tape.place(y),)))
-    assert isinstance(made, Plan)
-    arrays = [tape.arrays[-1 - ref] for ref in made.inputs]
-    assert made.run(arrays, tape.numbers) == 2
-
-
-def test_what_nobody_needs_is_not_computed():
-    tape, (y, _) = record(lambda x: ((x * 2).sum(), (x @ x.T).exp()), [draw(5, 4)])
-    made = plan(Request(tape.steps, 0, tape.leaves, frozenset(), (tape.place(y),)))
-    assert isinstance(made, Plan)
-    assert "matmul" not in made.describe()
-    assert made.n_instructions == 2
-
-
-def test_a_chain_of_elementwise_ops_is_one_instruction():
-    tape, (y,) = record(lambda x, b: ((x + b).tanh() * x.sigmoid() - b).exp(), [draw(5, 4), draw(4)])
-    made = plan(Request(tape.steps, 0, tape.leaves, frozenset(), (tape.place(y),)))
-    assert isinstance(made, Plan)
-    assert (made.n_instructions, made.n_fused, made.arena_bytes) == (1, 5, 0)
-
-
-def test_the_parts_of_a_gradient_are_written_straight_into_it():
-    tape, (y, *_) = record(lstm, [draw(*shape) for shape in CASES["an LSTM cell"][1]])
-    made = with_backward(tape, y)
-    assert "zero" not in made.describe()
-    assert "copy" not in made.describe()
-
-
-def test_clusters_do_not_depend_on_the_number_of_steps():
-    def unrolled(length):
-        def fn(x, h, c, w, u, b):
-            for _ in range(length):
-                _, h, c = lstm(x, h, c, w, u, b)
-            return (h * h).sum()
-
-        tape, (y,) = record(fn, [draw(*shape) for shape in CASES["an LSTM cell"][1]])
-        return set(with_backward(tape, y).describe().splitlines())
-
-    assert unrolled(7) == unrolled(30)
+    check(lstm_cell, [draw(*shape) for shape in LSTM_CELL], cut=cut)
 
 
 def test_memory_does_not_grow_with_what_is_not_kept():
@@ -203,42 +110,11 @@ def test_memory_does_not_grow_with_what_is_not_kept():
     assert chain(80) == chain(40) < 4 * chain(4)  # by way of a shorter loop
 
 
-def test_inputs_are_never_written():
-    arguments = [draw(*shape) for shape in CASES["an LSTM cell"][1]]
-    before = [a.detach().numpy().copy() for a in arguments]
-    check(lstm, arguments)
-    for a, b in zip(arguments, before, strict=True):
-        same_bits(a.detach().numpy(), b, "input")
-
-
-def test_two_leaves_with_one_gradient_get_an_array_each():
-    tape, (y,) = record(lambda a, b: (a + b).tanh(), [draw(5, 4), draw(5, 4, seed=1)])
-    _, first, second = run_plan(with_backward(tape, y), tape, tape.steps)
-    same_bits(first, second, "gradient")
-    assert not np.shares_memory(first, second)
-
-
-def test_what_has_no_native_code_is_said_to_have_none():
-    tape, (y,) = record(lambda x: x.cumsum(0).sum(), [draw(5, 4)])
-    made = plan(Request(tape.steps, 0, tape.leaves, frozenset(), (tape.place(y),)))
-    assert isinstance(made, Unplannable)
-    assert made.reason == "cumsum has no native code for f32[5, 4]"
-
-
 def test_a_value_that_was_not_kept_is_named():
     tape, (y,) = record(lambda x: (x.tanh() * 2).sum(), [draw(5, 4)])
     made = plan(Request(tape.steps, 1, tape.leaves, frozenset(), (tape.place(y),)))
     assert isinstance(made, Unplannable)
     assert made.reason == "the result of tanh was not kept"
-
-
-def test_reads_are_what_gradients_need():
-    tape, _ = record(lambda x, w: F.layer_norm(x.tanh() @ w, (3,)), [draw(5, 4), draw(4, 3)])
-    tanh, matmul, norm = tape.steps
-    assert reads(tanh) == (0,)
-    assert set(reads(matmul)) == {0, -2}
-    assert base_of(tape, matmul.refs[0]) == 0
-    assert set(reads(norm)) == {matmul.place, norm.place + 1, norm.place + 2}
 
 
 @pytest.mark.parametrize("collects", [True, False])

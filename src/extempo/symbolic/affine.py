@@ -63,8 +63,10 @@ class AffineFit:
             if type(parts) is Affine:
                 return Affine(lambda made: dict(zip(names, made[0], strict=True)), (parts,))
             return first
-        if kind is float and any(repr(other) != repr(first) for other in others):
-            raise Unplannable("a number depends on the number of rows")
+        if kind is float:  # there are two zeros, and NaN is unlike itself
+            if any(repr(other) != repr(first) for other in others):
+                raise Unplannable("a number depends on the number of rows")
+            return first
         if any(other != first for other in others):
             raise Unplannable(f"a {kind.__name__} depends on the number of rows")
         return first

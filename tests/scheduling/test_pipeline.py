@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 
@@ -14,7 +12,6 @@ from extempo.backends.llvm.plans.background import settle
 from extempo.backends.selection import native
 from extempo.core import costs
 from extempo.scheduling import pipeline
-from extempo.scheduling.loop_cache import Work
 from extempo.scheduling.request import Plan, Request, forget, plan_in_pieces, prospect
 from extempo.tracing import compiled_function
 from extempo.tracing.policy import AlwaysPlan
@@ -52,56 +49,6 @@ def test_a_plan_that_is_made_piece_by_piece_has_the_same_bits(fn):
     assert n_times > 3
     assert isinstance(found, Plan)
     same_bits(run_plan(found, tape, tape.steps)[0], fn(x, w).numpy(), "the result")
-
-
-def counting(done):
-    for i in range(5):
-        done.append(i)
-        yield
-    return "result"
-
-
-def test_work_goes_on_where_it_was_left():
-    done = []
-    work = Work(lambda: counting(done))
-    assert not work.proceed(lambda: False)
-    assert not work.proceed(lambda: len(done) < 3)
-    assert done == [0, 1, 2]
-    assert work.proceed(lambda: True)
-    assert work.result == "result"
-    assert done == [0, 1, 2, 3, 4]
-    assert work.finish() == "result"
-
-
-def test_nobody_waits_for_work_that_another_thread_is_at():
-    done, entered, go_on = [], threading.Event(), threading.Event()
-
-    def slow():
-        if not entered.is_set():
-            entered.set()
-            go_on.wait(60)
-        yield from counting(done)
-        return "result"
-
-    work = Work(slow)
-    other = threading.Thread(target=work.finish)
-    other.start()
-    entered.wait(60)
-    assert work.finish() == "result"
-    go_on.set()
-    other.join()
-    assert work.result == "result"
-
-
-def test_work_that_failed_says_so():
-    def failing():
-        yield
-        raise ValueError("no")
-
-    work = Work(failing)
-    for _ in range(2):
-        with pytest.raises(ValueError, match="no"):
-            work.finish()
 
 
 @pytest.fixture
