@@ -6,8 +6,8 @@ import pytest
 import extempo as ex
 import extempo.nn.functional as F
 
-from . import static_agreement
 from .agreement import CALLS, agree_on_calls, draw, grads, needs_native_code
+from .static import static_agreement
 
 LOOKS = {
     "transposed": lambda x: x.transpose(0, 1),

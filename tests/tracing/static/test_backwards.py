@@ -7,7 +7,7 @@ import pytest
 import extempo as ex
 from extempo import autograd, nn
 
-from .agreement import draw, grads, needs_native_code
+from ..agreement import draw, grads, needs_native_code
 from .static_agreement import CALLS, agree, static
 
 

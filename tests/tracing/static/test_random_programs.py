@@ -11,7 +11,7 @@ from extempo import nn, optim
 from extempo.errors import OverwrittenError
 from extempo.nn import functional as F
 
-from .agreement import draw, grads
+from ..agreement import draw, grads
 from .static_agreement import agree, state
 
 CALLS = 4

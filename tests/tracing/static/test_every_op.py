@@ -8,8 +8,8 @@ import pytest
 import extempo as ex
 from extempo.core.op import Refuse
 
+from ..test_every_op_compiled import CALLS, OPS, between_others, tensors_of
 from .static_agreement import agree
-from .test_every_op_compiled import CALLS, OPS, between_others, tensors_of
 
 
 @pytest.mark.parametrize("op", OPS)

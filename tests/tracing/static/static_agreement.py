@@ -13,7 +13,7 @@ from extempo.core import active_traces
 from extempo.core.context import CONTEXT
 from extempo.tracing.static.static_function import Script
 
-from .agreement import observe
+from ..agreement import observe
 
 CALLS = 6
 static = functools.partial(ex.compile, static=True)

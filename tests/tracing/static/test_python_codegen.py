@@ -9,10 +9,10 @@ import pytest
 
 import extempo as ex
 from extempo import nn, optim
-from extempo.errors import GraphError, IndexRangeError, OverwrittenError
+from extempo.errors import IndexRangeError, OverwrittenError
 from extempo.tracing.policy import CountingPolicy, choose
 
-from .agreement import draw, grads, needs_native_code
+from ..agreement import draw, grads, needs_native_code
 from .static_agreement import CALLS, WAYS, agree, going, state, static
 
 pytestmark = needs_native_code
@@ -106,8 +106,8 @@ def test_nodes_name_the_lines_that_recorded_them(way):
         run = static(f)
         for i in range(4):
             node = run(draw(i, 3)).grad_fn
-            assert node.line.endswith(f"test_static_op_by_op.py:{first + 2}")
-            assert node.inputs[0].line.endswith(f"test_static_op_by_op.py:{first + 1}")
+            assert node.line.endswith(f"test_python_codegen.py:{first + 2}")
+            assert node.inputs[0].line.endswith(f"test_python_codegen.py:{first + 1}")
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -116,7 +116,7 @@ def test_an_error_names_the_line_that_recorded_the_op(way):
         y = x * 2
         return y.index_select(0, i)
 
-    place = f"test_static_op_by_op.py:{f.__code__.co_firstlineno + 2}"
+    place = f"test_python_codegen.py:{f.__code__.co_firstlineno + 2}"
     with going(way):
         run = static(f)
         for _ in range(3):
@@ -280,44 +280,6 @@ def test_an_optimizer_moves_parameters_as_in_eager():
 
 
 # ---- arguments
-
-
-def test_arguments_that_shared_memory_and_do_not_any_more():
-    run = static(lambda x, y: x + y)
-    a = ex.ones(4)
-    run(a, a[:])
-    b = ex.ones(4)
-    assert run(b, b[:]).tolist() == [2] * 4
-    with pytest.raises(GraphError, match="share memory"):
-        run(b, ex.ones(4))
-
-
-def test_arguments_of_every_kind():
-    class Kept:
-        pass
-
-    kept = Kept()
-
-    def scenario(wrap):
-        def f(x, pair, named, *, scale, n, flag, name, kept, again):
-            return {"a": x * scale + pair[0], "b": [named["y"] * n, again, (flag, name)], "c": pair[1]}
-
-        run = wrap(f)
-        for i in range(CALLS):
-            x = draw(i, 3)
-            pair, named = (draw(i + 1, 3), None), {"y": draw(i + 2, 3), "z": "text"}
-            yield run(x, pair, named, scale=0.5 + i, n=3 + i, flag=True, name="a", kept=kept, again=x)
-
-    agree(scenario)
-
-
-@pytest.mark.parametrize("make", [lambda: nn.Parameter(ex.ones(3)), lambda: ex.ones(3, requires_grad=True)])
-def test_a_parameter_may_be_an_argument(make):
-    run = static(lambda x: (x * 2).sum())
-    for _ in range(4):
-        x = make()
-        run(x).backward()
-        assert x.grad.tolist() == [2] * 3
 
 
 def test_a_view_whose_base_was_written_to():

@@ -11,7 +11,7 @@ import extempo as ex
 from extempo import nn
 from extempo.errors import IndexRangeError, ShapeError
 
-from .agreement import draw, grads, needs_native_code, whole
+from ..agreement import draw, grads, needs_native_code, whole
 from .static_agreement import CALLS, agree, mlp, static
 
 
@@ -231,7 +231,7 @@ def test_an_error_in_a_later_call_names_the_line_and_changes_nothing():
     look(ex.tensor([0, 1]))
     with pytest.raises((IndexRangeError, IndexError)) as caught:
         look(ex.tensor([0, 9])).tolist()
-    assert "test_static_values.py" in "".join(getattr(caught.value, "__notes__", []))
+    assert "test_tracer.py" in "".join(getattr(caught.value, "__notes__", []))
     assert total.tolist() == [2, 2]
     assert look(ex.tensor([0, 1])).shape == (2,)
 

@@ -10,7 +10,7 @@ import extempo as ex
 from extempo import nn, optim
 from extempo.nn import functional as F
 
-from .agreement import draw, grads, needs_native_code, whole
+from ..agreement import draw, grads, needs_native_code, whole
 from .static_agreement import CALLS, agree, mlp, state, static
 
 

@@ -6,61 +6,10 @@ import pytest
 
 import extempo as ex
 from extempo import nn, optim
+from extempo.errors import GraphError
 
-from .agreement import draw, grads
-from .static_agreement import CALLS, agree, mlp, state
-
-
-def test_dropout_draws_anew_and_what_eager_draws():
-    def scenario(wrap):
-        model = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 2))
-        optimizer = optim.Adam(model.parameters())
-
-        def step(x):
-            loss = model(x).square().mean()
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            return loss
-
-        run = wrap(step)
-        for seed in (5, 2**63 + 11):
-            ex.manual_seed(seed)
-            for i in range(CALLS):
-                yield run(draw(i, 5, 6)), state(model), ex.rand(2)
-        ex.manual_seed(1)
-
-    agree(scenario)
-
-
-def test_random_tensors():
-    def scenario(wrap):
-        generator = ex.Generator().manual_seed(3)
-
-        def noisy(x):
-            y = x + ex.randn(3) * ex.rand(3, generator=generator)
-            return y, ex.randint(0, 9, (4,)), ex.bernoulli(x.sigmoid()), ex.randperm(5), ex.empty(3).normal_()
-
-        run = wrap(noisy)
-        for i in range(CALLS):
-            yield run(draw(i, 3))
-
-    agree(scenario)
-
-
-def test_seeding_inside():
-    def scenario(wrap):
-        def noisy(x):
-            ex.manual_seed(4)
-            with ex.random.fork_rng():
-                a = ex.rand(3)
-            return x + ex.rand(3), a
-
-        run = wrap(noisy)
-        for i in range(CALLS):
-            yield run(draw(i, 3)), ex.rand(1)
-
-    agree(scenario)
+from ..agreement import draw, grads, needs_native_code
+from .static_agreement import CALLS, WAYS, agree, going, mlp, state, static
 
 
 def test_batch_norm_in_train_and_eval():
@@ -235,3 +184,20 @@ def test_a_metric_that_a_schedule_reads():
             yield run(draw(i % 2, 2, 3)), optimizer.param_groups[0]["lr"]
 
     agree(scenario)
+
+
+@needs_native_code
+@pytest.mark.parametrize("way", WAYS)
+def test_modules_that_changed_are_refused(way):
+    x = ex.ones(2, 3)
+    with going(way):
+        hooked, replaced = nn.Sequential(nn.Linear(3, 3)), nn.Sequential(nn.Linear(3, 3))
+        run_hooked, run_replaced = static(hooked), static(replaced)
+        run_hooked(x)
+        run_replaced(x)
+    hooked[0].register_forward_hook(lambda *args: None)
+    with pytest.raises(GraphError, match="got a hook"):
+        run_hooked(x)
+    replaced[0] = nn.Linear(3, 3)
+    with pytest.raises(GraphError, match="a module was replaced"):
+        run_replaced(x)

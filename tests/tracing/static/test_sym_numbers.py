@@ -9,7 +9,7 @@ from extempo import nn, optim
 from extempo.errors import GraphError, ShapeError
 from extempo.nn import functional as F
 
-from .agreement import draw, grads, needs_native_code
+from ..agreement import draw, grads, needs_native_code
 from .static_agreement import CALLS, agree, mlp, state, static
 
 W, TARGET, ROWS, INDEX = draw(1, 4, 3), ex.tensor([0, 2, 1, 1]), ex.tensor([0, 2]), ex.tensor([[0, 1, 2]])
@@ -214,7 +214,7 @@ def test_what_python_decided_by_a_number_has_to_come_out_again():
     assert run(x, 2, 0.8, 2.0).tolist() == [4, 4]
     for args, words in [((x, 3, 0.7, 2.0), "argument n is 3"), ((x, 2, 0.1, 2.0), r"p > 0\.5 is False")]:
         with pytest.raises(
-            GraphError, match=rf"{words}, when the function was recorded.*looked at.*test_static_numbers\.py:\d+; "
+            GraphError, match=rf"{words}, when the function was recorded.*looked at.*test_sym_numbers\.py:\d+; "
         ):
             run(*args)
     assert run(x, 2, 0.9, 2.0).tolist() == [4, 4]
@@ -272,7 +272,7 @@ def test_what_an_op_checks_is_checked_at_each_call():
     scaled(ex.ones(2), 2.0)
     with pytest.raises(ZeroDivisionError) as caught:
         scaled(ex.ones(2), 0.0)
-    assert "test_static_numbers.py" in caught.value.__notes__[0]
+    assert "test_sym_numbers.py" in caught.value.__notes__[0]
 
 
 def test_zeros_of_both_signs_and_nan_are_told_apart():

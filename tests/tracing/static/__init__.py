@@ -1,0 +1,1 @@
+"""Static functions, module by module; `static_agreement` has what the tests share."""
