@@ -53,10 +53,7 @@ class Relu(Elementwise):
     domain = "if"
     quiet = True
     samples = staticmethod(samples_unary)
-
-    @staticmethod
-    def numpy(x: Any) -> Any:
-        return np.where(x < 0, x.dtype.type(0), x)
+    numpy = staticmethod(lambda x: np.where(x < 0, x.dtype.type(0), x))
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
@@ -71,10 +68,8 @@ class LeakyRelu(Elementwise):
     """x where it is positive, slope * x elsewhere."""
 
     domain = "f"
-
-    @staticmethod
-    def numpy(x: Any, slope: Any) -> Any:
-        return np.where(x > 0, x, x * slope)
+    numpy = staticmethod(lambda x, slope: np.where(x > 0, x, x * slope))
+    lower = staticmethod(lambda e, x, slope: e.where(e.gt(x, 0.0), x, e.mul(x, slope)))
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor, slope: Tensor) -> tuple[Any, ...]:
@@ -87,10 +82,6 @@ class LeakyRelu(Elementwise):
         yield Sample(x, 0.01)
         yield Sample(x, rng.uniform(0, 1, size=(4,)))
         yield Sample(np.empty((0, 3)), -0.5)
-
-    @staticmethod
-    def lower(e: Any, x: Any, slope: Any) -> Any:
-        return e.where(e.gt(x, 0.0), x, e.mul(x, slope))
 
 
 class Elu(Elementwise):
@@ -128,6 +119,7 @@ class Hardtanh(Elementwise):
 
     domain = "if"
     quiet = True
+    lower = staticmethod(lambda e, x, low, high: e.minimum(high, e.maximum(low, x)))
 
     @staticmethod
     def numpy(x: Any, low: Any, high: Any) -> Any:
@@ -146,15 +138,12 @@ class Hardtanh(Elementwise):
         yield Sample(rng.uniform(-2, 8, size=()), 0.0, 6.0)
         yield Sample(np.empty((0, 3)), -1.0, 1.0)
 
-    @staticmethod
-    def lower(e: Any, x: Any, low: Any, high: Any) -> Any:
-        return e.minimum(high, e.maximum(low, x))
-
 
 class Gelu(Elementwise):
     """x times the probability that a standard normal variable stays below x."""
 
     domain = "f"
+    lower = staticmethod(lambda e, x: e.gelu(x))
 
     @staticmethod
     def numpy(x: Any) -> Any:
@@ -171,10 +160,6 @@ class Gelu(Elementwise):
         yield from samples_unary(rng)
         yield Sample(np.array([-40.0, -6.0, 6.0, 40.0]))
 
-    @staticmethod
-    def lower(e: Any, x: Any) -> Any:
-        return e.gelu(x)
-
 
 # gelu's approximation (Hendrycks and Gimpel 2016): tanh(_INNER * (x + _CUBIC * x**3)).
 _INNER = math.sqrt(2.0 / math.pi)
@@ -187,28 +172,18 @@ class GeluTanh(Elementwise):
 
     public_name = "gelu"
     domain = "f"
-
-    @staticmethod
-    def numpy(x: Any) -> Any:
-        return (np.tanh((x * x * _CUBIC + 1) * x * _INNER) + 1) * (x * 0.5)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * apply(GeluTanhSlope, (x,)),)
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield from Gelu.samples(rng)
-
-    @staticmethod
-    def lower(e: Any, x: Any) -> Any:
-        return e.gelu_tanh(x)
+    numpy = staticmethod(lambda x: (np.tanh((x * x * _CUBIC + 1) * x * _INNER) + 1) * (x * 0.5))
+    vjp = staticmethod(lambda g, y, x: (g * apply(GeluTanhSlope, (x,)),))
+    samples = Gelu.samples
+    lower = staticmethod(lambda e, x: e.gelu_tanh(x))
 
 
 class GeluTanhSlope(Elementwise):
     """The derivative of gelu_tanh: 0 far below 0, 1 far above."""
 
     domain = "f"
+    samples = Gelu.samples
+    lower = staticmethod(lambda e, x: e.gelu_tanh_slope(x))
 
     @staticmethod
     def numpy(x: Any) -> Any:
@@ -225,23 +200,13 @@ class GeluTanhSlope(Elementwise):
         growth = (square * (3.0 * _CUBIC) + 1.0) * _INNER  # of the argument of tanh
         return (g * ((1.0 - t * t) * (growth + x * (x * (3.0 * _CUBIC * _INNER) - t * growth * growth))),)
 
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield from Gelu.samples(rng)
-
-    @staticmethod
-    def lower(e: Any, x: Any) -> Any:
-        return e.gelu_tanh_slope(x)
-
 
 class Silu(Elementwise):
     """x * sigmoid(x)."""
 
     domain = "f"
-
-    @staticmethod
-    def numpy(x: Any) -> Any:
-        return x / (np.exp(-x) + 1)
+    numpy = staticmethod(lambda x: x / (np.exp(-x) + 1))
+    lower = staticmethod(lambda e, x: e.silu(x))
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
@@ -253,19 +218,13 @@ class Silu(Elementwise):
         yield from samples_unary(rng)
         yield Sample(np.array([-800.0, 800.0]))
 
-    @staticmethod
-    def lower(e: Any, x: Any) -> Any:
-        return e.silu(x)
-
 
 class Mish(Elementwise):
     """x * tanh(log(1 + exp(x)))."""
 
     domain = "f"
-
-    @staticmethod
-    def numpy(x: Any) -> Any:
-        return x * np.tanh(np.logaddexp(x, x.dtype.type(0)))
+    numpy = staticmethod(lambda x: x * np.tanh(np.logaddexp(x, x.dtype.type(0))))
+    lower = staticmethod(lambda e, x: e.mish(x))
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
@@ -274,19 +233,13 @@ class Mish(Elementwise):
 
     samples = staticmethod(samples_unary)
 
-    @staticmethod
-    def lower(e: Any, x: Any) -> Any:
-        return e.mish(x)
-
 
 class Hardswish(Elementwise):
     """x * min(max(x + 3, 0), 6) / 6."""
 
     domain = "f"
-
-    @staticmethod
-    def numpy(x: Any) -> Any:
-        return x * (np.minimum(np.maximum(x + 3, 0), 6) / 6)
+    numpy = staticmethod(lambda x: x * (np.minimum(np.maximum(x + 3, 0), 6) / 6))
+    lower = staticmethod(lambda e, x: e.mul(x, e.div(e.minimum(e.maximum(e.add(x, 3.0), 0.0), 6.0), 6.0)))
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
@@ -294,10 +247,6 @@ class Hardswish(Elementwise):
         return (ops.where(ops.le(x, -3.0), 0.0, ops.where(ops.lt(x, 3.0), inside, g)),)
 
     samples = staticmethod(samples_unary)
-
-    @staticmethod
-    def lower(e: Any, x: Any) -> Any:
-        return e.mul(x, e.div(e.minimum(e.maximum(e.add(x, 3.0), 0.0), 6.0), 6.0))
 
 
 class Softplus(Elementwise):

@@ -28,7 +28,7 @@ from ..dispatch.dispatcher import apply
 from ..dispatch.fast_path import runner2
 from ..dispatch.inplace import in_place
 from ..errors import DtypeError, NumericalError, ShapeError
-from .define import Operand, binary, deliver, deliver_converted, dunders, inplace_method, unary
+from .define import Function, Operand, binary, deliver, deliver_converted, dunders, inplace_method, unary
 
 __all__ = [
     "abs",
@@ -71,14 +71,8 @@ class Add(Elementwise):
 
     numpy = np.add
     samples = staticmethod(samples_binary)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
-        return g, g
-
-    @staticmethod
-    def lower(e: Any, a: Any, b: Any) -> Any:
-        return e.add(a, b)
+    vjp = staticmethod(lambda g, y, a, b: (g, g))
+    lower = staticmethod(lambda e, a, b: e.add(a, b))
 
 
 class Sub(Elementwise):
@@ -87,14 +81,8 @@ class Sub(Elementwise):
     domain = "if"
     numpy = np.subtract
     samples = staticmethod(samples_binary)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
-        return g, -g
-
-    @staticmethod
-    def lower(e: Any, a: Any, b: Any) -> Any:
-        return e.sub(a, b)
+    vjp = staticmethod(lambda g, y, a, b: (g, -g))
+    lower = staticmethod(lambda e, a, b: e.sub(a, b))
 
 
 class Mul(Elementwise):
@@ -106,17 +94,10 @@ class Mul(Elementwise):
     """
 
     wide_numbers = True
-
     numpy = np.multiply
     samples = staticmethod(samples_binary)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
-        return g * b, g * a
-
-    @staticmethod
-    def lower(e: Any, a: Any, b: Any) -> Any:
-        return e.mul(a, b)
+    vjp = staticmethod(lambda g, y, a, b: (g * b, g * a))
+    lower = staticmethod(lambda e, a, b: e.mul(a, b))
 
 
 class Div(Elementwise):
@@ -125,6 +106,7 @@ class Div(Elementwise):
     to_float = True
     wide_numbers = True
     numpy = np.true_divide
+    lower = staticmethod(lambda e, a, b: e.div(a, b))
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
@@ -139,10 +121,6 @@ class Div(Elementwise):
         yield from samples_binary(rng, 0.5, 2.0)
         yield Sample(2.0, rng.uniform(0.5, 2.0, size=(3,)))
 
-    @staticmethod
-    def lower(e: Any, a: Any, b: Any) -> Any:
-        return e.div(a, b)
-
 
 class Neg(Elementwise):
     """-input.
@@ -155,14 +133,8 @@ class Neg(Elementwise):
     quiet = True
     numpy = np.negative
     samples = staticmethod(samples_unary)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (-g,)
-
-    @staticmethod
-    def lower(e: Any, x: Any) -> Any:
-        return e.neg(x)
+    vjp = staticmethod(lambda g, y, x: (-g,))
+    lower = staticmethod(lambda e, x: e.neg(x))
 
 
 class Zero(Elementwise):
@@ -171,14 +143,8 @@ class Zero(Elementwise):
     quiet = True
     numpy = np.zeros_like
     samples = staticmethod(samples_unary)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (zero(g),)
-
-    @staticmethod
-    def lower(e: Any, x: Any) -> Any:
-        return e.number(0, x)
+    vjp = staticmethod(lambda g, y, x: (zero(g),))
+    lower = staticmethod(lambda e, x: e.number(0, x))
 
 
 def zero(x: Tensor) -> Tensor:
@@ -197,14 +163,8 @@ class Abs(Elementwise):
     quiet = True
     numpy = np.absolute
     samples = staticmethod(samples_unary)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * sign(x),)
-
-    @staticmethod
-    def lower(e: Any, x: Any) -> Any:
-        return e.abs(x)
+    vjp = staticmethod(lambda g, y, x: (g * sign(x),))
+    lower = staticmethod(lambda e, x: e.abs(x))
 
 
 class Sign(Elementwise):
@@ -214,19 +174,14 @@ class Sign(Elementwise):
     tensor([-1.,  0.,  1.])
     """
 
+    vjp = staticmethod(lambda g, y, x: (zero(g),))
+    lower = staticmethod(lambda e, x: e.sign(x))
+
     @staticmethod
     def numpy(x: Array) -> Array:
         return np.greater(x, 0).astype(x.dtype) - np.less(x, 0).astype(x.dtype) if x.dtype != np.bool_ else x.copy()
 
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (zero(g),)
-
     samples = staticmethod(samples_unary)
-
-    @staticmethod
-    def lower(e: Any, x: Any) -> Any:
-        return e.sign(x)
 
 
 def _power(x: Any, exponent: Any) -> Any:
@@ -256,6 +211,8 @@ class _Power(Elementwise, abstract=True):
 class Pow(_Power):
     """input ** exponent, element by element, for an exponent that is a number."""
 
+    lower = staticmethod(lambda e, x, exponent: e.pow(x, exponent, by_roots=True))
+
     @staticmethod
     def numpy(x: Any, exponent: Any) -> Any:
         by_root = np.equal(np.abs(exponent), 0.5)
@@ -273,13 +230,11 @@ class Pow(_Power):
         yield Sample(rng.uniform(0.3, 2.0, size=()), -0.5)
         yield Sample(np.empty((0, 3)), 0.5)
 
-    @staticmethod
-    def lower(e: Any, x: Any, exponent: Any) -> Any:
-        return e.pow(x, exponent, by_roots=True)
-
 
 class PowTensor(_Power):
     """input ** exponent, element by element, for a tensor of exponents, and in float16 for a number."""
+
+    lower = staticmethod(lambda e, x, exponent: e.pow(x, exponent))
 
     @staticmethod
     def numpy(x: Any, exponent: Any) -> Any:
@@ -293,10 +248,6 @@ class PowTensor(_Power):
     def samples(rng: Rng) -> Iterator[Sample]:
         yield from samples_binary(rng, 0.3, 2.0)
         yield Sample(2.0, rng.uniform(-2, 2, size=(3, 2)))
-
-    @staticmethod
-    def lower(e: Any, x: Any, exponent: Any) -> Any:
-        return e.pow(x, exponent)
 
 
 def _no_integer_zero(name: str, fn: Any) -> Any:
@@ -322,18 +273,9 @@ class FloorDivide(Elementwise):
 
     domain = "if"
     numpy = _no_integer_zero("floor_divide", np.floor_divide)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
-        return zero(g), zero(g)
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield from samples_binary(rng, 0.5, 3.0)
-
-    @staticmethod
-    def lower(e: Any, a: Any, b: Any) -> Any:
-        return e.floor_divide(a, b)
+    vjp = staticmethod(lambda g, y, a, b: (zero(g), zero(g)))
+    samples = staticmethod(lambda rng: samples_binary(rng, 0.5, 3.0))
+    lower = staticmethod(lambda e, a, b: e.floor_divide(a, b))
 
 
 class TruncDivide(Elementwise):
@@ -342,17 +284,10 @@ class TruncDivide(Elementwise):
     public_name = "div"
     domain = "f"
     wide_numbers = True
-
-    @staticmethod
-    def numpy(a: Any, b: Any) -> Any:
-        return np.trunc(np.true_divide(a, b))
-
+    numpy = staticmethod(lambda a, b: np.trunc(np.true_divide(a, b)))
     vjp = FloorDivide.vjp
     samples = FloorDivide.samples
-
-    @staticmethod
-    def lower(e: Any, a: Any, b: Any) -> Any:
-        return e.trunc(e.div(a, b))
+    lower = staticmethod(lambda e, a, b: e.trunc(e.div(a, b)))
 
 
 class Remainder(Elementwise):
@@ -364,18 +299,9 @@ class Remainder(Elementwise):
 
     domain = "if"
     numpy = _no_integer_zero("remainder", _remainder)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
-        return g, -g * floor_divide(a, b)
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield from samples_binary(rng, 0.5, 3.0)
-
-    @staticmethod
-    def lower(e: Any, a: Any, b: Any) -> Any:
-        return e.remainder(a, b)
+    vjp = staticmethod(lambda g, y, a, b: (g, -g * floor_divide(a, b)))
+    samples = staticmethod(lambda rng: samples_binary(rng, 0.5, 3.0))
+    lower = staticmethod(lambda e, a, b: e.remainder(a, b))
 
 
 class Fmod(Elementwise):
@@ -387,33 +313,21 @@ class Fmod(Elementwise):
 
     domain = "if"
     numpy = _no_integer_zero("fmod", np.fmod)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
-        return g, -g * ops.trunc(a / b)
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield from samples_binary(rng, 0.5, 3.0)
-
-    @staticmethod
-    def lower(e: Any, a: Any, b: Any) -> Any:
-        return e.fmod(a, b)
+    vjp = staticmethod(lambda g, y, a, b: (g, -g * ops.trunc(a / b)))
+    samples = staticmethod(lambda rng: samples_binary(rng, 0.5, 3.0))
+    lower = staticmethod(lambda e, a, b: e.fmod(a, b))
 
 
 class Lerp(Elementwise):
     """From `input` (weight 0) to `end` (weight 1) in a straight line; both ends are met exactly."""
 
     domain = "f"
+    vjp = staticmethod(lambda g, y, x, end, weight: (g - g * weight, g * weight, g * (end - x)))
 
     @staticmethod
     def numpy(x: Any, end: Any, weight: Any) -> Any:
         way = end - x
         return np.where(np.abs(weight) < 0.5, x + weight * way, end - way * (1 - weight))
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor, end: Tensor, weight: Tensor) -> tuple[Any, ...]:
-        return g - g * weight, g * weight, g * (end - x)
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -465,11 +379,12 @@ class Cast(Elementwise):
 mul = multiply = binary(Mul, "multiply")
 neg = negative = unary(Neg, "negative")
 abs = absolute = unary(Abs, "absolute")
-sign = unary(Sign)
+sign: Function = unary(Sign)
 sgn = sign
 method(sign, "sgn")
 inplace_method("sgn_", sign)
-floor_divide, remainder, fmod = binary(FloorDivide), binary(Remainder), binary(Fmod)
+floor_divide: Function = binary(FloorDivide)
+remainder, fmod = binary(Remainder), binary(Fmod)
 
 
 _plus, _minus = binary(Add, inplace=False), binary(Sub, inplace=False)

@@ -8,7 +8,7 @@ from .. import ops
 from ..backends.numpy import bessel
 from ..core.op import Refuse
 from ..core.tensor import Tensor
-from .define import unary
+from .define import Function, unary
 from .special_define import TableFunction, of_one
 
 __all__ = ["i0"]
@@ -22,10 +22,7 @@ class I0(TableFunction):
     """
 
     numpy = staticmethod(bessel.i0)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * i1(x),)
+    vjp = staticmethod(lambda g, y, x: (g * i1(x),))
 
 
 class I0e(TableFunction):
@@ -37,10 +34,7 @@ class I0e(TableFunction):
 
     numpy = staticmethod(bessel.i0e)
     name = "special_i0e"
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * (i1e(x) - ops.sign(x) * y),)
+    vjp = staticmethod(lambda g, y, x: (g * (i1e(x) - ops.sign(x) * y),))
 
 
 class I1(TableFunction):
@@ -53,10 +47,7 @@ class I1(TableFunction):
     numpy = staticmethod(bessel.i1)
     name = "special_i1"
     low, high = 0.2, 2.0
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (ops.where(ops.eq(x, 0), g * 0.5, g * (i0(x) - y / x)),)
+    vjp = staticmethod(lambda g, y, x: (ops.where(ops.eq(x, 0), g * 0.5, g * (i0(x) - y / x)),))
 
 
 class I1e(TableFunction):
@@ -84,10 +75,7 @@ class BesselJ0(TableFunction):
 
     numpy = staticmethod(bessel.bessel_j0)
     name = "special_bessel_j0"
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (-g * bessel_j1(x),)
+    vjp = staticmethod(lambda g, y, x: (-g * bessel_j1(x),))
 
 
 class BesselJ1(TableFunction):
@@ -100,10 +88,7 @@ class BesselJ1(TableFunction):
     numpy = staticmethod(bessel.bessel_j1)
     name = "special_bessel_j1"
     low, high = 0.2, 2.0
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (ops.where(ops.eq(x, 0), g * 0.5, g * (bessel_j0(x) - y / x)),)
+    vjp = staticmethod(lambda g, y, x: (ops.where(ops.eq(x, 0), g * 0.5, g * (bessel_j0(x) - y / x)),))
 
 
 class BesselY0(TableFunction):
@@ -116,10 +101,7 @@ class BesselY0(TableFunction):
     numpy = staticmethod(bessel.bessel_y0)
     name = "special_bessel_y0"
     low, high = 0.3, 3.0
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (-g * bessel_y1(x),)
+    vjp = staticmethod(lambda g, y, x: (-g * bessel_y1(x),))
 
 
 class BesselY1(TableFunction):
@@ -132,10 +114,7 @@ class BesselY1(TableFunction):
     numpy = staticmethod(bessel.bessel_y1)
     name = "special_bessel_y1"
     low, high = 0.3, 3.0
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * (bessel_y0(x) - y / x),)
+    vjp = staticmethod(lambda g, y, x: (g * (bessel_y0(x) - y / x),))
 
 
 class ModifiedBesselK0(TableFunction):
@@ -148,10 +127,7 @@ class ModifiedBesselK0(TableFunction):
     numpy = staticmethod(bessel.modified_bessel_k0)
     name = "special_modified_bessel_k0"
     low, high = 0.3, 3.0
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (-g * modified_bessel_k1(x),)
+    vjp = staticmethod(lambda g, y, x: (-g * modified_bessel_k1(x),))
 
 
 class ModifiedBesselK1(TableFunction):
@@ -164,10 +140,7 @@ class ModifiedBesselK1(TableFunction):
     numpy = staticmethod(bessel.modified_bessel_k1)
     name = "special_modified_bessel_k1"
     low, high = 0.3, 3.0
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (-g * (modified_bessel_k0(x) + y / x),)
+    vjp = staticmethod(lambda g, y, x: (-g * (modified_bessel_k0(x) + y / x),))
 
 
 class ScaledModifiedBesselK0(TableFunction):
@@ -180,10 +153,7 @@ class ScaledModifiedBesselK0(TableFunction):
     numpy = staticmethod(bessel.scaled_modified_bessel_k0)
     name = "special_scaled_modified_bessel_k0"
     low, high = 0.3, 3.0
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * (y - scaled_modified_bessel_k1(x)),)
+    vjp = staticmethod(lambda g, y, x: (g * (y - scaled_modified_bessel_k1(x)),))
 
 
 class ScaledModifiedBesselK1(TableFunction):
@@ -196,10 +166,7 @@ class ScaledModifiedBesselK1(TableFunction):
     numpy = staticmethod(bessel.scaled_modified_bessel_k1)
     name = "special_scaled_modified_bessel_k1"
     low, high = 0.3, 3.0
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * (y - y / x - scaled_modified_bessel_k0(x)),)
+    vjp = staticmethod(lambda g, y, x: (g * (y - y / x - scaled_modified_bessel_k0(x)),))
 
 
 class SphericalBesselJ0(TableFunction):
@@ -212,10 +179,7 @@ class SphericalBesselJ0(TableFunction):
     numpy = staticmethod(bessel.spherical_bessel_j0)
     name = "special_spherical_bessel_j0"
     low, high = 0.2, 2.0
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (ops.where(ops.eq(x, 0), 0.0, g * ((ops.cos(x) - y) / x)),)
+    vjp = staticmethod(lambda g, y, x: (ops.where(ops.eq(x, 0), 0.0, g * ((ops.cos(x) - y) / x)),))
 
 
 class AiryAi(TableFunction):
@@ -230,12 +194,17 @@ class AiryAi(TableFunction):
     vjp = Refuse("the derivative of Ai is not among the functions here")
 
 
-i0 = unary(I0)
-i0e, i1, i1e = of_one(I0e), of_one(I1), of_one(I1e)
-bessel_j0, bessel_j1 = of_one(BesselJ0), of_one(BesselJ1)
-bessel_y0, bessel_y1 = of_one(BesselY0), of_one(BesselY1)
+i0: Function = unary(I0)
+i0e: Function = of_one(I0e)
+i1: Function = of_one(I1)
+i1e: Function = of_one(I1e)
+bessel_j0: Function = of_one(BesselJ0)
+bessel_j1: Function = of_one(BesselJ1)
+bessel_y0: Function = of_one(BesselY0)
+bessel_y1: Function = of_one(BesselY1)
 modified_bessel_i0, modified_bessel_i1 = i0, i1
-modified_bessel_k0, modified_bessel_k1 = of_one(ModifiedBesselK0), of_one(ModifiedBesselK1)
-scaled_modified_bessel_k0 = of_one(ScaledModifiedBesselK0)
-scaled_modified_bessel_k1 = of_one(ScaledModifiedBesselK1)
+modified_bessel_k0: Function = of_one(ModifiedBesselK0)
+modified_bessel_k1: Function = of_one(ModifiedBesselK1)
+scaled_modified_bessel_k0: Function = of_one(ScaledModifiedBesselK0)
+scaled_modified_bessel_k1: Function = of_one(ScaledModifiedBesselK1)
 spherical_bessel_j0, airy_ai = of_one(SphericalBesselJ0), of_one(AiryAi)

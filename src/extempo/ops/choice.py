@@ -46,15 +46,12 @@ class Maximum(Elementwise):
 
     numpy = np.maximum
     samples = staticmethod(samples_binary)
+    lower = staticmethod(lambda e, a, b: e.maximum(a, b))
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
         ties = ops.eq(a, b)
         return _share(g, ops.lt(a, b), ties), _share(g, ops.gt(a, b), ties)
-
-    @staticmethod
-    def lower(e: Any, a: Any, b: Any) -> Any:
-        return e.maximum(a, b)
 
 
 class Minimum(Elementwise):
@@ -66,15 +63,12 @@ class Minimum(Elementwise):
 
     numpy = np.minimum
     samples = staticmethod(samples_binary)
+    lower = staticmethod(lambda e, a, b: e.minimum(a, b))
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
         ties = ops.eq(a, b)
         return _share(g, ops.gt(a, b), ties), _share(g, ops.lt(a, b), ties)
-
-    @staticmethod
-    def lower(e: Any, a: Any, b: Any) -> Any:
-        return e.minimum(a, b)
 
 
 class Fmax(Elementwise):
@@ -86,15 +80,12 @@ class Fmax(Elementwise):
 
     numpy = np.fmax
     samples = staticmethod(samples_binary)
+    lower = staticmethod(lambda e, a, b: e.fmax(a, b))
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
         first = ops.logical_or(ops.ge(a, b), ops.isnan(b))
         return where(first, g, 0.0), where(first, 0.0, g)
-
-    @staticmethod
-    def lower(e: Any, a: Any, b: Any) -> Any:
-        return e.fmax(a, b)
 
 
 class Fmin(Elementwise):
@@ -106,15 +97,12 @@ class Fmin(Elementwise):
 
     numpy = np.fmin
     samples = staticmethod(samples_binary)
+    lower = staticmethod(lambda e, a, b: e.fmin(a, b))
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
         first = ops.logical_or(ops.le(a, b), ops.isnan(b))
         return where(first, g, 0.0), where(first, 0.0, g)
-
-    @staticmethod
-    def lower(e: Any, a: Any, b: Any) -> Any:
-        return e.fmin(a, b)
 
 
 class Clamp(Elementwise):
@@ -170,6 +158,8 @@ class Where(Elementwise):
     name = "where"
     quiet = True
     numpy = np.where
+    vjp = staticmethod(lambda g, y, condition, a, b: (None, where(condition, g, 0.0), where(condition, 0.0, g)))
+    lower = staticmethod(lambda e, condition, a, b: e.where(condition, a, b))
 
     @classmethod
     def _rule(cls, types: tuple[InputType, ...]) -> tuple[TensorType, Any]:
@@ -195,17 +185,9 @@ class Where(Elementwise):
         return Signature(out, None if fits else compute.numpy)
 
     @staticmethod
-    def vjp(g: Tensor, y: Tensor, condition: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
-        return None, where(condition, g, 0.0), where(condition, 0.0, g)
-
-    @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
         yield Sample(rng.random((3, 4)) > 0.5, rng.normal(size=(3, 4)), rng.normal(size=(4,)))
         yield Sample(rng.random((3, 1)) > 0.5, 1.5, rng.normal(size=(3, 2)))
-
-    @staticmethod
-    def lower(e: Any, condition: Any, a: Any, b: Any) -> Any:
-        return e.where(condition, a, b)
 
 
 maximum, minimum, fmax, fmin = binary(Maximum), binary(Minimum), binary(Fmax), binary(Fmin)

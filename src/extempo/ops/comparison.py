@@ -15,7 +15,7 @@ from ..core.tensor_methods import method
 from ..core.types import get_default_dtype
 from ..dispatch.fast_path import runner2
 from ..errors import NumericalError
-from .define import Operand, binary, deliver, dunders, unary
+from .define import Function, Operand, binary, deliver, dunders, unary
 
 __all__ = [
     "allclose",
@@ -210,10 +210,7 @@ class Signbit(_Question):
     """
 
     samples = staticmethod(samples_unary)
-
-    @staticmethod
-    def numpy(x: Any) -> Any:
-        return np.signbit(x) if x.dtype.kind == "f" else np.less(x, 0)
+    numpy = staticmethod(lambda x: np.signbit(x) if x.dtype.kind == "f" else np.less(x, 0))
 
 
 def _samples_bits(rng: Rng) -> Iterator[Sample]:
@@ -314,7 +311,6 @@ class Gcd(_Bits):
 
     domain = "i"
     numpy = np.gcd
-
     lower = _EUCLID  # type: ignore[assignment] # the family has native code, this member has not
 
 
@@ -327,11 +323,11 @@ class Lcm(_Bits):
 
     domain = "i"
     numpy = np.lcm
-
     lower = _EUCLID  # type: ignore[assignment] # the family has native code, this member has not
 
 
-eq, ne = binary(Eq), binary(Ne, "not_equal")
+eq: Function = binary(Eq)
+ne = binary(Ne, "not_equal")
 lt, le = binary(Lt, "less"), binary(Le, "less_equal")
 gt, ge = binary(Gt, "greater"), binary(Ge, "greater_equal")
 not_equal, less, less_equal, greater, greater_equal = ne, lt, le, gt, ge

@@ -120,24 +120,16 @@ class Clone(Elementwise):
     quiet = True
     numpy = staticmethod(lambda x: np.array(x, copy=True))
     samples = staticmethod(samples_unary)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Any, x: Any) -> tuple[Any, ...]:
-        return (g,)
-
-    @staticmethod
-    def lower(e: Any, x: Any) -> Any:
-        return x
+    vjp = staticmethod(lambda g, y, x: (g,))
+    lower = staticmethod(lambda e, x: x)
 
 
 class Copy(Elementwise):
     """The second input in the shape and dtype of the first, whose values are lost: what `copy_` and `fill_` write."""
 
     quiet = True
-
-    @staticmethod
-    def numpy(x: Any, value: Any) -> Any:
-        return np.array(np.broadcast_to(value, x.shape), copy=True)
+    numpy = staticmethod(lambda x, value: np.array(np.broadcast_to(value, x.shape), copy=True))
+    lower = staticmethod(lambda e, x, value: e.number(value, x))
 
     @staticmethod
     def vjp(g: Tensor, y: Any, x: Any, value: Any) -> tuple[Any, ...]:
@@ -149,10 +141,6 @@ class Copy(Elementwise):
     def samples(rng: Rng) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(3, 4)), rng.normal(size=(4,)))
         yield Sample(rng.normal(size=(3,)), 2.0)
-
-    @staticmethod
-    def lower(e: Any, x: Any, value: Any) -> Any:
-        return e.number(value, x)
 
 
 class Arrange(Elementwise):

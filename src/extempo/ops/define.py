@@ -19,6 +19,8 @@ from ..dispatch.inplace import in_place, write
 from ..errors import AutogradError, DtypeError, ExtempoError, ShapeError
 
 Operand = Tensor | Number
+# What `unary` and `binary` make. Stated where gradients above it name a function: a type checker reads lambdas first.
+Function = Callable[..., Tensor]
 F = TypeVar("F", bound=Callable[..., Any])
 # What Python and NumPy say of arguments that do not fit. Some errors of Extempo are of these classes, too.
 _PYTHONS = (AttributeError, TypeError, IndexError, ValueError, OverflowError)
@@ -101,7 +103,7 @@ def in_rows(fn: Callable[..., Any], input: Any, *args: Any, **kwargs: Any) -> An
     return input.like(fn(input.values(), *args, **kwargs))
 
 
-def unary(op: type[Elementwise], *aliases: str, inplace: bool = True, converts: bool = False) -> Callable[..., Tensor]:
+def unary(op: type[Elementwise], *aliases: str, inplace: bool = True, converts: bool = False) -> Function:
     """The function of an op with one input, its method, and `name_` as the in-place method.
 
     `converts`: `out=` may have another dtype, as it may for all functions that compute in floating point.
@@ -115,7 +117,7 @@ def unary(op: type[Elementwise], *aliases: str, inplace: bool = True, converts: 
     return _publish(op, fn, fn_ if inplace else None, aliases)
 
 
-def binary(op: type[Op], *aliases: str, inplace: bool = True) -> Callable[..., Tensor]:
+def binary(op: type[Op], *aliases: str, inplace: bool = True) -> Function:
     """The function of an op with two inputs, its method, and `name_` as the in-place method."""
 
     short = FastOp(op, 2)
@@ -146,7 +148,7 @@ def dunders(op: type[Op]) -> tuple[Any, Any, Any]:
     return run, reflected, augmented
 
 
-def _publish(op: type[Op], fn: Any, fn_: Any, aliases: tuple[str, ...]) -> Callable[..., Tensor]:
+def _publish(op: type[Op], fn: Any, fn_: Any, aliases: tuple[str, ...]) -> Function:
     about = (op.__doc__ or "").partition("\n\n")[0]
     for f, name in ((fn, op.name), (fn_, op.name + "_")):
         if f is None:

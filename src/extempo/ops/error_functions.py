@@ -26,10 +26,7 @@ class Erf(FloatingFunction):
     """
 
     numpy = staticmethod(kernels.erf)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * (ops.exp(-(x * x)) * _TWO_OVER_ROOT_PI),)
+    vjp = staticmethod(lambda g, y, x: (g * (ops.exp(-(x * x)) * _TWO_OVER_ROOT_PI),))
 
 
 class Erfc(FloatingFunction):
@@ -40,10 +37,7 @@ class Erfc(FloatingFunction):
     """
 
     numpy = staticmethod(kernels.erfc)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * (ops.exp(-(x * x)) * -_TWO_OVER_ROOT_PI),)
+    vjp = staticmethod(lambda g, y, x: (g * (ops.exp(-(x * x)) * -_TWO_OVER_ROOT_PI),))
 
 
 class Erfcx(TableFunction):
@@ -55,10 +49,7 @@ class Erfcx(TableFunction):
 
     numpy = staticmethod(kernels.erfcx)
     name = "special_erfcx"
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * (x * y * 2.0 - _TWO_OVER_ROOT_PI),)
+    vjp = staticmethod(lambda g, y, x: (g * (x * y * 2.0 - _TWO_OVER_ROOT_PI),))
 
 
 class Erfinv(TableFunction):
@@ -87,10 +78,7 @@ class Ndtri(TableFunction):
     numpy = staticmethod(kernels.ndtri)
     name = "special_ndtri"
     low, high = 0.1, 0.9
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * (ops.exp(y * y * 0.5) * _ROOT_TWO_PI),)
+    vjp = staticmethod(lambda g, y, x: (g * (ops.exp(y * y * 0.5) * _ROOT_TWO_PI),))
 
 
 class LogNdtr(TableFunction):

@@ -16,7 +16,7 @@ from ..core.tensor_methods import method
 from ..core.types import Number
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, NotDifferentiableError, ShapeError
-from .define import binary, deliver_converted, inplace_method, unary
+from .define import Function, binary, deliver_converted, inplace_method, unary
 from .special_define import TABLES, TableFunction, of_two
 from .transcendental import FloatingFunction
 
@@ -32,10 +32,7 @@ class Lgamma(FloatingFunction):
 
     numpy = staticmethod(kernels.lgamma)
     low, high = 0.3, 4.0
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * digamma(x),)
+    vjp = staticmethod(lambda g, y, x: (g * digamma(x),))
 
 
 class Digamma(TableFunction):
@@ -47,24 +44,15 @@ class Digamma(TableFunction):
 
     numpy = staticmethod(kernels.digamma)
     low, high = 0.3, 4.0
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * apply(Polygamma, (1, x)),)
+    vjp = staticmethod(lambda g, y, x: (g * apply(Polygamma, (1, x)),))
 
 
 class Polygamma(Elementwise):
     """The n-th derivative of digamma."""
 
     to_float = True
-
-    @staticmethod
-    def numpy(n: Any, x: Any) -> Any:
-        return kernels.polygamma(int(n), x)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, n: Any, x: Tensor) -> tuple[Any, ...]:
-        return None, g * apply(Polygamma, (n + 1, x))
+    numpy = staticmethod(lambda n, x: kernels.polygamma(int(n), x))
+    vjp = staticmethod(lambda g, y, n, x: (None, g * apply(Polygamma, (n + 1, x))))
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -159,7 +147,8 @@ class Zeta(Elementwise):
     lower = TABLES
 
 
-lgamma, digamma = unary(Lgamma), unary(Digamma)
+lgamma = unary(Lgamma)
+digamma: Function = unary(Digamma)
 igamma, igammac = binary(Igamma), binary(Igammac)
 zeta = of_two(Zeta)
 

@@ -13,7 +13,7 @@ from .. import ops
 from ..backends.numpy import special as kernels
 from ..core.op import Elementwise, Rng, Sample, samples_binary
 from ..core.tensor import Tensor
-from .define import binary, unary
+from .define import Function, binary, unary
 from .special_define import TableFunction, of_one, of_two
 from .transcendental import FloatingFunction
 
@@ -30,10 +30,7 @@ class Entr(FloatingFunction):
     numpy = staticmethod(kernels.entr)
     name = "special_entr"
     low, high = 0.2, 2.0
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (-g * (ops.log(x) + 1.0),)
+    vjp = staticmethod(lambda g, y, x: (-g * (ops.log(x) + 1.0),))
 
     @staticmethod
     def lower(e: Any, x: Any) -> Any:
@@ -66,15 +63,12 @@ class Xlogy(_TimesLogarithm):
     """
 
     numpy = staticmethod(kernels.xlogy)
+    lower = staticmethod(lambda e, x, other: _product(e, x, other, e.log))
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor, other: Tensor) -> tuple[Any, ...]:
         unused = ops.logical_and(ops.eq(x, 0), ops.le(other, 0))  # where the logarithm is not asked for
         return ops.where(unused, 0.0, xlogy(g, other)), g * x / other
-
-    @staticmethod
-    def lower(e: Any, x: Any, other: Any) -> Any:
-        return _product(e, x, other, e.log)
 
 
 class Xlog1py(_TimesLogarithm):
@@ -86,15 +80,12 @@ class Xlog1py(_TimesLogarithm):
 
     name = "special_xlog1py"
     numpy = staticmethod(kernels.xlog1py)
+    lower = staticmethod(lambda e, x, other: _product(e, x, other, e.log1p))
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor, other: Tensor) -> tuple[Any, ...]:
         nothing = ops.logical_and(ops.eq(x, 0), ops.le(other, -1))
         return ops.where(nothing, 0.0, xlog1py(g, other)), g * x / (other + 1.0)
-
-    @staticmethod
-    def lower(e: Any, x: Any, other: Any) -> Any:
-        return _product(e, x, other, e.log1p)
 
 
 class Sinc(TableFunction):
@@ -106,11 +97,9 @@ class Sinc(TableFunction):
 
     numpy = staticmethod(kernels.sinc)
     low, high = 0.2, 2.0
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (ops.where(ops.eq(x, 0), 0.0, g * ((ops.cos(x * math.pi) - sinc(x)) / x)),)
+    vjp = staticmethod(lambda g, y, x: (ops.where(ops.eq(x, 0), 0.0, g * ((ops.cos(x * math.pi) - sinc(x)) / x)),))
 
 
-xlogy, sinc = binary(Xlogy), unary(Sinc)
+xlogy = binary(Xlogy)
+sinc: Function = unary(Sinc)
 entr, xlog1py = of_one(Entr), of_two(Xlog1py)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import ops
-from ..core.op import Elementwise, Refuse, Rng, Sample, samples_binary, samples_unary
+from ..core.op import Elementwise, Refuse, samples_binary, samples_unary
 from ..core.tensor import Tensor
 from ..core.tensor_methods import method
 from ..core.types import InputType, TensorType, int32
@@ -24,10 +23,7 @@ class _Rounding(Elementwise, abstract=True):
 
     domain = "if"
     samples = staticmethod(samples_unary)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (ops.zero(g),)
+    vjp = staticmethod(lambda g, y, x: (ops.zero(g),))
 
     @classmethod
     def lower(cls, e: Any, *inputs: Any) -> Any:
@@ -85,6 +81,7 @@ class Frexp(Elementwise):
     saves = ("y.1",)
     numpy = np.frexp
     batch = Refuse("looped over samples")
+    samples = staticmethod(lambda rng: samples_unary(rng, 0.6, 5.0))
 
     @classmethod
     def _rule(cls, types: tuple[InputType, ...]) -> tuple[Any, Any]:
@@ -94,10 +91,6 @@ class Frexp(Elementwise):
     @staticmethod
     def vjp(g: Any, y: Any, x: Any) -> tuple[Any, ...]:
         return (ldexp(g[0], -y[1]),)
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield from samples_unary(rng, 0.6, 5.0)
 
     lower = Refuse("native code for elements has one result")
 
@@ -112,14 +105,8 @@ class Nextafter(Elementwise):
     domain = "f"
     numpy = np.nextafter
     samples = staticmethod(samples_binary)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
-        return g, ops.zero(g)
-
-    @staticmethod
-    def lower(e: Any, a: Any, b: Any) -> Any:
-        return e.nextafter(a, b)
+    vjp = staticmethod(lambda g, y, a, b: (g, ops.zero(g)))
+    lower = staticmethod(lambda e, a, b: e.nextafter(a, b))
 
 
 floor, ceil = unary(Floor), unary(Ceil)

@@ -5,12 +5,10 @@ PyTorch has many of them in `special` only. Their ops are named `special_...`, a
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..core.op import Elementwise, Refuse
 from ..core.tensor import Tensor
 from ..dispatch.fast_path import runner1, runner2
-from .define import Operand, deliver_converted
+from .define import Function, Operand, deliver_converted
 from .transcendental import FloatingFunction
 
 TABLES = Refuse("its regions and tables are NumPy code; no training loop waits for it")
@@ -22,12 +20,12 @@ class TableFunction(FloatingFunction, abstract=True):
     lower = TABLES  # type: ignore[assignment] # the family has native code, these members have not
 
 
-def of_one(op: type[Elementwise]) -> Callable[..., Tensor]:
+def of_one(op: type[Elementwise]) -> Function:
     """The function of an op that PyTorch has in `special` only: tensors get no method of it."""
     return named(runner1(op, deliver_converted), op.name.removeprefix("special_"), op.__doc__)
 
 
-def of_two(op: type[Elementwise]) -> Callable[..., Tensor]:
+def of_two(op: type[Elementwise]) -> Function:
     """`of_one` for a function of two operands."""
     run = runner2(op)
 
@@ -37,7 +35,7 @@ def of_two(op: type[Elementwise]) -> Callable[..., Tensor]:
     return named(fn, op.name.removeprefix("special_"), op.__doc__)
 
 
-def named(fn: Callable[..., Tensor], name: str, text: str | None) -> Callable[..., Tensor]:
+def named(fn: Function, name: str, text: str | None) -> Function:
     """A function made here, with the name and the text that users see."""
     fn.__name__ = fn.__qualname__ = name
     fn.__doc__ = text

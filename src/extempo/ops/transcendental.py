@@ -13,7 +13,7 @@ from ..core.op import Elementwise, Rng, Sample, samples_binary, samples_unary
 from ..core.tensor import Tensor
 from ..core.tensor_methods import method
 from ..dispatch.dispatcher import apply
-from .define import binary, deliver_converted, inplace_method, unary
+from .define import Function, binary, deliver_converted, inplace_method, unary
 
 __all__ = [
     "acos",
@@ -81,10 +81,7 @@ class Exp(FloatingFunction):
     """
 
     numpy = np.exp
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * y,)
+    vjp = staticmethod(lambda g, y, x: (g * y,))
 
 
 class Exp2(FloatingFunction):
@@ -95,10 +92,7 @@ class Exp2(FloatingFunction):
     """
 
     numpy = np.exp2
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * (y * math.log(2.0)),)
+    vjp = staticmethod(lambda g, y, x: (g * (y * math.log(2.0)),))
 
 
 class Expm1(FloatingFunction):
@@ -111,10 +105,7 @@ class Expm1(FloatingFunction):
     """
 
     numpy = np.expm1
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * (y + 1.0),)
+    vjp = staticmethod(lambda g, y, x: (g * (y + 1.0),))
 
 
 class Log(FloatingFunction):
@@ -126,10 +117,7 @@ class Log(FloatingFunction):
 
     numpy = np.log
     low, high = 0.3, 3.0
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g / x,)
+    vjp = staticmethod(lambda g, y, x: (g / x,))
 
 
 class Log2(FloatingFunction):
@@ -141,10 +129,7 @@ class Log2(FloatingFunction):
 
     numpy = np.log2
     low, high = 0.3, 3.0
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g / (x * math.log(2.0)),)
+    vjp = staticmethod(lambda g, y, x: (g / (x * math.log(2.0)),))
 
 
 class Log10(FloatingFunction):
@@ -156,10 +141,7 @@ class Log10(FloatingFunction):
 
     numpy = np.log10
     low, high = 0.3, 3.0
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g / (x * math.log(10.0)),)
+    vjp = staticmethod(lambda g, y, x: (g / (x * math.log(10.0)),))
 
 
 class Log1p(FloatingFunction):
@@ -173,10 +155,7 @@ class Log1p(FloatingFunction):
 
     numpy = np.log1p
     low, high = -0.5, 2.0
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g / (x + 1.0),)
+    vjp = staticmethod(lambda g, y, x: (g / (x + 1.0),))
 
 
 class Sqrt(FloatingFunction):
@@ -188,10 +167,7 @@ class Sqrt(FloatingFunction):
 
     numpy = np.sqrt
     low, high = 0.3, 3.0
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g / (y * 2.0),)
+    vjp = staticmethod(lambda g, y, x: (g / (y * 2.0),))
 
 
 class Sin(FloatingFunction):
@@ -202,10 +178,7 @@ class Sin(FloatingFunction):
     """
 
     numpy = np.sin
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * ops.cos(x),)
+    vjp = staticmethod(lambda g, y, x: (g * ops.cos(x),))
 
 
 class Cos(FloatingFunction):
@@ -216,10 +189,7 @@ class Cos(FloatingFunction):
     """
 
     numpy = np.cos
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (-g * ops.sin(x),)
+    vjp = staticmethod(lambda g, y, x: (-g * ops.sin(x),))
 
 
 class Tan(FloatingFunction):
@@ -231,10 +201,7 @@ class Tan(FloatingFunction):
 
     numpy = np.tan
     low, high = -1.0, 1.0
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * (y * y + 1.0),)
+    vjp = staticmethod(lambda g, y, x: (g * (y * y + 1.0),))
 
 
 class Asin(FloatingFunction):
@@ -246,10 +213,7 @@ class Asin(FloatingFunction):
 
     numpy = np.arcsin
     low, high = -0.9, 0.9
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * ops.rsqrt(1.0 - x * x),)
+    vjp = staticmethod(lambda g, y, x: (g * ops.rsqrt(1.0 - x * x),))
 
 
 class Acos(FloatingFunction):
@@ -261,10 +225,7 @@ class Acos(FloatingFunction):
 
     numpy = np.arccos
     low, high = -0.9, 0.9
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (-g * ops.rsqrt(1.0 - x * x),)
+    vjp = staticmethod(lambda g, y, x: (-g * ops.rsqrt(1.0 - x * x),))
 
 
 class Atan(FloatingFunction):
@@ -275,10 +236,7 @@ class Atan(FloatingFunction):
     """
 
     numpy = np.arctan
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g / (x * x + 1.0),)
+    vjp = staticmethod(lambda g, y, x: (g / (x * x + 1.0),))
 
 
 class Sinh(FloatingFunction):
@@ -289,10 +247,7 @@ class Sinh(FloatingFunction):
     """
 
     numpy = np.sinh
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * ops.cosh(x),)
+    vjp = staticmethod(lambda g, y, x: (g * ops.cosh(x),))
 
 
 class Cosh(FloatingFunction):
@@ -303,10 +258,7 @@ class Cosh(FloatingFunction):
     """
 
     numpy = np.cosh
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * ops.sinh(x),)
+    vjp = staticmethod(lambda g, y, x: (g * ops.sinh(x),))
 
 
 class Tanh(FloatingFunction):
@@ -318,10 +270,7 @@ class Tanh(FloatingFunction):
 
     numpy = np.tanh
     quiet = True
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * (1.0 - y * y),)
+    vjp = staticmethod(lambda g, y, x: (g * (1.0 - y * y),))
 
 
 class Asinh(FloatingFunction):
@@ -332,10 +281,7 @@ class Asinh(FloatingFunction):
     """
 
     numpy = np.arcsinh
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * ops.rsqrt(x * x + 1.0),)
+    vjp = staticmethod(lambda g, y, x: (g * ops.rsqrt(x * x + 1.0),))
 
 
 class Acosh(FloatingFunction):
@@ -347,10 +293,7 @@ class Acosh(FloatingFunction):
 
     numpy = np.arccosh
     low, high = 1.2, 3.0
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * ops.rsqrt(x * x - 1.0),)
+    vjp = staticmethod(lambda g, y, x: (g * ops.rsqrt(x * x - 1.0),))
 
 
 class Atanh(FloatingFunction):
@@ -362,10 +305,7 @@ class Atanh(FloatingFunction):
 
     numpy = np.arctanh
     low, high = -0.9, 0.9
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g / (1.0 - x * x),)
+    vjp = staticmethod(lambda g, y, x: (g / (1.0 - x * x),))
 
 
 class Rsqrt(FloatingFunction):
@@ -376,14 +316,8 @@ class Rsqrt(FloatingFunction):
     """
 
     low, high = 0.3, 3.0
-
-    @staticmethod
-    def numpy(x: Any) -> Any:
-        return 1 / np.sqrt(x)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * (y * y * y) * -0.5,)
+    numpy = staticmethod(lambda x: 1 / np.sqrt(x))
+    vjp = staticmethod(lambda g, y, x: (g * (y * y * y) * -0.5,))
 
 
 class Reciprocal(FloatingFunction):
@@ -394,14 +328,8 @@ class Reciprocal(FloatingFunction):
     """
 
     low, high = 0.3, 3.0
-
-    @staticmethod
-    def numpy(x: Any) -> Any:
-        return 1 / x
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (-g * (y * y),)
+    numpy = staticmethod(lambda x: 1 / x)
+    vjp = staticmethod(lambda g, y, x: (-g * (y * y),))
 
 
 class Sigmoid(FloatingFunction):
@@ -411,32 +339,21 @@ class Sigmoid(FloatingFunction):
     tensor([0.2689, 0.5000, 0.7311])
     """
 
-    @staticmethod
-    def numpy(x: Any) -> Any:
-        return 1 / (1 + np.exp(-x))
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
-        return (g * (y * (1.0 - y)),)
+    numpy = staticmethod(lambda x: 1 / (1 + np.exp(-x)))
+    vjp = staticmethod(lambda g, y, x: (g * (y * (1.0 - y)),))
 
 
 class Logit(FloatingFunction):
     """log(x / (1 - x)), the inverse of the sigmoid; NaN outside 0 to 1."""
 
     low, high = 0.1, 0.9
-
-    @staticmethod
-    def numpy(x: Any) -> Any:
-        return np.log(x / (1 - x))
+    numpy = staticmethod(lambda x: np.log(x / (1 - x)))
+    lower = staticmethod(lambda e, x: e.log(e.div(x, e.sub(1.0, x))))
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         inside = ops.logical_and(ops.ge(x, 0), ops.le(x, 1))
         return (ops.where(inside, g / (x * (1.0 - x)), math.nan),)
-
-    @staticmethod
-    def lower(e: Any, x: Any) -> Any:
-        return e.log(e.div(x, e.sub(1.0, x)))
 
 
 class Atan2(Elementwise):
@@ -448,20 +365,14 @@ class Atan2(Elementwise):
 
     to_float = True
     numpy = np.arctan2
+    samples = staticmethod(lambda rng: samples_binary(rng, 0.3, 2.0))
+    lower = staticmethod(lambda e, a, b: e.atan2(a, b))
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
         square = a * a + b * b
         scaled = g / ops.where(ops.eq(square, 0), 1.0, square)  # at the origin there is no angle, and no gradient
         return scaled * b, scaled * -a
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield from samples_binary(rng, 0.3, 2.0)
-
-    @staticmethod
-    def lower(e: Any, a: Any, b: Any) -> Any:
-        return e.atan2(a, b)
 
 
 class Hypot(Elementwise):
@@ -473,18 +384,9 @@ class Hypot(Elementwise):
 
     domain = "f"
     numpy = np.hypot
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
-        return g * (a / y), g * (b / y)
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield from samples_binary(rng, 0.3, 2.0)
-
-    @staticmethod
-    def lower(e: Any, a: Any, b: Any) -> Any:
-        return e.hypot(a, b)
+    vjp = staticmethod(lambda g, y, a, b: (g * (a / y), g * (b / y)))
+    samples = staticmethod(lambda rng: samples_binary(rng, 0.3, 2.0))
+    lower = staticmethod(lambda e, a, b: e.hypot(a, b))
 
 
 class Copysign(Elementwise):
@@ -496,18 +398,9 @@ class Copysign(Elementwise):
 
     to_float = True
     numpy = np.copysign
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
-        return g * ops.where(ops.eq(a, 0), 0.0, y / a), ops.zero(g)
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield from samples_binary(rng, 0.3, 2.0)
-
-    @staticmethod
-    def lower(e: Any, a: Any, b: Any) -> Any:
-        return e.copysign(a, b)
+    vjp = staticmethod(lambda g, y, a, b: (g * ops.where(ops.eq(a, 0), 0.0, y / a), ops.zero(g)))
+    samples = staticmethod(lambda rng: samples_binary(rng, 0.3, 2.0))
+    lower = staticmethod(lambda e, a, b: e.copysign(a, b))
 
 
 class Logaddexp(Elementwise):
@@ -563,19 +456,20 @@ log2 = unary(Log2)
 log10 = unary(Log10)
 log1p = unary(Log1p)
 sqrt = unary(Sqrt)
-sin = unary(Sin)
-cos = unary(Cos)
+sin: Function = unary(Sin)
+cos: Function = unary(Cos)
 tan = unary(Tan)
 asin = arcsin = unary(Asin, "arcsin")
 acos = arccos = unary(Acos, "arccos")
 atan = arctan = unary(Atan, "arctan")
-sinh = unary(Sinh)
-cosh = unary(Cosh)
+sinh: Function = unary(Sinh)
+cosh: Function = unary(Cosh)
 tanh = unary(Tanh)
 asinh = arcsinh = unary(Asinh, "arcsinh")
 acosh = arccosh = unary(Acosh, "arccosh")
 atanh = arctanh = unary(Atanh, "arctanh")
-rsqrt, reciprocal, sigmoid = unary(Rsqrt), unary(Reciprocal), unary(Sigmoid)
+rsqrt: Function = unary(Rsqrt)
+reciprocal, sigmoid = unary(Reciprocal), unary(Sigmoid)
 atan2 = arctan2 = binary(Atan2, "arctan2")
 hypot, copysign = binary(Hypot), binary(Copysign)
 logaddexp, logaddexp2 = binary(Logaddexp, inplace=False), binary(Logaddexp2, inplace=False)
