@@ -18,29 +18,12 @@ pytest.importorskip("llvmlite")
 if sys.platform == "win32":
     pytest.skip("native kernels do not support Windows yet", allow_module_level=True)
 
-from extempo.backends.llvm.threads import pool as threads
 from extempo.backends.llvm.threads.pool import Pool
 
 from . import thread_probes as probes
+from .programs import linux, output_of, program
 
 pytestmark = pytest.mark.alone
-
-linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-TARGETS = {"platform": threads.target(), "posix": threads.target()._replace(futex_call=None)}
-
-
-@pytest.fixture(params=TARGETS)
-def eager(request) -> Iterator[Pool]:
-    pool = probes.eager_pool(TARGETS[request.param])
-    yield pool
-    pool.set_threads(1)
-
-
-@pytest.fixture
-def pool() -> Iterator[Pool]:
-    pool = probes.new_pool()
-    yield pool
-    pool.set_threads(1)
 
 
 @pytest.fixture
@@ -55,37 +38,6 @@ def busy_cpus() -> Iterator[None]:
         process.wait()
 
 
-def program(text: str) -> subprocess.Popen[str]:
-    """A Python program that can use the probes."""
-    head = f"import os, signal, sys, threading, time; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-    head += "import extempo as ex, thread_probes as probes\n"
-    head += "from extempo.backends.llvm.threads import pool as threads\n"
-    environment = os.environ | {"EXTEMPO_NUM_THREADS": "3"}
-    pipe = subprocess.PIPE
-    return subprocess.Popen(
-        [sys.executable, "-X", "faulthandler", "-c", head + text], stdout=pipe, stderr=pipe, text=True, env=environment
-    )
-
-
-def output_of(text: str) -> str:
-    """What the program printed; it must end by itself, without complaint."""
-    started = program(text)
-    printed, complaints = started.communicate(timeout=60)
-    assert (started.returncode, complaints) == (0, "")
-    return printed
-
-
-# ---- chunks
-
-
-@pytest.mark.parametrize("n_threads", [1, 2, 4])
-def test_every_chunk_runs_once(eager, n_threads):
-    eager.set_threads(n_threads)
-    for n_chunks in (0, 1, 2, 3, 17, 1000, 65_535, 65_536, 65_537, 140_000):
-        counts = probes.run(eager, "mark", n_chunks, size=n_chunks + 4)
-        np.testing.assert_array_equal(counts, np.arange(n_chunks + 4) < n_chunks)
-
-
 def test_helpers_run_chunks_at_the_same_time_as_the_caller(eager):
     eager.set_threads(2)
     assert probes.meet(eager)
@@ -96,16 +48,6 @@ def test_one_thread_is_the_callers(pool):
     pool.set_threads(1)
     assert probes.run(pool, "mark", 100, size=100).sum() == 100
     assert pool.stats() == {"running": 0, "shared_jobs": 0, "helped_chunks": 0, "losses": 0}
-
-
-@pytest.mark.parametrize("watch", [0, 50_000])
-@pytest.mark.parametrize("n_threads", [2, 5])
-def test_thousands_of_small_jobs_never_mix(n_threads, watch):
-    pool = probes.eager_pool(watch=watch)
-    pool.set_threads(n_threads)
-    assert probes.storm(pool, 3000, seed=n_threads) == 0
-    assert pool.stats()["helped_chunks"] > 0
-    pool.set_threads(1)
 
 
 def test_jobs_never_mix_while_other_processes_take_the_cpus(eager, busy_cpus):
@@ -140,13 +82,6 @@ def test_jobs_never_mix_while_the_number_of_threads_changes(eager):
     assert wrong == [0]
 
 
-def test_a_chunk_may_run_a_job_of_its_own(eager):
-    eager.set_threads(3)
-    counts = np.zeros(40 * 5, np.int64)
-    probes.run(eager, "nested", 40, eager.address["extempo_parallel"], counts.ctypes.data)
-    assert (counts == 1).all()
-
-
 # ---- threads come and go
 
 
@@ -165,18 +100,6 @@ def test_threads_start_with_the_first_job_that_can_use_them_and_end_when_they_ar
     assert probes.n_tasks() == before + 1
     pool.set_threads(1)
     assert probes.n_tasks() == before
-
-
-@linux
-def test_a_job_runs_where_no_thread_can_be_started():
-    printed = output_of(
-        "import resource\n"
-        "pool = probes.eager_pool(); pool.set_threads(200)\n"
-        "used = int(open('/proc/self/statm').read().split()[0]) * 4096\n"
-        "resource.setrlimit(resource.RLIMIT_AS, (used + 30_000_000, -1))\n"
-        "print(probes.run(pool, 'mark', 9, size=9).sum(), pool.stats()['running'] < 10)\n"
-    )
-    assert printed == "9 True\n"
 
 
 @linux
@@ -201,44 +124,6 @@ def test_set_num_threads_reaches_the_pool_of_the_process():
         "ex.set_num_threads(1); probes.run(pool, 'nap', 2, 100); print(pool.stats()['running'])\n"
     )
     assert printed.split() == ["2", "1", "0"]
-
-
-# ---- busy machines
-
-
-def test_jobs_do_without_helpers_for_a_while_after_one_kept_the_caller_waiting():
-    pool = probes.new_pool(threads.target()._replace(knows_cpu=False))
-    pool.set_threads(2)
-    deadline = time.monotonic() + 30
-    while not pool.stats()["losses"]:  # until the helper gets hold of a chunk, which takes it 10 ms
-        probes.run(pool, "linger", 2, threading.get_ident(), 10_000, 0)
-        assert time.monotonic() < deadline
-    shared = pool.stats()["shared_jobs"]
-    probes.run(pool, "nap", 2, 1)
-    assert pool.stats()["shared_jobs"] == shared
-    while pool.stats()["shared_jobs"] == shared:
-        probes.run(pool, "nap", 2, 1)
-        assert time.monotonic() < deadline
-    pool.set_threads(1)
-
-
-@pytest.mark.skipif(threads.target().knows_cpu and len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
-def test_helpers_are_woken_for_a_job_that_is_worth_it(pool):
-    pool.set_threads(2)
-    deadline = time.monotonic() + 30
-    while not probes.meet(pool):
-        assert time.monotonic() < deadline
-
-
-@linux
-def test_helpers_that_have_only_the_callers_cpu_stay_out_of_its_way():
-    printed = output_of(
-        "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
-        "pool = probes.new_pool(); pool.set_threads(3)\n"
-        "for _ in range(100): probes.run(pool, 'nap', 4, 100)\n"
-        "print(pool.stats()['helped_chunks'])\n"
-    )
-    assert int(printed) == 0
 
 
 def median_time(pool: Pool, n_threads: int, n_jobs: int) -> float:

@@ -1,0 +1,24 @@
+"""How many calls of a batch Python had to record."""
+
+import pytest
+
+pytest.importorskip("greenlet")
+
+import extempo as ex
+from extempo.batching.run import BatchExecutor
+
+
+def recorded_by_python(monkeypatch, fn, samples, times=3):
+    """Run a batch some times: its results, and how many calls of the last run went through Python."""
+    counted, plain = [0], BatchExecutor.call
+
+    def call(self, *args):
+        counted[0] += 1
+        return plain(self, *args)
+
+    monkeypatch.setattr(BatchExecutor, "call", call)
+    batched = ex.batch(fn)
+    for _ in range(times):
+        counted[0] = 0
+        results = batched(samples)
+    return results, counted[0]
