@@ -1,4 +1,4 @@
-"""Compares a batched function with the plain loop: results and gradients, to rounding."""
+"""Compares a batched function with the plain loop: results and gradients, to rounding. Samples to do it on."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ import numpy as np
 
 import extempo as ex
 from extempo.core.tensor import Tensor
+
+
+def draw(seed: int, *shape: int) -> Tensor:
+    return ex.tensor(np.random.default_rng([seed, *shape]).normal(size=shape), dtype=ex.float32)
+
+
+def rows(n: int, *shape: int) -> list[Tensor]:
+    return [draw(i, *shape) for i in range(n)]
 
 
 def leaves(tree: Any) -> list[Tensor]:

@@ -17,8 +17,9 @@ import extempo.nn.functional as F
 from extempo import nn
 from extempo.batching.cells import Cell, find
 from extempo.batching.vmap_runner import VmapRunner
-from extempo.core.graph import Node
-from extempo.errors import GraphError, ShapeError
+from extempo.errors import GraphError
+
+from .cell_calls import assert_agrees, call, kind
 
 FACTOR = 2.0
 CALLS: list[int] = []
@@ -32,52 +33,6 @@ class Pair(NamedTuple):
 def draw(*shape, dtype=ex.float64, grad=False):
     values = np.random.default_rng(len(shape) + sum(shape)).normal(size=shape)
     return ex.tensor(values, dtype=dtype, requires_grad=grad)
-
-
-def call(fn, *args, grad=True, **kwargs):
-    return find(fn).call(args, kwargs, grad)
-
-
-def kind(fn, *args, grad=True, **kwargs):
-    return call(fn, *args, grad=grad, **kwargs).kind
-
-
-def one_row(x):
-    """The rows of one call."""
-    if isinstance(x, ex.Tensor):
-        return x.detach().numpy()[None]
-    return np.array([x])
-
-
-def assert_agrees(fn, *args, **kwargs):
-    """The kind gives what the function gives, on single inputs, and as rows by the rules of vmap."""
-    expected = fn(*args, **kwargs)
-    made = call(fn, *args, **kwargs)
-    single = made.rebuild(list(made.kind.fn(*made.inputs)))
-    assert_equal(single, expected)
-    rows, _ = VmapRunner(made.kind, (False,) * len(made.inputs)).forward([one_row(x) for x in made.inputs], 1)
-    flat = list(made.kind.fn(*made.inputs))
-    for row, one, type_ in zip(rows, flat, made.kind.results, strict=True):
-        assert one._type == type_
-        assert row.dtype == type_.dtype.numpy
-        np.testing.assert_allclose(row[0], one.detach().numpy(), rtol=1e-6, atol=1e-6)
-    assert tuple(type(t._history) is Node for t in flat) == made.kind.tracked
-    return made
-
-
-def assert_equal(a, b):
-    assert type(a) is type(b)
-    if isinstance(a, ex.Tensor):
-        assert a._type == b._type
-        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-6, atol=1e-6)
-    elif isinstance(a, tuple | list):
-        for x, y in zip(a, b, strict=True):
-            assert_equal(x, y)
-    elif isinstance(a, dict):
-        assert list(a) == list(b)
-        assert_equal(list(a.values()), list(b.values()))
-    else:
-        assert a == b
 
 
 # ---- what a cell computes
@@ -694,100 +649,6 @@ def test_cells_of_modules_go_with_them():
 # ---- impure cells
 
 
-class Keeper(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.last = None
-        self.register_buffer("count", ex.zeros(()))
-        self.temperature = nn.Parameter(ex.ones(()))
-
-
-KEEPER = Keeper()
-
-
-def reads_a_value(x):
-    return x * 2 if x.sum().item() > 0 else x
-
-
-def branches(x):
-    if x[0] > 0:
-        return x * 2
-    return x
-
-
-def prints(x):
-    print(x * 2)
-    return x + 1
-
-
-def leaves_for_numpy(x):
-    return x + ex.tensor(np.sin(x.numpy()))
-
-
-def reads_a_parameter(x):
-    return x * float(KEEPER.temperature)
-
-
-def reads_a_buffer(x):
-    return x * KEEPER.count.tolist()
-
-
-def writes_to_an_argument(x):
-    x += 1
-    return x
-
-
-def writes_to_a_buffer(x):
-    KEEPER.count += 1
-    return x * 2
-
-
-def sets_an_attribute(x):
-    KEEPER.last = x * 2
-    return x
-
-
-def deletes_an_attribute(x):
-    del KEEPER.last
-    return x
-
-
-def swallows(x):
-    try:
-        return x * x.sum().item()
-    except Exception:
-        return x
-
-
-@pytest.mark.parametrize(
-    ("fn", "text", "line"),
-    [
-        (reads_a_value, "a value|value of a tensor is read", 1),
-        (branches, "value of a tensor is read", 1),
-        (prints, "value of a tensor is read", 1),
-        (leaves_for_numpy, "value of a tensor is read", 1),
-        (reads_a_parameter, "value of a tensor is read", 1),
-        (reads_a_buffer, "value of a tensor is read", 1),
-        (writes_to_an_argument, "writes to a tensor that the cell has not made", 1),
-        (writes_to_a_buffer, "writes to a tensor that the cell has not made", 1),
-        (sets_an_attribute, "Keeper.last is set", 1),
-        (deletes_an_attribute, "Keeper.last is set|Keeper.last", 1),
-        (swallows, "value of a tensor is read", 2),
-    ],
-)
-def test_an_impure_cell_is_refused_with_the_line_that_is(fn, text, line):
-    cell = ex.cell(fn)
-    cell(ex.ones(2))  # plain functions elsewhere
-    KEEPER.last = None
-    where = f"test_cells.py:{fn.__code__.co_firstlineno + line};"
-    for _ in range(2):
-        with pytest.raises(GraphError, match=text) as error:
-            call(cell, ex.ones(2))
-        assert where in str(error.value)
-        assert fn.__name__ in str(error.value)
-        assert "or leave ex.cell out" in str(error.value)
-
-
 def test_a_cell_that_changes_what_it_reads_is_refused():
     @ex.cell
     def function(x):
@@ -812,34 +673,3 @@ def test_a_cache_that_fills_up_is_no_change():
     made = kind(function, ex.ones(3))
     assert kind(function, ex.ones(3)) is made
     assert kind(function, ex.ones(4)) is not made
-
-
-def test_constants_made_inside_may_be_read():
-    @ex.cell
-    def function(x):
-        return x * ex.arange(4).sum().item() + ex.tensor([1.0, 2.0]).tolist()[1]
-
-    # The sum is an op, recorded like any other, so its value is not there; that of a constant is.
-    with pytest.raises(GraphError, match="value of a tensor is read"):
-        call(function, ex.ones(2))
-
-    @ex.cell
-    def constant(x):
-        return x * ex.tensor([1.0, 2.0]).tolist()[1]
-
-    assert_agrees(constant, ex.ones(2))
-
-
-def test_errors_of_the_body_are_its_own():
-    with pytest.raises(ShapeError, match="in_features=3"):
-        call(nn.Linear(3, 2), ex.ones(4))
-    with pytest.raises(ZeroDivisionError):
-        call(ex.cell(lambda x: x * (1 / 0)), ex.ones(2))
-    assert ex.ones(2).sum().item() == 2.0  # the mode is what it was
-
-
-def test_watching_leaves_nothing_behind():
-    originals = {name: vars(ex.Tensor)[name] for name in ("item", "_values")}
-    with pytest.raises(GraphError):
-        call(ex.cell(reads_a_value), ex.ones(2))
-    assert {name: vars(ex.Tensor)[name] for name in originals} == originals

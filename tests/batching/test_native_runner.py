@@ -2,129 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 import extempo as ex
 from extempo import nn
 from extempo.backends.selection import native
-from extempo.batching.kinds import CallKind, Input
 from extempo.batching.native_runner import NativeRunner
 from extempo.batching.vmap_runner import VmapRunner
 
-F = nn.functional
-SIZES = (1, 2, 3, 15, 16, 17, 100, 1000)
+from .runners import F, check, close, kind_of, parameters, x
 
 pytestmark = pytest.mark.skipif(native() is None, reason="plans need the native backend")
-
-
-def kind_of(fn: Any, samples: list[Any], captured: tuple[Any, ...] = (), grad: bool = True) -> CallKind:
-    """A kind, from one sample."""
-
-    def flat(*inputs: Any) -> tuple[Any, ...]:
-        out = fn(*inputs)
-        return tuple(out) if isinstance(out, tuple | list) else (out,)
-
-    inputs = []
-    for x in samples:
-        if isinstance(x, ex.Tensor):
-            inputs.append(Input(x._type, grad and x.dtype.is_floating_point))
-        else:
-            inputs.append(Input(type(x), False))
-    given = [
-        x.detach().requires_grad_(i.tracked) if isinstance(x, ex.Tensor) else x
-        for x, i in zip(samples, inputs, strict=True)
-    ]
-    if not grad:
-        with ex.no_grad():
-            results = flat(*given)
-    else:
-        results = flat(*given)
-    tracked = tuple(grad and y.requires_grad for y in results)
-    return CallKind("test", flat, tuple(inputs), tuple(y._type for y in results), tracked, captured)
-
-
-def rows_for(x: Any, n: int, rng: np.random.Generator) -> Any:
-    """Rows like a sample: floats near it, integers among its own."""
-    if not isinstance(x, ex.Tensor):
-        if isinstance(x, float):
-            return rng.standard_normal(n).astype(np.float32)
-        return rng.integers(0, x + 1, n)
-    a = x.detach().numpy()
-    if a.dtype.kind == "f":
-        return (np.broadcast_to(a, (n, *a.shape)) + 0.3 * rng.standard_normal((n, *a.shape))).astype(a.dtype)
-    if a.dtype.kind == "b":
-        return rng.integers(0, 2, (n, *a.shape)).astype(bool)
-    return rng.integers(0, a.max() + 1, (n, *a.shape)).astype(a.dtype)
-
-
-def close(a: Any, b: Any, what: str, scale: float = 1.0) -> None:
-    if a is None or b is None:
-        # No gradient and one of zeros are the same.
-        assert a is None or not a.any(), what
-        assert b is None or not b.any(), what
-        return
-    assert a.dtype == b.dtype, what
-    assert a.shape == b.shape, what
-    tolerance = (1e-9 if a.dtype == np.float64 else 2e-4) * scale
-    np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance, err_msg=what)
-
-
-def check(
-    fn: Any,
-    samples: list[Any],
-    captured: tuple[Any, ...] = (),
-    shared: tuple[int, ...] = (),
-    sizes: tuple[int, ...] = SIZES,
-    grad: bool = True,
-    masks: tuple[tuple[bool, ...], ...] = (),
-    planned: bool = True,
-) -> NativeRunner:
-    """Compare with VmapRunner at several numbers of calls: forward, backward, and what is left over all of them."""
-    kind = kind_of(fn, samples, captured, grad)
-    which = tuple(i in shared for i in range(len(samples)))
-    fast, slow = NativeRunner.make(kind, which), VmapRunner(kind, which)
-    if fast is not None and planned:
-        fast._vmap = None  # so that nobody falls back to it
-    assert (fast is not None) == planned
-    if fast is None:
-        return None
-    rng = np.random.default_rng(0)
-    rests: list[tuple[Any, Any]] = []
-    for n in sizes:
-        inputs = [x if s else rows_for(x, n, rng) for x, s in zip(samples, which, strict=True)]
-        (got, saved), (expected, kept) = fast.forward(inputs, n), slow.forward(inputs, n)
-        assert len(got) == len(expected)
-        for i, (a, b) in enumerate(zip(got, expected, strict=True)):
-            close(a, b, f"result {i} of {n}")
-            assert a.flags.c_contiguous
-        if not any(kind.tracked):
-            assert saved is None
-            continue
-        for mask in masks or (kind.tracked,):
-            gradients = [
-                rng.standard_normal(y.shape).astype(y.dtype) if t else None for y, t in zip(expected, mask, strict=True)
-            ]
-            (of_inputs, rest), (like, left) = fast.backward(saved, gradients), slow.backward(kept, gradients)
-            for i, (a, b) in enumerate(zip(of_inputs, like, strict=True)):
-                close(a, b, f"gradient {i} of {n}", 1.0 if not which[i] else n**0.5)
-            rests.append((rest, left))
-    if rests:
-        got = {id(t): g for t, g in fast.finish([a for a, _ in rests])}
-        expected = {id(t): g for t, g in slow.finish([b for _, b in rests])}
-        for t in captured:
-            close(got.get(id(t)), expected.get(id(t)), f"gradient of {tuple(t.shape)}", float(sum(sizes)) ** 0.5)
-    return fast
-
-
-def x(*shape: int, dtype: Any = ex.float32) -> Any:
-    return ex.randn(shape, dtype=dtype)
-
-
-def parameters(module: Any) -> tuple[Any, ...]:
-    return tuple(module.parameters())
 
 
 @pytest.fixture(autouse=True)
@@ -368,67 +257,3 @@ def test_an_index_that_is_out_of_range_says_so():
     fast = NativeRunner.make(kind, (False,))
     with pytest.raises(IndexError):
         fast.forward([np.array([3, 12])], 2)
-
-
-@pytest.mark.parametrize("n", [2, 5, 37, 211])
-def test_a_template_says_what_planning_at_that_size_says(n):
-    from extempo.batching.partition import Partition
-    from extempo.batching.programs import Programs, _row_inputs
-    from extempo.batching.row_tracer import KindTrace
-
-    cell, tree = nn.LSTMCell(7, 11), nn.NaryTreeLSTMCell(7, 11, 2)
-    kinds = [
-        kind_of(lambda a, h, c: cell(a, (h, c)), [x(7), x(11), x(11)], parameters(cell)),
-        kind_of(lambda a, b, c, d: tuple(tree((a, b), (c, d))), [x(11)] * 4, parameters(tree)),
-        kind_of(lambda q, k, v: F.softmax(q @ k.mT, -1) @ v, [x(3, 4), x(7, 4), x(7, 6)]),
-    ]
-    for kind in kinds:
-        shared = (False,) * len(kind.inputs)
-        programs = Programs(kind, shared, ())
-        split = Partition(KindTrace(kind, _row_inputs(kind, shared, (), n), n, 0), n, kind.tracked)
-        back = programs._backwards[kind.tracked]
-        for filled, part in ((back._backward, split.backward), (back._deferred, split.deferred)):
-            if filled is None:
-                assert part is None
-                continue
-            made, _ = filled.template._filled(n)
-            assert made.program.types == part.program.types
-            assert made.program.places == part.program.places
-            assert made.program.roots == part.program.roots
-            for a, b in zip(made.nodes, part.nodes, strict=True):
-                assert a[2:] == b[2:]
-                assert getattr(a[1], "meta", None) == getattr(b[1], "meta", None)
-                assert getattr(a[1], "scratch", None) == getattr(b[1], "scratch", None)
-
-
-def test_what_is_left_for_the_end_is_done_once_whichever_results_have_gradients():
-    cell, rng = nn.LSTMCell(7, 11), np.random.default_rng(0)
-    kind = kind_of(lambda a, h, c: cell(a, (h, c)), [x(7), x(11), x(11)], parameters(cell))
-    runners = [NativeRunner.make(kind, (False,) * 3), VmapRunner(kind, (False,) * 3)]
-    found = []
-    for runner in runners:
-        rng, rests = np.random.default_rng(0), []
-        for n, given in ((4, (True, False)), (3, (True, True)), (2, (False, True))):
-            rows = [rng.standard_normal((n, size)).astype(np.float32) for size in (7, 11, 11)]
-            _, saved = runner.forward(rows, n)
-            g = [rng.standard_normal((n, 11)).astype(np.float32) for _ in given]
-            rests.append(
-                runner.backward(saved, [one if is_there else None for one, is_there in zip(g, given, strict=True)])[1]
-            )
-        found.append({id(t): g for t, g in runner.finish(rests)})
-    assert found[0].keys() == found[1].keys() == {id(t) for t in parameters(cell)}
-    for t in parameters(cell):
-        close(found[0][id(t)], found[1][id(t)], "a weight")
-    backs = runners[0]._programs[()]._backwards
-    assert backs[True, False] is not backs[True, True]
-    assert backs[True, False].leader is backs[True, True]
-
-
-def test_kinds_that_leave_other_things_for_the_end_are_kept_apart():
-    first, second = nn.Linear(5, 5), nn.Linear(5, 5)
-    captured = (*parameters(first), *parameters(second))
-    kind = kind_of(lambda a: (first(a), second(a)), [x(5)], captured)
-    made = NativeRunner.make(kind, (False,))
-    programs = made._programs[()]
-    backs = [programs.backward_for(given) for given in ((True, True), (True, False), (False, True))]
-    assert len({id(back.leader) for back in backs}) == 3

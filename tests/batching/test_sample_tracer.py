@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import threading
-import weakref
-
 import numpy as np
 import pytest
 
@@ -13,16 +9,7 @@ import extempo as ex
 from extempo import nn
 from extempo.nn import functional as F
 
-from .agreement import check, close
-
-
-def draw(seed, *shape):
-    return ex.tensor(np.random.default_rng([seed, *shape]).normal(size=shape), dtype=ex.float32)
-
-
-def rows(n, *shape):
-    return [draw(i, *shape) for i in range(n)]
-
+from .agreement import check, draw, rows
 
 # ---- values that are read
 
@@ -175,31 +162,6 @@ def test_dropout_in_training_and_not():
 # ---- exceptions
 
 
-def test_an_exception_has_its_own_type_and_names_the_sample():
-    ended = []
-
-    def run(x, i):
-        try:
-            x.sum().item()
-            if i == 2:
-                raise KeyError("mine")
-            x.sum().item()
-            return (x * 2).sum().item()
-        finally:
-            ended.append(i)
-
-    with pytest.raises(KeyError) as caught:
-        ex.batch(run)(rows(5, 3), range(5))
-    assert any("sample 2" in note for note in caught.value.__notes__)
-    assert sorted(ended) == [0, 1, 2, 3, 4]
-
-
-def test_an_exception_before_anything_was_read():
-    with pytest.raises(ZeroDivisionError) as caught:
-        ex.batch(lambda i: 1 / i)([1, 2, 0, 3])
-    assert any("sample 2" in note for note in caught.value.__notes__)
-
-
 def test_a_wrong_shape_is_found_at_its_line():
     with pytest.raises(ex.errors.ShapeError) as caught:
         ex.batch(lambda x: x + ex.ones(4))([ex.ones(4), ex.ones(3)])
@@ -218,62 +180,6 @@ def test_an_error_that_only_values_show_names_line_and_sample():
     assert "sample 1" in text
     assert "test_sample_tracer.py" in text
     assert ex.batch(look)([ex.tensor(4)])[0].shape == (2,)
-
-
-def test_an_interrupt_ends_all_samples():
-    ended = []
-
-    def run(x, i):
-        try:
-            x.sum().item()
-            if i == 1:
-                raise KeyboardInterrupt
-            x.sum().item()
-        finally:
-            ended.append(i)
-
-    with pytest.raises(KeyboardInterrupt):
-        ex.batch(run)(rows(3, 2), range(3))
-    assert sorted(ended) == [0, 1, 2]
-    assert ex.batch(lambda x: x.sum())(rows(2, 2))[0].item() == pytest.approx(draw(0, 2).sum().item())
-
-
-def test_a_sample_that_reads_while_it_is_ended():
-    def run(x, i):
-        try:
-            x.sum().item()
-            if i == 0:
-                raise ValueError("stop")
-            (x * 2).sum().item()
-        finally:
-            if i:
-                with pytest.raises(ex.errors.GraphError, match="being ended"):
-                    (x * 3).sum().item()
-
-    with pytest.raises(ValueError, match="stop"):
-        ex.batch(run)(rows(3, 2), range(3))
-
-
-def test_a_value_asked_for_in_another_thread():
-    caught = []
-
-    def run(x):
-        y = x * 2
-
-        def other():
-            try:
-                y.sum().item()
-            except ex.errors.GraphError as error:
-                caught.append(str(error))
-
-        thread = threading.Thread(target=other)
-        thread.start()
-        thread.join()
-        return y
-
-    ex.batch(run)(rows(2, 2))
-    assert len(caught) == 2
-    assert "another thread" in caught[0]
 
 
 # ---- what may not be done
@@ -333,53 +239,7 @@ def test_writes_through_views_are_refused_with_advice():
         ex.batch(run)(rows(2, 3))
 
 
-def test_second_derivatives_are_refused_with_advice():
-    w = draw(0, 2).requires_grad_()
-    (y,) = ex.batch(lambda x: (x * w * w).sum())(rows(1, 2))
-    with pytest.raises(ex.errors.UnsupportedError, match="debug=True"):
-        ex.autograd.grad(y, w, create_graph=True)
-
-
 # ---- hooks, functions, nodes
-
-
-def test_hooks_see_the_gradient_of_their_sample():
-    w = draw(0, 3).requires_grad_()
-
-    def both(batch):
-        seen = {}
-
-        def run(x, i):
-            y = x * w
-            y.register_hook(lambda g: seen.__setitem__(i, g.tolist()))
-            return (y * y).sum() * (i + 1)
-
-        w.grad = None
-        sum(batch(run)(rows(4, 3), range(4))).backward()
-        return seen, w.grad.numpy().copy()
-
-    seen, gradient = both(ex.batch)
-    expected, expected_gradient = both(lambda fn: ex.batch(fn, debug=True))
-    assert seen.keys() == expected.keys()
-    for i in seen:
-        np.testing.assert_allclose(seen[i], expected[i], rtol=1e-5)
-    np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-5)
-
-
-def test_functions_with_gradients_of_their_own():
-    class Cube(ex.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * x * x
-
-        @staticmethod
-        def backward(ctx, g):
-            (x,) = ctx.saved_tensors
-            return 3 * x * x * g
-
-    w = draw(0, 3).requires_grad_()
-    check(lambda x: (Cube.apply(x * w) * 2).sum(), rows(4, 3), parameters=[w])
 
 
 def test_a_module_with_hooks_is_not_a_cell():
@@ -388,77 +248,6 @@ def test_a_module_with_hooks_is_not_a_cell():
     layer.register_forward_hook(lambda module, args, out: shapes.append(tuple(args[0].shape)))
     check(layer, rows(4, 3), parameters=layer.parameters())
     assert shapes == [(3,)] * 8
-
-
-def test_gradients_of_tensors_from_outside():
-    x, memory = draw(0, 6, 3).requires_grad_(), draw(1, 80, 80).requires_grad_()
-
-    def both(batch):
-        state = (memory * 0.1).tanh()  # has a history of its own, and is large
-
-        def run(row):
-            return (row.sum() * state[:3, :3] @ row).sum() + (state @ state[0]).sum() * row[0]
-
-        x.grad = memory.grad = None
-        sum(batch(run)(x)).backward()
-        return x.grad.numpy().copy(), memory.grad.numpy().copy()
-
-    for a, b in zip(both(ex.batch), both(lambda fn: ex.batch(fn, debug=True)), strict=True):
-        close(a, b, "gradient")
-
-
-def test_what_is_kept_by_side_effect_is_usable_later():
-    w = draw(0, 3).requires_grad_()
-    kept = []
-
-    def run(x):
-        y = x * w
-        kept.append(y)
-        return y.sum()
-
-    results = ex.batch(run)(rows(3, 3))
-    total = sum((t * t).sum() for t in kept) + sum(results)
-    total.backward()
-    gradient = w.grad.numpy().copy()
-    w.grad = None
-    plain = [x * w for x in rows(3, 3)]
-    (sum((t * t).sum() for t in plain) + sum(t.sum() for t in plain)).backward()
-    np.testing.assert_allclose(gradient, w.grad.numpy(), rtol=1e-5)
-
-
-def test_a_result_may_be_written_to():
-    w = draw(0, 3).requires_grad_()
-    got = ex.batch(lambda x: ex.tanh(x * w))(rows(3, 3))
-    expected = [ex.tanh(x * w) for x in rows(3, 3)]
-    with ex.no_grad():
-        copies = [t.clone() for t in got]
-    for t in copies:
-        t.zero_()
-    sum(t.sum() for t in got).backward()
-    gradient = w.grad.numpy().copy()
-    w.grad = None
-    sum(t.sum() for t in expected).backward()
-    np.testing.assert_allclose(gradient, w.grad.numpy(), rtol=1e-5)
-
-
-def test_a_weight_that_is_written_before_backward():
-    w = draw(0, 3).requires_grad_()
-    got = ex.batch(lambda x: (x * w).tanh().sum())(rows(3, 3))
-    with ex.no_grad():
-        w.mul_(2)
-    with pytest.raises(ex.errors.OverwrittenError):
-        sum(got).backward()
-
-
-def test_backward_twice():
-    w = draw(0, 3).requires_grad_()
-    loss = sum(ex.batch(lambda x: (x * w).tanh().sum())(rows(3, 3)))
-    loss.backward(retain_graph=True)
-    once = w.grad.numpy().copy()
-    loss.backward()
-    np.testing.assert_allclose(w.grad.numpy(), 2 * once, rtol=1e-5)
-    with pytest.raises(ex.errors.GraphFreedError):
-        loss.backward()
 
 
 # ---- stepping aside, threads, memory
@@ -477,48 +266,6 @@ def test_eager_is_the_plain_loop():
     assert seen == [True] * 4
     ex.batch(run)(rows(2, 2))
     assert seen[4:] == [False] * 2
-
-
-@pytest.mark.alone
-def test_threads_have_runs_of_their_own():
-    w = draw(0, 3)
-    results = {}
-
-    def run(x):
-        for _ in range(3):
-            x = (x * w).tanh()
-            x.sum().item()
-        return x
-
-    def work(k):
-        results[k] = [t.tolist() for t in ex.batch(run)(rows(5, 3))]
-
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert results[0] == results[1] == results[2] == results[3]
-
-
-def test_a_run_is_gone_with_its_results():
-    w = draw(0, 3).requires_grad_()
-
-    class Mark:
-        pass
-
-    mark = Mark()
-    alive = weakref.ref(mark)
-
-    def run(x, mark=mark):
-        return (x * w).sum()
-
-    loss = sum(ex.batch(run)(rows(4, 3)))
-    del mark, run
-    loss.backward()
-    del loss
-    gc.collect()
-    assert alive() is None
 
 
 def test_values_that_are_not_numbers():

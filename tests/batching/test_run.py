@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import gc
+import threading
 import tracemalloc
+import weakref
 
 import numpy as np
+import pytest
 
 import extempo as ex
 from extempo import nn, optim
 from extempo.batching.run import BatchExecutor
 from extempo.core.cache import CACHES
 from extempo.nn import functional as F
+
+from .agreement import draw, rows
 
 
 class Trees(nn.Module):
@@ -85,3 +90,79 @@ def test_values_go_with_the_run_and_the_rest_with_backward():
     loss = ex.stack(losses).sum()
     loss.backward()
     assert history.groups is None
+
+
+def test_what_is_kept_by_side_effect_is_usable_later():
+    w = draw(0, 3).requires_grad_()
+    kept = []
+
+    def run(x):
+        y = x * w
+        kept.append(y)
+        return y.sum()
+
+    results = ex.batch(run)(rows(3, 3))
+    total = sum((t * t).sum() for t in kept) + sum(results)
+    total.backward()
+    gradient = w.grad.numpy().copy()
+    w.grad = None
+    plain = [x * w for x in rows(3, 3)]
+    (sum((t * t).sum() for t in plain) + sum(t.sum() for t in plain)).backward()
+    np.testing.assert_allclose(gradient, w.grad.numpy(), rtol=1e-5)
+
+
+def test_a_result_may_be_written_to():
+    w = draw(0, 3).requires_grad_()
+    got = ex.batch(lambda x: ex.tanh(x * w))(rows(3, 3))
+    expected = [ex.tanh(x * w) for x in rows(3, 3)]
+    with ex.no_grad():
+        copies = [t.clone() for t in got]
+    for t in copies:
+        t.zero_()
+    sum(t.sum() for t in got).backward()
+    gradient = w.grad.numpy().copy()
+    w.grad = None
+    sum(t.sum() for t in expected).backward()
+    np.testing.assert_allclose(gradient, w.grad.numpy(), rtol=1e-5)
+
+
+@pytest.mark.alone
+def test_threads_have_runs_of_their_own():
+    w = draw(0, 3)
+    results = {}
+
+    def run(x):
+        for _ in range(3):
+            x = (x * w).tanh()
+            x.sum().item()
+        return x
+
+    def work(k):
+        results[k] = [t.tolist() for t in ex.batch(run)(rows(5, 3))]
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert results[0] == results[1] == results[2] == results[3]
+
+
+def test_a_run_is_gone_with_its_results():
+    w = draw(0, 3).requires_grad_()
+
+    class Mark:
+        pass
+
+    mark = Mark()
+    alive = weakref.ref(mark)
+
+    def run(x, mark=mark):
+        return (x * w).sum()
+
+    loss = sum(ex.batch(run)(rows(4, 3)))
+    del mark, run
+    loss.backward()
+    del loss
+    gc.collect()
+    assert alive() is None
