@@ -62,7 +62,7 @@ class _Rows(Level):
     def apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         return super().apply(op, tuple([_closed(x) for x in inputs]), attrs)
 
-    def _loop(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], found: list[Any], type_: Any) -> Any:
+    def loop(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], found: list[Any], type_: Any) -> Any:
         raise Unplannable(f"{op.name} runs sample by sample")
 
     def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> NoReturn:

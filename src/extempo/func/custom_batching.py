@@ -52,7 +52,7 @@ def run_function(
     with level.outside(True):
         outputs = iter(_Physical.apply(call, *physical))
     result = call.kept["result"]
-    for r in result if isinstance(result, tuple) else (result,):
+    for r in _as_tuple(result):
         if isinstance(r, Tensor):
             # The same per-sample tensor, because ctx may have saved it; its physical one is now recorded outside.
             r._source = level.wrap(next(outputs))._source
@@ -66,10 +66,8 @@ def _own_rule(level: Level, function: Any, ctx: Context, args: tuple[Any, ...], 
         outputs, out_dims = function.vmap(VmapInfo(level.size, level.randomness), in_dims, *physical)
         single = not isinstance(outputs, tuple)
         dims = (out_dims,) if single else out_dims if isinstance(out_dims, tuple) else (out_dims,) * len(outputs)
-        moved = [
-            o if d is None else level.wrap(ops.movedim(o, d, 0))
-            for o, d in zip((outputs,) if single else outputs, dims, strict=True)
-        ]
+        pairs = zip(_as_tuple(outputs), dims, strict=True)
+        moved = [o if d is None else level.wrap(ops.movedim(o, d, 0)) for o, d in pairs]
     result = moved[0] if single else tuple(moved)
     function.setup_context(ctx, args, result)
     return result
@@ -90,23 +88,17 @@ class _Physical(Function):
                 f"{call.function.__name__}: mark_dirty inside vmap is not possible while gradients are recorded "
                 "outside; return a new tensor instead"
             )
-        values = [r for r in (result if isinstance(result, tuple) else (result,)) if isinstance(r, Tensor)]
-        for i, r in enumerate(values):
-            if not level.is_batched(r) or any(r is a for a in call.args):
-                alias = level.wrap(level.physical(r))
-                result = tuple(alias if x is r else x for x in result) if isinstance(result, tuple) else alias
-                values[i] = alias
-        call.kept["result"] = result
-        saved = [None if t is None else level.lowered(t) for t in ctx._to_save]
+        results = [_fresh(level, r, call.args) for r in _as_tuple(result)]
+        call.kept["result"] = tuple(results) if isinstance(result, tuple) else results[0]
         call.kept["batched"] = [level.is_batched(t) for t in ctx._to_save]
-        outer.save_for_backward(*saved)
-        outputs = [level.physical(r) for r in values]
-        outer.mark_non_differentiable(
-            *(o for o, r in zip(outputs, values, strict=True) if any(r is c for c in ctx._constant))
-        )
+        outer.save_for_backward(*[None if t is None else level.lowered(t) for t in ctx._to_save])
+        tensors = [r for r in results if isinstance(r, Tensor)]
+        outputs = [level.physical(r) for r in tensors]
+        constant = [any(r is c for c in ctx._constant) for r in tensors]
+        outer.mark_non_differentiable(*[o for o, is_constant in zip(outputs, constant, strict=True) if is_constant])
         outer.set_materialize_grads(ctx._materialize)
         outer.call = call  # type: ignore[attr-defined] # contexts take any attribute
-        outer.is_result = [isinstance(r, Tensor) for r in (result if isinstance(result, tuple) else (result,))]  # type: ignore[attr-defined] # as above
+        outer.is_result = [isinstance(r, Tensor) for r in results]  # type: ignore[attr-defined] # as above
         return tuple(outputs)
 
     @staticmethod
@@ -138,6 +130,17 @@ class _Physical(Function):
         ]
         level.running = False
         return (None, *results)
+
+
+def _as_tuple(result: Any) -> tuple[Any, ...]:
+    return result if isinstance(result, tuple) else (result,)
+
+
+def _fresh(level: Level, r: Any, args: tuple[Any, ...]) -> Any:
+    """A result as a per-sample tensor of its own: not one that samples share, nor an argument."""
+    if isinstance(r, Tensor) and (not level.is_batched(r) or any(r is a for a in args)):
+        return level.wrap(level.physical(r))
+    return r
 
 
 def _summed(level: Level, g: Any, shared: bool) -> Any:

@@ -1,10 +1,9 @@
-"""Levels: what happens inside a vmap, to tensors that stand for one sample and hold all.
+"""Levels: what happens inside a vmap, to tensors that stand for one sample and have the values of all.
 
-Inside, a per-sample tensor is a Tensor of the one sample's type without values of its own; the `Batched` that stands
-for them holds a physical tensor with all samples along its first dimension. A `Level` is the interceptor: an op on
-per-sample tensors runs once, on the physical ones, by the op's batching rule, in the mode that vmap was called in.
-Tensors that all samples share stay as they are where the rule broadcasts, and are expanded (not copied) elsewhere. An
-op without a rule is run sample by sample.
+Inside, a per-sample tensor is a Tensor of the one sample's type without values of its own; its lazy source, a
+`Batched`, has a physical tensor with all samples along its first dimension. A `Level` is the interceptor: an op on
+per-sample tensors runs once, on the physical ones, by the op's batching rule (`rules`), in the mode that vmap was
+called in. An op without a rule is run sample by sample.
 
 Two graphs can grow at the same time. What happens to physical tensors is recorded by whoever records outside, so
 gradients of a vmap need nothing here. What happens to per-sample tensors is recorded as nodes of per-sample types, so
@@ -21,16 +20,16 @@ from .. import ops
 from ..autograd.custom import Context, Function
 from ..core.context import CONTEXT, ExecutionContext, Swap
 from ..core.graph import Node, Pick
-from ..core.op import REGISTRY, Elementwise, Op, Refuse
+from ..core.op import Op
 from ..core.source_location import user_line
 from ..core.tensor import Tensor, symbol
 from ..core.types import TensorType
 from ..dispatch.dispatcher import apply, as_input, cut_reason, link
-from ..dispatch.graph_tracer import trace_graph
 from ..dispatch.inplace import as_dtype_node, makers, refuse_leaf_write, write
 from ..errors import AutogradError, GraphError, OverwrittenError, ShapeError
 from ..ops.view import write_through
 from .custom_batching import run_function
+from .rules import run_batched
 
 Steps = tuple[tuple[type[Op], tuple[Any, ...], dict[str, Any]], ...]
 
@@ -170,49 +169,45 @@ class Level:
         types = tuple(x._type if isinstance(x, Tensor) else type(x) for x in inputs)
         type_ = op.signature(types, attrs).type  # speaks up in the terms of one sample
         batched = [f if f is not None and not f.shared else None for f in found]
-        lowered = tuple(f.current() if f is not None and f.shared else x for f, x in zip(found, inputs, strict=True))
         per_sample = own_draws or any(batched)
         with self.outside(mode.grad and self.outer.grad):
+            shared = tuple(f.current() if f is not None and f.shared else x for f, x in zip(found, inputs, strict=True))
             if own_draws:
-                result = self._draw(op, lowered, attrs)
+                result = self._draw(op, shared, attrs)
             elif per_sample:
-                result = self._batch(op, lowered, attrs, batched, types, type_)
+                result = run_batched(self, op, shared, attrs, batched, types, type_)
             else:
-                result = apply(op, lowered, attrs)
-        if not isinstance(type_, TensorType):
-            return self._several(op, inputs, attrs, types, type_, result, per_sample)
-        out = self._checked(op, result, type_) if per_sample else self.share(result)
+                result = apply(op, shared, attrs)
+        outs = self._results(op, result, type_, per_sample)
         if op.aliases_input:
-            self._register_view(out, op, inputs, attrs)
+            self._register_view(outs, op, inputs, attrs)
+        self._record(op, inputs, attrs, types, type_, outs)
+        return outs
+
+    def _results(self, op: type[Op], result: Any, type_: Any, per_sample: bool) -> Any:
+        """What ran outside, as tensors inside."""
+        if not isinstance(type_, TensorType):
+            return tuple([self._results(op, r, t, per_sample) for r, t in zip(result, type_, strict=True)])
+        return self._checked(op, result, type_) if per_sample else self.share(result)
+
+    def _record(
+        self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], types: Any, type_: Any, outs: Any
+    ) -> None:
+        """Link per-sample results to a node, if gradients of per-sample tensors are recorded."""
         needs, present = _masks(inputs)
         if not needs or op.name == "detach":
-            return out
-        if mode.grad and type_.dtype.is_floating_point:
-            out._node = link(op, inputs, attrs, types, type_, out, (needs, present))
-        else:
-            out._grad_barrier = cut_reason(op, mode), user_line()
-        return out
-
-    def _several(
-        self,
-        op: type[Op],
-        inputs: tuple[Any, ...],
-        attrs: dict[str, Any],
-        types: Any,
-        type_: Any,
-        result: Any,
-        per_sample: bool,
-    ) -> Any:
-        outs = tuple(
-            self._checked(op, r, t) if per_sample else self.share(r) for r, t in zip(result, type_, strict=True)
-        )
-        needs, present = _masks(inputs)
-        if needs and CONTEXT.get().grad and any(t.dtype.is_floating_point for t in type_):
+            return
+        mode = CONTEXT.get()
+        if isinstance(type_, TensorType):
+            if mode.grad and type_.dtype.is_floating_point:
+                outs._node = link(op, inputs, attrs, types, type_, outs, (needs, present))
+            else:
+                outs._grad_barrier = cut_reason(op, mode), user_line()
+        elif mode.grad and any(t.dtype.is_floating_point for t in type_):
             node = link(op, inputs, attrs, types, type_, outs, (needs, present))
             for i, out in enumerate(outs):
                 if out._type.dtype.is_floating_point:
                     out._node = Node(Pick, (node,), {"index": i}, out._type, (), node.where)
-        return outs
 
     def _checked(self, op: type[Op], physical: Tensor, type_: TensorType) -> Tensor:
         expected = (self.size, *type_.shape)
@@ -223,66 +218,8 @@ class Level:
                 physical = physical.to(type_.dtype)
         return self.wrap(physical)
 
-    def _batch(
-        self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], found: list[Any], types: Any, type_: Any
-    ) -> Any:
-        """The op on physical tensors, by its rule."""
-        rule = op.batch
-        if op.name == "embed" and callable(REGISTRY[attrs["op"]].batch):
-            return self._embed(inputs, **attrs)
-        if isinstance(rule, Refuse):
-            return self._loop(op, inputs, attrs, found, type_)
-        if rule == "align" and op.name != "copy":
-            return apply(op, self._aligned(op, inputs, found, types, attrs), attrs)
-        if op.name in ("matmul", "linear"):
-            shared = self._with_shared_weights(op, inputs, found)
-            if shared is not None:
-                return shared
-        if op.name == "embedding" and found[0] is None and not attrs["by_frequency"]:  # one table for all
-            return apply(op, (inputs[0], found[1].current(), *inputs[2:]), attrs)
-        full = [self.physical(x) if isinstance(x, Tensor) else x for x in inputs]
-        if rule == "align":  # copy: the first input's shape is the result's, so it cannot stay unexpanded
-            return apply(op, self._aligned(op, inputs, full, types, attrs), attrs)
-        if rule == "shift_dims":
-            if not types[0].shape:  # the one element of each sample, as a dimension to reduce
-                return apply(op, (full[0].unsqueeze(1), *full[1:]), attrs | {"dim": (1,), "keepdim": False})
-            return apply(op, tuple(full), attrs | {"dim": tuple(d + 1 for d in attrs["dim"])})
-        return rule(self.size, *full, **attrs)
-
-    def _aligned(
-        self, op: type[Op], inputs: tuple[Any, ...], found: list[Any], types: Any, attrs: Any
-    ) -> tuple[Any, ...]:
-        """Physical inputs whose sample dimensions broadcast: ones between the batch dimension and the sample's own."""
-        ndim = max(len(t.shape) for t in types if isinstance(t, TensorType))
-        compute = _compute_dtype(op, types, attrs)
-        aligned = []
-        for i, (x, f, t) in enumerate(zip(inputs, found, types, strict=True)):
-            if isinstance(x, Tensor) and f is not None:
-                x = f.current() if isinstance(f, Batched) else f
-                if len(t.shape) < ndim:
-                    x = x.reshape(self.size, *(1,) * (ndim - len(t.shape)), *t.shape)
-                # A 0-dim tensor gives way in promotion; with a batch dimension it would not.
-                is_condition = i == 0 and op.name == "where"
-                if compute is not None and not t.shape and t.dtype.category == compute.category and not is_condition:
-                    x = x.to(compute)
-            aligned.append(x)
-        return tuple(aligned)
-
-    def _with_shared_weights(self, op: type[Op], inputs: tuple[Any, ...], found: list[Any]) -> Any:
-        """Products with a matrix that all samples share: one product of all samples. None where it is another case."""
-        a, b = inputs[:2]
-        if found[0] is not None and not any(found[1:]) and b.ndim <= 2:
-            return apply(op, (found[0].current(), *inputs[1:]))
-        if op.name == "linear" or found[0] is not None:
-            return None
-        if b.ndim == 1 and a.ndim == 2:
-            return apply(op, (found[1].current(), a.mT))
-        if 2 <= a.ndim <= b.ndim:
-            return apply(op, (a, found[1].current()))
-        return None
-
-    def _loop(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], found: list[Any], type_: Any) -> Any:
-        """One call per sample, stacked."""
+    def loop(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], found: list[Any], type_: Any) -> Any:
+        """An op without a rule: one call per sample, stacked."""
         several = not isinstance(type_, TensorType)
         if not self.size:
             empty = [ops.zeros((0, *t.shape), dtype=t.dtype) for t in (type_ if several else (type_,))]
@@ -295,18 +232,6 @@ class Level:
         if several:
             return tuple(ops.stack(part) for part in zip(*results, strict=True))
         return ops.stack(results)
-
-    def _embed(self, inputs: tuple[Any, ...], op: str, shape: tuple[int, ...], attrs: Any) -> Tensor:
-        """The adjoint of a view for all samples: the adjoint of what the view's own rule makes of it."""
-        view, (g, *numbers) = REGISTRY[op], inputs
-        base = TensorType((self.size, *shape), g._type.dtype)
-        graph, _, _ = trace_graph(lambda x: view.batch(self.size, x, *numbers, **dict(attrs)), [base])
-        (node,) = graph.outputs
-        return apply(
-            REGISTRY["embed"],
-            (self.physical(g), *node.inputs[1:]),
-            {"op": node.op.name, "shape": base.shape, "attrs": tuple(node.attrs.items())},
-        )
 
     # ---- random draws
 
@@ -374,9 +299,9 @@ class Level:
         for node in makers(last if type(last) is Node else None, made_from):
             kept = []
             for entry in node.saved or ():
-                held = entry[1]
-                if isinstance(held, Batched) and held.level is self and _share_memory(held.physical, there.physical):
-                    entry = (entry[0], type(held)(self, held.current().clone()), None, 0)
+                saved = entry[1]
+                if isinstance(saved, Batched) and saved.level is self and _share_memory(saved.physical, there.physical):
+                    entry = (entry[0], type(saved)(self, saved.current().clone()), None, 0)
                 kept.append(entry)
             if kept:
                 node.saved = tuple(kept)
@@ -415,14 +340,6 @@ def _masks(inputs: tuple[Any, ...]) -> tuple[int, int]:
             if x.requires_grad:
                 needs |= 1 << i
     return needs, present
-
-
-def _compute_dtype(op: type[Op], types: tuple[Any, ...], attrs: Any) -> Any:
-    """The dtype that an elementwise op computes in, where its inputs have more than one."""
-    if attrs or not issubclass(op, Elementwise):
-        return None
-    kinds = {t.dtype for t in types if isinstance(t, TensorType)}
-    return op._rule(types)[1] if len(kinds) > 1 else None
 
 
 def _share_memory(a: Tensor, b: Tensor) -> bool:
