@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from .svg import COLOURS, FAINT, GRID, INK, Picture, ticks
 
+_WIDTH, _LEFT, _RIGHT, _BOTTOM = 480, 58, 16, 42  # of a picture, and of the space around its axes
 _BARS = " ▁▂▃▄▅▆▇█"
 
 
@@ -17,50 +18,63 @@ def curve(series: Mapping[str, Sequence[float]], title: str = "", x_label: str =
     >>> str(ex.inspect.curve({"loss": [2.0, 1.0, 0.5]}, "Loss")).startswith("<svg")
     True
     """
-    width, left, right, bottom = 480, 58, 16, 42
-    places = _legend(list(series), left + 8, width - right)
+    places = _legend(list(series), _LEFT + 8, _WIDTH - _RIGHT)
     top = max((y for _, y in places), default=37) + 7
     height = 216 + top
     title = title or ", ".join(series)
-    picture = Picture(width, height, title)
-    picture.text(left, 20, title if len(title) <= 44 else title[:43] + "…", size=14, font_weight=600)
-    points = {
+    picture = Picture(_WIDTH, height, title)
+    picture.text(_LEFT, 20, title if len(title) <= 44 else title[:43] + "…", size=14, font_weight=600)
+    lines = {
         name: [(start + i, v) for i, v in enumerate(values) if math.isfinite(v)] for name, values in series.items()
     }
-    every = [point for line in points.values() for point in line]
+    every = [point for line in lines.values() for point in line]
     if not every:
-        picture.text(width / 2, height / 2, "nothing to show", anchor="middle", fill=FAINT)
+        picture.text(_WIDTH / 2, height / 2, "nothing to show", anchor="middle", fill=FAINT)
         return picture
-    xs, ys = [x for x, _ in every], [y for _, y in every]
-    low, high = min(ys), max(ys)
-    pad = (high - low) * 0.06 or max(abs(high) * 0.1, 0.5)
-    low, high = (max(low - pad, 0.0) if low >= 0 else low - pad), high + pad
-    first, last = min(xs), max(max(xs), min(xs) + 1)
-
-    def at(x: float, y: float) -> tuple[float, float]:
-        across, up = (x - first) / (last - first), (y - low) / (high - low)
-        return left + across * (width - left - right), height - bottom - up * (height - top - bottom)
-
-    heights = ticks(low, high, 4)
-    for y, label in zip(heights, tick_labels(heights), strict=True):
-        _, py = at(first, y)
-        picture.line(left, py, width - right, py, stroke=GRID)
-        picture.text(left - 8, py + 4, label, anchor="end", size=11 if len(label) < 7 else 9, fill=FAINT)
-    for x in ticks(first, last, min(8, last - first)):
-        if x == int(x):
-            px, _ = at(x, low)
-            picture.text(px, height - bottom + 16, f"{int(x)}", anchor="middle", size=11, fill=FAINT)
-    picture.text((left + width - right) / 2, height - 8, x_label, anchor="middle", size=11, fill=FAINT)
-    for i, (name, line) in enumerate(points.items()):
+    axes = _Axes(every, top, height)
+    axes.draw(picture, x_label)
+    for i, (name, line) in enumerate(lines.items()):
         colour = COLOURS[i % len(COLOURS)]
-        picture.path([at(x, y) for x, y in line], stroke=colour, stroke_width=2, stroke_linejoin="round")
+        picture.path([axes.at(x, y) for x, y in line], stroke=colour, stroke_width=2, stroke_linejoin="round")
         for x, y in line if len(line) <= 60 else ():
-            picture.circle(*at(x, y), 2.6, fill=colour, title=f"{name}, {x_label} {x}: {y:.4g}")
+            picture.circle(*axes.at(x, y), 2.6, fill=colour, title=f"{name}, {x_label} {x}: {y:.4g}")
         if places:
             x0, y0 = places[i]
             picture.rect(x0, y0 - 8, 9, 9, fill=colour)
             picture.text(x0 + 13, y0, name, size=11, fill=INK)
     return picture
+
+
+class _Axes:
+    """Where numbers are in a picture: steps from left to right, values upwards with some room around them."""
+
+    def __init__(self, points: list[tuple[int, float]], top: float, height: float) -> None:
+        self._top, self._height = top, height
+        xs, ys = [x for x, _ in points], [y for _, y in points]
+        low, high = min(ys), max(ys)
+        pad = (high - low) * 0.06 or max(abs(high) * 0.1, 0.5)
+        self._low, self._high = (max(low - pad, 0.0) if low >= 0 else low - pad), high + pad
+        self._first, self._last = min(xs), max(max(xs), min(xs) + 1)
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        across, up = (x - self._first) / (self._last - self._first), (y - self._low) / (self._high - self._low)
+        return (
+            _LEFT + across * (_WIDTH - _LEFT - _RIGHT),
+            self._height - _BOTTOM - up * (self._height - self._top - _BOTTOM),
+        )
+
+    def draw(self, picture: Picture, x_label: str) -> None:
+        heights = ticks(self._low, self._high, 4)
+        for y, label in zip(heights, tick_labels(heights), strict=True):
+            _, py = self.at(self._first, y)
+            picture.line(_LEFT, py, _WIDTH - _RIGHT, py, stroke=GRID)
+            picture.text(_LEFT - 8, py + 4, label, anchor="end", size=11 if len(label) < 7 else 9, fill=FAINT)
+        for x in ticks(self._first, self._last, min(8, self._last - self._first)):
+            if x == int(x):
+                px, _ = self.at(x, self._low)
+                picture.text(px, self._height - _BOTTOM + 16, f"{int(x)}", anchor="middle", size=11, fill=FAINT)
+        middle = (_LEFT + _WIDTH - _RIGHT) / 2
+        picture.text(middle, self._height - 8, x_label, anchor="middle", size=11, fill=FAINT)
 
 
 def _legend(names: list[str], left: float, right: float) -> list[tuple[float, float]]:

@@ -32,55 +32,66 @@ def draw(what: Any, title: str = "", model: Module | None = None) -> Picture:
     True
     """
     graph = what if isinstance(what, Graph) else _graph(what)
-    names = _names(model) if model is not None else {}
     nodes, n_ops = _drawn(graph)
-    hidden = max(0, n_ops - MOST_OPS)
     if not nodes:
         return _nothing(title)
-    places = _places(nodes)
-    n_columns = max(column for column, _ in places.values()) + 1
-    n_layers = max(layer for _, layer in places.values()) + 1
-    top = _MARGIN + (24 if title or hidden else 0) + (_GAP_Y / 2 if hidden else 0)
+    cells = _grid(nodes)
+    hides = n_ops > MOST_OPS
+    heading = _heading(title, n_ops) if title or hides else ""
+    top = _MARGIN + (24 if heading else 0) + (_GAP_Y / 2 if hides else 0)
+    n_columns, n_layers = (max(numbers) + 1 for numbers in zip(*cells.values(), strict=True))
     picture = Picture(
         2 * _MARGIN + n_columns * (_WIDTH + _GAP_X) - _GAP_X,
         top + _MARGIN + n_layers * (_HEIGHT + _GAP_Y) - _GAP_Y,
         title or "Computation graph",
     )
-    if title or hidden:
-        left_out = f"the last {MOST_OPS} of {n_ops:,} ops" if hidden else ""
-        said = f"{title} ({left_out})" if title and hidden else title or left_out
-        picture.text(_MARGIN, _MARGIN + 10, said, size=14, font_weight=600)
-
-    def corner(node: Node) -> tuple[float, float]:
-        column, layer = places[node]
-        return _MARGIN + column * (_WIDTH + _GAP_X), top + layer * (_HEIGHT + _GAP_Y)
-
+    if heading:
+        picture.text(_MARGIN, _MARGIN + 10, heading, size=14, font_weight=600)
+    corners = {
+        node: (_MARGIN + column * (_WIDTH + _GAP_X), top + layer * (_HEIGHT + _GAP_Y))
+        for node, (column, layer) in cells.items()
+    }
     for node in nodes:
-        x, y = corner(node)
-        for source in _sources(node):
-            if source in places:
-                from_x, from_y = corner(source)
-                middle = from_x + _WIDTH / 2
-                way = [(middle, from_y + _HEIGHT), (middle, y - _GAP_Y), (x + _WIDTH / 2, y)]
-                picture.path(way, stroke=_LINE, stroke_linejoin="round")
-            else:
-                way = [(x + _WIDTH / 2, y - _GAP_Y / 2), (x + _WIDTH / 2, y)]
-                picture.path(way, stroke=_LINE, stroke_dasharray="2 3")
+        _draw_lines(picture, node, corners)
     outputs = {_picked(node) for node in graph.outputs}
+    names = _names(model) if model is not None else {}
     for node in nodes:
-        x, y = corner(node)
-        learned = node.op is Leaf and node.requires_grad
-        frame = "#1f6fb4" if learned else (INK if node in outputs else _LINE)
-        where = node.line if node.where else ""
-        fill = "#eef4fa" if node.op is Leaf else "#ffffff"
-        thick = 1.5 if learned or node in outputs else 1
-        picture.rect(
-            x, y, _WIDTH, _HEIGHT, rx=4, fill=fill, stroke=frame, stroke_width=thick, title=where or node.op.name
-        )
-        name = names.get(node, "parameter" if learned else "input") if node.op is Leaf else node.op.name
-        picture.text(x + _WIDTH / 2, y + 14, _short(name, 22), anchor="middle", size=12)
-        picture.text(x + _WIDTH / 2, y + 27, _short(type_text(node.type), 26), anchor="middle", size=9.5, fill=FAINT)
+        _draw_box(picture, node, corners[node], node in outputs, names)
     return picture
+
+
+def _heading(title: str, n_ops: int) -> str:
+    left_out = f"the last {MOST_OPS} of {n_ops:,} ops" if n_ops > MOST_OPS else ""
+    return f"{title} ({left_out})" if title and left_out else title or left_out
+
+
+def _draw_lines(picture: Picture, node: Node, corners: dict[Node, tuple[float, float]]) -> None:
+    """From the sources of a node to its box."""
+    x, y = corners[node]
+    end = (x + _WIDTH / 2, y)
+    for source in _sources(node):
+        if source in corners:
+            from_x, from_y = corners[source]
+            middle = from_x + _WIDTH / 2
+            picture.path([(middle, from_y + _HEIGHT), (middle, y - _GAP_Y), end], stroke=_LINE, stroke_linejoin="round")
+        else:
+            picture.path([(x + _WIDTH / 2, y - _GAP_Y / 2), end], stroke=_LINE, stroke_dasharray="2 3")
+
+
+def _draw_box(
+    picture: Picture, node: Node, corner: tuple[float, float], is_output: bool, names: dict[Node, str]
+) -> None:
+    x, y = corner
+    is_leaf = node.op is Leaf
+    learned = is_leaf and node.requires_grad
+    frame = "#1f6fb4" if learned else (INK if is_output else _LINE)
+    fill = "#eef4fa" if is_leaf else "#ffffff"
+    thick = 1.5 if learned or is_output else 1
+    hover = (node.line if node.where else "") or node.op.name
+    picture.rect(x, y, _WIDTH, _HEIGHT, rx=4, fill=fill, stroke=frame, stroke_width=thick, title=hover)
+    name = names.get(node, "parameter" if learned else "input") if is_leaf else node.op.name
+    picture.text(x + _WIDTH / 2, y + 14, _short(name, 22), anchor="middle", size=12)
+    picture.text(x + _WIDTH / 2, y + 27, _short(type_text(node.type), 26), anchor="middle", size=9.5, fill=FAINT)
 
 
 def _graph(what: Any) -> Graph:
@@ -123,31 +134,38 @@ def _sources(node: Node) -> list[Node]:
     return [_picked(i) for i in node.inputs if isinstance(i, Node)]
 
 
-def _places(nodes: list[Node]) -> dict[Node, tuple[int, int]]:
+def _grid(nodes: list[Node]) -> dict[Node, tuple[int, int]]:
     """(column, layer) of each node: below all that it uses, right above its first use, near its fellows."""
-    layer: dict[Node, int] = {}
     users: dict[Node, list[Node]] = {node: [] for node in nodes}
     for node in nodes:
-        sources = [source for source in _sources(node) if source in users]
-        layer[node] = max((layer[source] + 1 for source in sources), default=0)
-        for source in sources:
-            users[source].append(node)
-    for node in reversed(nodes):
-        layer[node] = min((layer[user] - 1 for user in users[node]), default=layer[node])
-    last_use = {node: max((layer[user] for user in users[node]), default=layer[node]) for node in nodes}
+        for source in _sources(node):
+            if source in users:
+                users[source].append(node)
+    layer = _layers(nodes, users)
     first = min(layer.values())
     taken: set[tuple[int, int]] = set()
-    places: dict[Node, tuple[int, int]] = {}
+    cells: dict[Node, tuple[int, int]] = {}
     for node in sorted(nodes, key=lambda n: (layer[n], n.op is Leaf, n.number)):
         # Its column stays free down to its last use, so that no line passes behind a box.
-        span = range(layer[node], max(last_use[node], layer[node] + 1))
+        last_use = max((layer[user] for user in users[node]), default=layer[node])
+        span = range(layer[node], max(last_use, layer[node] + 1))
         fellows = _sources(node) or [s for user in users[node][:1] for s in _sources(user)]
-        wanted = next((places[s][0] for s in fellows if s in places), 0)
+        wanted = next((cells[s][0] for s in fellows if s in cells), 0)
         nearest = sorted(range(wanted + len(nodes) + 1), key=lambda c: (abs(c - wanted), c))
         column = next(c for c in nearest if not any((c, at) in taken for at in span))
         taken |= {(column, at) for at in span}
-        places[node] = (column, layer[node] - first)
-    return places
+        cells[node] = (column, layer[node] - first)
+    return cells
+
+
+def _layers(nodes: list[Node], users: dict[Node, list[Node]]) -> dict[Node, int]:
+    """As high as what it uses allows, then as low as its users allow."""
+    layer: dict[Node, int] = {}
+    for node in nodes:
+        layer[node] = max((layer[source] + 1 for source in _sources(node) if source in users), default=0)
+    for node in reversed(nodes):
+        layer[node] = min((layer[user] - 1 for user in users[node]), default=layer[node])
+    return layer
 
 
 def _short(text: str, most: int) -> str:

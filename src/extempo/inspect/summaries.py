@@ -18,34 +18,13 @@ class Summary:
 
     def __init__(self, model: Module, steps: list[Step] | None) -> None:
         self.model = type(model).__name__
-        outputs = {step.name: step.outputs for step in steps or ()}
-        calls: dict[str, int] = {}
-        for step in steps or ():
-            calls[step.name] = max(step.call, calls.get(step.name, 0))
-        self.layers: list[dict[str, Any]] = []
-        counted: set[int] = set()
-        for name, module in model.named_modules():
-            own = list(module.parameters(recurse=False))
-            shared = any(id(p) in counted for p in own)
-            counted |= {id(p) for p in own}
-            self.layers.append(
-                {
-                    "name": name,
-                    "kind": type(module).__name__,
-                    "depth": name.count(".") + 1 if name else 0,
-                    "outputs": outputs.get(name, [] if steps is None or isinstance(module, _LISTS) else ["not called"]),
-                    "calls": calls.get(name, 0),
-                    "parameters": sum(p.numel() for p in own),
-                    "trainable": sum(p.numel() for p in own if p.requires_grad),
-                    "shared": shared,
-                }
-            )
+        self._with_shapes = steps is not None
+        self.layers = _layers(model, steps)
         parameters = list(model.parameters())
         self.n_parameters = sum(p.numel() for p in parameters)
-        self.n_trainable = sum(p.numel() for p in parameters if p.requires_grad)
+        self.n_trainable = _n_trainable(parameters)
         self.n_bytes = sum(p.numel() * p.element_size() for p in parameters)
         self.n_buffers = sum(b.numel() for b in model.buffers())
-        self._with_shapes = steps is not None
 
     @property
     def table(self) -> Table:
@@ -89,6 +68,35 @@ class Summary:
 
     def _repr_html_(self) -> str:
         return f"{self.table.html()}<p>{self._total()}</p>"
+
+
+def _layers(model: Module, steps: list[Step] | None) -> list[dict[str, Any]]:
+    outputs = {step.name: step.outputs for step in steps or ()}
+    calls: dict[str, int] = {}
+    for step in steps or ():
+        calls[step.name] = max(step.call, calls.get(step.name, 0))
+    layers = []
+    counted: set[int] = set()
+    for name, module in model.named_modules():
+        own = list(module.parameters(recurse=False))
+        layers.append(
+            {
+                "name": name,
+                "kind": type(module).__name__,
+                "depth": name.count(".") + 1 if name else 0,
+                "outputs": outputs.get(name, [] if steps is None or isinstance(module, _LISTS) else ["not called"]),
+                "calls": calls.get(name, 0),
+                "parameters": sum(p.numel() for p in own),
+                "trainable": _n_trainable(own),
+                "shared": any(id(p) in counted for p in own),
+            }
+        )
+        counted |= {id(p) for p in own}
+    return layers
+
+
+def _n_trainable(parameters: list[Any]) -> int:
+    return sum(p.numel() for p in parameters if p.requires_grad)
 
 
 def summary(model: Module, *inputs: Any, **options: Any) -> Summary:
