@@ -148,13 +148,13 @@ def test_the_numpy_backend_runs_on_the_defaults():
     assert done.stdout.strip() == str(len(TABLE)), done.stderr
 
 
+@natively
 @ROWS
 def test_every_path_of_the_table_exists(row):
     owner, _, name = row.replaced.rpartition(".")
     assert hasattr(found(owner), name) or row.bindings, row.replaced
     assert callable(found(row.mirrors))
-    if selection.native() is not None:
-        assert callable(found(row.native))
+    assert callable(found(row.native))
 
 
 @natively
@@ -559,6 +559,7 @@ def mirrored():
     return sorted({path for source in sources for path in re.findall(r"Mirrors `([\w.]+)`", source.read_text())})
 
 
+@natively
 @pytest.mark.parametrize("path", mirrored())
 def test_what_native_code_mirrors_exists_and_is_compared_with_it(path):
     assert callable(found(path))

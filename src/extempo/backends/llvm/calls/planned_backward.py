@@ -1,7 +1,7 @@
 """A planned backward in native code: the plan runs, tensors get values and freed nodes, leaves their gradients.
 
-What `TraceExecutor._backward` does, and the engine with what it returns, where the same backward was met before and has a
-plan. As in `segment`, all that can fail or run someone else's code comes first.
+What `TraceExecutor._backward` does, and the engine with what it returns, where the same backward was met before and has
+a plan. As in `segment`, all that can fail or run someone else's code comes first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Flushing in native code: a tape that has a plan runs and its tensors get their values without a line of Python.
 
-What `TraceExecutor._flush` does, where the tape was met before with the same tensors held, and has a plan. Everything that
+What `TraceExecutor._flush` does, where the trace was met before with the same tensors live, and has a plan. All that
 can fail or run someone else's code (the plan itself, new objects: the garbage collector may call finalizers, and these
-may record) comes first; then it is seen whether the tape is still where it was; then all is changed at once. Whatever
+may record) comes first; then it is seen whether the trace is still where it was; then all is changed at once. Whatever
 does not fit has changed nothing and is left to Python, which may run the plan again: plans have no effects.
 """
 
