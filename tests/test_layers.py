@@ -35,7 +35,6 @@ RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 UPWARDS = {
     ("core.tensor", "ops"): "Tensor(2, 3) and detach() of a value that is not there yet are ops",
     ("core.tensor", "dispatch"): "detach() of a value that is not there yet is an op",
-    ("core.tensor", "autograd"): "Tensor.backward() is a method",
     ("core.op", "autograd"): "what an elementwise op's gradient reads is derived by tracing it",
     ("dispatch.inplace", "ops"): "a write through a view is an op of the graph",
     ("dispatch.fast_path", "autograd"): "the gradient of a simple op is derived when it first runs",

@@ -8,6 +8,7 @@ from typing import Any
 from ..core.context import CONTEXT
 from ..core.graph import Node
 from ..core.tensor import Tensor, TensorLike
+from ..core.tensor_methods import method
 from ..dispatch.dispatcher import quietly
 from ..errors import AutogradError
 from . import engine
@@ -57,6 +58,21 @@ def backward(
         wanted = {x._own_node() for x in given}
     keep = create_graph if retain_graph is None else retain_graph
     quietly(engine.BackwardEngine(bool(keep), bool(create_graph), wanted, accumulate=True).run, roots)
+
+
+def _backward_of_tensor(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the gradient of this tensor to the `.grad` of every leaf it depends on, and free the graph."""
+    backward(self, gradient, retain_graph, create_graph, inputs)
+
+
+_backward_of_tensor.__name__ = _backward_of_tensor.__qualname__ = "backward"
+method(_backward_of_tensor, "backward")
 
 
 def grad(

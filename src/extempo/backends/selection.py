@@ -87,6 +87,12 @@ def empty(type_: TensorType) -> Array:
     return backend.memory.empty(type_.dtype.numpy, type_.shape, type_.dtype.itemsize)
 
 
+def is_block(o: object) -> bool:
+    """Whether it is a piece of the native backend's pool: what arrays that lie there have as their base."""
+    backend = native()
+    return backend is not None and isinstance(o, backend.memory.block_type)
+
+
 MUCH_MEMORY = 4 << 20
 
 

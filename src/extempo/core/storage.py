@@ -15,7 +15,6 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 ALIGNMENT = 64
-BLOCK_TYPES: list[type] = []  # the type of the pool's blocks, once there is a pool
 
 
 class Storage:

@@ -477,20 +477,6 @@ class Tensor(TensorMethods):
 
     # ---- autograd
 
-    def backward(
-        self,
-        gradient: Tensor | None = None,
-        retain_graph: bool | None = None,
-        create_graph: bool = False,
-        inputs: Any = None,
-    ) -> None:
-        """Add the gradient of this tensor to the `.grad` of every leaf it depends on, and free the graph."""
-        if not _ENGINE:
-            from ..autograd.api import backward
-
-            _ENGINE.append(backward)
-        _ENGINE[0](self, gradient, retain_graph, create_graph, inputs)
-
     def _current_node(self) -> Node | None:
         if self._alias is not None:
             self._catch_up()
@@ -533,7 +519,6 @@ class Tensor(TensorMethods):
         return base
 
 
-_ENGINE: list[Any] = []  # its backward(), once it is loaded: an import statement takes longer than finding it here
 new = object.__new__
 
 

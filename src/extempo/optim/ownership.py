@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.storage import ALIGNMENT, BLOCK_TYPES, Array
+from ..backends.selection import is_block
+from ..core.storage import ALIGNMENT, Array
 from ..core.tensor import Tensor
 from ..core.weak import WeakMembers
 
@@ -37,7 +38,7 @@ def _plain(p: Tensor) -> bool:
     if array is None or p._alias is not None or storage.array is not array:
         return False
     base = array.base
-    owned = base is None or isinstance(base, tuple(BLOCK_TYPES)) or (isinstance(base, np.ndarray) and base.base is None)
+    owned = base is None or is_block(base) or (isinstance(base, np.ndarray) and base.base is None)
     return owned and array.flags.c_contiguous and array.flags.writeable and array.size > 0
 
 

@@ -246,7 +246,9 @@ class RaggedTensor(TensorLike):
             raise ShapeError(f"grad: expected a ragged tensor of the same rows or None, got {_named(value)}")
         self._flat.grad = None if value is None else value._flat
 
-    def backward(self, gradient: RaggedTensor | None = None, **options: Any) -> None:
+    def backward(  # type: ignore[override] # the gradient is ragged, too
+        self, gradient: RaggedTensor | None = None, **options: Any
+    ) -> None:
         """As that of tensors; the gradient has the same rows."""
         if gradient is None:
             raise AutogradError(

@@ -16,7 +16,7 @@ import sys
 
 import numpy as np
 
-from ....core.storage import BLOCK_TYPES, Array
+from ....core.storage import Array
 from ..ir.builder import IRFunction, IRModule, Pointer, Value, i1, i32, i64, ptr, void
 from ..ir.machine import CALLS, Library, machine
 from . import cpython
@@ -339,7 +339,6 @@ class MemoryPool:
         for name in ("extempo_empty", "extempo_take", "extempo_copy"):
             compiler.offer(name, at[name])
         self.block_type = self._make_type(at["extempo_give_back"])
-        BLOCK_TYPES.append(self.block_type)
         set_types = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(at["extempo_set_types"])
         self._more = self._find_more  # native code holds the address of this very object
         set_types(id(self.block_type), id(np.ndarray), id(self._more))
