@@ -1,13 +1,19 @@
-"""Imports point downwards: a module knows only what stands below it, imports inside functions included."""
+"""Imports point downwards: a module knows only what stands below it, imports inside functions and slots included."""
 
 from __future__ import annotations
 
 import ast
+import inspect
 from pathlib import Path
 
 import pytest
 
 import extempo
+from extempo.autograd.native_engine import walker
+from extempo.backends import selection
+from extempo.batching.call_cache import recorder
+from extempo.dispatch.fast_path import launcher
+from extempo.dispatch.fused_update import native_stepping
 
 ROOT = Path(extempo.__file__).parent
 
@@ -47,6 +53,23 @@ UPWARDS = {
     ("tracing.static.static_function", "nn"): "a static function looks at the modules that it is bound to",
     ("tracing.static.effects", "nn"): "calling a module and clipping are effects that a static function repeats",
     ("tracing.static.effects", "optim"): "optimizer steps are effects that a static function repeats",
+}
+# Native code, in `backends`, reads and writes slots of objects from higher rooms. It imports none of their classes:
+# they are handed to it when it is loaded. (Module, class): what is done natively.
+SLOTS_FROM_ABOVE = {
+    ("autograd.derive", "Gradient"): "backward runs the kernels of a node's gradient",
+    ("scheduling.request", "Plan"): "a segment that was met before runs by its plan",
+    ("tracing.segment", "Segment"): "a segment that was met before runs by its plan",
+    ("tracing.segment", "Counters"): "runs of plans are counted",
+    ("tracing.executor", "TraceExecutor"): "ops are appended to a trace, and its values given out",
+    ("batching.sample_tracer", "SampleTracer"): "ops and cells of a sample become calls of the run",
+    ("batching.run", "BatchExecutor"): "calls are recorded in the run",
+    ("batching.agenda", "Calls"): "calls are recorded in the run",
+    ("batching.kinds", "CallKind"): "calls are recorded in the run",
+    ("batching.cells", "Cell"): "a call of a cell is compared with those that are cached",
+    ("batching.call_cache", "CachedCall"): "a call is compared with those that are cached",
+    ("batching.purity_guards", "PurityGuards"): "what a cell reads is compared with what it read",
+    ("batching.purity_guards", "_Content"): "what a cell reads is compared with what it read",
 }
 # A function that needs more than its ops for a ragged argument has one early branch, which imports what does it.
 BRANCHES = ("ops", "ragged_tensors")
@@ -98,6 +121,40 @@ def test_a_module_imports_only_from_its_own_layer_or_below(path):
 def test_every_exception_is_still_one():
     used = {(dotted(path), name) for path in MODULES for name, _ in imports_of(path)}
     assert set(UPWARDS) <= used
+
+
+@pytest.fixture
+def known_slots():
+    """By class, the slots that native code knows once all of it is loaded."""
+    pytest.importorskip("llvmlite")
+    if selection.native() is None:
+        pytest.skip("the native backend does not run here")
+    from extempo.backends.llvm.calls.cpython import KNOWN_SLOTS
+
+    for load in (launcher, walker, recorder, native_stepping):
+        load()
+    return KNOWN_SLOTS
+
+
+def test_native_code_knows_slots_of_its_own_room_and_below_and_of_few_listed_classes(known_slots):
+    from_above = set()
+    for cls in known_slots:
+        module = cls.__module__.removeprefix("extempo").removeprefix(".")
+        room = module.split(".")[0] or "core"  # Tensor and dtype report the public name
+        if RANK[room] > RANK["backends"]:
+            from_above.add((module, cls.__name__))
+    assert from_above == set(SLOTS_FROM_ABOVE)
+
+
+def test_what_native_code_takes_for_a_slot_is_one(known_slots):
+    for cls, names in known_slots.items():
+        for name in names:
+            assert inspect.ismemberdescriptor(getattr(cls, name)), f"{cls.__name__}.{name} is no slot"
+
+
+def test_offsets_of_slots_are_asked_for_in_native_code_alone():
+    users = {part(path) for path in MODULES if "slot_offset(" in path.read_text()}
+    assert users == {"backends"}
 
 
 def test_the_top_level_holds_public_names_and_few_modules():

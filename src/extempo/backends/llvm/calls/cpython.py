@@ -43,8 +43,12 @@ def numpy_functions() -> dict[str, int]:
     return {name: int(table[index] or 0) for name, index in _NUMPY_FUNCTIONS.items()}
 
 
+KNOWN_SLOTS: dict[type, set[str]] = {}  # what native code that was loaded reads or writes of Extempo's own objects
+
+
 def slot_offset(cls: type, name: str) -> int:
     """Where the slot `name` lies in instances of `cls`."""
+    KNOWN_SLOTS.setdefault(cls, set()).add(name)
     descriptor = getattr(cls, name)
     member = ctypes.c_void_p.from_address(id(descriptor) + 40).value  # PyMemberDescrObject.d_member
     assert member is not None
