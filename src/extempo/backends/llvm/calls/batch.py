@@ -276,7 +276,7 @@ def _write_agenda(module: IRModule) -> None:
     Calls are numbered kind by kind. (calls that make an input, calls that read it, kind of each call, number of kinds,
     calls in the order of batches, where each batch ends, its kind, room): contiguous int64 arrays but for the number.
 
-    Mirrors `batching.agenda._agenda`.
+    Mirrors `batching.agenda.agenda`.
     """
     with module.function("extempo_batch_agenda", ptr, self=ptr, args=ptr, nargs=i64) as b:
         given = Pointer(b.arg("args"), ptr)
