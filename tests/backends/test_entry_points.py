@@ -511,11 +511,11 @@ COMPARED = {
     "autograd.engine.BackwardEngine._visit": ONE_OP,
     "autograd.native_engine.reach": PURE_CALL,
     "backends.llvm.routines.routine.is_spread": "test_the_bits_are_those_of_a_copy",
-    "batching.agenda._agenda": PURE_CALL,
     "batching.agenda._array_of_ints": PURE_CALL,
     "batching.agenda._depths": PURE_CALL,
     "batching.agenda._note_makers": PURE_CALL,
     "batching.agenda._sources_of": PURE_CALL,
+    "batching.agenda.agenda": PURE_CALL,
     "batching.purity_guards.PurityGuards.same": "test_what_a_cell_reads_may_change_between_calls",
     "batching.rows.RowTable.add": "test_a_gather_gives_the_rows_of_the_numbers",
     "batching.rows.RowTable.add_at": "test_a_gather_gives_the_rows_of_the_numbers",
@@ -545,11 +545,12 @@ COMPARED = {
     "optim.flat_buffers.gradients_in_place": PURE_CALL,
     "scheduling.layout.reshaped_strides": "test_native_views_lie_where_the_layout_of_plans_says",
     "scheduling.layout.view_layout": "test_native_views_lie_where_the_layout_of_plans_says",
-    "tracing.executor.TraceExecutor._backward": "test_gradients_are_those_of_the_engine",
+    "tracing.backward.backward_by_plan": "test_gradients_are_those_of_the_engine",
     "tracing.executor.TraceExecutor._flush": A_SEGMENT,
     "tracing.materialize.materialize_freed_nodes": "test_views_and_several_results_that_are_held_over_a_backward",
-    "tracing.trace.Trace._live": A_SEGMENT,
-    "tracing.tracer.Tracer._apply": "test_the_tape_holds_what_python_puts_there",
+    "tracing.trace.Trace.live_from": A_SEGMENT,
+    "tracing.trace.Trace.new_result": "test_the_tape_holds_what_python_puts_there",
+    "tracing.tracer.Tracer.append": "test_the_tape_holds_what_python_puts_there",
 }
 
 

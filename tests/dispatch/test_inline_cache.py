@@ -176,7 +176,7 @@ def test_an_interrupt_leaves_nobody_watching():
 def test_a_recording_that_gives_up_meanwhile_stays_given_up():
     def body(x):
         h = x * 2
-        h._source.n_allowed = 0
+        h._source.tracer.n_allowed = 0
         for _ in range(2):
             h = F.softmax(h, -1)
         assert inline_cache.CONTEXT.get().recording is None

@@ -381,12 +381,13 @@ def test_a_process_is_forked_while_another_thread_works_on_a_tape_that_was_left(
         with active_traces.escaped_lock, trace_tree.tree_lock:
             at_work = losses[0]._source
             if at_work is not None:  # without native code nothing is recorded
-                active_traces.worked_on, before = id(at_work), at_work.results
-                at_work.results = [at_work.held(place) for place in range(len(before))]  # as in its backward
+                active_traces.worked_on, trace = id(at_work), at_work.trace
+                before = trace.results
+                trace.results = [trace.live_tensor(place) for place in range(len(before))]  # as in its backward
             begun.set()
             forked.wait()
             if at_work is not None:
-                at_work.results = before
+                trace.results = before
 
     thread = threading.Thread(target=work)
     thread.start()

@@ -412,7 +412,7 @@ def test_ints_and_bools_stay_apart():
 def test_detach_is_outside_the_graph_also_when_a_recording_gives_up():
     def body(x):
         y = x * 2
-        y._source.n_allowed = 0
+        y._source.tracer.n_allowed = 0
         return y.detach(), y
 
     w = draw(1, 3, grad=True)

@@ -292,7 +292,7 @@ def test_a_loop_of_writes_looks_at_each_leaf_once(monkeypatch):
     leaves_since = WriteIndex.leaves_since
 
     def counted(self, storage, memories):
-        looked_at.append(len(memories) - self._seen.get(storage, 0))
+        looked_at.append(len(memories) - self._n_seen.get(storage, 0))
         return leaves_since(self, storage, memories)
 
     monkeypatch.setattr(WriteIndex, "leaves_since", counted)

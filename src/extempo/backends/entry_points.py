@@ -209,7 +209,7 @@ WRITTEN = EntryPoint(
 # Traces.
 EXTEND_ESCAPED = EntryPoint(
     "tracing.tracer._extend_escaped",
-    mirrors="tracing.tracer.Tracer._apply",
+    mirrors="tracing.tracer.Tracer.append",
     native="backends.llvm.calls.tracing.write_record",
 )
 RUN_SEGMENT = EntryPoint(
@@ -219,7 +219,7 @@ RUN_SEGMENT = EntryPoint(
 )
 RUN_BACKWARD = EntryPoint(
     "tracing.executor._backward_known",
-    mirrors="tracing.executor.TraceExecutor._backward",
+    mirrors="tracing.backward.backward_by_plan",
     native="backends.llvm.calls.planned_backward.write_backward",
 )
 

@@ -194,10 +194,11 @@ def launcher() -> Launcher:
     from ..scheduling.request import Plan
     from ..tracing.executor import TraceExecutor
     from ..tracing.segment import Counters, Segment
+    from ..tracing.trace import Trace
 
     classes = Classes(
         *(Tensor, _PLAIN[0], Storage, Node, ExecutionContext, ViewOf, Signature),
-        *(TraceExecutor, Counters, Segment, Plan, Extra),
+        *(TraceExecutor, Trace, Counters, Segment, Plan, Extra),
     )
     table = {
         "mode_variable": CONTEXT,

@@ -1,9 +1,9 @@
-"""A tape that has no plan, op by op: the same kernels that eager mode runs, in the same order."""
+"""Replay: a segment that has no plan runs op by op, by the kernels that eager mode runs, in the same order."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -17,22 +17,29 @@ from ..dispatch.kernel_cache import numpy_kernel
 from .segment import Segment
 
 if TYPE_CHECKING:
-    from .executor import TraceExecutor
     from .trace import Trace
 
 
-def replay(r: TraceExecutor, found: Segment, state: TraceNode, first: int) -> list[Any]:
-    """Op by op with eager mode's kernels, dropping what is not needed any more."""
-    values = dict(r.values)
-    places = range(first, state.n_places)
-    steps = [r.makers[p] for p in places if r.makers[p].place == p]
+def replay(
+    found: Segment,
+    trace: Trace,
+    state: TraceNode,
+    fail: Callable[[Trace, int, TraceOp, dict[int, Any], Exception], None],
+) -> list[Any]:
+    """The values that a segment is to keep, by eager's kernels; what is not needed any more is dropped on the way.
+
+    An error is raised as it is, after `fail` has been called with the trace, where the segment begins, the op,
+    the values before it and the error.
+    """
+    values, makers = dict(trace.values), trace.makers
+    steps = [makers[p] for p in range(state.n_run, state.n_places) if makers[p].place == p]
     if found.last_uses is None:
         found.last_uses = _last_uses(steps, set(found.wanted))
     for step, done in zip(steps, found.last_uses, strict=True):
         try:
-            _run_step(r, step, values)
+            _run_step(trace, step, values)
         except Exception as error:
-            r._fail(step, values, first, error)
+            fail(trace, state.n_run, step, values, error)
             raise
         for place in done:
             values.pop(place, None)
@@ -55,8 +62,8 @@ def _last_uses(steps: list[TraceOp], wanted: set[int]) -> list[Sequence[int]]:
     return [tuple(places) for places in done]  # () is there once, and the garbage collector leaves tuples of ints alone
 
 
-def _run_step(r: TraceExecutor, step: TraceOp, values: dict[int, Any]) -> None:
-    arguments = arguments_of(r, step, values)
+def _run_step(trace: Trace, step: TraceOp, values: dict[int, Any]) -> None:
+    arguments = arguments_of(trace, step, values)
     if step.view is not None or step.signature.kernel is None:
         out = numpy_kernel(step.op, arguments, step.attrs, step.signature.compute, CONTEXT.get())
     else:
@@ -68,27 +75,27 @@ def _run_step(r: TraceExecutor, step: TraceOp, values: dict[int, Any]) -> None:
         values[step.place] = np.asarray(out, step.type.dtype.numpy)
 
 
-def arguments_of(r: Trace, step: TraceOp, values: dict[int, Any]) -> list[Any]:
+def arguments_of(trace: Trace, step: TraceOp, values: dict[int, Any]) -> list[Any]:
     arguments: list[Any] = []
     baked = iter(step.baked or ())
     for ref, kind in zip(step.refs, step.kinds, strict=True):
         if ref >= NUMBER:
-            arguments.append(r.numbers[ref - NUMBER])
+            arguments.append(trace.numbers[ref - NUMBER])
         elif ref >= 0:
-            arguments.append(array_at(r, ref, values))
+            arguments.append(array_at(trace, ref, values))
         elif ref > NONE:
-            arguments.append(r.arrays[-1 - ref])
+            arguments.append(trace.arrays[-1 - ref])
         else:
             arguments.append(None if kind is NoneType else next(baked))
     return arguments
 
 
-def array_at(r: Trace, place: int, values: dict[int, Any]) -> Any:
-    """The array of a place; views are looked at through their base."""
+def array_at(trace: Trace, place: int, values: dict[int, Any]) -> Any:
+    """The array of a value; that of a view is made from its base's."""
     array = values.get(place)
     if array is None:
-        step = r.makers[place]
-        array = step.op.numpy(*arguments_of(r, step, values), **step.attrs)
+        step = trace.makers[place]
+        array = step.op.numpy(*arguments_of(trace, step, values), **step.attrs)
     return array
 
 

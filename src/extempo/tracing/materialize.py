@@ -1,4 +1,4 @@
-"""From the tape of a recording to the nodes that eager mode would have linked."""
+"""Materialising: from a trace to the nodes that eager mode would have linked, with the numbers they would have had."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ..core.types import TensorType, float32, float64
 from .interpreter import array_at
 
 if TYPE_CHECKING:
-    from .executor import TraceExecutor
+    from .trace import Trace
 
 
 class _NodeMaker:
     """Makes each node once."""
 
-    def __init__(self, recording: TraceExecutor, freed: Container[int]) -> None:
-        self.recording = recording
+    def __init__(self, trace: Trace, freed: Container[int]) -> None:
+        self.trace = trace
         self.freed = freed  # steps that a backward has passed, by their places
-        self.number = recording.node_numbers()
+        self.number = trace.node_numbers()
         self.nodes: dict[int, Node] = {}  # by place
         self._gradients: dict[tuple[Any, int], Any] = {}  # by signature and tracked inputs
 
@@ -51,7 +51,7 @@ class _NodeMaker:
         return self._gradients[key]
 
     def _inputs(self, step: TraceOp) -> tuple[Any, ...]:
-        r = self.recording
+        r = self.trace
         found: list[Any] = []
         baked = iter(step.baked or ())
         for ref, kind in zip(step.refs, step.kinds, strict=True):
@@ -74,17 +74,17 @@ class _NodeMaker:
         ref = step.refs[position - 1]
         if ref >= 0:
             return self._of_place(position, ref)
-        r, k = self.recording, -1 - ref
+        r, k = self.trace, -1 - ref
         return (position, r.arrays[k], r.memories[k], r.versions[k])
 
     def _of_place(self, position: int, place: int) -> tuple[int, Any, Any, int]:
-        r = self.recording
+        r = self.trace
         array, base = array_at(r, place, r.values), r.base(place)
         if base < 0:
             return (position, array, r.memories[-1 - base], r.versions[-1 - base])
-        storage = r.given.get(base)
+        storage = r.storages.get(base)
         if storage is None:
-            storage = r.given[base] = Storage(r.values[base])
+            storage = r.storages[base] = Storage(r.values[base])
         return (position, array, storage, storage.version)
 
 
@@ -102,48 +102,48 @@ def _gradient(step: TraceOp) -> Any:
     return derived if derived.kernel else None
 
 
-def materialize_nodes(recording: TraceExecutor) -> int:
+def materialize_nodes(trace: Trace) -> int:
     """Every tensor that is held and tracked gets its node; how many nodes that took."""
-    places = [p for p in recording.alive if recording.held(p) is not None and recording.is_floating(p)]
-    steps = recording.reached(places)
-    _materialize(recording, places, steps, frozenset())
+    places = [p for p in trace.alive if trace.live_tensor(p) is not None and trace.is_floating(p)]
+    steps = trace.reached(places)
+    _materialize(trace, places, steps, frozenset())
     return len(steps)
 
 
-def materialize_freed_nodes(recording: TraceExecutor, freed: Container[int]) -> int:
+def materialize_freed_nodes(trace: Trace, freed: Container[int]) -> int:
     """The same after a backward: nodes of the steps that it passed, by their places, say that they were freed."""
     others = []
-    for place in recording.alive:
-        t, step = recording.held(place), recording.makers[place]
-        if t is None or t._history is not recording.proxy:
+    for place in trace.alive:
+        t, step = trace.live_tensor(place), trace.makers[place]
+        if t is None or t._history is not trace.proxy:
             continue
         if type(step.type) is not tuple and step.place in freed and step.read_positions:
             t._history = Node(step.op, (), step.attrs, step.type, None, step.where)
         else:
             others.append(place)
-    steps = _until_freed(recording, others, freed)
-    _materialize(recording, others, steps, freed)
+    steps = _until_freed(trace, others, freed)
+    _materialize(trace, others, steps, freed)
     return len(steps)
 
 
-def _materialize(recording: TraceExecutor, places: list[int], steps: list[TraceOp], freed: Container[int]) -> None:
+def _materialize(trace: Trace, places: list[int], steps: list[TraceOp], freed: Container[int]) -> None:
     if not places:
         return
-    linker = _NodeMaker(recording, freed)
+    linker = _NodeMaker(trace, freed)
     for step in sorted(steps, key=lambda s: s.place):
         linker.link(step)
     for place in places:
-        t = recording.held(place)
-        if t is not None and t._history is recording.proxy:
+        t = trace.live_tensor(place)
+        if t is not None and t._history is trace.proxy:
             t._history = linker.nodes[place]
 
 
-def _until_freed(recording: TraceExecutor, places: list[int], freed: Container[int]) -> list[TraceOp]:
+def _until_freed(trace: Trace, places: list[int], freed: Container[int]) -> list[TraceOp]:
     """The steps that these places depend on, up to those that lost their inputs when they were freed."""
     found: dict[int, TraceOp] = {}
     stack = list(places)
     while stack:
-        step = recording.makers[stack.pop()]
+        step = trace.makers[stack.pop()]
         if step.place not in found and step.tracked:
             found[step.place] = step
             if step.place not in freed or not step.read_positions:

@@ -6,14 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from textwrap import indent
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..backends.llvm.calls.output_binding import Filling
 from ..core import costs
-from ..core.trace_tree import NO_BACKWARD, BackwardCost, TraceNode
+from ..core.trace_tree import NO_BACKWARD, NUMBER, BackwardCost, TraceNode
 from ..core.weak import WeakMembers
-from ..scheduling.request import BackwardRequest, Plan, Prospect, Resizing, forget
+from ..scheduling.request import BackwardRequest, Plan, Prospect, Resizing, forget, reads
 from .policy import CountingPolicy
+
+if TYPE_CHECKING:
+    from .trace import Trace
 
 
 class Segment:
@@ -77,6 +80,31 @@ class Segment:
         """As if it had not been planned yet."""
         self.plan = self.waiting = None
         self.seen = 0
+
+
+def first_segment(
+    trace: Trace,
+    first: int,
+    live: bytes,
+    following: TraceNode,
+    backward: BackwardRequest | None = None,
+    keep: bool = False,
+    cost: BackwardCost = NO_BACKWARD,
+) -> Segment:
+    """The segment of a trace from value `first` on, met for the first time; `keep`: its backward frees nothing."""
+    makers = trace.makers
+    held = [first + i for i, is_live in enumerate(live) if is_live]
+    tracked = [p for p in held if makers[p].tracked]
+    stay = {trace.base(p) for p in held}
+    freed = frozenset() if backward is None or keep else trace.passed(backward.root, backward.asked)
+    if freed and backward is not None and backward.asked is None:
+        tracked_still = [p for p in tracked if makers[p].place not in freed]  # with all that leads there
+    else:
+        tracked_still = tracked
+    for step in trace.reached(tracked_still, first):
+        if step.place not in freed:
+            stay.update(trace.base(ref) for ref in reads(step) if 0 <= ref < NUMBER)
+    return Segment(tuple(sorted(p for p in stay if p >= first)), tracked, held, following, backward, freed, cost)
 
 
 class PlanCache(WeakMembers[Segment]):

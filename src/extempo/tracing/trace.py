@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
 from sys import getrefcount
 from typing import Any
 
-from ..core import active_traces
 from ..core.graph import Node, Traced, next_number
-from ..core.layout import is_row_major
 from ..core.storage import Array, Storage
-from ..core.tensor import LazySource, Tensor, layout_of, new
+from ..core.tensor import LazySource, Tensor, new
 from ..core.trace_tree import NUMBER, TraceNode, TraceOp
 from ..core.types import TensorType
 from ..dispatch.dispatcher import alias_of
 from ..scheduling.request import reads
 from .interpreter import arguments_of
-from .segment import Counters
 
 
 def _of_list_and_variable() -> int:
@@ -33,8 +29,8 @@ def _of_list_and_variable() -> int:
 
 
 HELD = _of_list_and_variable()  # references to a result that a list and a variable have, nobody else
-_OWN = 2  # references to what one attribute alone refers to: that, and getrefcount's argument
-_NOBODY_ELSE = nullcontext()
+_GATE = TraceNode()
+ENDED = TraceNode()  # where a trace stands that is over: nothing fits there
 
 
 def _leads_to(node: Node, known: dict[Node, bool]) -> bool:
@@ -66,140 +62,116 @@ def _meets_freed(nodes: list[Node]) -> bool:
 
 
 class WriteIndex:
-    """What a tape has found out for writes: in a loop that writes, each of them looks at what is new since the last."""
+    """What a trace knows of memory that is written: in a loop that writes, each write looks at what is new since."""
 
     def __init__(self) -> None:
         self.tracked: set[Storage] = set()  # of leaves
         self.steps: list[TraceOp] = []  # that are tracked
         self._n_leaves, self._n_steps = 0, 0  # that were looked at
-        self._seen: dict[Storage, int] = {}  # for memory that was written: how many leaves there were then
+        self._n_seen: dict[Storage, int] = {}  # for memory that was written: how many leaves there were then
 
     def leaves_since(self, storage: Storage, memories: list[Storage]) -> list[int]:
         """The leaves on this memory that are new since this was asked last."""
-        first, n_leaves = self._seen.get(storage, 0), len(memories)
-        self._seen[storage] = n_leaves
+        first, n_leaves = self._n_seen.get(storage, 0), len(memories)
+        self._n_seen[storage] = n_leaves
         return [k for k in range(first, n_leaves) if memories[k] is storage] if storage in memories else []
 
-    def look_at(self, tape: Trace) -> None:
-        for k in range(self._n_leaves, len(tape.memories)):
-            if type(tape.nodes[k]) is Node:
-                self.tracked.add(tape.memories[k])
-        self.steps += [step for step in tape.makers[self._n_steps :] if step.tracked]
-        self._n_leaves, self._n_steps = len(tape.memories), len(tape.makers)
+    def look_at(self, trace: Trace) -> None:
+        for k in range(self._n_leaves, len(trace.memories)):
+            if type(trace.nodes[k]) is Node:
+                self.tracked.add(trace.memories[k])
+        self.steps += [step for step in trace.makers[self._n_steps :] if step.tracked]
+        self._n_leaves, self._n_steps = len(trace.memories), len(trace.makers)
 
 
-class Trace(LazySource):
-    """The tape of one run of a compiled function."""
+class Trace:
+    """What one traced call has computed or is to compute, since it began or was closed last.
+
+    It knows nobody: where a tensor of it must refer to who gives it its values, that is passed as `source`. (The
+    executor refers to its trace, and reference counts alone are to free both.)
+    """
 
     __slots__ = (
-        "__weakref__",
         "alive",
         "arrays",
         "behind",
         "clocks",
-        "counters",
         "cursor",
-        "decide",
-        "given",
         "inside",
-        "is_left",
         "leaves",
-        "left_at",
         "makers",
         "memories",
-        "most_new_steps",
-        "most_replaying",
-        "n_allowed",
-        "n_left",
         "nodes",
         "numbers",
         "proxy",
-        "replaying_left",
         "results",
+        "storages",
         "sweep_at",
         "token",
         "unplanned",
         "values",
         "versions",
-        "written",
+        "write_index",
     )
 
-    def __init__(
-        self,
-        root: TraceNode,
-        counters: Counters,
-        decide: Callable[..., bool],
-        most_new_steps: Callable[[], int] | None = None,
-        most_replaying: Callable[[], float] | None = None,
-    ) -> None:
-        self.counters = counters
-        self.decide = decide  # whether a flush of so many steps that has no plan (or its sizes) gets one now
-        self.most_new_steps = most_new_steps  # that are allowed, before this gives up; asked when there is one
-        self.n_allowed: int | None = None  # that are left
-        self.most_replaying = most_replaying  # seconds of running op by op; asked when there are some
-        self.replaying_left: float | None = None
-        self.inside = True  # the compiled function is still running, or a backward is as if it were
-        self.is_left = False  # it has returned
-        self.makers: list[TraceOp] = []  # for each place its step
-        self.n_left = 0  # of these, counted as left when the function returned
-        self.left_at: TraceNode | None = None  # where it was then
-        self.proxy = Node(Traced, (), {}, None, (), None)  # of every tensor on the tape that is tracked
-        self._begin(root)
-
-    def _begin(self, state: TraceNode) -> None:
-        self.counters.steps += len(self.makers)
-        if self.n_left:
-            self.counters.left_steps -= self.n_left
-            self.n_left = 0
-        if self.left_at is not None:
-            self.counters.went_on(self.left_at, state)
-            self.left_at = None
-        self.cursor = state
-        self.behind: TraceNode | None = None
-        self.results: list[Any] = []  # for each place its tensor; once the function has returned a weak reference
-        self.makers = []
+    def __init__(self, state: TraceNode, inside: bool = True, proxy: Node | None = None, gated: bool = False) -> None:
+        self.cursor = _GATE if gated else state  # where it stands in the trace tree
+        self.behind: TraceNode | None = state if gated else None  # the same, while a gate stands there; see `set_gate`
+        self.inside = inside  # the compiled function is still running, or a backward is as if it were
+        self.proxy = Node(Traced, (), {}, None, (), None) if proxy is None else proxy  # of every tracked tensor
+        self.results: list[Any] = []  # for each value its tensor; once the function has returned a weak reference
+        self.makers: list[TraceOp] = []  # for each value its op
         self.leaves: list[Tensor] = []
         self.arrays: list[Array] = []  # of the leaves
         self.nodes: list[Any] = []  # of the leaves, where they are tracked
         self.memories: list[Storage] = []  # of the leaves, with the versions that they had
         self.versions: list[int] = []
         self.numbers: list[Any] = []
-        self.values: dict[int, Array] = {}  # what was computed and stays, by place
-        self.given: dict[int, Storage] = {}  # the memory of values that someone was given
-        self.alive: list[int] = []  # places of tracked tensors that have run and were held then
-        self.written: WriteIndex | None = None
+        self.values: dict[int, Array] = {}  # what was computed and stays, by value id
+        self.storages: dict[int, Storage] = {}  # the memory of values that a tensor has or had
+        self.alive: list[int] = []  # tracked values that have run, and whose tensors were live then
+        self.write_index: WriteIndex | None = None
         self.unplanned = False  # a backward of it had no plan yet
         self.sweep_at = 1_000
-        self.token = object()  # marks leaves; holds nothing
-        self.clocks = [(0, next_number())]  # from which place on nodes would have which numbers
-        if getrefcount(self.proxy) > _OWN:  # a tensor that is held stays with it
-            self.proxy = Node(Traced, (), {}, None, (), None)
+        self.token = object()  # marks leaves; refers to nothing
+        self.clocks = [(0, next_number())]  # from which value on nodes would have which numbers
 
-    def begin_again(self, root: TraceNode, decide: Callable[..., bool]) -> None:
-        """As if it were new, for another call of the same function: its last tape is over and nobody else has it."""
-        self.cursor, self.behind, self.decide = root, None, decide
-        self.n_allowed = self.replaying_left = None
+    def begin_again(self, root: TraceNode) -> None:
+        """As if it were new: it is empty, and begins at `root` now."""
+        self.cursor, self.behind = root, None
         self.clocks = [(0, next_number())]
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is on its tape, nor marked as read by it."""
-        return not self.makers and not self.leaves and not self.is_left
+        """Whether no op is on it, nor a tensor marked as read by it."""
+        return not self.makers and not self.leaves
 
-    def _alone(self) -> Any:
-        """A tape that was left may be reached by other threads, too."""
-        return active_traces.escaped_lock if self.is_left else _NOBODY_ELSE
+    def set_gate(self) -> None:
+        """Have Python notice the first op, to know which nodes were there before: no edge leads on from a gate."""
+        if not self.makers and self.behind is None:
+            self.cursor, self.behind = _GATE, self.cursor
 
-    # ---- the steps
+    def pass_gate(self) -> None:
+        """The first op is there."""
+        if self.behind is not None:
+            self.cursor, self.behind = self.behind, None
+            self.clocks = [(0, next_number())]
+
+    @property
+    def position(self) -> TraceNode:
+        """Where it stands in the trace tree, gate or no gate."""
+        return self.cursor if self.behind is None else self.behind
+
+    # ---- the ops
 
     def base(self, ref: int) -> int:
-        """The place (or leaf) whose memory a value lies in."""
+        """The value or leaf whose memory this one is in: itself, unless it is a view."""
         while ref >= 0 and self.makers[ref].view is not None:
             ref = self.makers[ref].refs[0]
         return ref
 
     def reached(self, places: Iterable[int], first: int = 0) -> list[TraceOp]:
-        """The tracked steps from place `first` on that these places depend on."""
+        """The tracked ops from value `first` on that these values depend on."""
         seen: set[int] = set()
         found: list[TraceOp] = []
         stack, makers = list(places), self.makers
@@ -218,7 +190,7 @@ class Trace(LazySource):
         return found
 
     def passed(self, root: int, asked: tuple[int, ...] | None) -> frozenset[int]:
-        """The steps, by place, that a backward from `root` goes through on its way to all leaves, or to these refs."""
+        """The ops, by their first values, that a backward from `root` passes: to all leaves, or to these refs."""
         reached = self.reached([root])
         if asked is None:
             return frozenset([step.place for step in reached])
@@ -230,8 +202,8 @@ class Trace(LazySource):
                 leading.update(range(step.place, step.place + step.n_results))
         return frozenset(found)
 
-    def _refs_of(self, inputs: Sequence[Tensor]) -> tuple[int, ...]:
-        """The places of these tensors, and the leaves that lead to them, in order; none if a leaf's graph was freed."""
+    def refs_of(self, inputs: Sequence[Tensor]) -> tuple[int, ...]:
+        """The values of these tensors, and the leaves that lead to them, in order; none if a leaf's graph was freed."""
         if _meets_freed([node for node in self.nodes if type(node) is Node]):
             return ()
         places = {x._value_id for x in inputs if x._history is self.proxy}
@@ -239,29 +211,15 @@ class Trace(LazySource):
         leaves = [-1 - k for k, node in enumerate(self.nodes) if type(node) is Node and _leads_to(node, known)]
         return tuple(sorted([*leaves, *places]))
 
-    def _type_of(self, place: int) -> TensorType:
+    def type_of(self, place: int) -> TensorType:
         step = self.makers[place]
         return step.type[place - step.place] if type(step.type) is tuple else step.type
 
     def is_floating(self, place: int) -> bool:
-        return self._type_of(place).dtype.is_floating_point
-
-    def _strides_at(self, place: int) -> tuple[int, ...] | None:
-        return self.makers[place].strides
-
-    def strides_of(self, t: Tensor) -> tuple[int, ...] | None:
-        with self._alone():
-            if t._data is not None:  # another thread was faster
-                return layout_of(t)
-            found = self._strides_at(t._value_id)
-            return None if found is None or is_row_major(t._type, found) else found
-
-    def is_view(self, t: Tensor) -> bool:
-        with self._alone():
-            return t._alias is not None if t._data is not None else self.makers[t._value_id].view is not None
+        return self.type_of(place).dtype.is_floating_point
 
     def node_numbers(self) -> Callable[[int], float]:
-        """For places, asked in their order, the numbers of their nodes: after all that were there when recorded."""
+        """For values, asked in their order, the numbers of their nodes: after all nodes that were there when traced."""
         nodes, makers, clocks = self.nodes, self.makers, self.clocks
         highest, n_leaves, n_clocks = 0.0, 0, 0
 
@@ -280,91 +238,100 @@ class Trace(LazySource):
 
     # ---- the tensors
 
-    def _result(self, step: TraceOp, type_: TensorType, place: int) -> Tensor:
+    def new_result(self, step: TraceOp, type_: TensorType, place: int, source: LazySource) -> Tensor:
+        """The tensor of a value that has not been computed yet."""
         t = new(Tensor)
         t._data = t._memory = t._alias = None
         t._type = type_
         t._history = self.proxy if step.tracked and type_.dtype.is_floating_point else None
         t._grad_barrier = step.cut
-        t._source = self
+        t._source = source
         t._value_id = place
         return t
 
-    def _make_bases(self) -> None:
-        """Tensors for places that nobody holds, but views of them that are to get values."""
-        first, makers, results = self.cursor.n_run, self.makers, self.results
-        for place, t in enumerate(results):
-            if t is None:
-                continue
-            while makers[place].view is not None and (place := makers[place].refs[0]) >= first:
-                if results[place] is None:
-                    results[place] = self._result(makers[place], self._type_of(place), place)
-
-    def held(self, place: int) -> Tensor | None:
-        """The tensor at that place, if someone else has it."""
+    def live_tensor(self, place: int) -> Tensor | None:
+        """The tensor of a value, if someone else refers to it."""
         t = self.results[place]
         if not self.inside:
             return None if t is None else t()
         return t if t is not None and getrefcount(t) > HELD else None
 
-    def _live(self, first: int) -> bytes:
-        """For each place from `first` on, whether someone holds its tensor."""
+    def live_from(self, first: int) -> bytes:
+        """For each value from `first` on, whether it is live."""
         if self.inside:
             held = HELD + 1  # the slice holds them, too
             return bytes([t is not None and getrefcount(t) > held for t in self.results[first:]])
         return bytes([t is not None and t() is not None for t in self.results[first:]])
 
-    def _fill(self, places: list[int]) -> None:
-        """Give tensors that are held their values."""
+    def references(self) -> list[Any]:
+        """Weak ones to the tensors that are live: whoever forgets them all forgets the trace."""
+        return [weakref.ref(t) if t is not None and getrefcount(t) > HELD else None for t in self.results]
+
+    def refer_strongly(self, source: LazySource) -> None:
+        """As if the function were still running: it has the tensors that are live, and bases for views among them."""
+        first, makers = self.cursor.n_run, self.makers
+        results = [None if ref is None else ref() for ref in self.results]
+        for place, t in enumerate(results):
+            if t is None:
+                continue
+            while makers[place].view is not None and (place := makers[place].refs[0]) >= first:
+                if results[place] is None:
+                    results[place] = self.new_result(makers[place], self.type_of(place), place, source)
+        self.results, self.inside = results, True
+
+    def fill(self, places: list[int], source: LazySource) -> None:
+        """Give live tensors their values."""
         for place in places:
             t = self.results[place] if self.inside else self.results[place]()
             if t is not None and t._data is None:
-                self._give(t, place)
+                self.give(t, place, source)
 
-    def _give(self, t: Tensor, place: int) -> None:
+    def give(self, t: Tensor, place: int, source: LazySource) -> None:
+        """Give a tensor its value, and the memory or the base that goes with it."""
         step = self.makers[place]
         if step.view is None:
             t._data = self.values[place]
-            memory = self.given.get(place)  # of a tensor that is gone; what looks at the same memory may not be
+            memory = self.storages.get(place)  # of a tensor that is gone; what looks at the same memory may not be
             if memory is None:
-                memory = self.given[place] = Storage(t._data)
+                memory = self.storages[place] = Storage(t._data)
             t._memory = memory
         else:
-            source = self._tensor_at(step.refs[0])
+            base = self._tensor_at(step.refs[0], source)
             numbers = tuple(arguments_of(self, step, self.values)[1:])
-            t._data = step.op.numpy(source._data, *numbers, **step.attrs)
-            t._memory = source._memory
+            t._data = step.op.numpy(base._data, *numbers, **step.attrs)
+            t._memory = base._memory
             if step.op.name != "detach":
-                t._alias = alias_of(source, step.op, numbers, step.attrs)
+                t._alias = alias_of(base, step.op, numbers, step.attrs)
         if not step.tracked:
             t._source = None
 
-    def _tensor_at(self, ref: int) -> Tensor:
-        """The tensor at a place, made anew if it is gone, or a leaf."""
+    def _tensor_at(self, ref: int, source: LazySource) -> Tensor:
+        """The tensor of a value, made anew if it is gone, or a leaf."""
         if ref < 0:
             return self.leaves[-1 - ref]
-        t = self.results[ref] if self.inside else self.held(ref)
+        t = self.results[ref] if self.inside else self.live_tensor(ref)
         if t is None:
-            t = self._unheld(ref)
+            t = self._new_tensor(ref, source)
         if t._data is None:
-            self._give(t, ref)
+            self.give(t, ref, source)
         return t
 
-    def _unheld(self, place: int) -> Tensor:
+    def _new_tensor(self, place: int, source: LazySource) -> Tensor:
+        """For a value whose tensor is gone."""
         step = self.makers[place]
         t = new(Tensor)
         t._data = t._memory = t._alias = t._source = t._grad_barrier = None
-        t._type = self._type_of(place)
+        t._type = self.type_of(place)
         t._history = None
         if step.tracked:
-            t._history, t._source, t._value_id = self.proxy, self, place
+            t._history, t._source, t._value_id = self.proxy, source, place
             self.results[place] = t if self.inside else weakref.ref(t)
             self.alive.append(place)
         return t
 
-    def _let_go(self, first: int, live: bytes) -> None:
-        """From place `first` on, keep only tensors that are held and tracked."""
-        stop, makers = first + len(live), self.makers  # a finalizer may have recorded more meanwhile
+    def let_go(self, first: int, live: bytes) -> None:
+        """Of the values from `first` on, keep only tensors that are live and tracked."""
+        stop, makers = first + len(live), self.makers  # a finalizer may have traced more meanwhile
         waiting = self.results[first:stop]
         kept: list[Any] = [None] * len(waiting)
         for i, t in enumerate(waiting):
@@ -373,20 +340,29 @@ class Trace(LazySource):
             if live[i]:
                 kept[i] = t
             elif not self.inside:
-                kept[i] = t  # that of a base of a view that is held, made for it and noted as alive by then
-            elif t is not None and t._data is not None:  # the base of a view that is held
+                kept[i] = t  # the base of a live view, made for it and noted as alive by then
+            elif t is not None and t._data is not None:  # the base of a live view
                 kept[i] = t
                 self.alive.append(first + i)
         self.results[first:stop] = kept
 
-    def _sweep(self) -> None:
+    def sweep(self) -> None:
         """In a long run without an end, let go of what only backwards that nobody can ask for any more would read."""
-        self.alive = [p for p in self.alive if self.held(p) is not None]
+        self.alive = [p for p in self.alive if self.live_tensor(p) is not None]
         stay = {self.base(p) for p in self.alive}
         for step in self.reached(self.alive):
             stay.update(self.base(ref) for ref in reads(step))
         self.values = {p: array for p, array in self.values.items() if p in stay}
         self.sweep_at = 2 * len(self.makers)
+
+    def release_tensors(self, source: LazySource) -> None:
+        """It is not needed any more: live tensors have what they need, and forget who gave them that."""
+        for place in self.alive:
+            t = self.results[place]
+            if not self.inside and t is not None:
+                t = t()
+            if t is not None and t._source is source:
+                t._source = None
 
     # ---- the memory
 
@@ -395,31 +371,31 @@ class Trace(LazySource):
         if storages is None:
             marked: Iterable[Tensor] = self.leaves
         else:
-            if self.written is None:
-                self.written = WriteIndex()
-            marked = [self.leaves[k] for s in storages for k in self.written.leaves_since(s, self.memories)]
+            if self.write_index is None:
+                self.write_index = WriteIndex()
+            marked = [self.leaves[k] for s in storages for k in self.write_index.leaves_since(s, self.memories)]
         for x in marked:
             if x._source is self.token:
                 x._source = None
 
     def looks_at(self, storage: Storage) -> bool:
-        """Whether steps that have not run may read that memory."""
+        """Whether ops that have not run may read that memory."""
         if self.cursor.n_run == self.cursor.n_places:
             return False
-        return any(m is storage for m in self.memories) or any(m is storage for m in self.given.values())
+        return any(m is storage for m in self.memories) or any(m is storage for m in self.storages.values())
 
     def reads_memory(self, storage: Storage) -> bool:
-        """Whether the tape would notice a write into that memory.
+        """Whether the trace would notice a write into that memory.
 
         A tracked leaf that is written would be two leaves, and the sum of its gradients not taken in eager's order.
         """
-        if self.written is None:
-            self.written = WriteIndex()
-        self.written.look_at(self)
-        if storage in self.written.tracked:
+        if self.write_index is None:
+            self.write_index = WriteIndex()
+        self.write_index.look_at(self)
+        if storage in self.write_index.tracked:
             return True
-        for step in self.written.steps:
+        for step in self.write_index.steps:
             for base in map(self.base, reads(step)):
-                if (self.memories[-1 - base] if base < 0 else self.given.get(base)) is storage:
+                if (self.memories[-1 - base] if base < 0 else self.storages.get(base)) is storage:
                     return True
-        return any((t := self.held(p)) is not None and t._memory is storage for p in self.alive)
+        return any((t := self.live_tensor(p)) is not None and t._memory is storage for p in self.alive)

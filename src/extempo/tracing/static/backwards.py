@@ -16,6 +16,7 @@ from ...core.storage import Array
 from ...core.tensor import Tensor, wrap
 from ...core.trace_tree import TraceNode
 from ...scheduling.request import BackwardRequest
+from ..backward import must_be_eager
 from ..executor import TraceExecutor
 from ..materialize import materialize_freed_nodes, materialize_nodes
 from ..segment import Segment
@@ -49,7 +50,7 @@ class GradientRequest:
             fits = inputs is None or root._type.numel() == 1
         else:
             fits = isinstance(given, Tensor) and given._type == root._type and given._data is not None
-        if not fits or must_be_eager(r):
+        if not fits or must_be_eager(r.trace):
             return None
         made = cls(root, given, keep)
         return made if inputs is None or made._find(r, inputs) else None
@@ -59,16 +60,16 @@ class GradientRequest:
         for x in inputs:
             if not isinstance(x, Tensor) or not x.requires_grad or x is self.root:
                 return False
-            if x._history is r.proxy:
+            if x._history is r.trace.proxy:
                 self.sources.append(-1 - x._value_id)
                 continue
             node = x._own_node()
-            leaves = [k for k, other in enumerate(r.nodes) if other is node]
+            leaves = [k for k, other in enumerate(r.trace.nodes) if other is node]
             if node.op is not Leaf or len(leaves) != 1:
                 return False
             self.sources += leaves
         self.refs = tuple(sorted({-1 - source for source in self.sources}))
-        return all(type(node) is not Node or node.op is Leaf for node in r.nodes)
+        return all(type(node) is not Node or node.op is Leaf for node in r.trace.nodes)
 
 
 class PlannedBackward(Action):
@@ -108,18 +109,18 @@ class PlannedBackward(Action):
                 if rest:
                     accumulate_planned(rest, keep=False)
                 return
-        gradients = None if must_be_eager(r) or self._goes_on(r) else self._gradients(call)
+        gradients = None if must_be_eager(r.trace) or self._goes_on(r) else self._gradients(call)
         if gradients is None:
             self.effect.run(call)
             return
-        nodes = r.nodes
-        r.alive = self.alive.copy()
+        nodes = r.trace.nodes
+        r.trace.alive = self.alive.copy()
         give(r, self.handles)
         if self.keep:
-            materialize_nodes(r)
+            materialize_nodes(r.trace)
         else:
-            materialize_freed_nodes(r, found.freed)
-        r._over(found.following)
+            materialize_freed_nodes(r.trace, found.freed)
+        r.end_trace(found.following)
         if self.backward.asked is None:
             accumulate_planned([(nodes[k], g) for k, g in gradients.items()], self.keep)
         for index, slot, type_ in self.effect.results:
@@ -130,33 +131,21 @@ class PlannedBackward(Action):
 
     def _goes_on(self, r: TraceExecutor) -> bool:
         """Whether gradients are asked for, and a leaf is one from which they go on."""
-        return bool(self.sources) and any(type(node) is Node and node.op is not Leaf for node in r.nodes)
+        return bool(self.sources) and any(type(node) is Node and node.op is not Leaf for node in r.trace.nodes)
 
     def _gradients(self, call: ScriptCall) -> dict[int, Array] | None:
         r, found = call.recording, self.found
+        trace = r.trace
         if found.plan is None:
-            r._make_plan(found, self.state, self.first)
+            r.make_plan(found, trace, self.state)
             if found.plan is None:
                 return None
-        leaves, values = [*r.arrays, self._incoming(call)], r.values
+        leaves, values = [*trace.arrays, self._incoming(call)], trace.values
         arrays = [values[ref] if ref >= 0 else leaves[-1 - ref] for ref in found.plan.inputs]
-        out = found.plan.run(arrays, r.numbers)
+        out = found.plan.run(arrays, trace.numbers)
         if type(out) is not list:
             r.counters.failed += 1
             return None
         r.counters.runs += 1
         values.update(zip(found.wanted, out, strict=False))
         return dict(zip(found.plan.gradients, out[len(found.wanted) :], strict=True))
-
-
-def must_be_eager(r: TraceExecutor) -> bool:
-    """Whether a backward from this tape is one that a plan cannot do; see `TraceExecutor.backward`."""
-    n_first = len(r.makers[0].new_leaves)
-    for k, node in enumerate(r.nodes):
-        if type(node) is Node:
-            extra = node.extra
-            if extra is not None and (extra.hooks or extra.retain):
-                return True
-            if node.op is not Leaf and k >= n_first and node.number > r.clocks[0][1]:
-                return True
-    return False

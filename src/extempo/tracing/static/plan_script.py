@@ -11,7 +11,7 @@ from typing import Any
 
 from ...core.trace_tree import TraceNode
 from ..executor import TraceExecutor, op_by_op
-from ..segment import Counters, Segment
+from ..segment import Counters, Segment, first_segment
 from .backwards import PlannedBackward
 from .script import Action, Effect
 from .tape import Extend, FlushNow, Handle, Leave, TraceStretch
@@ -55,9 +55,9 @@ class ScriptPlanner:
     def _scratch(self, tape: TraceStretch, state: TraceNode) -> TraceExecutor:
         """A recording that stands where the tape stood."""
         made = TraceExecutor(TraceNode(), self._counters, op_by_op)
-        made.makers = tape.makers[: state.n_places]
+        made.trace.makers = tape.makers[: state.n_places]
         nothing: Any = None  # planning asks for the places only
-        made.values = dict.fromkeys(self._kept.setdefault(tape, set()), nothing)
+        made.trace.values = dict.fromkeys(self._kept.setdefault(tape, set()), nothing)
         return made
 
     def _plan_flush(self, i: int, action: FlushNow) -> None:
@@ -69,8 +69,8 @@ class ScriptPlanner:
         live = bytes([place in held for place in range(first, state.n_places)])
         scratch = self._scratch(tape, state)
         following = next((e.following for e in state.events.values() if _is_flush(e)), None) or state.after_flush()
-        action.found = scratch._first_flush(first, live, following, None)
-        scratch._make_plan(action.found, state, first)
+        action.found = first_segment(scratch.trace, first, live, following)
+        scratch.make_plan(action.found, scratch.trace, state)
         self._kept[tape].update(action.found.wanted)
         self.actions.append(action)
 
@@ -80,14 +80,14 @@ class ScriptPlanner:
         held = {h.place for h in action.handles}
         live = bytes([place in held for place in range(first, state.n_places)])
         scratch = self._scratch(tape, state)
-        found = action.found = scratch._first_flush(first, live, TraceNode(), action.backward, action.keep)
+        found = action.found = first_segment(scratch.trace, first, live, TraceNode(), action.backward, action.keep)
         tracked = [h.place for h in self._needed(tape, 0, state.n_places, i) if h.tracked]
         action.alive = [place for place in tracked if place < first]
         if action.keep or all(tape.makers[place].place in found.freed for place in tracked):
-            scratch._make_plan(found, state, first)
+            scratch.make_plan(found, scratch.trace, state)
         if action.finds_all:
             if not action.keep and action.backward.asked is None:
-                scratch._note_filling(found, state, first)
+                scratch.bind_outputs(found, scratch.trace, state)
                 state.remember((action.backward.root, live), found)
             self.actions.append(action)
             return

@@ -17,6 +17,7 @@ from ...core.types import TensorType
 from ...errors import DtypeError, GraphError, ShapeError
 from ..executor import TraceExecutor
 from ..segment import Segment
+from ..trace import Trace
 from .guards import Slots, has_strides
 from .script import Action, Labels, ScriptCall
 
@@ -95,29 +96,36 @@ class Extend(Action):
         return [leaf.slot for leaf in self.leaves] + [slot for _, slot in self.fed]
 
     def run(self, call: ScriptCall) -> None:
-        r, slots = call.recording, call.slots
-        if r.cursor is not self.begin:
-            self._join(r)
+        executor, slots = call.recording, call.slots
+        trace = executor.trace
+        if trace.cursor is not self.begin:
+            self._join(trace)
         if self.leaves:
-            self._add_leaves(r, slots)
+            self._add_leaves(trace, slots)
         if self.numbers:
-            at = len(r.numbers)
-            r.numbers += self.numbers
+            at = len(trace.numbers)
+            trace.numbers += self.numbers
             for i, slot in self.fed:
-                r.numbers[at + i] = slots[slot]
-        r.makers += self.makers
-        r.results += [None] * len(self.makers)
+                trace.numbers[at + i] = slots[slot]
+        trace.makers += self.makers
+        trace.results += [None] * len(self.makers)
         for handle in self.handles:
             t = new(Tensor)
             t._data = t._memory = t._alias = None
             t._type, t._grad_barrier = handle.type, handle.cut
-            t._history = r.proxy if handle.tracked else None
-            t._source, t._value_id = r, handle.place
-            r.results[handle.place] = slots[handle.slot] = t
-        r.cursor = self.end
+            t._history = trace.proxy if handle.tracked else None
+            t._source, t._value_id = executor, handle.place
+            trace.results[handle.place] = slots[handle.slot] = t
+        trace.cursor = self.end
 
-    def _add_leaves(self, r: TraceExecutor, slots: Slots) -> None:
-        leaves, arrays, nodes, memories, versions = r.leaves, r.arrays, r.nodes, r.memories, r.versions
+    def _add_leaves(self, trace: Trace, slots: Slots) -> None:
+        leaves, arrays, nodes, memories, versions = (
+            trace.leaves,
+            trace.arrays,
+            trace.nodes,
+            trace.memories,
+            trace.versions,
+        )
         for leaf in self.leaves:
             x = slots[leaf.slot]
             if x._alias is not None:
@@ -131,14 +139,14 @@ class Extend(Action):
             memories.append(memory)
             versions.append(memory.version)
 
-    def _join(self, r: TraceExecutor) -> None:
-        if r.makers or self.begin.parent is not None:
+    def _join(self, trace: Trace) -> None:
+        if trace.makers or self.begin.parent is not None:
             raise GraphError(
                 f"{self.labels.function}: memory is shared, or gradients are needed, in another way than when the "
                 "function was recorded; compile it anew, or leave static=True out"
             )
-        r.cursor, r.behind = self.begin, None  # one empty tape is like another
-        r.clocks = [(0, next_number())]
+        trace.cursor, trace.behind = self.begin, None  # one empty tape is like another
+        trace.clocks = [(0, next_number())]
 
 
 class TraceStretch:
@@ -170,24 +178,26 @@ class FlushNow(Action):
         self.handles: list[Handle] = []  # those that get their values
 
     def run(self, call: ScriptCall) -> None:
-        r, found = call.recording, self.found
-        values = r._run(found, self.state, self.first)
-        r.values.update(zip(found.wanted, values, strict=True))
-        r.cursor = found.following
-        give(r, self.handles)
+        executor, found = call.recording, self.found
+        trace = executor.trace
+        values = executor.run(found, trace, self.state)
+        trace.values.update(zip(found.wanted, values, strict=True))
+        trace.cursor = found.following
+        give(executor, self.handles)
 
 
-def give(r: TraceExecutor, handles: list[Handle]) -> None:
+def give(executor: TraceExecutor, handles: list[Handle]) -> None:
     """Give tensors their values; views need their bases, so nothing is let go before all have theirs."""
+    trace = executor.trace
     for handle in handles:
-        t = r.results[handle.place]
+        t = trace.results[handle.place]
         if t._data is None:
-            r._give(t, handle.place)
+            trace.give(t, handle.place, executor)
     for handle in handles:
-        if r.makers[handle.place].tracked:
-            r.alive.append(handle.place)
+        if trace.makers[handle.place].tracked:
+            trace.alive.append(handle.place)
         else:
-            r.results[handle.place] = None
+            trace.results[handle.place] = None
 
 
 class Close(Action):
@@ -203,9 +213,10 @@ class Leave(Action):
     """The function returns tracked tensors: its tape stays, and a backward outside goes on with it."""
 
     def run(self, call: ScriptCall) -> None:
-        r = call.recording
-        r.results = [None if t is None else weakref.ref(t) for t in r.results]
-        r.inside = False
-        for k, x in enumerate(r.leaves):
-            x._source, x._value_id = r.token, -1 - k
-        note_escaped(r)
+        executor = call.recording
+        trace = executor.trace
+        trace.results = [None if t is None else weakref.ref(t) for t in trace.results]
+        trace.inside = False
+        for k, x in enumerate(trace.leaves):
+            x._source, x._value_id = trace.token, -1 - k
+        note_escaped(executor)

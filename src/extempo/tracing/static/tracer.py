@@ -52,8 +52,8 @@ class StaticTracer:
         self.outside: dict[int, Tensor] = {}  # by slot
         self.modules: dict[int, Any] = {}  # that were called
         self.tape = TraceStretch()
-        self._at = self.recording.cursor
-        self._token = self.recording.token
+        self._at = self.recording.trace.cursor
+        self._token = self.recording.trace.token
         self._stretch: Extend | None = None
         self._arguments: set[int] = set()  # their slots
         self._of_ops: set[int] = set()  # slots of results of ops that run eagerly
@@ -166,8 +166,8 @@ class StaticTracer:
             out = r.apply(op, tuple(map(plain, inputs)), attrs, inner)
         finally:
             CONTEXT.set(now)
-        step = r.cursor.via
-        if step is not None and r.cursor.parent is before:
+        step = r.trace.cursor.via
+        if step is not None and r.trace.cursor.parent is before:
             self._take(step, inputs, out, inner)
         else:
             self.catch_up()
@@ -203,7 +203,7 @@ class StaticTracer:
             self.actions.append(stretch)
         n_new = len(step.new_leaves)
         leaves: list[LeafSlot] = []
-        for x, kind in zip(r.leaves[len(r.leaves) - n_new :], step.new_leaves, strict=True):
+        for x, kind in zip(r.trace.leaves[len(r.trace.leaves) - n_new :], step.new_leaves, strict=True):
             slot = self.slot_of(x, may_change=False)
             checked, stays = slot in self._arguments, self.slots[slot] is x
             leaf = LeafSlot(slot, kind, step.where, checked, stays, self.labels)
@@ -230,12 +230,12 @@ class StaticTracer:
         places: list[Result] = [ValueSlot(tape, step.place + i) for i in range(len(results))]
         gives = places if type(out) is tuple else places[0]
         self.moves.append(EagerOp(step.op, sources, step.attrs, mode, step.where, gives, leaves))
-        self._at = stretch.end = r.cursor
+        self._at = stretch.end = r.trace.cursor
 
     def catch_up(self) -> None:
         """What the recording did because someone asked for values or nodes becomes actions, too."""
         r = self.recording
-        while self._at is not _position(r):
+        while self._at is not r.trace.position:
             flushes = [e for e in self._at.events.values() if isinstance(e, Segment) and e.backward is None]
             if flushes:
                 self.log(FlushNow(self.tape, self._at))
@@ -246,7 +246,7 @@ class StaticTracer:
                 self.tape = TraceStretch()
             else:
                 raise self.refusal("the tape ended in a way that cannot be recorded")
-        self._token = r.token
+        self._token = r.trace.token
 
     def flush(self) -> None:
         now = CONTEXT.get()
@@ -269,7 +269,7 @@ class StaticTracer:
         effect = Effect(fn, args, {}, _inner(CONTEXT.get()))
         effect.fill_from(self.slot_of)
         gradient = None if asked.gradient is None else self.slot_of(asked.gradient)
-        action = PlannedBackward(self.tape, self.recording.cursor, asked, gradient, effect)
+        action = PlannedBackward(self.tape, self.recording.trace.cursor, asked, gradient, effect)
         out = self._run(fn, args, {}, effect.mode)
         self._note_results(effect, out)
         self.log(action)
@@ -311,9 +311,9 @@ class StaticTracer:
             return fn(*args, **kwargs)
         finally:
             CONTEXT.set(now)
-            self._at = _position(self.recording)  # what it did on the tape, it will do again
-            if self._token is not self.recording.token:
-                self._token, self.tape = self.recording.token, TraceStretch()
+            self._at = self.recording.trace.position  # what it did on the tape, it will do again
+            if self._token is not self.recording.trace.token:
+                self._token, self.tape = self.recording.trace.token, TraceStretch()
 
     def log(self, action: Action) -> None:
         self.actions.append(action)
@@ -387,7 +387,7 @@ class StaticTracer:
         """Where a tensor was made that is still held by something other than the results; None if there is none."""
         self._asked.clear()
         allowed = set()
-        for x in (*outputs, *self.recording.leaves):  # what is returned may hold on to its tape
+        for x in (*outputs, *self.recording.trace.leaves):  # what is returned may hold on to its tape
             allowed.add(id(x))
             if x._alias is not None:
                 allowed.add(id(x._alias.base))
@@ -399,11 +399,6 @@ class StaticTracer:
             if not kept:
                 return None
         return describe_where(kept[0].where)
-
-
-def _position(r: TraceExecutor) -> TraceNode:
-    """Where the next step will be."""
-    return r.cursor if r.behind is None else r.behind
 
 
 def _inner(mode: ExecutionContext) -> ExecutionContext:

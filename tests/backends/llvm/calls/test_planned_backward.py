@@ -7,7 +7,7 @@ pytest.importorskip("llvmlite")
 
 import extempo as ex
 from extempo.backends.selection import native
-from extempo.tracing import executor
+from extempo.tracing.materialize import materialize_freed_nodes
 
 from .test_segment import BACKWARD, by_python, draw, seen, use  # noqa: F401 - by_python is a fixture
 
@@ -171,8 +171,8 @@ def test_no_memory_at_any_moment_of_a_backward():
                 assert [w.grad, y._data, part._data] == [None] * 3
                 assert loss._source is r
             else:
-                executor.link_freed(r, frozenset(s.place for s in r.makers))
-                r._over(r.cursor)
+                materialize_freed_nodes(r.trace, frozenset(s.place for s in r.trace.makers))
+                r.end_trace(r.trace.cursor)
         if w.grad is None:
             loss.backward()
         return loss.item(), seen([w.grad, y, part])

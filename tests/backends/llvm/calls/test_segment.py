@@ -14,8 +14,8 @@ import extempo as ex
 from extempo.backends.selection import native
 from extempo.core.context import CONTEXT
 from extempo.tracing import executor
-from extempo.tracing.executor import TraceExecutor
 from extempo.tracing.segment import PLANS
+from extempo.tracing.trace import Trace
 
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
@@ -39,13 +39,13 @@ pytestmark = pytest.mark.usefixtures("always_planned")
 @pytest.fixture
 def by_python(monkeypatch):
     """How often Python gave tensors their values."""
-    count, fill = [0], TraceExecutor._fill
+    count, fill = [0], Trace.fill
 
-    def counted(self, places):
+    def counted(self, places, source):
         count[0] += 1
-        fill(self, places)
+        fill(self, places, source)
 
-    monkeypatch.setattr(TraceExecutor, "_fill", counted)
+    monkeypatch.setattr(Trace, "fill", counted)
     return count
 
 
@@ -68,13 +68,14 @@ def seen(result):
 
 
 def contents(r):
-    """What a recording knows after a flush, in words that do not depend on where objects lie."""
+    """What a trace knows after a segment has run, in words that do not depend on where objects lie."""
+    trace = r.trace
     return {
-        "values": {p: a.tobytes() for p, a in r.values.items()},
-        "given": {p: s.array.tobytes() for p, s in r.given.items()},
-        "alive": sorted(r.alive),
-        "kept": [None if t is None else (t._value_id, t._data is not None, t._source is r) for t in r.results],
-        "run": (r.cursor.n_run, r.cursor.n_places, id(r.cursor)),
+        "values": {p: a.tobytes() for p, a in trace.values.items()},
+        "storages": {p: s.array.tobytes() for p, s in trace.storages.items()},
+        "alive": sorted(trace.alive),
+        "kept": [None if t is None else (t._value_id, t._data is not None, t._source is r) for t in trace.results],
+        "run": (trace.cursor.n_run, trace.cursor.n_places, id(trace.cursor)),
     }
 
 

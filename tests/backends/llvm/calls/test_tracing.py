@@ -83,21 +83,22 @@ def is_native_from_the_second_call_on(run, *args):
 # ---- what is on the tape
 
 
-def contents(recording):
-    """Everything on the tape, with the recording itself and its marks by name."""
-    names = {id(recording): "recording", id(recording.token): "token", id(recording.proxy): "proxy"}
+def contents(executor):
+    """Everything on the trace, with the executor and its marks by name."""
+    trace = executor.trace
+    names = {id(executor): "executor", id(trace.token): "token", id(trace.proxy): "proxy"}
 
     def named(o):
         return names.get(id(o), o if isinstance(o, int | float | bool | tuple) else id(o))
 
-    taped = [[named(getattr(t, slot)) for slot in SLOTS] for t in recording.results]
-    marks = [(named(x._source), x._value_id) for x in recording.leaves]
+    traced = [[named(getattr(t, slot)) for slot in SLOTS] for t in trace.results]
+    marks = [(named(x._source), x._value_id) for x in trace.leaves]
     return {
-        "results": [(type(t), row) for t, row in zip(recording.results, taped, strict=True)],
+        "results": [(type(t), row) for t, row in zip(trace.results, traced, strict=True)],
         "marks": marks,
-        "cursor": id(recording.cursor),
-        "numbers": [(type(n), n) for n in recording.numbers],
-        **{name: [named(o) for o in getattr(recording, name)] for name in LISTS if name not in ("results", "numbers")},
+        "cursor": id(trace.cursor),
+        "numbers": [(type(n), n) for n in trace.numbers],
+        **{name: [named(o) for o in getattr(trace, name)] for name in LISTS if name not in ("results", "numbers")},
     }
 
 
@@ -390,9 +391,10 @@ def went_on(monkeypatch):
     return names
 
 
-def left_contents(tape):
-    """Everything on a tape that was left, as far as calls have it in common."""
-    assert tape.is_left
+def left_contents(executor):
+    """Everything on a trace that has escaped, as far as calls have it in common."""
+    assert executor.is_left
+    tape = executor.trace
     assert {type(ref) for ref in tape.results} == {weakref.ref}
     taped = [None if t is None else (t._value_id, t._type, t._grad_barrier) for t in [ref() for ref in tape.results]]
     numbers = [number for _, number in tape.clocks]
@@ -427,7 +429,7 @@ def test_what_goes_on_natively_is_not_kept(went_on):
         dropped = weakref.ref(y.exp())
         assert dropped() is None
         z = y.tanh()
-        assert z._source.results[2]() is z
+        assert z._source.trace.results[2]() is z
         del y, z
     assert went_on[-2:] == [("exp", True), ("tanh", True)]
 
@@ -449,7 +451,7 @@ def test_no_memory_on_a_tape_that_was_left_changes_nothing():
     expected = seen(x * w * b)
     for k in [None, None, None, *range(16), None]:
         y = compiled(x)
-        tape = y._source
+        tape = y._source.trace
         before = [len(getattr(tape, name)) for name in (*LISTS, "clocks")], tape.cursor, b._source
         if k is not None:
             testcapi.set_nomemory(k, k + 1)
@@ -478,7 +480,7 @@ def test_recordings_leave_no_references_behind():
     def fn(turn):
         y = (x * w + number).sum(dim=0) + x[0]
         values, places = (x + unrelated).max(dim=1)
-        steps[:] = CONTEXT.get().recording.makers
+        steps[:] = CONTEXT.get().recording.trace.makers
         return y if turn else (values, places)
 
     compiled = ex.compile(fn)
@@ -523,9 +525,9 @@ def test_no_memory_in_the_middle_changes_nothing():
     b, w, fails = draw(3, 4), draw(3, 4, seed=1, grad=True), []
 
     def tape():
-        recording = CONTEXT.get().recording
-        sizes = [len(getattr(recording, name)) for name in LISTS]
-        return sizes, id(recording.cursor), [id(x._source) for x in (b, w)]
+        trace = CONTEXT.get().recording.trace
+        sizes = [len(getattr(trace, name)) for name in LISTS]
+        return sizes, id(trace.cursor), [id(x._source) for x in (b, w)]
 
     def attempt(fn, *args):
         if k is None:

@@ -1,7 +1,8 @@
 """Extempo's own objects for native code: where their slots lie, what they refer to, how new ones are made.
 
-Native code knows Tensor, Storage, Node, Mode, Recording and others by the offsets of their slots. Everything else that
-it refers to (classes, None, small ints, the mode variable) stands in one table of the module, which Python fills once.
+Native code knows Tensor, Storage, Node, ExecutionContext, Trace and others by the offsets of their slots. Everything
+else that it refers to (classes, None, small ints, the mode variable) stands in one table of the module, which Python
+fills once.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ class Classes(NamedTuple):
     alias: type
     signature: type
     recording: type
+    trace: type
     counters: type
     flush: type
     plan: type
@@ -80,9 +82,10 @@ def offsets_of(classes: Classes) -> dict[str, int]:
         classes.mode: ("grad", "inference", "interceptor", "recording"),
         classes.alias: ("base", "steps", "version"),
         classes.signature: ("embeds", "floating", "kernel", "numpy_dtype", "plans", "reason", "type", "view"),
-        classes.recording: (
-            *("alive", "arrays", "clocks", "counters", "cursor", "given", "inside", "leaves", "makers", "memories"),
-            *("nodes", "numbers", "proxy", "results", "sweep_at", "token", "values", "versions"),
+        classes.recording: ("counters", "trace"),
+        classes.trace: (
+            *("alive", "arrays", "clocks", "cursor", "inside", "leaves", "makers", "memories", "nodes", "numbers"),
+            *("proxy", "results", "storages", "sweep_at", "token", "values", "versions"),
         ),
         classes.counters: ("runs",),
         classes.flush: ("filling", "following", "freed", "frees_all", "plan", "wanted"),

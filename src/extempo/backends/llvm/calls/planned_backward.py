@@ -1,7 +1,8 @@
 """A planned backward in native code: the plan runs, tensors get values and freed nodes, leaves their gradients.
 
-What `TraceExecutor._backward` does, and the engine with what it returns, where the same backward was met before and has
-a plan. As in `segment`, all that can fail or run someone else's code comes first.
+What `tracing.backward` does, and the engine with what it returns, where the same backward was met before and has a
+plan.
+As in `segment`, all that can fail or run someone else's code comes first.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class _BackwardCode(FlushCode):
         return self.o.get(node, f"node.{name}")
 
     def compare_nodes(self) -> None:
-        """Nobody looks at gradients on the way, and no node was linked while this was recorded."""
+        """Nobody looks at gradients on the way, and no node was linked while this was traced."""
         b, o, python = self.b, self.o, self.python
         n_first = self.length(o.get(self.at(self.own("makers"), b.const(i64, 0)), "step.new_leaves"))
         nodes = self.own("nodes")
@@ -44,7 +45,7 @@ class _BackwardCode(FlushCode):
         self.find(key)
 
     def mark_alive(self) -> None:
-        """What ran before and is still held: a list of its places. All of it must be freed by this backward."""
+        """What ran before and is still live: a list of value ids. All of it must be freed by this backward."""
         b, o, python = self.b, self.o, self.python
         found, before = self.owned["found"].value, self.own("alive")
         self.unless(o.get(found, "flush.frees_all") == o.known("true"))
@@ -140,11 +141,11 @@ class _BackwardCode(FlushCode):
 
 
 def write_backward(module: IRModule, offsets: dict[str, int]) -> None:
-    """extempo_backward(recording, place of the root, gradient): [(node, gradient)] for the engine to go on with.
+    """extempo_backward(executor, value id of the root, gradient): [(node, gradient)] for the engine to go on with.
 
-    None: nothing has happened. Otherwise the tape has ended, but for what `alive` names: that still has to be linked.
+    None: nothing has happened. Otherwise the trace has ended, but for what `alive` names: that still has to be linked.
 
-    Mirrors `tracing.executor.TraceExecutor._backward`.
+    Mirrors `tracing.backward.backward_by_plan`.
     """
     with module.function("extempo_backward", ptr, self=ptr, args=ptr, nargs=i64) as b:
         code = _BackwardCode(b, offsets)
@@ -162,6 +163,6 @@ def write_backward(module: IRModule, offsets: dict[str, int]) -> None:
         code.unchanged()
         code.fill()
         code.go_on()
-        o.replace(code.recording, "recording.alive", python.incref(owned["alive"].value))
+        o.replace(owned["trace"].value, "trace.alive", python.incref(owned["alive"].value))
         code.give_gradients()
         code.leave(python.incref(owned["rest"].value))

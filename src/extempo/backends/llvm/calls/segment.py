@@ -1,9 +1,10 @@
-"""Flushing in native code: a tape that has a plan runs and its tensors get their values without a line of Python.
+"""Running a segment in native code: its plan runs and its tensors get their values without a line of Python.
 
-What `TraceExecutor._flush` does, where the trace was met before with the same tensors live, and has a plan. All that
-can fail or run someone else's code (the plan itself, new objects: the garbage collector may call finalizers, and these
-may record) comes first; then it is seen whether the trace is still where it was; then all is changed at once. Whatever
-does not fit has changed nothing and is left to Python, which may run the plan again: plans have no effects.
+What `TraceExecutor._flush` does, where the segment was met before with the same tensors live, and has a plan.
+Everything that can fail or run someone else's code (the plan itself, new objects: the garbage collector may call
+finalizers, and these may trace) comes first; then it is seen whether the trace is still where it was; then all is
+changed at once. Whatever does not fit has changed nothing and is left to Python, which may run the plan again: plans
+have no effects.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .output_binding import ENTRY, OF_GIVEN, OF_PLACE, OUTPUT, Filling
 
 REFERENCES = 0  # PyObject.ob_refcnt; the lower half of it is the count in every Python that has a GIL
 _PARTS = 3  # what a tensor gets: array, storage, alias
-_OWNED = ("state", "found", "plan", "filling", "token", "live", "arrays", "numbers", "out", "parts", "kept", "runs")
+_OWNED = ("trace", "state", "found", "plan", "filling", "live", "arrays", "numbers", "out", "parts", "kept", "runs")
 
 
 def counts_references() -> bool:
@@ -49,8 +50,8 @@ class FlushCode:
     # ---- small words
 
     def own(self, name: str) -> Value:
-        """A slot of the recording."""
-        return self.o.get(self.recording, f"recording.{name}")
+        """A slot of the trace."""
+        return self.o.get(self.owned["trace"].value, f"trace.{name}")
 
     def hold(self, name: str, o: Value) -> Value:
         """Take over a new reference until the end; null is an error that is returned."""
@@ -116,18 +117,18 @@ class FlushCode:
     # ---- what is to be done
 
     def begin(self) -> None:
-        """Where the tape stands."""
+        """Where the trace stands. It is ours until the end, also if a finalizer ends it meanwhile."""
         o = self.o
         self.unless(self.python.type_of(self.recording) == o.known("recording"))
+        self.share("trace", o.get(self.recording, "recording.trace"))
         self.unless(self.own("inside") == o.known("true"))
         state = self.share("state", self.own("cursor"))
-        self.share("token", self.own("token"))
         self.first, self.stop, self.n_leaves = (
             self.python.as_int(o.get(state, f"state.{name}")) for name in ("n_run", "n_places", "n_leaves")
         )
 
     def mark_live(self) -> None:
-        """Which tensors someone holds. Mirrors `tracing.trace.Trace._live`."""
+        """Which tensors are live. Mirrors `tracing.trace.Trace.live_from`."""
         b = self.b
         results = self.own("results")
         self.unless(self.size(results) == self.stop)
@@ -254,20 +255,22 @@ class FlushCode:
             self.not_here.take()
 
     def count(self) -> None:
-        number = self.python.as_int(self.o.get(self.own("counters"), "counters.runs")) + 1
+        number = self.python.as_int(self.o.get(self._counters(), "counters.runs")) + 1
         self.hold("runs", self.call("PyLong_FromLongLong", number))
 
+    def _counters(self) -> Value:
+        return self.o.get(self.recording, "recording.counters")
+
     def unchanged(self) -> None:
-        """Whether the tape is still where it was."""
+        """Whether the trace is still where it was; one that has ended is nowhere."""
         self.unless(self.own("cursor") == self.owned["state"].value)
-        self.unless(self.own("token") == self.owned["token"].value)
         self.unless(self.own("inside") == self.o.known("true"))
         self.unless(self.size(self.own("results")) == self.stop)
 
     # ---- what runs nobody's code
 
     def remember_values(self) -> None:
-        """Values, storages and places that are alive; when there is no memory for that, all is as it was."""
+        """Values, storages and what is alive; when there is no memory for that, all is as it was."""
         b, python = self.b, self.python
         alive, more = self.own("alive"), self.of_filling("alive")
         n_alive = self.size(alive)
@@ -280,9 +283,9 @@ class FlushCode:
             array = self.call("PyList_GetItem", self.owned["out"].value, i)
             failed.set(failed.value | b.call(put, self.own("values"), python.item(wanted, i), array))
         with b.loop(0, self.n_given) as k, b.if_(self.entry(k)["kind"] == OUTPUT):
-            failed.set(failed.value | b.call(put, self.own("given"), python.item(places, k), self.part(k, 1)))
+            failed.set(failed.value | b.call(put, self.own("storages"), python.item(places, k), self.part(k, 1)))
         with b.if_(failed.value != 0):
-            for name, keys in (("values", wanted), ("given", places)):
+            for name, keys in (("values", wanted), ("storages", places)):
                 with b.loop(0, self.length(keys)) as i:
                     python.forget("MemoryError", "KeyError")
                     self.call("PyDict_DelItem", self.own(name), python.item(keys, i), returns=i32)
@@ -306,15 +309,14 @@ class FlushCode:
         """What else is done with a tensor that has its values."""
 
     def go_on(self) -> None:
-        """Where the tape goes on, and that a plan has run."""
+        """Where the trace goes on, and that a plan has run."""
         o, python = self.o, self.python
-        o.replace(
-            self.recording, "recording.cursor", python.incref(o.get(self.owned["found"].value, "flush.following"))
-        )
-        o.replace(self.own("counters"), "counters.runs", python.incref(self.owned["runs"].value))
+        following = python.incref(o.get(self.owned["found"].value, "flush.following"))
+        o.replace(self.owned["trace"].value, "trace.cursor", following)
+        o.replace(self._counters(), "counters.runs", python.incref(self.owned["runs"].value))
 
     def let_go(self) -> None:
-        """Keep only tensors that are held and tracked. The others end here, and with them what they hold."""
+        """Keep only tensors that are live and tracked. The others end here, and with them what they hold."""
         b, python = self.b, self.python
         kept, results = self.owned["kept"].value, self.own("results")
         stays = self.words("stays")
@@ -327,7 +329,7 @@ class FlushCode:
 
 
 def write_flush(module: IRModule, offsets: dict[str, int]) -> None:
-    """extempo_flush(recording): whether everything on the tape has run now.
+    """extempo_flush(executor): whether everything on the trace has run now.
 
     Mirrors `tracing.executor.TraceExecutor._flush`.
     """

@@ -1,11 +1,11 @@
-"""Recording in native code: an op that stands next on the tape is put there without a line of Python.
+"""Tracing in native code: an op that a known edge of the trace tree fits goes onto the trace without a line of Python.
 
-What `Tracer.apply` does, where one of the last two ways that were taken from here is the same op on the same inputs.
-Everything that can fail or run someone else's code comes first, then the inputs are compared, then the tape is changed:
-an op that does not fit has changed nothing and goes the slow way, which looks for another way or begins one.
+What `Tracer.append` does, where one of the last two edges that were taken from here is the same op on the same inputs.
+Everything that can fail or run someone else's code comes first, then the inputs are compared, then the trace is
+changed: an op that does not fit has changed nothing and goes to Python, which looks for another edge or adds one.
 
-On a tape whose function has returned, a loss outside for example, results stand as weak references, each with the
-number that its node would have: `extempo_go_on`, for who has the lock of such tapes.
+On a trace that has escaped, by a loss outside for example, results are weak references, each with the number that its
+node would have: `extempo_go_on`, for who has the lock of such traces.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .cpython import ALIGNED, ARRAY_DTYPE, LARGEST, TUPLE_ITEMS
 from .objects import Objects
 
 MAX_FRESH = 16  # leaves that one op can bring along
-# What at_once says of an op that is not put on the tape.
+# What at_once says of an op that is not put on the trace.
 NOT_NOW, NOW, NOW_IF_VIEW = range(3)
 _PER_LEAF = ("leaves", "arrays", "nodes", "memories", "versions")
 _PER_PLACE = ("results", "makers")
@@ -31,6 +31,7 @@ class _Record:
         self.o = Objects(b, offsets)
         self.python = self.o.python
         self.recording = b.arg("recording")
+        self.trace = self._trace()  # borrowed: `make_results` sees to it that it is still there
         self.inputs = Pointer(b.arg("inputs"), ptr)
         self.n_inputs = b.arg("n_inputs")
         self.made = b.var(ptr, 0)  # the result, or a tuple of them: ours until it is returned
@@ -40,34 +41,37 @@ class _Record:
         self.n_fresh = b.var(i64, 0)
         self.n_numbers = b.var(i64, 0)  # among the inputs so far
         self.failed = b.var(i32, 0)
-        self.state = self.own("cursor")
-        self.step = self._way()
-        self.python.incref(self.step)  # another thread may look for another way from here
+        self.state, self.proxy = self.own("cursor"), self.own("proxy")
+        self.step = self._edge()
+        self.python.incref(self.step)  # another thread may look for another edge from here
         self.not_here = b.way_out(lambda: self.leave(self.o.known("none")))
         self.failed_here = b.way_out(lambda: self.leave(b.const(ptr, 0)))
 
-    def _way(self) -> Value:
-        """The way that was taken last from here, or else the one before it; it returns unless one is the same op."""
+    def _edge(self) -> Value:
+        """The edge that was taken last from here, or else the one before it; it returns unless one is the same op."""
         b, o = self.b, self.o
-        way = b.var(ptr, o.get(self.state, "state.step"))
-        with b.if_(way.value == o.known("none")):
+        edge = b.var(ptr, o.get(self.state, "state.step"))
+        with b.if_(edge.value == o.known("none")):
             b.ret(o.known("none"))
-        with b.if_(o.get(way.value, "step.op") != b.arg("op")):
+        with b.if_(o.get(edge.value, "step.op") != b.arg("op")):
             others = o.get(self.state, "state.others")
             n_others = self.length(others)
             with b.if_(n_others == 0):
                 b.ret(o.known("none"))
-            way.set(self.python.item(others, n_others - 1))
-            with b.if_(o.get(way.value, "step.op") != b.arg("op")):
+            edge.set(self.python.item(others, n_others - 1))
+            with b.if_(o.get(edge.value, "step.op") != b.arg("op")):
                 b.ret(o.known("none"))
-        return way.value
+        return edge.value
+
+    def _trace(self) -> Value:
+        return self.o.get(self.recording, "recording.trace")
 
     def slot(self, name: str) -> Value:
         return self.o.get(self.step, f"step.{name}")
 
     def own(self, name: str) -> Value:
-        """A slot of the recording."""
-        return self.o.get(self.recording, f"recording.{name}")
+        """A slot of the trace."""
+        return self.o.get(self.trace, f"trace.{name}")
 
     def size_of(self, name: str) -> Value:
         return self.b.call(self.b.module.declare("PyList_Size", i64, [ptr]), self.own(name))
@@ -101,9 +105,9 @@ class _Record:
             self.unless(equal)
 
     def make_results(self) -> None:
-        """The results, not yet on the tape. Making them may run finalizers, and these may do anything."""
+        """The results, not yet on the trace. Making them may run finalizers, and these may do anything."""
         b, o, python = self.b, self.o, self.python
-        taped = b.module.defined["extempo_taped"]
+        new_result = b.module.defined["extempo_new_result"]
         several, one = b.if_else(python.type_of(self.slot("type")) == python.type_of(o.known("empty")))
         with several:
             n_results = self.length(self.slot("type"))
@@ -113,12 +117,12 @@ class _Record:
                 number = python.as_int(self.slot("place")) + i
                 place = b.call(b.module.declare("PyLong_FromLongLong", ptr, [i64]), number)
                 self.failed_here.take_if(place == 0)
-                t = b.call(taped, self.recording, self.step, python.item(self.slot("type"), i), place)
+                t = b.call(new_result, self.recording, self.step, python.item(self.slot("type"), i), place)
                 python.decref(place)
                 self.failed_here.take_if(t == 0)
                 python.set_item(self.made.value, i, t)
         with one:
-            self.made.set(b.call(taped, self.recording, self.step, self.slot("type"), self.slot("place")))
+            self.made.set(b.call(new_result, self.recording, self.step, self.slot("type"), self.slot("place")))
             self.failed_here.take_if(self.made.value == 0)
         with b.if_(b.arg("is_left")):
             self.unless(python.type_of(self.made.value) == o.known("tensor"))
@@ -131,14 +135,16 @@ class _Record:
             number = b.call(b.module.declare("PyObject_CallNoArgs", ptr, [ptr]), o.known("next_number"))
             self.failed_here.take_if(number == 0)
             python.set_item(self.clock.value, 1, number)
-        self.unless(self.own("cursor") == self.state)
+        # Another trace in the same place as one that has ended would have another proxy than its tracked tensors.
+        self.unless(self._trace() == self.trace)
+        self.unless((self.own("cursor") == self.state) & (self.own("proxy") == self.proxy))
         self.unless((self.own("inside") == o.known("true")) ^ b.arg("is_left"))
 
     # ---- the inputs
 
     def compare_inputs(self) -> None:
         b, o, python = self.b, self.o, self.python
-        # An interrupt in the slow way may have left the other lists of leaves longer than the last one.
+        # An interrupt in Python may have left the other lists of leaves longer than the last one.
         self.n_leaves, self.n_before = self.size_of(_PER_LEAF[-1]), self.size_of("numbers")
         self.n_clocks = self.size_of("clocks")
         self.baked = self.slot("baked")
@@ -166,8 +172,8 @@ class _Record:
 
     def _compare_tensor(self, i: Value, x: Value, kind: Value, ref: Value, tracked: Value) -> None:
         b, o = self.b, self.o
-        on_tape, outside = b.if_else(o.get(x, "tensor._source") == self.recording)
-        with on_tape:
+        traced, outside = b.if_else(o.get(x, "tensor._source") == self.recording)
+        with traced:
             self.unless(self.python.as_int(o.get(x, "tensor._value_id")) == ref)
         with outside:
             self._compare_leaf(i, x, ref)
@@ -223,7 +229,7 @@ class _Record:
             with b.loop(0, ndim) as d:
                 self.unless(python.as_int(python.item(strides, d)) == own[d])
 
-    # ---- the tape
+    # ---- the trace
 
     def append(self, name: str, o: Value) -> None:
         declared = self.b.module.declare("PyList_Append", i32, [ptr, ptr])
@@ -258,7 +264,7 @@ class _Record:
             o.replace(self.fresh[k], "tensor._source", python.incref(self.own("token")))
             place = python.item(self.slot("refs"), self.fresh_at[k])
             o.replace(self.fresh[k], "tensor._value_id", python.incref(place))
-        o.replace(self.recording, "recording.cursor", python.incref(self.slot("following")))
+        o.replace(self.trace, "trace.cursor", python.incref(self.slot("following")))
 
     def _undo(self) -> None:
         """There was no memory for a longer list: all of them are again as long as they were."""
@@ -272,9 +278,9 @@ class _Record:
         self.failed_here.take()
 
 
-def _write_taped(module: IRModule, offsets: dict[str, int]) -> None:
-    """extempo_taped: a tensor without values on the tape, as `Trace._result` makes it."""
-    with module.function("extempo_taped", ptr, internal=True, recording=ptr, step=ptr, type=ptr, place=ptr) as b:
+def _write_new_result(module: IRModule, offsets: dict[str, int]) -> None:
+    """extempo_new_result: a traced tensor without values. Mirrors `tracing.trace.Trace.new_result`."""
+    with module.function("extempo_new_result", ptr, internal=True, recording=ptr, step=ptr, type=ptr, place=ptr) as b:
         o = Objects(b, offsets)
         step, none = b.arg("step"), o.known("none")
         floating = o.get(o.python.item(b.arg("type"), 1), "dtype.is_floating_point") == o.known("true")
@@ -283,7 +289,8 @@ def _write_taped(module: IRModule, offsets: dict[str, int]) -> None:
         for name in ("_data", "_memory", "_alias"):
             o.set_shared(t, f"tensor.{name}", none)
         o.set_shared(t, "tensor._type", b.arg("type"))
-        o.set_shared(t, "tensor._history", b.select(tracked, o.get(b.arg("recording"), "recording.proxy"), none))
+        trace = o.get(b.arg("recording"), "recording.trace")
+        o.set_shared(t, "tensor._history", b.select(tracked, o.get(trace, "trace.proxy"), none))
         o.set_shared(t, "tensor._grad_barrier", o.get(step, "step.cut"))
         o.set_shared(t, "tensor._source", b.arg("recording"))
         o.set_shared(t, "tensor._value_id", b.arg("place"))
@@ -291,7 +298,7 @@ def _write_taped(module: IRModule, offsets: dict[str, int]) -> None:
 
 
 def _write_at_once(module: IRModule, offsets: dict[str, int]) -> None:
-    """extempo_at_once: whether an op that is not next on the tape runs now: it has no tensors, or may be a view.
+    """extempo_at_once: whether an op that no edge fits runs now: it has no tensors, or may be a view.
 
     A view of what is there already, through which no gradient passes, is made at once.
     """
@@ -317,13 +324,13 @@ def put_on_tape(o: Objects, recording: Value, call: tuple[Value, Value, int | Va
 
 
 def write_record(module: IRModule, offsets: dict[str, int]) -> None:
-    """extempo_record: the result(s) of an op that is on the tape now; None if it is not; null at an error.
+    """extempo_record: the result(s) of an op that is on the trace now; None if it is not; null at an error.
 
-    extempo_go_on(recording, op, inputs, attrs, grad): the same for Python, on a tape that was left.
+    extempo_go_on(executor, op, inputs, attrs, grad): the same for Python, on a trace that has escaped.
 
-    Mirrors `tracing.tracer.Tracer._apply`.
+    Mirrors `tracing.tracer.Tracer.append`.
     """
-    _write_taped(module, offsets)
+    _write_new_result(module, offsets)
     _write_at_once(module, offsets)
     args = {"recording": ptr, "op": ptr, "inputs": ptr, "n_inputs": i64, "attrs": ptr, "grad": ptr, "is_left": i1}
     with module.function("extempo_record", ptr, internal=True, **args) as b:
