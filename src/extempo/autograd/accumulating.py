@@ -27,7 +27,7 @@ _accumulating = locks.renewed()
 def accumulate(node: Node, g: Tensor, create_graph: bool, is_own: bool) -> None:
     """Add to the `.grad` of a node's tensor, then run its hooks. `is_own`: nobody else sees the memory of `g`.
 
-    A first gradient lies like its tensor, if that has no gaps, and row-major otherwise.
+    A first gradient has the layout of its tensor, if that has no gaps, and is row-major otherwise.
     """
     extra, order = node.need(), node.attrs.get("order")
     with _accumulating:
@@ -81,5 +81,5 @@ def _clone(g: Tensor, order: Order | None) -> Tensor:
 
 
 def _copied(g: Tensor, order: Order | None) -> Tensor:
-    """A gradient that may be added to in place, and lies like its tensor: a copy, as others may see this memory."""
+    """A gradient that may be added to in place, in the layout of its tensor: a copy, as others may see this memory."""
     return g if g._array is None else wrap(copied(g._array, order), g._type)

@@ -1,4 +1,4 @@
-"""`backward` and `grad`: by a plan where a recording has one, else by the engine; or by an interceptor that listens."""
+"""`backward` and `grad`: by a plan where a trace has one, else by the engine; or by an interceptor that listens."""
 
 from __future__ import annotations
 

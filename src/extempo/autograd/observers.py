@@ -1,8 +1,9 @@
-"""What it takes to look at, take away and bring back what nodes keep: the ground of checkpoints and saved-tensor hooks.
+"""Observers: see every op that runs, and take away, and bring back, what its node keeps for backward.
 
-An `Observer` stands in the mode as interceptor, lets every op run as it would without it, and is shown each new node.
-One that has taken a node's saved values away leaves a `Refill` among the node's hooks. The engine calls it when a
-gradient arrives there, before the node's gradient is computed, and so it can put the values back in time.
+Checkpoints and saved-tensor hooks are made of this. An `Observer` is in the context as interceptor, lets every op run
+as it would without it, and is shown each new node. One that has taken a node's saved values away leaves a `Refill`
+among the node's hooks. The engine calls it when a gradient arrives there, before the node's gradient is computed, and
+so it can put the values back in time.
 """
 
 from __future__ import annotations

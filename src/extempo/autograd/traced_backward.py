@@ -1,6 +1,7 @@
-"""Backward from a tensor on a recording's tape: forward and backward in one plan, if the recording has one for it.
+"""Backward from a tensor that a trace has and nobody has computed yet: forward and backward in one plan.
 
-Gradients that a plan has found are added to leaves; from nodes that are none, the engine goes on.
+Gradients that the plan found are added to leaves. Where the trace began at a tensor that was itself computed, the
+engine goes on from that tensor's node.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from .seeds import incoming
 _SEEDS = {TensorType((), d): np.ones((), d.numpy) for d in (float32, float64)}
 
 
-def _tape_of(outputs: list[Tensor]) -> LazySource | None:
-    """The tape that a backward begins on, if it begins at one tensor and that is on one."""
+def _trace_of(outputs: list[Tensor]) -> LazySource | None:
+    """The trace that a backward begins on, if it begins at one tensor and that is on one."""
     root = outputs[0] if len(outputs) == 1 else None
     if root is None or not isinstance(root._source, LazySource) or type(root._history) is not Node:
         return None
@@ -34,22 +35,25 @@ def _tape_of(outputs: list[Tensor]) -> LazySource | None:
 def backward_by_plan(
     outputs: list[Tensor], gradients: Any, name: str, asked: list[Tensor] | None, keep: bool
 ) -> list[tuple[Any, Array]] | None:
-    """Backward from a tensor on a recording's tape, forward and all in one plan, if the recording has one for it."""
-    tape = _tape_of(outputs)
-    if tape is None:
+    """(node, gradient) of the leaves that the trace begins at, or (value id, gradient) of what was `asked` for.
+
+    None: there is no such trace, or it has no plan for this; the engine has to do it.
+    """
+    trace = _trace_of(outputs)
+    if trace is None:
         return None
     root = outputs[0]
-    given = gradients
-    if given is not None:
-        given = gradients[0] if isinstance(gradients, list | tuple) and len(gradients) == 1 else gradients
-        if not isinstance(given, Tensor):
+    seed = gradients
+    if seed is not None:
+        seed = gradients[0] if isinstance(gradients, list | tuple) and len(gradients) == 1 else gradients
+        if not isinstance(seed, Tensor):
             return None
     if CONTEXT.get().interceptor is not None or not engine.BackwardEngine.natively:
         return None
-    gradient = _SEEDS.get(root._type) if given is None else None
+    gradient = _SEEDS.get(root._type) if seed is None else None
     if gradient is None:
-        gradient = np.ascontiguousarray(incoming(root, given, name)._array)
-    return tape.backward(root, gradient, asked, keep)
+        gradient = np.ascontiguousarray(incoming(root, seed, name)._array)
+    return trace.backward(root, gradient, asked, keep)
 
 
 def accumulate_planned(found: list[tuple[Node, Array]], keep: bool) -> None:
@@ -58,8 +62,8 @@ def accumulate_planned(found: list[tuple[Node, Array]], keep: bool) -> None:
         rest = []
         for node, g in found:
             extra = node.extra
-            lies_well = lies_in(g, node.attrs.get("order"))
-            if extra is not None and extra.grad is None and not extra.post_hooks and lies_well:
+            has_layout = lies_in(g, node.attrs.get("order"))
+            if extra is not None and extra.grad is None and not extra.post_hooks and has_layout:
                 extra.grad = wrap(g, node.type)
             else:
                 rest.append((node, g))
@@ -72,21 +76,23 @@ def accumulate_planned(found: list[tuple[Node, Array]], keep: bool) -> None:
 
 def grad_by_plan(outputs: list[Tensor], gradients: Any, inputs: list[Tensor], keep: bool) -> list[Tensor | None] | None:
     """The gradients of inputs, by one plan with the forward; None: the engine has to do it."""
-    if _tape_of(outputs) is None:
+    if _trace_of(outputs) is None:
         return None
     asked = [x for x in inputs if x.requires_grad]
-    stand_in = outputs[0]._history  # of everything that is tracked and on the tape
-    places = [x._value_id if x._history is stand_in else None for x in inputs]
+    proxy = outputs[0]._history  # one node stands for everything that is tracked and on the trace
+    value_ids = [x._value_id if x._history is proxy else None for x in inputs]
     planned = backward_by_plan(outputs, gradients, "grad", asked, keep)
     if planned is None:
         return None
     found: dict[Any, Tensor] = {}
-    own = zip(inputs, places, strict=True)
-    nodes = [x._own_node() if place is None and x.requires_grad else None for x, place in own]
+    nodes = [
+        x._own_node() if value_id is None and x.requires_grad else None
+        for x, value_id in zip(inputs, value_ids, strict=True)
+    ]
     leaves = []
     for key, g in planned:
         if isinstance(key, int):
-            found[key] = wrap(g, next(x._type for x, place in zip(inputs, places, strict=True) if place == key))
+            found[key] = wrap(g, inputs[value_ids.index(key)]._type)
         else:
             leaves.append((key, wrap(g, key.type)))
     if all(node.op is Leaf for node, _ in leaves):
@@ -96,4 +102,5 @@ def grad_by_plan(outputs: list[Tensor], gradients: Any, inputs: list[Tensor], ke
             keep, create_graph=False, wanted={n for n in nodes if n is not None}, accumulate=False
         )
         found.update(quietly(job.run, leaves))
-    return [found.get(node if place is None else place) for node, place in zip(nodes, places, strict=True)]
+    keys = [node if value_id is None else value_id for node, value_id in zip(nodes, value_ids, strict=True)]
+    return [found.get(key) for key in keys]

@@ -51,7 +51,7 @@ def _sum_to(g: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def sum_apart(before: Array, more: Array) -> Array:
-    """The sum of two gradients in memory of its own, which lies as that of tensors would."""
+    """The sum of two gradients in memory of its own, in the layout that the sum of two tensors has."""
     return laid_out(np.add(before, more), (before, more))
 
 

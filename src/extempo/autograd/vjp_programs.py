@@ -1,8 +1,9 @@
 """The gradient of a node as a list of kernel calls on arrays, from tracing its op's `vjp` once for these types.
 
 The same kernels that the vjp's ops would run, in the same order, without a Tensor in between: the same bits. What
-cannot be traced (a vjp that reads values, or writes in place) is left to the vjp itself. For a structure that comes up
-at one size after another the list is learnt as a function of its sizes (`sym_int.generalize`), without tracing again.
+cannot be traced (a vjp that reads values, or writes in place) is left to the vjp itself. An op whose sizes are new at
+every call is not traced at every call: after a few the list is learnt as a function of sizes (`sym_int.generalize`):
+an `_Outline`, which all sizes share, and what of it depends on them.
 """
 
 from __future__ import annotations
@@ -123,8 +124,7 @@ class _Outline:
         outputs = graph.outputs
         # Memory that nobody else sees, so that it may be added to: not a view, not handed out twice.
         self.fresh = tuple(o.op is not Leaf and not o.op.aliases_input and outputs.count(o) == 1 for o in outputs)
-        places = enumerate(zip(self.needed, self.fresh, strict=True))
-        outputs_at = [(index, place, fresh) for place, (index, fresh) in places]
+        outputs_at = [(i, k, fresh) for k, (i, fresh) in enumerate(zip(self.needed, self.fresh, strict=True))]
         backend = native()
         self.native: Any = None  # what native code needs of it, but for the function
         if backend is not None:

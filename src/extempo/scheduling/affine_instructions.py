@@ -1,10 +1,10 @@
-"""Bindings: the instructions of a template for all numbers of rows in a range, as words that grow evenly with it.
+"""Bindings: the instructions of a template for all numbers of rows in a range, as words that are affine in it.
 
 A template is emitted at three numbers of the range. Where that gives the same instructions, on the same operands, every
-word of their records is an even function of the number of rows, but for
+word of their records is constant + slope * rows, but for
 
 - what a routine was bound to: the routine is bound again for each number of rows;
-- how sums that run in turn with others are cut;
+- how sums that are interleaved with others are cut;
 - places in the arena: all have those of the largest number, where every value is at least as large;
 - scratch memory, which lies behind all of them: no two instructions use it at once. Where it is much, it has a place in
   the arena, too, and numbers that need more of it than the largest have no binding.
@@ -77,7 +77,7 @@ class Ranges:
         planned_before: int = PLANNED_BEFORE,
         with_powers: bool = True,
     ) -> None:
-        """`make`: the binding of a range, of which it is told three numbers; raises Unplannable.
+        """`make`: the binding of a range, from three numbers of it; raises Unplannable.
 
         `with_powers`: whether powers of two, from which on much is done in another way, belong to the ranges below.
         """
@@ -138,7 +138,7 @@ class _Bindable(NamedTuple):
 
 
 class _Cuttable(NamedTuple):
-    """Sums that run in turn with others, in a record."""
+    """Sums that are interleaved with what they add up, in a record."""
 
     bound: int  # which of the routines that vary the first of them is
     kind: tuple[Any, str]
@@ -146,7 +146,10 @@ class _Cuttable(NamedTuple):
 
 
 class Binding:
-    """Unplannable: what is emitted at three numbers of rows differs in more than numbers."""
+    """The instructions for all numbers of rows between the smallest and the largest of three.
+
+    The constructor raises Unplannable where what was emitted at the three differs in more than numbers.
+    """
 
     def __init__(self, emissions: Sequence[Emission], bind: Callable[[int], list[Bound]]) -> None:
         """`bind`: the routines that vary, for a number of rows; raises Unplannable."""
@@ -192,9 +195,9 @@ class Binding:
     def _much_scratch(self, emissions: Sequence[Emission]) -> dict[int, int]:
         """Routines, by id, whose scratch memory is in the arena, and how much that is at the largest number."""
         largest = emissions[-1]
-        in_turn = {id(node[1]) for _, nodes in largest.emitter.sums_in_turn for node in nodes}
+        interleaved = {id(node[1]) for _, nodes in largest.emitter.sums_in_turn for node in nodes}
         routines = [unit[1] for unit in largest.emitter.units.units if type(unit) is tuple and unit[0] == ROUTINE]
-        found = {id(b): b.scratch for b in routines if b.scratch >= MUCH_SCRATCH and id(b) not in in_turn}
+        found = {id(b): b.scratch for b in routines if b.scratch >= MUCH_SCRATCH and id(b) not in interleaved}
         for k, bound in enumerate(largest.varying):
             if any(e.varying[k].scratch > bound.scratch for e in emissions):
                 found.pop(id(bound), None)
@@ -219,13 +222,13 @@ class Binding:
                 operands[2 * i + 1] += at_most[roots[code]] - own[roots[code]]
 
     def _find_routines(self, words: Any, begins: dict[str, int], emissions: Sequence[Emission]) -> list[_Bindable]:
-        """The routines that vary. Their words are made even, as they are written over."""
+        """The routines that vary. Their words are made the same at all sizes, as they are written over."""
         entries = words[:, begins["instructions_at"] : begins["meta_at"]].reshape(len(words), -1, len(INSTRUCTION))
         found: list[_Bindable] = []
         users: dict[int, int] = {}  # of metas, which routines of the same sizes share
-        in_turn = {id(node[1]) for _, nodes in emissions[-1].emitter.sums_in_turn for node in nodes}
+        interleaved = {id(node[1]) for _, nodes in emissions[-1].emitter.sums_in_turn for node in nodes}
         for k, bound in enumerate(emissions[-1].varying):
-            if id(bound) in in_turn:
+            if id(bound) in interleaved:
                 continue
             n_meta = len(bound.meta)
             if any(len(e.varying[k].meta) != n_meta for e in emissions):
@@ -256,7 +259,7 @@ class Binding:
         return found
 
     def _find_sums(self, words: Any, begins: dict[str, int], emissions: Sequence[Emission]) -> list[_Cuttable]:
-        """Sums that run in turn with others. How they are cut is made even, as it is written over."""
+        """Interleaved sums. How they are cut is made the same at all sizes, as it is written over."""
         found = []
         largest = emissions[-1]
         varying = {id(bound): k for k, bound in enumerate(largest.varying)}
@@ -273,8 +276,8 @@ class Binding:
         found = self._known.find((n,))
         self.n_worked_out += found is None
         if found is None:
-            found = self._uneven(n)
-            self._known.missed(self._uneven, (n,))
+            found = self._not_affine(n)
+            self._known.missed(self._not_affine, (n,))
         words, bounds = found
         if words is None:
             return None
@@ -284,8 +287,8 @@ class Binding:
         run: Run = code.with_constants(runnable(record.tobytes(), (self._keep, bounds)))
         return run
 
-    def _uneven(self, n: Any) -> tuple[tuple[int, ...] | None, list[Bound]]:
-        """The words that do not grow evenly, at `_written`, and what they refer to. The number may be a stand-in.
+    def _not_affine(self, n: Any) -> tuple[tuple[int, ...] | None, list[Bound]]:
+        """The words that are not affine, at `_written`, and what they refer to. The number may be symbolic.
 
         None: something runs in another way.
         """
@@ -321,7 +324,7 @@ class Binding:
 
 
 class _AffineConstants:
-    """The constants of a plan: whole numbers among them, such as what a mean divides by, may grow evenly."""
+    """The constants of a plan: whole numbers among them, such as what a mean divides by, may be affine."""
 
     def __init__(self, emissions: Sequence[Emission]) -> None:
         lists = [e.code.constants for e in emissions]
@@ -359,8 +362,8 @@ def _check(emissions: Sequence[Emission]) -> None:
     for e in others:
         if e.emitter.operand_codes != first.emitter.operand_codes or e.program.roots != first.program.roots:
             raise Unplannable("the number of rows decides which instructions there are")
-    in_turn = [[(i, len(nodes)) for i, nodes in e.emitter.sums_in_turn] for e in emissions]
-    if any(one != in_turn[0] for one in in_turn):
+    interleaved = [[(i, len(nodes)) for i, nodes in e.emitter.sums_in_turn] for e in emissions]
+    if any(one != interleaved[0] for one in interleaved):
         raise Unplannable("the number of rows decides what runs in turn")
     for root in largest.emitter.places.offsets:
         sizes = [e.program.types[root].shape for e in emissions]

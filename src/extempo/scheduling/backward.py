@@ -1,7 +1,13 @@
-"""BackwardBuilder as nodes of a program: the arithmetic of autograd.engine, in the same order.
+"""BackwardBuilder: a backward as nodes of a program, with the arithmetic of `autograd.engine` in the same order.
 
-Steps are visited from the last to the first; contributions to a gradient come in the order of the inputs, the first is
-taken as it is, later ones are added to it. The gradient of a slice is added into its part of the whole's gradient.
+Traced ops are visited from the last to the first; contributions to a gradient come in the order of the inputs. The
+first is taken as it is, later ones are added to it: floating-point sums depend on their order, and a plan has eager's
+bits only if every sum has eager's order.
+
+The gradient of a slice is added into its part of the whole's gradient, which is a buffer. Eager mode begins with zeros
+there. A plan sees all parts beforehand, so while they do not overlap (`Parts.is_new`) each is written without reading
+what it is added to, as g + 0.0, which differs from g for -0.0 only, as eager's sum does; and a buffer that parts cover
+wholly is never set to zero. A loop over time steps that slices its input has one such buffer, written once.
 """
 
 from __future__ import annotations
@@ -53,7 +59,11 @@ class Parts:
 
 
 class BackwardBuilder:
-    """Adds the nodes of one backward to a program."""
+    """Adds the nodes of one backward to a program.
+
+    `gradients` has, by ref, what has come so far for each value that was not visited yet: as in the engine, an entry is
+    complete when its op is visited, because all that read the value come later on the trace.
+    """
 
     def __init__(
         self,
@@ -66,7 +76,7 @@ class BackwardBuilder:
         self.program = program
         self._asked = asked
         self._places = frozenset([ref for ref in asked or () if ref >= 0])
-        self._on_the_way: dict[int, int] = {}  # gradients of places that are asked for
+        self._on_the_way: dict[int, int] = {}  # gradients of traced values that are asked for
         self.steps = steps
         self.values = values  # of refs
         self.gradients: dict[int, int | Parts] = {}

@@ -1,6 +1,16 @@
-"""From units to native instructions: every operand gets its place, every cluster its kernel.
+"""From units to native instructions: every operand gets its address, every cluster its kernel.
 
-Kernels that are not there yet can be asked for and filled in later, when they are.
+An instruction is the address of native code, its operands as (base, offset), and the place of its meta: sizes and
+strides, as that code reads them. Bases are what is known only when a plan runs: arrays of inputs and outputs, the
+arena, the numbers of the call. A code (`program`) becomes a base and an offset once (`_Bases`); a view that begins
+where a number says has a base of its own, which the run computes first.
+
+A long trace has thousands of units and few different ones: the same cell at every step. So what an instruction depends
+on besides its operands is a key of ids (`_key`): expressions and types are interned, and comparing them by value for
+every unit would cost more than emitting. Behind that stand caches by value that all plans share, where a kernel is
+chosen (`kernel_selection`) once for clusters that are equal in nodes, shape and strides.
+
+Kernels that LLVM has not made yet are asked for; their instructions are filled in when they are there (`Unfinished`).
 """
 
 from __future__ import annotations
@@ -39,7 +49,7 @@ _IN_META = frozenset("msfi")  # reads of routines that put something into meta
 
 Fitted = FittedCluster | WithSums | WithProduct
 _FITTED: Cache[Any, FittedCluster] = Cache("clusters of plans", 4_000)
-_TOGETHER: Cache[Any, WithSums | WithProduct | bool] = Cache("clusters of plans that run in turn with others", 4_000)
+_INTERLEAVED: Cache[Any, WithSums | WithProduct | bool] = Cache("clusters of plans that run in turn with others", 4_000)
 
 
 class _Bases(dict[int, Operand]):
@@ -164,7 +174,7 @@ class InstructionEmitter:
     def pieces(self) -> Generator[None, None, Unfinished]:
         """The same; yields between pieces of the work."""
         zero_at, starts, ends = self._zero_at, self._emitted.starts, self.units.ends
-        done = -1  # the last unit that ran in turn with one before
+        done = -1  # the last unit that was interleaved with one before
         for position, unit in enumerate(self.units.units):
             yield
             if self._blocks is not None:
@@ -175,7 +185,7 @@ class InstructionEmitter:
             for root in [root for at in range(position, end + 1) for root in zero_at.pop(at, ())]:
                 self._zero(root)
             is_first = end > position and ends.get(position - 1) != end
-            if is_first and self._together(position, end):
+            if is_first and self._interleaved(position, end):
                 done = end
             elif type(unit) is not Cluster:
                 self._node(unit, position)  # type: ignore[arg-type] # not a cluster
@@ -356,9 +366,9 @@ class InstructionEmitter:
         address, meta = fitted.call(known)
         return address, self.code.shared(meta), None
 
-    # ---- units in turn
+    # ---- interleaved units
 
-    def _together(self, first: int, end: int) -> bool:
+    def _interleaved(self, first: int, end: int) -> bool:
         """One instruction for units from `first` to `end`; False where that cannot be."""
         units: Any = self.units.units[first : end + 1]
         if type(units[0]) is Cluster:
@@ -414,9 +424,10 @@ class InstructionEmitter:
         return True
 
     def _found(self, key: tuple[Any, ...], fit: Any) -> tuple[int, int, list[int] | None] | None:
-        fitted = _TOGETHER.get(key)
+        """What `_filled` says of `fit(*key)`; None where these units cannot be one instruction."""
+        fitted = _INTERLEAVED.get(key)
         if fitted is None:
-            fitted = _TOGETHER.put(key, fit(*key) or False)
+            fitted = _INTERLEAVED.put(key, fit(*key) or False)
         return None if isinstance(fitted, bool) else self._filled(fitted)
 
 

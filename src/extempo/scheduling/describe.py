@@ -18,7 +18,7 @@ class Description(NamedTuple):
     results: list[TensorType]
     step: int = -1
     nodes: Nodes = ()
-    before: tuple[str, ...] = ()  # what runs in turn with these nodes
+    before: tuple[str, ...] = ()  # what is interleaved with these nodes
     after: tuple[str, ...] = ()
 
     def text(self, steps: Sequence[TraceOp]) -> str:

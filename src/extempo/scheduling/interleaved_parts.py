@@ -1,4 +1,4 @@
-"""The native side of units that run in turn (`interleaving`): kernels, strides and meta of their one instruction."""
+"""The native side of interleaved units (`interleaving`): kernels, strides and meta of their one instruction."""
 
 from __future__ import annotations
 
@@ -80,6 +80,7 @@ def with_product(
     meta: tuple[int, ...],
     first_buffer: int,
 ) -> WithProduct | None:
+    """`address`, `meta`: of the product's routine. `first_buffer`: how many operands of its own come first."""
     found = _joined(shape, strides, parts)
     if found is None or parts.n_columns == 1:
         return None

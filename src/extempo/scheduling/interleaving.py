@@ -1,4 +1,4 @@
-"""Which units run in turn, part by part, as one instruction, so that values are used while they are in the cache:
+"""Which units are interleaved: run part by part, as one instruction, so that values are used while in the cache.
 
 - a cluster, then sums of what it computes (a loss, the gradient of a bias). What only these sums read is never written
   as a whole;
@@ -28,7 +28,7 @@ LEAST_MADE = 1 << 16  # by a product, which takes much longer than what follows
 
 
 class Join:
-    """Finds what can be joined in units, and moves it."""
+    """Finds which units can be interleaved, and moves them next to each other."""
 
     def __init__(self, units: ScheduleUnits, outputs: set[int]) -> None:
         self._units = units
@@ -71,7 +71,7 @@ class Join:
         readers: dict[int, list[int]] = {value: [] for value in values}
         roots = self._units.program.roots
         for position, unit in enumerate(self._units.units):
-            for code in _inputs(unit):
+            for code in inputs_of(unit):
                 if 0 <= code < NUMBER and roots[code] in readers:
                     readers[roots[code]].append(position)
         return readers
@@ -113,7 +113,7 @@ class Join:
         self._before[at] = position
 
     def _codes(self, position: int) -> list[int]:
-        return [code for code in _inputs(self._node(position)) if 0 <= code < NUMBER]
+        return [code for code in inputs_of(self._node(position)) if 0 <= code < NUMBER]
 
     def _move(self) -> None:
         units, before, after = self._units, self._before, self._after
@@ -144,5 +144,6 @@ class Join:
                 self._units.local.add(value)
 
 
-def _inputs(unit: Any) -> Any:
+def inputs_of(unit: Any) -> Any:
+    """The codes that a unit reads."""
     return unit[2] if type(unit) is tuple else unit.operands

@@ -11,7 +11,7 @@ from .fusion import Cluster
 
 
 class FittedCluster(NamedTuple):
-    """A cluster for operands that lie in some way: its kernel, and what `elementwise_call` is to be told."""
+    """A cluster for operands of certain layouts: its kernel, and the arguments of `elementwise_call`."""
 
     kernel: ClusterKernel
     shape: tuple[int, ...]
@@ -59,6 +59,7 @@ def reduced(cluster: Cluster, stored: list[int]) -> Cluster:
 def fit(
     nodes: Nodes, stored: tuple[int, ...], shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...]
 ) -> FittedCluster:
+    """The variant for operands of these strides, in bytes: the inputs', then those of the stored results."""
     n_inputs = len(strides) - len(stored)
     dtypes = operand_dtypes(nodes, n_inputs)
     itemsizes = tuple([d.itemsize for d in dtypes] + [nodes[i][0].result.itemsize for i in stored])

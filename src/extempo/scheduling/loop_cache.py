@@ -1,4 +1,4 @@
-"""ShortLoop loops that were planned, and the plans of longer ones that are made from them.
+"""Short loops that were planned, and the plans of longer ones that are made from them.
 
 A short loop is known by all that its plan depends on, so a plan for a length that was never met is made from what is
 known of others: nothing is planned, operands are moved.

@@ -1,6 +1,6 @@
 """Copies of the model window of a short loop, as instructions, for any number of windows that were left out.
 
-What differs between copies is where operands lie, and that moves on evenly from one to the next:
+What differs between copies is where operands are in memory, and that moves by the same distance from one to the next:
 
 - a value that backward reads has a place in a frame of its copy; others have one in two frames that take turns, for
   nothing is read more than one window away, or in one that serves all;
@@ -19,8 +19,9 @@ from ..backends.llvm.plans.runner import Place, PlanCode
 from ..backends.llvm.plans.running import INSTRUCTION
 from ..core.trace_tree import NONE, NUMBER
 from .fusion import Cluster, ScheduleUnits
+from .interleaving import inputs_of
 from .loop_detection import HEAD, Loop
-from .loop_rerolling import BACKWARD, FORWARD, LEAF, MODEL, NEXT, Blocks, Label, Uneven, Zone, inputs_of, results_of
+from .loop_rerolling import BACKWARD, FORWARD, LEAF, MODEL, NEXT, Blocks, Label, Uneven, Zone, results_of
 from .memory_planner import ALIGNMENT, size_of
 from .program import CONSTANT
 
@@ -40,7 +41,7 @@ class Emitted:
 
 
 class _CopiedOperands(NamedTuple):
-    """Where some operands lie in each copy: what is told here of the short loop, and how it moves on."""
+    """Where some operands are in each copy: where they are in the short loop, and how that moves on."""
 
     fixed: Any  # (base, offset)
     ahead: Any  # in which copy, relative to the one that reads it
@@ -71,8 +72,8 @@ class Copies:
         # Of one window: elementwise nodes that run within another's kernel, and instructions.
         self.n_fused = sum(len(unit.results) - 1 for unit in units if isinstance(unit, Cluster))
         starts = emitted.starts
-        in_turn = [i for span in spans for i in range(*span) if i in blocks.units.ends]
-        self.n_fused += sum(starts[i][0] == starts[i + 1][0] for i in in_turn)
+        interleaved = [i for span in spans for i in range(*span) if i in blocks.units.ends]
+        self.n_fused += sum(starts[i][0] == starts[i + 1][0] for i in interleaved)
         self.n_instructions = sum(end - first for (first, end), _ in self._extents)
         del self._labels, self._program, self._emitted, self._spans, self._values, self._slots
         self._rows: Any = None  # instructions and operands of the short loop, once they are complete

@@ -1,8 +1,9 @@
-"""Loops on a tape: the same steps again and again, each time reading what the time before made.
+"""Loops on a trace: the same ops again and again, each time reading what the time before made.
 
 A window is one time through. `find_loop` looks for windows that differ in nothing but where they are: a ref is either
-the same in all of them, or moves on with them. `shortened` leaves most of them out: the first ones stay, and what
-follows the loop is moved to stand behind them. So a plan for a long loop can be made from one for a short loop.
+the same in all of them, or moves on with them by the same distance. `shortened` leaves most of them out: the first ones
+stay, and what follows the loop is moved to stand behind them. So a plan for a long loop can be made from one for a
+short loop (`loop_rerolling`), and planning a loop takes as long at 10,000 turns as at 10.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Loop(NamedTuple):
     def n_left_out(self) -> int:
         return self.n_windows - HEAD - TAIL
 
-    # Where things of the shortened tape really are: everything up to the head's last window is where it was.
+    # Where things of the shortened trace really are: everything up to the head's last window is where it was.
 
     def place(self, index: int) -> int:
         return index if index < self.first_place + HEAD * self.n_places else index + self.n_left_out * self.n_places
@@ -81,7 +82,7 @@ def find_loop(request: Request) -> Loop | None:
 
 
 def _period(keys: list[Any], refs: Any, at: list[int]) -> int | None:
-    """The distance after which, in the middle, the same steps come again with refs that move evenly."""
+    """The distance after which, in the middle, the same steps come again with refs that move by the same distance."""
     middle = len(keys) // 2
     tried = 0
     for before in range(middle - 1, middle - 1 - len(keys) // LEAST, -1):
@@ -190,7 +191,7 @@ class _Shorter:
 
     def step(self, step: TraceOp) -> TraceOp:
         if step.view is not None and step.view.starts and self._loop.n_numbers:
-            raise _Needed  # the numbers that it begins at are others in a shorter tape
+            raise _Needed  # the numbers that it begins at are others in a shorter trace
         made = object.__new__(TraceOp)
         for name in _KEPT:
             setattr(made, name, getattr(step, name))

@@ -1,11 +1,18 @@
 """A plan for a long loop, from the units of a short one: the windows that were left out are copies of one of its.
 
 The short loop has HEAD windows, the last of which is the model, and TAIL windows. Copies of the model stand between
-these two, forwards and, the other way round, backwards. That is right if the windows around the gap are alike: the
-same units on the same values, as many windows away. How copies are made is in `loop_copies`.
+these two, forwards and, the other way round, backwards. That is right by induction, if the windows around the gap are
+alike (`Blocks`): the same units, in the same order, on the same values as many windows away. Then a copy reads of the
+window before it what the model reads of its own predecessor, and the window after the gap finds of the last copy what
+it found of the model. One window on each side would not do: values come from the window before, so the model and both
+its neighbours are compared. Whatever is otherwise (a value read from two windows away, units of two windows fused into
+one, an output inside) is `Uneven`, and the loop is planned as it is: rerolling is an optimisation, never a need.
+
+Values are compared by labels: (direction, window, which of the window's values). What has no label is the same in all
+windows: weights, constants, the buffer of a weight's gradient.
 
 In the short loop a value that is last used in a window next to the gap keeps its memory to that window's end: copies,
-which come then, may still read it.
+which come then, may still read it. How copies are made is in `loop_copies`.
 """
 
 from __future__ import annotations
@@ -16,6 +23,7 @@ from typing import Any
 from ..core.trace_tree import NUMBER
 from .backward import Parts
 from .fusion import Cluster, ScheduleUnits
+from .interleaving import inputs_of
 from .loop_detection import HEAD, TAIL, Loop
 from .program import CONSTANT, Node, Program
 
@@ -112,7 +120,7 @@ class Blocks:
             self._check_neighbours((BACKWARD, NEXT), (BACKWARD, MODEL))
 
     def _note(self, position: int, unit: Any) -> None:
-        """ScheduleUnits of a window must stand together, and use nothing from beyond the next window."""
+        """Units of a window must stand together, and use nothing from beyond the next window."""
         labels, roots = self.labels, self.units.program.roots
         label = labels.get(results_of(unit)[0])
         if label is None:
@@ -131,17 +139,17 @@ class Blocks:
                 raise Uneven
 
     def _check_alike(self, one: Zone, other: Zone) -> None:
-        """`other` is the window after `one`."""
+        """Raise unless `other`, the window after `one`, has the same units."""
         if one not in self.spans or other not in self.spans:
             raise Uneven
         first, second = ([self.units.units[i] for i in range(*self.spans[zone])] for zone in (one, other))
         if len(first) != len(second) or not all(map(self._alike, first, second)):
             raise Uneven
-        if self._in_turn(one) != self._in_turn(other):
+        if self._interleaved(one) != self._interleaved(other):
             raise Uneven
 
-    def _in_turn(self, zone: Zone) -> list[int]:
-        """Which units of a window run in turn; they all must belong to it."""
+    def _interleaved(self, zone: Zone) -> list[int]:
+        """Which units of a window are interleaved; they all must belong to it."""
         first, end = self.spans[zone]
         ends = [self.units.ends.get(position, position) for position in range(first, end)]
         if self.units.ends.get(first - 1) == self.units.ends.get(first, -1) or ends[-1] >= end:
@@ -204,8 +212,5 @@ class Blocks:
 
 
 def results_of(unit: Any) -> Sequence[int]:
+    """The values that a unit makes."""
     return unit.results if type(unit) is Cluster else unit[3]
-
-
-def inputs_of(unit: Any) -> Sequence[int]:
-    return unit.operands if type(unit) is Cluster else unit[2]

@@ -21,7 +21,7 @@ _REFUSING = frozenset({"binary_cross_entropy", "floor_divide", "remainder", "fmo
 
 
 class Form(NamedTuple):
-    """One of `expression` and `bound` is there."""
+    """An op on inputs of certain types, ready for a program. One of `expression` and `bound` is there."""
 
     name: str
     expression: Expression | None
@@ -36,7 +36,7 @@ _OF_SIGNATURES: Cache[Signature, Form] = Cache("forms of recorded steps", 8_000)
 
 
 def of_step(step: TraceOp) -> Form:
-    """The form of a recorded op. Signatures are kept and shared, so most are found without hashing types."""
+    """The form of a traced op. Signatures are kept and shared, so most are found without hashing types."""
     found = _OF_SIGNATURES.get(step.signature)
     if found is None:
         found = _OF_SIGNATURES.put(step.signature, _made(step.op, step.kinds, step.attrs, step.type))

@@ -1,4 +1,15 @@
-"""Memory of a plan: every intermediate gets a slice of one arena for as long as someone may still read it."""
+"""Memory of a plan: every intermediate gets a slice of one arena for as long as someone may still read it.
+
+Units run in a known order, so who is live when is known (`ScheduleUnits.last`), and one pass over them places
+everything: a unit's results take slices, then what it read for the last time is given back. Three rules beside that:
+
+- A result may take over the memory of an input that dies in the same cluster (`_heirs`), if the cluster reads it
+  element by element only: an element is then read before it is overwritten.
+- Units that are interleaved run part by part. What one of them reads, and scratch memory, stays until the last is done.
+- Small slices are found by size class, a list each, because there are many of them and finding one must cost next to
+  nothing; large ones by best fit, because there a wrong gap costs megabytes. They are in two regions, so that small
+  ones never cut up what large ones could use.
+"""
 
 from __future__ import annotations
 
@@ -125,14 +136,15 @@ class MemoryPlan:
         self.nbytes = self._large.nbytes + self._small.nbytes
 
     def _assign(self, program: Program, outside: set[int]) -> None:
-        """Offsets; below 0 at first: -1 - the offset among small slices, which lie behind the large ones."""
+        """Offsets. Small slices lie behind the large ones, whose total is not known before the end: until then they are
+        below 0, as -1 - the offset among small ones."""
         take_small, give_small = self._small.take, self._small.give_back
         types, roots, offsets, last = program.types, program.roots, self.offsets, self._units.last
         dying: dict[int, list[int]] = {}  # by the position after which they are not needed
         sizes = dict.fromkeys(outside, 0)  # of what has been met
         by_type: dict[int, int] = {}  # sizes, by the id of a type
         ends, local = self._units.ends, self._units.local
-        held: dict[int, list[tuple[Any, int, int]]] = {}  # scratch memory, by when it is given back
+        scratch: dict[int, list[tuple[Any, int, int]]] = {}  # (pool, offset, size), by when it is given back
         for position, unit in enumerate(self._units.units):
             heirs: Sequence[int] = ()
             until = ends.get(position, position)
@@ -166,8 +178,8 @@ class MemoryPlan:
                 pool = self._small if size < LARGE else self._large
                 offset = pool.take(size)
                 self.scratch[position] = -1 - offset if size < LARGE else offset
-                held.setdefault(until, []).append((pool, offset, size))
-            for pool, offset, size in held.pop(position, ()):
+                scratch.setdefault(until, []).append((pool, offset, size))
+            for pool, offset, size in scratch.pop(position, ()):
                 pool.give_back(offset, size)
             if position in dying:
                 for root in dying.pop(position):

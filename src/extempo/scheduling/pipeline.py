@@ -1,12 +1,12 @@
-"""From a request to a plan, step by step:
+"""From a request to a plan, pass by pass:
 
-forward    nodes for the steps that have not run
-backward   nodes for their gradients, and for those of steps that ran before
-units      what nobody needs is left out; elementwise nodes become clusters
-arena      memory
-emitting   native instructions
+    nodes         of the traced ops that have not run, then of the gradients of all that are differentiated
+    dead_code     what nobody needs is left out
+    fusion        elementwise nodes become clusters, units; some units are interleaved
+    codegen       memory (memory_planner), kernels (kernel_selection), native instructions
 
-All of it is done in pieces, so that a call need not wait for the whole: generators yield between pieces.
+All of it is done in pieces, so that a call need not wait for the whole: generators yield between pieces. A long loop
+takes the same passes as a short one, with its windows noted on the way (`loop_rerolling`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import partial
 
 from ..backends.llvm.plans.background import WAITS, CompileJob
 from ..core.trace_tree import NONE, NUMBER, TraceOp
-from .backward import BackwardBuilder as BackwardNodes
+from .backward import BackwardBuilder
 from .codegen import InstructionEmitter
 from .dead_code import needed_nodes
 from .describe import Description
@@ -87,7 +87,7 @@ def described(request: Request) -> str:
     return "\n".join(one.text(request.steps) for one in said)
 
 
-def _visit(backward: BackwardNodes, first: int, end: int) -> Pieces:
+def _visit(backward: BackwardBuilder, first: int, end: int) -> Pieces:
     for index in range(end - 1, first - 1, -1):
         backward.visit(index, index + 1)
         yield
@@ -129,6 +129,8 @@ class _PlannedValues(dict[int, int]):
 
 
 class Planner:
+    """The passes of one request."""
+
     def __init__(self, request: Request) -> None:
         self._request = request
         self._steps = request.steps
@@ -145,7 +147,7 @@ class Planner:
         asked = request.backward
         if asked is None:
             return {}
-        backward = BackwardNodes(self.program, steps, values, asked.asked)
+        backward = BackwardBuilder(self.program, steps, values, asked.asked)
         backward.gradients[asked.root] = values[asked.seed]
         end = values.step_of(asked.root) + 1
         if windows is None:
@@ -168,7 +170,7 @@ class Planner:
             windows.end(FORWARD, window)
         yield from self._forward(loop.begin + (HEAD + TAIL) * loop.period, len(self._steps))
 
-    def _back_through(self, windows: Windows, backward: BackwardNodes, end: int) -> Pieces:
+    def _back_through(self, windows: Windows, backward: BackwardBuilder, end: int) -> Pieces:
         loop = windows.loop
         first = loop.begin + (HEAD + TAIL) * loop.period
         yield from _visit(backward, first, max(end, first))

@@ -1,13 +1,13 @@
 """Program: values and nodes in order, as flat lists; what is fused, laid out in memory and emitted later.
 
-A value is a type and a place: its root, the value whose memory it lies in (itself, unless it is a view), and how it
-lies there. Values are written once, except buffers: gradients that are put together from parts. Roots that are
-computed here lie in order: an elementwise result that lies in another order (strides.py) is a view of a root whose
+A value is a type and a layout: its root, the value whose memory it is in (itself, unless it is a view), and strides
+and offset there. Values are written once, except buffers: gradients that are put together from parts. Roots that are
+computed here are row-major: an elementwise result in another order (core/strides.py) is a view of a root whose
 dimensions are those of the result, as they follow one another in memory.
 
 A node is a tuple (kind, payload, inputs, results, step, may fail): the payload is an Expression or a Bound, the step is
-the one that is named when it fails. Inputs are codes: a value from 0 on, NUMBER + a number of the recording, CONSTANT +
-a number that is known now, or NONE.
+the traced op that is named when it fails. Inputs are codes: a value from 0 on, NUMBER + which number of the call,
+CONSTANT + which number that is known now, or NONE.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Templates: parts of a program that run at any number of rows, from the same part at a few numbers of rows.
 
 A `Part` is some nodes of a program, as a program of its own. Made of what one function does to n rows, it has the same
-nodes whatever n is, and every size, stride and offset in it grows evenly with n. A `RowTemplate` is made of a part at
+nodes whatever n is, and every size, stride and offset in it is affine in n. A `RowTemplate` is made of a part at
 three values of n, of which the third has to agree with the other two; `RowTemplate.at(n)` fills in all sizes for
 another n, has routines bound to them, and returns what runs.
 """

@@ -1,4 +1,4 @@
-"""What the gradients of recorded steps read, and so what has to be kept for a later backward."""
+"""What the gradients of traced ops read, and so what has to be kept for a later backward."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..core.trace_tree import TraceOp
 
 
 def reads(step: TraceOp) -> tuple[int, ...]:
-    """The refs that the gradient of a tracked step reads: places of its results, and refs of inputs.
+    """The refs that the gradient of a tracked op reads: value ids of its results, and refs of inputs.
 
     A ref may be a view; what has to be kept is then what the view looks into.
     """

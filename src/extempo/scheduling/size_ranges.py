@@ -1,8 +1,8 @@
-"""Plans of a flush at other sizes than it was met with: within a range of sizes they take no planning, only arithmetic.
+"""Plans of a segment at sizes that it was never met with: within a range of sizes they take arithmetic, no planning.
 
-What is to be planned is known at any size. A range of sizes is planned at its ends and in the middle, and bound
-(`affine_instructions`) where that gives the same instructions. What does not grow evenly, such as how a matrix product
-is cut, is asked for anew at each size.
+What is to be planned is known at any size (`tracing.dynamic_shapes`). A range of sizes is planned at its ends and in
+the middle, and bound (`affine_instructions`) where that gives the same instructions. What is not affine in the size,
+such as how a matrix product is cut, is asked for anew at each size.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _NotYet(Exception):
 
 
 class SizeRange:
-    """The plans of one flush at all sizes."""
+    """The plans of one segment at all sizes."""
 
     def __init__(self, resized: Callable[[int, Request], Request]) -> None:
         """`resized`: what is to be planned at some size; raises Unplannable."""
@@ -103,7 +103,7 @@ class SizeRange:
 
 
 class _Varying:
-    """Routines that have to be bound for each size: what they are bound to does not grow evenly."""
+    """Routines that have to be bound for each size: what they are bound to is not affine in it."""
 
     def __init__(self, sizes: Sequence[int], planned: Sequence[list[Node]]) -> None:
         fit = AffineFit(sizes)
@@ -117,7 +117,7 @@ class _Varying:
             op = bounds[0].origin[0]
             if any(bound.origin[0] is not op for bound in bounds):
                 raise Unplannable("the size decides which routine runs")
-            if bounds[0].parts is not None or _grows_unevenly(fit, bounds):
+            if bounds[0].parts is not None or not _is_affine(fit, bounds):
                 kinds, attrs = (fit([bound.origin[i] for bound in bounds]) for i in (1, 2))
                 if type(kinds) is Affine or type(attrs) is Affine:
                     self._entries.append(_Routine(position, op, kinds, attrs))
@@ -144,12 +144,12 @@ class _Routine(NamedTuple):
         return found
 
 
-def _grows_unevenly(fit: AffineFit, bounds: Sequence[Bound]) -> bool:
+def _is_affine(fit: AffineFit, bounds: Sequence[Bound]) -> bool:
     first, *_, last = bounds
     if any(bound[:2] != first[:2] or bound.scratch > last.scratch for bound in bounds):
-        return True
+        return False
     try:
         fit([bound.meta for bound in bounds])
     except Unplannable:
-        return True
-    return False
+        return False
+    return True

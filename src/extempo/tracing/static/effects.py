@@ -1,7 +1,7 @@
-"""What a body does besides ops, told to the recorder of a static function.
+"""Effects of a static function's body: what it does besides ops, reported to the tracer of its first call.
 
-Reading values, `.grad`, optimizers, schedules, generators and calls of modules go through a handful of methods, which
-are watched while some static function makes its first call.
+Reading values, `.grad`, optimizers, schedules, generators and calls of modules go through a handful of methods. Effect
+hooks stand in for these while some static function makes its first call, and at no other time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .sym_numbers import FOLLOWED, holds_followed, plain
 from .tracer import StaticTracer
 
 _RESHAPING = ("squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_")  # a tensor becomes its own view
-_told = functools.partial(reports_to, StaticTracer)
+_reporting = functools.partial(reports_to, StaticTracer)
 
 
 def _read(recorder: StaticTracer, method: Any, x: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -120,7 +120,7 @@ def _classes(cls: Any) -> Iterator[type]:
 
 
 def _watched() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
-    """(owner, name, who is told) of every method; of properties, of their getters and setters."""
+    """(owner, name, hook) of every method."""
     from ...nn.module import Module
     from ...nn.utils import clip_grad
     from ...optim.lr_scheduler import LRScheduler
@@ -158,11 +158,11 @@ def _watched() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
 
 def _replacements() -> Iterator[tuple[Any, str, Any]]:
     for owner, name, tell in _watched():
-        yield owner, name, _told(tell)(vars(owner)[name])
+        yield owner, name, _reporting(tell)(vars(owner)[name])
     grad, data = vars(Tensor)["grad"], vars(Tensor)["data"]
-    get_grad = _told(lambda recorder, get, x: recorder.gradient(get, x))(grad.fget)
-    yield Tensor, "grad", property(get_grad, _told(_set_grad)(grad.fset), grad.fdel, grad.__doc__)
-    yield Tensor, "data", property(_told(_effect)(data.fget), _told(_effect)(data.fset), None, data.__doc__)
+    get_grad = _reporting(lambda recorder, get, x: recorder.gradient(get, x))(grad.fget)
+    yield Tensor, "grad", property(get_grad, _reporting(_set_grad)(grad.fset), grad.fdel, grad.__doc__)
+    yield Tensor, "data", property(_reporting(_effect)(data.fget), _reporting(_effect)(data.fset), None, data.__doc__)
 
 
-watching = EffectHooks(_replacements)  # inside, recorders are told of what is no op
+watching = EffectHooks(_replacements)  # inside, effects are reported to tracers

@@ -1,7 +1,7 @@
-"""Arguments that are just like those of the recorded call, found out fast: one function of plain comparisons.
+"""Guards as generated Python: one function of plain comparisons, for arguments just like those of the recorded call.
 
-It is written for the arguments at hand, and says only whether there is nothing to look at; `Arguments.take` knows all
-that may be otherwise, and what to say of it.
+It is the fast path, and only says whether all of them hold; `Arguments.take` knows all that may be otherwise and still
+fits (a view, a lazy tensor), and what to say of what does not.
 """
 
 from __future__ import annotations

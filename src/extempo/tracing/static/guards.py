@@ -1,4 +1,4 @@
-"""Arguments and results of a static function: what a call has to bring along, and how its results are put together.
+"""Guards of a static function: what the arguments of a call must have in common with those of the recorded one.
 
 The arguments of the recorded call become a tree of `Argument`s. Each takes its part of a later call's arguments, puts
 tensors and numbers into the slots where the actions of the script find them, and says what differs if it does not fit.
@@ -223,7 +223,7 @@ class _GuardBuilder:
         self.seen: dict[int, tuple[Tensor, TensorArgument]] = {}
 
     def take(self, path: str, value: Any) -> tuple[Argument, Any]:
-        """The argument, and what stands for it in the body."""
+        """The argument, and what the recorded body gets for it: symbolic numbers in place of numbers."""
         if isinstance(value, Tensor):
             first = self.seen.get(id(value))
             if first is not None:
@@ -241,10 +241,10 @@ class _GuardBuilder:
             raise DtypeError(f"{path} is a NumPy array; a static function takes tensors, pass ex.from_numpy(x)")
         if type(value) in (list, tuple) or is_named_tuple(value):
             parts = [self.take(f"{path}[{i}]", x) for i, x in enumerate(value)]
-            stand_ins = [x for _, x in parts]
-            same = all(x is y for x, y in zip(stand_ins, value, strict=True))
+            symbolic = [x for _, x in parts]
+            same = all(x is y for x, y in zip(symbolic, value, strict=True))
             items = [argument for argument, _ in parts]
-            return SequenceArgument(path, type(value), items), value if same else rebuilt(type(value), stand_ins)
+            return SequenceArgument(path, type(value), items), value if same else rebuilt(type(value), symbolic)
         if type(value) is dict:
             found = {k: self.take(f"{path}[{k!r}]", x) for k, x in value.items()}
             same = all(x is value[k] for k, (_, x) in found.items())
@@ -273,9 +273,9 @@ class Arguments:
         taker = _GuardBuilder(new_slot, numbers)
         given, named = [], {}
         for value, name in zip(args, self._names(len(args)), strict=True):
-            argument, stand_in = taker.take(f"{self._name}: argument {name}", value)
+            argument, symbolic = taker.take(f"{self._name}: argument {name}", value)
             self.positional.append(argument)
-            given.append(stand_in)
+            given.append(symbolic)
         for key, value in kwargs.items():
             self.named[key], named[key] = taker.take(f"{self._name}: argument {key}", value)
         found = list(taker.seen.values())

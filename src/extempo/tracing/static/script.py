@@ -1,9 +1,9 @@
 """The script of a static function: what one call of it does, as a list of actions on slots.
 
-A slot holds what an action reads: an argument, a tensor from outside, the result of an earlier action. Between the
-actions stands a TraceExecutor like any other, but nobody records: `tape` has the actions that put steps on its tape
-and run them. Whatever is no step (writes, optimizer steps, `.grad`, ops that only eager mode has) is an `Effect`: the
-same function called again.
+A slot holds what an action reads: an argument, a tensor from outside, the result of an earlier action. Ops go to a
+TraceExecutor like any other, but nothing is traced: `tape` has the actions that put known ops on its trace and run
+them. Whatever is no traced op (writes, optimizer steps, `.grad`, ops that only eager mode has) is an `Effect`: the same
+function called again.
 """
 
 from __future__ import annotations
@@ -43,31 +43,31 @@ def filler(value: Any, slot_of: Callable[[Any], int], anew: bool = False) -> Fil
     """
     if isinstance(value, Tensor) or type(value) in FOLLOWED:
         return operator.itemgetter(slot_of(value))
-    held: dict[str, Any] = {}
-    text = _expression(value, slot_of, anew, held)
-    return None if text is None else eval(f"lambda s: {text}", held)
+    names: dict[str, Any] = {}
+    text = _expression(value, slot_of, anew, names)
+    return None if text is None else eval(f"lambda s: {text}", names)
 
 
-def _expression(value: Any, slot_of: Callable[[Any], int], anew: bool, held: dict[str, Any]) -> str | None:
-    """The same as Python text; `held`: what its names stand for."""
+def _expression(value: Any, slot_of: Callable[[Any], int], anew: bool, names: dict[str, Any]) -> str | None:
+    """The same as Python text; `names`: what the names in it mean."""
 
     def name(x: Any) -> str:
-        held[f"v{len(held)}"] = x
-        return f"v{len(held) - 1}"
+        names[f"v{len(names)}"] = x
+        return f"v{len(names) - 1}"
 
     if isinstance(value, Tensor) or type(value) in FOLLOWED:
         return f"s[{slot_of(value)}]"
     if isinstance(value, TensorLike):
         return f"{name(value._maker())}(s[{slot_of(value._flat)}])"
     if type(value) in (list, tuple) or is_named_tuple(value):
-        parts = [_expression(x, slot_of, anew, held) for x in value]
+        parts = [_expression(x, slot_of, anew, names) for x in value]
         if any(part is not None for part in parts) or (anew and type(value) is list):
             items = ", ".join(part or name(x) for part, x in zip(parts, value, strict=True))
             if type(value) is list:
                 return f"[{items}]"
             return f"({items},)" if type(value) is tuple else f"{name(type(value))}({items})"
     elif type(value) is dict:
-        entries = {k: _expression(x, slot_of, anew, held) for k, x in value.items()}
+        entries = {k: _expression(x, slot_of, anew, names) for k, x in value.items()}
         if any(part is not None for part in entries.values()) or anew:
             return f"{{{', '.join(f'{name(k)}: {part or name(value[k])}' for k, part in entries.items())}}}"
     return None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class GeneratorSlot(NamedTuple):
-    """A generator: one that stays, or what stands in a slot."""
+    """A generator: always the same one, or what is in a slot."""
 
     generator: Generator
     slot: int | None

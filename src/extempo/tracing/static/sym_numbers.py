@@ -1,9 +1,9 @@
-"""NumberGuards whose way through a static function is followed.
+"""Symbolic numbers: the numbers of a static function's call, followed through its body.
 
-A number that comes in as an argument, or a draw number of a generator, stands in the recorded body as a `SymNumber`. An
-op that takes it as an input takes what stands for it at each later call. Arithmetic gives another one, which is
-computed again (`NumberGuards`). Whatever else looks at it (a comparison, `range`, a conversion) gets its answer, and
-the answer is a condition: a later call for which it is another one is refused, before it does anything.
+A number that comes in as an argument, or a draw number of a generator, is a `SymNumber` in the recorded body. An op
+that takes it as an input takes, at each later call, what is in its slot then. Arithmetic gives another symbolic number,
+which is computed again (`NumberGuards`). Whatever else looks at it (a comparison, `range`, a conversion) gets its
+answer, and the answer is a guard: a later call for which it is another one is refused, before it does anything.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LONG = 60  # characters: nobody reads a longer expression
 
 
 class NumberSource(Protocol):
-    """Where followed numbers come from, and who is told what is done with them."""
+    """Where symbolic numbers come from, and what decides what may be done with them."""
 
     def computed(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """`fn(*args)`, which is to be another number at each call."""
@@ -111,17 +111,17 @@ def _itself(x: Any) -> Any:
     return x
 
 
-def _binary(op: Callable[[Any, Any], Any], told: str, reflected: bool = False) -> Any:
+def _binary(op: Callable[[Any, Any], Any], reports: str, reflected: bool = False) -> Any:
     def method(self: SymNumber, other: Any) -> Any:
         if isinstance(other, Tensor):
             return NotImplemented  # the tensor's own operator makes an op of it
-        return getattr(self._source, told)(op, (other, self) if reflected else (self, other))
+        return getattr(self._source, reports)(op, (other, self) if reflected else (self, other))
 
     return method
 
 
-def _unary(fn: Callable[..., Any], told: str) -> Any:
-    return lambda self, *args: getattr(self._source, told)(fn, (self, *args))
+def _unary(fn: Callable[..., Any], reports: str) -> Any:
+    return lambda self, *args: getattr(self._source, reports)(fn, (self, *args))
 
 
 def _asking(fn: Callable[..., Any]) -> Any:
@@ -238,7 +238,7 @@ class NumberGuards:
         derive: Callable[[list[Any]], None] = self._globals["derive"]
         where = self._where
 
-        def told(slots: list[Any]) -> None:
+        def derive_or_explain(slots: list[Any]) -> None:
             try:
                 derive(slots)
             except Exception as error:
@@ -247,7 +247,7 @@ class NumberGuards:
                     error.add_note(f"the number was computed at {describe_where(where[inside.tb_lineno - 2])}")
                 raise
 
-        return told
+        return derive_or_explain
 
 
 def _key(x: Any) -> Any:
