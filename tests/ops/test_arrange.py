@@ -7,7 +7,7 @@ import pytest
 
 import extempo as ex
 from extempo.errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
-from extempo.ops.arrange import pad
+from extempo.ops.padding import pad
 from extempo.testing import check_grad
 
 

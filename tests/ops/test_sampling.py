@@ -12,7 +12,7 @@ from extempo.core.graph_interpreter import Interpreter
 from extempo.dispatch.dispatcher import apply
 from extempo.dispatch.graph_tracer import trace_graph
 from extempo.errors import DtypeError, NumericalError, ShapeError
-from extempo.ops.sampling import RandomNormal
+from extempo.ops.draws import RandomNormal
 
 FLOATING = (ex.float16, ex.bfloat16, ex.float32, ex.float64)
 N = 20_000

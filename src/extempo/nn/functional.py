@@ -41,7 +41,6 @@ from ..ops.activation import (
 from ..ops.arrange import (
     channel_shuffle,
     native_channel_shuffle,
-    pad,
     pixel_shuffle,
     pixel_unshuffle,
 )
@@ -76,6 +75,10 @@ from ..ops.dropouts import (
     dropout2d,
     dropout3d,
     feature_alpha_dropout,
+)
+from ..ops.grid_sampling import (
+    affine_grid,
+    grid_sample,
 )
 from ..ops.index import (
     one_hot,
@@ -115,6 +118,13 @@ from ..ops.normalization import (
 from ..ops.norms import (
     pdist,
 )
+from ..ops.padding import (
+    pad,
+)
+from ..ops.patches import (
+    fold,
+    unfold,
+)
 from ..ops.pool import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -150,11 +160,7 @@ from ..ops.products import (
     linear,
 )
 from ..ops.resample import (
-    affine_grid,
-    fold,
-    grid_sample,
     interpolate,
-    unfold,
     upsample,
     upsample_bilinear,
     upsample_nearest,

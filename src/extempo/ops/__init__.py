@@ -14,6 +14,7 @@ from . import ctc as ctc
 from . import gamma_gradient as gamma_gradient
 from . import lookup as lookup
 from . import orthogonal as orthogonal
+from . import patches as patches
 from . import public
 from . import recurrence as recurrence
 from . import row_attention as row_attention

@@ -15,7 +15,7 @@ from ..core.tensor_methods import method
 from ..core.types import get_default_dtype
 from ..dispatch.fast_path import runner2
 from ..errors import NumericalError
-from .define import Function, Operand, binary, deliver, dunders, unary
+from .define import Function, Operand, binary, deliver, operators, unary
 
 __all__ = [
     "allclose",
@@ -419,13 +419,9 @@ def equal(input: Tensor, other: Tensor) -> bool:
 for _question, _name in ((Eq, "eq"), (Ne, "ne"), (Lt, "lt"), (Le, "le"), (Gt, "gt"), (Ge, "ge")):
     method(runner2(_question), f"__{_name}__")
 
-for _bits, _name in (
-    (BitwiseAnd, "and"),
-    (BitwiseOr, "or"),
-    (BitwiseXor, "xor"),
-    (BitwiseLeftShift, "lshift"),
-    (BitwiseRightShift, "rshift"),
-):
-    for _fn, _prefix in zip(dunders(_bits), ("", "r", "i"), strict=True):
-        method(_fn, f"__{_prefix}{_name}__")
+operators(BitwiseAnd, "and")
+operators(BitwiseOr, "or")
+operators(BitwiseXor, "xor")
+operators(BitwiseLeftShift, "lshift")
+operators(BitwiseRightShift, "rshift")
 method(bitwise_not, "__invert__")

@@ -135,8 +135,8 @@ def binary(op: type[Op], *aliases: str, inplace: bool = True) -> Function:
     return _publish(op, fn, fn_ if inplace else None, aliases)
 
 
-def dunders(op: type[Op]) -> tuple[Any, Any, Any]:
-    """The operator, its reflected form and its in-place form."""
+def operators(op: type[Op], name: str) -> None:
+    """The op as an operator of tensors: `__name__`, its reflected form and its in-place form."""
     run = runner2(op)
 
     def reflected(self: Tensor, other: Operand) -> Tensor:
@@ -145,7 +145,8 @@ def dunders(op: type[Op]) -> tuple[Any, Any, Any]:
     def augmented(self: Tensor, other: Operand) -> Tensor:
         return in_place(self, op, (self, other))
 
-    return run, reflected, augmented
+    for fn, prefix in ((run, ""), (reflected, "r"), (augmented, "i")):
+        method(fn, f"__{prefix}{name}__")
 
 
 def _publish(op: type[Op], fn: Any, fn_: Any, aliases: tuple[str, ...]) -> Function:

@@ -21,7 +21,7 @@ from ..core.tensor import Tensor
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError
 from ..random import take_draw
-from .sampling import DrawOf
+from .draws import DrawOf
 from .transcendental import log
 
 __all__ = ["log_standard_gamma", "standard_gamma"]

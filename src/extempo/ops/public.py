@@ -16,12 +16,15 @@ from .conv import *
 from .convert import *
 from .counting import *
 from .creation import *
+from .diagonals import *
 from .differences import *
+from .division import *
 from .dropouts import *
 from .error_functions import *
 from .factories import *
 from .factors import *
 from .gamma_functions import *
+from .grid_sampling import *
 from .index import *
 from .join import *
 from .limits import *
@@ -30,10 +33,12 @@ from .loss import *
 from .matrices import *
 from .normalization import *
 from .norms import *
+from .padding import *
 from .pool import *
+from .powers import *
 from .products import *
+from .properties import *
 from .reduce import *
-from .resample import *
 from .rounding import *
 from .sampling import *
 from .scan import *
@@ -41,6 +46,7 @@ from .scattering import *
 from .shaping import *
 from .softmaxes import *
 from .sorting import *
+from .splitting import *
 from .statistics import *
 from .systems import *
 from .toplevel import *

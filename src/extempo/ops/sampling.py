@@ -1,23 +1,19 @@
-"""Random tensors. Every call takes one draw number from a generator (see `extempo.random`).
+"""Random tensors: functions and in-place methods around the ops of `draws`.
 
-A random op is a pure function: the seed and the draw number are number inputs, so a recording replays with new ones.
-Element i of a draw depends on nothing but (seed, draw, i); the numbers themselves come from `backends.philox`.
+Every call takes one draw number from a generator (see `extempo.random`).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Unpack
 
 import numpy as np
 
-from ..backends.numpy import philox
-from ..core.op import Op, Refuse, Rng, Routine, Sample
-from ..core.storage import Array
+from ..core.op import Op
 from ..core.tensor import Tensor, TensorLike
 from ..core.tensor_methods import method
-from ..core.types import InputType, TensorType, as_kind, bool_, broadcast_shapes, check_size, dtype, float64, int64
+from ..core.types import as_kind, bool_, check_size, dtype, int64
 from ..dispatch.dispatcher import apply
 from ..dispatch.inplace import write
 from ..errors import DtypeError, NumericalError, ShapeError
@@ -31,9 +27,25 @@ from ..random import (
     set_rng_state,
     take_draw,
 )
-from .arithmetic import zero
 from .creation import Arrange, Copy, LikeOptions, NamedSize, Options, finish, order_like, read_options, sizes
 from .define import deliver, deliver_converted, in_rows
+from .draws import (
+    Bernoulli,
+    Multinomial,
+    NormalOf,
+    Poisson,
+    RandomCauchy,
+    RandomCoin,
+    RandomExponential,
+    RandomGeometric,
+    RandomInteger,
+    RandomKeep,
+    RandomNormal,
+    RandomPermutation,
+    RandomUniform,
+    Shape,
+    require_floating,
+)
 
 __all__ = [
     "Generator",
@@ -56,243 +68,6 @@ __all__ = [
     "set_rng_state",
 ]
 
-Shape = tuple[int, ...]
-
-
-class Draw(Op, abstract=True):
-    """A tensor of random numbers from (seed, draw, parameters); attributes `shape` and `dtype`."""
-
-    family = "random"
-    quiet = True
-    vjp = Refuse("a draw depends on no tensor")
-    saves = ()
-    batch = Refuse("a draw has no tensor inputs that could be batched")
-    ragged = Refuse("a draw has no tensor inputs")
-
-    @staticmethod
-    def infer(seed: InputType, draw: InputType, *parameters: InputType, shape: Shape, dtype: dtype) -> TensorType:
-        return TensorType(shape, dtype)
-
-
-class RandomUniform(Draw):
-    """Uniform numbers with low <= number < high."""
-
-    lower = Routine("random_uniform")
-
-    @staticmethod
-    def numpy(seed: int, draw: int, low: float, high: float, *, shape: Shape, dtype: dtype) -> Array:
-        drawn = philox.uniform(seed, draw, shape, dtype.numpy)
-        if (low, high) == (0, 1):
-            return drawn
-        drawn = np.asarray(drawn * dtype.numpy.type(high - low) + dtype.numpy.type(low))
-        # Rounding may reach the end that is not included.
-        drawn[drawn >= high] = _last_below(high, low, dtype)
-        return drawn
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield Sample(1, 2, 0, 1, shape=(3, 4), dtype=float64)
-        yield Sample(1, 2, -3.0, 2.5, shape=(), dtype=float64)
-        yield Sample(1, 2, 0, 1, shape=(0,), dtype=float64)
-
-
-def _last_below(high: float, low: float, d: dtype) -> Any:
-    """The largest number of the dtype below `high`, or `low` where the interval is empty."""
-    return max(np.nextafter(d.numpy.type(high), d.numpy.type(-math.inf)), d.numpy.type(low))
-
-
-class RandomNormal(Draw):
-    """Standard normal numbers."""
-
-    lower = Routine("random_normal")
-
-    @staticmethod
-    def numpy(seed: int, draw: int, *, shape: Shape, dtype: dtype) -> Array:
-        return philox.normal(seed, draw, shape, dtype.numpy)
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield Sample(1, 2, shape=(3, 4), dtype=float64)
-        yield Sample(1, 2, shape=(), dtype=float64)
-        yield Sample(1, 2, shape=(0, 2), dtype=float64)
-
-
-class RandomExponential(Draw):
-    """Exponential numbers of rate 1."""
-
-    @staticmethod
-    def numpy(seed: int, draw: int, *, shape: Shape, dtype: dtype) -> Array:
-        return philox.exponential(seed, draw, shape, dtype.numpy)
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield Sample(1, 2, shape=(3, 4), dtype=float64)
-
-
-class RandomCauchy(Draw):
-    """Standard Cauchy numbers."""
-
-    @staticmethod
-    def numpy(seed: int, draw: int, *, shape: Shape, dtype: dtype) -> Array:
-        return philox.cauchy(seed, draw, shape, dtype.numpy)
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield Sample(1, 2, shape=(3, 4), dtype=float64)
-
-
-class RandomGeometric(Draw):
-    """How many trials of probability p up to the first success, from 1."""
-
-    @staticmethod
-    def numpy(seed: int, draw: int, p: float, *, shape: Shape, dtype: dtype) -> Array:
-        return philox.geometric(seed, draw, p, shape, dtype.numpy)
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield Sample(1, 2, 0.3, shape=(3, 4), dtype=int64)
-
-
-class RandomInteger(Draw):
-    """Whole numbers with low <= number < high; both ends are counted modulo 2**64."""
-
-    lower = Routine("random_integer")
-
-    @staticmethod
-    def numpy(seed: int, draw: int, low: int, high: int, *, shape: Shape, dtype: dtype) -> Array:
-        n_values = (high - low) % 2**64 or 2**64
-        return philox.randint(seed, draw, low, low + n_values, shape, dtype.numpy)
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield Sample(1, 2, -3, 4, shape=(3, 4), dtype=int64)
-        yield Sample(1, 2, 0, 2**62, shape=(), dtype=int64)
-
-
-class RandomPermutation(Draw):
-    """0 .. n - 1 in random order."""
-
-    @staticmethod
-    def numpy(seed: int, draw: int, *, shape: Shape, dtype: dtype) -> Array:
-        return philox.permutation(seed, draw, shape[0])
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield Sample(1, 2, shape=(5,), dtype=int64)
-        yield Sample(1, 2, shape=(0,), dtype=int64)
-
-
-class DrawOf(Op, abstract=True):
-    """Random numbers whose distribution depends on a tensor, element by element. Their gradient is 0, as in PyTorch."""
-
-    family = "random"
-    quiet = True
-    saves = ("",)
-    batch = Refuse("looped over samples: in a batch, elements would be counted through all of them")
-    ragged = "elementwise"
-
-    @staticmethod
-    def infer(x: TensorType, seed: InputType, draw: InputType) -> TensorType:
-        return x
-
-    @staticmethod
-    def vjp(g: Tensor, y: Any, x: Any, seed: Any, draw: Any) -> tuple[Any, ...]:
-        return zero(g), None, None
-
-
-class Bernoulli(DrawOf):
-    """1 with the probability that the tensor holds, else 0."""
-
-    @staticmethod
-    def numpy(x: Array, seed: int, draw: int) -> Array:
-        if not ((x >= 0) & (x <= 1)).all():
-            raise NumericalError("bernoulli: probabilities must lie between 0 and 1; clamp them, or use sigmoid")
-        return philox.bernoulli(seed, draw, x, x.shape).astype(x.dtype)
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield Sample(rng.uniform(size=(3, 4)), 1, 2)
-        yield Sample(rng.uniform(size=()), 1, 2)
-        yield Sample(np.empty((0, 3)), 1, 2)
-
-
-class NormalOf(Op):
-    """Normal numbers with the means and standard deviations that tensors hold. Their gradient is 0, as in PyTorch."""
-
-    name = "normal"
-    family = "random"
-    quiet = True
-    saves = ("", "")
-    batch = DrawOf.batch
-    ragged = "elementwise"
-
-    @staticmethod
-    def infer(mean: InputType, std: InputType, seed: InputType, draw: InputType) -> TensorType:
-        tensors = [x for x in (mean, std) if isinstance(x, TensorType)]
-        _require_floating(tensors[0].dtype, "normal")  # mean decides, where it is a tensor
-        return TensorType(broadcast_shapes(*(x.shape for x in tensors)), tensors[0].dtype)
-
-    @staticmethod
-    def numpy(mean: Any, std: Any, seed: int, draw: int) -> Array:
-        if not np.all(np.asarray(std) >= 0):
-            raise NumericalError("normal: std must not be negative; take its absolute value, or exp of its logarithm")
-        d = mean.dtype if isinstance(mean, np.ndarray) else std.dtype
-        drawn = philox.normal(seed, draw, np.broadcast_shapes(np.shape(mean), np.shape(std)), d)
-        return drawn * np.asarray(std, d) + np.asarray(mean, d)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Any, mean: Any, std: Any, seed: Any, draw: Any) -> tuple[Any, ...]:
-        return zero(g), zero(g), None, None
-
-    samples = Refuse("its gradient is 0 by PyTorch's definition, where finite differences are not")
-
-
-class Poisson(DrawOf):
-    """Poisson counts of the rates that the tensor holds."""
-
-    @staticmethod
-    def numpy(x: Array, seed: int, draw: int) -> Array:
-        if not (x >= 0).all():
-            raise NumericalError("poisson: rates must not be negative")
-        return philox.poisson(seed, draw, x)
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield Sample(rng.uniform(0.2, 4, size=(3, 4)), 1, 2)
-        yield Sample(rng.uniform(20, 30, size=(3,)), 1, 2)
-
-
-class Multinomial(Op):
-    """Indices drawn in proportion to the weights of each row."""
-
-    family = "random"
-    quiet = True
-    vjp = Refuse("indices have no gradient")
-    saves = ()
-    batch = Refuse("looped over samples: in a batch, elements would be counted through all of them")
-    ragged = Refuse("it draws from weights of equally many classes")
-
-    @staticmethod
-    def infer(x: TensorType, seed: InputType, draw: InputType, *, n_samples: int, replacement: bool) -> TensorType:
-        return TensorType((*x.shape[:-1], n_samples), int64)
-
-    @staticmethod
-    def numpy(x: Array, seed: int, draw: int, *, n_samples: int, replacement: bool) -> Array:
-        rows = np.asarray(x, np.float64).reshape(-1, x.shape[-1])
-        if not ((rows >= 0) & np.isfinite(rows)).all():
-            raise NumericalError("multinomial: weights must be finite and not negative; use softmax on scores")
-        if not rows.sum(axis=1).all():
-            raise NumericalError("multinomial: the weights of a row are all 0; at least one must be positive")
-        return philox.multinomial(seed, draw, rows, n_samples, replacement=replacement).reshape(
-            *x.shape[:-1], n_samples
-        )
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield Sample(rng.uniform(size=(2, 5)), 1, 2, n_samples=3, replacement=False)
-        yield Sample(rng.uniform(size=(5,)), 1, 2, n_samples=7, replacement=True)
-
-
 # ---- new tensors
 
 
@@ -306,11 +81,6 @@ def _signed(number: int) -> int:
     return number if -(2**63) <= number < 2**63 else number % 2**64 - 2**64
 
 
-def _require_floating(d: dtype, name: str) -> None:
-    if not d.is_floating_point:
-        raise DtypeError(f"{name}: this distribution is continuous and {d} is not; use a floating dtype")
-
-
 def rand(
     *shape: Any, generator: Generator | None = None, out: Tensor | None = None, **options: Unpack[NamedSize]
 ) -> Tensor:
@@ -322,7 +92,7 @@ def rand(
     """
     wanted = sizes("rand", shape, options.pop("size", None))
     d = read_options("rand", options, None if out is None else out.dtype)
-    _require_floating(d, "rand")
+    require_floating(d, "rand")
     return finish(_drawn(RandomUniform, generator, wanted, d, 0, 1), options, out)
 
 
@@ -336,7 +106,7 @@ def randn(
     """
     wanted = sizes("randn", shape, options.pop("size", None))
     d = read_options("randn", options, None if out is None else out.dtype)
-    _require_floating(d, "randn")
+    require_floating(d, "randn")
     return finish(_drawn(RandomNormal, generator, wanted, d), options, out)
 
 
@@ -428,7 +198,7 @@ def rand_like(input: Tensor, *, generator: Generator | None = None, **options: U
         return in_rows(rand_like, input, generator=generator, **options)
 
     def draw(d: dtype) -> Tensor:
-        _require_floating(d, "rand_like")
+        require_floating(d, "rand_like")
         return _drawn(RandomUniform, generator, input._type.shape, d, 0, 1)
 
     return _like("rand_like", input, options, draw)
@@ -444,7 +214,7 @@ def randn_like(input: Tensor, *, generator: Generator | None = None, **options: 
         return in_rows(randn_like, input, generator=generator, **options)
 
     def draw(d: dtype) -> Tensor:
-        _require_floating(d, "randn_like")
+        require_floating(d, "randn_like")
         return _drawn(RandomNormal, generator, input._type.shape, d)
 
     return _like("randn_like", input, options, draw)
@@ -500,7 +270,7 @@ def normal(
         raise DtypeError("normal: expected a tensor as mean or std, or size=(...) with two numbers")
     _require_std(std, "normal")
     d = read_options("normal", options, None if out is None else out.dtype)
-    _require_floating(d, "normal")
+    require_floating(d, "normal")
     drawn = _drawn(RandomNormal, generator, sizes("normal", (size,), None), d)
     return finish(drawn * as_kind(float, std) + as_kind(float, mean), options, out)
 
@@ -527,36 +297,6 @@ def _coins(op: str, input: Tensor, p: Any, generator: Generator | None) -> Tenso
     if input.is_nested:
         return in_rows(lambda values: _coins(op, values, p, generator), input)
     return _drawn(RandomCoin, generator, input._type.shape, input._type.dtype, as_kind(float, p))
-
-
-class RandomCoin(Draw):
-    """1 with probability p, else 0."""
-
-    lower = Routine("random_coin")
-
-    @staticmethod
-    def numpy(seed: int, draw: int, p: float, *, shape: Shape, dtype: dtype) -> Array:
-        return philox.bernoulli(seed, draw, p, shape).astype(dtype.numpy)
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield Sample(1, 2, 0.3, shape=(3, 4), dtype=float64)
-
-
-class RandomKeep(Draw):
-    """Noise for dropout: `scale` with probability 1 - p, else 0. Drawn in float32, where p keeps 24 bits."""
-
-    public_name = "dropout"
-    lower = Routine("random_keep")
-
-    @staticmethod
-    def numpy(seed: int, draw: int, p: float, scale: float, *, shape: Shape, dtype: dtype) -> Array:
-        kept = philox.uniform(seed, draw, shape) >= np.float32(p)
-        return kept * np.asarray(scale, dtype.numpy)
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield Sample(1, 2, 0.3, 1.5, shape=(3, 4), dtype=float64)
 
 
 def dropout_noise(shape: Shape, p: float, scale: float, d: dtype) -> Tensor:
@@ -600,7 +340,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     >>> ex.poisson(ex.tensor([0.0, 0.0])), ex.poisson(ex.full((1000,), 4.0)).mean().round()
     (tensor([0., 0.]), tensor(4.))
     """
-    _require_floating(input._type.dtype, "poisson")
+    require_floating(input._type.dtype, "poisson")
     return apply(Poisson, (input, *take_draw(generator)))
 
 
@@ -613,7 +353,7 @@ def _overwrite(x: Tensor, drawn: Tensor, op: str) -> Tensor:
 
 
 def _fill(x: Tensor, op: type[Op], name: str, generator: Generator | None, *parameters: Any) -> Tensor:
-    _require_floating(x._type.dtype, name)
+    require_floating(x._type.dtype, name)
     return _drawn(op, generator, x._type.shape, x._type.dtype, *parameters)
 
 
@@ -680,7 +420,7 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
     """Fill with 1 with probability `p` (a number, or a tensor that broadcasts to this one), else 0."""
     if not isinstance(p, Tensor):
         return _overwrite(self, _coins("bernoulli_", self, p, generator), "bernoulli_")
-    _require_floating(p._type.dtype, "bernoulli_")
+    require_floating(p._type.dtype, "bernoulli_")
     drawn = apply(Bernoulli, (p.detach().expand(self.shape), *take_draw(generator)))
     return _overwrite(self, drawn.to(self._type.dtype), "bernoulli_")
 
