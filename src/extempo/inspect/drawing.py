@@ -47,7 +47,7 @@ def draw(what: Any, title: str = "", model: Module | None = None) -> Picture:
     )
     if heading:
         picture.text(_MARGIN, _MARGIN + 10, heading, size=14, font_weight=600)
-    corners = {
+    corners: dict[Node, tuple[float, float]] = {
         node: (_MARGIN + column * (_WIDTH + _GAP_X), top + layer * (_HEIGHT + _GAP_Y))
         for node, (column, layer) in cells.items()
     }
