@@ -19,7 +19,7 @@ import click
 from rich.text import Text
 
 import extempo
-from extempo.cli.showing import show
+from extempo.cli.showing import json_option, show
 
 T = TypeVar("T")
 _PACKAGE = str(Path(extempo.__file__).parent)
@@ -33,7 +33,7 @@ _PACKAGE = str(Path(extempo.__file__).parent)
 @click.option("--steps", "n_steps", type=click.IntRange(1), help="Steps of a round.  [default: the data]")
 @click.option("--warm-up", type=click.IntRange(1), help="Steps before the rounds.  [default: two rounds]")
 @click.option("--torch", "torch_step", metavar="SCRIPT.py:STEP", help="The same step in PyTorch.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option()
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Save the figures as JSON.")
 @click.option("--against", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="An earlier --out file.")
 def compare(
@@ -56,44 +56,56 @@ def compare(
     on the same weights and batches. Two steps are compared under ex.compile.
     """
     from extempo.comparing.calling import compare_variants
-    from extempo.comparing.reports import read
-    from extempo.comparing.variants import MODES
 
     if not 1 <= len(steps) <= 2:
         raise click.UsageError("name one step, or two: extempo compare train.py:step")
-    asked = [mode.strip() for mode in modes.split(",") if mode.strip()]
-    for mode in asked:
-        if mode not in MODES:
-            raise click.UsageError(f"unknown mode {mode!r}; the modes are {', '.join(MODES)}")
+    asked = _modes(modes)
     if out is not None and not out.parent.is_dir():
         raise click.UsageError(f"--out: there is no directory {out.parent}")
-    old = None
-    if against is not None:
-        try:
-            old = read(against)
-        except ValueError as error:
-            raise click.UsageError(f"{against} holds no saved comparison ({error})") from None
+    old = None if against is None else _saved(against)
     scripts = _Scripts()
-    names = _names(steps)
-    variants: list[Any] = []
-    for place, name in zip(steps, names, strict=True):
-        variants.append(scripts.variant(place, name, data_name, n_steps))
+    variants = [
+        scripts.variant(place, name, data_name, n_steps) for place, name in zip(steps, _names(steps), strict=True)
+    ]
     theirs = None if torch_step is None else scripts.variant(torch_step, "torch", data_name, n_steps, torch=True)
     comparison = _shown_errors(lambda: compare_variants(variants, theirs, asked, warm_up, rounds, True))
     changes = None if old is None else comparison.against(old)
     if out is not None:
         comparison.save(out)
+    _print(comparison, changes, as_json)
+    if out is not None and not as_json:
+        click.echo(f"\nSaved as {out}")
+
+
+def _modes(text: str) -> list[str]:
+    from extempo.comparing.variants import MODES
+
+    asked = [mode.strip() for mode in text.split(",") if mode.strip()]
+    for mode in asked:
+        if mode not in MODES:
+            raise click.UsageError(f"unknown mode {mode!r}; the modes are {', '.join(MODES)}")
+    return asked
+
+
+def _saved(path: Path) -> dict[str, Any]:
+    from extempo.comparing.reports import read
+
+    try:
+        return read(path)
+    except ValueError as error:
+        raise click.UsageError(f"{path} holds no saved comparison ({error})") from None
+
+
+def _print(comparison: Any, changes: Any, as_json: bool) -> None:
     if as_json:
         found = json.loads(comparison.to_json())
-        click.echo(
-            json.dumps(found if changes is None else found | {"against": json.loads(changes.to_json())}, indent=2)
-        )
+        if changes is not None:
+            found["against"] = json.loads(changes.to_json())
+        click.echo(json.dumps(found, indent=2))
         return
     show(coloured(str(comparison)))
     if changes is not None:
         show(coloured(f"\n{changes}"))
-    if out is not None:
-        click.echo(f"\nSaved as {out}")
 
 
 def coloured(report: str) -> Text:

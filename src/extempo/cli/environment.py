@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 import extempo as ex
+from extempo.cli.showing import two_columns
 from extempo.core.cache import CACHES
 
 DEPENDENCIES = ("numpy", "ml_dtypes", "llvmlite", "greenlet", "safetensors", "click", "rich")
@@ -127,9 +128,7 @@ def _threads() -> str:
 
 def as_table(facts: Facts) -> Table:
     """The facts in two columns, a blank line between sections."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(no_wrap=True, style="cyan")
-    table.add_column()
+    table = two_columns()
     for n_section, section in enumerate(facts.values()):
         if n_section:
             table.add_row()

@@ -4,10 +4,10 @@ import json
 from dataclasses import asdict, dataclass
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from extempo.backends.llvm.ir.disk import DiskCache, default
+from extempo.cli.showing import two_columns
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,7 @@ def _path(cache: DiskCache) -> str | None:
 
 def as_table(contents: Contents) -> RenderableType:
     """The contents in two columns."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(no_wrap=True, style="cyan")
-    table.add_column(overflow="fold")  # a path is to be copied whole
+    table = two_columns(overflow="fold")  # a path is to be copied whole
     table.add_row("directory", Text(contents.directory or "none"))
     table.add_row("in use", Text(f"no: {contents.unused_because}" if contents.unused_because else "yes"))
     table.add_row("kernels", str(contents.entries))

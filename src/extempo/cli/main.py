@@ -12,7 +12,7 @@ import click
 
 from extempo._version import __version__
 from extempo.cli.compare_command import compare
-from extempo.cli.showing import show
+from extempo.cli.showing import json_option, show, show_as
 
 INTERRUPTED = 130  # what shells report for a command ended by SIGINT
 
@@ -30,22 +30,18 @@ command.add_command(compare)
 
 
 @command.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option()
 def info(as_json: bool) -> None:
     """Print versions, CPU, backend, threads and caches: what goes into a bug report."""
     from extempo.cli import environment
 
-    facts = environment.collect()
-    if as_json:
-        click.echo(environment.as_json(facts))
-    else:
-        show(environment.as_table(facts))
+    show_as(as_json, environment.collect(), environment.as_json, environment.as_table)
 
 
 @command.command()
 @click.argument("name", required=False)
 @click.option("--missing", is_flag=True, help='Only the aspects that are "not yet" there, grouped.')
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option("Print JSON.")
 def ops(name: str | None, missing: bool, as_json: bool) -> None:
     """List the registered operations, or all that is known of NAME."""
     from extempo.cli import op_table
@@ -55,17 +51,11 @@ def ops(name: str | None, missing: bool, as_json: bool) -> None:
     except KeyError as error:
         raise click.UsageError(str(error.args[0])) from None
     if missing:
-        gaps = op_table.find_gaps(rows)
-        if as_json:
-            click.echo(op_table.gaps_as_json(gaps))
-        else:
-            show(op_table.gaps_as_text(gaps))
-    elif as_json:
-        click.echo(op_table.as_json(rows if name is None else rows[0]))
+        show_as(as_json, op_table.find_gaps(rows), op_table.gaps_as_json, op_table.gaps_as_text)
     elif name is None:
-        show(op_table.as_table(rows))
+        show_as(as_json, rows, op_table.as_json, op_table.as_table)
     else:
-        show(op_table.as_page(rows[0]))
+        show_as(as_json, rows[0], op_table.as_json, op_table.as_page)
 
 
 @command.group(invoke_without_command=True)
@@ -77,20 +67,16 @@ def cache(context: click.Context) -> None:
 
 
 @cache.command("info")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option()
 def cache_info(as_json: bool) -> None:
     """Print where kernels are kept, how many, and how often one was found."""
     from extempo.cli import kernel_cache
 
-    contents = kernel_cache.collect()
-    if as_json:
-        click.echo(kernel_cache.as_json(contents))
-    else:
-        show(kernel_cache.as_table(contents))
+    show_as(as_json, kernel_cache.collect(), kernel_cache.as_json, kernel_cache.as_table)
 
 
 @cache.command("clear")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option()
 def cache_clear(as_json: bool) -> None:
     """Remove every kernel kept on disk.
 
@@ -99,10 +85,7 @@ def cache_clear(as_json: bool) -> None:
     from extempo.cli import kernel_cache
 
     removal = kernel_cache.clear()
-    if as_json:
-        click.echo(kernel_cache.as_json(removal))
-    else:
-        show(kernel_cache.removal_as_text(removal))
+    show_as(as_json, removal, kernel_cache.as_json, kernel_cache.removal_as_text)
     if removal.failed:
         raise click.exceptions.Exit(1)
 
@@ -110,7 +93,7 @@ def cache_clear(as_json: bool) -> None:
 @command.command()
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Of data and weights.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write a page with pictures there.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option()
 def demo(seed: int, out: Path | None, as_json: bool) -> None:
     """Show the way from data to prediction: sequences of any length, trained on in seconds."""
     from extempo.cli import demo as tour

@@ -17,6 +17,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from extempo.cli.showing import two_columns
 from extempo.core.op import ASPECTS, REGISTRY, Op, Refuse
 
 # In the overview a letter stands for each aspect: nine columns of words would not fit.
@@ -148,9 +149,7 @@ def _letters(row: OpRow) -> str:
 
 def as_page(row: OpRow) -> RenderableType:
     """Everything known of one op."""
-    aspects = Table(box=None, show_header=False, pad_edge=False)
-    aspects.add_column(no_wrap=True, style="cyan")
-    aspects.add_column()
+    aspects = two_columns()
     for aspect, state in row.aspects.items():
         aspects.add_row(aspect, Text(state.text if state.present else f"refused: {state.text}"))
     return Group(

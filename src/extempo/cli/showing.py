@@ -3,11 +3,37 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 from rich.console import Console, RenderableType
+from rich.table import Table
 
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 PIPED_COLUMNS = 80
+
+
+def json_option(help: str = "Print one JSON object.") -> Callable[[F], F]:
+    """The option of every command whose result a program may want to read."""
+    return click.option("--json", "as_json", is_flag=True, help=help)
+
+
+def show_as(as_json: bool, value: T, to_json: Callable[[T], str], to_text: Callable[[T], RenderableType]) -> None:
+    """Print a value for programs or for people."""
+    if as_json:
+        click.echo(to_json(value))
+    else:
+        show(to_text(value))
+
+
+def two_columns(**second: Any) -> Table:
+    """A table without lines: names in colour, what there is to say of them beside; `second`: how that is shown."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True, style="cyan")
+    table.add_column(**second)
+    return table
 
 
 def show(renderable: RenderableType) -> None:

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from ..core.files import write_text
-from ..inspect.tables import WIDTH, Column, Table, bytes_text, plain, seconds_text
+from ..inspect.tables import WIDTH, Column, Printable, Table, bytes_text, seconds_text
 from .figures import Figures, overhead, ratio
 from .verdicts import Flag, Verdict, judge
 
@@ -19,7 +19,7 @@ _VERSION = 1
 _MOST_COLUMNS = 4  # beside each other in 80 characters
 
 
-class Comparison:
+class Comparison(Printable):
     """The result of `ex.compare`. Printed it is a table and a verdict; `save` and `against` are for later."""
 
     def __init__(self, columns: list[Figures], about: dict[str, Any]) -> None:
@@ -148,8 +148,6 @@ class Comparison:
             lines += _wrapped(f"Next: {self.verdict.next}.")
         return "\n".join(lines)
 
-    __repr__ = __str__
-
     def _repr_html_(self) -> str:
         parts = [f"<p><b>{escape(self.title)}</b></p>", *(table.html() for table in self.tables())]
         parts += [f"<p>{escape(note)}</p>" for note in self.notes()]
@@ -170,9 +168,6 @@ class Comparison:
             "verdict": self.verdict._asdict(),
             "flags": [flag._asdict() | {"columns": list(flag.columns)} for flag in self.flags],
         }
-
-    def to_json(self) -> str:
-        return json.dumps(plain(self.as_dict()), indent=2)
 
     def save(self, path: str | Path) -> Path:
         """Write the figures as JSON, for `against`."""
@@ -211,7 +206,7 @@ _ALWAYS = ("training_seconds", "peak_bytes")  # shown even if unchanged
 _NOTABLE = 0.05
 
 
-class Changes:
+class Changes(Printable):
     """Two comparisons beside each other."""
 
     def __init__(self, old: dict[str, Any], new: dict[str, Any]) -> None:
@@ -281,13 +276,8 @@ class Changes:
             lines += _wrapped(note)
         return "\n".join(lines)
 
-    __repr__ = __str__
-
     def as_dict(self) -> dict[str, Any]:
         return {"changes": self.rows(), "notes": self.notes()}
-
-    def to_json(self) -> str:
-        return json.dumps(plain(self.as_dict()), indent=2)
 
     def _repr_html_(self) -> str:
         return self.table.html() + "".join(f"<p>{escape(note)}</p>" for note in self.notes())

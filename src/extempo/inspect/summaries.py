@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from typing import Any
 
 from ..nn import Module, ModuleDict, ModuleList
-from .tables import WIDTH, Column, Table, bytes_text
+from .tables import WIDTH, Column, Printable, Table, bytes_text
 from .tracing import Step, require_module, trace, types_text
 
 _LISTS = (ModuleList, ModuleDict)  # which nobody calls
 
 
-class Summary:
+class Summary(Printable):
     """Layers, their output shapes and parameters. Printed it is a table."""
 
     def __init__(self, model: Module, steps: list[Step] | None) -> None:
@@ -47,8 +46,6 @@ class Summary:
     def __str__(self) -> str:
         return f"{self.table.text()}\n{textwrap.fill(self._total(), WIDTH)}"
 
-    __repr__ = __str__
-
     def _total(self) -> str:
         total = f"{self.n_parameters:,} parameters ({bytes_text(self.n_bytes)}), {self.n_trainable:,} of them trainable"
         return total + (f"; {self.n_buffers:,} numbers in buffers" if self.n_buffers else "")
@@ -62,9 +59,6 @@ class Summary:
             "bytes": self.n_bytes,
             "buffers": self.n_buffers,
         }
-
-    def to_json(self) -> str:
-        return json.dumps(self.as_dict(), indent=2)
 
     def _repr_html_(self) -> str:
         return f"{self.table.html()}<p>{self._total()}</p>"

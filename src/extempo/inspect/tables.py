@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -12,6 +13,21 @@ from typing import Any, NamedTuple
 WIDTH = 80
 NO_BREAK = "\u00a0"
 _GAP = "  "
+
+
+class Printable:
+    """A report: people print it (`__str__`), programs read what it says as JSON (`as_dict`)."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """All that it says, as plain values."""
+        raise NotImplementedError
+
+    def to_json(self) -> str:
+        """The same as JSON; what is not finite is null."""
+        return json.dumps(plain(self.as_dict()), indent=2)
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 class Column(NamedTuple):

@@ -7,7 +7,6 @@ stream are as they were. When forward raises, the way up to there is a note of t
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import sys
@@ -28,7 +27,7 @@ from ..nn import Module
 from ..ragged_tensors.tensor import RaggedTensor
 from ..random import fork_rng
 from ..tracing.api import eager
-from .tables import NO_BREAK, WIDTH, Column, Table, bytes_text, plain, seconds_text
+from .tables import NO_BREAK, WIDTH, Column, Printable, Table, bytes_text, plain, seconds_text
 
 MOST_VALUES = 6
 MOST_ROWS = 100  # of a printed trace
@@ -55,7 +54,7 @@ class Step(NamedTuple):
     error: str  # what forward raised, "" as a rule
 
 
-class Trace:
+class Trace(Printable):
     """What `trace` saw. Printed it is a table, of a very long way its beginning and end; all of it is in `.steps`,
     `.table`, `.to_json()` and `.html()`."""
 
@@ -123,8 +122,6 @@ class Trace:
         notes = [textwrap.fill(note, WIDTH) for note in (left_out, self._verdict()) if note]
         return "\n".join([self._heading(), self._table(shown).text(), *notes])
 
-    __repr__ = __str__
-
     def _heading(self) -> str:
         return f"{self.model}: {len(self.steps):,} call{'s' if len(self.steps) != 1 else ''}"
 
@@ -147,9 +144,6 @@ class Trace:
     def as_dict(self) -> dict[str, Any]:
         steps = [{name: plain(value) for name, value in step._asdict().items()} for step in self.steps]
         return {"model": self.model, "steps": steps}
-
-    def to_json(self) -> str:
-        return json.dumps(self.as_dict(), indent=2)
 
     def html(self) -> str:
         return self._html(self.steps, "")

@@ -48,6 +48,14 @@ class _OfClasses(Metric):
         if not self.multilabel:
             self.confusion.update(y_true, y_pred, mask)
             return self
+        yes, said = self._labels(y_true, y_pred, mask)
+        counts = np.stack([(yes & said).sum(0), (~yes & said).sum(0), (yes & ~said).sum(0), (~yes & ~said).sum(0)], 1)
+        self._require_as_many(len(counts))
+        self.counts = counts if not len(self.counts) else self.counts + counts
+        return self
+
+    def _labels(self, y_true: Any, y_pred: Any, mask: Any) -> tuple[Array, Array]:
+        """Which labels are true and which were predicted, by sample."""
         truth, found = pair(self.name, y_true, y_pred, mask)
         if truth.ndim < 2 or truth.shape != found.shape:
             raise ShapeError(
@@ -55,11 +63,9 @@ class _OfClasses(Metric):
                 f"{truth.shape} and {found.shape}"
             )
         yes = require_labels(self.name, truth).reshape(-1, truth.shape[-1])
-        said = _said(self.name, found, self.threshold).reshape(yes.shape)
-        counts = np.stack([(yes & said).sum(0), (~yes & said).sum(0), (yes & ~said).sum(0), (~yes & ~said).sum(0)], 1)
-        self._require_as_many(len(counts))
-        self.counts = counts if not len(self.counts) else self.counts + counts
-        return self
+        if found.dtype.kind == "f":
+            found = over(self.name, found, self.threshold)
+        return yes, found.astype(bool).reshape(yes.shape)
 
     def merge(self, other: Self) -> Self:
         super().merge(other)
@@ -88,13 +94,6 @@ class _OfClasses(Metric):
             return np.ones(len(self.counts), bool)
         m = self.confusion.matrix
         return (m.sum(0) + m.sum(1)) > 0
-
-
-def _said(metric: str, found: Array, threshold: float | None) -> Array:
-    """Which labels were predicted, of probabilities or of labels."""
-    if found.dtype.kind == "f":
-        found = over(metric, found, threshold)
-    return found.astype(bool)
 
 
 class _OfOneClass(_OfClasses):
@@ -133,13 +132,8 @@ class Accuracy(_OfClasses):
 
     def update(self, y_true: Any, y_pred: Any, mask: Any = None) -> Self:
         if self.multilabel:
-            truth, found = pair(self.name, y_true, y_pred, mask)
-            if truth.ndim < 2 or truth.shape != found.shape:
-                raise ShapeError(
-                    f"{self.name}: several labels need truth and predictions of one shape (samples, labels), got "
-                    f"{truth.shape} and {found.shape}"
-                )
-            right = (require_labels(self.name, truth) == _said(self.name, found, self.threshold)).all(-1)
+            yes, said = self._labels(y_true, y_pred, mask)
+            right = (yes == said).all(-1)
         elif self.top_k > 1:
             truth, scores = pair(self.name, y_true, y_pred, mask)
             if scores.ndim != truth.ndim + 1:
@@ -183,10 +177,7 @@ class _Averaged(_OfClasses):
         self.positive = positive
         super().__init__(multilabel=multilabel, threshold=threshold)
 
-    @staticmethod
-    def _figure(counts: Array) -> Array:
-        """From true positives, false ones, missed ones and true negatives, each along the last dimension."""
-        raise NotImplementedError
+    _share = (0, 0)  # which count is the share, and which one completes the whole
 
     def compute(self) -> Any:
         counts, occurring = self._counts(), self._occurring()
@@ -207,7 +198,9 @@ class _Averaged(_OfClasses):
         return float((each * weights).sum() / weights.sum()) if weights.sum() else 0.0
 
     def _of(self, counts: Array) -> Array:
-        return self._figure(counts)
+        """From true positives, false ones, missed ones and true negatives, along the last dimension."""
+        part, other = (counts[..., i] for i in self._share)
+        return ratio(part, part + other)
 
 
 class Precision(_Averaged):
@@ -217,9 +210,7 @@ class Precision(_Averaged):
     0.6666666666666666
     """
 
-    @staticmethod
-    def _figure(counts: Array) -> Array:
-        return ratio(counts[..., 0], counts[..., 0] + counts[..., 1])
+    _share = (0, 1)
 
 
 class Recall(_Averaged):
@@ -229,9 +220,7 @@ class Recall(_Averaged):
     0.5
     """
 
-    @staticmethod
-    def _figure(counts: Array) -> Array:
-        return ratio(counts[..., 0], counts[..., 0] + counts[..., 2])
+    _share = (0, 2)
 
 
 class Specificity(_Averaged):
@@ -241,9 +230,7 @@ class Specificity(_Averaged):
     0.5
     """
 
-    @staticmethod
-    def _figure(counts: Array) -> Array:
-        return ratio(counts[..., 3], counts[..., 3] + counts[..., 1])
+    _share = (3, 1)
 
 
 class FBeta(_Averaged):
@@ -285,8 +272,9 @@ class BalancedAccuracy(_OfOneClass):
 
     def compute(self) -> float:
         counts = self._counts()
-        there = counts[:, 0] + counts[:, 2] > 0
-        return float(Recall._figure(counts[there]).mean()) if there.any() else float("nan")
+        hits, are = counts[:, 0], counts[:, 0] + counts[:, 2]
+        there = are > 0
+        return float(ratio(hits[there], are[there]).mean()) if there.any() else float("nan")
 
 
 class MCC(_OfOneClass):

@@ -7,7 +7,6 @@ whether training and validation differ, whether test samples were trained on.
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -17,7 +16,7 @@ import numpy as np
 
 from ..core.storage import Array
 from ..errors import ShapeError
-from ..inspect.tables import plain
+from ..inspect.tables import Printable
 from . import findings
 from .base import pair, ratio
 from .confusion import ConfusionMatrix, classes_of, second_of_two, short
@@ -32,7 +31,7 @@ MOST_CLASSES = 30  # that a table shows
 _NAME_WIDTH = 24
 
 
-class Report:
+class Report(Printable):
     """Figures of a classification: printed, a table and a verdict. `.passed` is True, False or None (cannot tell)."""
 
     def __init__(
@@ -82,8 +81,6 @@ class Report:
             lines += _wrapped(f"- {reason.text}", 79)
         return "\n".join(lines)
 
-    __repr__ = __str__
-
     def as_dict(self) -> dict[str, Any]:
         """For machines."""
         return {
@@ -94,10 +91,6 @@ class Report:
             "verdict": self.verdict,
             "reasons": [reason._asdict() for reason in self.reasons],
         }
-
-    def to_json(self) -> str:
-        """The same as JSON; what is not a number is null."""
-        return json.dumps(plain(self.as_dict()), indent=2)
 
     def _repr_html_(self) -> str:
         cells = "".join(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from ..core.tensor import Tensor
 from ..data import DataLoader
 from ..inspect.curves import sparkline, tick_labels
 from ..inspect.svg import COLOURS, FAINT, GRID, Picture, ticks
-from ..inspect.tables import plain
+from ..inspect.tables import Printable
 from ..nn import Module
 from ..optim.lr_base import set_rate
 from .modes import Modes
@@ -130,7 +129,7 @@ def find_lr(trainer: Trainer, data: Iterable[Any], low: float, high: float, step
     return LRCurve(rates, losses)
 
 
-class LRCurve:
+class LRCurve(Printable):
     """Loss over learning rate. `suggestion` is where the loss falls fastest."""
 
     def __init__(self, rates: list[float], losses: list[float]) -> None:
@@ -159,14 +158,8 @@ class LRCurve:
             + ("too few steps to suggest one" if few else f"suggested learning rate: {self.suggestion:.1e}")
         )
 
-    __repr__ = __str__
-
     def as_dict(self) -> dict[str, Any]:
         return {"rates": self.rates, "losses": self.losses, "suggestion": self.suggestion}
-
-    def to_json(self) -> str:
-        """The same as JSON; no suggestion is null."""
-        return json.dumps(plain(self.as_dict()), indent=2)
 
     def plot(self) -> Picture:
         """The smoothed loss over the logarithm of the learning rate, the suggestion marked."""
