@@ -84,6 +84,15 @@ def test_the_order_in_which_a_result_lies(shape, operands, order):
     assert kept_order(shape, operands) == order
 
 
+@pytest.mark.parametrize("shape", [(), (3,), (2, 1, 3), (4, 3, 2), (0,), (0, 3), (3, 0, 2), (4, 3, 0), (1, 0, 1)])
+def test_row_major_strides_count_an_empty_dimension_as_one(shape):
+    as_if = np.empty([max(size, 1) for size in shape], np.float32)
+    assert row_major_strides(shape, 4) == as_if.strides
+    assert row_major_strides(shape) == ex.empty(shape).stride()
+    if native() is not None:
+        assert row_major_strides(shape, 4) == ex.empty(shape)._data.strides
+
+
 def test_an_array_without_gaps_in_some_order_has_that_order():
     for order in itertools.permutations(range(3)):
         x = np.zeros([SIZES[d] for d in order]).transpose(np.argsort(order))

@@ -16,7 +16,12 @@ def normal(*shape, requires_grad=False, seed=0):
 
 
 def test_an_empty_batch_of_grids_stays_empty():
-    assert grid_sampling.grid_sample(ex.zeros(0, 2, 4, 4), ex.zeros(0, 3, 3, 2), align_corners=False).shape == (0, 2, 3, 3)
+    assert grid_sampling.grid_sample(ex.zeros(0, 2, 4, 4), ex.zeros(0, 3, 3, 2), align_corners=False).shape == (
+        0,
+        2,
+        3,
+        3,
+    )
 
 
 @pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
@@ -33,7 +38,9 @@ def test_the_identity_grid_returns_the_image(mode, padding_mode):
 def test_outside_the_image_lie_zeros_the_border_or_its_reflection():
     x = ex.tensor([[[[1.0, 2.0, 3.0]]]])
     grid = ex.tensor([[[[3.0, 0.0]]]])  # one whole width to the right of the last element
-    values = [grid_sampling.grid_sample(x, grid, "nearest", mode, True).item() for mode in ("zeros", "border", "reflection")]
+    values = [
+        grid_sampling.grid_sample(x, grid, "nearest", mode, True).item() for mode in ("zeros", "border", "reflection")
+    ]
     assert values == [0, 3, 1]
 
 

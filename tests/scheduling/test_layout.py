@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from extempo.core.layout import is_row_major
+from extempo.core.layout import is_contiguous
 from extempo.core.types import TensorType, float32
 from extempo.scheduling.layout import reshaped_strides, row_major, slice_region, view_layout
 
@@ -34,7 +34,7 @@ def views():
 
 @pytest.mark.parametrize("x", list(views()))
 def test_order_in_memory(x):
-    assert is_row_major(type_of(x), x.strides) == x.flags.c_contiguous
+    assert is_contiguous(type_of(x), x.strides) == x.flags.c_contiguous
 
 
 @pytest.mark.parametrize("x", list(views()))

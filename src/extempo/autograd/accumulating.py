@@ -13,7 +13,7 @@ from ..core.active_traces import before_write
 from ..core.graph import Leaf, Node
 from ..core.op import REGISTRY
 from ..core.storage import Array
-from ..core.strides import Order, copied, lies_in
+from ..core.strides import Order, copied, is_k_ordered
 from ..core.tensor import Tensor, wrap
 from ..dispatch.dispatcher import apply
 from ..errors import ShapeError
@@ -71,7 +71,7 @@ def _add_in_place(total: Array, more: Array) -> None:
 
 
 def _lies_in(g: Tensor, order: Order | None) -> bool:
-    return g._array is None or lies_in(g._array, order)
+    return g._array is None or is_k_ordered(g._array, order)
 
 
 def _clone(g: Tensor, order: Order | None) -> Tensor:

@@ -13,7 +13,7 @@ import numpy as np
 from ..core.context import CONTEXT
 from ..core.graph import Leaf, Node
 from ..core.storage import Array
-from ..core.strides import lies_in
+from ..core.strides import is_k_ordered
 from ..core.tensor import LazySource, Tensor, wrap
 from ..core.types import TensorType, float32, float64
 from ..dispatch.dispatcher import quietly
@@ -62,7 +62,7 @@ def accumulate_planned(found: list[tuple[Node, Array]], keep: bool) -> None:
         rest = []
         for node, g in found:
             extra = node.extra
-            has_layout = lies_in(g, node.attrs.get("order"))
+            has_layout = is_k_ordered(g, node.attrs.get("order"))
             if extra is not None and extra.grad is None and not extra.post_hooks and has_layout:
                 extra.grad = wrap(g, node.type)
             else:

@@ -52,8 +52,8 @@ def exact_strides(array: Array) -> tuple[int, ...] | None:
     return None
 
 
-def is_row_major(type_: TensorType, strides: tuple[int, ...]) -> bool:
-    """Whether elements with these strides lie side by side in order. Those of single elements do not matter."""
+def is_contiguous(type_: TensorType, strides: tuple[int, ...]) -> bool:
+    """Whether elements with these strides are in row-major order without gaps. Dimensions of size 1 may have any."""
     step = type_.dtype.itemsize
     if 0 in type_.shape:
         return True

@@ -18,12 +18,15 @@ from .storage import Array
 Order = tuple[int, ...]  # dimensions, from the slowest to the fastest in memory
 
 
-def row_major_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """The strides of a new array, as NumPy and the native backend make it."""
+def row_major_strides(shape: Sequence[int], itemsize: int = 1) -> tuple[int, ...]:
+    """The strides of a contiguous array; in elements where no size of one is given.
+
+    A dimension of no elements counts as one, as in PyTorch and in the native backend. Sizes may be symbolic.
+    """
     found: list[int] = []
     for size in reversed(shape):
         found.append(itemsize)
-        itemsize *= size
+        itemsize *= size or 1
     return tuple(reversed(found))
 
 
@@ -95,8 +98,8 @@ def copied(array: Array, order: Order | None) -> Array:
     return array.copy(order="C") if order is None else array.transpose(order).copy(order="C").transpose(inverse(order))
 
 
-def lies_in(array: Array, order: Order | None) -> bool:
-    """Whether its elements lie without gaps, its dimensions in that order."""
+def is_k_ordered(array: Array, order: Order | None) -> bool:
+    """Whether its elements have no gaps and its dimensions are in that order, from the slowest to the fastest."""
     return bool((array if order is None else array.transpose(order)).flags.c_contiguous)
 
 
@@ -106,4 +109,4 @@ def laid_out(result: Any, operands: Iterable[Any]) -> Array:
     if out.flags.c_contiguous and all(x.flags.c_contiguous for x in arrays):
         return out
     order = kept_order(out.shape, [(x.shape, x.strides) for x in arrays])
-    return out if lies_in(out, order) else copied(out, order)
+    return out if is_k_ordered(out, order) else copied(out, order)

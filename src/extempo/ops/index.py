@@ -15,6 +15,7 @@ import numpy as np
 from .. import ops
 from ..core.op import IN_GRADIENTS_ONLY, Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
+from ..core.strides import row_major_strides
 from ..core.tensor import Tensor, TensorLike, from_array
 from ..core.tensor_methods import method
 from ..core.types import (
@@ -35,7 +36,7 @@ from ..errors import DtypeError, IndexRangeError, ShapeError
 from .creation import Copy, as_tensor
 from .define import deliver, in_rows, inplace_method, numpy_names, refuse_shared
 from .shaping import slice_step
-from .view import Slice, row_major
+from .view import Slice
 
 __all__ = [
     "argwhere",
@@ -92,7 +93,7 @@ def _add_at(out: Array, values: Array, indices: tuple[Array, ...], dims: tuple[i
         return
     for i, d in zip(indices, dims, strict=True):
         check_range(i, out.shape[d], d, "indexing")
-    strides, place = row_major(out.shape), _place(dims)
+    strides, place = row_major_strides(out.shape), _place(dims)
     n_picked = len(shape) - out.ndim + len(dims)
     at: Any = 0
     for i, d in zip(indices, dims, strict=True):
@@ -225,7 +226,7 @@ class LastWritten(Op):
     @staticmethod
     def numpy(*indices: Array, sizes: tuple[int, ...]) -> Array:
         wrapped = [np.where(i < 0, i + size, i) for i, size in zip(indices, sizes, strict=True)]
-        places = np.asarray(sum(i * step for i, step in zip(wrapped, row_major(sizes), strict=True)))
+        places = np.asarray(sum(i * step for i, step in zip(wrapped, row_major_strides(sizes), strict=True)))
         writers = np.arange(places.size).reshape(places.shape)
         last = np.empty(count(sizes), np.int64)  # read only where it is written
         last[places] = writers
@@ -645,7 +646,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
         check_range(index._values(), total, 0, f"unravel_index (shape {sizes} has {total} elements)")
     return tuple(
         ops.remainder(ops.floor_divide(index, step), max(size, 1))
-        for size, step in zip(sizes, row_major(sizes), strict=True)
+        for size, step in zip(sizes, row_major_strides(sizes), strict=True)
     )
 
 

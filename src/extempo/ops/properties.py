@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.device import CPU, contiguous_format, memory_order, strided
+from ..core.strides import is_k_ordered, row_major_strides
 from ..core.tensor import Tensor, layout_of
 from ..core.tensor_methods import TensorMethods, method
 from ..core.types import dtype, normalize_dim, result_dtype
 from ..dispatch.dispatcher import as_input
 from ..errors import IndexRangeError
-from .view import row_major
 
 __all__ = [
     "can_cast",
@@ -32,7 +32,7 @@ def has_order(x: Tensor, order: tuple[int, ...]) -> bool:
     """Whether the elements lie in memory without gaps, in this order of dimensions."""
     if layout_of(x) is None and order == tuple(range(x.ndim)):
         return True
-    return x._array is None or bool(x._array.transpose(order).flags.c_contiguous)
+    return x._array is None or is_k_ordered(x._array, order)
 
 
 # ---- questions
@@ -52,7 +52,7 @@ def stride(input: Tensor, dim: int | None = None) -> Any:
     """How many elements lie between neighbours along each dimension."""
     # NumPy's own strides of empty and single dimensions are arbitrary.
     found, shape, itemsize = layout_of(input), input._type.shape, input._type.dtype.itemsize
-    strides = row_major(shape) if found is None else tuple(s // itemsize for s in found)
+    strides = row_major_strides(shape) if found is None else tuple(s // itemsize for s in found)
     return strides if dim is None else strides[_existing(dim, input, "stride")]
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from .. import ops
 from ..core.op import IN_GRADIENTS_ONLY, REGISTRY, Op, Rng, Routine, Sample
 from ..core.storage import Array
+from ..core.strides import row_major_strides
 from ..core.tensor import Tensor, TensorLike, from_array
 from ..core.tensor_methods import method
 from ..core.types import Number, TensorType, bool_, broadcast_shapes, normalize_dim
@@ -24,7 +25,7 @@ from .creation import as_tensor
 from .define import Operand, deliver, inplace_method, numpy_names, refuse_shared
 from .index import IndexPut, LastWritten, as_index, as_number, row_index, same_dtype
 from .shaping import diagonal_attributes, existing_dim, slice_step, strided_step
-from .view import WriteThrough, row_major
+from .view import WriteThrough
 
 __all__ = [
     "as_strided_scatter",
@@ -73,7 +74,7 @@ def _part(x: Array, index: Array, dim: int) -> Array:
 
 def _flat_places(shape: tuple[int, ...], index: Array, dim: int) -> Array:
     """Where the index points in the flattened array, as one dimension."""
-    strides = row_major(shape)
+    strides = row_major_strides(shape)
     places = index * strides[dim]
     for d, n in enumerate(index.shape):
         if d != dim:

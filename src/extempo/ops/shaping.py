@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import ops
 from ..core.context import CONTEXT
+from ..core.strides import row_major_strides
 from ..core.tensor import LazySource, Tensor, TensorLike, new, wrap
 from ..core.tensor_methods import TensorMethods, method
 from ..core.types import Size, TensorType, as_dtype, count, dtype, normalize_dim
@@ -22,7 +23,7 @@ from ..dispatch.dispatcher import apply
 from ..dispatch.inline_cache import cached_by_types
 from ..errors import DtypeError, IndexRangeError, LeafWriteError, ShapeError
 from .define import deliver, deliver_each, numpy_names
-from .view import AliasOf, AsStrided, Diagonal, Expand, Permute, Reshape, Slice, Unfold, as_shape, row_major
+from .view import AliasOf, AsStrided, Diagonal, Expand, Permute, Reshape, Slice, Unfold, as_shape
 
 __all__ = [
     "adjoint",
@@ -551,7 +552,7 @@ def strided_step(x: Tensor, size: Any, stride: Any, storage_offset: int | None, 
     if len(shape) != len(strides) or any(s < 0 for s in (*shape, *strides)):
         raise ShapeError(f"{op}: size {shape} and stride {strides} must have equally many numbers, none negative")
     if x._array is None:
-        own, start, available = row_major(x._type.shape), 0, x._type.numel()
+        own, start, available = row_major_strides(x._type.shape), 0, x._type.numel()
     else:
         own, start, available = x.stride(), x.storage_offset(), _elements_of_memory(x)
     offset = start if storage_offset is None else storage_offset

@@ -28,15 +28,6 @@ __all__: list[str] = []
 Steps = tuple[tuple[type[Op], tuple[Any, ...], dict[str, Any]], ...]
 
 
-def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """The strides, in elements, of a contiguous tensor; PyTorch counts empty dimensions as one."""
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
-
-
 def strided(x: Array, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> Array:
     """A view of the memory around x: strides in bytes, offset in bytes from x's first element.
 

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..core.cache import Cache
-from ..core.layout import is_row_major
+from ..core.layout import is_contiguous
+from ..core.strides import row_major_strides
 from ..core.types import TensorType
 
 Starts = tuple[tuple[int, int, int], ...]
@@ -20,15 +21,9 @@ _BROADCAST: Cache[Any, tuple[int, ...]] = Cache("strides of broadcast operands",
 
 
 def row_major(t: TensorType) -> tuple[int, ...]:
-    """The strides of a new array; an empty dimension counts as one."""
+    """The strides of a new array of that type, kept: plans ask for those of the same few types again and again."""
     found = _ROW_MAJOR.get(t)
-    if found is None:
-        strides, step = [], t.dtype.itemsize
-        for size in reversed(t.shape):
-            strides.append(step)
-            step *= max(size, 1)
-        found = _ROW_MAJOR.put(t, tuple(reversed(strides)))
-    return found
+    return _ROW_MAJOR.put(t, row_major_strides(t.shape, t.dtype.itemsize)) if found is None else found
 
 
 def is_matrix(t: TensorType, strides: tuple[int, ...]) -> bool:
@@ -108,7 +103,7 @@ def reshaped_strides(t: TensorType, strides: tuple[int, ...], result: TensorType
     """
     if t.shape == result.shape:
         return strides
-    if is_row_major(t, strides):
+    if is_contiguous(t, strides):
         return row_major(result)
     old = [(size, stride) for size, stride in zip(t.shape, strides, strict=True) if size != 1]
     new = result.shape

@@ -19,7 +19,7 @@ from typing import Any
 from ..backends.llvm.plans.expressions import Expression
 from ..backends.llvm.routines.routine import Bound, is_spread
 from ..core.cache import Cache
-from ..core.layout import is_row_major
+from ..core.layout import is_contiguous
 from ..core.strides import Order, kept_order, ordered_strides
 from ..core.trace_tree import NONE, NUMBER
 from ..core.types import TensorType, count
@@ -125,7 +125,7 @@ class Program:
 
     def in_order(self, value: int) -> bool:
         place = self.places.get(value)
-        return place is None or is_row_major(self.types[value], place[0])
+        return place is None or is_contiguous(self.types[value], place[0])
 
     def constant(self, number: Any) -> int:
         """The code of a number that is known now."""
@@ -223,7 +223,7 @@ class Program:
         key = (self.types[code], self.places[code][0], kind)
         fits = _READABLE.get(key)
         if fits is None:
-            fits = _READABLE.put(key, is_row_major(*key[:2]) or (kind == "m" and is_matrix(*key[:2])))
+            fits = _READABLE.put(key, is_contiguous(*key[:2]) or (kind == "m" and is_matrix(*key[:2])))
         return code if fits else self.copy(code)
 
     def zeros(self, t: TensorType) -> int:

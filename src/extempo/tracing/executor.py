@@ -23,7 +23,7 @@ from ..backends.selection import give_back_memory
 from ..core import active_traces, costs
 from ..core.context import CONTEXT, ExecutionContext
 from ..core.graph import Node, describe_where
-from ..core.layout import is_row_major
+from ..core.layout import is_contiguous
 from ..core.op import Op
 from ..core.storage import Array, Storage
 from ..core.tensor import LazySource, Tensor, layout_of
@@ -174,7 +174,7 @@ class TraceExecutor(LazySource):
             if t._data is not None:  # another thread was faster
                 return layout_of(t)
             strides = self.trace.makers[t._value_id].strides
-            return None if strides is None or is_row_major(t._type, strides) else strides
+            return None if strides is None or is_contiguous(t._type, strides) else strides
 
     def is_view(self, t: Tensor) -> bool:
         with self._alone():

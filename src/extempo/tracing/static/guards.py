@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...core.graph import Node
-from ...core.layout import is_row_major
+from ...core.layout import is_contiguous
 from ...core.tensor import LazySource, Tensor, TensorLike
 from ...core.types import TensorType
 from ...core.types import dtype as Dtype
@@ -39,7 +39,7 @@ def has_strides(x: Tensor, strides: tuple[int, ...] | None) -> bool:
     if not array.flags.aligned:
         return False
     if strides is None:
-        return bool(array.flags.c_contiguous) or is_row_major(x._type, array.strides)
+        return bool(array.flags.c_contiguous) or is_contiguous(x._type, array.strides)
     return bool(array.strides == strides)
 
 

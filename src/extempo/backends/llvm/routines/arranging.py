@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....core.strides import row_major_strides
 from ....core.types import InputType, TensorType, count
 from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i32, i64, ptr
-from .layout import BY_SIZE, MAX_NDIM, buffers_of, carrier, copy_run, copying, fill_zeros, numbers_from, row_major
+from .layout import BY_SIZE, MAX_NDIM, buffers_of, carrier, copy_run, copying, fill_zeros, numbers_from
 from .routine import Bound, build, routine
 
 _REGISTERS: dict[str, Type] = {"float32": f32, "float64": f64, "int64": i64, "int32": i32}
@@ -25,7 +26,7 @@ def bind_constant_pad(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bo
         return None
     widths = attrs["widths"]
     shape = tuple(n + before + after for n, (before, after) in zip(x.shape, widths, strict=True))
-    to = row_major(shape)
+    to = row_major_strides(shape)
     start = sum(before * step for (before, _), step in zip(widths, to, strict=True))
     register = _REGISTERS[x.dtype._name]
     name = f"pad_{register.suffix}"
@@ -73,7 +74,7 @@ def bind_flip(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | No
     name = f"flip_{element.suffix}"
     address = build(name, lambda module: _write_flip(module, name, element))
     signs = [-1 if d in attrs["dims"] else 1 for d in range(x.ndim)]
-    return Bound(address, "s", (x,), (x.ndim, *x.shape, *row_major(x.shape), *signs))
+    return Bound(address, "s", (x,), (x.ndim, *x.shape, *row_major_strides(x.shape), *signs))
 
 
 def _write_flip(module: IRModule, name: str, element: Type) -> None:
@@ -101,7 +102,7 @@ def bind_roll(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | No
     name = f"roll_{element.suffix}"
     address = build(name, lambda module: _write_roll(module, name, element))
     sign = -1 if attrs["back"] else 1
-    return Bound(address, "si", (x,), (x.ndim, attrs["dims"][0], sign, *x.shape, *row_major(x.shape)))
+    return Bound(address, "si", (x,), (x.ndim, attrs["dims"][0], sign, *x.shape, *row_major_strides(x.shape)))
 
 
 def _write_roll(module: IRModule, name: str, element: Type) -> None:

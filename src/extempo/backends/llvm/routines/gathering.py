@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ....core.strides import row_major_strides
 from ....core.types import InputType, TensorType, broadcast_shapes, count
 from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i32, i64, ptr, vector
 from .layout import (
@@ -22,7 +23,6 @@ from .layout import (
     fill_zeros,
     numbers_from,
     odometer,
-    row_major,
 )
 from .routine import Bound, build, routine
 from .sweeps import context_words, in_parts, part_range, parts_of, write_part
@@ -284,7 +284,7 @@ def bind_index_embed(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bou
     n = len(indices)
     name = f"index_embed_{element.suffix}_{index.suffix}_{n}"
     address = build(name, lambda module: _write_index_embed(module, name, element, index, n))
-    meta = (count(shape), len(shape), *picks.meta, *row_major(shape))
+    meta = (count(shape), len(shape), *picks.meta, *row_major_strides(shape))
     return Bound(address, "c" * (n + 1), (TensorType(shape, g.dtype),), meta)
 
 
@@ -317,7 +317,7 @@ def bind_index_put(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound
     n = len(indices)
     name = f"index_{'add' if add else 'put'}_{element.suffix}_{index.suffix}_{n}"
     address = build(name, lambda module: _write_index_put(module, name, element, index, n, add))
-    meta = (x.ndim, int(not single), *picks.meta, *row_major(x.shape))
+    meta = (x.ndim, int(not single), *picks.meta, *row_major_strides(x.shape))
     return Bound(address, "sc" + "c" * n, (x,), meta)
 
 

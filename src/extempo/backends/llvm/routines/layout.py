@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ....core.strides import row_major_strides
 from ....core.types import InputType, TensorType, count, dtype
 from ..ir.builder import Callee, IRFunction, IRModule, Pointer, Type, Value, i8, i16, i32, i64, ptr, void
 from ..ir.machine import machine
@@ -29,14 +30,6 @@ _COPY_ARGUMENTS = {"target": ptr, "source": ptr, "ndim": i64, "shape": ptr, "to"
 def carrier(d: dtype) -> Type:
     """The integer that carries elements of this dtype."""
     return BY_SIZE[d.itemsize]
-
-
-def row_major(shape: Sequence[int]) -> list[int]:
-    """The strides of a contiguous array in elements."""
-    strides = [1] * len(shape)
-    for i in range(len(shape) - 2, -1, -1):
-        strides[i] = strides[i + 1] * shape[i + 1]
-    return strides
 
 
 # ---- pieces of functions
@@ -255,7 +248,7 @@ def bind_copy(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | No
     n_parts, per_part = parts_of(shape[0], count(shape[1:]) * element.nbytes, PART_BYTES)
     name = f"contiguous_{element.suffix}"
     address = build(name, lambda module: _write_contiguous(module, name, element))
-    return Bound(address, "s", (x,), (n_parts, per_part, len(x.shape), *x.shape, *row_major(x.shape)))
+    return Bound(address, "s", (x,), (n_parts, per_part, len(x.shape), *x.shape, *row_major_strides(x.shape)))
 
 
 @routine("reshape")
@@ -322,7 +315,7 @@ def bind_cat(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | Non
     shape = list(xs[0].shape)
     sizes = [x.shape[dim] for x in xs]
     shape[dim] = sum(sizes)
-    to = row_major(shape)
+    to = row_major_strides(shape)
     return _joined(xs, TensorType(tuple(shape), xs[0].dtype), to[dim], dim, to, shape, sizes)
 
 
@@ -334,7 +327,7 @@ def bind_stack(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | N
         return None
     shape = xs[0].shape
     out = (*shape[:dim], len(xs), *shape[dim:])
-    to = row_major(out)
+    to = list(row_major_strides(out))
     step = to.pop(dim)
     return _joined(xs, TensorType(out, xs[0].dtype), step, MAX_NDIM, to, shape, [1] * len(xs))
 

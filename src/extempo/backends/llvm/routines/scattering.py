@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ....core.strides import row_major_strides
 from ....core.types import InputType, TensorType, count
 from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i64, ptr
 from .gathering import decline_outside, float_type, index_type, read_index
-from .layout import BY_SIZE, MAX_NDIM, buffers_of, carrier, copying, fill_zeros, numbers_from, odometer, row_major
+from .layout import BY_SIZE, MAX_NDIM, buffers_of, carrier, copying, fill_zeros, numbers_from, odometer
 from .routine import Bound, build, routine
 
 # (function, old element, new element) -> element
@@ -109,7 +110,7 @@ def bind_gather_embed(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bo
         return None
     name = f"gather_embed_{element.suffix}_{index.suffix}"
     address = build(name, lambda module: _write_embed(module, name, element, index))
-    meta = (g.ndim, dim, shape[dim], g.numel(), count(shape) * element.nbytes, *g.shape, *row_major(shape))
+    meta = (g.ndim, dim, shape[dim], g.numel(), count(shape) * element.nbytes, *g.shape, *row_major_strides(shape))
     return Bound(address, "cc", (TensorType(shape, g.dtype),), meta)
 
 
@@ -161,7 +162,7 @@ def _bind(types: tuple[InputType, ...], dim: int, reduce: str, include_self: boo
         _write_scatter(module, name, element, index, reduce, include_self, floating)
 
     reads = "sc" + ("c" if not is_number else "f" if floating else "i")
-    meta = (x.ndim, dim, x.shape[dim], at.numel(), *at.shape, *x.shape, *row_major(x.shape))
+    meta = (x.ndim, dim, x.shape[dim], at.numel(), *at.shape, *x.shape, *row_major_strides(x.shape))
     return Bound(build(name, write), reads, (x,), meta)
 
 
