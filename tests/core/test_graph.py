@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import extempo as ex
 from extempo.core.graph import Graph
-from extempo.core.graph_interpreter import Interpreter
-from extempo.core.types import TensorType, float32
-from extempo.dispatch.graph_tracer import trace_graph
 from extempo.errors import GraphError
 
 
@@ -64,24 +60,6 @@ def test_parse_refuses_bad_text_and_says_where(text, message):
         Graph.parse(text)
 
 
-def test_a_recording_computes_nothing_and_replays_to_the_same_values():
-    types = [TensorType((2, 3), float32), TensorType((3, 4), float32)]
-    graph, recorder, _ = trace_graph(program, types)
-    graph.verify()
-    rng = np.random.default_rng(0)
-    arrays = [rng.normal(size=t.shape).astype("f4") for t in types]
-    (replayed,) = Interpreter(graph).run(dict(zip(graph.inputs, arrays, strict=True)))
-    eager = program(*map(ex.tensor, arrays)).numpy()
-    # A plan runs NumPy's kernels; native ones may round the product and tanh differently, by 1 ulp each.
-    np.testing.assert_allclose(replayed, eager, rtol=0.0 if ex.backends.stats()["backend"] == "numpy" else 5e-7)
-    assert recorder.captured == {}
-
-
-def test_a_value_read_while_recording_is_an_error():
-    with pytest.raises(GraphError, match="value was read"):
-        trace_graph(lambda x: x if x.sum().item() > 0 else -x, [TensorType((2,), float32)])
-
-
 def test_next_functions_walk_the_graph_as_in_pytorch():
     x = ex.ones(2, requires_grad=True)
     y = (x * ex.ones(2)).exp()
@@ -93,19 +71,3 @@ def test_next_functions_walk_the_graph_as_in_pytorch():
     assert leaf.name() == "AccumulateGrad"
     assert leaf.variable is x
     assert nothing is None
-
-
-def test_a_plan_drops_values_after_their_last_use_and_runs_again():
-    graph, _, _ = trace_graph(lambda x: (x.exp() * x).tanh() + x, [TensorType((3,), float32)])
-    plan = Interpreter(graph)
-    dropped = [slot for i in plan.instructions for slot in i.drops]
-    assert len(dropped) == len(set(dropped)) == plan.n_slots - 1
-    x = np.array([0.1, 0.2, 0.3], "f4")
-    first, second = (plan.run({graph.inputs[0]: x})[0] for _ in range(2))
-    np.testing.assert_array_equal(first, second)
-
-
-def test_a_plan_runs_ops_with_several_results():
-    graph, _, _ = trace_graph(lambda x: ex.max(x, 1)[0] * 2.0, [TensorType((2, 3), float32)])
-    x = np.array([[1, 5, 2], [7, 0, 3]], "f4")
-    np.testing.assert_array_equal(Interpreter(graph).run({graph.inputs[0]: x})[0], [10, 14])

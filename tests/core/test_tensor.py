@@ -11,12 +11,10 @@ import pytest
 
 import extempo as ex
 from extempo.compat.refused import METHODS, NAMES, RefusedName
-from extempo.core import dlpack
 from extempo.errors import (
     AutogradError,
     DtypeError,
     ExtempoError,
-    LeafWriteError,
     OverwrittenError,
     ShapeError,
     UnsupportedError,
@@ -160,61 +158,6 @@ def test_arrays_and_numpy_scalars_are_operands_on_either_side():
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_dlpack_round_trips_without_a_copy(dtype):
-    x = ex.tensor([[0, 1, 1], [1, 0, 1]], dtype=dtype)
-    back = ex.from_dlpack(x)
-    assert back.dtype is dtype
-    assert back.tolist() == x.tolist()
-    assert back.data_ptr() == x.data_ptr()
-    assert ex.from_dlpack(x.t()).stride() == (1, 3)
-    assert x.__dlpack_device__() == (1, 0)
-
-
-def test_dlpack_to_and_from_numpy():
-    x = ex.arange(3.0)
-    array = np.from_dlpack(x)
-    assert np.shares_memory(array, x.numpy())
-    source = np.arange(4)
-    assert ex.from_dlpack(source).data_ptr() == source.ctypes.data
-    assert ex.from_dlpack(source, copy=True).data_ptr() != source.ctypes.data
-    assert ex.from_dlpack(dlpack.export(source)).tolist() == [0, 1, 2, 3]
-    assert ex.from_dlpack(ex.ones(1).expand(3)).tolist() == [1, 1, 1]
-
-
-def test_dlpack_refuses_what_it_cannot_take():
-    with pytest.raises(DtypeError, match="expected an object with __dlpack__"):
-        ex.from_dlpack([1, 2])
-    capsule = np.arange(3).__dlpack__()
-    ex.from_dlpack(capsule)
-    with pytest.raises(DtypeError, match="used before"):
-        ex.from_dlpack(capsule)
-
-    class Elsewhere:
-        def __dlpack_device__(self):
-            return (2, 0)
-
-    with pytest.raises(UnsupportedError, match="move it to the CPU"):
-        ex.from_dlpack(Elsewhere())
-
-
-@pytest.mark.conformance
-@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64", "int8", "int64", "uint8", "bool"])
-def test_dlpack_to_and_from_pytorch(name):
-    torch = pytest.importorskip("torch", reason="exchanges tensors with PyTorch: pip install -e '.[conformance]'")
-    theirs = torch.tensor([[0, 1], [1, 1]], dtype=getattr(torch, name))
-    ours = ex.from_dlpack(theirs)
-    assert ours.dtype is getattr(ex, name)
-    assert ours.tolist() == theirs.tolist()
-    assert ours.data_ptr() == theirs.data_ptr()
-    ours[0, 0] = 1
-    assert theirs[0, 0].item() == 1
-    back = torch.from_dlpack(ours.t())
-    assert back.dtype == theirs.dtype
-    assert back.tolist() == theirs.t().tolist()
-    assert back.data_ptr() == theirs.data_ptr()
-
-
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_pickle_keeps_values_dtype_and_requires_grad(dtype):
     x = ex.tensor([[0, 1, 1], [1, 0, 1]], dtype=dtype)
     for value in (x, x.t(), x[:, 1:], x[0, 0], x[:0]):
@@ -253,72 +196,6 @@ def test_attributes_set_by_users_travel_along():
 # ---- in place
 
 
-def test_augmented_assignment_writes_into_the_same_memory():
-    x = ex.ones(3)
-    same, address = x, x.data_ptr()
-    x += 1
-    x -= 0.5
-    x *= 4
-    x /= 2
-    x **= 2
-    assert x is same
-    assert x.data_ptr() == address
-    assert x.tolist() == [9, 9, 9]
-    whole = ex.tensor([7])
-    whole //= 2
-    whole %= 2
-    whole |= 6
-    whole &= 3
-    whole ^= 1
-    whole <<= 3
-    whole >>= 1
-    assert whole.tolist() == [((((7 // 2) % 2 | 6) & 3) ^ 1) << 3 >> 1]
-
-
-@pytest.mark.parametrize(
-    "write",
-    [
-        lambda x: x.add_(1),
-        lambda x: x.mul_(2),
-        lambda x: x.zero_(),
-        lambda x: x.copy_(ex.ones(3)),
-        lambda x: x.clamp_(0, 1),
-        lambda x: x.fill_(2),
-        lambda x: x.__setitem__(0, 5),
-        lambda x: x.__setitem__(x > 0, 5),
-        lambda x: x[1:].exp_(),
-        lambda x: x.view(3, 1).neg_(),
-        lambda x: x.uniform_(),
-        lambda x: ex.add(x, 1, out=x),
-    ],
-)
-def test_every_write_is_counted_once(write):
-    x = ex.arange(3.0)
-    before = x._version
-    write(x)
-    assert x._version == before + 1
-
-
-def test_backward_notices_what_was_overwritten():
-    x = ex.ones(3, requires_grad=True)
-    y = x * 2
-    z = y * y
-    y += 1
-    with pytest.raises(OverwrittenError):
-        z.sum().backward()
-
-
-def test_leaves_that_require_grad_are_written_under_no_grad_only():
-    x = ex.ones(3, requires_grad=True)
-    with pytest.raises(LeafWriteError):
-        x += 1
-    with ex.no_grad():
-        x += 1
-    assert x.tolist() == [2, 2, 2]
-    x.data.mul_(2)
-    assert x.tolist() == [4, 4, 4]
-
-
 def test_data_is_the_same_memory_outside_the_graph():
     x = ex.ones(3, requires_grad=True)
     assert not x.data.requires_grad
@@ -326,15 +203,6 @@ def test_data_is_the_same_memory_outside_the_graph():
     x.data = ex.zeros(2)
     assert x.shape == (2,)
     assert x.requires_grad
-
-
-def test_in_place_ops_cannot_change_shape_or_category():
-    with pytest.raises(ShapeError, match="add_"):
-        ex.zeros(3).add_(ex.zeros(2, 3))
-    with pytest.raises(DtypeError, match="add_"):
-        ex.zeros(3, dtype=ex.int64).add_(0.5)
-    with pytest.raises(ShapeError, match=r"clone\(\)"):
-        ex.zeros(1).expand(3).add_(1)
 
 
 def test_out_takes_shape_and_keeps_dtype():
@@ -361,28 +229,6 @@ def test_shape_is_a_size():
     assert (batch, rest) == (2, [3])
     assert x.ndim == 2
     assert pickle.loads(pickle.dumps(x.shape)) == x.shape
-
-
-def test_devices_are_named_compared_and_pickled():
-    assert repr(ex.device("cpu")) == "device(type='cpu')"
-    assert str(ex.device("cpu:0")) == "cpu:0"
-    assert ex.device("cpu", 1).index == 1
-    assert ex.device(ex.device("cpu")) == ex.device("cpu")
-    assert ex.device("cpu") != ex.device("cpu:0")
-    assert ex.zeros(2).device != ex.device("cuda")
-    assert ex.device("cuda").type == "cuda"
-    assert pickle.loads(pickle.dumps(ex.device("cpu:0"))) == ex.device("cpu:0")
-    device = ex.device("cuda" if ex.cuda.is_available() else "cpu")
-    assert ex.zeros(2, device=device).to(device).device == device
-    with device:
-        assert ex.zeros(2).device == device
-    for bad in ("foo", "cpu:x", 3.5, ("cpu", 0)):
-        with pytest.raises(DtypeError, match="device"):
-            ex.device(bad)
-    assert ex.get_default_device() == ex.device("cpu")
-    ex.set_default_device("cpu")
-    with pytest.raises(UnsupportedError, match="set_default_device"):
-        ex.set_default_device("cuda")
 
 
 @pytest.mark.parametrize("name", ["cuda", "mps", "xpu"])
