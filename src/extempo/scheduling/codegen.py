@@ -25,7 +25,6 @@ from ..backends.llvm.plans.background import Wish, is_pending
 from ..backends.llvm.plans.clusters import Nodes, cluster_kernel, known_kernel
 from ..backends.llvm.plans.runner import Place as Operand
 from ..backends.llvm.plans.runner import PlanCode
-from ..backends.llvm.plans.runtime import is_there
 from ..backends.llvm.plans.sharing import Shared
 from ..backends.llvm.routines.routine import Bound
 from ..core.cache import Cache
@@ -133,7 +132,7 @@ class InstructionEmitter:
         self.code = PlanCode(len(inputs) + bool(program.constants), number_kinds)
         self.n_fused = 0  # nodes that run within others' code
         self.sums_in_turn: list[tuple[int, list[Node]]] = []  # instructions, and the sums that run in turn there
-        self.missing: list[Wish] = [] if is_there() and not is_pending(None) else [None]
+        self.missing: list[Wish] = []
         self._unfilled: list[tuple[Fitted, list[int]]] = []  # instructions whose kernels are filled in later
         self._said = said
         self._keep: list[object] = []
@@ -359,7 +358,7 @@ class InstructionEmitter:
             if is_pending(shared) or not shared.is_there():
                 self.missing.append(shared)
                 is_there = False
-        if known is None or not is_there or self.missing[:1] == [None]:
+        if known is None or not is_there:
             waiting: list[int] = []
             self._unfilled.append((fitted, waiting))
             return 0, 0, waiting

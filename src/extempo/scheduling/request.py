@@ -1,7 +1,7 @@
 """plan(request): a plan for what has been recorded and not run yet, and for a backward through all of it.
 
 A plan depends on its request only. It reads leaves and kept values and writes nothing but new arrays. What makes plans
-is loaded with the first of them, because it needs the native backend.
+is loaded when it is first asked whether there can be plans, because it needs the native backend.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from ..backends.selection import native
 from ..core.storage import Array
 from ..core.trace_tree import LeafKind, TraceOp, Unplannable
 from .saved_reads import reads
@@ -21,6 +22,7 @@ __all__ = [
     "Prospect",
     "Request",
     "Unplannable",
+    "can_plan",
     "plan",
     "plan_in_pieces",
     "prospect",
@@ -148,6 +150,22 @@ class Plan:
         from .pipeline import described
 
         return described(self._request)
+
+
+_loaded: list[bool] = []
+
+
+def can_plan() -> bool:
+    """Whether there can be plans: where there is native code. Loads what makes and runs them, so that no plan does."""
+    if native() is None:
+        return False
+    if not _loaded:
+        from ..backends.llvm.plans.runtime import runtime
+        from . import pipeline  # noqa: F401 # not by the first plan
+
+        runtime()
+        _loaded.append(True)
+    return True
 
 
 def prospect(request: Request) -> Prospect:

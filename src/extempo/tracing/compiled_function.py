@@ -12,12 +12,13 @@ from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
 
-from ..backends.selection import give_back_memory, native
+from ..backends.selection import give_back_memory
 from ..core.active_traces import ACTIVE, end_active
 from ..core.context import CONTEXT, ExecutionContext
 from ..core.costs import CALL, NEW_SIZE
 from ..core.tensor import Tensor
 from ..core.trace_tree import TraceNode
+from ..scheduling.request import can_plan
 from .eviction import prune
 from .executor import TraceExecutor, op_by_op
 from .policy import new_policy
@@ -135,7 +136,7 @@ class CompiledFunction:
             if counters.waiting:
                 policy.rests = min(policy.rests, counters.waiting[0][0] - policy.calls - 1)
             return False
-        return counters.plans > 0 or native() is not None
+        return counters.plans > 0 or can_plan()
 
     @property
     def eager_calls(self) -> int:

@@ -26,13 +26,12 @@ from collections.abc import Sequence
 from ....core.locks import awaited, awaited_condition
 from ....core.weak import WeakMembers
 from .clusters import ClusterKernel, cluster_kernel
-from .runtime import runtime
 from .sharing import Shared
 
 WAITS = os.environ.get("EXTEMPO_COMPILE_WAIT", "") not in ("", "0")
 
 
-Wish = ClusterKernel | Shared | None  # None: what all plans share, see runtime.py
+Wish = ClusterKernel | Shared
 
 
 def is_pending(wish: Wish) -> bool:
@@ -136,9 +135,7 @@ class _Compiler:
                 wish = self._queue.popleft()
             error = None
             try:
-                if wish is None:
-                    runtime()
-                elif isinstance(wish, Shared):
+                if isinstance(wish, Shared):
                     wish.address()
                 else:
                     cluster_kernel(wish, _give_way)

@@ -9,36 +9,19 @@ from .rows import write_rows
 from .running import write_run
 
 _NAMES = ["extempo_plan_run", "plan_rows", "plan_zero", "plan_copy"]
-_texts: list[tuple[str, list[str], list[str]]] = []
 _libraries: list[Library] = []
 
 
 def runtime() -> dict[str, int]:
     """The address of each function, by its name; compiled if need be."""
     if not _libraries:
-        _libraries.append(machine().load(*_text(), CALLS))
-    return _libraries[0].address
-
-
-def is_there() -> bool:
-    """Whether it is there, or on disk, so that nobody has to wait for LLVM."""
-    if not _libraries:
-        text, names, _ = _text()
-        found = machine().find(names, text=text, kind=CALLS)
-        if found is not None:
-            _libraries.append(found)
-    return bool(_libraries)
-
-
-def _text() -> tuple[str, list[str], list[str]]:
-    if not _texts:
         module = IRModule()
         write_run(module)
         write_rows(module)
         _write_zero(module)
         _write_copy(module)
-        _texts.append((module.text(), _NAMES, module.imports))
-    return _texts[0]
+        _libraries.append(machine().load(module.text(), _NAMES, module.imports, CALLS))
+    return _libraries[0].address
 
 
 def _write_zero(module: IRModule) -> None:
