@@ -11,11 +11,9 @@ import extempo as ex
 from extempo.errors import DtypeError, ShapeError
 from extempo.nn import functional as F
 
+from .helpers import values
+
 EXTREME = [-1e4, -100.0, 0.0, 100.0, 1e4]
-
-
-def values(tensor: ex.Tensor) -> list:
-    return tensor.detach().numpy().tolist()
 
 
 def gradient(fn, data: list) -> list:

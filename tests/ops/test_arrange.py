@@ -6,13 +6,9 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo.errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
-from extempo.ops.padding import pad
-from extempo.testing import check_grad
+from extempo.errors import IndexRangeError, ShapeError
 
-
-def grid(*shape):
-    return ex.arange(float(np.prod(shape))).reshape(shape)
+from .helpers import grid
 
 
 def test_flip_reverses_dimensions_in_memory_of_its_own():
@@ -84,46 +80,6 @@ def test_gradients_of_repetition_add_up():
     assert g.tolist() == [0.0, 3.0]
 
 
-@pytest.mark.parametrize("diagonal", [-4, -1, 0, 2, 9])
-def test_triangles_are_numpys(diagonal):
-    x = grid(2, 3, 4)
-    np.testing.assert_array_equal(x.tril(diagonal).numpy(), np.tril(x.numpy(), diagonal))
-    np.testing.assert_array_equal(x.triu(diagonal).numpy(), np.triu(x.numpy(), diagonal))
-    np.testing.assert_array_equal(ex.tril_indices(3, 4, diagonal).numpy(), np.tril_indices(3, diagonal, 4))
-    np.testing.assert_array_equal(ex.triu_indices(3, 4, diagonal).numpy(), np.triu_indices(3, diagonal, 4))
-
-
-def test_triangles_keep_dtype_and_drop_nans_outside():
-    x = ex.full((2, 2), float("nan"))
-    assert x.tril()[0, 1].item() == 0.0
-    assert ex.ones(2, 2, dtype=ex.bool).triu(1).tolist() == [[False, True], [False, False]]
-    assert ex.tril_indices(2, 2, dtype=ex.int32).dtype is ex.int32
-    with pytest.raises(ShapeError, match="tril: expected a matrix"):
-        ex.ones(2).tril()
-    with pytest.raises(DtypeError, match="expected an integer dtype"):
-        ex.triu_indices(2, 2, dtype=ex.float32)
-
-
-def test_diagonals_are_read_made_and_filled():
-    assert ex.diag(ex.tensor([1.0, 2.0]), 1).tolist() == [[0, 1, 0], [0, 0, 2], [0, 0, 0]]
-    assert ex.diag(grid(2, 3), -1).tolist() == [3.0]
-    assert ex.diagflat(ex.tensor([[1, 2]])).tolist() == [[1, 0], [0, 2]]
-    assert ex.diag_embed(grid(2, 3)).shape == (2, 3, 3)
-    assert ex.diag_embed(grid(2, 3), dim1=0, dim2=2)[1].tolist() == [[0, 1, 0], [0, 4, 0]]
-    assert ex.trace(grid(3, 3)).item() == 12.0
-    assert ex.tensor([[1, 2], [3, 4]]).trace().dtype is ex.int64
-    tall = ex.zeros(5, 2)
-    tall.fill_diagonal_(1.0, wrap=True)
-    assert tall.tolist() == [[1, 0], [0, 1], [0, 0], [1, 0], [0, 1]]
-    assert ex.zeros(2, 2, 2).fill_diagonal_(1.0).sum().item() == 2.0
-    copy = ex.diag(grid(2, 2))
-    copy.zero_()
-    with pytest.raises(ShapeError, match="diag: expected a vector or a matrix"):
-        ex.diag(ex.zeros(1, 1, 1))
-    with pytest.raises(ShapeError, match="trace: expected a matrix"):
-        ex.trace(ex.zeros(3))
-
-
 def test_fill_makes_a_tensor_of_one_value():
     x = ex.zeros(2, dtype=ex.int64)
     assert ex.fill(x, 3).tolist() == [3, 3]
@@ -131,42 +87,6 @@ def test_fill_makes_a_tensor_of_one_value():
     value = ex.tensor(2.0, requires_grad=True)
     (g,) = ex.autograd.grad(ex.fill(ex.zeros(3), value).sum(), value)
     assert g.item() == 3.0
-
-
-def test_constant_padding_lengthens_and_cuts():
-    x = grid(2, 3)
-    np.testing.assert_array_equal(
-        pad(x, (1, 2), value=9.0).numpy(), np.pad(x.numpy(), ((0, 0), (1, 2)), constant_values=9)
-    )
-    assert ex.constant_pad_nd(x, (-1, 1, 0, -1), 5).tolist() == [[1, 2, 5]]
-    assert pad(x, ()).tolist() == x.tolist()
-    assert pad(ex.tensor([True]), (1, 0)).tolist() == [False, True]
-    with pytest.raises(ShapeError, match="leaves nothing of dimension 1 of size 3"):
-        pad(x, (-2, -2))
-    with pytest.raises(ShapeError, match="at most 2 dimensions"):
-        pad(x, (1, 1, 1, 1, 1, 1))
-
-
-@pytest.mark.parametrize(("mode", "numpys"), [("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")])
-def test_repeating_padding_is_numpys(mode, numpys):
-    x = grid(2, 3, 4)
-    expected = np.pad(x.numpy(), ((0, 0), (1, 2), (3, 1)), mode=numpys)
-    np.testing.assert_array_equal(pad(x, (3, 1, 1, 2), mode).numpy(), expected)
-    y = ex.tensor(np.random.default_rng(0).normal(size=(1, 2, 3)), requires_grad=True)
-    check_grad(lambda a: pad(a, (2, 1), mode), (y,))
-
-
-def test_repeating_padding_has_limits():
-    with pytest.raises(ShapeError, match=r"'reflect' lengthens dim.* 2 of size 3 by 2 at most"):
-        pad(grid(1, 2, 3), (3, 0), "reflect")
-    with pytest.raises(ShapeError, match=r"'circular' lengthens dim.* 2 of size 3 by 3 at most"):
-        pad(grid(1, 2, 3), (4, 0), "circular")
-    with pytest.raises(UnsupportedError, match="padding of 1 dimensions takes 2 or 3"):
-        pad(grid(3), (1, 1), "reflect")
-    with pytest.raises(ShapeError, match="takes no value"):
-        pad(grid(2, 3), (1, 1), "reflect", 2.0)
-    with pytest.raises(ShapeError, match="mode must be constant"):
-        pad(grid(2, 3), (1, 1), "mirror")
 
 
 def test_pixel_shuffles_undo_each_other():

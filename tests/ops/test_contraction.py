@@ -10,9 +10,7 @@ from extempo import linalg
 from extempo.errors import DtypeError, IndexRangeError, ShapeError
 from extempo.testing import check_grad
 
-
-def draw(*shape: int, seed: int = 0) -> ex.Tensor:
-    return ex.tensor(np.random.default_rng(seed).normal(size=shape))
+from .helpers import normal
 
 
 @pytest.mark.parametrize(
@@ -45,7 +43,7 @@ def draw(*shape: int, seed: int = 0) -> ex.Tensor:
     ],
 )
 def test_einsum_agrees_with_numpy(equation, shapes):
-    tensors = [draw(*shape, seed=i) for i, shape in enumerate(shapes)]
+    tensors = [normal(*shape, seed=i) for i, shape in enumerate(shapes)]
     expected = np.einsum(equation, *(t.numpy() for t in tensors))
     np.testing.assert_allclose(ex.einsum(equation, *tensors).numpy(), expected, atol=1e-12)
 
@@ -57,17 +55,17 @@ def test_einsum_has_gradients_to_second_order(equation):
         "...a,...a->...": [(2, 3), (1, 3)],
         "ab,bc,ca->": [(2, 3), (3, 2), (2, 2)],
     }
-    tensors = [draw(*shape, seed=i) for i, shape in enumerate(shapes[equation])]
+    tensors = [normal(*shape, seed=i) for i, shape in enumerate(shapes[equation])]
     check_grad(lambda *x: ex.einsum(equation, *x), tensors)
 
 
 def test_einsum_broadcasts_sizes_of_one_under_a_shared_label():
-    a, b = draw(2, 1), draw(3, 4, seed=1)
+    a, b = normal(2, 1), normal(3, 4, seed=1)
     np.testing.assert_allclose(ex.einsum("ij,jk->ik", a, b).numpy(), a.numpy() * b.numpy().sum(0))
 
 
 def test_einsum_takes_sublists_and_a_list_of_operands():
-    a, b = draw(2, 3), draw(3, 4, seed=1)
+    a, b = normal(2, 3), normal(3, 4, seed=1)
     expected = (a @ b).numpy()
     np.testing.assert_allclose(ex.einsum(a, [0, 1], b, [1, 2], [0, 2]).numpy(), expected)
     np.testing.assert_allclose(ex.einsum(a, [..., 1], b, [1, 2]).numpy(), expected)
@@ -104,7 +102,7 @@ def test_einsum_refuses_what_is_no_tensor_or_label():
 
 
 def test_tensordot_agrees_with_numpy():
-    a, b = draw(2, 3, 4), draw(4, 3, 5, seed=1)
+    a, b = normal(2, 3, 4), normal(4, 3, 5, seed=1)
     np.testing.assert_allclose(
         ex.tensordot(a, b, ([1, 2], [1, 0])).numpy(), np.tensordot(a.numpy(), b.numpy(), ([1, 2], [1, 0]))
     )
@@ -124,12 +122,12 @@ def test_tensordot_says_which_dimensions_differ():
     ("left", "right"), [((2, 3), (4, 5)), ((2,), (3, 4)), ((), (2,)), ((2, 0), (3, 1)), ((2, 3, 2), (2, 2))]
 )
 def test_kron_agrees_with_numpy(left, right):
-    a, b = draw(*left), draw(*right, seed=1)
+    a, b = normal(*left), normal(*right, seed=1)
     np.testing.assert_array_equal(ex.kron(a, b).numpy(), np.kron(a.numpy(), b.numpy()))
 
 
 def test_cross_finds_its_dimension_and_broadcasts():
-    a, b = draw(3, 4), draw(3, 4, seed=1)
+    a, b = normal(3, 4), normal(3, 4, seed=1)
     np.testing.assert_allclose(ex.cross(a, b).numpy(), np.cross(a.numpy(), b.numpy(), axis=0))
     np.testing.assert_allclose(linalg.cross(a.T, b.T[:1]).numpy(), np.cross(a.numpy().T, b.numpy().T[:1]))
     check_grad(ex.cross, [a, b])
@@ -143,7 +141,7 @@ def test_cross_needs_a_dimension_of_size_three():
 
 
 def test_multi_dot_takes_vectors_at_its_ends_and_multiplies_in_the_cheap_order():
-    a, b, c, v = draw(10, 1), draw(1, 10, seed=1), draw(10, 10, seed=2), draw(10, seed=3)
+    a, b, c, v = normal(10, 1), normal(1, 10, seed=1), normal(10, 10, seed=2), normal(10, seed=3)
     expected = a.numpy() @ b.numpy() @ c.numpy()
     np.testing.assert_allclose(linalg.multi_dot([a, b, c]).numpy(), expected)
     product = linalg.multi_dot([v, c, c, v])

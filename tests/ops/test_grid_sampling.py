@@ -10,9 +10,7 @@ from extempo.autograd.numerical import gradcheck, gradgradcheck
 from extempo.errors import DtypeError, ShapeError
 from extempo.ops import grid_sampling
 
-
-def normal(*shape, requires_grad=False, seed=0):
-    return ex.tensor(np.random.default_rng(seed).normal(size=shape), requires_grad=requires_grad)
+from .helpers import normal
 
 
 def test_an_empty_batch_of_grids_stays_empty():

@@ -12,13 +12,11 @@ from extempo import linalg
 from extempo.errors import DtypeError, NotDifferentiableError, NumericalError, ShapeError, UnsupportedError
 from extempo.testing import assert_close, check_grad
 
-
-def draw(*shape: int, seed: int = 0) -> ex.Tensor:
-    return ex.tensor(np.random.default_rng(seed).normal(size=shape))
+from .helpers import normal
 
 
 def positive_definite(*shape: int) -> ex.Tensor:
-    x = draw(*shape)
+    x = normal(*shape)
     return x @ x.mT + ex.eye(shape[-1], dtype=x.dtype)
 
 
@@ -30,7 +28,7 @@ SINGULAR = [[1.0, 2.0], [2.0, 4.0]]
 
 @pytest.mark.parametrize("shape", [(3, 3), (2, 4, 3), (2, 3, 4), (0, 3, 2), (2, 0, 0), (0, 3), (3, 0)])
 def test_factors_multiply_back_to_the_matrix(shape):
-    a = draw(*shape)
+    a = normal(*shape)
     q, r = linalg.qr(a)
     assert_close(q @ r, a)
     u, s, vh = linalg.svd(a, full_matrices=False)
@@ -51,7 +49,7 @@ def test_results_have_pytorchs_names():
 
 @pytest.mark.parametrize("size", [1, 2, 49, 130])
 def test_blocked_elimination_agrees_with_numpy_for_sizes_around_a_block(size):
-    a, b = draw(2, size, size), draw(2, size, 3, seed=1)
+    a, b = normal(2, size, size), normal(2, size, 3, seed=1)
     factors, pivots = linalg.lu_factor(a)
     np.testing.assert_allclose(linalg.lu_solve(factors, pivots, b).numpy(), np.linalg.solve(a.numpy(), b.numpy()))
 
@@ -79,23 +77,23 @@ def test_ldl_solves_indefinite_systems_where_blocks_of_two_are_needed():
     a = ex.tensor([[0.0, 1.0, 2.0], [1.0, 0.0, 3.0], [2.0, 3.0, 0.0]], dtype=ex.float64)
     factors, pivots = linalg.ldl_factor(a)
     assert (pivots < 0).any()
-    b = draw(3, 2)
+    b = normal(3, 2)
     assert_close(a @ linalg.ldl_solve(factors, pivots, b), b)
 
 
 def test_lu_unpack_leaves_out_what_is_not_asked_for():
-    factors, pivots = linalg.lu_factor(draw(3, 3))
+    factors, pivots = linalg.lu_factor(normal(3, 3))
     p, lower, upper = ex.lu_unpack(factors, pivots, unpack_data=False)
     assert p.shape == (3, 3)
     assert lower.shape == upper.shape == (0,)
 
 
 def test_reflectors_multiply_to_q():
-    a = draw(2, 5, 3)
+    a = normal(2, 5, 3)
     packed, tau = ex.geqrf(a)
     q = linalg.householder_product(packed, tau)
     assert_close(q @ packed[..., :3, :].triu(), a)
-    c = draw(2, 5, 4, seed=1)
+    c = normal(2, 5, 4, seed=1)
     full = linalg.qr(a, mode="complete").Q
     assert_close(ex.ormqr(packed, tau, c), full @ c)
     assert_close(ex.ormqr(packed, tau, c, transpose=True), full.mT @ c)
@@ -103,7 +101,7 @@ def test_reflectors_multiply_to_q():
 
 
 def test_low_rank_matrices_are_found_exactly():
-    a = draw(20, 3) @ draw(3, 12, seed=1)
+    a = normal(20, 3) @ normal(3, 12, seed=1)
     for matrix in (a, a.T):
         u, s, v = ex.svd_lowrank(matrix, q=3)
         assert_close(u * s @ v.T, matrix)
@@ -138,7 +136,7 @@ def test_low_rank_matrices_are_found_exactly():
 def test_gradients_agree_with_differences_to_second_order(name, function, shapes):
     check_grad(
         function,
-        [draw(*shape, seed=i) + (0 if len(shape) < 2 else ex.eye(*shape[-2:])) for i, shape in enumerate(shapes)],
+        [normal(*shape, seed=i) + (0 if len(shape) < 2 else ex.eye(*shape[-2:])) for i, shape in enumerate(shapes)],
     )
 
 
@@ -161,7 +159,7 @@ def test_values_keep_finite_gradients_where_vectors_do_not():
 
 
 def test_qr_says_when_it_has_no_gradient():
-    a = draw(4, 2).requires_grad_()
+    a = normal(4, 2).requires_grad_()
     with pytest.raises(NotDifferentiableError, match="use mode='reduced'"):
         linalg.qr(a, mode="complete").R.sum().backward()
 
@@ -201,7 +199,7 @@ def test_matrix_powers():
     a = ex.tensor([[1, 1], [1, 0]])
     assert linalg.matrix_power(a, 10).tolist() == [[89, 55], [55, 34]]
     assert linalg.matrix_power(a, 0).tolist() == [[1, 0], [0, 1]]
-    b = draw(3, 3)
+    b = normal(3, 3)
     assert_close(linalg.matrix_power(b, -2), linalg.inv(b @ b))
 
 
@@ -212,7 +210,7 @@ def test_a_zero_on_a_triangle_gives_infinity_not_an_error():
 
 
 def test_triangular_systems_read_one_triangle_and_skip_a_unit_diagonal():
-    a, b = draw(3, 3), draw(3, 2, seed=1)
+    a, b = normal(3, 3), normal(3, 2, seed=1)
     whole = linalg.solve_triangular(a, b, upper=False)
     assert_close(whole, linalg.solve_triangular(a.tril(), b, upper=False))
     unit = linalg.solve_triangular(a, b, upper=True, unitriangular=True)

@@ -13,14 +13,12 @@ from extempo.errors import DtypeError, NumericalError, ShapeError
 from extempo.ops.norms import pdist
 from extempo.testing import assert_close, check_grad
 
-
-def draw(*shape: int, seed: int = 0) -> ex.Tensor:
-    return ex.tensor(np.random.default_rng(seed).normal(size=shape))
+from .helpers import normal
 
 
 @pytest.mark.parametrize("ord", [0, 0.5, 1, 1.5, 2, 3, math.inf, -math.inf, -1, -2])
 def test_vector_norm_agrees_with_numpy(ord):
-    x = draw(3, 4)
+    x = normal(3, 4)
     np.testing.assert_allclose(linalg.vector_norm(x, ord, 1).numpy(), np.linalg.norm(x.numpy(), ord, axis=1))
 
 
@@ -65,10 +63,10 @@ def test_integers_need_a_dtype():
 
 @pytest.mark.parametrize("ord", ["fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf])
 def test_matrix_norm_agrees_with_numpy_on_any_two_dimensions(ord):
-    x = draw(3, 2, 4)
+    x = normal(3, 2, 4)
     np.testing.assert_allclose(linalg.matrix_norm(x, ord, (2, 0)).numpy(), np.linalg.norm(x.numpy(), ord, axis=(2, 0)))
     assert linalg.matrix_norm(x, ord, (2, 0), keepdim=True).shape == (1, 2, 1)
-    check_grad(lambda x: linalg.matrix_norm(x, ord), [draw(3, 3)])
+    check_grad(lambda x: linalg.matrix_norm(x, ord), [normal(3, 3)])
 
 
 def test_matrix_norm_names_the_orders_it_has():
@@ -90,7 +88,7 @@ def test_cond_of_a_singular_matrix_is_infinite_not_an_error():
 
 @pytest.mark.parametrize("p", [0.0, 1.0, 1.5, 2.0, 3.0, math.inf])
 def test_cdist_agrees_with_norms_of_differences(p):
-    a, b = draw(2, 4, 3), draw(5, 3, seed=1)
+    a, b = normal(2, 4, 3), normal(5, 3, seed=1)
     differences = a.numpy()[:, :, None] - b.numpy()[None, None]
     np.testing.assert_allclose(
         ex.cdist(a, b, p).numpy(), np.linalg.norm(differences.reshape(-1, 3), p, axis=1).reshape(2, 4, 5)
@@ -98,7 +96,7 @@ def test_cdist_agrees_with_norms_of_differences(p):
 
 
 def test_cdist_by_product_agrees_with_cdist_by_differences():
-    a, b = draw(30, 4), draw(3, 4, seed=1)
+    a, b = normal(30, 4), normal(3, 4, seed=1)
     plain = ex.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
     assert_close(ex.cdist(a, b), plain)
     check_grad(lambda a, b: ex.cdist(a, b, compute_mode="use_mm_for_euclid_dist"), [a[:4], b])
@@ -125,7 +123,7 @@ def test_cdist_of_nan_is_nan(mode):
 
 
 def test_pdist_is_the_upper_triangle_of_cdist():
-    x = draw(5, 3)
+    x = normal(5, 3)
     assert_close(pdist(x, 3.0), ex.tensor(ex.cdist(x, x, 3.0).numpy()[np.triu_indices(5, 1)]))
 
 
@@ -143,7 +141,7 @@ def test_renorm_shortens_only_what_is_too_long():
 
 
 def test_cov_and_corrcoef_agree_with_numpy():
-    x = draw(3, 6)
+    x = normal(3, 6)
     times, weights = ex.tensor([1, 2, 1, 3, 1, 1]), ex.tensor(np.random.default_rng(1).random(6))
     np.testing.assert_allclose(ex.cov(x).numpy(), np.cov(x.numpy()))
     np.testing.assert_allclose(
@@ -156,9 +154,9 @@ def test_cov_and_corrcoef_agree_with_numpy():
 
 def test_cov_says_which_weights_do_not_fit():
     with pytest.raises(ShapeError, match=r"one number per observation \(6\)"):
-        ex.cov(draw(3, 6), fweights=ex.ones(5, dtype=ex.int64))
+        ex.cov(normal(3, 6), fweights=ex.ones(5, dtype=ex.int64))
     with pytest.raises(DtypeError, match="aweights must be floating"):
-        ex.cov(draw(3, 6), aweights=ex.ones(6, dtype=ex.int64))
+        ex.cov(normal(3, 6), aweights=ex.ones(6, dtype=ex.int64))
 
 
 def test_distances_of_rows_without_elements_are_zero_and_part_of_the_graph() -> None:

@@ -2,7 +2,6 @@
 
 import warnings
 
-import numpy as np
 import pytest
 
 import extempo as ex
@@ -10,9 +9,7 @@ from extempo.autograd.numerical import gradcheck, gradgradcheck
 from extempo.errors import ShapeError
 from extempo.ops import patches
 
-
-def normal(*shape, requires_grad=False, seed=0):
-    return ex.tensor(np.random.default_rng(seed).normal(size=shape), requires_grad=requires_grad)
+from .helpers import normal
 
 
 def test_unfold_and_fold_are_adjoint():

@@ -10,9 +10,7 @@ from extempo.autograd.numerical import gradcheck, gradgradcheck
 from extempo.errors import DtypeError, ShapeError, UnsupportedError
 from extempo.ops import resample
 
-
-def normal(*shape, requires_grad=False, seed=0):
-    return ex.tensor(np.random.default_rng(seed).normal(size=shape), requires_grad=requires_grad)
+from .helpers import normal
 
 
 def test_nearest_repeats_and_linear_blends():
