@@ -1,64 +1,34 @@
-"""Activations as layers: each holds its numbers and calls the function of the same name.
+"""Activations as layers: each is declared by its numbers and the function that it calls.
 
-Layers that share a signature share a base class and differ by the function that they call.
+Layers that share a signature share a base class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from .. import ops
 from ..core.context import no_grad
 from ..core.tensor import Tensor
 from ..errors import ShapeError
 from . import functional as F
+from .function_layer import OneInputLayer, stores_arguments
 from .layer_support import misfit
 from .module import Module
 from .parameter import Parameter
 
 __all__ = [
-    "CELU",
-    "ELU",
-    "GELU",
-    "GLU",
-    "SELU",
-    "Hardshrink",
-    "Hardsigmoid",
-    "Hardswish",
-    "Hardtanh",
-    "LeakyReLU",
-    "LogSigmoid",
-    "LogSoftmax",
-    "Mish",
-    "PReLU",
-    "RReLU",
-    "ReLU",
-    "ReLU6",
-    "SiLU",
-    "Sigmoid",
-    "Softmax",
-    "Softmax2d",
-    "Softmin",
-    "Softplus",
-    "Softshrink",
-    "Softsign",
-    "Tanh",
-    "Tanhshrink",
-    "Threshold",
+    "CELU", "ELU", "GELU", "GLU", "SELU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU",
+    "LogSigmoid", "LogSoftmax", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6", "SiLU", "Sigmoid", "Softmax",
+    "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold",
 ]  # fmt: skip
 
 
 # ---- without arguments
 
 
-class _Plain(Module):
+class _Plain(OneInputLayer):
     _is_cell = True
-
-    _function: ClassVar[Callable[..., Tensor]]
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._function(input)
 
 
 class Sigmoid(_Plain):
@@ -111,7 +81,7 @@ class Softsign(_Plain):
     _function = staticmethod(F.softsign)
 
 
-class Softmax2d(_Plain):
+class Softmax2d(Module):
     """Softmax over the channels of (batch, channel, height, width) or (channel, height, width).
 
     >>> nn.Softmax2d()(ex.zeros(2, 1, 3))[0]
@@ -130,24 +100,19 @@ class Softmax2d(_Plain):
 # ---- that may overwrite their input
 
 
-class _InPlace(Module):
-    """`inplace=True` writes the result over the input."""
+class _MayOverwrite(OneInputLayer):
+    """A layer whose `inplace=True` writes the result over the input."""
 
     _is_cell = True
-    _function: ClassVar[Callable[..., Tensor]]
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._function(input, inplace=self.inplace)
 
     def extra_repr(self) -> str:
-        return "inplace=True" if self.inplace else ""
+        text = super().extra_repr()
+        return ", ".join(filter(None, (text, "inplace=True" if self.inplace else "")))
 
-    def _with_inplace(self, text: str) -> str:
-        return f"{text}, inplace=True" if self.inplace else text
+
+@stores_arguments
+class _InPlace(_MayOverwrite):
+    inplace: bool = False
 
 
 class ReLU(_InPlace):
@@ -216,18 +181,10 @@ class Hardswish(_InPlace):
         return ""
 
 
-class _Alpha(_InPlace):
-    _is_cell = True
-
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__(inplace)
-        self.alpha = alpha
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._function(input, self.alpha, self.inplace)
-
-    def extra_repr(self) -> str:
-        return self._with_inplace(f"alpha={self.alpha}")
+@stores_arguments
+class _Alpha(_MayOverwrite):
+    alpha: float = 1.0
+    inplace: bool = False
 
 
 class ELU(_Alpha):
@@ -250,73 +207,59 @@ class CELU(_Alpha):
     _function = staticmethod(F.celu)
 
 
-class LeakyReLU(_InPlace):
+@stores_arguments
+class LeakyReLU(_MayOverwrite):
     """x above 0, negative_slope * x below.
 
     >>> nn.LeakyReLU(0.5)(ex.tensor([-2.0, 2.0]))
     tensor([-1.,  2.])
     """
 
-    _is_cell = True
-
-    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
-        super().__init__(inplace)
-        self.negative_slope = negative_slope
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.leaky_relu(input, self.negative_slope, self.inplace)
-
-    def extra_repr(self) -> str:
-        return self._with_inplace(f"negative_slope={self.negative_slope}")
+    negative_slope: float = 0.01
+    inplace: bool = False
+    _function = staticmethod(F.leaky_relu)
 
 
-class RReLU(_InPlace):
+@stores_arguments
+class RReLU(_MayOverwrite):
     """LeakyReLU whose slope is drawn for each element between lower and upper in training, and their mean after.
 
     >>> nn.RReLU(0.25, 0.75).eval()(ex.tensor([-2.0, 2.0]))
     tensor([-1.,  2.])
     """
 
-    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
-        super().__init__(inplace)
-        self.lower = lower
-        self.upper = upper
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
-
-    def extra_repr(self) -> str:
-        return self._with_inplace(f"lower={self.lower}, upper={self.upper}")
+    lower: float = 1.0 / 8
+    upper: float = 1.0 / 3
+    inplace: bool = False
+    _is_cell = False  # it draws numbers
+    _function = staticmethod(F.rrelu)
+    _options = ("lower", "upper", "training", "inplace")
 
 
-class Hardtanh(_InPlace):
+@stores_arguments
+class Hardtanh(_MayOverwrite):
     """clamp(x, min_val, max_val).
 
     >>> nn.Hardtanh()(ex.tensor([-2.0, 0.5]))
     tensor([-1.0000,  0.5000])
     """
 
-    _is_cell = True
+    min_val: float = -1.0
+    max_val: float = 1.0
+    inplace: bool = False
+    min_value: float | None = None
+    max_value: float | None = None
+    _function = staticmethod(F.hardtanh)
+    _not_kept = ("min_value", "max_value")
 
-    def __init__(
-        self,
-        min_val: float = -1.0,
-        max_val: float = 1.0,
-        inplace: bool = False,
-        min_value: float | None = None,
-        max_value: float | None = None,
-    ) -> None:
-        super().__init__(inplace)
-        self.min_val = min_val if min_value is None else min_value
-        self.max_val = max_val if max_value is None else max_value
-        if self.max_val <= self.min_val:
-            raise ShapeError(f"Hardtanh: max_val must be above min_val, got {self.min_val} and {self.max_val}")
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
-
-    def extra_repr(self) -> str:
-        return self._with_inplace(f"min_val={self.min_val}, max_val={self.max_val}")
+    def _store(self, **arguments: Any) -> None:
+        for name, older_name in (("min_val", "min_value"), ("max_val", "max_value")):
+            if (value := arguments.pop(older_name)) is not None:
+                arguments[name] = value
+        low, high = arguments["min_val"], arguments["max_val"]
+        if high <= low:
+            raise ShapeError(f"Hardtanh: max_val must be above min_val, got {low} and {high}")
+        super()._store(**arguments)
 
 
 class ReLU6(Hardtanh):
@@ -326,48 +269,33 @@ class ReLU6(Hardtanh):
     tensor([0., 2., 6.])
     """
 
+    _shown = ()
+
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
 
-    def extra_repr(self) -> str:
-        return _InPlace.extra_repr(self)
 
-
-class Threshold(_InPlace):
+@stores_arguments
+class Threshold(_MayOverwrite):
     """x where it is above threshold, value elsewhere.
 
     >>> nn.Threshold(1.0, -5.0)(ex.tensor([0.5, 2.0]))
     tensor([-5.,  2.])
     """
 
-    _is_cell = True
-
-    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
-        super().__init__(inplace)
-        self.threshold = threshold
-        self.value = value
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.threshold(input, self.threshold, self.value, self.inplace)
-
-    def extra_repr(self) -> str:
-        return self._with_inplace(f"threshold={self.threshold}, value={self.value}")
+    threshold: float
+    value: float
+    inplace: bool = False
+    _function = staticmethod(F.threshold)
 
 
 # ---- with numbers of their own
 
 
-class _Shrink(Module):
+@stores_arguments
+class _Shrink(OneInputLayer):
+    lambd: float = 0.5
     _is_cell = True
-
-    _function: ClassVar[Callable[..., Tensor]]
-
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._function(input, self.lambd)
 
     def extra_repr(self) -> str:
         return str(self.lambd)
@@ -393,42 +321,31 @@ class Softshrink(_Shrink):
     _function = staticmethod(F.softshrink)
 
 
-class Softplus(Module):
+@stores_arguments
+class Softplus(OneInputLayer):
     """log(1 + exp(beta * x)) / beta, a smooth ReLU; x itself where beta * x is above threshold.
 
     >>> nn.Softplus()(ex.tensor([-1000.0, 1000.0]))
     tensor([   0., 1000.])
     """
 
+    beta: float = 1.0
+    threshold: float = 20.0
     _is_cell = True
-
-    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
-        super().__init__()
-        self.beta = beta
-        self.threshold = threshold
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.softplus(input, self.beta, self.threshold)
-
-    def extra_repr(self) -> str:
-        return f"beta={self.beta}, threshold={self.threshold}"
+    _function = staticmethod(F.softplus)
 
 
-class GELU(Module):
+@stores_arguments
+class GELU(OneInputLayer):
     """x times the normal distribution function of x; approximate="tanh" is a cheaper form.
 
     >>> nn.GELU()(ex.tensor([0.0, 1.0]))
     tensor([0.0000, 0.8413])
     """
 
+    approximate: str = "none"
     _is_cell = True
-
-    def __init__(self, approximate: str = "none") -> None:
-        super().__init__()
-        self.approximate = approximate
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.gelu(input, approximate=self.approximate)
+    _function = staticmethod(F.gelu)
 
     def extra_repr(self) -> str:
         return f"approximate={self.approximate!r}"
@@ -468,20 +385,10 @@ class PReLU(Module):
 # ---- along a dimension
 
 
-class _Along(Module):
+@stores_arguments
+class _Along(OneInputLayer):
+    dim: int | None = None
     _is_cell = True
-
-    _function: ClassVar[Callable[..., Tensor]]
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._function(input, self.dim)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
 
 
 class Softmax(_Along):
@@ -514,14 +421,14 @@ class Softmin(_Along):
     _function = staticmethod(F.softmin)
 
 
-class GLU(_Along):
+@stores_arguments
+class GLU(OneInputLayer):
     """The first half along dim times the sigmoid of the second.
 
     >>> nn.GLU()(ex.tensor([1.0, 2.0, 1000.0, -1000.0]))
     tensor([1., 0.])
     """
 
+    dim: int = -1
+    _is_cell = True
     _function = staticmethod(F.glu)
-
-    def __init__(self, dim: int = -1) -> None:
-        super().__init__(dim)

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from ..core.tensor import Tensor
 from . import functional as F
+from .function_layer import FunctionLayer, stores_arguments
 from .module import Module
 
 __all__ = ["CosineSimilarity", "PairwiseDistance"]
 
 
-class CosineSimilarity(Module):
+@stores_arguments
+class CosineSimilarity(FunctionLayer):
     """The cosine of the angle between vectors along `dim`.
 
     >>> nn.CosineSimilarity(dim=0)(ex.tensor([1.0, 0.0]), ex.tensor([3.0, 4.0]))
     tensor(0.6000)
     """
 
+    dim: int = 1
+    eps: float = 1e-8
     _is_cell = True
-
-    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
-        super().__init__()
-        self.dim = dim
-        self.eps = eps
+    _shown = ()
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         return F.cosine_similarity(x1, x2, self.dim, self.eps)

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
+from typing import Any
 
-from ..core.tensor import Tensor
 from ..errors import ShapeError
 from . import functional as F
-from .module import Module
+from .function_layer import OneInputLayer, stores_arguments
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 
 
-class _DropoutNd(Module):
-    _function: ClassVar[Callable[..., Tensor]]
+@stores_arguments
+class _DropoutNd(OneInputLayer):
+    p: float = 0.5
+    inplace: bool = False
+    _options = ("p", "training", "inplace")
+    _shown = ("p", "inplace")
 
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        super().__init__()
-        if not 0 <= p <= 1:
-            raise ShapeError(f"{type(self).__name__}: p is a probability between 0 and 1, got {p}")
-        self.p = p
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._function(input, self.p, self.training, self.inplace)
-
-    def extra_repr(self) -> str:
-        return f"p={self.p}, inplace={self.inplace}"
+    def _store(self, **arguments: Any) -> None:
+        if not 0 <= arguments["p"] <= 1:
+            raise ShapeError(f"{type(self).__name__}: p is a probability between 0 and 1, got {arguments['p']}")
+        super()._store(**arguments)
 
 
 class Dropout(_DropoutNd):

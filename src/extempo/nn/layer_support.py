@@ -18,7 +18,7 @@ Sizes = int | Sequence[int]
 class Shown(Module):
     """A layer whose repr shows the attributes named in `_shown`."""
 
-    _shown: ClassVar[tuple[str, ...]]
+    _shown: ClassVar[tuple[str, ...]] = ()
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={getattr(self, name)}" for name in self._shown)

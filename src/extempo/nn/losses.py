@@ -1,20 +1,21 @@
 """Losses as layers: each holds its options and calls the function of `nn.functional`. Pairs are in `pair_losses`.
 
 `reduction` is "mean", "sum" or "none"; the older flags size_average and reduce are understood. Targets may be Python
-numbers. Losses of one signature share a base class and name their options in `_options`.
+numbers. Losses of one signature share a base class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+import math
+from collections.abc import Sequence
+from typing import Any
 
 from ..core.tensor import Tensor
 from ..errors import ShapeError
 from ..ops.loss import reduction_of
 from . import functional as F
+from .function_layer import FunctionLayer, stores_arguments
 from .linear_layers import Linear
-from .module import Module
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CrossEntropyLoss", "GaussianNLLLoss", "HuberLoss", "KLDivLoss",
@@ -26,19 +27,25 @@ Target = Tensor | float | Sequence[Any]
 Classes = Tensor | int | Sequence[Any]
 
 
-class _Loss(Module):
-    """What all losses share: how the losses of the elements become one, and the call of the function."""
+class _Loss(FunctionLayer):
+    """What all losses share: how the losses of the elements become one, and the call of the function by keywords."""
 
-    _function: ClassVar[Callable[..., Tensor]]
-    _options: ClassVar[tuple[str, ...]] = ("reduction",)
+    _not_kept = ("size_average", "reduce")
 
-    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
-        super().__init__()
-        flags = size_average, reduce
-        self.reduction = reduction if flags == (None, None) else reduction_of(type(self).__name__, reduction, *flags)
+    def _store(self, **arguments: Any) -> None:
+        flags = arguments.pop("size_average", None), arguments.pop("reduce", None)
+        if flags != (None, None):
+            arguments["reduction"] = reduction_of(type(self).__name__, arguments["reduction"], *flags)
+        weights = {name: arguments.pop(name) for name in ("weight", "pos_weight") if name in arguments}
+        super()._store(**arguments)
+        for name, weight in weights.items():
+            self.register_buffer(name, weight)
 
     def _loss(self, *inputs: Any) -> Tensor:
         return self._function(*inputs, **{name: getattr(self, name) for name in self._options})
+
+    def extra_repr(self) -> str:
+        return ""
 
 
 class _OneInput(_Loss):
@@ -48,27 +55,25 @@ class _OneInput(_Loss):
         return self._loss(input, target)
 
 
+@stores_arguments
+class _PlainLoss(_OneInput):
+    size_average: bool | None = None
+    reduce: bool | None = None
+    reduction: str = "mean"
+
+
+@stores_arguments
 class _WeightedLoss(_OneInput):
-    """Keeps `weight` as a buffer."""
-
-    weight: Tensor | None
-    _options: ClassVar[tuple[str, ...]] = ("weight", "reduction")
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.register_buffer("weight", weight)
+    weight: Tensor | None = None
+    size_average: bool | None = None
+    reduce: bool | None = None
+    reduction: str = "mean"
 
 
 # ---- distance from a number
 
 
-class L1Loss(_OneInput):
+class L1Loss(_PlainLoss):
     """The absolute difference.
 
     >>> nn.L1Loss()(ex.tensor([1.0, 3.0]), 0.0)
@@ -78,7 +83,7 @@ class L1Loss(_OneInput):
     _function = staticmethod(F.l1_loss)
 
 
-class MSELoss(_OneInput):
+class MSELoss(_PlainLoss):
     """The squared difference.
 
     >>> nn.MSELoss()(ex.tensor([1.0, 3.0]), ex.tensor([0.0, 0.0]))
@@ -88,7 +93,8 @@ class MSELoss(_OneInput):
     _function = staticmethod(F.mse_loss)
 
 
-class SmoothL1Loss(_OneInput):
+@stores_arguments
+class SmoothL1Loss(_PlainLoss):
     """The absolute difference, rounded off to a parabola where it is below beta.
 
     >>> nn.SmoothL1Loss()(ex.tensor([1.0, 3.0]), 0.0)
@@ -96,19 +102,10 @@ class SmoothL1Loss(_OneInput):
     """
 
     _function = staticmethod(F.smooth_l1_loss)
-    _options = ("reduction", "beta")
-
-    def __init__(
-        self,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-        beta: float = 1.0,
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.beta = beta
+    beta: float = 1.0
 
 
+@stores_arguments
 class HuberLoss(_OneInput):
     """Half the squared difference up to delta, a straight line beyond.
 
@@ -117,13 +114,11 @@ class HuberLoss(_OneInput):
     """
 
     _function = staticmethod(F.huber_loss)
-    _options = ("reduction", "delta")
-
-    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
-        super().__init__(reduction=reduction)
-        self.delta = delta
+    reduction: str = "mean"
+    delta: float = 1.0
 
 
+@stores_arguments
 class PoissonNLLLoss(_Loss):
     """-log of the Poisson probability of the target; the input is the rate or, with log_input, its logarithm.
 
@@ -133,21 +128,12 @@ class PoissonNLLLoss(_Loss):
 
     _is_cell = True
     _function = staticmethod(F.poisson_nll_loss)
-    _options = ("log_input", "full", "eps", "reduction")
-
-    def __init__(
-        self,
-        log_input: bool = True,
-        full: bool = False,
-        size_average: bool | None = None,
-        eps: float = 1e-8,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.log_input = log_input
-        self.full = full
-        self.eps = eps
+    log_input: bool = True
+    full: bool = False
+    size_average: bool | None = None
+    eps: float = 1e-8
+    reduce: bool | None = None
+    reduction: str = "mean"
 
     def forward(self, log_input: Tensor, target: Target) -> Tensor:
         return self._loss(log_input, target)
@@ -165,9 +151,7 @@ class GaussianNLLLoss(_Loss):
     _options = ("full", "eps", "reduction")
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
-        super().__init__(reduction=reduction)
-        self.full = full
-        self.eps = eps
+        self._store(full=full, eps=eps, reduction=reduction)
 
     def forward(self, input: Tensor, target: Target, var: Tensor | float) -> Tensor:
         return self._loss(input, target, var)
@@ -186,6 +170,7 @@ class BCELoss(_WeightedLoss):
     _function = staticmethod(F.binary_cross_entropy)
 
 
+@stores_arguments
 class BCEWithLogitsLoss(_WeightedLoss):
     """BCELoss of sigmoid(input), without its rounding; `pos_weight` scales the positive term.
 
@@ -193,23 +178,12 @@ class BCEWithLogitsLoss(_WeightedLoss):
     tensor(0.3466)
     """
 
-    pos_weight: Tensor | None
+    pos_weight: Tensor | None = None
     _function = staticmethod(F.binary_cross_entropy_with_logits)
-    _options = ("weight", "pos_weight", "reduction")
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-        pos_weight: Tensor | None = None,
-    ) -> None:
-        super().__init__(weight, size_average, reduce, reduction)
-        self.register_buffer("pos_weight", pos_weight)
 
 
-class KLDivLoss(_OneInput):
+@stores_arguments
+class KLDivLoss(_PlainLoss):
     """target * (log(target) - input), where the input holds logarithms; "batchmean" is the divergence itself.
 
     >>> same = ex.tensor([[0.5, 0.5]])
@@ -218,20 +192,10 @@ class KLDivLoss(_OneInput):
     """
 
     _function = staticmethod(F.kl_div)
-    _options = ("reduction", "log_target")
-
-    def __init__(
-        self,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-        log_target: bool = False,
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.log_target = log_target
+    log_target: bool = False
 
 
-class SoftMarginLoss(_OneInput):
+class SoftMarginLoss(_PlainLoss):
     """log(1 + exp(-target * input)) for targets -1 and 1.
 
     >>> nn.SoftMarginLoss()(ex.tensor([0.0]), 1)
@@ -244,17 +208,13 @@ class SoftMarginLoss(_OneInput):
 # ---- classes
 
 
-class _ClassLoss(_WeightedLoss):
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: bool | None = None,
-        ignore_index: int = -100,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(weight, size_average, reduce, reduction)
-        self.ignore_index = ignore_index
+@stores_arguments
+class _ClassLoss(_OneInput):
+    weight: Tensor | None = None
+    size_average: bool | None = None
+    ignore_index: int = -100
+    reduce: bool | None = None
+    reduction: str = "mean"
 
 
 class NLLLoss(_ClassLoss):
@@ -267,9 +227,9 @@ class NLLLoss(_ClassLoss):
     """
 
     _function = staticmethod(F.nll_loss)
-    _options = ("weight", "ignore_index", "reduction")
 
 
+@stores_arguments
 class CrossEntropyLoss(_ClassLoss):
     """The cross entropy of scores (batch, classes, ...) or (classes) for class indices, or for class probabilities.
 
@@ -277,20 +237,8 @@ class CrossEntropyLoss(_ClassLoss):
     tensor(0.3466)
     """
 
+    label_smoothing: float = 0.0
     _function = staticmethod(F.cross_entropy)
-    _options = ("weight", "ignore_index", "reduction", "label_smoothing")
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: bool | None = None,
-        ignore_index: int = -100,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-        label_smoothing: float = 0.0,
-    ) -> None:
-        super().__init__(weight, size_average, ignore_index, reduce, reduction)
-        self.label_smoothing = label_smoothing
 
 
 class LinearCrossEntropyLoss(_Loss):
@@ -319,17 +267,16 @@ class LinearCrossEntropyLoss(_Loss):
         label_smoothing: float = 0.0,
         options: Any = None,
     ) -> None:
-        super().__init__(reduction=reduction)
-        self.register_buffer("weight", weight)
-        n_scores = num_classes
-        for size in out_features:
-            n_scores *= size
-        self.linear = Linear(in_features, n_scores, bias, device, dtype)
-        self.num_classes = num_classes
-        self.out_features = tuple(out_features)
-        self.ignore_index = ignore_index
-        self.label_smoothing = label_smoothing
-        self.options = options
+        self._store(
+            reduction=reduction,
+            weight=weight,
+            num_classes=num_classes,
+            out_features=tuple(out_features),
+            ignore_index=ignore_index,
+            label_smoothing=label_smoothing,
+            options=options,
+        )
+        self.linear = Linear(in_features, num_classes * math.prod(out_features), bias, device, dtype)
 
     def forward(self, input: Tensor, target: Classes) -> Tensor:
         sizes = (self.num_classes, *self.out_features)
@@ -349,7 +296,8 @@ class LinearCrossEntropyLoss(_Loss):
         return f"in_features={self.linear.in_features}, {sizes}, reduction={self.reduction}, {rest}"
 
 
-class MultiMarginLoss(_WeightedLoss):
+@stores_arguments
+class MultiMarginLoss(_OneInput):
     """What every other class lacks to be `margin` below the target's score, to the power p, averaged over classes.
 
     >>> nn.MultiMarginLoss()(ex.tensor([[1.0, 0.5]]), [0])
@@ -357,25 +305,20 @@ class MultiMarginLoss(_WeightedLoss):
     """
 
     _function = staticmethod(F.multi_margin_loss)
-    _options = ("p", "margin", "weight", "reduction")
+    p: int = 1
+    margin: float = 1.0
+    weight: Tensor | None = None
+    size_average: bool | None = None
+    reduce: bool | None = None
+    reduction: str = "mean"
 
-    def __init__(
-        self,
-        p: int = 1,
-        margin: float = 1.0,
-        weight: Tensor | None = None,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(weight, size_average, reduce, reduction)
-        if p not in (1, 2):
-            raise ShapeError(f"MultiMarginLoss: p must be 1 or 2, got {p}")
-        self.p = p
-        self.margin = margin
+    def _store(self, **arguments: Any) -> None:
+        if arguments["p"] not in (1, 2):
+            raise ShapeError(f"MultiMarginLoss: p must be 1 or 2, got {arguments['p']}")
+        super()._store(**arguments)
 
 
-class MultiLabelMarginLoss(_OneInput):
+class MultiLabelMarginLoss(_PlainLoss):
     """What each class that is no target lacks to be 1 below each that is; targets end at the first -1 of a row.
 
     >>> nn.MultiLabelMarginLoss()(ex.tensor([1.0, 0.5]), ex.tensor([0, -1]))
@@ -395,6 +338,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
     _function = staticmethod(F.multilabel_soft_margin_loss)
 
 
+@stores_arguments
 class CTCLoss(_Loss):
     """-log of the probability of label sequences, given log-probabilities (time, batch, classes) or (time, classes).
 
@@ -407,12 +351,9 @@ class CTCLoss(_Loss):
     """
 
     _function = staticmethod(F.ctc_loss)
-    _options = ("blank", "reduction", "zero_infinity")
-
-    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
-        super().__init__(reduction=reduction)
-        self.blank = blank
-        self.zero_infinity = zero_infinity
+    blank: int = 0
+    reduction: str = "mean"
+    zero_infinity: bool = False
 
     def forward(
         self,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ..core.tensor import Tensor
 from ..errors import ShapeError
 from . import functional as F
 from .distance_layers import PairwiseDistance
+from .function_layer import stores_arguments
 from .losses import Target, _Loss, _OneInput
 
 __all__ = [
@@ -23,40 +25,30 @@ class _TwoInputs(_Loss):
         return self._loss(input1, input2, target)
 
 
-class _MarginLoss(_Loss):
-    _options = ("margin", "reduction")
-
-    def __init__(
-        self,
-        margin: float = 0.0,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
+@stores_arguments
+class _RankingLoss(_TwoInputs):
+    margin: float = 0.0
+    size_average: bool | None = None
+    reduce: bool | None = None
+    reduction: str = "mean"
 
 
-class HingeEmbeddingLoss(_MarginLoss, _OneInput):
+@stores_arguments
+class HingeEmbeddingLoss(_OneInput):
     """The distance `input` for target 1, what it lacks to margin for target -1.
 
     >>> nn.HingeEmbeddingLoss()(ex.tensor([0.25, 0.25]), ex.tensor([1, -1]))
     tensor(0.5000)
     """
 
+    margin: float = 1.0
+    size_average: bool | None = None
+    reduce: bool | None = None
+    reduction: str = "mean"
     _function = staticmethod(F.hinge_embedding_loss)
 
-    def __init__(
-        self,
-        margin: float = 1.0,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(margin, size_average, reduce, reduction)
 
-
-class CosineEmbeddingLoss(_MarginLoss, _TwoInputs):
+class CosineEmbeddingLoss(_RankingLoss):
     """1 - cosine for target 1, what the cosine exceeds margin by for target -1.
 
     >>> nn.CosineEmbeddingLoss()(ex.tensor([1.0, 0.0]), ex.tensor([3.0, 4.0]), 1)
@@ -66,7 +58,7 @@ class CosineEmbeddingLoss(_MarginLoss, _TwoInputs):
     _function = staticmethod(F.cosine_embedding_loss)
 
 
-class MarginRankingLoss(_MarginLoss, _TwoInputs):
+class MarginRankingLoss(_RankingLoss):
     """max(0, -target * (input1 - input2) + margin): target 1 wants input1 above input2, -1 below.
 
     >>> nn.MarginRankingLoss(margin=0.5)(ex.tensor([1.0]), ex.tensor([2.0]), 1)
@@ -82,12 +74,13 @@ class _TripletLoss(_Loss):
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         return self._loss(anchor, positive, negative)
 
-    def _check_margin(self, margin: float) -> float:
-        if margin <= 0:
-            raise ShapeError(f"{type(self).__name__}: margin must be positive, got {margin}")
-        return margin
+    def _store(self, **arguments: Any) -> None:
+        if arguments["margin"] <= 0:
+            raise ShapeError(f"{type(self).__name__}: margin must be positive, got {arguments['margin']}")
+        super()._store(**arguments)
 
 
+@stores_arguments
 class TripletMarginLoss(_TripletLoss):
     """What the distance to `negative` lacks to be `margin` larger than the distance to `positive`.
 
@@ -96,23 +89,13 @@ class TripletMarginLoss(_TripletLoss):
     """
 
     _function = staticmethod(F.triplet_margin_loss)
-    _options = ("margin", "p", "eps", "swap", "reduction")
-
-    def __init__(
-        self,
-        margin: float = 1.0,
-        p: float = 2.0,
-        eps: float = 1e-6,
-        swap: bool = False,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = self._check_margin(margin)
-        self.p = p
-        self.eps = eps
-        self.swap = swap
+    margin: float = 1.0
+    p: float = 2.0
+    eps: float = 1e-6
+    swap: bool = False
+    size_average: bool | None = None
+    reduce: bool | None = None
+    reduction: str = "mean"
 
 
 class TripletMarginWithDistanceLoss(_TripletLoss):
@@ -134,7 +117,5 @@ class TripletMarginWithDistanceLoss(_TripletLoss):
         swap: bool = False,
         reduction: str = "mean",
     ) -> None:
-        super().__init__(reduction=reduction)
-        self.distance_function = PairwiseDistance() if distance_function is None else distance_function
-        self.margin = self._check_margin(margin)
-        self.swap = swap
+        distance = PairwiseDistance() if distance_function is None else distance_function
+        self._store(distance_function=distance, margin=margin, swap=swap, reduction=reduction)

@@ -1,6 +1,6 @@
 """Pooling over one, two and three spatial dimensions, with or without a batch: (batch, channel, *spatial).
 
-Every layer holds its arguments as they came; the function of its dimension is a class attribute.
+Every layer keeps its arguments as they came; the function of its dimension is a class attribute.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 from ..core.tensor import Tensor
 from ..errors import ShapeError
 from . import functional as F
-from .layer_support import Shown, Sizes, per_dimension
+from .function_layer import FunctionLayer, OneInputLayer, stores_arguments
+from .layer_support import Sizes, per_dimension
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
@@ -21,39 +22,42 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Pool(Shown):
-    """Calls the function of its dimension with the attributes named in `_options`."""
+class _Pool(OneInputLayer):
+    """A layer whose result may be a pair: with indices."""
 
     _function: ClassVar[Callable[..., Any]]
-    _options: ClassVar[tuple[str, ...]]
 
     def forward(self, input: Tensor) -> Any:
-        return self._function(input, **{name: getattr(self, name) for name in self._options})
+        return self._function(input)
+
+
+class _Windows(FunctionLayer):
+    """A layer whose windows are adjacent unless it is given a stride."""
+
+    _n: ClassVar[int | None] = None  # of how many dimensions sizes are kept for each; else as they came
+
+    def _store(self, **arguments: Any) -> None:
+        if arguments["stride"] is None:
+            arguments["stride"] = arguments["kernel_size"]
+        if self._n is not None:
+            for name in ("kernel_size", "stride", "padding"):
+                arguments[name] = per_dimension(type(self).__name__, name, arguments[name], self._n)
+        super()._store(**arguments)
 
 
 # ---- the largest of each window
 
 
-class _MaxPoolNd(_Pool):
+@stores_arguments
+class _MaxPoolNd(_Windows, _Pool):
+    kernel_size: Sizes
+    stride: Sizes | None = None
+    padding: Sizes = 0
+    dilation: Sizes = 1
+    return_indices: bool = False
+    ceil_mode: bool = False
     _options = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices")
     _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
-
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Sizes = 0,
-        dilation: Sizes = 1,
-        return_indices: bool = False,
-        ceil_mode: bool = False,
-    ) -> None:
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
-        self.dilation = dilation
-        self.return_indices = return_indices
-        self.ceil_mode = ceil_mode
 
 
 class MaxPool1d(_MaxPoolNd):
@@ -86,17 +90,11 @@ class MaxPool3d(_MaxPoolNd):
     _function = staticmethod(F.max_pool3d)
 
 
-class _MaxUnpoolNd(Shown):
-    _function: ClassVar[Callable[..., Tensor]]
-    _n: ClassVar[int]
-    _shown = ("kernel_size", "stride", "padding")
-
-    def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
-        super().__init__()
-        name = type(self).__name__
-        self.kernel_size = per_dimension(name, "kernel_size", kernel_size, self._n)
-        self.stride = per_dimension(name, "stride", kernel_size if stride is None else stride, self._n)
-        self.padding = per_dimension(name, "padding", padding, self._n)
+@stores_arguments
+class _MaxUnpoolNd(_Windows):
+    kernel_size: Sizes
+    stride: Sizes | None = None
+    padding: Sizes = 0
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         return self._function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
@@ -142,52 +140,33 @@ class MaxUnpool3d(_MaxUnpoolNd):
 # ---- the mean of each window
 
 
-class _AvgPoolNd(_Pool):
-    _options: ClassVar[tuple[str, ...]] = (
-        "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override",
-    )  # fmt: skip
+@stores_arguments
+class _AvgPoolNd(_Windows, _Pool):
+    kernel_size: Sizes
+    stride: Sizes | None = None
+    padding: Sizes = 0
+    ceil_mode: bool = False
+    count_include_pad: bool = True
+    divisor_override: int | None = None
     _shown = ("kernel_size", "stride", "padding")
 
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Sizes = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-        divisor_override: int | None = None,
-    ) -> None:
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
-        self.divisor_override = divisor_override
 
-
-class AvgPool1d(_AvgPoolNd):
+@stores_arguments
+class AvgPool1d(_Windows, _Pool):
     """The mean of each window of (batch, channel, length) or (channel, length).
 
     >>> nn.AvgPool1d(2)(ex.tensor([[1.0, 3.0, 2.0, 0.0]]))
     tensor([[2., 1.]])
     """
 
+    kernel_size: Sizes
+    stride: Sizes | None = None
+    padding: Sizes = 0
+    ceil_mode: bool = False
+    count_include_pad: bool = True
+    _n = 1
     _function = staticmethod(F.avg_pool1d)
-    _options = _AvgPoolNd._options[:-1]
-
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Sizes = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-    ) -> None:
-        kernel = per_dimension("AvgPool1d", "kernel_size", kernel_size, 1)
-        steps = kernel if stride is None else per_dimension("AvgPool1d", "stride", stride, 1)
-        border = per_dimension("AvgPool1d", "padding", padding, 1)
-        super().__init__(kernel, steps, border, ceil_mode, count_include_pad)
+    _shown = ("kernel_size", "stride", "padding")
 
 
 class AvgPool2d(_AvgPoolNd):
@@ -213,17 +192,12 @@ class AvgPool3d(_AvgPoolNd):
 # ---- the p-norm of each window
 
 
+@stores_arguments
 class _LPPoolNd(_Pool):
-    _options = _shown = ("norm_type", "kernel_size", "stride", "ceil_mode")
-
-    def __init__(
-        self, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
-    ) -> None:
-        super().__init__()
-        self.norm_type = norm_type
-        self.kernel_size = kernel_size
-        self.stride = stride
-        self.ceil_mode = ceil_mode
+    norm_type: float
+    kernel_size: Sizes
+    stride: Sizes | None = None
+    ceil_mode: bool = False
 
 
 class LPPool1d(_LPPoolNd):
@@ -259,25 +233,16 @@ class LPPool3d(_LPPoolNd):
 # ---- windows that follow from the size of the result
 
 
-class _AdaptivePoolNd(_Pool):
+@stores_arguments
+class _AdaptiveAvgPoolNd(_Pool):
+    output_size: int | Sequence[int | None] | None
+
+
+@stores_arguments
+class _AdaptiveMaxPoolNd(_Pool):
+    output_size: int | Sequence[int | None] | None
+    return_indices: bool = False
     _shown = ("output_size",)
-
-
-class _AdaptiveAvgPoolNd(_AdaptivePoolNd):
-    _options = ("output_size",)
-
-    def __init__(self, output_size: int | Sequence[int | None] | None) -> None:
-        super().__init__()
-        self.output_size = output_size
-
-
-class _AdaptiveMaxPoolNd(_AdaptivePoolNd):
-    _options = ("output_size", "return_indices")
-
-    def __init__(self, output_size: int | Sequence[int | None] | None, return_indices: bool = False) -> None:
-        super().__init__()
-        self.output_size = output_size
-        self.return_indices = return_indices
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
@@ -343,31 +308,32 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 # ---- windows drawn at random
 
 
+@stores_arguments
 class _FractionalMaxPoolNd(_Pool):
+    kernel_size: Sizes
+    output_size: Sizes | None = None
+    output_ratio: float | Sequence[float] | None = None
+    return_indices: bool = False
+    _random_samples: Tensor | None = None
     _n: ClassVar[int]
-    _options = ("kernel_size", "output_size", "output_ratio", "return_indices", "_random_samples")
     _shown = ()
 
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        output_size: Sizes | None = None,
-        output_ratio: float | Sequence[float] | None = None,
-        return_indices: bool = False,
-        _random_samples: Tensor | None = None,
-    ) -> None:
-        super().__init__()
+    def _store(self, **arguments: Any) -> None:
         name = type(self).__name__
+        output_size, output_ratio = arguments["output_size"], arguments["output_ratio"]
         if (output_size is None) == (output_ratio is None):
             raise ShapeError(f"{name}: give output_size or output_ratio, one of both")
-        self.kernel_size = per_dimension(name, "kernel_size", kernel_size, self._n)
-        self.output_size = None if output_size is None else per_dimension(name, "output_size", output_size, self._n)
-        ratios = (output_ratio,) * self._n if isinstance(output_ratio, float) else output_ratio
-        self.output_ratio = None if ratios is None else tuple(ratios)
-        if self.output_ratio and not all(0 < ratio < 1 for ratio in self.output_ratio):
-            raise ShapeError(f"{name}: output_ratio must lie between 0 and 1, got {output_ratio}")
-        self.return_indices = return_indices
-        self.register_buffer("_random_samples", _random_samples)
+        for key in ("kernel_size", "output_size"):
+            if arguments[key] is not None:
+                arguments[key] = per_dimension(name, key, arguments[key], self._n)
+        if output_ratio is not None:
+            ratios = (output_ratio,) * self._n if isinstance(output_ratio, float) else tuple(output_ratio)
+            if not all(0 < ratio < 1 for ratio in ratios):
+                raise ShapeError(f"{name}: output_ratio must lie between 0 and 1, got {output_ratio}")
+            arguments["output_ratio"] = ratios
+        samples = arguments.pop("_random_samples")
+        super()._store(**arguments)
+        self.register_buffer("_random_samples", samples)
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):

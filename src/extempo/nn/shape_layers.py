@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..core.tensor import Tensor
 from ..errors import ShapeError
 from . import functional as F
+from .function_layer import OneInputLayer, stores_arguments
 from .layer_support import Shown, Sizes, per_dimension
 from .module import Module
 
@@ -19,19 +20,16 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Flatten(Shown):
+@stores_arguments
+class Flatten(OneInputLayer):
     """The dimensions from start_dim to end_dim as one; the first, the batch, is left as it is.
 
     >>> nn.Flatten()(ex.zeros(2, 3, 4)).shape
     extempo.Size([2, 12])
     """
 
-    _shown = ("start_dim", "end_dim")
-
-    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
-        super().__init__()
-        self.start_dim = start_dim
-        self.end_dim = end_dim
+    start_dim: int = 1
+    end_dim: int = -1
 
     def forward(self, input: Tensor) -> Tensor:
         return input.flatten(self.start_dim, self.end_dim)
@@ -62,130 +60,96 @@ class Unflatten(Shown):
 # ---- patches and pixels
 
 
-class Unfold(Shown):
+@stores_arguments
+class Unfold(OneInputLayer):
     """Every window of an image as a column: (batch, channel, height, width) -> (batch, channel * places, windows).
 
     >>> nn.Unfold(2)(ex.zeros(1, 3, 4, 5)).shape
     extempo.Size([1, 12, 12])
     """
 
-    _shown: ClassVar[tuple[str, ...]] = ("kernel_size", "dilation", "padding", "stride")
-
-    def __init__(self, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> None:
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.dilation = dilation
-        self.padding = padding
-        self.stride = stride
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
+    kernel_size: Sizes
+    dilation: Sizes = 1
+    padding: Sizes = 0
+    stride: Sizes = 1
+    _function = staticmethod(F.unfold)
 
 
-class Fold(Unfold):
+@stores_arguments
+class Fold(OneInputLayer):
     """The columns of Unfold, (batch, channel * places, windows), added up at their places in images of `output_size`.
 
     >>> nn.Fold(output_size=(4, 5), kernel_size=2)(ex.zeros(1, 12, 12)).shape
     extempo.Size([1, 3, 4, 5])
     """
 
-    _shown = ("output_size", *Unfold._shown)
-
-    def __init__(
-        self, output_size: Sizes, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
-    ) -> None:
-        super().__init__(kernel_size, dilation, padding, stride)
-        self.output_size = output_size
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
+    output_size: Sizes
+    kernel_size: Sizes
+    dilation: Sizes = 1
+    padding: Sizes = 0
+    stride: Sizes = 1
+    _function = staticmethod(F.fold)
 
 
-class PixelShuffle(Shown):
+@stores_arguments
+class PixelShuffle(OneInputLayer):
     """(..., channels * r * r, height, width) -> (..., channels, height * r, width * r).
 
     >>> nn.PixelShuffle(2)(ex.zeros(1, 8, 3, 3)).shape
     extempo.Size([1, 2, 6, 6])
     """
 
-    _shown = ("upscale_factor",)
-
-    def __init__(self, upscale_factor: int) -> None:
-        super().__init__()
-        self.upscale_factor = upscale_factor
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.pixel_shuffle(input, self.upscale_factor)
+    upscale_factor: int
+    _function = staticmethod(F.pixel_shuffle)
 
 
-class PixelUnshuffle(Shown):
+@stores_arguments
+class PixelUnshuffle(OneInputLayer):
     """(..., channels, height * r, width * r) -> (..., channels * r * r, height, width).
 
     >>> nn.PixelUnshuffle(2)(ex.zeros(1, 2, 6, 6)).shape
     extempo.Size([1, 8, 3, 3])
     """
 
-    _shown = ("downscale_factor",)
-
-    def __init__(self, downscale_factor: int) -> None:
-        super().__init__()
-        self.downscale_factor = downscale_factor
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.pixel_unshuffle(input, self.downscale_factor)
+    downscale_factor: int
+    _function = staticmethod(F.pixel_unshuffle)
 
 
-class ChannelShuffle(Shown):
+@stores_arguments
+class ChannelShuffle(OneInputLayer):
     """The channels of (batch, channel, ...) dealt out over `groups`.
 
     >>> nn.ChannelShuffle(2)(ex.arange(4.0).reshape(1, 4, 1, 1)).flatten()
     tensor([0., 2., 1., 3.])
     """
 
-    _shown = ("groups",)
-
-    def __init__(self, groups: int) -> None:
-        super().__init__()
-        self.groups = groups
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.channel_shuffle(input, self.groups)
+    groups: int
+    _function = staticmethod(F.channel_shuffle)
 
 
 # ---- resizing
 
 
-class Upsample(Module):
+@stores_arguments
+class Upsample(OneInputLayer):
     """(batch, channel, *spatial) resized to `size`, or by `scale_factor`; see F.interpolate for the modes.
 
     >>> nn.Upsample(scale_factor=2)(ex.tensor([[[1.0, 2.0]]]))
     tensor([[[1., 1., 2., 2.]]])
     """
 
-    def __init__(
-        self,
-        size: Sizes | None = None,
-        scale_factor: float | Sequence[float] | None = None,
-        mode: str = "nearest",
-        align_corners: bool | None = None,
-        recompute_scale_factor: bool | None = None,
-    ) -> None:
-        super().__init__()
-        self.name = type(self).__name__
-        self.size = size
-        self.scale_factor: float | tuple[float, ...] | None = None
-        if isinstance(scale_factor, Sequence):
-            self.scale_factor = tuple(float(factor) for factor in scale_factor)
-        elif scale_factor:
-            self.scale_factor = float(scale_factor)
-        self.mode = mode
-        self.align_corners = align_corners
-        self.recompute_scale_factor = recompute_scale_factor
+    size: Sizes | None = None
+    scale_factor: float | Sequence[float] | None = None
+    mode: str = "nearest"
+    align_corners: bool | None = None
+    recompute_scale_factor: bool | None = None
+    _function = staticmethod(F.interpolate)
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.interpolate(
-            input, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor
-        )
+    def _store(self, **arguments: Any) -> None:
+        factor = arguments["scale_factor"]
+        several = isinstance(factor, Sequence)
+        arguments["scale_factor"] = tuple(map(float, factor)) if several else float(factor) if factor else None
+        super()._store(name=type(self).__name__, **arguments)
 
     def extra_repr(self) -> str:
         target = f"size={self.size}" if self.scale_factor is None else f"scale_factor={self.scale_factor}"
