@@ -4,10 +4,11 @@
     ...
     job.wait()  # job.error says why there are none; otherwise `cluster_kernel` finds them at once
 
-The thread is started by the first job, gives way to other threads while it writes a kernel's text, and is without the
-GIL while LLVM runs. It ends at exit, before LLVM is taken down. A forked child has no thread and an empty queue: a job
-that was not done is begun anew when it is next looked at. EXTEMPO_COMPILE_WAIT=1 switches it off: kernels are then
-compiled when they are wanted.
+The thread is started by the first job. It holds the GIL while it writes a kernel's text, for two or three milliseconds
+(if it gave way meanwhile it would have to wait 5 ms for its turn, each time), and is without it while LLVM runs. It
+ends at exit, before LLVM is taken down. A forked child has no thread and an empty queue: a job that was not done is
+begun anew when it is next looked at. EXTEMPO_COMPILE_WAIT=1 switches it off: kernels are then compiled when they are
+wanted.
 
 How far the thread is depends on the machine, what is done with its kernels does not: until the first of those who asked
 for one waits for it, it is not there, for nobody (`is_pending`).
@@ -18,7 +19,6 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-import time
 import weakref
 from collections import deque
 from collections.abc import Sequence
@@ -138,7 +138,7 @@ class _Compiler:
                 if isinstance(wish, Shared):
                     wish.address()
                 else:
-                    cluster_kernel(wish, _give_way)
+                    cluster_kernel(wish)
             except Exception as failure:
                 error = f"a kernel could not be compiled: {failure}"
             with self.changed:
@@ -167,11 +167,6 @@ class _Compiler:
             self.changed.notify_all()
         if self._thread is not None:
             self._thread.join()
-
-
-def _give_way() -> None:
-    """Let a thread that waits for the GIL have it: it would wait 5 ms otherwise."""
-    time.sleep(0)
 
 
 _compilers: list[_Compiler] = []  # that of this process, once there is one

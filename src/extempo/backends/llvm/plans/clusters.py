@@ -7,7 +7,6 @@ it went through memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from ....core.cache import Cache
@@ -37,16 +36,16 @@ _CLUSTERS: Cache[ClusterKernel, int] = Cache("native clusters", 4_000)
 _writers: list[str | None] = []  # which code writes kernels, once it is known
 
 
-def cluster_kernel(kernel: ClusterKernel, between: Callable[[], None] | None = None) -> int:
-    """The address of the kernel, which is compiled if need be. `between`: called now and then while it is written."""
+def cluster_kernel(kernel: ClusterKernel) -> int:
+    """The address of the kernel, which is compiled if need be."""
     found = _CLUSTERS.get(kernel)
     if found is None:
         identity = _identity(kernel)
         if identity is None:
-            module = _written(kernel, between)
+            module = _written(kernel)
             library = machine().load(module.text(), ["kernel"], module.imports)
         else:
-            library = machine().load_as(identity, ["kernel"], lambda: _written(kernel, between))
+            library = machine().load_as(identity, ["kernel"], lambda: _written(kernel))
         found = _CLUSTERS.put(kernel, library.address["kernel"])
     return found
 
@@ -72,7 +71,7 @@ def _identity(kernel: ClusterKernel) -> str | None:
     return None if None in parts else "\n".join(parts)  # type: ignore[arg-type] # no None
 
 
-def _written(kernel: ClusterKernel, between: Callable[[], None] | None) -> IRModule:
+def _written(kernel: ClusterKernel) -> IRModule:
     nodes, inputs, outputs, kinds = kernel
     if len(inputs) > MAX_INPUTS or len(outputs) > MAX_OUTPUTS or len(nodes) > MAX_NODES:
         raise ValueError(
@@ -84,8 +83,6 @@ def _written(kernel: ClusterKernel, between: Callable[[], None] | None) -> IRMod
         made: list[Value] = []
         for expression, refs in nodes:
             made.append(expression.emit(e, [values[r] if r >= 0 else made[-1 - r] for r in refs]))
-            if between is not None:
-                between()
         return [made[i] for i in outputs]
 
     module = IRModule()
