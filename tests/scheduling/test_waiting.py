@@ -89,6 +89,16 @@ def test_without_native_code_there_are_no_plans(monkeypatch):
     assert not can_plan()
 
 
+def test_whoever_wants_a_plan_that_is_due_waits_for_its_kernels(in_the_background, held_back):
+    tape, request = request_of(lambda x: (x.cos() * 1.375 - x.tanh()).sin(), draw(3, 4))
+    made = plan(request, wait=False)
+    assert made.take_llvm_seconds() > 0.0
+    assert made.take_llvm_seconds() == 0.0  # those who share its kernels do not count them again
+    made.is_due = True
+    threading.Timer(0.05, held_back.set).start()
+    assert made.completed(wait=False).is_complete
+
+
 def test_a_kernel_that_cannot_be_compiled_is_a_reason_for_no_plan(in_the_background, monkeypatch):
     def fail(*args):
         raise RuntimeError("LLVM said no")

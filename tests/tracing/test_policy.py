@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -122,33 +123,26 @@ def test_attempts_of_what_does_not_pay_become_rare():
 
 def test_kernels_are_due_after_as_many_calls_as_llvm_takes():
     policy = CountingPolicy()
-    policy.calls, policy.eager_mean = 7, costs.KERNEL / 10
-    assert policy.due(2) == 7 + 20
-    policy.eager_mean = 1e-6
-    assert policy.due(2) == 7 + MOST_WAITING
-    assert AlwaysPlan().due(2) == 0
-
-
-class Waiting:
-    """A plan whose kernels are being compiled."""
-
-    waited = 0
-
-    def wait(self):
-        self.waited += 1
+    policy.calls, policy.eager_mean, policy.mean_steps = 7, 1e-3, 500
+    assert policy.due(20e-3) == 7 + round(20e-3 / (1e-3 + 500 * costs.BODY_OP))
+    policy.eager_mean, policy.mean_steps = 1e-6, 1
+    assert policy.due(20e-3) == 7 + MOST_WAITING
+    assert policy.due(0.0) == 7
+    assert CountingPolicy().due(20e-3) == 20  # a call may take a millisecond, while nothing is known
+    assert AlwaysPlan().due(20e-3) == 0
 
 
 @needs_native_code
-def test_kernels_that_were_paid_for_are_waited_for_when_they_are_due_and_tried_where_no_more_can_be_invested():
+def test_kernels_that_were_paid_for_are_due_in_time_and_tried_where_no_more_can_be_invested():
     made = CompiledFunction(lambda x: x * 2.0 + 1.0, "f")
-    x, plan = ex.ones(3), Waiting()
+    x, plan = ex.ones(3), SimpleNamespace(is_due=False)
     made.policy.aside = made.policy.was_slower = True
     made.counters.waiting = [(4, plan)]
     for _ in range(3):
         made.run(x)
-    assert (plan.waited, made.policy.calls, made.waiting_calls) == (0, 3, 3)
+    assert (plan.is_due, made.policy.calls, made.waiting_calls) == (False, 3, 3)
     made.run(x)
-    assert (plan.waited, made.policy.aside) == (1, False)
+    assert (plan.is_due, made.policy.aside) == (True, False)
     assert made.counters.new_steps > 0
 
 

@@ -25,6 +25,8 @@ EAGER_BACKWARD = 1.0e-6
 EAGER_ENGINE = 11e-6  # a backward, beside that
 BACKWARD_WORK = 2.0  # of the arithmetic of the op itself
 
+BODY_OP = 2.0e-6  # the user's Python, which takes that in any case
+
 # A compiled call
 CALL = 5.0e-6  # around it
 TRACED_OP = 0.25e-6  # along a known edge
@@ -55,7 +57,8 @@ PLANNED_OP = 20e-6
 PLANNING_PIECE = 8e-6  # between two moments at which planning may pause
 RANGE_OP = 2e-3  # planning a range of sizes: three plans, and what follows from them
 NEW_SIZE = 1e-3  # working out what a new size leads to, at most, about
-KERNEL = 24e-3  # LLVM, for a fused kernel, where it shares a core
+KERNEL = 10e-3  # LLVM, for a fused kernel
+LIBRARY = 25e-3  # LLVM, for what runs several kernels in one instruction
 
 # Arithmetic
 BYTE = 1 / 60e9

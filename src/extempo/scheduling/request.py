@@ -37,7 +37,7 @@ class Job(Protocol):
 
     error: str | None  # why that failed
     was_waited_for: bool
-    n_new: int  # kernels that nobody else had asked for before
+    seconds: float  # that LLVM takes, about, for those that nobody else had asked for before
 
     def wait(self) -> None: ...
 
@@ -83,6 +83,7 @@ class Plan:
         "arena_bytes",
         "gradients",
         "inputs",
+        "is_due",
         "n_fused",
         "n_instructions",
         "run",
@@ -107,6 +108,7 @@ class Plan:
         self.arena_bytes = arena_bytes
         self._finish: Callable[[], Run] | None = finish
         self._job = job  # what compiles the kernels that are not there yet
+        self.is_due = False  # whether whoever wants it from now on waits for them
         self._request = request
 
     @property
@@ -119,24 +121,19 @@ class Plan:
         """Whether LLVM was asked for kernels that nobody has waited for."""
         return self._job is not None and not self._job.was_waited_for
 
-    def count_new_kernels(self) -> int:
-        """How many LLVM was asked for; none where a plan that shares them has been asked that."""
+    def take_llvm_seconds(self) -> float:
+        """What LLVM takes for its kernels, about; nothing where a plan that shares them has been asked that."""
         if self._job is None:
-            return 0
-        n_new, self._job.n_new = self._job.n_new, 0
-        return n_new
-
-    def wait(self) -> None:
-        """Until LLVM has made its kernels."""
-        if self._job is not None:
-            self._job.wait()
+            return 0.0
+        seconds, self._job.seconds = self._job.seconds, 0.0
+        return seconds
 
     def completed(self, wait: bool = True) -> Plan | Unplannable:
-        """The plan, complete if none of its kernels was missing, or if it is to wait; or why they never will be there.
+        """The plan, complete if it waits for no kernels, or is due, or is to `wait`; or why they never will be there.
 
         How far LLVM is does not matter, so that what is done does not depend on the machine.
         """
-        if self._finish is not None and (wait or not self.waits):
+        if self._finish is not None and (wait or self.is_due or not self.waits):
             if self._job is not None:
                 self._job.wait()
                 if self._job.error is not None:

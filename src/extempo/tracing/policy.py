@@ -387,9 +387,10 @@ class CountingPolicy:
         self.eager_mean = op_by_op
         return by_plans < op_by_op
 
-    def due(self, n_kernels: int) -> int:
-        """The call from which on a plan is used whose kernels LLVM begins to make now."""
-        return self.calls + min(ceil(n_kernels * costs.KERNEL / (self.eager_mean or FIRST_GUESS)), MOST_WAITING)
+    def due(self, llvm_seconds: float) -> int:
+        """The call from which on a plan is used whose kernels LLVM begins to make now, and takes so long for."""
+        call = self.eager_mean + costs.BODY_OP * self.mean_steps or FIRST_GUESS
+        return self.calls + min(ceil(llvm_seconds / call), MOST_WAITING)
 
 
 class AlwaysPlan(CountingPolicy):
@@ -416,7 +417,7 @@ class AlwaysPlan(CountingPolicy):
     def prefers_plans(self, by_plans: float, op_by_op: float) -> bool:
         return True
 
-    def due(self, n_kernels: int) -> int:
+    def due(self, llvm_seconds: float) -> int:
         return self.calls
 
 

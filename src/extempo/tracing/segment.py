@@ -233,23 +233,18 @@ class Counters:
         self.traced_seconds += max(ended_at.planned_seconds - left_at.planned_seconds, 0.0)
 
     def waits_for_kernels(self) -> bool:
-        """Whether plans were made that are not due at the next call; for those that are it waits."""
+        """Whether plans were made that are not due at the next call."""
         while self.waiting and self.waiting[0][0] <= self.policy.calls + 1:
-            self.waiting[0][1].wait()
-            del self.waiting[0]
+            self.waiting.pop(0)[1].is_due = True
         return bool(self.waiting)
 
     def has_no_kernels(self, plan: Plan) -> None:
         """A plan was made, and LLVM has yet to make kernels for it."""
-        n_kernels = plan.count_new_kernels()
-        due = self.policy.due(n_kernels)
+        due = self.policy.due(plan.take_llvm_seconds())
         if self.waiting:  # LLVM makes one after the other
             due = max(due, self.waiting[-1][0])
         self.waiting.append((due, plan))
-        self.log(
-            f"{self.name}: LLVM makes the kernels of a plan in the background ({n_kernels} new ones), "
-            f"it is used from call {due:,} on"
-        )
+        self.log(f"{self.name}: LLVM makes the kernels of a plan in the background, it is used from call {due:,} on")
 
     def close(self, why: str) -> None:
         """The tape ended before its time."""

@@ -19,7 +19,9 @@ from extempo.backends.llvm.plans import background
 from extempo.backends.llvm.plans.background import CompileJob, settle
 from extempo.backends.llvm.plans.clusters import ClusterKernel, known_kernel
 from extempo.backends.llvm.plans.expressions import of_op
+from extempo.backends.llvm.plans.sharing import Shared
 from extempo.backends.selection import native
+from extempo.core import costs
 from extempo.core.op import REGISTRY
 from extempo.core.types import TensorType, float32
 
@@ -61,6 +63,19 @@ def test_what_two_jobs_ask_for_is_compiled_once(no_kernels_on_disk):
     for job in jobs:
         wait_for(job)
     assert machine().compiled == before + 1
+
+
+def test_llvm_takes_time_for_what_nobody_else_asked_for_before():
+    def write_two(module):
+        with module.function("two", i64) as b:
+            b.ret(2)
+
+    kernels = [kernel_of("sin", "neg", "sin"), kernel_of("sin", "neg", "abs")]
+    first = CompileJob(kernels[:1])
+    second = CompileJob([*kernels, kernels[1]])
+    assert (first.seconds, second.seconds) == (costs.KERNEL, costs.KERNEL)
+    second.wait()
+    assert CompileJob([Shared("two", write_two)]).seconds == costs.LIBRARY > costs.KERNEL
 
 
 def test_a_job_is_waited_for(monkeypatch):

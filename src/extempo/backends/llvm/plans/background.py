@@ -23,6 +23,7 @@ import weakref
 from collections import deque
 from collections.abc import Sequence
 
+from ....core import costs
 from ....core.locks import awaited, awaited_condition
 from ....core.weak import WeakMembers
 from .clusters import ClusterKernel, cluster_kernel
@@ -56,14 +57,15 @@ def _forget_gone() -> None:
 class CompileJob:
     """Kernels that were asked for together, and are compiled from now on."""
 
-    __slots__ = ("__weakref__", "_compiler", "_n_left", "error", "n_new", "was_waited_for", "wishes")
+    __slots__ = ("__weakref__", "_compiler", "_n_left", "error", "seconds", "was_waited_for", "wishes")
 
     def __init__(self, wishes: Sequence[Wish]) -> None:
         self.wishes = tuple(dict.fromkeys(wishes))
         self.was_waited_for = False
         self.error: str | None = None  # what LLVM, or the code that writes for it, had against one of them
         new = [wish for wish in self.wishes if _asker(wish) is None]
-        self.n_new = len(new)  # that nobody else asked for before
+        # What LLVM takes, about, for those that nobody else asked for before.
+        self.seconds = sum([costs.LIBRARY if isinstance(wish, Shared) else costs.KERNEL for wish in new])
         if len(_PENDING) > _MOST_PENDING:
             _forget_gone()
         _PENDING.update(dict.fromkeys(new, weakref.ref(self)))
