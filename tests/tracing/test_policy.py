@@ -146,6 +146,17 @@ def test_kernels_that_were_paid_for_are_due_in_time_and_tried_where_no_more_can_
     assert made.counters.new_steps > 0
 
 
+def test_a_loop_that_was_met_at_another_length_is_planned_if_that_takes_no_longer_than_calls():
+    policy = CountingPolicy()
+    policy.eager_next()
+    policy.traced_call(2e-3, 20e-3, 1e-3, n_steps=500, n_new=500, planning=0.0, learnt=True)
+    assert policy.to_invest < 0
+    assert not policy.allows_plan(100)
+    assert not policy.allows_plan(1_000, is_loop=True)
+    assert policy.allows_plan(100, is_loop=True)
+    assert not policy.allows_plan(100, is_loop=True)  # of others only what can be afforded
+
+
 def test_a_function_that_rests_does_not_record():
     made = CompiledFunction(lambda x: x * 2.0 + 1.0, "f")
     made.policy.aside, made.policy.rests = True, 5

@@ -352,7 +352,11 @@ class CountingPolicy:
         `is_loop`: they are those of a loop that was met before, at another length.
         """
         self._knows_loops |= not n_steps
-        affordable = self._affords(costs.PLAN + costs.PLANNED_OP * n_steps)
+        cost = costs.PLAN + costs.PLANNED_OP * n_steps
+        if is_loop and not self._knows_loops and self.pays and cost <= PLANNING_CALLS * self.eager_mean:
+            affordable = True  # what is repeated so often within a call makes up for it in the next one
+        else:
+            affordable = self._affords(cost)
         self._knows_loops |= is_loop and affordable
         return affordable
 
