@@ -1,16 +1,8 @@
-"""Functions here are batched in every call, however small the batches are."""
+"""Functions here are batched in every call, however small the batches are; but for those that are about that choice."""
 
 import pytest
 
-from extempo.batching.report import Notes
-
 
 @pytest.fixture(autouse=True)
-def always_batched(monkeypatch, request):
-    if "outlook" not in request.fixturenames:
-        monkeypatch.setattr(Notes, "pays", lambda self: True)
-
-
-@pytest.fixture
-def outlook():
-    """Whether batching pays is decided as for users."""
+def _always_batched(always_planned):
+    pass

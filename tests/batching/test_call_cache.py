@@ -16,7 +16,7 @@ import extempo as ex
 from extempo import nn
 from extempo.backends import selection
 from extempo.backends.entry_points import python_defaults
-from extempo.batching import api, run, sample_tracer
+from extempo.batching import run, sample_tracer
 from extempo.core.context import CONTEXT
 from extempo.core.graph import describe_where
 from extempo.errors import ExtempoError
@@ -76,8 +76,7 @@ def nested(state):
 
 
 @pytest.fixture(autouse=True)
-def models(monkeypatch):
-    monkeypatch.setattr(api, "_ASIDE", 0)  # small as these batches are
+def models():
     ex.manual_seed(0)
     made = {
         "embedding": nn.Embedding(10, SIZE),

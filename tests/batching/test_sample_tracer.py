@@ -288,45 +288,6 @@ def test_numbers_differ_between_samples():
     assert batched.stats()["launches"] <= 4
 
 
-# ---- where batching does not pay
-
-
-def test_batches_of_one_are_noticed(outlook):
-    ops = [ex.sin, ex.cos, ex.tanh, ex.sigmoid, ex.exp, ex.atan, ex.relu, ex.abs]
-    plain = []
-
-    def run(x, i):
-        for k in range(6):  # every sample on its own path
-            x = ops[(i * 3 + k * (i + 1)) % len(ops)](x * 0.5)
-            plain.append(x._data is not None)
-            x.sum().item()
-        return x
-
-    def path(x, i):
-        return run(x, i)
-
-    batched = ex.batch(path)
-    batched(rows(4, 3), range(4))
-    for left in range(batched.stats()["aside"], 0, -1):
-        assert batched.stats()["aside"] == left
-        plain.clear()
-        ex.batch(path)(rows(4, 3), range(4))  # it is the function that is known, not this object
-        assert all(plain)
-    plain.clear()
-    ex.batch(path)(rows(4, 3), range(4))  # tries again
-    assert not any(plain)
-    plain.clear()
-    ex.batch(path)(rows(20, 3), range(20))  # so many samples have not been tried
-    assert not any(plain)
-
-
-def test_large_batches_pay(outlook):
-    layer = nn.LSTMCell(3, 4)
-    batched = ex.batch(lambda x: layer(x, (ex.zeros(4), ex.zeros(4)))[0])
-    batched(rows(8, 3))
-    assert batched.stats()["aside"] == 0
-
-
 # ---- tensors that a sample fills itself
 
 

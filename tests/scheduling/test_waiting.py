@@ -90,7 +90,7 @@ def test_without_native_code_there_are_no_plans(monkeypatch):
 
 
 def test_whoever_wants_a_plan_that_is_due_waits_for_its_kernels(in_the_background, held_back):
-    tape, request = request_of(lambda x: (x.cos() * 1.375 - x.tanh()).sin(), draw(3, 4))
+    _, request = request_of(lambda x: (x.cos() * 1.375 - x.tanh()).sin(), draw(3, 4))
     made = plan(request, wait=False)
     assert made.take_llvm_seconds() > 0.0
     assert made.take_llvm_seconds() == 0.0  # those who share its kernels do not count them again

@@ -10,46 +10,16 @@ from ..autograd.observers import listener
 from ..core.context import CONTEXT, ExecutionContext, end_trace
 from ..core.interrupts import certainly
 from ..core.tensor import Tensor, TensorLike
-from ..core.weak import WeakTable
 from ..errors import DtypeError, ShapeError
 from ..func.tree import leaves
 from ..random import Generator, _set_current, current_generator, sample_generator
 from ..tracing.compiled_function import steps_aside
 from .greenlets import GreenletHub
+from .policy import Outlook, outlooks_of
 from .purity_guards import look_again
 from .report import Explanation, Notes
 from .run import BatchExecutor
 from .sample_tracer import SampleTracer
-
-# Calls that are plain loops after one whose batches did not pay; doubled each time. One that tries again takes as long
-# as 10 to 40 of them, and all together may take a tenth more than loops.
-_ASIDE, _LONGEST_ASIDE = 1_023, 8_191
-
-
-class _Outlook:
-    """What is to be expected of batching a function on about so many samples."""
-
-    def __init__(self) -> None:
-        self.calls_aside = 0  # that will be plain loops, because batches were too small to pay
-        self._next = _ASIDE
-
-    def note(self, pays: bool) -> None:
-        self.calls_aside = 0 if pays else self._next
-        self._next = _ASIDE if pays else min(2 * self._next + 1, _LONGEST_ASIDE)
-
-
-# Of modules and code, so that it lasts where ex.batch(fn) is written inside a training step.
-_OUTLOOKS: WeakTable[Any, dict[int, _Outlook]] = WeakTable()
-
-
-def _outlooks(fn: Any) -> dict[int, _Outlook]:
-    """By how many bits the number of samples has."""
-    method = getattr(fn, "__func__", fn)
-    key = getattr(method, "__code__", fn)
-    try:
-        return _OUTLOOKS.setdefault(key, {})
-    except TypeError:  # cannot be referred to weakly
-        return {}
 
 
 class batch:
@@ -79,8 +49,8 @@ class batch:
         self._fn = fn
         self._debug = debug
         self._notes = Notes()
-        self._outlooks = _outlooks(fn)
-        self._outlook = _Outlook()  # for as many samples as there were last time
+        self._outlooks = outlooks_of(fn)
+        self._outlook = Outlook()  # for as many samples as there were last time
         functools.update_wrapper(self, fn, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> list[Any]:
@@ -98,10 +68,9 @@ class batch:
         n_bits = len(samples).bit_length()
         outlook = self._outlooks.get(n_bits)
         if outlook is None:
-            outlook = self._outlooks.setdefault(n_bits, _Outlook())
+            outlook = self._outlooks.setdefault(n_bits, Outlook())
         self._outlook = outlook
-        if outlook.calls_aside:
-            outlook.calls_aside -= 1
+        if not outlook.batches_next():
             return _loop(call, samples, draws)
         end_trace(mode)
         look_again()
@@ -124,7 +93,7 @@ class batch:
         ends = [x._flat if isinstance(x, TensorLike) else x for x in leaves(results)]
         mine = {id(t): t for t in ends if isinstance(t, Tensor) and t._source is run}
         run.let_go(list(mine.values()))
-        outlook.note(notes.pays())
+        outlook.ran(notes.batches)
         return results
 
     def stats(self) -> dict[str, Any]:

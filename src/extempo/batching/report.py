@@ -42,11 +42,6 @@ class Explanation:
     __repr__ = __str__
 
 
-# What a run costs against a plain loop, in microseconds, without gradients and with them. Measured once and roughly: by
-# a clock results would depend on how busy the machine is.
-CALL, BATCH, OP = (1.5, 2.0), (25.0, 30.0), (1.5, 4.0)
-
-
 class Notes:
     """Of one run."""
 
@@ -67,15 +62,6 @@ class Notes:
             "reads": len(self.reads),
             "waves": self.n_waves,
         }
-
-    def pays(self) -> bool:
-        """Whether batches are large enough to make up for recording and batching calls."""
-        gained = 0.0
-        for calls, members, _ in self.batches:
-            kind, n = calls.kind, len(members)
-            grad = any(kind.tracked)
-            gained += n * (kind.n_ops * OP[grad] - CALL[grad]) - BATCH[grad] * (n if kind.alone else 1)
-        return gained >= 0
 
     def explain(self) -> Explanation:
         stats = self.stats()

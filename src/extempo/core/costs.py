@@ -51,6 +51,11 @@ STATIC_CALL = 6.0e-6  # by plans, beside what it is op by op
 STATIC_STRETCH = 1.0e-6  # ops that come onto the tape together
 STATIC_LEAF = 0.3e-6
 
+# ex.batch, without gradients and with them
+BATCHED_CALL = (1.5e-6, 2.0e-6)  # recording one
+BATCH = (25e-6, 30e-6)  # running several as one, beside their arithmetic
+LOOPED_OP = (1.5e-6, 4.0e-6)  # one that runs by itself
+
 # Planning
 PLAN = 0.2e-3
 PLANNED_OP = 20e-6

@@ -386,10 +386,9 @@ class CountingPolicy:
         """How many unknown steps the next call may trace before it gives up."""
         return int(min(self.seconds_at_once() / costs.NEW_OP, 1_000_000))
 
-    def prefers_plans(self, by_plans: float, op_by_op: float) -> bool:
-        """Whether a static function, whose calls take so many seconds in two ways, runs by plans."""
-        self.eager_mean = op_by_op
-        return by_plans < op_by_op
+    def prefers(self, recorded: float, as_written: float) -> bool:
+        """Whether calls run by what was recorded: a static function by plans, `ex.batch` in batches; in seconds."""
+        return recorded <= as_written
 
     def due(self, llvm_seconds: float) -> int:
         """The call from which on a plan is used whose kernels LLVM begins to make now, and takes so long for."""
@@ -418,7 +417,7 @@ class AlwaysPlan(CountingPolicy):
     def seconds_at_once(self) -> float:
         return inf
 
-    def prefers_plans(self, by_plans: float, op_by_op: float) -> bool:
+    def prefers(self, recorded: float, as_written: float) -> bool:
         return True
 
     def due(self, llvm_seconds: float) -> int:
@@ -433,7 +432,7 @@ class NeverPlan(AlwaysPlan):
     def _affords(self, cost: float) -> bool:
         return False
 
-    def prefers_plans(self, by_plans: float, op_by_op: float) -> bool:
+    def prefers(self, recorded: float, as_written: float) -> bool:
         return False
 
 

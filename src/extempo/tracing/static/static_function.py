@@ -102,7 +102,7 @@ class Script:
     def _chosen(self, by_plans: Run, op_by_op: Run) -> Run:
         """What calls are to do."""
         has_tape = any(isinstance(action, Extend) for action in self._actions)
-        if has_tape and self._function.counters.policy.prefers_plans(*script_cost(self._actions)):
+        if has_tape and self._function.counters.policy.prefers(*script_cost(self._actions)):
             return by_plans
         self.is_op_by_op = True
         self._function.counters.log(f"{self._function.name}: {_OP_BY_OP}")
