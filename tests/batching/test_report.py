@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import extempo as ex
 from extempo import nn
-from extempo.batching.report import Notes
 
 from .agreement import draw, rows
 
@@ -17,7 +16,6 @@ def test_nothing_has_been_batched_before_the_first_call():
     batched = ex.batch(lambda x: x)
     assert batched.stats()["mean_batch"] == 0.0
     assert str(batched.explain()) == "0 samples, 0 calls in 0 batches (0.0 calls each), 0 waves, 0 values waited for"
-    assert Notes().pays()
 
 
 def test_calls_that_ran_as_one_need_no_reason():
