@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,16 @@ def normal(*shape: int, requires_grad: bool = False, seed: int = 0) -> ex.Tensor
 def leaf(*shape: int, seed: int = 0) -> ex.Tensor:
     """Normal numbers that require a gradient."""
     return normal(*shape, requires_grad=True, seed=seed)
+
+
+def positive_definite(*shape: int) -> ex.Tensor:
+    x = normal(*shape)
+    return x @ x.mT + ex.eye(shape[-1], dtype=x.dtype)
+
+
+# On this one LAPACK's SVD never ends.
+INFINITE = np.random.default_rng(0).normal(size=(4, 3)) * 1e38
+INFINITE[2, 0] = -math.inf
 
 
 def same_bits(actual: ex.Tensor, expected: list) -> None:

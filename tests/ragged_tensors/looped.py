@@ -34,6 +34,12 @@ def ragged_ints(lengths: Sequence[int], n: int, *shape: int, seed: int = 2) -> A
     return RaggedTensor(ex.from_numpy(numbers), Rows.of_lengths(lengths), 1)
 
 
+def made(*lengths: int, seed: int = 0, requires_grad: bool = False) -> Any:
+    """Rows of normal numbers, three for each element."""
+    generator = ex.random.Generator().manual_seed(seed)
+    return ex.ragged([ex.randn(n, 3, generator=generator) for n in lengths], requires_grad=requires_grad)
+
+
 def row(x: Any, i: int) -> Any:
     return x[i] if isinstance(x, RaggedTensor) else x
 

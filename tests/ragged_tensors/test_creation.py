@@ -121,21 +121,6 @@ def test_values_that_do_not_fit_say_what_to_do(arguments, options, error, messag
         ex.ragged_from_values(*arguments, **options)
 
 
-def test_offsets_of_the_caller_are_not_touched():
-    offsets = np.array([0, 1, 3])
-    x = ex.ragged_from_values(ex.arange(3), offsets=offsets)
-    offsets[1] = 2
-    assert x.tolist() == [[0], [1, 2]]
-    assert offsets.flags.writeable
-
-
-def test_offsets_and_lengths_are_copies():
-    x = ex.ragged([[1], [2, 3]])
-    x.lengths().zero_()
-    x.offsets().zero_()
-    assert x.tolist() == [[1], [2, 3]]
-
-
 # ---- two ragged levels, by the way that the message names
 
 
