@@ -17,7 +17,7 @@ def define():
     before = set(REGISTRY)
 
     def defined(class_name, bases=(Op,), **aspects):
-        whole = dict.fromkeys(("infer", "numpy", "batch", "samples"), Refuse("a test"))
+        whole = dict.fromkeys(("infer", "numpy", "batch", "ragged", "samples"), Refuse("a test"))
         whole |= {"vjp": staticmethod(lambda g, y, a, b: (g, g)), "saves": ("", "")}
         return type(class_name, bases, whole | aspects)
 
@@ -34,7 +34,7 @@ def test_an_op_is_found_by_its_name_in_snake_case(define):
 
 
 def test_an_op_that_lacks_an_aspect_is_an_error_when_it_is_defined():
-    with pytest.raises(TypeError, match="missing infer, numpy, batch, samples"):
+    with pytest.raises(TypeError, match="missing infer, numpy, batch, ragged, samples"):
         type("Half", (Op,), {"vjp": Refuse("none"), "saves": ()})
     assert "half" not in REGISTRY
 
@@ -111,6 +111,6 @@ def test_samples_have_the_shapes_that_go_wrong():
 
 def test_every_refusal_gives_a_reason():
     for op in REGISTRY.values():
-        for aspect in (op.infer, op.numpy, op.vjp, op.lower, op.batch, op.onnx, op.samples):
+        for aspect in (op.infer, op.numpy, op.vjp, op.lower, op.batch, op.ragged, op.onnx, op.samples):
             assert not isinstance(aspect, Refuse) or aspect.why, op.name
     assert ex.ops.arithmetic.Add is REGISTRY["add"]

@@ -30,3 +30,8 @@ def test_differences_derivatives_and_integrals_agree_with_numpy():
         ex.gradient(ex.zeros(1))
     with pytest.raises(ex.errors.ShapeError, match="diff"):
         ex.diff(ex.tensor(1.0))
+
+
+def test_differences_of_a_row_that_is_too_short_are_empty():
+    assert ex.diff(ex.tensor([1.0])).shape == (0,)
+    assert ex.diff(ex.tensor([1.0, 4.0, 9.0]), n=5).shape == (0,)
