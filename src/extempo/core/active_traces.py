@@ -51,22 +51,19 @@ def end_active(executor: Any) -> None:
 
 def before_write(storages: Iterable[Any] | None = None) -> None:
     """Memory is about to be written: whoever has traced reading it reads it now. None: any memory."""
-    if ACTIVE.recordings or ESCAPED:
-        for executor in _executors():
+    for executor in list(ACTIVE.recordings):
+        executor.before_write(storages)
+    if ESCAPED:
+        for executor in _escaped():
             executor.before_write(storages)
 
 
 def before_sharing(storage: Any) -> None:
     """Memory is about to be handed out, and may be written by whoever gets it: what is to be read of it is read now."""
-    if ACTIVE.recordings or ESCAPED:
-        for executor in _executors():
-            executor.before_sharing(storage)
+    for executor in [*ACTIVE.recordings, *_escaped()]:
+        executor.before_sharing(storage)
 
 
-def _executors() -> list[Any]:
-    """Those of this thread, and those that have escaped."""
-    found = list(ACTIVE.recordings)
-    if ESCAPED:
-        with escaped_lock:
-            found += [executor for reference in list(ESCAPED) if (executor := reference()) is not None]
-    return found
+def _escaped() -> list[Any]:
+    with escaped_lock:
+        return [executor for reference in list(ESCAPED) if (executor := reference()) is not None]

@@ -37,7 +37,7 @@ from .interpreter import FailedOp, replay
 from .materialize import materialize_freed_nodes, materialize_nodes
 from .output_binding import output_binding
 from .segment import PLANS, Counters, Segment, first_segment
-from .trace import ENDED, Trace
+from .trace import ENDED, GATE, Trace
 from .tracer import Tracer
 
 _LARGE = 1 << 20
@@ -114,7 +114,7 @@ class TraceExecutor(LazySource):
     @property
     def is_empty(self) -> bool:
         """Whether nothing of the call is left to be done."""
-        return not self.is_left and self.trace.is_empty
+        return not self.is_left and not self.trace.makers and not self.trace.leaves
 
     def _alone(self) -> Any:
         """A trace that has escaped may be reached by other threads, too."""
@@ -216,7 +216,8 @@ class TraceExecutor(LazySource):
 
     def before_write(self, storages: Iterable[Storage] | None) -> None:
         """Memory is about to be written: what was traced reading it reads it now. None: any memory."""
-        if self.trace.is_empty:
+        trace = self.trace
+        if not trace.makers and not trace.leaves:
             return
         self.counters.python_seconds += costs.WRITE
         with self._alone():
@@ -443,7 +444,7 @@ class TraceExecutor(LazySource):
         """Begin a new trace: of this one, every live tensor has what it needs."""
         before, counters = self.trace, self.counters
         proxy = before.proxy if getrefcount(before.proxy) <= _OWN else None  # a live tensor stays with it
-        after = Trace(following, before.inside, proxy, gated=True)
+        after = Trace(GATE, following, before.inside, proxy)
         counters.steps += len(before.makers)
         if self._n_escaped:
             counters.left_steps -= self._n_escaped

@@ -29,7 +29,7 @@ def _of_list_and_variable() -> int:
 
 
 HELD = _of_list_and_variable()  # references to a result that a list and a variable have, nobody else
-_GATE = TraceNode()
+GATE = TraceNode()
 ENDED = TraceNode()  # where a trace stands that is over: nothing fits there
 
 
@@ -114,9 +114,11 @@ class Trace:
         "write_index",
     )
 
-    def __init__(self, state: TraceNode, inside: bool = True, proxy: Node | None = None, gated: bool = False) -> None:
-        self.cursor = _GATE if gated else state  # where it stands in the trace tree
-        self.behind: TraceNode | None = state if gated else None  # the same, while a gate stands there; see `set_gate`
+    def __init__(
+        self, cursor: TraceNode, behind: TraceNode | None = None, inside: bool = True, proxy: Node | None = None
+    ) -> None:
+        self.cursor = cursor  # where it stands in the trace tree
+        self.behind = behind  # the same, while a gate stands there; see `set_gate`
         self.inside = inside  # the compiled function is still running, or a backward is as if it were
         self.proxy = Node(Traced, (), {}, None, (), None) if proxy is None else proxy  # of every tracked tensor
         self.results: list[Any] = []  # for each value its tensor; once the function has returned a weak reference
@@ -141,15 +143,10 @@ class Trace:
         self.cursor, self.behind = root, None
         self.clocks = [(0, next_number())]
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no op is on it, nor a tensor marked as read by it."""
-        return not self.makers and not self.leaves
-
     def set_gate(self) -> None:
         """Have Python notice the first op, to know which nodes were there before: no edge leads on from a gate."""
         if not self.makers and self.behind is None:
-            self.cursor, self.behind = _GATE, self.cursor
+            self.cursor, self.behind = GATE, self.cursor
 
     def pass_gate(self) -> None:
         """The first op is there."""
