@@ -53,36 +53,11 @@ from .transformer import (
 from .trees import ChildSumTreeLSTMCell, NaryTreeLSTMCell, TreeState
 
 __all__ = [
-    "GRU",
-    "LSTM",
-    "RNN",
-    "Buffer",
-    "ChildSumTreeLSTMCell",
-    "GRUCell",
-    "LSTMCell",
-    "Module",
-    "ModuleDict",
-    "ModuleList",
-    "MultiheadAttention",
-    "NaryTreeLSTMCell",
-    "Parameter",
-    "ParameterDict",
-    "ParameterList",
-    "RNNBase",
-    "RNNCell",
-    "RNNCellBase",
-    "Sequential",
-    "Transformer",
-    "TransformerDecoder",
-    "TransformerDecoderLayer",
-    "TransformerEncoder",
-    "TransformerEncoderLayer",
-    "TreeState",
-    "functional",
-    "init",
-    "parameter",
-    "utils",
-]
+    "GRU", "LSTM", "RNN", "Buffer", "ChildSumTreeLSTMCell", "GRUCell", "LSTMCell", "Module", "ModuleDict",
+    "ModuleList", "MultiheadAttention", "NaryTreeLSTMCell", "Parameter", "ParameterDict", "ParameterList", "RNNBase",
+    "RNNCell", "RNNCellBase", "Sequential", "Transformer", "TransformerDecoder", "TransformerDecoderLayer",
+    "TransformerEncoder", "TransformerEncoderLayer", "TreeState", "functional", "init", "parameter", "utils",
+]  # fmt: skip
 
 # ---- layers and losses: each module's own __all__ says what it offers
 __all__ += activation_layers.__all__

@@ -16,6 +16,7 @@ from ..core.tensor import Tensor
 from ..core.types import int64
 from ..errors import ShapeError
 from . import functional as F
+from .function_layer import OneInputLayer, stores_arguments
 from .layer_support import misfit
 from .module import Module
 from .parameter import Parameter
@@ -393,24 +394,20 @@ class GroupNorm(_Scaled):
         return f"{sizes}, eps={self.eps}, affine={self.affine}, bias={self.bias is not None}"
 
 
-class LocalResponseNorm(Module):
+@stores_arguments
+class LocalResponseNorm(OneInputLayer):
     """Each element divided by (k + alpha * the mean square of `size` neighbouring channels) ** beta.
 
     >>> nn.LocalResponseNorm(2)(ex.zeros(1, 4, 5)).shape
     extempo.Size([1, 4, 5])
     """
 
+    size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
+    k: float = 1.0
     _is_cell = True
-
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
-        super().__init__()
-        self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.k = k
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+    _function = staticmethod(F.local_response_norm)
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
