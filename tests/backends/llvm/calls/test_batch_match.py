@@ -8,7 +8,7 @@ pytest.importorskip("greenlet")
 import extempo as ex
 from extempo.backends.selection import native
 
-from .batch_calls import recorded_by_python
+from .batch_calls import batched, recorded_by_python
 
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
@@ -70,9 +70,21 @@ def test_a_cell_whose_constant_was_changed_is_recorded_anew(monkeypatch):
             return x * self.factor
 
     module = Scaled()
-    batched = ex.batch(module)
     samples = draw(4, 3)
     for factor in (2.0, 2.0, 5.0, 2.0):
         module.factor = factor
-        for x, y in zip(samples, batched(samples), strict=True):
+        for x, y in zip(samples, batched(module, samples), strict=True):
             assert y.tolist() == (x * factor).tolist()
+
+
+def test_a_number_of_another_class_is_another_call(monkeypatch):
+    samples = [(ex.tensor([1, 2]), number) for number in (3, 0.5, 3, True, 0.5)]
+    results, by_python = recorded_by_python(monkeypatch, lambda pair: pair[0] * pair[1], samples)
+    assert [(r.dtype, r.tolist()) for r in results] == [
+        (ex.int64, [3, 6]),
+        (ex.float32, [0.5, 1.0]),
+        (ex.int64, [3, 6]),
+        (ex.int64, [1, 2]),
+        (ex.float32, [0.5, 1.0]),
+    ]
+    assert by_python == 0

@@ -8,6 +8,7 @@ pytest.importorskip("llvmlite")
 from extempo.backends.llvm.plans.clusters import ClusterKernel, cluster_kernel
 from extempo.backends.llvm.plans.epilogues import EPILOGUE, with_epilogue
 from extempo.backends.llvm.plans.expressions import of_op
+from extempo.backends.llvm.routines import gemm_plan
 from extempo.backends.llvm.routines.products import EPILOGUE_AT
 from extempo.backends.selection import native
 from extempo.core.op import REGISTRY
@@ -39,8 +40,10 @@ def product(a, b, kernel, operands):
     return status, c.array
 
 
-@pytest.mark.parametrize(("m", "k", "n"), [(1, 9, 33), (5, 7, 16), (30, 40, 300), (250, 33, 129)])
-def test_the_cluster_has_the_bits_of_its_ops_one_by_one(m, k, n):
+@pytest.mark.parametrize("chunk_products", [1_000, 10**9])
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 9, 33), (5, 7, 16), (6, 300, 700), (250, 33, 129)])
+def test_the_cluster_has_the_bits_of_its_ops_one_by_one(m, k, n, chunk_products, monkeypatch):
+    monkeypatch.setattr(gemm_plan, "CHUNK_PRODUCTS", chunk_products)  # parts are rows, or also columns of them
     rng = np.random.default_rng(m)
     a, b, x = (rng.normal(size=shape).astype(np.float32) for shape in ((m, k), (k, n), (m, n)))
     out = Guarded((m, n), np.float32)

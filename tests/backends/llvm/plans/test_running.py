@@ -71,3 +71,13 @@ def test_a_run_keeps_no_references():
         run(arrays, numbers)
         run(arrays, ["no number"])
     assert [sys.getrefcount(o) for o in (x, arrays, numbers)] == before
+
+
+@pytest.mark.parametrize(("start", "expected"), [(0, [0.0, 1.0]), (2, [2.0, 3.0]), (3, 17), (-1, 17)])
+def test_a_start_moves_a_base_within_its_limits_and_names_its_step_beyond_them(start, expected):
+    code = PlanCode(1, (int,))
+    out = code.output(TensorType((2,), float64))
+    moved = code.derived(0, 0, ((0, 8, 2),), step=17)
+    code.copy((out, 0), (moved, 0), 16)
+    answer = code.finish(0, [])([np.arange(4.0)], [start])
+    assert (answer if isinstance(answer, int) else answer[0].tolist()) == expected

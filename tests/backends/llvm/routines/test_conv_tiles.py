@@ -72,7 +72,7 @@ def test_a_square_block_is_transposed(n):
 
 def test_a_table_is_the_sum_of_its_axes_entries_the_first_one_fastest():
     run = inner(write_tables, "tables", void, entries=ptr, phase=ptr, targets=ptr)
-    axes = [np.array(a, np.int32) for a in ([0, 1, 2], [0, 10], [5], [0, 100])]
+    axes = [np.array(a, np.int32) for a in ([4, 1, 2], [30, 10], [5], [200, 100])]
     entries, phase = np.concatenate(axes), np.zeros(len(PHASE), np.int64)
     starts = np.cumsum([0, *map(len, axes)])
     for table in TABLES:
