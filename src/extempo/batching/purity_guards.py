@@ -16,19 +16,18 @@ from __future__ import annotations
 
 import argparse
 import builtins
-import dis
 import functools
 import itertools
 import operator
-import sys
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator
-from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from ..core.code_names import codes_in, globals_of, is_library
 from ..core.graph import Node
 from ..core.tensor import Tensor
 from ..core.types import dtype
@@ -42,7 +41,6 @@ _CONTAINERS = (list, dict, set, deque, bytearray, np.ndarray)
 _LARGE = 1_000  # elements, from which on contents are compared once in a run
 _DEEP = 4  # how far objects in objects are followed
 _MOST_WATCHED = 100_000
-_INSTALLED = frozenset((*sys.stdlib_module_names, "numpy"))
 # What code asks objects for without a name.
 _IMPLIED = frozenset(
     f"__{name}__"
@@ -236,7 +234,7 @@ class _ModuleState:
 class _ReadSearch:
     """Follows references from function to function. What it finds is what `PurityGuards` compares.
 
-    Globals are read by name from code, so the code says which (`_globals_of`). Attributes of objects are not: which
+    Globals are read by name from code, so the code says which (`core.code_names`). Attributes of objects are not: which
     object an attribute is asked of is unknown before code runs, so every name that any code asks for is looked up in
     every class that was met (`resolve`), and what is found there may name more.
     """
@@ -297,9 +295,9 @@ class _ReadSearch:
         self.attributes += [(fn, "__code__", fn.__code__), (fn, "__defaults__", fn.__defaults__)]
         self.visit(fn.__defaults__)
         self.visit(fn.__kwdefaults__)
-        for code in _codes(fn.__code__):
+        for code in codes_in(fn.__code__):
             self._names.update(code.co_names)
-            for name, attributes in _globals_of(code):
+            for name, attributes in globals_of(code):
                 self._global(fn.__globals__, name, attributes)
 
     def _global(self, names: dict[str, Any], name: str, attributes: list[str]) -> None:
@@ -368,26 +366,6 @@ def _elements(container: Any) -> list[Any]:
     return [] if isinstance(container, np.ndarray | bytearray) else list(container)
 
 
-def _globals_of(code: CodeType) -> Iterator[tuple[str, list[str]]]:
-    """The global names that code reads, each with the attributes it is asked for at once."""
-    name, attributes = "", []
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and name:
-            attributes.append(instruction.argval)
-            continue
-        if name:
-            yield name, attributes
-        name, attributes = instruction.argval if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME") else "", []
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    """A function's code and that of functions and comprehensions inside it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
-
-
 def _slots(kind: type) -> list[str]:
     found = []
     for base in kind.__mro__:
@@ -399,12 +377,4 @@ def _slots(kind: type) -> list[str]:
 @functools.lru_cache(1_000)
 def _is_fixed(module: str | None) -> bool:
     """Whether what a Python module holds is taken as it is: Extempo's own, and installed packages."""
-    if module is None or module == "__main__":
-        return False
-    root = module.partition(".")[0]
-    if root == "extempo":
-        return not module.startswith("extempo.cli")
-    if root in _INSTALLED:
-        return True
-    path = getattr(sys.modules.get(root), "__file__", None) or ""
-    return "site-packages" in path or "dist-packages" in path
+    return is_library(module) and not str(module).startswith("extempo.cli")

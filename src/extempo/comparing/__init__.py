@@ -2,12 +2,13 @@
 
     step, data -> variants.py -> survey (batches.py) -> rounds (measuring.py) -> Figures -> verdicts.py -> reports.py
 
-`states.py` finds and puts back what a step changes, `leaks.py` names what stays. Only `measuring.py` looks at a clock.
+`states.py` finds and puts back what a step changes, `leaks.py` names what stays, `changes.py` what is other than in an
+earlier comparison. Only `measuring.py` looks at a clock.
 """
 
 from __future__ import annotations
 
 from .calling import compare as compare
-from .reports import Changes as Changes
+from .changes import Changes as Changes
 from .reports import Comparison as Comparison
 from .verdicts import Verdict as Verdict

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -85,13 +86,7 @@ class Figures:
 
     @property
     def n_parameters(self) -> int:
-        total = 0
-        for shape in self.parameter_shapes:
-            n = 1
-            for size in shape:
-                n *= size
-            total += n
-        return total
+        return sum(map(prod, self.parameter_shapes))
 
     @property
     def changes(self) -> list[int]:
@@ -128,19 +123,22 @@ class Ratio(NamedTuple):
     n_steps: int  # that both take
 
 
+def _common(a: Figures, b: Figures) -> list[int]:
+    """The batches that both take."""
+    return [i for i, (x, y) in enumerate(zip(a.taken, b.taken, strict=False)) if x and y]
+
+
 def ratio(a: Figures, b: Figures) -> Ratio | None:
     """a's time relative to b's, round by round, on the batches that both take. None if there are none."""
-    common = [i for i, (x, y) in enumerate(zip(a.taken, b.taken, strict=False)) if x and y]
+    common = _common(a, b)
     if not common or not a.seconds or not b.seconds:
         return None
-    found = []
-    for ours, theirs in zip(a.seconds, b.seconds, strict=True):
-        times = sum(ours[i] or 0.0 for i in common), sum(theirs[i] or 0.0 for i in common)
-        if times[1] > 0:
-            found.append(times[0] / times[1])
+    rounds = [
+        [sum(seconds[i] or 0.0 for i in common) for seconds in both] for both in zip(a.seconds, b.seconds, strict=True)
+    ]
+    found = sorted(ours / theirs for ours, theirs in rounds if theirs > 0)
     if not found:
         return None
-    found.sort()
     # An interval that holds the true median in nine cases of ten.
     n_left = max(int((len(found) - 1.6 * len(found) ** 0.5) / 2), 0)
     inner = found[n_left : len(found) - n_left]
@@ -152,7 +150,7 @@ def overhead(a: Figures, static: Figures) -> float | None:
     found = ratio(a, static)
     if found is None:
         return None
-    common = [i for i, (x, y) in enumerate(zip(a.taken, static.taken, strict=False)) if x and y]
+    common = _common(a, static)
     per_round = [
         sum((ours[i] or 0.0) - (theirs[i] or 0.0) for i in common) / len(common)
         for ours, theirs in zip(a.seconds, static.seconds, strict=True)

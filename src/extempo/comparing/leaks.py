@@ -13,9 +13,10 @@ from itertools import pairwise
 from types import FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
+from ..core.code_names import codes_in, globals_of, is_library
 from ..core.graph import Node, describe_where
 from ..core.tensor import Tensor
-from .states import globals_of, is_installed, is_tensor
+from .states import is_tensor
 
 _MOST_ASKED = 8  # tensors whose holders are looked for
 _CONTAINERS = (list, dict, set, deque)
@@ -101,15 +102,22 @@ def leak_of(new: list[Any], n_steps: int) -> Leak | None:
     nodes = [x for x in new if isinstance(x, Node)]
     # One tensor that is replaced again and again may keep a graph that grows.
     by_nodes = bool(nodes) and 2 * len(tensors) < n_steps
-    holding = [x for x in nodes if x.inputs] or nodes
-    kinds = Counter(map(_kind, holding if by_nodes else tensors))
-    (what, line), _ = kinds.most_common(1)[0]
+    inner = [x for x in nodes if x.inputs] or nodes
+    (what, line), _ = Counter(map(_kind, inner if by_nodes else tensors)).most_common(1)[0]
     # Nodes are reached from a tensor that someone holds.
     examples = [t for t in tensors if by_nodes or _kind(t) == (what, line)]
-    own = {id(new), id(tensors), id(nodes), id(examples)}
-    holder = next((found for found in (_holder(t, set(own)) for t in examples[-_MOST_ASKED:]) if found), "")
+    holder = _holder_of_any(examples, {id(new), id(tensors), id(nodes), id(examples)})
     total = sum(map(_n_bytes, new))
     return Leak(len(tensors) / n_steps, len(nodes) / n_steps, total / n_steps, what, line, holder)
+
+
+def _holder_of_any(examples: list[Any], own: set[int]) -> str:
+    """Of the last tensors, the first holder that is found; `own`: lists of this module, which hold them too."""
+    for t in examples[-_MOST_ASKED:]:
+        found = _holder(t, set(own))
+        if found:
+            return found
+    return ""
 
 
 def _kind(t: Any) -> tuple[str, str]:
@@ -145,14 +153,15 @@ def _measure_named(fn: Any, found: dict[str, int], seen: set[int]) -> None:
     if isinstance(fn, MethodType):
         _measure_one("self", fn.__self__, found, seen)
         fn = fn.__func__
-    if not isinstance(fn, FunctionType) or id(fn) in seen or is_installed(fn.__globals__.get("__name__")):
+    if not isinstance(fn, FunctionType) or id(fn) in seen or is_library(fn.__globals__.get("__name__")):
         return
     seen.add(id(fn))
     for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
         with suppress(ValueError):  # not assigned yet
             _measure_one(name, cell.cell_contents, found, seen)
-    for name, _ in globals_of(fn.__code__):
-        _measure_one(name, fn.__globals__.get(name), found, seen)
+    for code in codes_in(fn.__code__):
+        for name, _ in globals_of(code):
+            _measure_one(name, fn.__globals__.get(name), found, seen)
 
 
 def _measure_one(name: str, value: Any, found: dict[str, int], seen: set[int]) -> None:
@@ -171,26 +180,29 @@ def _holder(value: Any, own: set[int], depth: int = 0) -> str:
     for referrer in gc.get_referrers(value):
         if id(referrer) in own or isinstance(referrer, FrameType) or is_tensor(referrer):
             continue
-        if isinstance(referrer, dict):
-            name = _key_of(referrer, value)
-            owner = _owner(referrer)
-            if owner and isinstance(name, str):
-                return f"{owner}.{name}"
-        if isinstance(referrer, ModuleType | FunctionType):
-            return f"{referrer.__name__}"
-        if type(referrer).__name__ == "cell":
-            return _closure(referrer) or "a variable of a closure"
-        if isinstance(referrer, (*_CONTAINERS, tuple)):
-            if depth < 3:
-                own.add(id(referrer))
-                outer = _holder(referrer, own, depth + 1)
-                if outer:
-                    return f"{outer} ({type(referrer).__name__})" if depth == 0 else outer
-        elif hasattr(referrer, "__dict__"):
-            name = _key_of(vars(referrer), value)
-            if name:
-                return f"{type(referrer).__name__}.{name}"
+        found = _named(referrer, value)
+        if not found and isinstance(referrer, (*_CONTAINERS, tuple)) and depth < 3:
+            own.add(id(referrer))
+            outer = _holder(referrer, own, depth + 1)
+            found = f"{outer} ({type(referrer).__name__})" if outer and depth == 0 else outer
+        if found:
+            return found
     return ""
+
+
+def _named(referrer: Any, value: Any) -> str:
+    """What refers to a value by a name; "" if it has none for it."""
+    if isinstance(referrer, dict):
+        name, owner = _key_of(referrer, value), _owner(referrer)
+        return f"{owner}.{name}" if owner and isinstance(name, str) else ""
+    if isinstance(referrer, ModuleType | FunctionType):
+        return f"{referrer.__name__}"
+    if type(referrer).__name__ == "cell":
+        return _closure(referrer) or "a variable of a closure"
+    if isinstance(referrer, (*_CONTAINERS, tuple)) or not hasattr(referrer, "__dict__"):
+        return ""
+    name = _key_of(vars(referrer), value)
+    return f"{type(referrer).__name__}.{name}" if name else ""
 
 
 def _key_of(entries: dict[Any, Any], value: Any) -> Any:

@@ -1,17 +1,16 @@
-"""`Comparison`: what was measured, as text of 80 columns, HTML and JSON; and `Changes` since an earlier one."""
+"""`Comparison`: what was measured, as text of 80 columns, HTML and JSON."""
 
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from ..core.files import write_text
-from ..inspect.tables import WIDTH, Column, Printable, Table, bytes_text, seconds_text
+from ..inspect.tables import Column, Printable, Table, bytes_text, seconds_text
+from .changes import Changes, wrapped
 from .figures import Figures, overhead, ratio
 from .verdicts import Flag, Verdict, judge
 
@@ -36,6 +35,11 @@ class Comparison(Printable):
             raise KeyError(f"no column {name!r}; there are {[f.name for f in self.columns]}")
         return found
 
+    @property
+    def _static(self) -> Figures | None:
+        """The column that graph building is measured against."""
+        return next((f for f in self.columns if f.mode == "static" and f.runs), None)
+
     # ---- for people
 
     def tables(self) -> list[Table]:
@@ -44,7 +48,7 @@ class Comparison(Printable):
         return [self._table(part) for part in parts]
 
     def _table(self, columns: Sequence[Figures]) -> Table:
-        static = next((f for f in self.columns if f.mode == "static" and f.runs), None)
+        static = self._static
 
         def row(title: str, text: Callable[[Figures], str]) -> list[str]:
             return [title, *(text(f) if f.runs else "-" for f in columns)]
@@ -84,43 +88,55 @@ class Comparison(Printable):
 
     def notes(self) -> list[str]:
         """Everything worth saying below the tables, without the verdict."""
-        notes = []
-        for f in self.columns:
-            if not f.runs:
-                notes.append(f"{f.name} cannot run this step: {f.error}")
-            elif not f.takes_all:
-                notes.append(
-                    f"{f.name} takes {f.n_taken} of {len(f.taken)} batches. The first that it refuses: {f.error}"
-                )
-        if any(f.mode == "static" and f.runs for f in self.columns):
-            notes.append(
-                "Graph building: time a step beyond static, which repeats compile's plans without Python; for eager "
-                "that is also what fused kernels save."
-            )
-        elif any(f.planning_seconds is not None for f in self.columns):
-            notes.append("Graph building is not known without static; planning is what ex.compile spent on new plans.")
-        high = [f.name for f in self.columns if f.flexibility == "High"]
-        if high:
-            f = self[high[0]]
-            met = f"{len(f.changes)} changes of structure or sizes survived" if f.changes else "which never change"
-            notes.append(f"Flexibility High ({', '.join(high)}): all {len(f.taken)} batches taken, {met}.")
-        fixed = [f for f in self.columns if f.mode == "static" and f.takes_all]
-        notes += [f"Flexibility Low ({f.name}): it repeats what it recorded, any change is an error." for f in fixed]
-        notes += self._beside_torch()
         silent = {f.variant for f in self.columns if f.runs and all(x is None for row in f.losses for x in row)}
-        notes += [f"{name} returns no loss, so nobody knows what it learns." for name in sorted(silent)]
+        notes = [
+            *self._refused_batches(),
+            *self._graph_building(),
+            *self._flexibility(),
+            *self._beside_torch(),
+            *[f"{name} returns no loss, so nobody knows what it learns." for name in sorted(silent)],
+        ]
         if any(f.memory_of == "process" for f in self.columns):
             notes.append(
                 "* growth of the process in a pass, as tensors are not counted here; small ones fit what it holds "
                 "already."
             )
+        notes += self._leaks()
+        notes += [f"{'Unfair' if flag.refuses else 'Note'}: {flag.text}." for flag in self.flags]
+        return notes
+
+    def _refused_batches(self) -> Iterator[str]:
+        for f in self.columns:
+            if not f.runs:
+                yield f"{f.name} cannot run this step: {f.error}"
+            elif not f.takes_all:
+                yield f"{f.name} takes {f.n_taken} of {len(f.taken)} batches. The first that it refuses: {f.error}"
+
+    def _graph_building(self) -> Iterator[str]:
+        if self._static is not None:
+            yield (
+                "Graph building: time a step beyond static, which repeats compile's plans without Python; for eager "
+                "that is also what fused kernels save."
+            )
+        elif any(f.planning_seconds is not None for f in self.columns):
+            yield "Graph building is not known without static; planning is what ex.compile spent on new plans."
+
+    def _flexibility(self) -> Iterator[str]:
+        high = [f.name for f in self.columns if f.flexibility == "High"]
+        if high:
+            f = self[high[0]]
+            met = f"{len(f.changes)} changes of structure or sizes survived" if f.changes else "which never change"
+            yield f"Flexibility High ({', '.join(high)}): all {len(f.taken)} batches taken, {met}."
+        for f in self.columns:
+            if f.mode == "static" and f.takes_all:
+                yield f"Flexibility Low ({f.name}): it repeats what it recorded, any change is an error."
+
+    def _leaks(self) -> list[str]:
         leaking: dict[str, list[str]] = {}
         for f in self.columns:
             if f.leak is not None:
                 leaking.setdefault(str(f.leak), []).append(f.name)
-        notes += [f"Leak in {', '.join(names)}: {leak}." for leak, names in leaking.items()]
-        notes += [f"{'Unfair' if flag.refuses else 'Note'}: {flag.text}." for flag in self.flags]
-        return notes
+        return [f"Leak in {', '.join(names)}: {leak}." for leak, names in leaking.items()]
 
     def _beside_torch(self) -> Iterator[str]:
         for theirs in (f for f in self.columns if f.mode == "torch"):
@@ -138,14 +154,14 @@ class Comparison(Printable):
         )
 
     def __str__(self) -> str:
-        lines = [*_wrapped(self.title), ""]
+        lines = [*wrapped(self.title), ""]
         for table in self.tables():
             lines += [table.text(), ""]
         for note in self.notes():
-            lines += _wrapped(note)
-        lines += ["", *_wrapped(f"Verdict: {self.verdict}.")]
+            lines += wrapped(note)
+        lines += ["", *wrapped(f"Verdict: {self.verdict}.")]
         if self.verdict.next:
-            lines += _wrapped(f"Next: {self.verdict.next}.")
+            lines += wrapped(f"Next: {self.verdict.next}.")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -160,11 +176,10 @@ class Comparison(Printable):
 
     def as_dict(self) -> dict[str, Any]:
         """All figures as plain values."""
-        static = next((f for f in self.columns if f.mode == "static" and f.runs), None)
         return {
             "version": _VERSION,
             **self.about,
-            "columns": [_as_dict(f, static) for f in self.columns],
+            "columns": [_as_dict(f, self._static) for f in self.columns],
             "verdict": self.verdict._asdict(),
             "flags": [flag._asdict() | {"columns": list(flag.columns)} for flag in self.flags],
         }
@@ -188,107 +203,6 @@ def read(old: Comparison | dict[str, Any] | str | Path) -> dict[str, Any]:
     if not isinstance(found, dict) or found.get("version") != _VERSION or "columns" not in found:
         raise ValueError(f"against: {old if not isinstance(old, dict) else 'this dict'} holds no saved comparison")
     return found
-
-
-_COMPARED = (  # name in the JSON, in words, and how it is written
-    ("training_seconds", "training time", seconds_text),
-    ("median_seconds", "iteration, median", seconds_text),
-    ("p90_seconds", "iteration, p90", seconds_text),
-    ("building_seconds", "graph building", seconds_text),
-    ("first_seconds", "first step", seconds_text),
-    ("warm_up_seconds", "warm-up", seconds_text),
-    ("peak_bytes", "peak memory", bytes_text),
-    ("retained_bytes", "retained", bytes_text),
-    ("loss_same_steps", "loss, same steps", lambda x: f"{x:.4g}"),
-    ("metric_same_steps", "metric, same steps", lambda x: f"{x:.4g}"),
-)
-_ALWAYS = ("training_seconds", "peak_bytes")  # shown even if unchanged
-_NOTABLE = 0.05
-
-
-class Changes(Printable):
-    """Two comparisons beside each other."""
-
-    def __init__(self, old: dict[str, Any], new: dict[str, Any]) -> None:
-        self.old = old
-        self.new = new
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One for each figure that both have: column, figure, old, new, and new relative to old."""
-        rows = []
-        for past, column in self._pairs():
-            for key, _, _ in _COMPARED:
-                old, new = past.get(key), column.get(key)
-                if old is None or new is None or (not old and not new):
-                    continue
-                rows.append(
-                    {
-                        "column": column["name"],
-                        "figure": key,
-                        "old": old,
-                        "new": new,
-                        "ratio": new / old if old else None,
-                        "certain": key != "training_seconds" or not _overlap(past, column),
-                    }
-                )
-        return rows
-
-    def _pairs(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """Columns that both have, old and new."""
-        before = {column["name"]: column for column in self.old["columns"]}
-        return [(before[column["name"]], column) for column in self.new["columns"] if column["name"] in before]
-
-    def notes(self) -> list[str]:
-        """What makes the two hard to compare, columns that only one has, and the verdicts."""
-        notes = []
-        for key in ("name", "machine", "threads", "backend", "steps"):
-            if self.old.get(key) != self.new.get(key):
-                notes.append(f"Unfair: {key} was {self.old.get(key)}, is {self.new.get(key)}.")
-        for past, column in self._pairs():
-            for key in ("parameters", "dtypes"):
-                if past.get(key) != column.get(key):
-                    notes.append(f"Unfair: {column['name']}: {key} was {past.get(key)}, is {column.get(key)}.")
-        if any(_overlap(past, column) for past, column in self._pairs()):
-            notes.append("? the times of old and new rounds overlap: this may be chance.")
-        names = [[column["name"] for column in side["columns"]] for side in (self.old, self.new)]
-        notes += [f"{name} was not there before." for name in names[1] if name not in names[0]]
-        notes += [f"{name} is not there any more." for name in names[0] if name not in names[1]]
-        words = self.old["verdict"]["word"], self.new["verdict"]["word"]
-        notes.append(f"The verdict was {words[0]}, is {words[1]}." if words[0] != words[1] else f"Still {words[1]}.")
-        return notes
-
-    @property
-    def table(self) -> Table:
-        texts = {key: (title, text) for key, title, text in _COMPARED}
-        rows = []
-        for row in self.rows():
-            if row["figure"] not in _ALWAYS and row["ratio"] is not None and abs(row["ratio"] - 1) < _NOTABLE:
-                continue
-            title, text = texts[row["figure"]]
-            change = "" if row["ratio"] is None else f"{row['ratio'] - 1:+.0%}{'' if row['certain'] else '?'}"
-            rows.append([row["column"], title, text(row["old"]), text(row["new"]), change])
-        columns = [Column("column", may_shrink=True), Column("figure"), Column("old", right=True)]
-        return Table([*columns, Column("new", right=True), Column("change", right=True)], rows)
-
-    def __str__(self) -> str:
-        lines = [f"What changed (figures that moved by less than {_NOTABLE:.0%} are left out)", self.table.text(), ""]
-        for note in self.notes():
-            lines += _wrapped(note)
-        return "\n".join(lines)
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"changes": self.rows(), "notes": self.notes()}
-
-    def _repr_html_(self) -> str:
-        return self.table.html() + "".join(f"<p>{escape(note)}</p>" for note in self.notes())
-
-
-def _overlap(old: dict[str, Any], new: dict[str, Any]) -> bool:
-    """Whether the median of one side's rounds lies among the other's times."""
-    sides = [sorted(column.get("round_seconds") or ()) for column in (old, new)]
-    if not all(sides):
-        return False
-    return any(a[0] <= median(b) <= a[-1] for a, b in (sides, sides[::-1])) and median(sides[0]) != median(sides[1])
 
 
 def _training(f: Figures) -> str:
@@ -322,10 +236,6 @@ def _warm_up_steps(columns: list[Figures]) -> int:
 
 def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _as_dict(f: Figures, static: Figures | None) -> dict[str, Any]:

@@ -8,22 +8,20 @@ containers, and the user's own functions among them. It collects whatever has `s
 from __future__ import annotations
 
 import copy
-import dis
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterable
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from ..compat.settings import get_num_threads, set_num_threads
+from ..core.code_names import codes_in, globals_of, is_library
 from ..core.tensor import Tensor
 from ..errors import UnsupportedError
 from ..train.positions import random_state, restore_random_state
 
 _DEEP = 5  # how far attributes and containers are followed
 _SCALARS = (str, bytes, int, float, complex, bool, type(None), type, CodeType)
-_INSTALLED = frozenset((*sys.stdlib_module_names, "extempo", "numpy", "torch"))
 
 
 def find_state(*roots: Any) -> list[Any]:
@@ -59,7 +57,7 @@ class _Search:
             self._several(value.values(), depth)
         elif isinstance(value, list | tuple | set):
             self._several(value, depth)
-        elif not isinstance(value, ModuleType) and not is_installed(type(value).__module__):
+        elif not isinstance(value, ModuleType) and not is_library(type(value).__module__):
             self._attributes(value, depth)
         elif hasattr(value, "__wrapped__"):
             self.visit(value.__wrapped__, depth)
@@ -85,36 +83,19 @@ class _Search:
             except ValueError:  # not assigned yet
                 continue
         self._several((fn.__defaults__, fn.__kwdefaults__), depth)
-        if is_installed(fn.__globals__.get("__name__")):
+        if is_library(fn.__globals__.get("__name__")):
             return
-        for name, attribute in sorted(set(globals_of(fn.__code__))):
+        for name, attribute in sorted(_globals_of(fn)):
             value = fn.__globals__.get(name)
-            if isinstance(value, ModuleType) and not is_installed(value.__name__):
+            if isinstance(value, ModuleType) and not is_library(value.__name__):
                 value = vars(value).get(attribute)
             self.visit(value, depth)
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
-
-
-def globals_of(code: CodeType) -> Iterator[tuple[str, str]]:
-    """The global names that code reads, each with the attribute that it is asked for at once, or ""."""
-    for inner in _codes(code):
-        instructions = list(dis.get_instructions(inner))
-        for now, after in pairwise([*instructions, instructions[-1]]):
-            if now.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-                yield now.argval, after.argval if after.opname in ("LOAD_ATTR", "LOAD_METHOD") else ""
-
-
-def is_installed(module: str | None) -> bool:
-    """Whether a module is of Python or of a library, and not the user's own."""
-    root = (module or "").partition(".")[0]
-    path = getattr(sys.modules.get(root), "__file__", None) or ""
-    return root in _INSTALLED or "site-packages" in path or "dist-packages" in path
+def _globals_of(fn: FunctionType) -> set[tuple[str, str]]:
+    """The global names that a function reads, each with the attribute that it is asked for at once, or ""."""
+    found = [each for code in codes_in(fn.__code__) for each in globals_of(code)]
+    return {(name, attributes[0] if attributes else "") for name, attributes in found}
 
 
 def _has_state(value: Any) -> bool:

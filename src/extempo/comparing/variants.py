@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from itertools import islice
 from typing import Any
 
@@ -95,18 +96,7 @@ class Runner:
 
     def inside(self) -> Any:
         """The context in which this mode's steps run."""
-        return eager() if self.mode == "eager" else _nothing
-
-
-class _Nothing:
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *raised: Any) -> None:
-        pass
-
-
-_nothing = _Nothing()
+        return eager() if self.mode == "eager" else nullcontext()
 
 
 def loss_of(result: Any) -> float | None:

@@ -90,10 +90,17 @@ def _verdict(figures: list[Figures], flags: list[Flag]) -> Verdict:
 def chosen(figures: list[Figures]) -> tuple[Figures, Figures] | None:
     """(judged, reference): second step and first; dynamic and static; compiled and eager; ours and PyTorch's."""
     ours = [f for f in figures if f.mode != "torch" and f.runs]
-    names = list(dict.fromkeys(f.variant for f in ours))
-    if len(names) > 1:
-        first, second = ([f for f in ours if f.variant == name] for name in names[:2])
+    variants: dict[str, list[Figures]] = {}
+    for f in ours:
+        variants.setdefault(f.variant, []).append(f)
+    if len(variants) > 1:
+        first, second, *_ = variants.values()
         return _fastest(second), _fastest(first)
+    return _chosen_modes(figures, ours)
+
+
+def _chosen_modes(figures: list[Figures], ours: list[Figures]) -> tuple[Figures, Figures] | None:
+    """Of one step in several modes."""
     static = [f for f in ours if f.mode == "static"]
     dynamic = [f for f in ours if f.dynamic]
     if static and dynamic:
