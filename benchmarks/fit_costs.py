@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,11 +20,13 @@ from typing import Any
 
 from interleave import ONE_THREAD
 
-os.environ.update(ONE_THREAD)
+os.environ.update(ONE_THREAD, EXTEMPO_CACHE_DIR=tempfile.mkdtemp(), EXTEMPO_COMPILE_WAIT="1")  # LLVM has all to do
 
 import numpy as np
 
 import extempo as ex
+from extempo import nn
+from extempo.backends.llvm.ir.machine import machine
 from extempo.core import costs
 from extempo.tracing import policy
 
@@ -38,10 +42,10 @@ def seconds_of(call: Callable[[], Any]) -> float:
     gc.collect()
     gc.disable()
     for _ in range(N_RUNS):
-        began = time.perf_counter()
+        began = time.process_time()
         for _ in range(N_CALLS):
             call()
-        least = min(least, (time.perf_counter() - began) / N_CALLS)
+        least = min(least, (time.process_time() - began) / N_CALLS)
     gc.enable()
     return least
 
@@ -114,7 +118,21 @@ def eager() -> dict[str, float]:
         "EAGER_BACKWARD_ELEMENTWISE": passed - linked,
         "EAGER_BACKWARD": per_op(pass_products) - linked_product,
         "EAGER_ENGINE": engine,
+        "BODY_OP": body_op(op + product),
     }
+
+
+def body_op(linear_and_tanh: float) -> float:
+    """The Python of modules, for each of the ops that they run; seconds of two ops without it."""
+    layers = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+
+    def run(n: int) -> None:
+        x = ex.ones(1, 4)
+        for _ in range(n):
+            x = layers(x)
+
+    with ex.no_grad():
+        return (per_op(run) - linear_and_tanh) / 2
 
 
 def traced() -> dict[str, float]:
@@ -143,9 +161,9 @@ def new_op() -> float:
         least = float("inf")
         for _ in range(N_RUNS):
             run, x = compiled(chain), ex.ones(4)
-            began = time.perf_counter()
+            began = time.process_time()
             run(x, n)
-            least = min(least, time.perf_counter() - began)
+            least = min(least, time.process_time() - began)
         return least
 
     return (first(MANY) - first(FEW)) / (MANY - FEW) - costs.REPLAYED_OP
@@ -204,9 +222,9 @@ def planning() -> dict[str, float]:
 
             run, x = compiled(mixed), ex.ones(4, 4)
             run(x)
-            began = time.perf_counter()
+            began = time.process_time()
             run(x)
-            least = min(least, time.perf_counter() - began)
+            least = min(least, time.process_time() - began)
         return least
 
     few, many = plan(FEW), plan(MANY)
@@ -214,13 +232,34 @@ def planning() -> dict[str, float]:
     return {"PLANNED_OP": each, "PLAN": max(few - FEW * each, 0.0)}
 
 
+def kernels() -> dict[str, float]:
+    """What LLVM takes for the fused kernels of some functions and of their gradients."""
+    ops = [ex.tanh, ex.sigmoid, ex.exp, ex.sin, lambda x: x * 1.5, lambda x: x + x, lambda x: x * x]
+    n_before, before = machine().compiled, machine().compile_seconds
+    for seed in range(N_RUNS):
+        w = ex.ones(4, requires_grad=True)
+        order = np.random.default_rng(seed).integers(0, len(ops), 6)
+
+        def step(w: Any = w, order: Any = order) -> None:
+            y = w
+            for k in order:
+                y = ops[k](y)
+            y.sum().backward()
+
+        run = compiled(step)
+        for _ in range(3):
+            run()
+    return {"KERNEL": (machine().compile_seconds - before) / (machine().compiled - n_before)}
+
+
 def main() -> None:
-    found = {**eager(), **traced(), **inside(), **arithmetic(), **planning()}
+    found = {**eager(), **traced(), **inside(), **arithmetic(), **planning(), **kernels()}
     print(f"{'':28}{'core/costs.py':>14}{'here':>14}")
     for name, seconds in found.items():
         known = getattr(costs, name)
         differs = seconds <= 0 or not 1 / MUCH < seconds / known < MUCH
         print(f"{name:28}{known:14.3g}{seconds:14.3g}{'   differs' if differs else ''}")
+    shutil.rmtree(os.environ["EXTEMPO_CACHE_DIR"])
 
 
 if __name__ == "__main__":
