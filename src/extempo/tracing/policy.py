@@ -1,18 +1,26 @@
 """When to trace, to plan, to stay eager: decided by counts and by the constants of core/costs.py, never by a clock.
 
+The trace tree knows of every traced call what it takes eagerly and what it takes by plans. A function is in one of four
+states, and leaves them by its calls:
+
+    tracing   every call is traced, and planned what is met again, as far as the budget goes
+              -> by plans, when nearly all of its last calls ran by plans alone
+              -> aside, when the budget is spent, or plans would not make it faster
+    by plans  as before, but what is new now and then does not lead aside
+    aside     calls run eagerly -> tracing, when the budget allows an attempt or kernels are due
+    waiting   LLVM makes the kernels of a plan; calls run eagerly if tracing them without it is slower
+              -> tracing, from the call on at which the plan is due
+
     budget = free calls + allowance + what plans have saved - what was invested
 
-Tracing must not cost more than it saves. The trace tree knows of every traced call what it takes eagerly and what it
-takes by plans. A call that ran by plans alone is credited with the difference; a function that plans do not make faster
-runs eagerly, but for an attempt now and then. A call that met something new, and planning, are investments: at the
-beginning a few calls' worth of them is free, later they are paid for by what plans have saved and by an allowance, a
-tenth of what all calls take; a function that did the same when it was last traced may also invest what plans would
-have saved in its eager calls since then; and once it has been called often and hardly ever does what it never did
-before, as much as it has run, up to a limit; sooner where its loops have plans, which other lengths share. A size
-that is new but follows from others, as its plan does, is nothing new; a range of sizes that has to be planned first is
-an investment. Where nothing can be invested, a function runs eagerly, unless plans that it has run nearly all of its
-calls; when the kernels are due of a plan that it had already invested in, it is tried again at once. One that met
-nothing but new things when it was tried again waits longer before the next attempt.
+**Invested** is what planning takes, and what calls take longer that meet something new. **Saved** is what calls by
+plans alone took less than eagerly, and, for a function that did the same when it was last traced, what plans would have
+saved in its eager calls since then. **Free** are a few calls' worth at the beginning. The **allowance** is a tenth of
+what all calls take; for a function that has been called often and hardly ever does what it never did before, as much as
+it has run, up to a limit; sooner where its loops have plans, which other lengths share. The first loop that is met at a
+second length is planned whatever the budget is, if that takes no more than two calls: it is repeated within every call.
+A size that is new but follows from others, as its plan does, is nothing new; a range of sizes that has to be planned
+first is an investment. An attempt that met nothing but new things makes the next one come later.
 
 A function of a dozen lengths does something new in most of its first calls, though it will repeat itself. So a call is
 also known by the types of its arguments, which cost nothing to compare: attempts are made with such as were traced
@@ -20,11 +28,11 @@ before, and where these did the same again, and most calls have arguments that w
 itself.
 
 No single call takes much longer than others: one that meets too much that is new, or that has no plan yet, goes on
-eagerly. And a plan whose kernels LLVM has yet to make is used from a call on whose number is known when it is asked
-for: so many calls later as LLVM takes, about. A call that gets there earlier waits.
+eagerly. A plan whose kernels LLVM has yet to make is due at a call whose number is known when they are asked for: so
+many calls later as LLVM takes, about. From then on a call that wants the plan waits for them.
 
 `EXTEMPO_POLICY` chooses a policy for the process: auto (this one), always (all is traced, and planned when it is met
-again), never (all is traced, and runs op by op).
+again; `ex.batch` batches), never (all is traced, and runs op by op; `ex.batch` loops).
 """
 
 from __future__ import annotations
@@ -77,7 +85,7 @@ class ArgumentTypes:
         self._passed = 0  # opportunities
 
     def call(self, kind: Any) -> None:
-        """A call with such arguments."""
+        """The next call has arguments of this kind."""
         is_new = kind not in self._kinds
         self._part += 0.05 * (1.0 - is_new - self._part)
         self._now = kind
@@ -113,7 +121,7 @@ class ArgumentTypes:
 
 
 class CountingPolicy:
-    """Of one function."""
+    """The state and the budget of one function; seconds are those of core/costs.py."""
 
     __slots__ = (
         "_by_plan",
@@ -158,9 +166,7 @@ class CountingPolicy:
         self.pays = True  # whether that is less
         self._long_rest = LONG_REST  # calls until the next attempt, where it is not
         self._rested = False  # for so many
-        self._reach = (
-            1  # times as much that is new may be traced at once: calls became larger than those that are known
-        )
+        self._reach = 1  # times as much that is new may be traced at once: calls became larger than those known
         self._tries_again = False
         self._patience = 1  # calls' worth of the allowance that it costs to have tried again in vain
         self._saved = 0.0  # seconds that calls by plans took less than eagerly
@@ -233,9 +239,10 @@ class CountingPolicy:
         learnt: bool,
         to_its_end: bool = True,
     ) -> None:
-        """A call was traced. `learnt`: it did not run by plans alone.
+        """A call was traced. `learnt`: it did not run by plans alone. `to_its_end`: it did not go on eagerly.
 
         Seconds: what it takes `eager`, what it took `traced`, what it takes `planned`; `planning` comes on top.
+        Averages follow the last few calls, which count by 0.2 to 0.5 each.
         """
         self._n_traced += 1
         self._note_size(eager, planned, n_steps, to_its_end)
@@ -287,7 +294,7 @@ class CountingPolicy:
         self._tries_again = self._tries_again and not self.aside and learnt
 
     def repeated_call(self, eager: float, traced: float, n_steps: int) -> bool:
-        """The same, in short, for a call that did nothing new in a row of such calls; False: it is not that."""
+        """The same, in short, for a call that ran by plans in a row of such calls; False: it is not one of those."""
         if traced > eager or self._by_plan < 0.999 or self._familiar < 0.999 or self._tries_again:
             return False
         self.mean_steps += (n_steps - self.mean_steps) * 0.1
