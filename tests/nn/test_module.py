@@ -3,109 +3,19 @@
 from __future__ import annotations
 
 import copy
-import gc
 import pickle
-import weakref
 
 import numpy as np
 import pytest
 
 import extempo as ex
 from extempo import nn
-from extempo.errors import DtypeError, ShapeError, UnsupportedError
+from extempo.errors import DtypeError, UnsupportedError
 from extempo.func import functional_call, grad, stack_module_state, vmap
 
-
-class Scale(nn.Module):
-    def __init__(self, size: int = 2) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(ex.full((size,), 2.0))
-        self.register_buffer("seen", ex.zeros(1))
-        self.register_buffer("scratch", ex.zeros(1), persistent=False)
-
-    def forward(self, x: ex.Tensor, times: int = 1) -> ex.Tensor:
-        return x * self.weight * times
-
-
-class Net(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = Scale()
-        self.second = Scale()
-        self.shared = self.first
-
-    def forward(self, x: ex.Tensor) -> ex.Tensor:
-        return self.second(self.first(x))
-
+from .models import Net, Scale
 
 # ---- Parameter and Buffer
-
-
-def test_a_parameter_shares_memory_with_its_tensor_and_is_a_leaf():
-    data = ex.zeros(2)
-    p = nn.Parameter(data)
-    data.fill_(3.0)
-    assert p.tolist() == [3.0, 3.0]
-    assert p.requires_grad
-    assert p.is_leaf
-    assert not nn.Parameter(data, requires_grad=False).requires_grad
-
-
-def test_a_parameter_of_a_computed_tensor_is_cut_from_its_graph():
-    x = ex.ones(2, requires_grad=True)
-    p = nn.Parameter(x * 2)
-    (p * 3).sum().backward()
-    assert x.grad is None
-    assert p.grad.tolist() == [3.0, 3.0]
-
-
-def test_ops_on_parameters_give_plain_tensors():
-    p = nn.Parameter(ex.ones(2))
-    for result in (p + 1, p.detach(), p.data, p.clone(), p[0], p.exp(), 2 * p, p @ p):
-        assert type(result) is ex.Tensor
-
-
-def test_writing_to_the_tensor_behind_a_parameter_is_noticed_by_backward():
-    data = ex.ones(2)
-    p = nn.Parameter(data)
-    loss = (p * p).sum()
-    data.add_(1.0)
-    with pytest.raises(RuntimeError, match=r"in place|changed"):
-        loss.backward()
-
-
-def test_a_parameter_copies_without_gradient_and_pickles():
-    p = nn.Parameter(ex.tensor([1.0, 2.0]), requires_grad=True)
-    p.sum().backward()
-    p.tag = "kept"
-    copied, restored = copy.deepcopy(p), pickle.loads(pickle.dumps(p))
-    for q in (copied, restored):
-        assert type(q) is nn.Parameter
-        assert q.requires_grad
-        assert q.tag == "kept"
-        assert q.tolist() == [1.0, 2.0]
-    assert copied.grad is None
-    copied.data.fill_(0.0)
-    assert p.tolist() == [1.0, 2.0]
-
-
-def test_wrong_parameters_are_refused_with_advice():
-    with pytest.raises(DtypeError, match=r"nn\.Parameter\(ex\.tensor"):
-        nn.Parameter([1.0])
-    with pytest.raises(DtypeError, match="requires_grad=False"):
-        nn.Parameter(ex.tensor([1]))
-    assert nn.Parameter(ex.tensor([1]), requires_grad=False).dtype is ex.int64
-    assert nn.Parameter().shape == (0,)
-
-
-def test_a_buffer_registers_itself_and_can_stay_out_of_the_state():
-    module = nn.Module()
-    module.kept = nn.Buffer(ex.zeros(2))
-    module.dropped = nn.Buffer(ex.zeros(2), persistent=False)
-    assert [name for name, _ in module.named_buffers()] == ["kept", "dropped"]
-    assert list(module.state_dict()) == ["kept"]
-    module.kept = ex.ones(3)
-    assert module.get_buffer("kept").tolist() == [1.0, 1.0, 1.0]
 
 
 # ---- registration and attributes
@@ -193,38 +103,6 @@ def test_deleting_takes_a_name_out_everywhere():
         _ = m.weight
     with pytest.raises(AttributeError):
         del m.weight
-
-
-def test_the_tables_and_the_attributes_are_one():
-    m = Scale()
-    other = ex.zeros(2)
-    m._parameters["weight"] = other
-    assert m.weight is other
-    popped = m._buffers.pop("seen")
-    assert isinstance(popped, ex.Tensor)
-    assert not hasattr(m, "seen")
-    m._buffers.update(late=ex.ones(1))
-    m._modules |= {"child": nn.Module()}
-    assert m.late.tolist() == [1.0]
-    assert isinstance(m.child, nn.Module)
-    assert m._buffers.setdefault("late") is m.late
-    name, value = m._modules.popitem()
-    assert (name, type(value)) == ("child", nn.Module)
-    assert m._buffers.pop("nothing", 5) == 5
-    m._buffers.clear()
-    assert not hasattr(m, "late")
-
-
-def test_a_module_goes_away_without_a_garbage_collection():
-    gc.collect()
-    gc.disable()
-    try:
-        m = Net()
-        gone = weakref.ref(m)
-        del m
-        assert gone() is None
-    finally:
-        gc.enable()
 
 
 def test_dir_lists_what_is_registered():
@@ -427,132 +305,7 @@ def test_the_text_of_a_module_is_indented_by_depth():
 # ---- hooks around forward
 
 
-def test_forward_hooks_run_in_order_and_may_replace():
-    net, order = Scale(), []
-    net.register_forward_pre_hook(lambda m, args: order.append("pre"))
-    net.register_forward_pre_hook(lambda m, args: (order.append("first pre"), args[0] * 10)[1], prepend=True)
-    net.register_forward_hook(lambda m, args, out: (order.append("post"), out + 1)[1])
-    handle = net.register_forward_hook(lambda m, args, out: order.append("first post"), prepend=True)
-    assert net(ex.ones(2)).tolist() == [21.0, 21.0]
-    assert order == ["first pre", "pre", "first post", "post"]
-    handle.remove()
-    order.clear()
-    net(ex.ones(2))
-    assert order == ["first pre", "pre", "post"]
-
-
-def test_hooks_with_kwargs_see_and_replace_them():
-    net, seen = Scale(), []
-    net.register_forward_pre_hook(lambda m, args, kwargs: (args, {"times": 5}), with_kwargs=True)
-    net.register_forward_hook(lambda m, args, kwargs, out: seen.append(kwargs), with_kwargs=True)
-    assert net(ex.ones(2), times=3).tolist() == [10.0, 10.0]
-    assert seen == [{"times": 5}]
-    net.register_forward_pre_hook(lambda m, args, kwargs: 3, with_kwargs=True)
-    with pytest.raises(DtypeError, match=r"\(args, kwargs\)"):
-        net(ex.ones(2))
-
-
-def test_a_hook_that_is_always_called_runs_after_an_error_too():
-    class Broken(nn.Module):
-        def forward(self, x: ex.Tensor) -> ex.Tensor:
-            raise ValueError("broken")
-
-    net, seen = Broken(), []
-    net.register_forward_hook(lambda m, args, out: seen.append("plain"))
-    net.register_forward_hook(lambda m, args, out: seen.append(out), always_call=True)
-    with pytest.raises(ValueError, match="broken"):
-        net(ex.ones(2))
-    assert seen == [None]
-
-    def raises(m, args, out):
-        raise KeyError("worse")
-
-    net.register_forward_hook(raises, always_call=True)
-    with pytest.warns(UserWarning, match="worse"), pytest.raises(ValueError, match="broken"):
-        net(ex.ones(2))
-
-
-def test_hooks_are_copied_and_independent():
-    net = Scale()
-    net.register_forward_hook(_add_one)
-    other = pickle.loads(pickle.dumps(copy.deepcopy(net)))
-    assert other(ex.ones(2)).tolist() == [3.0, 3.0]
-    other._call_hooks.forward.clear()
-    assert net(ex.ones(2)).tolist() == [3.0, 3.0]
-
-
-def _add_one(module, args, output):
-    return output + 1
-
-
 # ---- hooks around backward
-
-
-def test_full_backward_hooks_see_gradients_of_arguments_and_results():
-    net, seen = Scale(), []
-    net.register_full_backward_hook(lambda m, gi, go: seen.append((m, gi, go)))
-    x = ex.ones(2, requires_grad=True)
-    (x.sum() + (3 * net(x)).sum()).backward()
-    ((module, grad_input, grad_output),) = seen
-    assert module is net
-    assert [g.tolist() for g in grad_input] == [[6.0, 6.0]]  # what leaves through the module, not all of x.grad
-    assert [g.tolist() for g in grad_output] == [[3.0, 3.0]]
-    assert x.grad.tolist() == [7.0, 7.0]
-
-
-def test_full_backward_hooks_may_replace_gradients():
-    net = Scale()
-    net.register_full_backward_pre_hook(lambda m, go: (go[0] * 10,))
-    net.register_full_backward_hook(lambda m, gi, go: (gi[0] + 1,))
-    x = ex.ones(2, requires_grad=True)
-    net(x).sum().backward()
-    assert net.weight.grad.tolist() == [10.0, 10.0]
-    assert x.grad.tolist() == [21.0, 21.0]
-
-
-def test_backward_hooks_fire_when_no_argument_has_a_gradient():
-    net, seen = Scale(), []
-    net.register_full_backward_hook(lambda m, gi, go: seen.append((gi, go[0].tolist())))
-    net(ex.ones(2)).sum().backward()
-    assert seen == [((None,), [1.0, 1.0])]
-
-
-def test_backward_hooks_fire_once_for_several_arguments_and_results():
-    class Two(nn.Module):
-        def forward(self, a, n, b):
-            return {"sum": a + b, "pair": (a * n, "text")}
-
-    net, seen = Two(), []
-    net.register_full_backward_hook(lambda m, gi, go: seen.append((gi, go)))
-    a, b = ex.tensor(1.0, requires_grad=True), ex.tensor(2.0)
-    out = net(a, 3, b)
-    assert out["pair"][1] == "text"
-    (out["sum"] + 2 * out["pair"][0]).backward()
-    ((grad_input, grad_output),) = seen
-    assert grad_input[0].item() == 7.0
-    assert grad_input[1:] == (None, None)
-    assert [g if g is None else g.item() for g in grad_output] == [1.0, 2.0, None]
-
-
-def test_backward_hooks_fire_at_every_backward_and_leave_no_grad_runs_alone():
-    net, seen = Scale(), []
-    handle = net.register_full_backward_hook(lambda m, gi, go: seen.append(1))
-    with ex.no_grad():
-        assert not net(ex.ones(2, requires_grad=True)).requires_grad
-    loss = net(ex.ones(2, requires_grad=True)).sum()
-    loss.backward(retain_graph=True)
-    loss.backward()
-    assert len(seen) == 2
-    handle.remove()
-    net(ex.ones(2, requires_grad=True)).sum().backward()
-    assert len(seen) == 2
-
-
-def test_a_backward_hook_with_the_wrong_number_of_gradients_is_an_error():
-    net = Scale()
-    net.register_full_backward_hook(lambda m, gi, go: (gi[0], gi[0]))
-    with pytest.raises(ShapeError, match="returned 2"):
-        net(ex.ones(2, requires_grad=True)).sum().backward()
 
 
 # ---- as functions
@@ -620,19 +373,3 @@ def test_the_text_and_the_gradients_in_hooks_equal_pytorch():
             assert (a is None) == (b is None)
             if a is not None:
                 np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)
-
-
-def test_backward_hooks_stand_second_derivatives_and_writes_in_place():
-    net, seen = Scale(), []
-    net.register_full_backward_hook(lambda m, gi, go: seen.append(1))
-    x = ex.ones(2, requires_grad=True)
-    (gradient,) = ex.autograd.grad(net(x).pow(3).sum(), x, create_graph=True)
-    gradient.sum().backward()
-    assert x.grad.tolist() == [48.0, 48.0]  # of 3 * (2 x)**2 * 2
-    x.grad = None
-    y = net(x)
-    y += 1
-    y.square_().sum().backward()
-    assert x.grad.tolist() == [12.0, 12.0]
-    assert len(seen) >= 2
-    assert vmap(grad(lambda x: net(x).sum()))(ex.ones(3, 2)).tolist() == [[2.0, 2.0]] * 3
