@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import extempo as ex
 from extempo import optim
 from extempo.errors import DtypeError, ExtempoError, ShapeError, UnsupportedError
+from extempo.optim.optimizer import options_among
 
 ALL = [
     optim.SGD,
@@ -345,3 +347,18 @@ def test_wrong_moments_are_refused():
     ]:
         with pytest.raises(ValueError, match=cls.__name__):
             cls(parameters(), **options)
+
+
+@every_optimizer
+def test_the_options_of_an_optimizer_are_the_arguments_of_its_constructor(cls):
+    signature = inspect.signature(cls).parameters
+    defaults = cls(parameters()).defaults
+    assert list(signature)[:2] == ["params", "lr"]
+    assert set(signature) - set(defaults) == {"params"}
+    assert set(defaults) - set(signature) == ({"decoupled_weight_decay"} if cls is optim.AdamW else set())
+    worked_out = {"max_eval", "decoupled_weight_decay"}
+    assert all(defaults[name] == signature[name].default for name in defaults.keys() - worked_out)
+
+
+def test_options_among_the_arguments_leave_out_the_optimizer_and_its_parameters():
+    assert options_among({"self": 1, "params": 2, "lr": 3, "__class__": 4}) == {"lr": 3}

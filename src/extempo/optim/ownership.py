@@ -1,6 +1,6 @@
 """Whose memory can be moved: parameters that nobody but themselves can see.
 
-With `flat_buffers`, the only part of `optim` that knows how a Tensor lies in memory. A NumPy array, a view, `detach()`,
+With `flat_buffers`, the only part of `optim` that knows a tensor's layout in memory. A NumPy array, a view, `detach()`,
 another parameter on the same memory, a recorded graph: each holds a reference that a count of references shows.
 """
 
