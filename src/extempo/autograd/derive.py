@@ -9,8 +9,9 @@ from typing import Any
 
 from ..backends.numpy.straight_line import numbers_only, straight_line
 from ..backends.selection import native
-from ..core.cache import Cache, Kernel
+from ..core.cache import Cache
 from ..core.graph import Graph, Leaf, Node
+from ..core.graph_interpreter import Kernel
 from ..core.op import Op
 from ..core.tensor import Tensor
 from ..core.types import InputType, TensorType

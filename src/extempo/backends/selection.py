@@ -88,7 +88,7 @@ def empty(type_: TensorType) -> Array:
 
 
 def is_block(o: object) -> bool:
-    """Whether it is a piece of the native backend's pool: what arrays that lie there have as their base."""
+    """Whether it is a block of the native backend's pool: the base of arrays in that memory."""
     backend = native()
     return backend is not None and isinstance(o, backend.memory.block_type)
 

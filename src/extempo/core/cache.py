@@ -1,22 +1,15 @@
-"""Kernel: the code for one step, and the caches that hold what was built once.
+"""Cache: a dict with a limit, for what is worked out once and asked for often (signatures, kernels, plans).
 
-A kernel takes arrays (and numbers) and returns a tuple of arrays; it knows nothing of tensors, graphs or who calls it.
-Every cache of Extempo is a `Cache`: bounded, named, and listed by `extempo info`.
+Every cache of Extempo is one of these: bounded, named, and listed by `extempo info`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
-
-
-class Kernel(Protocol):
-    """Code for one step, generic in sizes."""
-
-    def __call__(self, *arrays: Any) -> tuple[Any, ...]: ...
 
 
 class Cache(dict[K, V], Generic[K, V]):

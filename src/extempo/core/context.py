@@ -1,7 +1,7 @@
-"""What holds while code runs: whether ops are tracked for backward, and who runs them.
+"""Execution context: whether ops are tracked for backward, and who runs them (eager mode, a trace, an interceptor).
 
 One immutable `ExecutionContext` for each thread, greenlet and task, by a `ContextVar`: a `no_grad()` in one sample or
-thread never leaks into another. Entering a mode replaces the object; nothing ever changes one.
+thread never leaks into another. Entering a block replaces the object; nothing ever changes one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Interceptor(Protocol):
-    """Who runs ops when they do not simply run: a recording, a vmap level."""
+    """Who runs ops when they do not simply run: a level of vmap, a sample of a batch, a tracer of graphs."""
 
     def apply(self, op: Any, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any: ...
 
@@ -26,8 +26,8 @@ class Interceptor(Protocol):
 class ExecutionContext:
     """grad: track for backward. inference: results are never tracked later. quiet: NumPy's warnings are off.
 
-    `interceptor` is shown every op first; `recording` takes what would run now, so that it runs later;
-    `stepped_aside` keeps functions from recording.
+    `interceptor` is shown every op first; `recording` traces ops that would run now, so that they run later;
+    `stepped_aside` keeps compiled functions from tracing.
     """
 
     __slots__ = ("grad", "inference", "interceptor", "quiet", "recording", "stepped_aside")
@@ -49,7 +49,7 @@ class ExecutionContext:
         self.stepped_aside = stepped_aside
 
     def but(self, **changes: Any) -> ExecutionContext:
-        """This mode with some fields changed."""
+        """This context with some fields changed."""
         fields = {name: getattr(self, name) for name in ExecutionContext.__slots__}
         return ExecutionContext(**(fields | changes))
 
@@ -59,7 +59,7 @@ CONTEXT: ContextVar[ExecutionContext] = ContextVar("extempo_mode", default=Execu
 
 @guarded
 def set_context(mode: ExecutionContext) -> None:
-    """Change the mode of this context, also if an interrupt comes right now."""
+    """Make this the current context, also if an interrupt comes right now."""
     try:
         held = copy_context()  # see `Scope`
     finally:
@@ -68,13 +68,13 @@ def set_context(mode: ExecutionContext) -> None:
 
 
 def end_trace(mode: ExecutionContext) -> None:
-    """An interceptor is about to come: it sees ops as they run, so nothing is recorded meanwhile."""
+    """An interceptor is about to come: it sees ops as they run, so nothing is traced meanwhile."""
     if mode.recording is not None:
         mode.recording.close("something looks at every op: vmap, checkpoint, saved_tensors_hooks, anomaly mode")
 
 
 class Swap(Scope[ExecutionContext]):
-    """Run a block in a mode."""
+    """Run a block in another context."""
 
     _variable = CONTEXT
 
@@ -86,7 +86,7 @@ class Swap(Scope[ExecutionContext]):
 
 
 class switch(Scope[ExecutionContext]):
-    """Run a block, or every call of a function, with some fields of the mode changed."""
+    """Run a block, or every call of a function, with some fields of the context changed."""
 
     _variable = CONTEXT
 
@@ -112,7 +112,7 @@ class switch(Scope[ExecutionContext]):
         return cast(F, wrapped)
 
     def _around_generator(self, fn: Callable[..., Generator[Any, Any, Any]]) -> Callable[..., Generator[Any, Any, Any]]:
-        """The mode holds while the generator runs, not while its consumer does."""
+        """The context holds while the generator runs, not while its consumer does."""
 
         @functools.wraps(fn)
         def wrapped(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:

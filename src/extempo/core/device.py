@@ -1,4 +1,4 @@
-"""Where a tensor lies: device, layout, memory format. Extempo has the CPU and strided memory.
+"""Devices, layouts and memory formats, by PyTorch's names. Extempo has the CPU and strided memory.
 
 The names of other devices can be spoken (`x.device == ex.device("cuda")` is False); only putting a tensor there is an
 error. A memory format is a way to order elements in memory and nothing else: it never changes a value or a shape.

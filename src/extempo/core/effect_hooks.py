@@ -2,7 +2,8 @@
 
 These go through a handful of methods, which are patched while `EffectHooks` are active and put back when the last one
 ends, so that nothing is paid for them at any other time. A patched method asks the context whether the interceptor is
-one that wants to know. Hooks of several threads may overlap in any order.
+one that wants to know. Hooks of several threads may overlap in any order. (For what native code replaces see
+`backends.entry_points`.)
 """
 
 from __future__ import annotations

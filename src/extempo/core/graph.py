@@ -1,8 +1,8 @@
 """Graph: nodes (op, inputs, attributes, type). The one intermediate form.
 
-The tape that backward walks, a recording, a derived gradient, a drawing are all made of these nodes. In eager mode
-nodes are linked by their inputs only, and `Graph.of(tensor)` collects them on demand; numbers grow as nodes are made,
-so sorting by number is a topological order.
+The history that backward walks, a traced function, a derived gradient, a drawing are all made of these nodes. In eager
+mode nodes are linked by their inputs only, and `Graph.of(tensor)` collects them on demand; numbers grow as nodes are
+made, so sorting by number is a topological order.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Pick(Op):
 
 
 class Traced(Op):
-    """Stands in the node of tensors on a recording's tape until someone asks for the node itself."""
+    """The op of the placeholder that traced tensors have as their node until someone asks for the node itself."""
 
     infer = Refuse("it stands for ops that were recorded")
     numpy = Refuse("it stands for ops that were recorded")
@@ -111,7 +111,7 @@ class Node:
         self.saved = saved  # ((position in (y, *inputs), array, storage, version), ...); None once freed
         self.where = where
         self.derived = derived  # the gradient as one kernel, where it is known at once (DerivedVjp)
-        self.number: float = next_number()  # an int, but for nodes of a tape that was recorded before others
+        self.number: float = next_number()  # an int, but for nodes that are materialised late, between others
         self.extra: Extra | None = None
 
     def name(self) -> str:
@@ -155,7 +155,7 @@ class Constant(Node):
 
 
 def leaf(type: Any, requires_grad: bool = False, order: Order | None = None) -> Node:
-    """A new leaf node; its gradient lies like its tensor, whose dimensions lie in `order` (None: row-major)."""
+    """A new leaf node; its gradient is laid out like its tensor, with dimensions in `order` (None: row-major)."""
     attrs = {} if order is None else {"order": order}
     return (Node if requires_grad else Constant)(Leaf, (), attrs, type, (), None)
 

@@ -6,13 +6,14 @@ tensors, so it can be run again and from several threads at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .cache import Kernel
 from .graph import Graph, Leaf, Node, Pick
+
+Kernel = Callable[..., tuple[Any, ...]]  # of arrays and numbers
 
 
 def convert(value: Any, to: np.dtype[Any]) -> Any:

@@ -1,4 +1,7 @@
-"""Where a view of a recorded value lies in its source: strides and offset, without any memory."""
+"""Layouts of traced values, which have no memory yet: strides and offsets of views, and what strides say.
+
+NumPy itself is asked, by an array header of that shape and those strides on hardly any memory.
+"""
 
 from __future__ import annotations
 
@@ -24,21 +27,21 @@ def view_of(
 ) -> ViewLayout | None:
     """The view; None if it takes a copy (a reshape across strides).
 
-    `strides` are those of the source, None if its elements lie in order. With `first_number` the starts of a slice may
-    be other numbers later: they are the recording's from that index on.
+    `strides` are those of the source, None if it is contiguous. With `first_number` the starts of a slice may be other
+    numbers later: they are the numbers of the trace from that index on.
     """
     header = _header(source, strides)
     starts: tuple[tuple[int, int, int], ...] = ()
     if first_number is not None and op.name == "slice":
         starts = _starts(header, attrs["spec"], first_number)
-    given = [0] * len(numbers) if starts else numbers
+    first_elements = [0] * len(numbers) if starts else numbers
     if op.name == "reshape":
         try:
             out = header.reshape(attrs["shape"], copy=False)
         except ValueError:
             return None
     else:
-        out = op.numpy(header, *given, **attrs)
+        out = op.numpy(header, *first_elements, **attrs)
     offset = out.__array_interface__["data"][0] - header.__array_interface__["data"][0] if out.size else 0
     return ViewLayout(out.strides, offset, starts)
 
@@ -65,7 +68,7 @@ def is_contiguous(type_: TensorType, strides: tuple[int, ...]) -> bool:
 
 
 def order_of(type_: TensorType, operands: Sequence[tuple[TensorType, tuple[int, ...] | None]]) -> Order | None:
-    """In which a result lies that keeps the order of these operands; their strides are None if they lie in order."""
+    """The order of dimensions of a result that keeps that of these operands; strides are None for contiguous ones."""
     if all(strides is None for _, strides in operands):
         return None
     known = [(t.shape, s or row_major_strides(t.shape, t.dtype.itemsize)) for t, s in operands]

@@ -109,8 +109,8 @@ class Op:
     quiet: ClassVar[bool] = False  # the NumPy kernel can never raise a floating-point warning
     simple: ClassVar[bool] = False  # floating tensors of one dtype give that dtype, and the gradient can be derived
     only_wide: ClassVar[bool] = False  # half precision is not taken
-    keeps_order: ClassVar[bool] = False  # results lie in the order of the inputs (strides.py), others row-major
-    own_order: ClassVar[bool] = False  # results lie as the op itself says
+    keeps_order: ClassVar[bool] = False  # results have the inputs' order of dimensions in memory (strides.py)
+    own_order: ClassVar[bool] = False  # the op itself says how results are laid out; otherwise row-major
     embeds: ClassVar[bool] = False  # a view of a part: the engine adds its gradient into that part of the base's
     materialize: ClassVar[bool] = True  # outputs without a cotangent get zeros; False: vjp sees None
     freed: ClassVar[Any] = None  # called with a node that a backward has passed for the last time

@@ -1,8 +1,8 @@
-"""How the elements of a new result lie in memory: the one rule that eager mode, recordings and plans follow.
+"""Strides of new results: the one rule for memory layouts that eager mode, traces and plans follow.
 
 An elementwise result keeps the order of dimensions of its inputs, as PyTorch's does: what is computed from a transposed
-tensor lies transposed, without gaps. The order follows from shapes and strides alone, so a recording that knows those
-of its leaves knows those of all that is computed from them. Native code has a twin (`_Run.order_dims` in
+tensor is transposed in memory, without gaps. The order follows from shapes and strides alone, so a trace that knows
+those of its leaves knows those of all that is computed from them. Native code has a twin (`_Run.order_dims` in
 `backends/llvm/elementwise/broadcasting.py`) for arrays that it makes itself; a test compares the two.
 """
 
@@ -19,7 +19,7 @@ Order = tuple[int, ...]  # dimensions, from the slowest to the fastest in memory
 
 
 def row_major_strides(shape: Sequence[int], itemsize: int = 1) -> tuple[int, ...]:
-    """The strides of a contiguous array; in elements where no size of one is given.
+    """The strides of a contiguous array in bytes; in elements where no itemsize is passed.
 
     A dimension of no elements counts as one, as in PyTorch and in the native backend. Sizes may be symbolic.
     """
@@ -31,9 +31,9 @@ def row_major_strides(shape: Sequence[int], itemsize: int = 1) -> tuple[int, ...
 
 
 def kept_order(shape: Sequence[int], operands: Iterable[tuple[Sequence[int], Sequence[int]]]) -> Order | None:
-    """The order in which a result of `shape` lies that is computed from operands of these (shape, strides).
+    """The order of dimensions in memory of a result of `shape`, computed from operands of these (shape, strides).
 
-    None: row-major, as it does when its operands do. The rule is that of PyTorch's TensorIterator: dimensions are
+    None: row-major, as it is when its operands are. The rule is that of PyTorch's TensorIterator: dimensions are
     sorted by their strides; the first operand that moves along both of two dimensions decides, and where none does
     (both are repeated) they stay as they are.
     """
@@ -72,7 +72,7 @@ def _compare(shape: Sequence[int], rows: list[tuple[int, ...]], one: int, other:
 
 
 def ordered_strides(shape: Sequence[int], itemsize: int, order: Order) -> tuple[int, ...]:
-    """The strides of an array without gaps whose dimensions lie in that order."""
+    """The strides of an array without gaps whose dimensions are in that order."""
     found = [0] * len(shape)
     for d in reversed(order):
         found[d] = itemsize
@@ -86,7 +86,7 @@ def inverse(order: Order) -> Order:
 
 
 def order_of_array(array: Array) -> Order | None:
-    """In which its dimensions lie; None: row-major, or with gaps between the elements."""
+    """The order of its dimensions in memory; None: row-major, or with gaps between the elements."""
     if array.flags.c_contiguous:
         return None
     order = kept_order(array.shape, [(array.shape, array.strides)])
@@ -94,7 +94,7 @@ def order_of_array(array: Array) -> Order | None:
 
 
 def copied(array: Array, order: Order | None) -> Array:
-    """A copy without gaps whose dimensions lie in that order."""
+    """A copy without gaps whose dimensions are in that order."""
     return array.copy(order="C") if order is None else array.transpose(order).copy(order="C").transpose(inverse(order))
 
 
@@ -104,7 +104,7 @@ def is_k_ordered(array: Array, order: Order | None) -> bool:
 
 
 def laid_out(result: Any, operands: Iterable[Any]) -> Array:
-    """What NumPy has computed as the rule has it, copied only where it lies otherwise. No operands: row-major."""
+    """What NumPy has computed, copied only where its layout is not that of the rule. No operands: row-major."""
     out, arrays = np.asarray(result), [x for x in operands if isinstance(x, np.ndarray)]
     if out.flags.c_contiguous and all(x.flags.c_contiguous for x in arrays):
         return out

@@ -22,12 +22,12 @@ from .types import Number, Size, TensorType, WeakNumber, dtype, from_numpy_dtype
 
 
 class LazySource:
-    """The base of recordings, as far as tensors know them: who fills a tensor in, and who links its node."""
+    """Who gives a tensor its values when they are asked for, and its node: a trace, or a run of `ex.batch`."""
 
     __slots__ = ()
 
     def settle(self, t: Tensor) -> None:
-        """Run what was recorded, so that `t` has values."""
+        """Run what was traced, so that `t` has values."""
         raise NotImplementedError
 
     def link(self, t: Tensor) -> None:
@@ -41,19 +41,19 @@ class LazySource:
     def backward(
         self, root: Tensor, gradient: Array, asked: Sequence[Tensor] | None = None, keep: bool = False
     ) -> list[tuple[Any, Array]] | None:
-        """The gradients of leaves, by node; of tensors asked for, too, by place. None: the engine has to find them."""
+        """The gradients of leaves by node, of tensors asked for by position. None: the engine has to find them."""
         raise NotImplementedError
 
     def close(self, why: str) -> None:
-        """Run everything and end the tape."""
+        """Run everything, link real nodes, and end the trace."""
         raise NotImplementedError
 
     def release(self, t: Tensor, why: str) -> None:
-        """From now on `t` has nothing to do with the tape: it has its values and its node."""
+        """From now on `t` has nothing to do with the trace: it has its values and its node."""
         self.close(why)
 
     def strides_of(self, t: Tensor) -> tuple[int, ...] | None:
-        """In bytes, of a tensor without values yet; None if its elements will lie in order."""
+        """In bytes, of a tensor without values yet; None if it will be contiguous."""
         raise NotImplementedError
 
     def is_view(self, t: Tensor) -> bool:
@@ -128,15 +128,15 @@ class Tensor(TensorMethods):
         "_value_id",
     )
 
-    # What is there now. A recording fills them in when they are asked for by their other names, below.
-    _data: Any  # the values; None while they are only pending
-    _memory: Any  # the storage they lie in
-    _history: Any  # the node that recorded it; None for a constant not used in a graph
+    # What is there now. A lazy source fills them in when they are asked for by their other names, below.
+    _data: Any  # the values as an array; None while they are only traced
+    _memory: Any  # the storage of the array
+    _history: Any  # the node of the op that made it; None for a constant not used in a graph
     _type: TensorType
     _alias: Any  # how it is a view of another tensor; None if it is not
     _grad_barrier: Any  # (what, where) cut the path of gradients; None if nothing did
-    _source: Any  # who knows the values when _raw is None; the recording on whose tape it is; a recording's leaf mark
-    _value_id: int  # on that tape
+    _source: Any  # the lazy source that gives it values, or in whose trace it is a leaf; a graph tracer; None
+    _value_id: int  # in that trace
 
     # ndarray + tensor is left to the tensor.
     __array_priority__ = 1000
@@ -151,7 +151,7 @@ class Tensor(TensorMethods):
             self.requires_grad_()
         return self
 
-    # ---- its parts; asking a tensor on a recording's tape for one of them makes the recording run
+    # ---- its parts; asking a traced tensor for one of them makes the trace run
 
     @property
     def _array(self) -> Any:
@@ -505,7 +505,7 @@ class Tensor(TensorMethods):
         self._node = node
 
     def _settled_alias(self) -> ViewOf | None:
-        """How it is a view of another tensor, which a recorded one knows once it has run."""
+        """How it is a view of another tensor, which a traced one knows once it has run."""
         pending = self._source
         if self._data is None and isinstance(pending, LazySource):
             pending.settle(self)
@@ -536,7 +536,7 @@ def wrap(array: Array, type_: TensorType, cls: type[Tensor] = Tensor) -> Tensor:
 
 
 def layout_of(t: Tensor) -> tuple[int, ...] | None:
-    """The strides of a tensor in bytes; None if its elements lie in order. No value is asked for."""
+    """The strides of a tensor in bytes; None if it is contiguous. No value is asked for."""
     pending = t._source
     if t._data is None:
         return pending.strides_of(t) if isinstance(pending, LazySource) else None
@@ -544,7 +544,7 @@ def layout_of(t: Tensor) -> tuple[int, ...] | None:
 
 
 def symbol(type_: Any, node: Node | None, pending: Any) -> Tensor:
-    """A tensor without values yet: `pending.read(t)` says what asking for them means."""
+    """A symbolic tensor, without values: `pending.read(t)` is called when they are asked for."""
     t = new(Tensor)
     t._data = None
     t._memory = None

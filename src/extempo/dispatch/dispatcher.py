@@ -1,8 +1,8 @@
-"""apply(): infer -> kernel -> node. The one door through which every op runs.
+"""Dispatch: `apply(op, inputs, attrs)`, the one door through which every op runs: infer -> kernel -> node.
 
 In eager mode it asks the op's shape rule first (so that errors rise at the user's line), runs the kernel, and, when an
-input requires grad, links a Node that keeps only what the op's gradient reads. Any other way of running (a recording,
-vmap) stands in the current mode as an interceptor.
+input requires grad, links a Node that keeps only what the op's gradient reads. A trace or an interceptor (vmap, a
+sample of a batch) in the current context gets the op instead.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NUMBERS = (float, int, bool, type(None))
 
 
 def quietly(fn: Callable[..., Any], *args: Any) -> Any:
-    """Call `fn` with NumPy's warnings off and the current mode saying so; about ten times cheaper than np.errstate."""
+    """Call `fn` with NumPy's warnings off, and the context saying so; about ten times cheaper than np.errstate."""
     mode = CONTEXT.get()
     if mode.quiet:
         try:
@@ -49,7 +49,7 @@ def quietly(fn: Callable[..., Any], *args: Any) -> Any:
 
 
 def dispatch(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any] = NO_ATTRS) -> Any:
-    """Run `op` in the current mode. Returns a Tensor, or a tuple of them for an op with several results."""
+    """Run `op` in the current context. Returns a Tensor, or a tuple of them for an op with several results."""
     for x in inputs:
         if isinstance(x, TensorLike):
             return x._apply(op, inputs, attrs)
@@ -181,7 +181,7 @@ def link(
 
 
 def entry(position: int, value: Tensor) -> tuple[int, Any, Any, int]:
-    """What a node keeps of a value: place in (y, *inputs), array (or what stands for it), storage and version."""
+    """What a node keeps of a value: position in (y, *inputs), array (or its lazy source), storage and version."""
     storage = value._storage
     if storage is None:
         return (position, value._source, None, 0)
@@ -218,13 +218,14 @@ def _several(
 
 
 def cut_reason(op: type[Op], mode: ExecutionContext) -> str:
+    """What ends the path of gradients at an untracked result of tracked inputs, for messages."""
     if not mode.grad:
         return "inference_mode()" if mode.inference else "no_grad()"
     return not_floating(op)
 
 
 def alias_of(source: Tensor, op: type[Op], numbers: tuple[Any, ...], attrs: dict[str, Any]) -> ViewOf:
-    """How a view of `source` is seen from its base."""
+    """How a view of `source` is a view of the base: by the steps that lead there."""
     alias = source._alias
     step = ((op, numbers, attrs),)
     if alias is None:

@@ -70,7 +70,7 @@ def _change(tensors: Sequence[Tensor], arrays: list[Array] | None, update: Updat
         return False
     before_write([x._storage for x in tensors])
     if d not in _PLACES:
-        _PLACES[d] = native_places(d, arrays[0], ())  # without moments it does not matter where the first value lies
+        _PLACES[d] = native_places(d, arrays[0], ())  # without moments it does not matter where the first value is
     if not kernel(_PLACES[d], update.numbers, arrays, arrays):
         return False
     where = user_line()

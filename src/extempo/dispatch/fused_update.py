@@ -1,4 +1,4 @@
-"""Updates as formulas of single elements, run over flat memory natively or by NumPy: the same bits either way.
+"""Fused updates: an optimizer's rule as a formula of single elements, run over flat memory natively or by NumPy.
 
 A formula is plain arithmetic, the same text for arrays and for the lanes of a native kernel:
 
@@ -86,7 +86,7 @@ def _build(update: Update, n_moments: int, d: np.dtype[Any]) -> Any | None:
 
 
 def native_places(d: np.dtype[Any], values: Array, moments: Sequence[Array]) -> Any | None:
-    """Where values and moments lie, for native kernels; None where there are none."""
+    """Where values and moments are in memory, for native kernels; None where there are none."""
     if native() is None:
         return None
     from ..backends.llvm.routines.updates import places

@@ -1,6 +1,7 @@
-"""The recording mode: run a function, keep what it did as a Graph, compute nothing.
+"""Graph tracer: calls a function on symbolic tensors, keeps what it did as a Graph, and computes nothing.
 
-Arguments are symbols (a type, no values). Tensors from outside become leaves whose value the recording remembers.
+Arguments have a type and no values. Tensors from outside become leaves, whose values the tracer remembers. The traced
+gradients of ops are made by this; `ex.compile` has a tracer of its own, which runs later what it traces.
 """
 
 from __future__ import annotations
@@ -60,14 +61,14 @@ class GraphTracer:
 
 
 def trace_graph(fn: Callable[..., Any], types: Sequence[Any]) -> tuple[Graph, GraphTracer, Any]:
-    """Call `fn` on symbols of these types. Returns the graph of what came back, the recorder, and the raw result."""
-    recorder = GraphTracer()
-    arguments = [recorder.leaf(t) for t in types]
-    with switch(interceptor=recorder, grad=False):
+    """Call `fn` on symbols of these types. Returns the graph of what came back, the tracer, and the raw result."""
+    tracer = GraphTracer()
+    arguments = [tracer.leaf(t) for t in types]
+    with switch(interceptor=tracer, grad=False):
         result = fn(*arguments)
     outputs = [r for r in (result if isinstance(result, tuple | list) else (result,)) if isinstance(r, Tensor)]
-    graph = Graph.reach([recorder._node_of(o) for o in outputs])
+    graph = Graph.reach([tracer._node_of(o) for o in outputs])
     known = set(graph.nodes)
     unused = [a._node for a in arguments if a._node not in known]
     graph.nodes = sorted([*graph.nodes, *unused], key=lambda n: n.number)
-    return graph, recorder, result
+    return graph, tracer, result

@@ -30,7 +30,7 @@ _ITSELF = Entry((), (), (), None, {}, ALL)  # the function is to be called
 
 
 class InlineCache:
-    """A function by the types of its arguments. It is called by position alone."""
+    """A function, and what it made of such arguments before. It is called by position alone."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
@@ -112,10 +112,10 @@ class _Spy:
             set_context(CONTEXT.get().but(interceptor=None))
             return fn(*args)
         finally:
-            set_context(CONTEXT.get().but(interceptor=self))  # a recording may have given up meanwhile
+            set_context(CONTEXT.get().but(interceptor=self))  # a trace may have given up meanwhile
 
     def end(self, before: ExecutionContext) -> None:
-        """The mode as it was `before`, but for a recording that has given up."""
+        """The context as it was `before`, but for a trace that has given up."""
         now = CONTEXT.get()
         set_context(before if now.recording is before.recording else now.but(interceptor=None))
 
@@ -137,7 +137,7 @@ class _Spy:
 
 
 def _key(args: tuple[Any, ...], expected: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """What arguments have in common of which a function makes the same; None: nobody knows."""
+    """What arguments must have in common for a function to make the same of them; None: nobody knows."""
     key: list[Any] = []
     for x, known_by in zip(args, expected, strict=True):
         kind = type(x)
@@ -153,7 +153,7 @@ def _key(args: tuple[Any, ...], expected: tuple[Any, ...]) -> tuple[Any, ...] | 
 
 
 def _repeats_one(args: tuple[Any, ...]) -> bool:
-    """Whether a tensor is there twice: nobody could tell which of both an op got."""
+    """Whether a tensor is there twice: then it is not known which of both an op got."""
     tensors = [id(x) for x in args if isinstance(x, Tensor)]
     return len(set(tensors)) < len(tensors)
 

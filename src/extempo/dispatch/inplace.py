@@ -1,4 +1,8 @@
-"""Writing in place: new values in the same memory, and the history rewritten instead of mutated."""
+"""Writes in place: new values in the same memory, and the history rewritten instead of mutated.
+
+A write through a view makes the base's node a write into the old base; other views of it read their history anew. What
+gradients of earlier ops have saved is kept, or noticed by its version when they run.
+"""
 
 from __future__ import annotations
 
@@ -69,6 +73,7 @@ def check_fits(target: Tensor, value: Tensor, op_name: str) -> None:
 
 
 def refuse_leaf_write(target: Tensor, base: Tensor, op_name: str) -> None:
+    """A leaf that requires grad, and a view of one, must not be written while ops are tracked."""
     for t, text in ((target, "a leaf"), (base, "a view of a leaf")):
         node = t._current_node()
         if node is not None and node.op is Leaf and node.requires_grad:
@@ -106,7 +111,7 @@ def makers(last: Node | None, made_from: tuple[Tensor, ...]) -> Iterator[Node]:
 
 
 def _keep_result_in_place(value: Tensor, target: Tensor) -> None:
-    """A gradient that reads the result (exp_, relu_) reads it where it now lies; a second copy would waste memory."""
+    """A gradient that reads the result (exp_, relu_) reads it in the target; a second copy would waste memory."""
     node = value._node
     if node is not None and node.saved and node.op is not Leaf and value._type == target._type:
         here = (0, target._array, target._storage, target._storage.version)
@@ -132,6 +137,7 @@ def rebase(target: Tensor, base: Tensor, value: Tensor) -> None:
 
 
 def as_dtype_node(value: Tensor, d: dtype) -> Node:
+    """The node of a value, converted to that dtype where it has another."""
     if value._type.dtype is d:
         return value._own_node()
     return value.to(d)._own_node()

@@ -1,9 +1,8 @@
-"""What is known of an op on inputs of given types: its Signature, with the kernel that runs it.
+"""Kernel cache: for each op, input types and attributes the Signature, with the kernel that runs it.
 
-The shape rule is asked and the native kernel bound once for each op, types and attributes. Both are arithmetic on
-sizes, so for a structure (op, ranks, dtypes, attributes) that comes up at one size after another they are learnt as
-functions of its sizes (`sym_int.generalize`), and a new size of it costs a few microseconds: the same kernels either
-way.
+The shape rule is asked and the native kernel bound once for each of these. Both are arithmetic on sizes, so for a shape
+class (op, ranks, dtypes, attributes) that comes up at one size after another they are learnt as functions of its sizes
+(`sym_int.generalize`), and a new size of it costs a few microseconds: the same kernels either way.
 """
 
 from __future__ import annotations
@@ -134,7 +133,7 @@ def numpy_call(op: type[Op], attrs: dict[str, Any], compute: Any, dtypes: Any, *
 
 
 class BoundKernel:
-    """An op on inputs of given types, which may have stand-ins for sizes: its signature, and what code runs it."""
+    """An op on inputs of some types, whose sizes may be symbolic: its signature, and the code that runs it."""
 
     __slots__ = ("_shared", "code", "dtypes", "op", "present", "reason", "signature", "view_words")
 
@@ -189,6 +188,7 @@ class BoundKernel:
 
 
 def not_floating(op: type[Op]) -> str:
+    """Why gradients end at a result of this op, for messages."""
     return f"{op.name}, whose result is not floating"
 
 
@@ -263,7 +263,7 @@ def shape_class_of(op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any]) 
 
 
 def sizes_of(types: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[Any, ...]:
-    """The sizes in types and attributes, or what stands for them."""
+    """The sizes in types and attributes, which may be symbolic."""
     sizes: list[Any] = []
     for t in types:
         if type(t) is TensorType:
@@ -289,7 +289,7 @@ def _take_sizes(value: Any, key: list[Any], sizes: list[int]) -> None:
 def with_sizes(
     types: tuple[Any, ...], attrs: dict[str, Any], sizes: Iterator[Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Types and attributes of that structure with other sizes, or stand-ins, taken in order."""
+    """Types and attributes of that structure with other sizes, which may be symbolic, in order."""
     others = tuple(
         [TensorType(tuple([next(sizes) for _ in t.shape]), t.dtype) if type(t) is TensorType else t for t in types]
     )

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.cache import Kernel
 from ...core.graph import Graph, Leaf, Node
+from ...core.graph_interpreter import Kernel
 from ...core.types import TensorType
 
 
