@@ -20,8 +20,8 @@ def new_executor(root: TraceNode | None = None, decide: Any = op_by_op, **limits
 
 
 @contextmanager
-def tracing(executor: TraceExecutor) -> Iterator[TraceExecutor]:
-    """Inside, the ops of this thread go to the executor."""
+def tracing(executor: TraceExecutor | None) -> Iterator[Any]:
+    """Inside, the ops of this thread go to the executor; None: they run eagerly."""
     before = CONTEXT.get()
     CONTEXT.set(before.but(recording=executor))
     try:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import extempo as ex
 from extempo import autograd, nn
 from extempo.nn import functional as F
+from extempo.tracing.backward import _share_a_node, backward_by_plan
 
-from .agreement import CALLS, agree, agree_on_calls, draw, error_of, grads, whole
+from .agreement import CALLS, agree, agree_on_calls, draw, error_of, grads, needs_native_code, whole
+from .by_hand import new_executor, tracing
 
 
 def two_layers(x, w, v):
@@ -398,3 +401,74 @@ def test_contributions_are_added_in_the_order_of_the_lines(fn, inside):
             yield parts, x.grad
 
     agree(scenario)
+
+
+# ---- by a plan, or by the engine
+
+
+def traced(fn, decide=lambda *args, **kwargs: True):
+    with tracing(new_executor(decide=decide)) as executor:
+        return executor, fn()
+
+
+def gradients(executor, root, inputs=None, keep=False):
+    found = backward_by_plan(executor, root, np.ones((), np.float32), inputs, keep)
+    return None if found is None else [(key, g.tolist()) for key, g in found]
+
+
+@needs_native_code
+def test_a_plan_has_the_gradients_of_all_leaves_and_ends_the_trace():
+    w, b = draw(0, 3, grad=True), draw(1, 3, grad=True)
+    executor, loss = traced(lambda: (w * b).sum())
+    trace = executor.trace
+    found = dict(gradients(executor, loss))
+    assert found == {w._history: b.tolist(), b._history: w.tolist()}
+    assert executor.trace is not trace
+    assert loss._source is None
+    assert loss._data is not None
+
+
+@needs_native_code
+def test_asked_for_values_on_the_trace_are_named_by_value_id_and_a_kept_trace_goes_on():
+    w = draw(0, 3, grad=True)
+    executor, (y, loss) = traced(lambda: ((y := w * 2.0), (y * 3.0).sum()))
+    trace = executor.trace
+    assert gradients(executor, loss, [y], keep=True) == [(y._value_id, [3.0] * 3)]
+    assert executor.trace is trace
+    assert trace.cursor.n_run == len(trace.makers)
+    assert dict(gradients(executor, loss)) == {w._history: [6.0] * 3}
+
+
+@needs_native_code
+@pytest.mark.parametrize(
+    "reason", ["no plan", "a hook", "a retained gradient", "linked meanwhile", "root is asked for"]
+)
+def test_the_engine_does_what_a_plan_cannot(reason):
+    w = draw(0, 3, grad=True)
+    leaf = w * 2.0 if reason == "a retained gradient" else w
+
+    def fn():
+        y = leaf.exp()
+        if reason == "linked meanwhile":
+            with tracing(None):
+                other = w * 3.0
+            y = y + other
+        return y.sum()
+
+    if reason == "a hook":
+        w.register_hook(lambda g: None)
+    if reason == "a retained gradient":
+        leaf.retain_grad()
+    decide = (lambda *args, **kwargs: False) if reason == "no plan" else (lambda *args, **kwargs: True)
+    executor, loss = traced(fn, decide)
+    inputs = [loss] if reason == "root is asked for" else None
+    assert gradients(executor, loss, inputs) is None
+    assert executor.trace.unplanned == (reason == "no plan")
+
+
+def test_two_leaves_of_one_node_are_noticed():
+    node, other = (draw(k, 3, grad=True)._own_node() for k in range(2))
+    assert _share_a_node([node, None, node])
+    assert not _share_a_node([node, None, other, None])
+    assert not _share_a_node([None, None])
+    assert not _share_a_node([])

@@ -9,10 +9,14 @@ import pytest
 
 import extempo as ex
 from extempo import nn, optim
+from extempo.core.op import REGISTRY
+from extempo.core.trace_tree import TraceNode, TraceOp
+from extempo.core.types import TensorType
+from extempo.dispatch.dispatcher import signature_of
 from extempo.tracing import compiled_function
 from extempo.tracing.compiled_function import CompiledFunction
-from extempo.tracing.eviction import _in_order
-from extempo.tracing.segment import PLANS
+from extempo.tracing.eviction import _in_order, prune
+from extempo.tracing.segment import PLANS, Segment
 
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 pytestmark = pytest.mark.skipif(ex.backends.selection.native() is None, reason="the native backend does not run here")
@@ -170,3 +174,43 @@ def test_a_function_that_is_gone_takes_its_plans_with_it():
     del f, compiled
     gc.collect()
     assert len(PLANS) == before
+
+
+# ---- pruning by itself
+
+
+def grown(root, names):
+    """Edges of these ops, one after another; the node at the end."""
+    types = (TensorType((3,), ex.float32),)
+    for name in names:
+        op = REGISTRY[name]
+        parts = (signature_of(op, (), types, {}), root.n_places, 0, True, (), None, None, None, None)
+        root = root.add(TraceOp(op, {}, (root.n_places - 1,), types, *parts)).following
+    return root
+
+
+def segment_at(node, seen):
+    segment = Segment((), [], [], node.after_flush(), None, frozenset())
+    segment.seen = seen
+    return node.remember(b"", segment)
+
+
+def test_what_leads_to_a_segment_that_was_met_twice_stays_and_the_rest_goes():
+    root = TraceNode()
+    repeated = segment_at(grown(root, ["exp", "neg"]), seen=2)
+    segment_at(grown(root, ["exp", "tanh"]), seen=1)
+    segment_at(grown(root, ["abs"]), seen=1)
+    n_kept = prune(root)
+    exp = root.edges()
+    assert [step.op.name for step in exp] == ["exp"]
+    assert [step.op.name for step in exp[0].following.edges()] == ["neg"]
+    assert repeated.following in _in_order(root)
+    assert n_kept == 4  # the root, two ops, and what follows the segment
+
+
+def test_a_tree_in_which_nothing_was_met_twice_is_its_root():
+    root = TraceNode()
+    segment_at(grown(root, ["exp"]), seen=1)
+    assert prune(root) == 1
+    assert root.edges() == ()
+    assert prune(TraceNode()) == 1

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 import pickle
+import weakref
 
 import numpy as np
 import pytest
 
 import extempo as ex
+from extempo.core.trace_tree import TraceNode
 
-from .agreement import CALLS, agree, agree_on_calls, draw, whole
+from .agreement import CALLS, agree, agree_on_calls, draw, needs_native_code, whole
+from .by_hand import new_executor, tracing
 
 READS = {
     "item": lambda y: y.sum().item(),
@@ -237,3 +240,109 @@ def test_a_breakpoint_in_the_middle():
 
     agree_on_calls(f, lambda i: (draw(i, 3),))
     assert seen[: 2 * CALLS] == seen[2 * CALLS :]
+
+
+# ---- an executor by itself
+
+
+@needs_native_code
+def test_asking_for_a_value_runs_everything_and_gives_live_tensors_theirs():
+    x = draw(0, 3)
+    expected = (x.exp() * 2.0).neg().tolist()
+    with tracing(new_executor()) as executor:
+        y = x.exp()
+        z = (y * 2.0).neg()
+        assert (y._data, z._data) == (None, None)
+        assert z.tolist() == expected
+    assert y._data is not None
+    assert executor.trace.cursor.n_run == 3
+    assert executor.counters.replays == 1
+    assert (y._source, z._source) == (None, None)  # they are not tracked: nothing more can come
+
+
+@needs_native_code
+def test_the_second_time_a_segment_is_met_it_runs_by_a_plan_if_that_is_decided():
+    x, root, asked = draw(0, 3), TraceNode(), []
+
+    def decide(segment, n_ops, is_range=False, is_loop=False):
+        asked.append(n_ops)
+        return len(asked) > 1
+
+    counts, expected = [], x.exp().neg().tolist()
+    for _ in range(3):
+        with tracing(new_executor(root, decide)) as executor:
+            y = x.exp().neg()
+            assert y.tolist() == expected
+        counts.append((executor.counters.replays, executor.counters.runs))
+    assert counts == [(1, 0), (0, 1), (0, 1)]
+    assert asked == [2, 2]
+
+
+@needs_native_code
+def test_replaying_may_take_so_long_and_then_the_rest_runs_eagerly():
+    x = draw(0, 3)
+    executor = new_executor(most_replaying=lambda: 0.0)
+    with tracing(executor):
+        x.exp().tolist()
+        assert executor.counters.given_up == 1
+        assert x.exp()._data is not None
+
+
+@needs_native_code
+def test_memory_that_is_written_is_read_before_and_closes_what_a_gradient_reads_of_it():
+    x, w = draw(0, 3), draw(1, 3, grad=True)
+    with tracing(new_executor()) as executor:
+        y = w * x
+    executor.before_write([draw(2, 3)._memory])
+    assert y._data is not None
+    assert executor.counters.closed == {}
+    executor.before_write([x._memory])
+    assert executor.counters.closed == {"memory that it reads was written to": 1}
+    assert y._history.op.name == "mul"
+
+
+@needs_native_code
+def test_memory_that_is_handed_out_is_read_before_if_something_will_read_it():
+    x = draw(0, 3)
+    with tracing(new_executor()) as executor:
+        y = x.exp()
+    executor.before_sharing(draw(1, 3)._memory)
+    assert y._data is None
+    executor.before_sharing(x._memory)
+    assert y._data is not None
+
+
+@needs_native_code
+def test_the_strides_and_views_of_values_to_come_are_known():
+    x = draw(0, 2, 3, grad=True)
+    with tracing(new_executor()) as executor:
+        y = x.exp()
+        turned = y.t()
+    assert (executor.strides_of(y), executor.strides_of(turned)) == (None, (4, 12))
+    assert (executor.is_view(y), executor.is_view(turned)) == (False, True)
+    assert y._data is None
+
+
+@needs_native_code
+def test_an_executor_that_has_escaped_goes_with_its_last_tensor():
+    w = draw(0, 3, grad=True)
+    with tracing(new_executor()) as executor:
+        y = w.exp()
+    executor.leave()
+    assert executor.is_left
+    assert not executor.is_empty
+    gone = weakref.ref(executor)
+    del executor
+    assert gone() is not None
+    del y
+    assert gone() is None
+
+
+@needs_native_code
+def test_what_is_not_tracked_is_run_when_the_function_returns():
+    x = draw(0, 3)
+    with tracing(new_executor()) as executor:
+        y = x.exp()
+    executor.leave()
+    assert y._data is not None
+    assert executor.is_empty

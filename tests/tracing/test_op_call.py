@@ -9,10 +9,15 @@ import pytest
 
 import extempo as ex
 from extempo import nn
+from extempo.core.context import CONTEXT
+from extempo.core.op import REGISTRY
+from extempo.core.trace_tree import NONE, NUMBER
 from extempo.nn import functional as F
 from extempo.tracing.compiled_function import CompiledFunction
+from extempo.tracing.op_call import OpCall, grad_key
 
 from .agreement import CALLS, agree, agree_on_calls, draw, grads, needs_native_code, whole
+from .by_hand import new_executor, tracing
 
 
 def mixed(x):
@@ -307,3 +312,78 @@ def test_large_arguments():
         return y
 
     agree_on_calls(f, lambda i: (draw(i, 300, 200), draw(i, 200, 300, grad=True)), calls=4)
+
+
+# ---- resolved against a trace
+
+
+def resolved(executor, name, *inputs, **attrs):
+    return OpCall.resolved(executor.trace, executor, REGISTRY[name], inputs, attrs, CONTEXT.get())
+
+
+@needs_native_code
+def test_inputs_are_values_leaves_numbers_or_nothing():
+    x, w = draw(0, 3), draw(1, 3, grad=True)
+    executor = new_executor()
+    with tracing(executor):
+        y = x * 2.0
+    call = resolved(executor, "clamp", y, None, 3.0)
+    assert call.refs == (0, NONE, NUMBER + 1)
+    assert call.kinds == (y._type, type(None), float)
+    assert (call.numbers, call.needs, call.fresh) == ([3.0], 0, [])
+    call = resolved(executor, "add", w, x)
+    assert call.refs == (-2, -1)  # the second leaf is new
+    assert call.fresh == [w]
+    assert [leaf.tracked for leaf in call.new_leaves] == [True]
+    assert call.needs == 0b01
+
+
+@needs_native_code
+def test_a_leaf_that_comes_twice_is_one():
+    x = draw(0, 3)
+    call = resolved(new_executor(), "mul", x, x)
+    assert call.refs == (-1, -1)
+    assert len(call.new_leaves) == 1
+
+
+@needs_native_code
+def test_arrays_and_numpy_numbers_are_converted_first():
+    x = draw(0, 3)
+    call = resolved(new_executor(), "mul", x, np.float32(2.0))
+    assert call.kinds == (x._type, float)
+    call = resolved(new_executor(), "mul", x, np.ones(3, np.float32))
+    assert call.refs == (-1, -2)
+
+
+@needs_native_code
+def test_a_tensor_whose_elements_are_not_aligned_cannot_be_on_a_trace():
+    odd = np.frombuffer(b"\0" * 13, np.uint8)[1:].view(np.float32)
+    assert not odd.flags.aligned
+    x = draw(0, 3)
+    x._data = odd
+    assert resolved(new_executor(), "exp", x) is None
+
+
+@needs_native_code
+def test_an_edge_fits_if_op_attributes_inputs_and_leaves_are_the_same():
+    x, wide = draw(0, 3, 4), draw(0, 4, 4)
+    executor = new_executor()
+    with tracing(executor):
+        kept = x.sum(dim=1)
+    (step,) = executor.trace.makers
+    again = new_executor()
+    attrs = dict(step.attrs)
+    assert resolved(again, "sum", x, **attrs).fits(step)
+    assert not resolved(again, "sum", wide, **attrs).fits(step)
+    assert not resolved(again, "sum", x.t(), **{**attrs, "dim": (0,)}).fits(step)
+    assert not resolved(again, "sum", x.detach().requires_grad_(), **attrs).fits(step)
+    with ex.no_grad():
+        assert not resolved(again, "sum", x, **attrs).fits(step)
+    assert kept._data is None
+
+
+@pytest.mark.parametrize(
+    ("grad", "inference", "key"), [(True, False, True), (False, False, False), (False, True, None)]
+)
+def test_inference_mode_is_another_guard_than_no_grad(grad, inference, key):
+    assert grad_key(CONTEXT.get().but(grad=grad, inference=inference)) is key

@@ -11,8 +11,11 @@ import pytest
 
 import extempo as ex
 from extempo import nn
+from extempo.core.trace_tree import TraceNode
+from extempo.tracing.trace import WriteIndex
 
 from .agreement import CALLS, agree, agree_on_calls, draw, error_of, grads, needs_native_code
+from .by_hand import new_executor, tracing
 
 
 class Pair(NamedTuple):
@@ -369,3 +372,119 @@ def test_identity_and_hashing_of_recorded_tensors():
             yield run(draw(i, 2))
 
     agree(scenario)
+
+
+# ---- a trace by itself
+
+
+def traced(fn, *args):
+    """(The executor of a traced function, its results): nothing has run yet."""
+    with tracing(new_executor()) as executor:
+        return executor, fn(*args)
+
+
+@needs_native_code
+def test_a_loop_of_writes_looks_at_each_leaf_once(monkeypatch):
+    looked_at = []
+    leaves_since = WriteIndex.leaves_since
+
+    def counted(self, storage, memories):
+        looked_at.append(len(memories) - self._n_seen.get(storage, 0))
+        return leaves_since(self, storage, memories)
+
+    monkeypatch.setattr(WriteIndex, "leaves_since", counted)
+    steps = [draw(k, 4) for k in range(100)]
+
+    def walk(q):
+        q = q.clone()
+        for step in steps:
+            q.sub_(step * ex.dot(step, q))
+        return q
+
+    compiled = ex.compile(walk)
+    for k in range(CALLS):
+        looked_at.clear()
+        start = draw(1000 + k, 4)
+        assert compiled(start).tolist() == walk(start).tolist()
+        assert len(looked_at) == 100
+        assert sum(looked_at) < 10 * 100
+
+
+@needs_native_code
+def test_a_value_is_live_while_someone_else_refers_to_its_tensor():
+    executor, kept = traced(lambda x: [x.exp(), x.exp().neg()], draw(0, 3))
+    trace = executor.trace
+    assert list(trace.live_from(0)) == [1, 0, 1]
+    assert trace.live_tensor(0) is kept[0]
+    del kept[0]
+    assert list(trace.live_from(0)) == [0, 0, 1]
+    assert trace.live_tensor(0) is None
+    trace.results, trace.inside = trace.references(), False
+    assert list(trace.live_from(0)) == [0, 0, 1]
+    assert trace.live_tensor(2) is kept[0]
+    kept.clear()
+    assert list(trace.live_from(0)) == [0, 0, 0]
+
+
+@needs_native_code
+def test_what_a_value_depends_on_is_followed_through_tracked_inputs_only():
+    w = draw(0, 3, grad=True)
+    executor, _kept = traced(lambda x: (x.exp() * w).tanh() + x.neg(), draw(1, 3))
+    trace = executor.trace
+    assert [step.op.name for step in trace.makers] == ["exp", "mul", "tanh", "neg", "add"]
+    assert sorted(step.place for step in trace.reached([4])) == [1, 2, 4]
+    assert sorted(step.place for step in trace.reached([4], first=2)) == [2, 4]
+    assert trace.reached([0]) == []
+    assert trace.passed(4, None) == {1, 2, 4}
+    assert trace.passed(4, (1,)) == {2, 4}  # from the product on
+
+
+@needs_native_code
+def test_the_base_of_a_view_of_a_view_is_what_has_the_memory():
+    executor, _kept = traced(lambda x: (x.exp().t()[0], x.t()[0]), draw(0, 2, 3, grad=True))
+    trace = executor.trace
+    views = [step.place for step in trace.makers if step.view is not None]
+    assert [trace.base(place) for place in views] == [0, 0, -1, -1]
+
+
+@needs_native_code
+def test_a_trace_looks_at_memory_until_what_reads_it_has_run():
+    x, other = draw(0, 3), draw(1, 3)
+    executor, _kept = traced(lambda x: x.exp(), x)
+    assert executor.trace.looks_at(x._memory)
+    assert not executor.trace.looks_at(other._memory)
+    executor.flush()
+    assert not executor.trace.looks_at(x._memory)
+
+
+@needs_native_code
+def test_a_trace_reads_memory_as_long_as_a_gradient_may():
+    x, w = draw(0, 3), draw(1, 3, grad=True)
+    executor, _kept = traced(lambda: (w * x).exp() + draw(2, 3))
+    executor.flush()
+    assert executor.trace.reads_memory(x._memory)  # the gradient of w
+    assert executor.trace.reads_memory(w._memory)  # a tracked leaf
+    assert not executor.trace.reads_memory(draw(2, 3)._memory)
+
+
+@needs_native_code
+def test_an_empty_trace_begins_again_where_it_is_told():
+    executor, _ = traced(lambda: None)
+    root, before = TraceNode(), executor.trace.clocks
+    executor.trace.set_gate()
+    assert executor.trace.position is not executor.trace.cursor
+    executor.trace.begin_again(root)
+    assert executor.trace.cursor is executor.trace.position is root
+    assert executor.trace.clocks > before
+
+
+@needs_native_code
+def test_live_tensors_of_a_trace_that_ends_forget_it_and_others_find_it_nowhere():
+    w = draw(0, 3, grad=True)
+    executor, kept = traced(lambda: w.exp())
+    trace, state = executor.trace, executor.trace.cursor
+    executor.close("a test")
+    assert executor.trace is not trace
+    assert trace.cursor is not state
+    assert kept._source is None
+    assert kept._history.op.name == "exp"

@@ -6,9 +6,14 @@ import pytest
 
 import extempo as ex
 from extempo import nn
+from extempo.core.context import CONTEXT
+from extempo.core.op import REGISTRY
+from extempo.core.trace_tree import TraceNode
 from extempo.nn import functional as F
+from extempo.tracing.trace import Trace
 
-from .agreement import CALLS, agree, agree_on_calls, draw, error_of, grads, whole
+from .agreement import CALLS, agree, agree_on_calls, draw, error_of, grads, needs_native_code, whole
+from .by_hand import names, new_executor, tracing
 
 
 def test_sizes_that_change():
@@ -335,3 +340,81 @@ def test_labels_and_weights_that_change():
             yield run(draw(i, 5, 4), whole(i, 5, high=3), 1.0 / (i + 1), 0.1 * (i % 2)), w.grad
 
     agree(scenario)
+
+
+# ---- one op after another
+
+
+def traced(root, fn, **limits):
+    with tracing(new_executor(root, **limits)) as executor:
+        fn()
+    return executor
+
+
+@needs_native_code
+def test_the_same_ops_go_along_known_edges_and_others_add_some():
+    x, root = draw(0, 3), TraceNode()
+    first = traced(root, lambda: x.exp().neg())
+    again = traced(root, lambda: x.exp().neg())
+    assert (first.counters.new_steps, again.counters.new_steps) == (2, 0)
+    assert again.trace.cursor is first.trace.cursor
+    other = traced(root, lambda: x.exp().tanh())
+    assert other.counters.new_steps == 1
+    assert [step.op.name for step in root.edges()[0].following.edges()] == ["tanh", "neg"]
+
+
+@needs_native_code
+def test_numbers_are_no_guards_but_starts_of_slices_are_until_they_change():
+    x, root = draw(0, 5, grad=True), TraceNode()
+    counts = [traced(root, lambda n=number: x.exp() * n).counters.new_steps for number in (2.0, 3.0, 4.0)]
+    assert counts == [2, 0, 0]
+    parts = [traced(root, lambda n=start: x.exp()[n : n + 2]) for start in (0, 1, 2)]
+    assert [part.counters.new_steps for part in parts] == [1, 1, 0]
+    assert [part.trace.makers[1].baked is None for part in parts] == [False, True, True]
+
+
+@needs_native_code
+def test_an_op_without_tensors_and_a_view_of_what_is_there_are_left_to_the_executor():
+    x = draw(0, 3, 3)
+    executor = new_executor()
+    mode = CONTEXT.get()
+    assert executor.tracer.append(executor, REGISTRY["mul"], (2.0, 3.0), {}, mode) is None
+    assert executor.tracer.append(executor, REGISTRY["reshape"], (x,), {"shape": (9,)}, mode) is None
+    assert executor.trace.makers == []
+
+
+@needs_native_code
+def test_so_many_ops_may_be_new_and_known_ones_do_not_count():
+    x, root = draw(0, 3), TraceNode()
+    traced(root, lambda: x.exp().neg())
+    executor = new_executor(root, most_new_ops=lambda: 1)
+    with tracing(executor):
+        y = x.exp().neg()
+        assert executor.tracer.allows_new_ops()
+        z = y.tanh()
+        assert not executor.tracer.allows_new_ops()
+        assert names(executor) == ["exp", "neg", "tanh"]
+        more = z.abs()
+    assert executor.counters.given_up == 1
+    assert more.tolist() == x.exp().neg().tanh().abs().tolist()
+
+
+@needs_native_code
+def test_an_op_is_all_on_the_trace_or_not_at_all_when_a_finalizer_gets_in_between(monkeypatch):
+    x, root = draw(0, 3), TraceNode()
+    executor = new_executor(root)
+    new_result, times = Trace.new_result, []
+
+    def meanwhile(self, *args):
+        if not times:
+            times.append(1)
+            executor.end_trace(TraceNode())  # as if someone had closed it
+        return new_result(self, *args)
+
+    monkeypatch.setattr(Trace, "new_result", meanwhile)
+    before = executor.trace
+    with tracing(executor):
+        y = x.exp()
+    assert (before.makers, before.leaves, before.results) == ([], [], [])
+    assert names(executor) == ["exp"]
+    assert executor.trace.results == [y]

@@ -6,9 +6,8 @@ import pytest
 
 import extempo as ex
 from extempo import nn
-from extempo.tracing.trace import WriteIndex
 
-from .agreement import CALLS, agree, agree_on_calls, draw, grads, needs_native_code, whole
+from .agreement import CALLS, agree, agree_on_calls, draw, grads, whole
 
 
 def add_to_argument(x):
@@ -284,30 +283,3 @@ def test_a_numpy_array_that_shares_memory_sees_writes():
             yield run(x, 1.0), array.copy()
 
     agree(scenario)
-
-
-@needs_native_code
-def test_a_loop_of_writes_looks_at_each_leaf_once(monkeypatch):
-    looked_at = []
-    leaves_since = WriteIndex.leaves_since
-
-    def counted(self, storage, memories):
-        looked_at.append(len(memories) - self._n_seen.get(storage, 0))
-        return leaves_since(self, storage, memories)
-
-    monkeypatch.setattr(WriteIndex, "leaves_since", counted)
-    steps = [draw(k, 4) for k in range(100)]
-
-    def walk(q):
-        q = q.clone()
-        for step in steps:
-            q.sub_(step * ex.dot(step, q))
-        return q
-
-    compiled = ex.compile(walk)
-    for k in range(CALLS):
-        looked_at.clear()
-        start = draw(1000 + k, 4)
-        assert compiled(start).tolist() == walk(start).tolist()
-        assert len(looked_at) == 100
-        assert sum(looked_at) < 10 * 100
