@@ -108,6 +108,9 @@ def names() -> list[str]:
     return found
 
 
+NUMBERED = list(zip(names(), CASES, strict=True))
+
+
 def build(library: Any, name: str, arguments: dict[str, Any], requires_grad: bool = True) -> tuple[Any, list[Any]]:
     """The distribution in Extempo or PyTorch, and its parameters as leaves in float64."""
     leaves: list[Any] = []
