@@ -154,7 +154,6 @@ class TraceStretch:
 
     def __init__(self) -> None:
         self.makers: list[TraceOp] = []  # for each place its step
-        self.n_leaves = 0
         self.handles: dict[int, Handle] = {}  # by place
         self.stretches: list[Extend] = []
 

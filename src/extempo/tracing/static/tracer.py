@@ -222,7 +222,6 @@ class StaticTracer:
         results = out if type(out) is tuple else (out,)
         stretch.makers += [step] * len(results)
         tape.makers += [step] * len(results)
-        tape.n_leaves += n_new
         for i, t in enumerate(results):
             known = self._known[id(t)] = Provenance(t, -1, step.where)
             known.tape, known.place = tape, step.place + i
