@@ -20,7 +20,7 @@ from typing import Any
 from ..core.cache import Cache
 from ..core.types import TensorType, count
 from .fusion import MAX_OUTPUTS, Cluster, ScheduleUnits
-from .program import ROUTINE, Program
+from .program import ROUTINE
 
 ALIGNMENT = 64
 LARGE = 1 << 15  # from here on finding the gap that fits best is worth its time
@@ -124,7 +124,11 @@ class _BestFit:
 
 
 class MemoryPlan:
-    """Where each root lies: an offset in the arena; inputs, outputs and what never reaches memory have none."""
+    """Where each root is: an offset in the arena; inputs, outputs and what never reaches memory have none.
+
+    Small slices are behind the large ones, whose total is not known before the end: until then their offsets are below
+    0, as -1 - the offset among small ones.
+    """
 
     def __init__(self, units: ScheduleUnits, outside: set[int]) -> None:
         self.offsets: dict[int, int] = {}
@@ -132,64 +136,70 @@ class MemoryPlan:
         self._units = units
         self._small = _Classes()
         self._large = _BestFit()
-        self._assign(units.program, outside)
+        self._sizes = dict.fromkeys(outside, 0)  # of roots that have been met
+        self._by_type: dict[int, int] = {}  # sizes, by the id of a type
+        self._dying: dict[int, list[int]] = {}  # roots, by the position after which they are not needed
+        self._returning: dict[int, list[tuple[int, int]]] = {}  # scratch (offset, size), by the same
+        for position, unit in enumerate(units.units):
+            self._place_results(position, unit)
+            if type(unit) is tuple and unit[0] == ROUTINE and unit[1].scratch:
+                self._take_scratch(position, unit[1].scratch)
+            if position in self._dying or position in self._returning:
+                self._give_back_after(position)
+        self._put_small_behind_large()
         self.nbytes = self._large.nbytes + self._small.nbytes
 
-    def _assign(self, program: Program, outside: set[int]) -> None:
-        """Offsets. Small slices lie behind the large ones, whose total is not known before the end: until then they are
-        below 0, as -1 - the offset among small ones."""
-        take_small, give_small = self._small.take, self._small.give_back
-        types, roots, offsets, last = program.types, program.roots, self.offsets, self._units.last
-        dying: dict[int, list[int]] = {}  # by the position after which they are not needed
-        sizes = dict.fromkeys(outside, 0)  # of what has been met
-        by_type: dict[int, int] = {}  # sizes, by the id of a type
-        ends, local = self._units.ends, self._units.local
-        scratch: dict[int, list[tuple[Any, int, int]]] = {}  # (pool, offset, size), by when it is given back
-        for position, unit in enumerate(self._units.units):
-            heirs: Sequence[int] = ()
-            until = ends.get(position, position)
-            if type(unit) is Cluster:
-                results: Sequence[int] = unit.writes
-                if until in dying:
-                    heirs = _heirs(unit, dying[until])
+    def _take(self, size: int) -> int:
+        return -1 - self._small.take(size) if size < LARGE else self._large.take(size)
+
+    def _give_back(self, offset: int, size: int) -> None:
+        if offset < 0:
+            self._small.give_back(-1 - offset, size)
+        else:
+            self._large.give_back(offset, size)
+
+    def _place_results(self, position: int, unit: Any) -> None:
+        units, dying, sizes, by_type, offsets = self._units, self._dying, self._sizes, self._by_type, self.offsets
+        types, roots, buffers = units.program.types, units.program.roots, units.program.buffers
+        until = units.ends.get(position, position)
+        heirs: Sequence[int] = ()
+        if type(unit) is Cluster:
+            results: Sequence[int] = unit.writes
+            if until in dying:
+                heirs = _heirs(unit, dying[until])
+        else:
+            results = unit[3]
+        for result in results:
+            root = roots[result]
+            if root in sizes:
+                continue
+            t = types[root]
+            size = sizes[root] = by_type.get(id(t)) or by_type.setdefault(id(t), size_of(t))
+            inherits = heirs and root not in buffers and root not in units.local
+            heir = _heir_of(heirs, t, types) if inherits else None
+            if heir is None:
+                offsets[root] = self._take(size)
             else:
-                results = unit[3]  # type: ignore[index] # not a cluster
-            for result in results:
-                root = roots[result]
-                if root in sizes:
-                    continue
-                t = types[root]
-                size = sizes[root] = by_type.get(id(t)) or by_type.setdefault(id(t), size_of(t))
-                inherits = heirs and root not in program.buffers and root not in local
-                heir = _heir_of(heirs, t, types) if inherits else None
-                if heir is None:
-                    offsets[root] = -1 - take_small(size) if size < LARGE else self._large.take(size)
-                else:
-                    heirs = [value for value in heirs if value != heir]
-                    dying[until].remove(heir)
-                    offsets[root] = offsets[heir]
-                end = last[root]
-                if end in dying:
-                    dying[end].append(root)
-                else:
-                    dying[end] = [root]
-            if type(unit) is tuple and unit[0] == ROUTINE and unit[1].scratch:
-                size = _rounded(unit[1].scratch)
-                pool = self._small if size < LARGE else self._large
-                offset = pool.take(size)
-                self.scratch[position] = -1 - offset if size < LARGE else offset
-                scratch.setdefault(until, []).append((pool, offset, size))
-            for pool, offset, size in scratch.pop(position, ()):
-                pool.give_back(offset, size)
-            if position in dying:
-                for root in dying.pop(position):
-                    offset = offsets[root]
-                    if offset < 0:
-                        give_small(-1 - offset, sizes[root])
-                    else:
-                        self._large.give_back(offset, sizes[root])
+                heirs = [value for value in heirs if value != heir]
+                dying[until].remove(heir)
+                offsets[root] = offsets[heir]
+            dying.setdefault(units.last[root], []).append(root)
+
+    def _take_scratch(self, position: int, nbytes: int) -> None:
+        size = _rounded(nbytes)
+        offset = self.scratch[position] = self._take(size)
+        self._returning.setdefault(self._units.ends.get(position, position), []).append((offset, size))
+
+    def _give_back_after(self, position: int) -> None:
+        """What is not needed any more."""
+        for offset, size in self._returning.pop(position, ()):
+            self._give_back(offset, size)
+        for root in self._dying.pop(position, ()):
+            self._give_back(self.offsets[root], self._sizes[root])
+
+    def _put_small_behind_large(self) -> None:
         n_large = self._large.nbytes
-        for placed in (offsets, self.scratch):
+        for placed in (self.offsets, self.scratch):
             for key, offset in placed.items():
                 if offset < 0:
                     placed[key] = n_large - 1 - offset
