@@ -97,6 +97,8 @@ def batched(op: type[Op], n: int, inputs: list[Any], attrs: dict[str, Any]) -> A
             x.reshape(n, *(1,) * (most - x.ndim), *x.shape[1:]) if isinstance(x, ex.Tensor) else x for x in inputs
         ]
         return apply(op, tuple(aligned), attrs)
+    if op.batch == "shift_dim":
+        return apply(op, tuple(inputs), {**attrs, "dim": attrs["dim"] + 1})
     if op.batch == "shift_dims":
         return apply(op, tuple(inputs), {**attrs, "dim": tuple(d + 1 for d in attrs["dim"])})
     return op.batch(n, *inputs, **attrs)

@@ -8,7 +8,8 @@ An op is a class, never instantiated, found by name in `REGISTRY`. Its aspects:
     saves    what `vjp` READS: for each input's gradient the values it needs, e.g. ("b", "a") for matmul(a, b);
              "y" means the result, "y.1" only the second of several
     lower    native code for it: a function of an Emitter for elementwise ops, `Routine("name")` for others
-    batch    how it runs with one more leading dimension
+    batch    how it runs with one more leading dimension: a function, "align" (of elements, which broadcast), or
+             "shift_dim" and "shift_dims" (along the dimension or dimensions of the attribute `dim`)
     ragged   how it runs on rows of different length (below)
     onnx     its ONNX form                 samples  inputs that every test of the op runs over
 

@@ -1,6 +1,6 @@
 """An op on all samples of a vmap at once: on physical tensors, by the op's batching rule.
 
-A rule is "align" (the op broadcasts), "shift_dims" (it has a `dim`, which moves by one) or a function of the number of
+A rule is "align" (the op broadcasts), "shift_dims" or "shift_dim" (its `dim` moves by one) or a function of the number of
 samples and the physical inputs. Tensors that all samples share stay as they are where the op broadcasts, and are
 expanded (not copied) elsewhere.
 """
@@ -40,7 +40,11 @@ def run_batched(
     if result is not None:
         return result
     full = [level.physical(x) if isinstance(x, Tensor) else x for x in inputs]
-    return _shifted(op, full, attrs, types) if rule == "shift_dims" else rule(level.size, *full, **attrs)
+    if rule == "shift_dims":
+        return _shifted(op, full, attrs, types)
+    if rule == "shift_dim":
+        return apply(op, tuple(full), attrs | {"dim": attrs["dim"] + 1})
+    return rule(level.size, *full, **attrs)
 
 
 def _shifted(op: type[Op], full: list[Any], attrs: dict[str, Any], types: tuple[Any, ...]) -> Any:

@@ -11,11 +11,11 @@ from ..core.op import Op, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor, TensorLike, from_array
 from ..core.tensor_methods import method
-from ..core.types import InputType, TensorType, normalize_dim
+from ..core.types import normalize_dim
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from .creation import Copy, as_tensor
-from .define import Operand, numpy_names
+from .define import Operand, numpy_method
 from .index import as_index, index_select
 from .view import as_shape
 
@@ -43,22 +43,10 @@ class Flip(Op):
     saves = ("",)
     lower = Routine("flip")
     ragged = "picking.flip"
-
-    @staticmethod
-    def infer(x: TensorType, *, dims: tuple[int, ...]) -> TensorType:
-        return x
-
-    @staticmethod
-    def numpy(x: Array, *, dims: tuple[int, ...]) -> Array:
-        return np.flip(x, dims).copy()
-
-    @staticmethod
-    def vjp(g: Tensor, y: Any, x: Any, *, dims: tuple[int, ...]) -> tuple[Any, ...]:
-        return (apply(Flip, (g,), {"dims": dims}),)
-
-    @staticmethod
-    def batch(size: int, x: Tensor, *, dims: tuple[int, ...]) -> Tensor:
-        return apply(Flip, (x,), {"dims": tuple(d + 1 for d in dims)})
+    infer = staticmethod(lambda x, *, dims: x)
+    numpy = staticmethod(lambda x, *, dims: np.flip(x, dims).copy())
+    vjp = staticmethod(lambda g, y, x, *, dims: (apply(Flip, (g,), {"dims": dims}),))
+    batch = staticmethod(lambda size, x, *, dims: apply(Flip, (x,), {"dims": tuple(d + 1 for d in dims)}))
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -75,10 +63,7 @@ class Roll(Op):
     saves = ("",)
     lower = Routine("roll")
     ragged = "picking.roll"
-
-    @staticmethod
-    def infer(x: TensorType, *shifts: InputType, dims: tuple[int, ...], back: bool) -> TensorType:
-        return x
+    infer = staticmethod(lambda x, *shifts, dims, back: x)
 
     @staticmethod
     def numpy(x: Array, *shifts: int, dims: tuple[int, ...], back: bool) -> Array:
@@ -229,8 +214,7 @@ def tile(input: Tensor, *sizes: Any, dims: Sequence[int] | None = None) -> Tenso
     return _repeat(input, (1,) * (input.ndim - len(times)) + times)
 
 
-@method
-@numpy_names
+@numpy_method
 def repeat_interleave(
     input: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:

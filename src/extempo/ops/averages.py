@@ -33,6 +33,7 @@ class AvgPool(Op):
     saves = ("", "")
     lower = Routine("avg_pool")
     ragged = Refuse("its function takes the windows of each row, or runs row by row")
+    batch = staticmethod(lambda size, x, divisor, **attrs: apply(AvgPool, (x, divisor), attrs))
 
     @staticmethod
     def infer(
@@ -84,10 +85,6 @@ class AvgPool(Op):
         return apply(AvgPoolGrad, (g, divisor), {**attrs, "sizes": sizes}), None
 
     @staticmethod
-    def batch(size: int, x: Tensor, divisor: Any, **attrs: Any) -> Tensor:
-        return apply(AvgPool, (x, divisor), attrs)
-
-    @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
         def draw(*shape: int) -> Array:
             return rng.normal(size=shape)
@@ -107,6 +104,7 @@ class AvgPoolGrad(Op):
     saves = ("", "")
     lower = Routine("avg_pool_grad")
     ragged = IN_GRADIENTS_ONLY
+    batch = staticmethod(lambda size, g, divisor, **attrs: apply(AvgPoolGrad, (g, divisor), attrs))
 
     @staticmethod
     def infer(
@@ -148,10 +146,6 @@ class AvgPoolGrad(Op):
     def vjp(h: Tensor, y: Any, g: Any, divisor: Any, *, sizes: Sizes, **attrs: Any) -> tuple[Any, ...]:
         counts = tuple(g.shape[g.ndim - len(sizes) :])
         return apply(AvgPool, (h, divisor), {**attrs, "counts": counts}), None
-
-    @staticmethod
-    def batch(size: int, g: Tensor, divisor: Any, **attrs: Any) -> Tensor:
-        return apply(AvgPoolGrad, (g, divisor), attrs)
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:

@@ -71,6 +71,8 @@ class Cast(Elementwise):
 
     public_name = "to"
     saves = ("",)
+    numpy = staticmethod(lambda x, *, dtype: np.asarray(x).astype(dtype.numpy))
+    lower = staticmethod(lambda e, x, *, dtype: e.cast(x, dtype))
 
     @classmethod
     def signature(cls, types: tuple[InputType, ...], attrs: dict[str, Any]) -> Signature:
@@ -82,10 +84,6 @@ class Cast(Elementwise):
         return TensorType(x.shape if isinstance(x, TensorType) else (), dtype)
 
     @staticmethod
-    def numpy(x: Any, *, dtype: dtype) -> Any:
-        return np.asarray(x).astype(dtype.numpy)
-
-    @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Any, *, dtype: dtype) -> tuple[Any, ...]:
         return (g,)  # the engine converts it back
 
@@ -93,10 +91,6 @@ class Cast(Elementwise):
     def samples(rng: Rng) -> Iterator[Sample]:
         yield Sample(rng.integers(0, 5, size=(3, 4)), dtype=as_dtype("float64"))
         yield Sample(rng.normal(size=()), dtype=as_dtype("float64"))
-
-    @staticmethod
-    def lower(e: Any, x: Any, *, dtype: dtype) -> Any:
-        return e.cast(x, dtype)
 
 
 def _cast(x: Tensor, d: dtype) -> Tensor:

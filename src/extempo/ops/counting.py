@@ -17,10 +17,10 @@ from ..core.op import Op, Refuse, Rng, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor, TensorLike, from_array
 from ..core.tensor_methods import method
-from ..core.types import InputType, Number, TensorType, bool_, check_size, count, int32, int64, normalize_dim
+from ..core.types import Number, TensorType, bool_, check_size, count, int32, int64, normalize_dim
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
-from .define import Operand, numpy_names, teaching
+from .define import Operand, numpy_method, teaching
 from .reduce import wide
 
 __all__ = [
@@ -160,14 +160,8 @@ class Isin(Op):
     quiet = True
     batch = Refuse("looped over samples: each has test elements of its own")
     ragged = "picking.isin"
-
-    @staticmethod
-    def infer(x: TensorType, tests: TensorType) -> TensorType:
-        return TensorType(x.shape, bool_)
-
-    @staticmethod
-    def numpy(x: Array, tests: Array) -> Array:
-        return np.isin(np.asarray(x, wide(x)), np.asarray(tests, wide(tests)))
+    infer = staticmethod(lambda x, tests: TensorType(x.shape, bool_))
+    numpy = staticmethod(lambda x, tests: np.isin(np.asarray(x, wide(x)), np.asarray(tests, wide(tests))))
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -199,14 +193,8 @@ class Unique(Op):
     saves = ("", "")
     batch = Refuse("each sample has a number of distinct elements of its own")
     ragged = Refuse("each row has a number of distinct elements of its own")
-
-    @staticmethod
-    def infer(x: TensorType, found: TensorType) -> TensorType:
-        return found
-
-    @staticmethod
-    def numpy(x: Array, found: Array) -> Array:
-        return found.copy()
+    infer = staticmethod(lambda x, found: found)
+    numpy = staticmethod(lambda x, found: found.copy())
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -232,8 +220,7 @@ def _rows_first(input: Tensor, dim: int, op: str) -> tuple[Array, int]:
     return np.moveaxis(np.asarray(array, wide(array)), d, 0), d
 
 
-@method
-@numpy_names
+@numpy_method
 def unique(
     input: Tensor,
     sorted: bool = True,
@@ -274,8 +261,7 @@ def _runs(rows: Array) -> tuple[Array, Array, Array]:
     return rows[starts], np.cumsum(is_new) - 1, np.diff(starts, append=len(rows))
 
 
-@method
-@numpy_names
+@numpy_method
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
@@ -331,10 +317,7 @@ class Histc(Op):
     saves = ("", "", "")
     batch = Refuse("looped over samples: each may have a range of its own")
     ragged = "picking.histc"
-
-    @staticmethod
-    def infer(x: TensorType, low: InputType, high: InputType, *, bins: int) -> TensorType:
-        return TensorType((bins,), x.dtype)
+    infer = staticmethod(lambda x, low, high, *, bins: TensorType((bins,), x.dtype))
 
     @staticmethod
     def numpy(x: Array, low: Any, high: Any, *, bins: int) -> Array:

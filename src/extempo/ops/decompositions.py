@@ -191,6 +191,7 @@ class Eigh(OfMatrix):
 
     saves = ("y",)
     materialize = False
+    samples = staticmethod(lambda rng: _symmetric_samples(rng))
 
     @staticmethod
     def infer(a: TensorType) -> tuple[TensorType, ...]:
@@ -216,15 +217,13 @@ class Eigh(OfMatrix):
             inside = inside + g_values.unsqueeze(-1) * identity
         return (matmul(matmul(vectors, inside), vectors.mT),)
 
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield from _symmetric_samples(rng)
-
 
 class Eigvalsh(OfMatrix):
     """Eigenvalues alone, ascending, for a fraction of the work; only the gradient finds the vectors."""
 
     saves = ("a",)
+    numpy = staticmethod(lambda a: decomposed("linalg.eigvalsh", np.linalg.eigvalsh, symmetric_part(a)))
+    samples = staticmethod(lambda rng: _symmetric_samples(rng))
 
     @staticmethod
     def infer(a: TensorType) -> TensorType:
@@ -232,17 +231,9 @@ class Eigvalsh(OfMatrix):
         return TensorType(a.shape[:-1], a.dtype)
 
     @staticmethod
-    def numpy(a: Array) -> Any:
-        return decomposed("linalg.eigvalsh", np.linalg.eigvalsh, symmetric_part(a))
-
-    @staticmethod
     def vjp(g: Tensor, y: Any, a: Tensor) -> tuple[Any, ...]:
         vectors = apply(Eigh, (a,))[1]
         return (matmul(vectors * g.unsqueeze(-2), vectors.mT),)
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield from _symmetric_samples(rng)
 
 
 def _symmetric_samples(rng: Rng) -> Iterator[Sample]:
@@ -368,15 +359,12 @@ class Svdvals(OfMatrix):
     """Singular values alone, descending, for a fraction of the work; only the gradient finds the vectors."""
 
     saves = ("a",)
+    numpy = staticmethod(lambda a: decomposed("linalg.svdvals", np.linalg.svd, a, compute_uv=False))
 
     @staticmethod
     def infer(a: TensorType) -> TensorType:
         check_matrices("linalg.svdvals", a)
         return TensorType((*a.shape[:-2], min(a.shape[-2:])), a.dtype)
-
-    @staticmethod
-    def numpy(a: Array) -> Any:
-        return decomposed("linalg.svdvals", np.linalg.svd, a, compute_uv=False)
 
     @staticmethod
     def vjp(g: Tensor, y: Any, a: Tensor) -> tuple[Any, ...]:

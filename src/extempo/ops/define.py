@@ -180,6 +180,11 @@ def numpy_names(fn: F) -> F:
     return cast(F, renamed)
 
 
+def numpy_method(fn: F) -> F:
+    """`method` for a function that takes `axis=` and `keepdims=` as well."""
+    return method(numpy_names(fn))
+
+
 def teaching(fn: F) -> F:
     """Let errors for arguments that do not fit name the function and what it was given.
 

@@ -15,7 +15,6 @@ import numpy as np
 from ..backends.numpy import philox
 from ..core.op import Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
-from ..core.tensor import Tensor
 from ..core.types import InputType, TensorType, broadcast_shapes, dtype, float64, int64
 from ..errors import DtypeError, NumericalError
 from .arithmetic import zero
@@ -32,10 +31,7 @@ class Draw(Op, abstract=True):
     saves = ()
     batch = Refuse("a draw has no tensor inputs that could be batched")
     ragged = Refuse("a draw has no tensor inputs")
-
-    @staticmethod
-    def infer(seed: InputType, draw: InputType, *parameters: InputType, shape: Shape, dtype: dtype) -> TensorType:
-        return TensorType(shape, dtype)
+    infer = staticmethod(lambda seed, draw, *parameters, shape, dtype: TensorType(shape, dtype))
 
 
 class RandomUniform(Draw):
@@ -69,10 +65,7 @@ class RandomNormal(Draw):
     """Standard normal numbers."""
 
     lower = Routine("random_normal")
-
-    @staticmethod
-    def numpy(seed: int, draw: int, *, shape: Shape, dtype: dtype) -> Array:
-        return philox.normal(seed, draw, shape, dtype.numpy)
+    numpy = staticmethod(lambda seed, draw, *, shape, dtype: philox.normal(seed, draw, shape, dtype.numpy))
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -96,9 +89,7 @@ class RandomExponential(Draw):
 class RandomCauchy(Draw):
     """Standard Cauchy numbers."""
 
-    @staticmethod
-    def numpy(seed: int, draw: int, *, shape: Shape, dtype: dtype) -> Array:
-        return philox.cauchy(seed, draw, shape, dtype.numpy)
+    numpy = staticmethod(lambda seed, draw, *, shape, dtype: philox.cauchy(seed, draw, shape, dtype.numpy))
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -136,9 +127,7 @@ class RandomInteger(Draw):
 class RandomPermutation(Draw):
     """0 .. n - 1 in random order."""
 
-    @staticmethod
-    def numpy(seed: int, draw: int, *, shape: Shape, dtype: dtype) -> Array:
-        return philox.permutation(seed, draw, shape[0])
+    numpy = staticmethod(lambda seed, draw, *, shape, dtype: philox.permutation(seed, draw, shape[0]))
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -154,14 +143,8 @@ class DrawOf(Op, abstract=True):
     saves = ("",)
     batch = Refuse("looped over samples: in a batch, elements would be counted through all of them")
     ragged = "elementwise"
-
-    @staticmethod
-    def infer(x: TensorType, seed: InputType, draw: InputType) -> TensorType:
-        return x
-
-    @staticmethod
-    def vjp(g: Tensor, y: Any, x: Any, seed: Any, draw: Any) -> tuple[Any, ...]:
-        return zero(g), None, None
+    infer = staticmethod(lambda x, seed, draw: x)
+    vjp = staticmethod(lambda g, y, x, seed, draw: (zero(g), None, None))
 
 
 class Bernoulli(DrawOf):
@@ -189,6 +172,7 @@ class NormalOf(Op):
     saves = ("", "")
     batch = DrawOf.batch
     ragged = "elementwise"
+    vjp = staticmethod(lambda g, y, mean, std, seed, draw: (zero(g), zero(g), None, None))
 
     @staticmethod
     def infer(mean: InputType, std: InputType, seed: InputType, draw: InputType) -> TensorType:
@@ -203,10 +187,6 @@ class NormalOf(Op):
         d = mean.dtype if isinstance(mean, np.ndarray) else std.dtype
         drawn = philox.normal(seed, draw, np.broadcast_shapes(np.shape(mean), np.shape(std)), d)
         return drawn * np.asarray(std, d) + np.asarray(mean, d)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Any, mean: Any, std: Any, seed: Any, draw: Any) -> tuple[Any, ...]:
-        return zero(g), zero(g), None, None
 
     samples = Refuse("its gradient is 0 by PyTorch's definition, where finite differences are not")
 

@@ -234,6 +234,7 @@ class PermutationMatrix(OfMatrix):
 
     quiet = True
     saves = ("",)
+    vjp = staticmethod(lambda g, y, pivots, *, n_rows, dtype: (None,))
 
     @staticmethod
     def infer(pivots: TensorType, *, n_rows: int, dtype: dtype) -> TensorType:
@@ -245,10 +246,6 @@ class PermutationMatrix(OfMatrix):
     def numpy(pivots: Array, *, n_rows: int, dtype: dtype) -> Array:
         order = factorization.permutation(pivots, n_rows)
         return np.ascontiguousarray(np.swapaxes(np.eye(n_rows, dtype=dtype.numpy)[order], -1, -2))
-
-    @staticmethod
-    def vjp(g: Tensor, y: Any, pivots: Any, *, n_rows: int, dtype: dtype) -> tuple[Any, ...]:
-        return (None,)
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:

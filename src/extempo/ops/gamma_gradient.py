@@ -105,10 +105,7 @@ class StandardGamma(DrawOf):
 
     saves = ("y x",)
     samples = Refuse("the gradient holds the probability of a draw fixed, where finite differences redraw it")
-
-    @staticmethod
-    def numpy(x: Array, seed: int, draw: int) -> Array:
-        return philox.gamma(seed, draw, x)
+    numpy = staticmethod(lambda x, seed, draw: philox.gamma(seed, draw, x))
 
     @staticmethod
     def vjp(g: Tensor, y: Any, x: Any, seed: Any, draw: Any) -> tuple[Any, ...]:
@@ -120,6 +117,7 @@ class LogStandardGamma(DrawOf):
 
     saves = ("y x",)
     samples = StandardGamma.samples
+    vjp = staticmethod(lambda g, y, x, seed, draw: (g * apply(LogGammaDrawGradient, (x, y)), None, None))
 
     @staticmethod
     def numpy(x: Array, seed: int, draw: int) -> Array:
@@ -129,10 +127,6 @@ class LogStandardGamma(DrawOf):
         drawn = np.asarray(np.log(philox.gamma(seed, draw, np.where(small, a + 1, a))))
         drawn[small] -= philox.exponential(seed, draw, a.shape, np.float64)[small] / a[small]
         return drawn.astype(x.dtype)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Any, x: Any, seed: Any, draw: Any) -> tuple[Any, ...]:
-        return g * apply(LogGammaDrawGradient, (x, y)), None, None
 
 
 def _drawn(op: type[Op], concentration: Tensor) -> Tensor:

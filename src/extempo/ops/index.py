@@ -34,7 +34,7 @@ from ..dispatch.dispatcher import apply
 from ..dispatch.inplace import write
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from .creation import Copy, as_tensor
-from .define import deliver, in_rows, inplace_method, numpy_names, refuse_shared
+from .define import deliver, in_rows, inplace_method, numpy_method, refuse_shared
 from .shaping import slice_step
 from .view import Slice
 
@@ -177,10 +177,7 @@ class IndexEmbed(Op):
     saves = ("indices",)
     lower = Routine("index_embed")
     ragged = IN_GRADIENTS_ONLY
-
-    @staticmethod
-    def infer(g: TensorType, *indices: TensorType, dims: tuple[int, ...], shape: tuple[int, ...]) -> TensorType:
-        return TensorType(shape, g.dtype)
+    infer = staticmethod(lambda g, *indices, dims, shape: TensorType(shape, g.dtype))
 
     @staticmethod
     def numpy(g: Array, *indices: Array, dims: tuple[int, ...], shape: tuple[int, ...]) -> Array:
@@ -540,8 +537,7 @@ def row_index(value: Any, op: str) -> Tensor:
     return index if index.ndim else index.reshape(1)
 
 
-@method
-@numpy_names
+@numpy_method
 def index_select(input: Tensor, dim: int, index: Any, *, out: Tensor | None = None) -> Tensor:
     """The slices of a dimension that `index` names, in its order.
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from .. import ops
 from ..core.op import Op, Rng, Routine, Sample
-from ..core.storage import Array
 from ..core.tensor import Tensor, TensorLike, from_array
 from ..core.tensor_methods import method
 from ..core.types import TensorType, count, dtype, normalize_dim, promote_types
@@ -49,7 +48,10 @@ class Cat(Op):
     quiet = True
     saves = ("",)
     lower = Routine("cat")
+    batch = "shift_dim"
     ragged = "joining.cat"
+    numpy = staticmethod(lambda *xs, dim: np.concatenate(xs, axis=dim))
+    vjp = staticmethod(lambda g, y, *xs, dim: cut(g, dim, [x.shape[dim] for x in xs]))
 
     @staticmethod
     def infer(*xs: TensorType, dim: int) -> TensorType:
@@ -66,18 +68,6 @@ class Cat(Op):
         return TensorType((*first[:dim], sum(x.shape[dim] for x in xs), *first[dim + 1 :]), xs[0].dtype)
 
     @staticmethod
-    def numpy(*xs: Array, dim: int) -> Array:
-        return np.concatenate(xs, axis=dim)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Any, *xs: Any, dim: int) -> tuple[Any, ...]:
-        return cut(g, dim, [x.shape[dim] for x in xs])
-
-    @staticmethod
-    def batch(size: int, *xs: Tensor, dim: int) -> Tensor:
-        return apply(Cat, xs, {"dim": dim + 1})
-
-    @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2, 3)), rng.normal(size=(4, 3)), dim=0)
         yield Sample(rng.normal(size=(2, 1)), rng.normal(size=(2, 0)), rng.normal(size=(2, 3)), dim=1)
@@ -90,7 +80,10 @@ class Stack(Op):
     quiet = True
     saves = ("",)
     lower = Routine("stack")
+    batch = "shift_dim"
     ragged = "joining.stack"
+    numpy = staticmethod(lambda *xs, dim: np.stack(xs, axis=dim))
+    vjp = staticmethod(lambda g, y, *xs, dim: unbind(g, dim))
 
     @staticmethod
     def infer(*xs: TensorType, dim: int) -> TensorType:
@@ -99,18 +92,6 @@ class Stack(Op):
             if x.shape != first:
                 raise ShapeError(f"stack: shapes must be equal, 0 has {first}, {position} has {x.shape}; use cat?")
         return TensorType((*first[:dim], len(xs), *first[dim:]), xs[0].dtype)
-
-    @staticmethod
-    def numpy(*xs: Array, dim: int) -> Array:
-        return np.stack(xs, axis=dim)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Any, *xs: Any, dim: int) -> tuple[Any, ...]:
-        return unbind(g, dim)
-
-    @staticmethod
-    def batch(size: int, *xs: Tensor, dim: int) -> Tensor:
-        return apply(Stack, xs, {"dim": dim + 1})
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:

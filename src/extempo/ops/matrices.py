@@ -52,6 +52,8 @@ class Det(OfMatrix):
     """The determinant."""
 
     saves = ("a",)
+    vjp = staticmethod(lambda g, y, a: (g.unsqueeze(-1).unsqueeze(-1) * apply(Cofactors, (a,)),))
+    samples = staticmethod(lambda rng: _square_samples(rng))
 
     @staticmethod
     def infer(a: TensorType) -> TensorType:
@@ -60,19 +62,12 @@ class Det(OfMatrix):
 
     numpy = staticmethod(np.linalg.det)
 
-    @staticmethod
-    def vjp(g: Tensor, y: Any, a: Tensor) -> tuple[Any, ...]:
-        return (g.unsqueeze(-1).unsqueeze(-1) * apply(Cofactors, (a,)),)
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield from _square_samples(rng)
-
 
 class Cofactors(OfMatrix):
     """The derivative of the determinant: det(A) * inv(A).T, defined for singular matrices too."""
 
     saves = ("a",)
+    samples = staticmethod(lambda rng: _square_samples(rng))
 
     @staticmethod
     def infer(a: TensorType) -> TensorType:
@@ -99,32 +94,19 @@ class Cofactors(OfMatrix):
         along = (g * inverse).sum((-2, -1), keepdim=True)
         return (along * cofactors - matmul(matmul(cofactors, g.mT), inverse),)
 
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield from _square_samples(rng)
-
 
 class Slogdet(OfMatrix):
     """The sign of the determinant and the logarithm of its size."""
 
     saves = ("a",)
+    numpy = staticmethod(lambda a: tuple(np.linalg.slogdet(a)))
+    vjp = staticmethod(lambda g, y, a: (g[1].unsqueeze(-1).unsqueeze(-1) * inv(a).mT,))
+    samples = staticmethod(lambda rng: _square_samples(rng))
 
     @staticmethod
     def infer(a: TensorType) -> tuple[TensorType, ...]:
         check_matrices("linalg.slogdet", a, square=True)
         return (TensorType(a.shape[:-2], a.dtype),) * 2
-
-    @staticmethod
-    def numpy(a: Array) -> tuple[Any, ...]:
-        return tuple(np.linalg.slogdet(a))
-
-    @staticmethod
-    def vjp(g: Any, y: Any, a: Tensor) -> tuple[Any, ...]:
-        return (g[1].unsqueeze(-1).unsqueeze(-1) * inv(a).mT,)
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield from _square_samples(rng)
 
 
 def _square_samples(rng: Rng) -> Iterator[Sample]:
@@ -229,6 +211,7 @@ class MatrixExp(OfMatrix):
     """exp of square matrices."""
 
     saves = ("a",)
+    samples = staticmethod(lambda rng: _square_samples(rng))
 
     @staticmethod
     def infer(a: TensorType) -> TensorType:
@@ -245,10 +228,6 @@ class MatrixExp(OfMatrix):
         upper = ops.cat([transposed, g], -1)
         lower = ops.cat([ops.zero(transposed), transposed], -1)
         return (apply(MatrixExp, (ops.cat([upper, lower], -2),)).narrow(-2, 0, n).narrow(-1, n, n),)
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        yield from _square_samples(rng)
 
 
 @method
@@ -378,6 +357,7 @@ class Lstsq(MatrixOp):
     """X that minimises |A X - B|, the rank of A and its singular values; small singular values count as zero."""
 
     saves = ("a b", "a", "")
+    batch = staticmethod(lambda size, a, b, rcond: apply(Lstsq, (*aligned(a, b), rcond)))
 
     @staticmethod
     def infer(a: TensorType, b: TensorType, rcond: Any) -> tuple[TensorType, ...]:
@@ -406,10 +386,6 @@ class Lstsq(MatrixOp):
             return through_p() + Svdvals.vjp(g_values, None, a)[0]
 
         return into_a, lambda: matmul(p.mT, g_x), None
-
-    @staticmethod
-    def batch(size: int, a: Tensor, b: Tensor, rcond: float) -> Any:
-        return apply(Lstsq, (*aligned(a, b), rcond))
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:

@@ -31,6 +31,7 @@ class MaxPool(Op):
     saves = ("y.1",)
     lower = Routine("max_pool")
     ragged = Refuse("its function takes the windows of each row, or runs row by row")
+    batch = staticmethod(lambda size, x, **attrs: apply(MaxPool, (x,), attrs))
 
     @staticmethod
     def infer(
@@ -76,10 +77,6 @@ class MaxPool(Op):
     @staticmethod
     def vjp(g: Any, y: Any, x: Any, *, kernel: tuple[int, ...], **attrs: Any) -> tuple[Any, ...]:
         return (scatter_back(g[0], y[1], x.shape[x.ndim - len(kernel) :]),)
-
-    @staticmethod
-    def batch(size: int, x: Tensor, **attrs: Any) -> Pooled:
-        return apply(MaxPool, (x,), attrs)
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -158,10 +155,9 @@ class Unpool(Op):
     quiet = True
     saves = ("indices", "")
     ragged = Refuse("its function takes the windows of each row, or runs row by row")
-
-    @staticmethod
-    def infer(x: TensorType, indices: TensorType, *, size: int) -> TensorType:
-        return TensorType((*x.shape[:-1], size), x.dtype)
+    infer = staticmethod(lambda x, indices, *, size: TensorType((*x.shape[:-1], size), x.dtype))
+    vjp = staticmethod(lambda g, y, x, indices, *, size: (ops.gather(g, -1, indices), None))
+    batch = staticmethod(lambda n_samples, x, indices, *, size: apply(Unpool, (x, indices), {"size": size}))
 
     @staticmethod
     def numpy(x: Array, indices: Array, *, size: int) -> Array:
@@ -173,14 +169,6 @@ class Unpool(Op):
         y = np.zeros((*x.shape[:-1], size), x.dtype)
         np.put_along_axis(y, indices, x, -1)
         return y
-
-    @staticmethod
-    def vjp(g: Tensor, y: Any, x: Any, indices: Tensor, *, size: int) -> tuple[Any, ...]:
-        return ops.gather(g, -1, indices), None
-
-    @staticmethod
-    def batch(n_samples: int, x: Tensor, indices: Tensor, *, size: int) -> Tensor:
-        return apply(Unpool, (x, indices), {"size": size})
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:

@@ -22,7 +22,7 @@ from ..core.types import Number, TensorType, as_dtype, bool_, normalize_dim, nor
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, NumericalError, ShapeError
 from .decompositions import svdvals
-from .define import deliver, deliver_converted, inplace_method, numpy_names, teaching
+from .define import deliver, deliver_converted, inplace_method, numpy_method, numpy_names, teaching
 from .products import matmul
 from .reduce import reduced_shape
 from .systems import inv_ex
@@ -230,8 +230,7 @@ def linalg_norm(
     return vector_norm(A, ord, dims, keepdim, dtype=dtype, out=out)
 
 
-@method
-@numpy_names
+@numpy_method
 def norm(
     input: Tensor,
     p: Number | str | None = "fro",
@@ -370,8 +369,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     return vector_norm(input[first] - input[second], 1.0 if input.shape[1] == 0 else p, -1)
 
 
-@method
-@numpy_names
+@numpy_method
 def renorm(input: Tensor, p: Number, dim: int, maxnorm: Number, *, out: Tensor | None = None) -> Tensor:
     """Slices along `dim` whose p-norm exceeds `maxnorm` scaled down to it.
 

@@ -25,6 +25,8 @@ class Patches(Op):
     quiet = True
     saves = ("",)
     ragged = Refuse("its function takes the windows of each row, or runs row by row")
+    vjp = staticmethod(lambda g, y, x, **attrs: (apply(PatchSum, (g,), attrs),))
+    batch = staticmethod(lambda n_samples, x, **attrs: apply(Patches, (x,), attrs))
 
     @staticmethod
     def infer(x: TensorType, *, size: tuple[int, ...], **attrs: Any) -> TensorType:
@@ -44,14 +46,6 @@ class Patches(Op):
         return np.array(windows(padded(x, tuple((p, p) for p in padding)), kernel, stride, dilation, counts), order="C")
 
     @staticmethod
-    def vjp(g: Tensor, y: Any, x: Any, **attrs: Any) -> tuple[Any, ...]:
-        return (apply(PatchSum, (g,), attrs),)
-
-    @staticmethod
-    def batch(n_samples: int, x: Tensor, **attrs: Any) -> Tensor:
-        return apply(Patches, (x,), attrs)
-
-    @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
         yield Sample(
             rng.normal(size=(2, 5, 6)), size=(5, 6), kernel=(2, 3), dilation=(2, 1), padding=(1, 0), stride=(1, 2)
@@ -66,6 +60,8 @@ class PatchSum(Op):
     family = "index"
     saves = ("",)
     ragged = Refuse("its function takes the windows of each row, or runs row by row")
+    vjp = staticmethod(lambda g, y, x, **attrs: (apply(Patches, (g,), attrs),))
+    batch = staticmethod(lambda n_samples, x, **attrs: apply(PatchSum, (x,), attrs))
 
     @staticmethod
     def infer(x: TensorType, *, size: tuple[int, ...], **attrs: Any) -> TensorType:
@@ -89,14 +85,6 @@ class PatchSum(Op):
             canvas[selected] += x[(slice(None),) * len(lead) + k]
         inner: Any = (..., *(slice(p, p + s) for s, p in zip(size, padding, strict=True)))
         return np.array(canvas[inner], x.dtype, order="C")
-
-    @staticmethod
-    def vjp(g: Tensor, y: Any, x: Any, **attrs: Any) -> tuple[Any, ...]:
-        return (apply(Patches, (g,), attrs),)
-
-    @staticmethod
-    def batch(n_samples: int, x: Tensor, **attrs: Any) -> Tensor:
-        return apply(PatchSum, (x,), attrs)
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:

@@ -16,7 +16,6 @@ from .. import ops
 from ..core.op import Op, Reduction, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor, TensorLike
-from ..core.tensor_methods import method
 from ..core.types import (
     InputType,
     TensorType,
@@ -33,7 +32,7 @@ from ..core.types import (
 from ..dispatch.dispatcher import apply
 from ..dispatch.inline_cache import cached_by_types
 from ..errors import DtypeError, ShapeError
-from .define import numpy_names
+from .define import numpy_method
 
 if TYPE_CHECKING:
     from ..ragged_tensors.rows import Rows
@@ -121,19 +120,13 @@ class Sum(_Adding):
 
     saves = ("",)
     lower = Routine("sum")
+    vjp = staticmethod(lambda g, y, x, *, dim, keepdim: (spread(g, x, dim, keepdim),))
+    ragged = staticmethod(lambda rows, x: ops.segments.segment_sum(x, *rows.segments))
 
     @staticmethod
     def numpy(x: Array, *, dim: tuple[int, ...], keepdim: bool) -> Any:
         add: Any = np.add  # NumPy's types want keepdims as a literal
         return add.reduce(x, axis=dim, dtype=sum_dtype(x), keepdims=keepdim)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> tuple[Any, ...]:
-        return (spread(g, x, dim, keepdim),)
-
-    @staticmethod
-    def ragged(rows: Rows, x: Tensor) -> Tensor:
-        return ops.segments.segment_sum(x, *rows.segments)
 
 
 class Prod(_Adding):
@@ -420,8 +413,7 @@ def _reduce(
     return deliver(apply(op, (input.to(wanted),), attrs).to(wanted), out)
 
 
-@method
-@numpy_names
+@numpy_method
 def sum(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
@@ -433,8 +425,7 @@ def sum(
     return _reduce(Sum, input, dim, keepdim, out, dtype)
 
 
-@method
-@numpy_names
+@numpy_method
 def prod(
     input: Tensor,
     dim: int | None = None,
@@ -451,8 +442,7 @@ def prod(
     return _reduce(Prod, input, dim, keepdim, out, dtype)
 
 
-@method
-@numpy_names
+@numpy_method
 def mean(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
@@ -464,8 +454,7 @@ def mean(
     return _reduce(Mean, input, dim, keepdim, out, dtype)
 
 
-@method
-@numpy_names
+@numpy_method
 def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The largest element over dimensions; equal ones share the gradient.
 
@@ -475,8 +464,7 @@ def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | 
     return _reduce(Amax, input, dim, keepdim, out)
 
 
-@method
-@numpy_names
+@numpy_method
 def amin(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The smallest element over dimensions; equal ones share the gradient.
 
@@ -486,8 +474,7 @@ def amin(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | 
     return _reduce(Amin, input, dim, keepdim, out)
 
 
-@method
-@numpy_names
+@numpy_method
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> MinMax:
     """The smallest and the largest element, of all or along one dimension: a result with `.min` and `.max`.
 
@@ -554,8 +541,7 @@ def _extreme(
     return ops.deliver_converted(whole(input), out)
 
 
-@method
-@numpy_names
+@numpy_method
 def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None) -> Any:
     """The largest element; along `dim` with its index (`.values`, `.indices`); of two tensors, the larger of each.
 
@@ -569,8 +555,7 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor 
     return _extreme("max", amax, MaxWithIndex, ops.maximum, input, dim, keepdim, other, out)
 
 
-@method
-@numpy_names
+@numpy_method
 def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None) -> Any:
     """The smallest element; along `dim` with its index (`.values`, `.indices`); of two tensors, the smaller of each.
 
@@ -596,8 +581,7 @@ def _place(op: type[Place], input: Tensor, dim: int | None, keepdim: bool, out: 
     return ops.deliver(place.reshape((1,) * input.ndim) if keepdim else place, out)
 
 
-@method
-@numpy_names
+@numpy_method
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The index of the largest element along `dim`, or in the flattened tensor; the first of equal ones.
 
@@ -607,8 +591,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
     return _place(Argmax, input, dim, keepdim, out)
 
 
-@method
-@numpy_names
+@numpy_method
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The index of the smallest element along `dim`, or in the flattened tensor; the first of equal ones.
 
@@ -628,8 +611,7 @@ def _truth(op: type[_Truth], input: Tensor, dim: Dims, keepdim: bool, out: Tenso
     return ops.deliver(result, out)
 
 
-@method
-@numpy_names
+@numpy_method
 def all(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether every element is nonzero, or every one along `dim`.
 
@@ -639,8 +621,7 @@ def all(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor |
     return _truth(All, input, dim, keepdim, out)
 
 
-@method
-@numpy_names
+@numpy_method
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether some element is nonzero, or some along `dim`.
 
@@ -650,8 +631,7 @@ def any(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor |
     return _truth(Any_, input, dim, keepdim, out)
 
 
-@method
-@numpy_names
+@numpy_method
 def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
     """How many elements are nonzero, of all or along `dim`.
 

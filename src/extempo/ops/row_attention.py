@@ -127,12 +127,7 @@ class RowAttentionGradient(Op):
     ragged = IN_GRADIENTS_ONLY
     saves = ("",) * 7
     vjp = Refuse("a gradient that is itself differentiated is made of ops that can be")
-
-    @staticmethod
-    def infer(
-        g: TensorType, query: TensorType, key: TensorType, value: TensorType, *rest: InputType, is_causal: bool
-    ) -> tuple[TensorType, ...]:
-        return query, key, value
+    infer = staticmethod(lambda g, query, key, value, *rest, is_causal: (query, key, value))
 
     @staticmethod
     def numpy(g: Array, query: Array, key: Array, value: Array, *rest: Any, is_causal: bool) -> tuple[Array, ...]:

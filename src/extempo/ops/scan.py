@@ -15,11 +15,10 @@ from .. import ops
 from ..core.op import Op, Refuse, Rng, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
-from ..core.tensor_methods import method
 from ..core.types import TensorType, as_dtype, dtype, int64
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
-from .define import inplace_method, numpy_names
+from .define import inplace_method, numpy_method
 from .reduce import ValuesIndices, along, deliver_both, sum_dtype, wide
 
 if TYPE_CHECKING:
@@ -32,10 +31,7 @@ class _Scan(Op, abstract=True):
     """Each element becomes a function of itself and those before it."""
 
     family = "scan"
-
-    @classmethod
-    def batch(cls, size: int, *inputs: Any, dim: int, **attrs: Any) -> Any:
-        return apply(cls, inputs, {"dim": dim + 1, **attrs})
+    batch = "shift_dim"
 
 
 def _direction(dim: int, reverse: bool) -> tuple[slice, ...]:
@@ -69,10 +65,7 @@ class Cumsum(_Total):
     """The running sum; integers and bools give int64."""
 
     saves = ("",)
-
-    @staticmethod
-    def numpy(x: Array, *, dim: int, reverse: bool) -> Array:
-        return _accumulate(np.add, x, dim, reverse)
+    numpy = staticmethod(lambda x, *, dim, reverse: _accumulate(np.add, x, dim, reverse))
 
     @staticmethod
     def vjp(g: Tensor, y: Any, x: Any, *, dim: int, reverse: bool) -> tuple[Any, ...]:
@@ -88,10 +81,7 @@ class Cumprod(_Total):
 
     saves = ("y x",)
     ragged = "rowwise.looped"
-
-    @staticmethod
-    def numpy(x: Array, *, dim: int, reverse: bool) -> Array:
-        return _accumulate(np.multiply, x, dim, reverse)
+    numpy = staticmethod(lambda x, *, dim, reverse: _accumulate(np.multiply, x, dim, reverse))
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor, *, dim: int, reverse: bool) -> tuple[Any, ...]:
@@ -163,16 +153,13 @@ class Logcumsumexp(_Scan):
 
     saves = ("y x",)
     ragged = "rowwise.looped"
+    numpy = staticmethod(lambda x, *, dim: np.logaddexp.accumulate(x, axis=dim, dtype=wide(x)))
 
     @staticmethod
     def infer(x: TensorType, *, dim: int) -> TensorType:
         if not x.dtype.is_floating_point:
             raise DtypeError(f"logcumsumexp: expected a floating tensor, got {x.dtype}; use x.float()")
         return x
-
-    @staticmethod
-    def numpy(x: Array, *, dim: int) -> Array:
-        return np.logaddexp.accumulate(x, axis=dim, dtype=wide(x))
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor, *, dim: int) -> tuple[Any, ...]:
@@ -198,10 +185,7 @@ class _RunningPlace(_Scan, abstract=True):
     vjp = Refuse("an index is piecewise constant")
     saves = ("",)
     quiet = True
-
-    @staticmethod
-    def infer(x: TensorType, *, dim: int) -> TensorType:
-        return TensorType(x.shape, int64)
+    infer = staticmethod(lambda x, *, dim: TensorType(x.shape, int64))
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -247,8 +231,7 @@ def _running(op: type[Op], input: Tensor, dim: int, dtype: dtype | None) -> Tens
     return along(op, input.to(wanted), dim, {"reverse": False}).to(wanted)
 
 
-@method
-@numpy_names
+@numpy_method
 def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor | None = None) -> Tensor:
     """The sum of all elements up to each one along `dim`.
 
@@ -258,8 +241,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor |
     return ops.deliver_converted(_running(Cumsum, input, dim, dtype), out, input)
 
 
-@method
-@numpy_names
+@numpy_method
 def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor | None = None) -> Tensor:
     """The product of all elements up to each one along `dim`.
 
@@ -273,8 +255,7 @@ inplace_method("cumsum_", cumsum)
 inplace_method("cumprod_", cumprod)
 
 
-@method
-@numpy_names
+@numpy_method
 def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
     """log of the sum of exp of all elements up to each one along `dim`, without overflow.
 
@@ -289,8 +270,7 @@ def _running_extreme(op: type[Op], input: Tensor, dim: int, out: Any) -> ValuesI
     return deliver_both(ops.gather(input, dim, indices), indices, out)
 
 
-@method
-@numpy_names
+@numpy_method
 def cummax(input: Tensor, dim: int, *, out: Any = None) -> ValuesIndices:
     """The largest element so far along `dim` (`.values`) and where it was last met (`.indices`).
 
@@ -300,8 +280,7 @@ def cummax(input: Tensor, dim: int, *, out: Any = None) -> ValuesIndices:
     return _running_extreme(Cummax, input, dim, out)
 
 
-@method
-@numpy_names
+@numpy_method
 def cummin(input: Tensor, dim: int, *, out: Any = None) -> ValuesIndices:
     """The smallest element so far along `dim` (`.values`) and where it was last met (`.indices`).
 

@@ -22,7 +22,7 @@ from ..core.types import Number, TensorType, bool_, broadcast_shapes, normalize_
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
 from .creation import as_tensor
-from .define import Operand, deliver, inplace_method, numpy_names, refuse_shared
+from .define import Operand, deliver, inplace_method, numpy_method, refuse_shared
 from .index import IndexPut, LastWritten, as_index, as_number, row_index, same_dtype
 from .shaping import diagonal_attributes, existing_dim, slice_step, strided_step
 from .view import WriteThrough
@@ -89,6 +89,7 @@ class Gather(Op):
     quiet = True
     saves = ("index", "")
     lower = Routine("gather")
+    batch = "shift_dim"
     ragged = "picking.gather"
 
     @staticmethod
@@ -110,10 +111,6 @@ class Gather(Op):
         return apply(GatherEmbed, (g, index), {"dim": dim, "shape": x.shape}), None
 
     @staticmethod
-    def batch(size: int, x: Tensor, index: Tensor, *, dim: int) -> Tensor:
-        return apply(Gather, (x, index), {"dim": dim + 1})
-
-    @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(3, 4)), rng.integers(0, 3, size=(5, 4)), dim=0)
         yield Sample(rng.normal(size=(3, 4)), rng.integers(0, 4, size=(2, 3)), dim=1)
@@ -128,10 +125,8 @@ class GatherEmbed(Op):
     saves = ("index", "")
     lower = Routine("gather_embed")
     ragged = IN_GRADIENTS_ONLY
-
-    @staticmethod
-    def infer(g: TensorType, index: TensorType, *, dim: int, shape: tuple[int, ...]) -> TensorType:
-        return TensorType(shape, g.dtype)
+    infer = staticmethod(lambda g, index, *, dim, shape: TensorType(shape, g.dtype))
+    vjp = staticmethod(lambda g, y, x, index, *, dim, shape: (apply(Gather, (g, index), {"dim": dim}), None))
 
     @staticmethod
     def numpy(g: Array, index: Array, *, dim: int, shape: tuple[int, ...]) -> Array:
@@ -140,10 +135,6 @@ class GatherEmbed(Op):
             _checked(index, shape[dim], dim, "gather_embed")
             np.add.at(out.reshape(-1), _flat_places(shape, index, dim), g.reshape(-1))
         return out
-
-    @staticmethod
-    def vjp(g: Tensor, y: Any, x: Any, index: Tensor, *, dim: int, shape: tuple[int, ...]) -> tuple[Any, ...]:
-        return apply(Gather, (g, index), {"dim": dim}), None
 
     @staticmethod
     def batch(size: int, g: Tensor, index: Tensor, *, dim: int, shape: tuple[int, ...]) -> Tensor:
@@ -163,6 +154,7 @@ class Scatter(Op):
     quiet = True
     saves = ("index", "", "index")
     lower = Routine("scatter")
+    batch = "shift_dim"
     ragged = "picking.scatter"
 
     @staticmethod
@@ -198,10 +190,6 @@ class Scatter(Op):
         return into_x, None, into_src
 
     @staticmethod
-    def batch(size: int, x: Tensor, index: Tensor, src: Any, *, dim: int, accumulate: bool) -> Tensor:
-        return apply(Scatter, (x, index, src), {"dim": dim + 1, "accumulate": accumulate})
-
-    @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
         x, index = rng.normal(size=(3, 4)), rng.integers(0, 3, size=(5, 4))
         yield Sample(x, index, rng.normal(size=(5, 4)), dim=0, accumulate=True)
@@ -228,6 +216,7 @@ class ScatterReduce(Op):
     family = "index"
     saves = ("y x index src", "", "y x index src")
     lower = Routine("scatter_reduce")
+    batch = "shift_dim"
     ragged = "picking.scatter"
 
     @staticmethod
@@ -253,10 +242,6 @@ class ScatterReduce(Op):
         rule = _product_gradients if reduce == "prod" else _extreme_gradients
         into_x, into_src = rule(g, y, x, index, src, dim, include_self)
         return into_x if include_self else scatter(into_x, dim, index, 0.0), None, into_src
-
-    @staticmethod
-    def batch(size: int, x: Tensor, index: Tensor, src: Tensor, *, dim: int, reduce: str, include_self: bool) -> Tensor:
-        return apply(ScatterReduce, (x, index, src), {"dim": dim + 1, "reduce": reduce, "include_self": include_self})
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -318,8 +303,7 @@ def _source(src: Any, input: Tensor, index: Tensor, op: str) -> Tensor:
     return src[tuple(slice(n) for n in index._type.shape)]
 
 
-@method
-@numpy_names
+@numpy_method
 def gather(input: Tensor, dim: int, index: Any, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
     """Elements picked along one dimension: result[i][j] = input[index[i][j]][j] for dim 0 of two.
 
@@ -338,8 +322,7 @@ def gather(input: Tensor, dim: int, index: Any, *, sparse_grad: bool = False, ou
     return deliver(picked if as_tensor(index).ndim else picked.reshape(()), out)
 
 
-@method
-@numpy_names
+@numpy_method
 def take_along_dim(input: Tensor, indices: Any, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
     """`gather` with input and indices broadcast along the other dimensions; without dim, on the flattened tensors.
 
@@ -373,8 +356,7 @@ def _scattered(input: Tensor, dim: int, index: Any, src: Any, accumulate: bool, 
     return apply(Scatter, (x, at, src), {"dim": d, "accumulate": accumulate}).reshape(input._type.shape)
 
 
-@method
-@numpy_names
+@numpy_method
 def scatter(
     input: Tensor,
     dim: int,
@@ -403,8 +385,7 @@ def scatter(
     return scatter_reduce(input, dim, index, given, "sum" if reduce == "add" else "prod", out=out)
 
 
-@method
-@numpy_names
+@numpy_method
 def scatter_add(input: Tensor, dim: int, index: Any, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy with src added along one dimension where the index says.
 
@@ -414,8 +395,7 @@ def scatter_add(input: Tensor, dim: int, index: Any, src: Tensor, *, out: Tensor
     return deliver(_scattered(input, dim, index, as_tensor(src), True, "scatter_add"), out)
 
 
-@method
-@numpy_names
+@numpy_method
 def scatter_reduce(
     input: Tensor,
     dim: int,
@@ -465,8 +445,7 @@ def _put_slices(input: Tensor, dim: int, index: Any, source: Tensor, accumulate:
     return apply(IndexPut, (x, source, rows), attrs).reshape(input._type.shape)
 
 
-@method
-@numpy_names
+@numpy_method
 def index_add(
     input: Tensor, dim: int, index: Any, source: Tensor, *, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
@@ -481,8 +460,7 @@ def index_add(
     return deliver(_put_slices(input, dim, index, source, True, "index_add"), out)
 
 
-@method
-@numpy_names
+@numpy_method
 def index_copy(input: Tensor, dim: int, index: Any, source: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy with the slices that `index` names replaced by those of source.
 
@@ -493,8 +471,7 @@ def index_copy(input: Tensor, dim: int, index: Any, source: Tensor, *, out: Tens
     return deliver(_put_slices(input, dim, index, source, False, "index_copy"), out)
 
 
-@method
-@numpy_names
+@numpy_method
 def index_fill(input: Tensor, dim: int, index: Any, value: Operand) -> Tensor:
     """A copy with the slices that `index` names set to one value.
 
@@ -509,8 +486,7 @@ def index_fill(input: Tensor, dim: int, index: Any, value: Operand) -> Tensor:
     return masked_fill(input, mask.reshape((-1,) + (1,) * (input.ndim - d - 1) if input.ndim else ()), value)
 
 
-@method
-@numpy_names
+@numpy_method
 def index_reduce(
     input: Tensor,
     dim: int,
@@ -605,8 +581,7 @@ def _write_seen(
     return apply(WriteThrough, (input, src.to(input.dtype), *numbers), {"steps": steps})
 
 
-@method
-@numpy_names
+@numpy_method
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy with `input.select(dim, index)` replaced by src.
 
@@ -621,8 +596,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     return _write_seen(input, src, "slice", (index % size,), {"spec": (":",) * d + ("i",)}, "select_scatter")
 
 
-@method
-@numpy_names
+@numpy_method
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:

@@ -89,6 +89,7 @@ class SegmentSum(_Segments):
 
     saves = ("offsets row_of", "", "")
     lower = Routine("segment_sum")
+    vjp = staticmethod(lambda g, y, x, offsets, row_of: (segment_spread(g, offsets, row_of), None, None))
 
     @staticmethod
     def infer(x: TensorType, offsets: TensorType, row_of: TensorType) -> TensorType:
@@ -99,10 +100,6 @@ class SegmentSum(_Segments):
         dtype = sum_dtype(x) or x.dtype
         return _reduced(x, offsets, dtype, lambda row: np.add.reduce(row, axis=0, dtype=dtype))
 
-    @staticmethod
-    def vjp(g: Tensor, y: Any, x: Any, offsets: Tensor, row_of: Tensor) -> tuple[Any, ...]:
-        return segment_spread(g, offsets, row_of), None, None
-
     samples = staticmethod(_samples)
 
 
@@ -112,18 +109,9 @@ class SegmentSpread(_Segments):
     quiet = True
     saves = ("offsets row_of", "", "")
     lower = Routine("segment_spread")
-
-    @staticmethod
-    def infer(t: TensorType, offsets: TensorType, row_of: TensorType) -> TensorType:
-        return TensorType((row_of.shape[0], *t.shape[1:]), t.dtype)
-
-    @staticmethod
-    def numpy(t: Array, offsets: Array, row_of: Array) -> Array:
-        return t.take(row_of, axis=0)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Any, t: Any, offsets: Tensor, row_of: Tensor) -> tuple[Any, ...]:
-        return segment_sum(g, offsets, row_of), None, None
+    infer = staticmethod(lambda t, offsets, row_of: TensorType((row_of.shape[0], *t.shape[1:]), t.dtype))
+    numpy = staticmethod(lambda t, offsets, row_of: t.take(row_of, axis=0))
+    vjp = staticmethod(lambda g, y, t, offsets, row_of: (segment_sum(g, offsets, row_of), None, None))
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -160,10 +148,8 @@ class _SegmentExtreme(_Segments, abstract=True):
 
     saves = ("y x offsets row_of", "", "")
     quiet = True
-
-    @staticmethod
-    def infer(x: TensorType, offsets: TensorType, row_of: TensorType) -> TensorType:
-        return _result(x, offsets)
+    infer = staticmethod(lambda x, offsets, row_of: _result(x, offsets))
+    samples = staticmethod(lambda rng: _samples(rng, empty=False))
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, x: Tensor, offsets: Tensor, row_of: Tensor) -> tuple[Any, ...]:
@@ -172,10 +158,6 @@ class _SegmentExtreme(_Segments, abstract=True):
         share = ops.logical_or(ops.eq(best, x), ops.logical_and(ops.isnan(best), ops.isnan(x))).to(g.dtype)
         each = g / segment_sum(share, offsets, row_of)
         return segment_spread(each, offsets, row_of) * share, None, None
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        return _samples(rng, empty=False)
 
 
 class SegmentAmax(_SegmentExtreme):
@@ -335,19 +317,13 @@ class _SegmentNormalisedBackward(_Segments, abstract=True):
 
     saves = ("y offsets row_of", "g y offsets row_of", "", "")
     regular: ClassVar[type[Op]]
-
-    @staticmethod
-    def infer(g: TensorType, y: TensorType, offsets: TensorType, row_of: TensorType) -> TensorType:
-        return y
+    infer = staticmethod(lambda g, y, offsets, row_of: y)
+    samples = staticmethod(lambda rng: _samples(rng, 2))
 
     @classmethod
     def numpy(cls, g: Array, y: Array, offsets: Array, row_of: Array) -> Array:
         dtype = wide(y) or y.dtype
         return _mapped(g, offsets, dtype, lambda of_g, of_y: cls.regular.numpy(of_g, of_y, dim=0), y)
-
-    @staticmethod
-    def samples(rng: Rng) -> Iterator[Sample]:
-        return _samples(rng, 2)
 
 
 class SegmentSoftmaxBackward(_SegmentNormalisedBackward):

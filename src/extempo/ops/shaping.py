@@ -22,7 +22,7 @@ from ..core.types import broadcast_shapes as _broadcast_shapes
 from ..dispatch.dispatcher import apply
 from ..dispatch.inline_cache import cached_by_types
 from ..errors import DtypeError, IndexRangeError, LeafWriteError, ShapeError
-from .define import deliver, deliver_each, numpy_names
+from .define import deliver, deliver_each, numpy_method
 from .view import AliasOf, AsStrided, Diagonal, Expand, Permute, Reshape, Slice, Unfold, as_shape
 
 __all__ = [
@@ -196,8 +196,7 @@ def ravel(input: Tensor) -> Tensor:
     return reshape(input, (-1,)) if input._type.numel() else reshape(input, (0,))
 
 
-@method
-@numpy_names
+@numpy_method
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """One dimension made several; one size may be -1.
 
@@ -394,8 +393,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     return tuple(apply(Expand, (x,), {"shape": shape}) for x in given)
 
 
-@method
-@numpy_names
+@numpy_method
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """A new dimension of size 1 at `dim`.
 
@@ -408,8 +406,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     return apply(Reshape, (input,), {"shape": (*shape[:d], 1, *shape[d:])})
 
 
-@method
-@numpy_names
+@numpy_method
 def squeeze(input: Tensor, dim: Dims | None = None) -> Tensor:
     """Dimensions of size 1 dropped: all of them, or those in `dim`.
 
@@ -433,8 +430,7 @@ def existing_dim(x: Tensor, dim: int, op: str) -> int:
     return normalize_dim(dim, x.ndim, op)
 
 
-@method
-@numpy_names
+@numpy_method
 def select(input: Tensor, dim: int, index: int | Tensor) -> Tensor:
     """One index of a dimension, which disappears.
 
@@ -453,8 +449,7 @@ def select(input: Tensor, dim: int, index: int | Tensor) -> Tensor:
     return apply(Slice, (input, i % size), {"spec": (":",) * d + ("i",)})
 
 
-@method
-@numpy_names
+@numpy_method
 def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     """`length` elements of a dimension, from `start` on.
 

@@ -15,12 +15,11 @@ from .. import ops
 from ..core.op import IN_GRADIENTS_ONLY, Op, Reduction, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
-from ..core.tensor_methods import method
 from ..core.types import TensorType, as_dtype, dtype, float32, get_default_dtype, normalize_dim, normalize_dims
 from ..dispatch.dispatcher import apply
 from ..dispatch.inline_cache import cached_by_types
 from ..errors import DtypeError
-from .define import numpy_names
+from .define import numpy_method
 from .reduce import Dims, along, reduced_shape, samples_reduction, wide
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ class _Normalised(Op, abstract=True):
 
     family = "normalization"
     saves = ("y",)
+    batch = "shift_dim"
 
     @classmethod
     def infer(cls, x: TensorType, *, dim: int) -> TensorType:
@@ -42,10 +42,6 @@ class _Normalised(Op, abstract=True):
                 f"{cls.name}: expected a floating tensor, got {x.dtype}; use x.float(), or pass dtype=ex.float32"
             )
         return x
-
-    @classmethod
-    def batch(cls, size: int, x: Any, *, dim: int) -> Any:
-        return apply(cls, (x,), {"dim": dim + 1})
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -68,6 +64,7 @@ class Softmax(_Normalised):
 
     lower = Routine("softmax")
     ragged = staticmethod(lambda rows, x: apply(ops.segments.SegmentSoftmax, (x, *rows.segments)))
+    vjp = staticmethod(lambda g, y, x, *, dim: (apply(SoftmaxBackward, (g, y), {"dim": dim}),))
 
     @staticmethod
     def numpy(x: Array, *, dim: int) -> Array:
@@ -76,16 +73,13 @@ class Softmax(_Normalised):
         y /= y.sum(axis=dim, keepdims=True)
         return y
 
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Any, *, dim: int) -> tuple[Any, ...]:
-        return (apply(SoftmaxBackward, (g, y), {"dim": dim}),)
-
 
 class LogSoftmax(_Normalised):
     """log(softmax(x)) along a dimension, exact where softmax would round to 0."""
 
     lower = Routine("log_softmax")
     ragged = staticmethod(lambda rows, x: apply(ops.segments.SegmentLogSoftmax, (x, *rows.segments)))
+    vjp = staticmethod(lambda g, y, x, *, dim: (apply(LogSoftmaxBackward, (g, y), {"dim": dim}),))
 
     @staticmethod
     def numpy(x: Array, *, dim: int) -> Array:
@@ -93,24 +87,14 @@ class LogSoftmax(_Normalised):
         y -= np.log(np.exp(y).sum(axis=dim, keepdims=True))
         return y
 
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Any, *, dim: int) -> tuple[Any, ...]:
-        return (apply(LogSoftmaxBackward, (g, y), {"dim": dim}),)
-
 
 class _NormalisedBackward(Op, abstract=True):
     """The gradient of a function of slices, from the cotangent g of its result y and that result."""
 
     family = "normalization"
     saves = ("y", "g y")
-
-    @staticmethod
-    def infer(g: TensorType, y: TensorType, *, dim: int) -> TensorType:
-        return y
-
-    @classmethod
-    def batch(cls, size: int, g: Any, y: Any, *, dim: int) -> Any:
-        return apply(cls, (g, y), {"dim": dim + 1})
+    batch = "shift_dim"
+    infer = staticmethod(lambda g, y, *, dim: y)
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -160,10 +144,8 @@ class Logsumexp(Reduction):
 
     saves = ("y x",)
     lower = Routine("logsumexp")
-
-    @staticmethod
-    def infer(x: TensorType, *, dim: tuple[int, ...], keepdim: bool) -> TensorType:
-        return TensorType(reduced_shape(x.shape, dim, keepdim), x.dtype)
+    infer = staticmethod(lambda x, *, dim, keepdim: TensorType(reduced_shape(x.shape, dim, keepdim), x.dtype))
+    vjp = staticmethod(lambda g, y, x, *, dim, keepdim: (apply(LogsumexpBackward, (g, y, x), {"dim": dim}),))
 
     @staticmethod
     def numpy(x: Array, *, dim: tuple[int, ...], keepdim: bool) -> Any:
@@ -172,10 +154,6 @@ class Logsumexp(Reduction):
         top = np.where(np.isinf(top), 0.0, top)  # inf - inf would be NaN where the answer is that infinity
         y = np.log(np.exp(x - top).sum(axis=dim, keepdims=True)) + top
         return y.reshape(reduced_shape(x.shape, dim, keepdim))
-
-    @staticmethod
-    def vjp(g: Tensor, y: Tensor, x: Tensor, *, dim: tuple[int, ...], keepdim: bool) -> tuple[Any, ...]:
-        return (apply(LogsumexpBackward, (g, y, x), {"dim": dim}),)
 
     @staticmethod
     def ragged(rows: Rows, x: Tensor) -> Tensor:
@@ -199,10 +177,7 @@ class LogsumexpBackward(Op):
     saves = ("y x", "g y x", "g y x")
     lower = Routine("logsumexp_backward")
     ragged = IN_GRADIENTS_ONLY
-
-    @staticmethod
-    def infer(g: TensorType, y: TensorType, x: TensorType, *, dim: tuple[int, ...]) -> TensorType:
-        return x
+    infer = staticmethod(lambda g, y, x, *, dim: x)
 
     @staticmethod
     def numpy(g: Array, y: Array, x: Array, *, dim: tuple[int, ...]) -> Any:
@@ -243,8 +218,7 @@ def normalised(op: type[Op], input: Tensor, dim: int, dtype: dtype | None, out: 
     return ops.deliver(along(op, input, dim, {}), out)
 
 
-@method
-@numpy_names
+@numpy_method
 def softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
     """exp(input) / sum(exp(input)) along `dim`: positive numbers that sum to 1.
 
@@ -254,8 +228,7 @@ def softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Tensor 
     return normalised(Softmax, input, dim, dtype, out)
 
 
-@method
-@numpy_names
+@numpy_method
 def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
     """log(softmax(input, dim)), without its rounding to log(0).
 
@@ -265,8 +238,7 @@ def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Ten
     return normalised(LogSoftmax, input, dim, dtype, out)
 
 
-@method
-@numpy_names
+@numpy_method
 def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """log(sum(exp(input))) over the dimensions in `dim`, without overflow; integers give floats.
 

@@ -19,7 +19,7 @@ from ..core.tensor_methods import method
 from ..core.types import TensorType, count, int64, normalize_dim
 from ..dispatch.dispatcher import apply
 from ..errors import IndexRangeError
-from .define import numpy_names
+from .define import numpy_method
 from .reduce import Choice, Place, ValuesIndices, along, check_not_empty, chosen, deliver_both, reduced_shape, wide
 
 if TYPE_CHECKING:
@@ -48,22 +48,14 @@ class _Order(Op, abstract=True):
     vjp = Refuse("an index is piecewise constant")
     saves = ("",)
     quiet = True
-
-    @classmethod
-    def batch(cls, size: int, x: Any, *, dim: int, **attrs: Any) -> Any:
-        return apply(cls, (x,), {"dim": dim + 1, **attrs})
+    batch = "shift_dim"
 
 
 class Argsort(_Order):
     """The indices that sort a dimension, stably."""
 
-    @staticmethod
-    def infer(x: TensorType, *, dim: int, descending: bool) -> TensorType:
-        return TensorType(x.shape, int64)
-
-    @staticmethod
-    def numpy(x: Array, *, dim: int, descending: bool) -> Array:
-        return _order(x, dim, descending)
+    infer = staticmethod(lambda x, *, dim, descending: TensorType(x.shape, int64))
+    numpy = staticmethod(lambda x, *, dim, descending: _order(x, dim, descending))
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -189,8 +181,7 @@ class Mode(Place):
 # ---- functions
 
 
-@method
-@numpy_names
+@numpy_method
 def argsort(
     input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False, out: Tensor | None = None
 ) -> Tensor:
@@ -202,8 +193,7 @@ def argsort(
     return ops.deliver(along(Argsort, input, dim, {"descending": bool(descending)}), out)
 
 
-@method
-@numpy_names
+@numpy_method
 def sort(
     input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False, out: Any = None
 ) -> ValuesIndices:
@@ -229,8 +219,7 @@ def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 method(msort)
 
 
-@method
-@numpy_names
+@numpy_method
 def topk(
     input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None
 ) -> ValuesIndices:
@@ -243,8 +232,7 @@ def topk(
     return deliver_both(ops.gather(input, dim, indices), indices, out)
 
 
-@method
-@numpy_names
+@numpy_method
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> ValuesIndices:
     """The k-th smallest element along `dim` (`.values`, k counts from 1), and where it was (`.indices`).
 
@@ -276,8 +264,7 @@ def _median(op: type[Choice], place: type[Place], input: Tensor, dim: int | None
     return ops.deliver(apply(op, (input,), {"dim": everything, "keepdim": False}), out)
 
 
-@method
-@numpy_names
+@numpy_method
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """The median of all elements, or along `dim` with its index; the lower one of an even number, NaN if any is.
 
@@ -287,8 +274,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
     return _median(Median, MedianPlace, input, dim, keepdim, out)
 
 
-@method
-@numpy_names
+@numpy_method
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """The median of the elements that are no NaN, of all or along `dim` with its index.
 
@@ -298,8 +284,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False, *, o
     return _median(Nanmedian, NanmedianPlace, input, dim, keepdim, out)
 
 
-@method
-@numpy_names
+@numpy_method
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> ValuesIndices:
     """The most frequent element along `dim` (`.values`), the smallest of equally frequent ones, and its last index.
 

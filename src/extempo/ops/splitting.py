@@ -10,7 +10,7 @@ from ..core.tensor_methods import method
 from ..core.types import check_size
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
-from .define import numpy_names
+from .define import numpy_method
 from .shaping import copying, existing_dim, narrow
 from .view import Slice
 
@@ -47,8 +47,7 @@ def _even(size: int, step: int) -> list[int]:
     return [min(step, size - start) for start in range(0, size, step)]
 
 
-@method
-@numpy_names
+@numpy_method
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Views of the given sizes along a dimension.
 
@@ -66,8 +65,7 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
     return cut(input, d, split_sizes)
 
 
-@method
-@numpy_names
+@numpy_method
 def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Views along a dimension: of one size, the last one perhaps smaller, or of the sizes in a list.
 
@@ -87,8 +85,7 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int 
     return cut(tensor, d, _even(size, step))
 
 
-@method
-@numpy_names
+@numpy_method
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most that many views of equal size along a dimension, the last one smaller where it does not divide.
 
@@ -104,8 +101,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return cut(input, d, _even(size, -(-size // chunks)))
 
 
-@method
-@numpy_names
+@numpy_method
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views along a dimension: that many, as equal as can be, or cut before the indices in a list.
 
@@ -168,8 +164,7 @@ def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
     return _split_along(input, indices_or_sections, 2, "dsplit", 3)
 
 
-@method
-@numpy_names
+@numpy_method
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of each index of a dimension, which disappears.
 

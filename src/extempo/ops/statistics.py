@@ -12,7 +12,7 @@ from ..core.tensor import Tensor
 from ..core.tensor_methods import method
 from ..core.types import Number, as_dtype, count, dtype, float64, normalize_dims
 from ..errors import DtypeError, ShapeError
-from .define import numpy_names
+from .define import numpy_method, numpy_names
 from .reduce import Dims, reduced_shape
 from .view import as_shape
 
@@ -74,8 +74,7 @@ def _root(variance: Tensor) -> Tensor:
     return ops.where(flat, 0.0, ops.sqrt(ops.where(flat, 1.0, variance)))
 
 
-@method
-@numpy_names
+@numpy_method
 def var(
     input: Tensor,
     dim: Any = None,
@@ -94,8 +93,7 @@ def var(
     return ops.deliver_converted(spread.to(input.dtype), out)
 
 
-@method
-@numpy_names
+@numpy_method
 def std(
     input: Tensor,
     dim: Any = None,
@@ -150,8 +148,7 @@ def std_mean(
     return StdMean(_root(spread).to(input.dtype), mean.to(input.dtype))
 
 
-@method
-@numpy_names
+@numpy_method
 def nansum(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
@@ -165,8 +162,7 @@ def nansum(
     return ops.sum(input, dim, keepdim, dtype=dtype, out=out)
 
 
-@method
-@numpy_names
+@numpy_method
 def nanmean(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
@@ -235,8 +231,7 @@ def _interpolate(ordered: Tensor, ranks: Tensor, interpolation: str) -> Tensor:
     return ops.lerp(low, high, weight)
 
 
-@method
-@numpy_names
+@numpy_method
 def quantile(
     input: Tensor,
     q: float | Tensor,
@@ -254,8 +249,7 @@ def quantile(
     return ops.deliver(_quantile("quantile", input, q, dim, keepdim, interpolation, ignore_nan=False), out)
 
 
-@method
-@numpy_names
+@numpy_method
 def nanquantile(
     input: Tensor,
     q: float | Tensor,

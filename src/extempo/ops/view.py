@@ -61,18 +61,9 @@ class Reshape(View):
     lower = Routine("reshape")
     numpy = staticmethod(lambda x, *, shape: x.reshape(shape))
     ragged = "reshaping.reshape"
-
-    @staticmethod
-    def infer(x: TensorType, *, shape: tuple[int, ...]) -> TensorType:
-        return TensorType(shape, x.dtype)
-
-    @staticmethod
-    def vjp(g: Tensor, y: Any, x: Any, *, shape: tuple[int, ...]) -> tuple[Any, ...]:
-        return (apply(Reshape, (g,), {"shape": x.shape}),)
-
-    @staticmethod
-    def batch(size: int, x: Any, *, shape: tuple[int, ...]) -> Any:
-        return apply(Reshape, (x,), {"shape": (size, *shape)})
+    infer = staticmethod(lambda x, *, shape: TensorType(shape, x.dtype))
+    vjp = staticmethod(lambda g, y, x, *, shape: (apply(Reshape, (g,), {"shape": x.shape}),))
+    batch = staticmethod(lambda size, x, *, shape: apply(Reshape, (x,), {"shape": (size, *shape)}))
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -87,18 +78,12 @@ class Permute(View):
 
     numpy = staticmethod(lambda x, *, dims: x.transpose(dims))
     ragged = "reshaping.permute"
-
-    @staticmethod
-    def infer(x: TensorType, *, dims: tuple[int, ...]) -> TensorType:
-        return TensorType(tuple(x.shape[d] for d in dims), x.dtype)
+    infer = staticmethod(lambda x, *, dims: TensorType(tuple(x.shape[d] for d in dims), x.dtype))
+    batch = staticmethod(lambda size, x, *, dims: apply(Permute, (x,), {"dims": (0, *(d + 1 for d in dims))}))
 
     @staticmethod
     def vjp(g: Tensor, y: Any, x: Any, *, dims: tuple[int, ...]) -> tuple[Any, ...]:
         return (apply(Permute, (g,), {"dims": tuple(sorted(range(len(dims)), key=dims.__getitem__))}),)
-
-    @staticmethod
-    def batch(size: int, x: Any, *, dims: tuple[int, ...]) -> Any:
-        return apply(Permute, (x,), {"dims": (0, *(d + 1 for d in dims))})
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -110,6 +95,7 @@ class Expand(View):
     """Dimensions of size 1 repeated without copying."""
 
     ragged = "reshaping.expand"
+    infer = staticmethod(lambda x, *, shape: TensorType(shape, x.dtype))
 
     @staticmethod
     def numpy(x: Array, *, shape: tuple[int, ...]) -> Array:
@@ -117,10 +103,6 @@ class Expand(View):
         if out.size == x.size and x.flags.writeable:
             out.flags.writeable = True  # nothing repeats, so it may be written like any view
         return out
-
-    @staticmethod
-    def infer(x: TensorType, *, shape: tuple[int, ...]) -> TensorType:
-        return TensorType(shape, x.dtype)
 
     @staticmethod
     def vjp(g: Tensor, y: Any, x: Any, *, shape: tuple[int, ...]) -> tuple[Any, ...]:
@@ -155,6 +137,8 @@ class Slice(View):
 
     embeds = True
     ragged = "reshaping.slice_"
+    vjp = staticmethod(lambda g, y, x, *starts, spec: _embedded(Slice, g, x, starts, {"spec": spec}))
+    batch = staticmethod(lambda size, x, *starts, spec: apply(Slice, (x, *starts), {"spec": (":", *spec)}))
 
     @staticmethod
     def infer(x: TensorType, *starts: InputType, spec: tuple[Any, ...]) -> TensorType:
@@ -188,14 +172,6 @@ class Slice(View):
             with contextlib.suppress(ValueError):  # raised where the memory itself is read-only
                 out.flags.writeable = True  # one copy out of an expanded tensor can be written again
         return out
-
-    @staticmethod
-    def vjp(g: Tensor, y: Any, x: Any, *starts: Any, spec: tuple[Any, ...]) -> tuple[Any, ...]:
-        return _embedded(Slice, g, x, starts, {"spec": spec})
-
-    @staticmethod
-    def batch(size: int, x: Any, *starts: Any, spec: tuple[Any, ...]) -> Any:
-        return apply(Slice, (x, *starts), {"spec": (":", *spec)})
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -300,10 +276,7 @@ class AsStrided(View):
     """
 
     ragged = Refuse("strides are those of one tensor in memory")
-
-    @staticmethod
-    def infer(x: TensorType, offset: InputType, *, size: Any, stride: Any, source_stride: Any) -> TensorType:
-        return TensorType(size, x.dtype)
+    infer = staticmethod(lambda x, offset, *, size, stride, source_stride: TensorType(size, x.dtype))
 
     @staticmethod
     def numpy(x: Array, offset: int, *, size: Any, stride: Any, source_stride: Any) -> Array:
@@ -356,10 +329,7 @@ class AliasOf(View):
     infer = staticmethod(lambda x: x)
     batch = staticmethod(lambda size, x: apply(AliasOf, (x,)))
     ragged = "elementwise"
-
-    @staticmethod
-    def vjp(g: Tensor, y: Any, x: Any) -> tuple[Any, ...]:
-        return (g,)
+    vjp = staticmethod(lambda g, y, x: (g,))
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -373,11 +343,7 @@ class Detach(View):
     infer = staticmethod(lambda x: x)
     batch = staticmethod(lambda size, x: x.detach())
     ragged = "elementwise"
-
-    @staticmethod
-    def vjp(g: Tensor, y: Any, x: Any) -> tuple[Any, ...]:
-        return (None,)
-
+    vjp = staticmethod(lambda g, y, x: (None,))
     samples = Refuse("it stands for Tensor.detach inside other modes, and has no gradient to test")
 
 
@@ -412,12 +378,7 @@ class Embed(Op):
     saves = ("",)
     batch = Refuse("looped over samples: it only occurs in gradients of views, which have rules")
     ragged = IN_GRADIENTS_ONLY
-
-    @staticmethod
-    def infer(
-        g: TensorType, *numbers: InputType, op: str, shape: tuple[int, ...], attrs: tuple[Any, ...]
-    ) -> TensorType:
-        return TensorType(shape, g.dtype)
+    infer = staticmethod(lambda g, *numbers, op, shape, attrs: TensorType(shape, g.dtype))
 
     @staticmethod
     def numpy(g: Array, *numbers: Any, op: str, shape: tuple[int, ...], attrs: tuple[Any, ...]) -> Array:
@@ -448,10 +409,7 @@ class WriteThrough(Op):
     saves = ("", "")
     batch = Refuse("looped over samples: in-place writes inside vmap are rare")
     ragged = Refuse("a write to a view of values is a write to the values")
-
-    @staticmethod
-    def infer(base: TensorType, value: TensorType, *numbers: InputType, steps: tuple[Any, ...]) -> TensorType:
-        return base
+    infer = staticmethod(lambda base, value, *numbers, steps: base)
 
     @staticmethod
     def numpy(base: Array, value: Array, *numbers: Any, steps: tuple[Any, ...]) -> Array:
