@@ -16,6 +16,7 @@ from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType
 from ..dispatch.dispatcher import apply
+from .reduce import wide
 from .windows import padded, places, windows
 
 Sizes = tuple[int, ...]
@@ -36,16 +37,7 @@ class AvgPool(Op):
     batch = staticmethod(lambda size, x, divisor, **attrs: apply(AvgPool, (x, divisor), attrs))
 
     @staticmethod
-    def infer(
-        x: TensorType,
-        divisor: Any,
-        *,
-        kernel: Sizes,
-        stride: Sizes,
-        padding: Sizes,
-        counts: Sizes,
-        include_pad: bool,
-    ) -> TensorType:
+    def infer(x: TensorType, divisor: Any, *, kernel: Sizes, counts: Sizes, **attrs: Any) -> TensorType:
         return TensorType((*x.shape[: x.ndim - len(kernel)], *counts), x.dtype)
 
     @staticmethod
@@ -62,7 +54,7 @@ class AvgPool(Op):
         sizes = x.shape[x.ndim - len(kernel) :]
         ends = [(n - 1) * s + k for n, s, k in zip(counts, stride, kernel, strict=True)]
         pads = tuple((p, max(0, end - size - p)) for p, end, size in zip(padding, ends, sizes, strict=True))
-        full = padded(_wide(x), pads)
+        full = padded(np.asarray(x, wide(x)), pads)  # sums of half-precision windows overflow where means do not
         ones = (1,) * len(kernel)
         if math.prod(kernel) > _MOST_PLACES:
             lead = x.ndim - len(kernel)
@@ -107,16 +99,7 @@ class AvgPoolGrad(Op):
     batch = staticmethod(lambda size, g, divisor, **attrs: apply(AvgPoolGrad, (g, divisor), attrs))
 
     @staticmethod
-    def infer(
-        g: TensorType,
-        divisor: Any,
-        *,
-        kernel: Sizes,
-        stride: Sizes,
-        padding: Sizes,
-        sizes: Sizes,
-        include_pad: bool,
-    ) -> TensorType:
+    def infer(g: TensorType, divisor: Any, *, kernel: Sizes, sizes: Sizes, **attrs: Any) -> TensorType:
         return TensorType((*g.shape[: g.ndim - len(kernel)], *sizes), g.dtype)
 
     @staticmethod
@@ -131,7 +114,8 @@ class AvgPoolGrad(Op):
         include_pad: bool,
     ) -> Array:
         lead, counts = g.shape[: g.ndim - len(kernel)], g.shape[g.ndim - len(kernel) :]
-        share = _wide(g) / _divisors(divisor, sizes, kernel, stride, padding, counts, include_pad, _wide(g[:0]).dtype)
+        dtype = wide(g) or g.dtype
+        share = np.asarray(g, dtype) / _divisors(divisor, sizes, kernel, stride, padding, counts, include_pad, dtype)
         ends = [
             max((n - 1) * s + k, size + p)
             for n, s, k, size, p in zip(counts, stride, kernel, sizes, padding, strict=True)
@@ -161,11 +145,6 @@ class AvgPoolGrad(Op):
 def pool_attrs(kernel: Sizes, stride: Sizes, padding: Sizes, include_pad: bool, **size: Sizes) -> dict[str, Any]:
     """The attributes of AvgPool, with its `counts`, and of AvgPoolGrad, with its `sizes`."""
     return {"kernel": kernel, "stride": stride, "padding": padding, "include_pad": include_pad, **size}
-
-
-def _wide(x: Array) -> Array:
-    """Sums of half-precision windows overflow where their means do not."""
-    return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
 
 
 def _divisors(

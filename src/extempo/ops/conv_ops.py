@@ -23,6 +23,7 @@ from ..core.types import TensorType, bool_
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
 from .conv_kernels import Sizes, grouped
+from .reduce import widened
 from .windows import Pads, n_windows
 
 
@@ -33,11 +34,6 @@ def _check(op: str, x: TensorType, w: TensorType, channels: int, rows: int, grou
         raise DtypeError(f"{op}: expected numbers, got bool tensors; use x.float()")
     if x.shape[1] != channels or rows % groups:
         raise ShapeError(f"{op}: {x.shape} and {w.shape} do not fit together in {groups} groups")
-
-
-def _wide(*arrays: Array) -> list[Array]:
-    """Half precision is added up in float32."""
-    return [a.astype(np.float32) if a.dtype.itemsize == 2 and a.dtype.kind not in "iu" else a for a in arrays]
 
 
 def _by_group(x: Array, groups: int) -> Array:
@@ -83,15 +79,7 @@ class Conv(Op):
 
     @staticmethod
     def infer(
-        x: TensorType,
-        w: TensorType,
-        bias: TensorType | None,
-        *,
-        stride: Sizes,
-        padding: Sizes,
-        dilation: Sizes,
-        groups: int,
-        counts: Sizes,
+        x: TensorType, w: TensorType, bias: TensorType | None, *, groups: int, counts: Sizes, **attrs: Any
     ) -> TensorType:
         _check("conv", x, w, w.shape[1] * groups, w.shape[0], groups)
         return TensorType((x.shape[0], w.shape[0], *counts), x.dtype)
@@ -108,7 +96,7 @@ class Conv(Op):
         groups: int,
         counts: Sizes,
     ) -> Array:
-        x_wide, w_wide = _wide(x, w)
+        x_wide, w_wide = widened(x, w)
         y = grouped(
             _by_group(x_wide, groups),
             w_wide.reshape(groups, w.shape[0] // groups, *w.shape[1:]),
@@ -167,15 +155,7 @@ class ConvTranspose(Op):
 
     @staticmethod
     def infer(
-        x: TensorType,
-        w: TensorType,
-        bias: TensorType | None,
-        *,
-        stride: Sizes,
-        padding: Sizes,
-        dilation: Sizes,
-        groups: int,
-        counts: Sizes,
+        x: TensorType, w: TensorType, bias: TensorType | None, *, groups: int, counts: Sizes, **attrs: Any
     ) -> TensorType:
         _check("conv_transpose", x, w, w.shape[0], w.shape[0], groups)
         return TensorType((x.shape[0], w.shape[1] * groups, *counts), x.dtype)
@@ -192,7 +172,7 @@ class ConvTranspose(Op):
         groups: int,
         counts: Sizes,
     ) -> Array:
-        x_wide, w_wide = _wide(x, w)
+        x_wide, w_wide = widened(x, w)
         backwards: Any = (..., *(slice(None, None, -1),) * len(counts))
         exchanged = w_wide.reshape(groups, w.shape[0] // groups, *w.shape[1:]).swapaxes(1, 2)
         y = grouped(
@@ -243,14 +223,7 @@ class ConvWeightGrad(Op):
 
     @staticmethod
     def infer(
-        x: TensorType,
-        g: TensorType,
-        *,
-        stride: Sizes,
-        padding: Sizes,
-        dilation: Sizes,
-        groups: int,
-        kernel: Sizes,
+        x: TensorType, g: TensorType, *, groups: int, kernel: Sizes, **attrs: Any
     ) -> tuple[TensorType, TensorType]:
         _check("conv_weight_grad", x, g, x.shape[1] // groups * groups, g.shape[1], groups)
         w = TensorType((g.shape[1], x.shape[1] // groups, *kernel), x.dtype)
@@ -260,7 +233,7 @@ class ConvWeightGrad(Op):
     def numpy(
         x: Array, g: Array, *, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int, kernel: Sizes
     ) -> tuple[Array, Array]:
-        x_wide, g_wide = _wide(x, g)
+        x_wide, g_wide = widened(x, g)
         # x scanned by g: samples and channels change places, and so do stride and dilation.
         w = grouped(
             _by_group(x_wide, groups).swapaxes(1, 2),

@@ -35,13 +35,7 @@ class MaxPool(Op):
 
     @staticmethod
     def infer(
-        x: TensorType,
-        *,
-        kernel: tuple[int, ...],
-        stride: tuple[int, ...],
-        padding: tuple[int, ...],
-        dilation: tuple[int, ...],
-        counts: tuple[int, ...],
+        x: TensorType, *, kernel: tuple[int, ...], counts: tuple[int, ...], **attrs: Any
     ) -> tuple[TensorType, TensorType]:
         shape = (*x.shape[: x.ndim - len(kernel)], *counts)
         return TensorType(shape, x.dtype), TensorType(shape, int64)

@@ -14,6 +14,7 @@ from ..core.tensor import Tensor
 from ..core.types import TensorType
 from ..dispatch.dispatcher import apply
 from ..errors import ShapeError
+from .reduce import wide
 from .windows import Ints, as_ints, n_windows, padded, per_sample, places, windows
 
 
@@ -79,8 +80,7 @@ class PatchSum(Op):
     ) -> Array:
         n = len(size)
         lead = x.shape[: x.ndim - 2 * n]
-        wide: Any = np.float32 if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x.dtype
-        canvas = np.zeros((*lead, *(s + 2 * p for s, p in zip(size, padding, strict=True))), wide)
+        canvas = np.zeros((*lead, *(s + 2 * p for s, p in zip(size, padding, strict=True))), wide(x) or x.dtype)
         for k, selected in places(kernel, stride, dilation, x.shape[x.ndim - n :]):
             canvas[selected] += x[(slice(None),) * len(lead) + k]
         inner: Any = (..., *(slice(p, p + s) for s, p in zip(size, padding, strict=True)))

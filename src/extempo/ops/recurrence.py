@@ -39,8 +39,8 @@ from .recurrence_steps import (
     rounded,
     sigmoid,
     stretches,
-    wide,
 )
+from .reduce import widened
 
 _TWICE = "a gradient that is itself differentiated is made of ops that can be"
 
@@ -114,8 +114,8 @@ class LstmSequence(Op):
     ) -> tuple[Array, ...]:  # fmt: skip
         listed = listed_sizes("lstm_sequence", sizes, len(x), len(h))
         dtype, n = x.dtype, h.shape[1]
-        x = _projected(*wide(x, input_weight, input_bias))
-        weight, h, c = wide(weight, h.copy(), c.copy())
+        x = _projected(*widened(x, input_weight, input_bias))
+        weight, h, c = widened(weight, h.copy(), c.copy())
         rows, before_h, before_c = (np.empty((len(x), n), x.dtype) for _ in range(3))
         gates = np.empty_like(x)
         for at in stretches(listed, backwards):
@@ -176,7 +176,7 @@ class LstmSequenceGradient(_SequenceGradient):
         backwards: bool, n_sequences: int,
     ) -> tuple[Array, ...]:  # fmt: skip
         listed = listed_sizes("lstm_sequence", sizes, len(gates), n_sequences)
-        of_rows, of_h, of_c, weight, computed, before_c = wide(of_rows, of_h, of_c, weight, gates, before_c)
+        of_rows, of_h, of_c, weight, computed, before_c = widened(of_rows, of_h, of_c, weight, gates, before_c)
         g = (of_rows, of_h, of_c, None, None, None)
         attrs: dict[str, Any] = {"backwards": backwards, "n_sequences": n_sequences}
         return rounded(
@@ -248,8 +248,8 @@ class GruSequence(Op):
     ) -> tuple[Array, ...]:  # fmt: skip
         listed = listed_sizes("gru_sequence", sizes, len(x), len(h))
         dtype, n = x.dtype, h.shape[1]
-        x = _projected(*wide(x, input_weight, input_bias))
-        weight, bias, h = wide(weight, bias, h.copy())
+        x = _projected(*widened(x, input_weight, input_bias))
+        weight, bias, h = widened(weight, bias, h.copy())
         rows, before = (np.empty((len(x), n), x.dtype) for _ in range(2))
         gates = np.empty((len(x), 4 * n), x.dtype)
         for at in stretches(listed, backwards):
@@ -322,7 +322,7 @@ class GruSequenceGradient(_SequenceGradient):
         backwards: bool, n_sequences: int,
     ) -> tuple[Array, ...]:  # fmt: skip
         listed = listed_sizes("gru_sequence", sizes, len(gates), n_sequences)
-        of_rows, of_h, weight, computed, before = wide(of_rows, of_h, weight, gates, before)
+        of_rows, of_h, weight, computed, before = widened(of_rows, of_h, weight, gates, before)
         attrs: dict[str, Any] = {"backwards": backwards, "n_sequences": n_sequences}
         made = gru_gradient(Arrays, (of_rows, of_h, None, None), weight, computed, before, listed, **attrs)
         return rounded(gates.dtype, *map(np.array, made))
@@ -374,8 +374,8 @@ class RnnSequence(Op):
     ) -> tuple[Array, ...]:  # fmt: skip
         listed = listed_sizes("rnn_sequence", sizes, len(x), len(h))
         dtype = x.dtype
-        x = _projected(*wide(x, input_weight, input_bias))
-        weight, h = wide(weight, h.copy())
+        x = _projected(*widened(x, input_weight, input_bias))
+        weight, h = widened(weight, h.copy())
         rows, before = np.empty_like(x), np.empty_like(x)
         for at in stretches(listed, backwards):
             there = slice(at.stop - at.start)
@@ -430,7 +430,7 @@ class RnnSequenceGradient(_SequenceGradient):
         relu: bool, backwards: bool, n_sequences: int,
     ) -> tuple[Array, ...]:  # fmt: skip
         listed = listed_sizes("rnn_sequence", sizes, len(rows), n_sequences)
-        of_rows, of_h, weight, computed = wide(of_rows, of_h, weight, rows)
+        of_rows, of_h, weight, computed = widened(of_rows, of_h, weight, rows)
         attrs: dict[str, Any] = {"relu": relu, "backwards": backwards, "n_sequences": n_sequences}
         made = rnn_gradient(Arrays, (of_rows, of_h, None), weight, computed, listed, **attrs)
         return rounded(rows.dtype, *map(np.array, made))

@@ -57,11 +57,6 @@ def check_types(
             raise ShapeError(f"{op}: {name} must be {shape} for an input {x.shape}, got {given.shape}")
 
 
-def wide(*arrays: Any) -> list[Any]:
-    """Half precision is computed in float32."""
-    return [a.astype(np.float32) if a is not None and a.dtype.itemsize == 2 else a for a in arrays]
-
-
 def rounded(dtype: Any, *arrays: Array) -> tuple[Array, ...]:
     return tuple(a.astype(dtype, copy=False) for a in arrays)
 

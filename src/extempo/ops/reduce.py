@@ -96,6 +96,11 @@ def wide(x: Array) -> Any:
     return np.float32 if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else None
 
 
+def widened(*arrays: Any) -> list[Any]:
+    """Arrays, or None, in the dtype to compute in."""
+    return [None if a is None else np.asarray(a, wide(a)) for a in arrays]
+
+
 class _Adding(Reduction, abstract=True):
     """A sum or product: integers and bools give int64."""
 

@@ -17,6 +17,7 @@ from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import InputType, TensorType, count, float32
 from ..dispatch.dispatcher import apply
+from .reduce import widened
 
 
 class Standardize(Op):
@@ -44,7 +45,7 @@ class Standardize(Op):
     def numpy(
         x: Array, weight: Any, bias: Any, eps: float, *, dims: tuple[int, ...], centred: bool
     ) -> tuple[Array, Array, Array]:
-        wide = _wide(x)
+        (wide,) = widened(x)
         n = wide.dtype.type(count(x.shape[d] for d in dims))
         mean = wide.sum(dims, keepdims=True) / n
         if not centred:
@@ -124,9 +125,7 @@ class StandardizeBackward(Op):
         variance: TensorType,
         weight: InputType,
         eps: InputType,
-        *,
-        dims: tuple[int, ...],
-        centred: bool,
+        **attrs: Any,
     ) -> Any:
         return (x, weight, weight) if isinstance(weight, TensorType) else x
 
@@ -144,8 +143,8 @@ class StandardizeBackward(Op):
     ) -> Any:
         n = mean.dtype.type(count(x.shape[d] for d in dims))
         scale = 1 / np.sqrt(variance + mean.dtype.type(eps))
-        z = (_wide(x) - mean if centred else _wide(x)) * scale
-        wide = _wide(g)
+        wide_x, wide = widened(x, g)
+        z = (wide_x - mean if centred else wide_x) * scale
         weighted = wide if weight is None else wide * weight.astype(wide.dtype, copy=False)
         into_x = weighted - z * ((weighted * z).sum(dims, keepdims=True) / n)
         if centred:
@@ -259,11 +258,6 @@ class StandardizeBackward(Op):
         yield call((3, 4), (1,), None)
         yield call((3, 4), (1,), rng.normal(size=4), centred=False)
         yield call((0, 4), (1,), rng.normal(size=4))
-
-
-def _wide(x: Array) -> Array:
-    """In the precision to compute in: float32 for half precision."""
-    return x.astype(np.float32) if x.dtype.itemsize == 2 else x
 
 
 def _aligned(t: Any, ndim: int) -> Any:

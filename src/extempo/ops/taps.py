@@ -18,6 +18,7 @@ from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType
 from ..dispatch.dispatcher import apply
+from .reduce import wide
 
 # A product with a mostly empty matrix is faster than picking elements up to about this many inputs per tap (measured).
 _DENSE = 100
@@ -48,7 +49,7 @@ class Taps(Op):
     def numpy(
         x: Array, positions: Array, weights: Array, back_positions: Array, back_weights: Array, *, dim: int
     ) -> Array:
-        wide: Any = np.float32 if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x.dtype
+        dtype: Any = wide(x) or x.dtype
         n_taps = positions.shape[1]
         if (
             n_taps > 1
@@ -57,15 +58,15 @@ class Taps(Op):
             and x.dtype.kind not in "iu"
             and np.isfinite(x.sum())
         ):
-            return _dense(x, positions, weights, dim, wide).astype(x.dtype, copy=False)
-        y = np.zeros((*x.shape[:dim], positions.shape[0], *x.shape[dim + 1 :]), wide)
+            return _dense(x, positions, weights, dim, dtype).astype(x.dtype, copy=False)
+        y = np.zeros((*x.shape[:dim], positions.shape[0], *x.shape[dim + 1 :]), dtype)
         for k in range(n_taps):
             # A tap of weight 0 is no tap: 0 * inf must not reach the sum.
             used = np.flatnonzero(weights[:, k])
             if len(used) == len(weights):
-                y += _weighted(x, positions[:, k], weights[:, k], dim, wide)
+                y += _weighted(x, positions[:, k], weights[:, k], dim, dtype)
             elif len(used):
-                y[(slice(None),) * dim + (used,)] += _weighted(x, positions[used, k], weights[used, k], dim, wide)
+                y[(slice(None),) * dim + (used,)] += _weighted(x, positions[used, k], weights[used, k], dim, dtype)
         return y.astype(x.dtype, copy=False)
 
     @staticmethod
@@ -91,21 +92,21 @@ class Taps(Op):
         yield Sample(np.empty((0, 4, 2)), positions, weights, *back, dim=1)
 
 
-def _dense(x: Array, positions: Array, weights: Array, dim: int, wide: Any) -> Array:
+def _dense(x: Array, positions: Array, weights: Array, dim: int, dtype: Any) -> Array:
     """The table as a matrix with zeros where there is no tap; only for finite x, because 0 * inf is not 0."""
-    matrix = np.zeros((len(positions), x.shape[dim]), wide)
+    matrix = np.zeros((len(positions), x.shape[dim]), dtype)
     np.add.at(matrix, (np.arange(len(positions))[:, None], positions), weights)
     if dim == x.ndim - 1:
-        return np.matmul(x.astype(wide, copy=False), matrix.T)
-    columns = x.reshape(*x.shape[: dim + 1], math.prod(x.shape[dim + 1 :])).astype(wide, copy=False)
+        return np.matmul(x.astype(dtype, copy=False), matrix.T)
+    columns = x.reshape(*x.shape[: dim + 1], math.prod(x.shape[dim + 1 :])).astype(dtype, copy=False)
     return np.matmul(matrix, columns).reshape(*x.shape[:dim], len(positions), *x.shape[dim + 1 :])
 
 
-def _weighted(x: Array, positions: Array, weights: Array, dim: int, wide: Any) -> Array:
+def _weighted(x: Array, positions: Array, weights: Array, dim: int, dtype: Any) -> Array:
     part = x.take(positions, axis=dim)
     if (weights == 1).all():
         return part
-    return part * weights.astype(wide).reshape(-1, *(1,) * (x.ndim - dim - 1))
+    return part * weights.astype(dtype).reshape(-1, *(1,) * (x.ndim - dim - 1))
 
 
 def _reversed_table(positions: Array, weights: Array, n_inputs: int) -> tuple[Array, Array]:
