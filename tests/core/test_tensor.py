@@ -10,14 +10,12 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo.compat.refused import METHODS, NAMES, RefusedName
 from extempo.errors import (
     AutogradError,
     DtypeError,
     ExtempoError,
     OverwrittenError,
     ShapeError,
-    UnsupportedError,
 )
 
 DTYPES = (
@@ -231,20 +229,6 @@ def test_shape_is_a_size():
     assert pickle.loads(pickle.dumps(x.shape)) == x.shape
 
 
-@pytest.mark.parametrize("name", ["cuda", "mps", "xpu"])
-def test_accelerators_are_not_there(name):
-    module = getattr(ex, name)
-    assert module.is_available() is False
-    assert module.device_count() == 0
-    module.manual_seed(0)
-    module.manual_seed_all(0)
-    module.empty_cache()
-    assert module.memory_allocated() == 0
-    assert not hasattr(module, "synchronize")
-    with pytest.raises(RefusedName, match="is_available"):
-        module.synchronize()
-
-
 def test_backend_switches_can_be_set():
     assert not ex.backends.mps.is_available()
     assert not ex.backends.mps.is_built()
@@ -273,49 +257,6 @@ def test_legacy_constructors():
     assert ex.Tensor(x).data_ptr() == x.data_ptr()
     with pytest.raises(DtypeError, match=r"use ex\.tensor"):
         ex.Tensor(3.5)
-
-
-@pytest.mark.parametrize(
-    ("name", "dtype"),
-    [
-        ("FloatTensor", ex.float32),
-        ("DoubleTensor", ex.float64),
-        ("HalfTensor", ex.float16),
-        ("BFloat16Tensor", ex.bfloat16),
-        ("LongTensor", ex.int64),
-        ("IntTensor", ex.int32),
-        ("ShortTensor", ex.int16),
-        ("CharTensor", ex.int8),
-        ("ByteTensor", ex.uint8),
-        ("BoolTensor", ex.bool),
-    ],
-)
-def test_tensor_types_make_and_recognise_tensors(name, dtype):
-    kind = getattr(ex, name)
-    made = kind([0, 1])
-    assert made.dtype is dtype
-    assert isinstance(made, kind)
-    assert isinstance(made, ex.Tensor)
-    assert not isinstance(ex.zeros(1, dtype=ex.int8 if dtype is ex.uint8 else ex.uint8), kind)
-    assert not isinstance(made.numpy(), kind)
-    assert kind(2, 3).shape == (2, 3)
-    assert made.type() == f"extempo.{name}"
-    assert kind.dtype is dtype
-    assert repr(kind) == f"<class 'extempo.{name}'>"
-    with pytest.raises(DtypeError, match="expected a tensor of"):
-        kind(ex.zeros(2, dtype=ex.int8 if dtype is ex.uint8 else ex.uint8))
-
-
-def test_the_default_tensor_type_sets_the_default_dtype():
-    ex.set_default_tensor_type(ex.DoubleTensor)
-    try:
-        assert ex.get_default_dtype() is ex.float64
-        ex.set_default_tensor_type("torch.FloatTensor")
-        assert ex.zeros(1).dtype is ex.float32
-        with pytest.raises(DtypeError, match="floating"):
-            ex.set_default_tensor_type(ex.LongTensor)
-    finally:
-        ex.set_default_dtype(ex.float32)
 
 
 def test_dtypes_have_their_other_names_and_limits():
@@ -349,72 +290,6 @@ def test_named_results():
     result = ex.tensor([[1.0, 3.0], [2.0, 0.0]]).max(dim=1)
     assert result.values.tolist() == [3, 2]
     assert result.indices.tolist() == indices.tolist() == [1, 0]
-
-
-def test_threads_and_determinism_are_settings_that_are_kept():
-    before = ex.get_num_threads()
-    assert before >= 1
-    ex.set_num_threads(3)
-    assert ex.get_num_threads() == 3
-    ex.set_num_threads(before)
-    assert ex.get_num_interop_threads() >= 1
-    for bad, error in [(0, ShapeError), (1.5, DtypeError), (True, DtypeError)]:
-        with pytest.raises(error, match="set_num_threads"):
-            ex.set_num_threads(bad)
-    ex.use_deterministic_algorithms(True, warn_only=True)
-    assert ex.are_deterministic_algorithms_enabled()
-    assert ex.is_deterministic_algorithms_warn_only_enabled()
-    ex.use_deterministic_algorithms(False)
-    assert not ex.are_deterministic_algorithms_enabled()
-    ex.set_float32_matmul_precision("high")
-    assert ex.get_float32_matmul_precision() == "high"
-    ex.set_float32_matmul_precision("highest")
-    with pytest.raises(ShapeError, match="highest"):
-        ex.set_float32_matmul_precision("low")
-    assert ex.set_flush_denormal(True) is False
-
-
-def test_typename_is_storage_and_version():
-    assert ex.typename(ex.zeros(2)) == "extempo.FloatTensor"
-    assert ex.typename(3) == "int"
-    assert ex.typename(ex.Generator()).endswith("Generator")
-    assert not ex.is_storage(3)
-    assert ex.version.__version__ == ex.__version__
-    assert ex.version.cuda is None
-
-
-# ---- what is refused by name
-
-
-@pytest.mark.parametrize("name", sorted(NAMES))
-def test_refused_names_are_absent_and_say_why(name):
-    assert not hasattr(ex, name)
-    with pytest.raises(RefusedName, match=rf"extempo\.{name}: .{{20}}") as caught:
-        getattr(ex, name)
-    assert isinstance(caught.value, UnsupportedError)
-    assert caught.value.name == name
-
-
-@pytest.mark.parametrize("name", sorted(METHODS))
-def test_refused_methods_are_absent_and_say_why(name):
-    x = ex.zeros(2)
-    assert not hasattr(x, name)
-    assert not hasattr(ex.Tensor, name)
-    with pytest.raises(RefusedName, match=rf"Tensor\.{name}: .{{20}}"):
-        getattr(x, name)
-
-
-def test_unknown_names_are_plain_attribute_errors():
-    with pytest.raises(AttributeError, match="no attribute 'colour'") as caught:
-        ex.colour  # noqa: B018 - reading it is the test
-    assert not isinstance(caught.value, RefusedName)
-
-
-@pytest.mark.conformance
-def test_every_refused_name_is_one_of_pytorchs():
-    torch = pytest.importorskip("torch", reason="compares the names with PyTorch's: pip install -e '.[conformance]'")
-    assert [n for n in NAMES if not hasattr(torch, n)] == []
-    assert [n for n in METHODS if n not in dir(torch.Tensor)] == []
 
 
 def test_data_takes_tensors_only():

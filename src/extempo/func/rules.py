@@ -1,7 +1,7 @@
 """An op on all samples of a vmap at once: on physical tensors, by the op's batching rule.
 
-A rule is "align" (the op broadcasts), "shift_dims" or "shift_dim" (its `dim` moves by one) or a function of the number of
-samples and the physical inputs. Tensors that all samples share stay as they are where the op broadcasts, and are
+A rule is "align" (the op broadcasts), "shift_dims" or "shift_dim" (its `dim` moves by one) or a function of the number
+of samples and the physical inputs. Tensors that all samples share stay as they are where the op broadcasts, and are
 expanded (not copied) elsewhere.
 """
 
