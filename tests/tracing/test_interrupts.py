@@ -19,7 +19,7 @@ pytestmark = pytest.mark.alone
 FUNCTION, SCRIPT = compiled_function.CompiledFunction, static_function.Script
 CODES = (
     *(FUNCTION.run.__code__, FUNCTION._traced.__code__, compiled_function._end.__code__),
-    *(FUNCTION._recording.__code__, FUNCTION._account_for.__code__),
+    *(FUNCTION._executor.__code__, FUNCTION._account_for.__code__),
     *(SCRIPT.run.__code__, SCRIPT._by_plans.__code__, SCRIPT._op_by_op.__code__),
     static_function._end.__code__,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import extempo as ex
-from extempo.backends.llvm.calls.output_binding import ENTRY, OF_GIVEN, OF_LEAF, OF_PLACE, OUTPUT
+from extempo.backends.llvm.calls.output_binding import ENTRY, OF_BOUND, OF_LEAF, OF_VALUE, OUTPUT
 from extempo.core.trace_tree import TraceNode
 from extempo.scheduling.request import BackwardRequest
 from extempo.tracing.output_binding import output_binding
@@ -41,8 +41,8 @@ def test_a_tensor_gets_its_own_output():
 def test_a_view_brings_its_base_along_which_nobody_refers_to():
     binding, entries, _ = bound(lambda x: x.exp().t(), draw(0, 2, 3, grad=True))
     assert binding.places == (0, 1)
-    assert [(e["kind"], e["source"]) for e in entries] == [(OUTPUT, 0), (OF_GIVEN, 0)]
-    assert [step is None for step in binding.ways] == [True, False]
+    assert [(e["kind"], e["source"]) for e in entries] == [(OUTPUT, 0), (OF_BOUND, 0)]
+    assert [alias is None for alias in binding.aliases] == [True, False]
     assert binding.alive == [0, 1]
     assert struct.unpack("<2q", binding.stays) == (0, 1)
 
@@ -54,12 +54,12 @@ def test_a_view_of_a_leaf_reads_the_leaf():
 
 def test_a_view_of_what_ran_before_reads_that():
     _, entries, _ = bound(lambda x: ((y := x.exp()), y.t())[1], draw(0, 2, 3, grad=True), first=1)
-    assert [(e["kind"], e["source"], e["index"]) for e in entries] == [(OF_PLACE, 0, 0)]
+    assert [(e["kind"], e["source"], e["index"]) for e in entries] == [(OF_VALUE, 0, 0)]
 
 
 def test_detached_views_have_no_base_to_follow():
     binding, _, _ = bound(lambda x: x.exp().detach(), draw(0, 3, grad=True))
-    assert binding.ways == (None, None)
+    assert binding.aliases == (None, None)
 
 
 def test_a_backward_frees_the_nodes_that_have_saved_something():
@@ -83,8 +83,8 @@ def test_a_view_whose_start_is_a_number_of_the_call_names_it():
             part = draw(0, 5, grad=True).exp()[start : start + 3]
         trace = executor.trace
         segment = first_segment(trace, 0, trace.live_from(0), TraceNode())
-        way = output_binding(segment, trace.makers, 0, len(trace.makers)).ways[-1]
-        assert way == () or way[0][0].name == trace.makers[-1].op.name
-        assert (way == ()) == (trace.makers[-1].baked is None)
+        alias = output_binding(segment, trace.makers, 0, len(trace.makers)).aliases[-1]
+        assert alias == () or alias[0][0].name == trace.makers[-1].op.name
+        assert (alias == ()) == (trace.makers[-1].baked is None)
         assert isinstance(part, ex.Tensor)
-    assert way == ()  # the second start was another one, so it is no guard any more
+    assert alias == ()  # the second start was another one, so it is no guard any more

@@ -38,7 +38,7 @@ def new_counters(said=None):
 def test_of_untracked_ops_only_what_is_live_stays():
     trace, _kept = traced(lambda x: x.exp().neg(), draw(0, 3))
     segment = segment_of(trace)
-    assert (segment.wanted, segment.held, segment.tracked) == ((1,), [1], [])
+    assert (segment.wanted, segment.live, segment.tracked) == ((1,), [1], [])
     assert segment.frees_all
 
 
@@ -46,7 +46,7 @@ def test_of_untracked_ops_only_what_is_live_stays():
 def test_of_tracked_ops_what_their_gradients_read_stays_too():
     trace, _kept = traced(lambda x: x.exp().neg().tanh(), draw(0, 3, grad=True))
     segment = segment_of(trace)
-    assert (segment.wanted, segment.held, segment.tracked) == ((0, 2), [2], [2])  # exp and tanh read their results
+    assert (segment.wanted, segment.live, segment.tracked) == ((0, 2), [2], [2])  # exp and tanh read their results
 
 
 @needs_native_code
@@ -68,7 +68,7 @@ def test_a_backward_frees_what_it_passes_unless_the_graph_is_kept():
 def test_nothing_live_is_nothing_to_keep():
     trace, _ = traced(lambda x: x.exp() is None, draw(0, 3))
     segment = segment_of(trace)
-    assert (segment.wanted, segment.held) == ((), [])
+    assert (segment.wanted, segment.live) == ((), [])
 
 
 @pytest.mark.parametrize("name", ["plan", "waiting", "reason", "resizing"])

@@ -18,11 +18,11 @@ from .op import Op, Signature
 from .strides import Order, ordered_strides
 from .types import TensorType
 
-# How a step names its inputs: a place (a value on the tape) from 0 on, a leaf as -1 - index, and these.
-NUMBER = 1 << 40  # NUMBER + index in the recording's list of numbers
+# How an op refers to its inputs: to a value by its id, from 0 on, to a leaf by -1 - index, and by these.
+NUMBER = 1 << 40  # NUMBER + index in the trace's list of numbers
 NONE = -(1 << 40)
 
-MOST_EDGES, MOST_EVENTS = 100, 64  # that one state remembers
+MOST_EDGES, MOST_EVENTS = 100, 64  # that one node remembers
 
 
 tree_lock = locks.renewed()  # edges are added by one thread at a time; half a change is an edge less, at most
@@ -37,7 +37,7 @@ class Unplannable(Exception):
 
 
 class ViewLayout(NamedTuple):
-    """How a result lies in the memory of input 0; in bytes."""
+    """Where a result is in the memory of input 0; in bytes."""
 
     strides: tuple[int, ...]
     offset: int
@@ -49,12 +49,12 @@ class LeafKind(NamedTuple):
     """What a plan depends on of a tensor from outside."""
 
     type: TensorType
-    strides: tuple[int, ...] | None  # in bytes; None: the elements lie in order
+    strides: tuple[int, ...] | None  # in bytes; None: it is row-major
     tracked: bool
 
 
 class TraceOp:
-    """One recorded op, and the state that it leads to. Nothing of it changes once it stands in the trie."""
+    """One traced op, an edge, and the node that it leads to. Nothing of it changes once it is in the tree."""
 
     __slots__ = (
         "_read_positions",
@@ -103,14 +103,14 @@ class TraceOp:
         self._signature: Signature | Callable[[TraceOp], Signature] = signature
         self._read_positions: tuple[int, ...] | None = None
         self.type: Any = signature.type
-        self.place = place  # of its first result
+        self.place = place  # the value id of its first result
         self.needs = needs  # bit i: input i is tracked
-        self.grad = grad  # whether gradients were recorded; None: in inference mode
+        self.grad = grad  # whether gradients were traced; None: in inference mode
         self.tracked = bool(needs) and bool(grad) and op.name != "detach" and _any_floating(self.type)
         self.new_leaves = new_leaves  # leaves that are met here for the first time, in the order of the inputs
         self.view = view
-        self.order = order  # of the dimensions in memory, where the result lies in another one than row-major
-        self.baked = baked  # the numbers among the inputs, where they are part of the key
+        self.order = order  # of the dimensions in memory, where it is neither row-major nor a view
+        self.baked = baked  # the numbers among the inputs, where they are guards
         self.where = where
         self.cut = cut  # why gradients end here; None if they do not
         self.n_numbers = 0 if baked is not None else sum(ref >= NUMBER for ref in refs)
@@ -120,7 +120,7 @@ class TraceOp:
 
     @property
     def signature(self) -> Signature:
-        """What running it by itself takes; a step that is like another one finds it when it is asked for."""
+        """What running it by itself takes; an op of a new size finds it when it is asked for."""
         found = self._signature
         if not isinstance(found, Signature):
             found = self._signature = found(self)
@@ -162,7 +162,7 @@ class TraceOp:
 
     @property
     def strides(self) -> tuple[int, ...] | None:
-        """Of its result in bytes; None if its elements lie in order."""
+        """Of its result in bytes; None if that is row-major."""
         if self.view is not None:
             return self.view.strides
         return None if self.order is None else ordered_strides(self.type.shape, self.type.dtype.itemsize, self.order)
@@ -172,7 +172,7 @@ class TraceOp:
         return len(self.type) if type(self.type) is tuple else 1
 
     def __repr__(self) -> str:
-        return f"<step {self.place}: {self.op.name}{self.refs}>"
+        return f"<op {self.place}: {self.op.name}{self.refs}>"
 
 
 def _any_floating(type_: Any) -> bool:
@@ -202,7 +202,7 @@ NO_EVENTS: dict[Any, Any] = {}
 
 
 class TraceNode:
-    """A place in the trie: what has been recorded so far. `step` is the way that was taken last."""
+    """Where a trace stands: what has been traced so far. `step` is the edge that was taken last."""
 
     __slots__ = (
         *("eager_seconds", "events", "families", "like", "n_leaves", "n_numbers", "n_places", "n_run", "others"),
@@ -213,14 +213,14 @@ class TraceNode:
         self.parent = parent
         self.via = via
         self.step: TraceOp | None = None
-        # Few states have more than one way, or a flush: the garbage collector has to look at every list and dict.
-        self.others: Sequence[TraceOp] = ()  # every other way that was ever taken from here
-        self.events: Any = NO_EVENTS  # flushes from here, by what was live
+        # Few nodes have more than one edge, or a segment: the garbage collector has to look at every list and dict.
+        self.others: Sequence[TraceOp] = ()  # every other edge that was ever taken from here
+        self.events: Any = NO_EVENTS  # segments that end here, by what was live
         self.like: Any = None  # the generic node that this is an instance of, and its size (dynamic_shapes.py)
-        self.families: Sequence[Any] = ()  # of ways from here that differ in a size
+        self.families: Sequence[Any] = ()  # of edges from here that differ in a size
         if parent is None or via is None:
             self.n_places = self.n_leaves = self.n_numbers = 0
-            self.n_run = 0  # places that have been run
+            self.n_run = 0  # values that have been computed
             self.eager_seconds = 0.0  # that the call takes in eager mode up to here, by core/costs.py
             self.planned_seconds = 0.0  # the same along known edges, everything by plans
         else:
@@ -243,7 +243,7 @@ class TraceNode:
         return event
 
     def after_flush(self, backward: BackwardCost = NO_BACKWARD) -> TraceNode:
-        """The same tape, with everything run."""
+        """The same trace, with everything run."""
         made = TraceNode(self)
         made.n_places, made.n_leaves, made.n_numbers = self.n_places, self.n_leaves, self.n_numbers
         made.n_run = self.n_places
@@ -252,7 +252,7 @@ class TraceNode:
         return made
 
     def new_trace(self, backward: BackwardCost = NO_BACKWARD) -> TraceNode:
-        """An empty tape, on which the same call goes on."""
+        """An empty trace, on which the same call goes on."""
         made = TraceNode()
         made.eager_seconds = self.eager_seconds + backward.eager
         made.planned_seconds = self.planned_seconds + backward.planned
@@ -264,7 +264,7 @@ class TraceNode:
         return step
 
     def take(self, step: TraceOp) -> None:
-        """Look for this way first from now on."""
+        """Look at this edge first from now on."""
         if self.step is not step:
             others = [s for s in self.others if s is not step]
             if self.step is not None:
@@ -276,7 +276,7 @@ class TraceNode:
         return self.others if self.step is None else [self.step, *self.others]
 
     def steps(self) -> list[TraceOp]:
-        """The whole tape up to here."""
+        """The whole trace up to here."""
         found = []
         state: TraceNode | None = self
         while state is not None:

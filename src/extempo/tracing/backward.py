@@ -126,7 +126,7 @@ class _TraceBackward:
         trace, executor, n_values = self.trace, self.executor, len(segment.wanted)
         trace.values.update(zip(segment.wanted, outputs, strict=False))
         trace.alive = alive
-        trace.fill(segment.held, executor)
+        trace.fill(segment.live, executor)
         executor.counters.python_seconds += costs.PYTHON_BACKWARD
         pairs = zip(plan.gradients, outputs[n_values:], strict=True)
         gradients = [(trace.nodes[k] if k >= 0 else -1 - k, g) for k, g in pairs]

@@ -25,11 +25,11 @@ from .policy import new_policy
 from .report import CompiledFunctions
 from .segment import Counters, Noted, Segment
 
-MOST_NEW_STEPS = 20_000  # in the trie of one function, since what never came up again was forgotten; or, if more,
+MOST_NEW_STEPS = 20_000  # in the trace tree of one function, since what never came up again was forgotten; or, if more,
 MOST_NEW_CALLS = 64  # those of so many calls
-MOST_STEPS = 200_000  # of what did come up again; then the trie begins anew
+MOST_STEPS = 200_000  # of what did come up again; then the tree begins anew
 
-_ENOUGH = 16  # calls that were recorded: from here on it is known whether they repeat
+_ENOUGH = 16  # calls that were traced: from here on it is known whether they repeat
 _LOOKED_AT = 4  # of the members of a list that is an argument
 EAGER = os.environ.get("EXTEMPO_EAGER", "") not in ("", "0")
 _LOGS = ("compile", "plans")
@@ -49,14 +49,14 @@ def steps_aside(mode: ExecutionContext) -> bool:
 
 
 def log(text: str) -> None:
-    """Tell whoever asked by EXTEMPO_LOG=compile, or by EXTEMPO_LOG=plans, which tells more."""
+    """To standard error, if EXTEMPO_LOG is `compile` or `plans`, which says more."""
     if _LOG:
         print(f"extempo compile: {text}", file=sys.stderr)
 
 
-def _end(recording: TraceExecutor, mode: ExecutionContext) -> None:
-    """Record no more, if that has not been said yet; `mode`: as it was before."""
-    end_active(recording)
+def _end(executor: TraceExecutor, mode: ExecutionContext) -> None:
+    """Trace no more, if that has not been said yet; `mode`: as it was before."""
+    end_active(executor)
     now = CONTEXT.get()  # the function may have called set_grad_enabled()
     CONTEXT.set(mode if now.grad is mode.grad and now.inference is mode.inference else now.but(recording=None))
 
@@ -84,7 +84,7 @@ _ONE_VARIABLE = _of_one_variable()  # references to what one variable refers to;
 
 
 class CompiledFunction:
-    """A compiled function: what was recorded of it, and whether recording pays."""
+    """A compiled function: what was traced of it, and whether tracing pays."""
 
     def __init__(self, fn: Callable[..., Any], name: str) -> None:
         self.fn = fn
@@ -95,17 +95,17 @@ class CompiledFunction:
         self.traced_calls = 0
         self.waiting_calls = 0  # of the others, while LLVM was at work
         self._noted = self.counters.noted()  # after the last call that was more than a repetition
-        self._n_noted = 0  # steps that had been recorded after the last call, and seconds beside them
+        self._n_noted = 0  # ops that had been traced after the last call, and seconds beside them
         self._eager_noted = self._traced_noted = 0.0
         self._runs_before = 0  # runs of plans before the last call that was run eagerly
-        self._steps_before = 0  # that had been made when the trie was looked through, or begun
+        self._steps_before = 0  # that had been made when the tree was looked through, or begun
         self._steps_kept = 0  # that it had then
-        self.evicted = 0  # steps that were forgotten to make room
-        self._spare: list[TraceExecutor] = []  # of calls that are over: making one takes as long as recording ten ops
+        self.evicted = 0  # ops that were forgotten to make room
+        self._spare: list[TraceExecutor] = []  # of calls that are over: making one takes as long as tracing ten ops
         FUNCTIONS.add(self)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function and record it, unless someone else does already or it is to run eagerly."""
+        """Call the function and trace it, unless someone else does already or it is to run eagerly."""
         policy = self.policy
         if policy.rests:
             policy.rests -= 1
@@ -153,29 +153,29 @@ class CompiledFunction:
     def _traced(self, mode: ExecutionContext, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, TraceNode]:
         """The result, and where the trace ended."""
         self.traced_calls += 1
-        recording = self._recording()
+        executor = self._executor()
         try:
             try:
-                ACTIVE.recordings.append(recording)
-                CONTEXT.set(ExecutionContext(mode.grad, mode.inference, None, mode.quiet, recording))
+                ACTIVE.recordings.append(executor)
+                CONTEXT.set(ExecutionContext(mode.grad, mode.inference, None, mode.quiet, executor))
                 result = self.fn(*args, **kwargs)
             finally:
-                _end(recording, mode)
-                end = recording.leave()
+                _end(executor, mode)
+                end = executor.leave()
         except BaseException:  # an interrupt may have come before that was done
-            _end(recording, mode)
+            _end(executor, mode)
             raise
-        if recording.is_empty and getrefcount(recording) == _ONE_VARIABLE:
-            recording.decide = op_by_op  # or function and recording would keep each other
-            self._spare.append(recording)
+        if executor.is_empty and getrefcount(executor) == _ONE_VARIABLE:
+            executor.decide = op_by_op  # or function and executor would keep each other
+            self._spare.append(executor)
         return result, end
 
-    def _recording(self) -> TraceExecutor:
+    def _executor(self) -> TraceExecutor:
         self.counters.seconds_spent = 0.0
         if self._spare:
-            recording = self._spare.pop()
-            recording.begin_again(self.root, self._may_plan)
-            return recording
+            executor = self._spare.pop()
+            executor.begin_again(self.root, self._may_plan)
+            return executor
         policy = self.policy
         return TraceExecutor(self.root, self.counters, self._may_plan, policy.new_steps_allowed, policy.seconds_at_once)
 
@@ -211,12 +211,12 @@ class CompiledFunction:
             not done.given_up,
         )
 
-    def _may_plan(self, flush: Segment, n_steps: int, is_range: bool = False, is_loop: bool = False) -> bool:
+    def _may_plan(self, segment: Segment, n_steps: int, is_range: bool = False, is_loop: bool = False) -> bool:
         """What is met for the first time is never planned; what is met again is, if it can be afforded."""
         if is_range:
             return self.policy.allows_range(n_steps)
-        flush.seen += 1
-        return flush.seen > 1 and self.policy.allows_plan(n_steps, is_loop)
+        segment.seen += 1
+        return segment.seen > 1 and self.policy.allows_plan(n_steps, is_loop)
 
     def _why(self) -> str:
         if not self.policy.pays:
@@ -231,7 +231,7 @@ class CompiledFunction:
         return f"its calls hardly repeat: most of what {part} recorded was new"
 
     def _n_new(self) -> int:
-        """Steps that were made since the trie was looked through."""
+        """Ops that were made since the tree was looked through."""
         return self.counters.new_steps + self.counters.grown_steps - self._steps_before
 
     def _make_room(self) -> None:
@@ -253,7 +253,7 @@ class CompiledFunction:
         self._steps_before, self._steps_kept = self._steps_before + self._n_new(), n_steps
 
     def forget(self) -> None:
-        """Begin with an empty trie."""
+        """Begin with an empty trace tree."""
         self.root = TraceNode()
         self._begin_count(0)
 

@@ -25,70 +25,70 @@ N_SAMPLES = 3
 SMALLEST = 9  # sizes below this are met often, and many are special
 WORTH = 2  # sizes that are looked at before what follows from them is learnt
 MOST_MEMBERS = 200  # of a family, the oldest are forgotten
-_TRIES = frozenset({3, 6, 12, 24, 48, 96})  # how many ways must be alike when a family of them is tried
+_TRIES = frozenset({3, 6, 12, 24, 48, 96})  # how many edges must be alike when a family of them is tried
 
 
 class Instance(NamedTuple):
-    """What a state was made after."""
+    """Which node of which size this one is: made after the others of its shape family."""
 
     node: GenericNode
     size: int
 
 
 class GenericNode:
-    """A place in three tries that are alike."""
+    """Three nodes of the trace tree that are alike but for sizes, and with them every node of another size."""
 
-    __slots__ = ("_after", "_resizings", "_ways", "fit", "parent", "states")
+    __slots__ = ("_after", "_edges", "_resizings", "fit", "parent", "states")
 
     def __init__(self, fit: AffineFit, states: Sequence[TraceNode], parent: Callable[[int], TraceNode]) -> None:
         self.fit = fit
         self.states = states
-        self.parent = parent  # makes the state of another size
-        self._ways: dict[TraceOp, GenericEdge | None] = {}
+        self.parent = parent  # makes the node of another size
+        self._edges: dict[TraceOp, GenericEdge | None] = {}
         self._after: dict[Any, GenericNode] = {}
         self._resizings: dict[Any, Resizing] = {}
 
     def edges(self) -> list[GenericEdge]:
-        """Those that all three have gone; first the one that was taken last."""
-        return [way for step in self.states[0].edges() if (way := self._way(step)) is not None]
+        """Those that all three have; first the one that was taken last."""
+        return [edge for step in self.states[0].edges() if (edge := self._edge(step)) is not None]
 
-    def last_way(self) -> GenericEdge | None:
+    def last_edge(self) -> GenericEdge | None:
         step = self.states[0].step
-        return None if step is None else self._way(step)
+        return None if step is None else self._edge(step)
 
-    def _way(self, step: TraceOp) -> GenericEdge | None:
-        if step not in self._ways:
+    def _edge(self, step: TraceOp) -> GenericEdge | None:
+        if step not in self._edges:
             steps = [step]
             for state in self.states[1:]:
                 found = next((other for other in state.edges() if _are_alike(step, other)), None)
                 if found is None:
                     return None  # not yet
                 steps.append(found)
-            self._ways[step] = _edge_of(self.fit, steps, self.parent)
-        return self._ways[step]
+            self._edges[step] = _edge_of(self.fit, steps, self.parent)
+        return self._edges[step]
 
-    def flushes(self, key: Any) -> list[Any] | None:
+    def events(self, key: Any) -> list[Any] | None:
         """What all three did where `key` was met."""
         found = [state.events.get(key) for state in self.states]
         return None if None in found else found
 
     def further(self) -> list[GenericNode]:
-        """The places that are known to come after this one. What led to none, and was forgotten, is forgotten here."""
+        """The nodes that are known to come after this one. What led to none, and was forgotten, is forgotten here."""
         there = set(self.states[0].edges())
-        self._ways = {step: way for step, way in self._ways.items() if way is not None or step in there}
-        return [*[way.following for way in self._ways.values() if way is not None], *self._after.values()]
+        self._edges = {step: edge for step, edge in self._edges.items() if edge is not None or step in there}
+        return [*[edge.following for edge in self._edges.values() if edge is not None], *self._after.values()]
 
     def after(self, key: Any, follow: Callable[[TraceNode], TraceNode]) -> GenericNode | None:
-        """Where the tapes go on after that."""
+        """Where the traces go on after that."""
         node = self._after.get(key)
-        found = self.flushes(key) if node is None else None
+        found = self.events(key) if node is None else None
         if found is not None:
             states = [one.following if isinstance(one, Segment) else one for one in found]
             node = self._after[key] = GenericNode(self.fit, states, lambda n: follow(self.parent(n)))
         return node
 
     def resizing(self, key: Any) -> Resizing:
-        """What makes the plans of a flush."""
+        """What makes the plans of a segment."""
         found = self._resizings.get(key)
         if found is None:
             found = self._resizings[key] = resizing(lambda n, request: _request_at(self.parent(n), request))
@@ -96,36 +96,36 @@ class GenericNode:
 
 
 class GenericEdge:
-    """A step that three tries have, at any size."""
+    """An op that follows at all three nodes, at any size."""
 
     n_worked_out: ClassVar[int] = 0  # how often a size was not known to follow from others
-    n_made: ClassVar[int] = 0  # steps that were made after others
+    n_made: ClassVar[int] = 0  # ops that were made after others
 
     __slots__ = (
-        *("_attrs", "_constants", "_growing", "_kinds", "_known", "_leaves", "_type", "_view", "following"),
+        *("_attrs", "_constants", "_affine", "_kinds", "_known", "_leaves", "_type", "_view", "following"),
         "step",
     )
 
     def __init__(self, fit: AffineFit, steps: Sequence[TraceOp], parent: Callable[[int], TraceNode]) -> None:
-        """Unplannable: they do not grow evenly."""
+        """Unplannable: their sizes are not affine in one of them."""
         self.step = steps[0]
         self._kinds, self._attrs, self._leaves, self._type, self._view = (
             fit([getattr(step, name) for step in steps]) for name in ("kinds", "attrs", "new_leaves", "type", "view")
         )
         self._known = sym_int.GuardedCache(WORTH)
         self._constants: set[int] = {0, 1}
-        self._growing: set[tuple[int, int]] = set()
+        self._affine: set[tuple[int, int]] = set()
         for types in zip(*map(_types, steps), strict=True):
             for different in zip(*[t.shape for t in types], strict=True):
                 size = fit(different)
                 if type(size) is Affine:
-                    self._growing.add((size.parts, size.slope))
+                    self._affine.add((size.parts, size.slope))
                 else:
                     self._constants.add(size)
         self.following = GenericNode(fit, [step.following for step in steps], lambda n: self._state(parent(n), n))
 
     def at(self, n: int) -> TraceOp | None:
-        """The step of another size; None if it may be another one."""
+        """The op of another size; None if it may be another one."""
         found = self._known.find((n,))
         if found is None:
             GenericEdge.n_worked_out += 1
@@ -141,8 +141,8 @@ class GenericEdge:
         return self.step.resized(attrs, kinds, type_, leaves, view and ViewLayout(*view), _signature)
 
     def _parts(self, n: Any) -> tuple[tuple[Any, ...] | None, None]:
-        """What the step of another size, which may be a stand-in, has for itself; None: it may be another step."""
-        own = [constant + slope * n for constant, slope in self._growing]
+        """What the op of another size, which may be symbolic, has for itself; None: it may be another op."""
+        own = [constant + slope * n for constant, slope in self._affine]
         for i, size in enumerate(own):
             if any(size == other for other in (*self._constants, *own[:i])):
                 return None, None
@@ -164,30 +164,30 @@ class GenericEdge:
 
 
 class ShapeFamily:
-    """Ways from one state that are alike but for a size."""
+    """Edges from one node that are alike but for a size."""
 
     def __init__(self, state: TraceNode, steps: Sequence[TraceOp]) -> None:
         """Unplannable: they are not."""
         self._where, different = _varying(steps)
         self._state = state
-        self._way = GenericEdge(AffineFit(different), steps, lambda n: state)
+        self._edge = GenericEdge(AffineFit(different), steps, lambda n: state)
         self._members: dict[int, TraceOp] = {}
 
     def member(self, op: Any, leaves: Sequence[LeafKind]) -> TraceOp | None:
-        """The way of the size that these leaves have, as far as that can be seen from one of them."""
+        """The edge of the size that these leaves have, as far as that can be seen from one of them."""
         leaf, dim = self._where
-        if op is not self._way.step.op or leaf >= len(leaves) or dim >= len(leaves[leaf].type.shape):
+        if op is not self._edge.step.op or leaf >= len(leaves) or dim >= len(leaves[leaf].type.shape):
             return None
         n = leaves[leaf].type.shape[dim]
         step = self._members.get(n)
         if step is None and n >= SMALLEST:
-            step = self._way.at(n)
+            step = self._edge.at(n)
             if step is not None:
                 if len(self._members) >= MOST_MEMBERS:
                     del self._members[next(iter(self._members))]
                 self._members[n] = step
                 step.following = TraceNode(self._state, step)
-                grow(step.following, Instance(self._way.following, n))
+                grow(step.following, Instance(self._edge.following, n))
         return step
 
     def members(self) -> list[TraceOp]:
@@ -198,9 +198,9 @@ class ShapeFamily:
         self._members = {n: step for n, step in self._members.items() if step in members}
 
     def samples(self) -> list[TraceNode]:
-        """Every state that its members are made after."""
+        """Every node that its members are made after."""
         found: list[TraceNode] = []
-        nodes = [self._way.following]
+        nodes = [self._edge.following]
         while nodes:
             node = nodes.pop()
             found += node.states
@@ -208,26 +208,26 @@ class ShapeFamily:
         return found
 
     def take(self, step: TraceOp) -> None:
-        """Look for this way first from now on. Ways of other sizes are found without looking through all of them."""
+        """Look at this edge first from now on. Edges of other sizes are found without looking through all of them."""
         if self._state.step in self._members.values():
             self._state.step = None
         self._state.take(step)
 
 
 def grow(state: TraceNode, like: Instance) -> None:
-    """Make the steps that are likely to follow."""
+    """Make the ops that are likely to follow."""
     node, n = like
     while True:
         state.like = Instance(node, n)
-        way = node.last_way()
-        step = None if way is None else way.at(n)
-        if step is None or way is None:
+        edge = node.last_edge()
+        step = None if edge is None else edge.at(n)
+        if step is None or edge is None:
             return
-        state, node = state.add(step).following, way.following
+        state, node = state.add(step).following, edge.following
 
 
 def follow(state: TraceNode, key: Any, after: Callable[[TraceNode], TraceNode]) -> TraceNode:
-    """What comes after what is done at a state where `key` was met: it goes on as others do."""
+    """What comes after what is done at a node where `key` was met: it goes on as others do."""
     following = after(state)
     node = None if state.like is None else state.like.node.after(key, after)
     if node is not None:
@@ -236,7 +236,7 @@ def follow(state: TraceNode, key: Any, after: Callable[[TraceNode], TraceNode]) 
 
 
 def find_family(state: TraceNode, new: TraceOp) -> None:
-    """Where enough ways from a state are like a new one, see whether they are a family."""
+    """Where enough edges from a node are like a new one, see whether they are a family."""
     steps = [step for step in state.edges() if _are_alike(step, new)]
     if len(steps) in _TRIES:
         steps.sort(key=_length, reverse=True)
@@ -247,7 +247,7 @@ def find_family(state: TraceNode, new: TraceOp) -> None:
 
 
 def _length(step: TraceOp) -> int:
-    """How far it goes on from a step."""
+    """How far it goes on from an op."""
     n, following = 0, step.following.step
     while following is not None:
         n, following = n + 1, following.following.step
@@ -297,7 +297,7 @@ def _signature(step: TraceOp) -> Signature:
 
 
 def _request_at(state: TraceNode, like: Request) -> Request:
-    """What is to be planned at a state that is like another one."""
+    """What is to be planned at a node that is like another one."""
     steps = state.steps()
     leaves = [kind for step in steps for kind in step.new_leaves]
     if like.backward is not None:
@@ -306,6 +306,6 @@ def _request_at(state: TraceNode, like: Request) -> Request:
 
 
 def _seed(steps: Sequence[TraceOp], place: int) -> LeafKind:
-    """The gradient that comes in at a place."""
+    """The gradient that comes in at a value."""
     step = next(step for step in reversed(steps) if step.place <= place)
     return LeafKind(step.type[place - step.place] if type(step.type) is tuple else step.type, None, False)

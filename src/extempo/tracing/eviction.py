@@ -1,7 +1,7 @@
-"""Forgetting what never came up again: the trie of a function that does ever new things stays small.
+"""Eviction: the trace tree of a function that does ever new things stays small, as what never came up again goes.
 
-A place in a trie is kept if something was met again there or further on: a flush that was seen twice, or one that is
-like others of another size. So what repeats keeps its plans, however much else comes and goes.
+A node of the tree is kept if something was met again there or further on: a segment that was seen twice, or one that
+is like others of another size. So what repeats keeps its plans, however much else comes and goes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .segment import Segment
 
 
 def prune(root: TraceNode) -> int:
-    """Forget all ways from a state on which nothing was met twice. Returns how many states are left."""
+    """Forget all edges from a node on which nothing was met twice. Returns how many nodes are left."""
     with trace_tree.tree_lock:
         order = _in_order(root)
         kept: set[TraceNode] = {root}
@@ -33,7 +33,7 @@ def prune(root: TraceNode) -> int:
 
 
 def _in_order(root: TraceNode) -> list[TraceNode]:
-    """Each state after the one that leads to it."""
+    """Each node after the one that leads to it."""
     found, waiting = [], [root]
     while waiting:
         state = waiting.pop()
@@ -44,7 +44,7 @@ def _in_order(root: TraceNode) -> list[TraceNode]:
 
 
 def _steps(state: TraceNode) -> dict[TraceOp, None]:
-    """The ways from a state, those of families too."""
+    """The edges from a node, those of families too."""
     return dict.fromkeys([*state.edges(), *[step for family in state.families for step in family.members()]])
 
 

@@ -57,8 +57,8 @@ def _backward_known(executor: TraceExecutor, place: int, gradient: Array) -> lis
     return None
 
 
-def op_by_op(flush: Segment, n_steps: int, is_range: bool = False, is_loop: bool = False) -> bool:
-    """Whether a flush gets a plan: not while nobody knows what follows."""
+def op_by_op(segment: Segment, n_steps: int, is_range: bool = False, is_loop: bool = False) -> bool:
+    """Whether a segment gets a plan: not while nobody knows what follows."""
     return False
 
 
@@ -271,7 +271,7 @@ class TraceExecutor(LazySource):
             return
         trace.values.update(values)
         trace.cursor = found.following
-        trace.fill(found.held, self)
+        trace.fill(found.live, self)
         trace.let_go(first, live)
         trace.alive += found.tracked
         if len(trace.makers) > trace.sweep_at:
@@ -281,7 +281,7 @@ class TraceExecutor(LazySource):
         self, state: TraceNode, key: Any, follow: Callable[[TraceNode, BackwardCost], TraceNode]
     ) -> Segment | None:
         """The segment that was met here for other sizes."""
-        known = None if state.like is None else state.like.node.flushes(key)
+        known = None if state.like is None else state.like.node.events(key)
         if known is None:
             return None
         cost = known[0].backward_cost
@@ -299,9 +299,9 @@ class TraceExecutor(LazySource):
 
     def bind_outputs(self, found: Segment, trace: Trace, state: TraceNode) -> None:
         """Note for native code how it ends; for a size that is new, only when it has come up again."""
-        if found.plan is not None and found.filling is None:
+        if found.plan is not None and found.binding is None:
             if found.resizing is None or found.seen:
-                found.filling = output_binding(found, trace.makers, state.n_run, state.n_places)
+                found.binding = output_binding(found, trace.makers, state.n_run, state.n_places)
             found.seen += 1
 
     def run(self, found: Segment, trace: Trace, state: TraceNode) -> list[Any]:
@@ -324,7 +324,7 @@ class TraceExecutor(LazySource):
         return replay(found, trace, state, self._fail)
 
     def wish_for_plan(self, found: Segment, trace: Trace, state: TraceNode) -> None:
-        """Plan a flush that has no plan, if that is to be now. It does not wait for LLVM."""
+        """Plan a segment that has no plan, if that is to be now. It does not wait for LLVM."""
         if found.resizing is not None and found.reason is None and self._resize(found, trace, state):
             return
         if found.reason is None:
@@ -341,7 +341,7 @@ class TraceExecutor(LazySource):
                 self.make_plan(found, trace, state, wait=False, known=known)
 
     def _resize(self, found: Segment, trace: Trace, state: TraceNode) -> bool:
-        """Make the plan of a flush that was met with other sizes from what is known of theirs."""
+        """Make the plan of a segment that was met with other sizes from what is known of theirs."""
         assert found.resizing is not None
         request = self._request(found, trace, state)
         n_steps, before, n_bound = len(request.steps), found.resizing.n_worked_out, found.resizing.n_bound
@@ -358,7 +358,7 @@ class TraceExecutor(LazySource):
     def make_plan(
         self, found: Segment, trace: Trace, state: TraceNode, wait: bool = True, known: Prospect | None = None
     ) -> None:
-        """Plan a flush. Unless it may wait for LLVM, there may be no plan before a later time that it is wished for."""
+        """Plan a segment. Unless it may wait for LLVM, a plan may be there only when it is wished for later."""
         waiting = found.waiting
         made: Plan | Unplannable | None
         if isinstance(waiting, Plan):

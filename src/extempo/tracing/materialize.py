@@ -21,13 +21,13 @@ class _NodeMaker:
 
     def __init__(self, trace: Trace, freed: Container[int]) -> None:
         self.trace = trace
-        self.freed = freed  # steps that a backward has passed, by their places
+        self.freed = freed  # ops that a backward has passed, by their first values
         self.number = trace.node_numbers()
-        self.nodes: dict[int, Node] = {}  # by place
+        self.nodes: dict[int, Node] = {}  # by value id
         self._gradients: dict[tuple[Any, int], Any] = {}  # by signature and tracked inputs
 
     def link(self, step: TraceOp) -> None:
-        """The node of a step, after those of the steps it depends on."""
+        """The node of an op, after those of the ops it depends on."""
         positions = step.read_positions
         if positions and step.place in self.freed:
             node = Node(step.op, (), step.attrs, step.type, None, step.where)
@@ -51,16 +51,18 @@ class _NodeMaker:
         return self._gradients[key]
 
     def _inputs(self, step: TraceOp) -> tuple[Any, ...]:
-        r = self.trace
+        trace = self.trace
         found: list[Any] = []
         baked = iter(step.baked or ())
         for ref, kind in zip(step.refs, step.kinds, strict=True):
             if not isinstance(kind, TensorType):
-                found.append(r.numbers[ref - NUMBER] if ref != NONE else next(baked) if kind in (int, float) else None)
+                found.append(
+                    trace.numbers[ref - NUMBER] if ref != NONE else next(baked) if kind in (int, float) else None
+                )
             elif ref >= 0:
                 found.append(self.nodes.get(ref) or leaf(kind))
             else:
-                node = r.nodes[-1 - ref]
+                node = trace.nodes[-1 - ref]
                 found.append(leaf(kind) if node is None else node)
         return tuple(found)
 
@@ -74,17 +76,17 @@ class _NodeMaker:
         ref = step.refs[position - 1]
         if ref >= 0:
             return self._of_place(position, ref)
-        r, k = self.trace, -1 - ref
-        return (position, r.arrays[k], r.memories[k], r.versions[k])
+        trace, k = self.trace, -1 - ref
+        return (position, trace.arrays[k], trace.memories[k], trace.versions[k])
 
     def _of_place(self, position: int, place: int) -> tuple[int, Any, Any, int]:
-        r = self.trace
-        array, base = array_at(r, place, r.values), r.base(place)
+        trace = self.trace
+        array, base = array_at(trace, place, trace.values), trace.base(place)
         if base < 0:
-            return (position, array, r.memories[-1 - base], r.versions[-1 - base])
-        storage = r.storages.get(base)
+            return (position, array, trace.memories[-1 - base], trace.versions[-1 - base])
+        storage = trace.storages.get(base)
         if storage is None:
-            storage = r.storages[base] = Storage(r.values[base])
+            storage = trace.storages[base] = Storage(trace.values[base])
         return (position, array, storage, storage.version)
 
 
@@ -103,7 +105,7 @@ def _gradient(step: TraceOp) -> Any:
 
 
 def materialize_nodes(trace: Trace) -> int:
-    """Every tensor that is held and tracked gets its node; how many nodes that took."""
+    """Every tensor that is live and tracked gets its node; how many nodes that took."""
     places = [p for p in trace.alive if trace.live_tensor(p) is not None and trace.is_floating(p)]
     steps = trace.reached(places)
     _materialize(trace, places, steps, frozenset())
@@ -111,7 +113,7 @@ def materialize_nodes(trace: Trace) -> int:
 
 
 def materialize_freed_nodes(trace: Trace, freed: Container[int]) -> int:
-    """The same after a backward: nodes of the steps that it passed, by their places, say that they were freed."""
+    """The same after a backward: nodes of the ops that it passed, by their first values, say that they were freed."""
     others = []
     for place in trace.alive:
         t, step = trace.live_tensor(place), trace.makers[place]
@@ -139,7 +141,7 @@ def _materialize(trace: Trace, places: list[int], steps: list[TraceOp], freed: C
 
 
 def _until_freed(trace: Trace, places: list[int], freed: Container[int]) -> list[TraceOp]:
-    """The steps that these places depend on, up to those that lost their inputs when they were freed."""
+    """The ops that these values depend on, up to those that lost their inputs when they were freed."""
     found: dict[int, TraceOp] = {}
     stack = list(places)
     while stack:

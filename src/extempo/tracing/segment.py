@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..backends.llvm.calls.output_binding import Filling
+from ..backends.llvm.calls.output_binding import OutputBinding
 from ..core import costs
 from ..core.trace_tree import NO_BACKWARD, NUMBER, BackwardCost, TraceNode
 from ..core.weak import WeakMembers
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 
 class Segment:
-    """What is done at one place of the trie, given what is still held: how it runs, and where the tape goes on."""
+    """What is done at one node of the trace tree with what is live then: how it runs, and where the trace goes on."""
 
     __slots__ = (
         "__weakref__",
         "backward",
         "backward_cost",
-        "filling",
+        "binding",
         "following",
         "freed",
         "frees_all",
-        "held",
         "last_uses",
+        "live",
         "plan",
         "reason",
         "resizing",
@@ -45,31 +45,31 @@ class Segment:
         self,
         wanted: tuple[int, ...],
         tracked: list[int],
-        held: list[int],
+        live: list[int],
         following: TraceNode,
         backward: BackwardRequest | None,
         freed: frozenset[int],
         backward_cost: BackwardCost = NO_BACKWARD,
     ) -> None:
-        self.wanted = wanted  # places whose values stay, in order
-        self.tracked = tracked  # places of tensors that are held and tracked
-        self.held = held
+        self.wanted = wanted  # values that stay, in order
+        self.live = live  # values whose tensors someone refers to
+        self.tracked = tracked  # those of them that are tracked
         self.following = following
         self.backward = backward
         self.backward_cost = backward_cost
-        self.freed = freed  # with a backward: the steps that it passes, by their places
+        self.freed = freed  # with a backward: the ops that it passes, by their first values
         self.frees_all = all(place in freed for place in tracked)
         self.plan: Plan | None = None
-        self.filling: Filling | tuple[()] | None = None  # how native code ends it, once it has run as a plan
+        self.binding: OutputBinding | tuple[()] | None = None  # how native code ends it, once it has run as a plan
         self.waiting: Plan | Prospect | None = None  # a plan whose kernels are being compiled, or one that is begun
         self.reason: str | None = None  # why there is no plan
         self.resizing: Resizing | None = None  # what makes the plans of all sizes of it, if it was met with others
         self.seen = 0  # how often a plan was wished for
-        self.last_uses: list[Sequence[int]] | None = None  # for the replay: after each step, places that are done with
+        self.last_uses: list[Sequence[int]] | None = None  # for the replay: after each op, values that are done with
 
     def like(self, following: TraceNode) -> Segment:
         """The same for other sizes."""
-        return Segment(self.wanted, self.tracked, self.held, following, self.backward, self.freed, self.backward_cost)
+        return Segment(self.wanted, self.tracked, self.live, following, self.backward, self.freed, self.backward_cost)
 
     @property
     def has_repeated(self) -> bool:
@@ -93,9 +93,9 @@ def first_segment(
 ) -> Segment:
     """The segment of a trace from value `first` on, met for the first time; `keep`: its backward frees nothing."""
     makers = trace.makers
-    held = [first + i for i, is_live in enumerate(live) if is_live]
-    tracked = [p for p in held if makers[p].tracked]
-    stay = {trace.base(p) for p in held}
+    values = [first + i for i, is_live in enumerate(live) if is_live]
+    tracked = [p for p in values if makers[p].tracked]
+    stay = {trace.base(p) for p in values}
     freed = frozenset() if backward is None or keep else trace.passed(backward.root, backward.asked)
     if freed and backward is not None and backward.asked is None:
         tracked_still = [p for p in tracked if makers[p].place not in freed]  # with all that leads there
@@ -104,25 +104,25 @@ def first_segment(
     for step in trace.reached(tracked_still, first):
         if step.place not in freed:
             stay.update(trace.base(ref) for ref in reads(step) if 0 <= ref < NUMBER)
-    return Segment(tuple(sorted(p for p in stay if p >= first)), tracked, held, following, backward, freed, cost)
+    return Segment(tuple(sorted(p for p in stay if p >= first)), tracked, values, following, backward, freed, cost)
 
 
 class PlanCache(WeakMembers[Segment]):
-    """Every flush that has a plan, oldest first: when there are too many, the oldest quarter lose theirs.
+    """Every segment that has a plan, oldest first: when there are too many, the oldest quarter lose theirs.
 
-    It keeps none alive: with a flush it would keep the whole trie that the flush is part of.
+    It keeps none alive: with a segment it would keep the whole trace tree that the segment is part of.
     """
 
     limit = 4_000
     evicted = 0
 
-    def add(self, flush: Segment) -> None:
+    def add(self, segment: Segment) -> None:
         if len(self) >= self.limit:
             for found in list(self)[: self.limit // 4]:
                 self.discard(found)
                 found.forget()
                 self.evicted += 1
-        super().add(flush)
+        super().add(segment)
 
     def clear(self) -> None:
         for found in self:
@@ -151,7 +151,7 @@ class Noted(NamedTuple):
 
 
 class Counters:
-    """What the recordings of one function did."""
+    """What the executors of one function did."""
 
     __slots__ = ("__dict__", "runs")  # native code counts runs
 
@@ -161,8 +161,8 @@ class Counters:
         self.name = name
         self.log = log
         self.policy = policy
-        self.steps = 0  # of tapes that have ended
-        self.left_steps = 0  # of tapes that have not: what was returned may be used in a loss, or was forgotten unread
+        self.steps = 0  # of traces that have ended
+        self.left_steps = 0  # of traces that have not: what was returned may be used in a loss, or was forgotten unread
         self.new_steps = 0
         self.grown_steps = 0  # that were made after those of other sizes
         self.wishes = 0  # for plans that were not there
@@ -204,7 +204,7 @@ class Counters:
         )
 
     def stand(self) -> tuple[int, int]:
-        """How many steps were recorded, and how often something was done that a call which is repeated does not do."""
+        """How many ops were traced, and how often something was done that a call which is repeated does not do."""
         learnt = self.wishes + self.new_steps + self.plans + self.worked_out + self.given_up
         return self.steps + self.left_steps, learnt
 
@@ -247,13 +247,13 @@ class Counters:
         self.log(f"{self.name}: LLVM makes the kernels of a plan in the background, it is used from call {due:,} on")
 
     def close(self, why: str) -> None:
-        """The tape ended before its time."""
+        """A trace ended before its time."""
         self.closed[why] = self.closed.get(why, 0) + 1
         if self.closed[why] == 1:
             self.log(f"{self.name}: recording ended early: {why}")
 
     def materialised(self, n_nodes: int, is_learning: bool) -> None:
-        """What a tape took that ended before its time; `is_learning`: only because there was no plan yet."""
+        """What a trace took that ended before its time; `is_learning`: only because there was no plan yet."""
         seconds = costs.CLOSE + costs.MATERIALISED_NODE * n_nodes
         if is_learning:
             self.learning_seconds += seconds

@@ -488,7 +488,7 @@ def test_thousands_of_flushes_leave_nothing_behind():
     many(30)
     flushes = list(PLANS)
     held = [x, w, x._data, w._data, w._history, w._memory, x._type, None, True, False, (), 0, *flushes]
-    held += [part for f in flushes for part in (f.plan, f.filling, f.following, f.wanted, f.plan.run)]
+    held += [part for f in flushes for part in (f.plan, f.binding, f.following, f.wanted, f.plan.run)]
 
     def counts():
         gc.collect()

@@ -88,7 +88,7 @@ def offsets_of(classes: Classes) -> dict[str, int]:
             *("proxy", "results", "storages", "sweep_at", "token", "values", "versions"),
         ),
         classes.counters: ("runs",),
-        classes.flush: ("filling", "following", "freed", "frees_all", "plan", "wanted"),
+        classes.flush: ("binding", "following", "freed", "frees_all", "plan", "wanted"),
         classes.plan: ("gradients", "inputs", "run"),
         classes.extra: ("grad", "hooks", "post_hooks", "retain"),
         TraceNode: ("events", "n_leaves", "n_places", "n_run", "others", "step"),

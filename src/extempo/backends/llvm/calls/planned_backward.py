@@ -59,7 +59,7 @@ class _BackwardCode(FlushCode):
                 freed = self.call("PySet_Contains", o.get(found, "flush.freed"), step_place, returns=i32)
                 self.unless(freed == 1)
                 self._try(self.call("PyList_Append", alive, place, returns=i32))
-        self._try(self.call("PyList_SetSlice", alive, LARGEST, LARGEST, self.of_filling("alive"), returns=i32))
+        self._try(self.call("PyList_SetSlice", alive, LARGEST, LARGEST, self.of_binding("alive"), returns=i32))
 
     def _try(self, status: Value) -> None:
         self.failed.take_if(status != 0)
@@ -67,9 +67,9 @@ class _BackwardCode(FlushCode):
     def make_nodes(self) -> None:
         """For each tensor whose saved values the backward has freed, the node that says so."""
         b, python = self.b, self.python
-        nodes = self.hold("freed_nodes", python.new_tuple(self.n_given))
-        with b.loop(0, self.n_given) as k, b.if_(self.entry(k)["freed"] != 0):
-            step = python.item(self.of_filling("steps"), k)
+        nodes = self.hold("freed_nodes", python.new_tuple(self.n_bound))
+        with b.loop(0, self.n_bound) as k, b.if_(self.entry(k)["freed"] != 0):
+            step = python.item(self.of_binding("steps"), k)
             python.set_item(nodes, k, self.check(b.call(b.module.defined["extempo_freed_node"], step)))
 
     def make_gradients(self) -> None:

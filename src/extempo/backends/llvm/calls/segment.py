@@ -15,11 +15,11 @@ from typing import Any
 from ..ir.builder import IRFunction, IRModule, Pointer, Value, i8, i32, i64, ptr
 from .cpython import LARGEST, TUPLE_ITEMS
 from .objects import Objects
-from .output_binding import ENTRY, OF_GIVEN, OF_PLACE, OUTPUT, Filling
+from .output_binding import ENTRY, OF_BOUND, OF_VALUE, OUTPUT, OutputBinding
 
 REFERENCES = 0  # PyObject.ob_refcnt; the lower half of it is the count in every Python that has a GIL
 _PARTS = 3  # what a tensor gets: array, storage, alias
-_OWNED = ("trace", "state", "found", "plan", "filling", "live", "arrays", "numbers", "out", "parts", "kept", "runs")
+_OWNED = ("trace", "state", "found", "plan", "binding", "live", "arrays", "numbers", "out", "parts", "kept", "runs")
 
 
 def counts_references() -> bool:
@@ -100,12 +100,12 @@ class FlushCode:
     def references(self, o: Value) -> Value:
         return self.b.field(i32, o, REFERENCES)
 
-    def of_filling(self, name: str) -> Value:
-        return self.python.item(self.owned["filling"].value, Filling._fields.index(name))
+    def of_binding(self, name: str) -> Value:
+        return self.python.item(self.owned["binding"].value, OutputBinding._fields.index(name))
 
     def words(self, name: str) -> Pointer:
-        """Bytes of the filling as int64."""
-        return Pointer(self.call("PyBytes_AsString", self.of_filling(name)), i64)
+        """Bytes of the binding as int64."""
+        return Pointer(self.call("PyBytes_AsString", self.of_binding(name)), i64)
 
     def entry(self, k: Value) -> dict[str, Value]:
         words = self.words("entries") + k * len(ENTRY)
@@ -145,32 +145,32 @@ class FlushCode:
                 marks[i] = b.cast("zext", self.references(t) > 1, i8)
 
     def find(self, key: Value) -> None:
-        """The flush, its plan, and how it ends: ours, since other threads may forget the plan."""
+        """The segment, its plan, and how it ends: ours, since other threads may forget the plan."""
         o = self.o
         found = self.call("PyDict_GetItem", o.get(self.owned["state"].value, "state.events"), key)
         self.unless(found != 0)
         self.share("found", found)
         plan = self.share("plan", o.get(found, "flush.plan"))
-        filling = self.share("filling", o.get(found, "flush.filling"))
-        self.unless((plan != o.known("none")) & (filling != o.known("none")))
-        self.unless(self.length(filling) == len(Filling._fields))
-        self.n_given = self.length(self.of_filling("places"))
+        binding = self.share("binding", o.get(found, "flush.binding"))
+        self.unless((plan != o.known("none")) & (binding != o.known("none")))
+        self.unless(self.length(binding) == len(OutputBinding._fields))
+        self.n_bound = self.length(self.of_binding("places"))
         self._compare_tensors()
 
     def _compare_tensors(self) -> None:
         """Those that get values have none yet, and those that ran before have some."""
         b, o = self.b, self.o
-        with b.loop(0, self.n_given) as k:
+        with b.loop(0, self.n_bound) as k:
             entry = self.entry(k)
             t = self.at(self.own("results"), self.first + entry["index"])
             self.unless(o.get(t, "tensor._data") == o.known("none"))
-            with b.if_(entry["kind"] > OF_GIVEN):
+            with b.if_(entry["kind"] > OF_BOUND):
                 raw = o.get(self._tensor_behind(entry["kind"], entry["source"]), "tensor._data")
                 self.unless(self.python.type_of(raw) == o.known("array"))
 
     def _tensor_behind(self, kind: Value, source: Value) -> Value:
         """The tensor of an earlier place or a leaf, borrowed."""
-        listed = self.b.select(kind == OF_PLACE, self.own("results"), self.own("leaves"))
+        listed = self.b.select(kind == OF_VALUE, self.own("results"), self.own("leaves"))
         t = self.at(listed, source)
         self.unless(self.o.is_tensor(self.python.type_of(t)))
         return t
@@ -214,8 +214,8 @@ class FlushCode:
     def make_parts(self) -> None:
         """For each tensor that gets values its array, storage and alias."""
         b, o, python = self.b, self.o, self.python
-        parts = self.hold("parts", python.new_tuple(self.n_given * _PARTS))
-        with b.loop(0, self.n_given) as k:
+        parts = self.hold("parts", python.new_tuple(self.n_bound * _PARTS))
+        with b.loop(0, self.n_bound) as k:
             entry = self.entry(k)
             output, view = b.if_else(entry["kind"] == OUTPUT)
             with output:
@@ -230,7 +230,7 @@ class FlushCode:
     def _make_view(self, k: Value, entry: dict[str, Value]) -> None:
         b, o, python, parts = self.b, self.o, self.python, self.owned["parts"].value
         tensor, array, memory, alias = (b.var(ptr, 0) for _ in range(4))
-        same_time, earlier = b.if_else(entry["kind"] == OF_GIVEN)
+        same_time, earlier = b.if_else(entry["kind"] == OF_BOUND)
         with same_time:
             source = entry["source"]
             tensor.set(self.at(self.own("results"), self.first + self.entry(source)["index"]))
@@ -240,18 +240,18 @@ class FlushCode:
             tensor.set(self._tensor_behind(entry["kind"], entry["source"]))
             for name, variable in (("_data", array), ("_memory", memory), ("_alias", alias)):
                 variable.set(o.get(tensor.value, f"tensor.{name}"))
-        step = python.item(self.of_filling("steps"), k)
+        step = python.item(self.of_binding("steps"), k)
         args = b.array(ptr, 7)
         for i, part in enumerate((tensor, array, memory, alias)):
             args[i] = part.value
-        args[4] = python.item(self.of_filling("looks"), k)
-        args[5] = python.item(self.of_filling("ways"), k)
+        args[4] = python.item(self.of_binding("views"), k)
+        args[5] = python.item(self.of_binding("aliases"), k)
         args[6] = self.own("numbers")
         place = b.byte_offset(parts, (k * _PARTS) * 8 + TUPLE_ITEMS)
         made = b.call(b.module.defined["extempo_fill_view"], args.address, step, place)
         self.failed.take_if(made < 0)
         with b.if_(made == 0):  # it would be no other the next time: Python does it from now on
-            o.replace(self.owned["found"].value, "flush.filling", python.incref(o.known("empty")))
+            o.replace(self.owned["found"].value, "flush.binding", python.incref(o.known("empty")))
             self.not_here.take()
 
     def count(self) -> None:
@@ -272,17 +272,17 @@ class FlushCode:
     def remember_values(self) -> None:
         """Values, storages and what is alive; when there is no memory for that, all is as it was."""
         b, python = self.b, self.python
-        alive, more = self.own("alive"), self.of_filling("alive")
+        alive, more = self.own("alive"), self.of_binding("alive")
         n_alive = self.size(alive)
         failed = b.var(i32, 0)
         with b.if_(self.size(more) > 0):
             failed.set(self.call("PyList_SetSlice", alive, LARGEST, LARGEST, more, returns=i32))
-        wanted, places = self.o.get(self.owned["found"].value, "flush.wanted"), self.of_filling("places")
+        wanted, places = self.o.get(self.owned["found"].value, "flush.wanted"), self.of_binding("places")
         put = b.module.declare("PyDict_SetItem", i32, [ptr, ptr, ptr])
         with b.loop(0, self.length(wanted)) as i:
             array = self.call("PyList_GetItem", self.owned["out"].value, i)
             failed.set(failed.value | b.call(put, self.own("values"), python.item(wanted, i), array))
-        with b.loop(0, self.n_given) as k, b.if_(self.entry(k)["kind"] == OUTPUT):
+        with b.loop(0, self.n_bound) as k, b.if_(self.entry(k)["kind"] == OUTPUT):
             failed.set(failed.value | b.call(put, self.own("storages"), python.item(places, k), self.part(k, 1)))
         with b.if_(failed.value != 0):
             for name, keys in (("values", wanted), ("storages", places)):
@@ -296,7 +296,7 @@ class FlushCode:
     def fill(self) -> None:
         """The tensors get their parts."""
         b, o, python = self.b, self.o, self.python
-        with b.loop(0, self.n_given) as k:
+        with b.loop(0, self.n_bound) as k:
             entry = self.entry(k)
             t = self.call("PyList_GetItem", self.own("results"), self.first + entry["index"])
             for which, name in enumerate(("_data", "_memory", "_alias")):
@@ -321,7 +321,7 @@ class FlushCode:
         kept, results = self.owned["kept"].value, self.own("results")
         stays = self.words("stays")
         put = b.module.declare("PyList_SetItem", i32, [ptr, i64, ptr])
-        with b.loop(0, b.binary("lshr", self.call("PyBytes_Size", self.of_filling("stays"), returns=i64), 3)) as k:
+        with b.loop(0, b.binary("lshr", self.call("PyBytes_Size", self.of_binding("stays"), returns=i64), 3)) as k:
             t = self.call("PyList_GetItem", results, self.first + stays[k])
             b.call(put, kept, stays[k], python.incref(t))
         failed = self.call("PyList_SetSlice", results, self.first, self.stop, kept, returns=i32)
@@ -344,7 +344,7 @@ def write_flush(module: IRModule, offsets: dict[str, int]) -> None:
         flush.run()
         flush.make_parts()
         flush.count()
-        flush.hold("kept", flush.call("PyList_GetSlice", flush.of_filling("kept"), 0, LARGEST))
+        flush.hold("kept", flush.call("PyList_GetSlice", flush.of_binding("kept"), 0, LARGEST))
         flush.unchanged()
         flush.remember_values()
         flush.fill()
