@@ -110,13 +110,13 @@ class Op:
     quiet: ClassVar[bool] = False  # the NumPy kernel can never raise a floating-point warning
     simple: ClassVar[bool] = False  # floating tensors of one dtype give that dtype, and the gradient can be derived
     only_wide: ClassVar[bool] = False  # half precision is not taken
-    keeps_order: ClassVar[bool] = False  # results have the inputs' order of dimensions in memory (strides.py)
-    own_order: ClassVar[bool] = False  # the op itself says how results are laid out; otherwise row-major
+    keeps_order: ClassVar[bool] = False  # results have the layout of the inputs (strides.py); others are row-major
+    own_order: ClassVar[bool] = False  # the op itself says how its results are laid out
     embeds: ClassVar[bool] = False  # a view of a part: the engine adds its gradient into that part of the base's
     materialize: ClassVar[bool] = True  # outputs without a cotangent get zeros; False: vjp sees None
     freed: ClassVar[Any] = None  # called with a node that a backward has passed for the last time
     traceable: ClassVar[bool] = True  # vjp may be run on symbols, once for many backwards; False: it is the user's code
-    hands_back: ClassVar[bool] = False  # vjp gets saved tensors with their history, also when it is not recorded
+    hands_back: ClassVar[bool] = False  # vjp gets saved tensors with their history, also when it is not differentiated
     gives_away: ClassVar[bool] = False  # vjp is not traceable, but nobody else sees the memory of its gradients
 
     infer: ClassVar[Any]

@@ -148,8 +148,8 @@ class Lerp(Elementwise):
 
     @staticmethod
     def numpy(x: Any, end: Any, weight: Any) -> Any:
-        way = end - x
-        return np.where(np.abs(weight) < 0.5, x + weight * way, end - way * (1 - weight))
+        distance = end - x
+        return np.where(np.abs(weight) < 0.5, x + weight * distance, end - distance * (1 - weight))
 
     @staticmethod
     def samples(rng: Rng) -> Iterator[Sample]:
@@ -160,9 +160,9 @@ class Lerp(Elementwise):
 
     @staticmethod
     def lower(e: Any, x: Any, end: Any, weight: Any) -> Any:
-        way = e.sub(end, x)
-        near = e.add(x, e.mul(weight, way))
-        return e.where(e.lt(e.abs(weight), 0.5), near, e.sub(end, e.mul(way, e.sub(1.0, weight))))
+        distance = e.sub(end, x)
+        near = e.add(x, e.mul(weight, distance))
+        return e.where(e.lt(e.abs(weight), 0.5), near, e.sub(end, e.mul(distance, e.sub(1.0, weight))))
 
 
 mul = multiply = binary(Mul, "multiply")

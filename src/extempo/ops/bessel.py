@@ -1,4 +1,4 @@
-"""Bessel functions, by `backends.bessel`. Their gradients are Bessel functions again."""
+"""Bessel functions, by `backends.numpy.bessel`. Their gradients are Bessel functions again."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Tensors from data (Python, NumPy, other libraries), copies, and what all factories share: options and memory.
 
-What a factory makes depends on its arguments alone, so there is nothing to record: to a graph it is a constant.
+What a factory makes depends on its arguments alone, so there is nothing to trace: to a graph it is a constant.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Copy(Elementwise):
 
 
 class Arrange(Elementwise):
-    """A copy whose elements lie in memory without gaps, the dimensions in `order` from the slowest to the fastest."""
+    """A contiguous copy with its dimensions in `order`, from the slowest to the fastest."""
 
     public_name = "contiguous or clone"
     quiet = True

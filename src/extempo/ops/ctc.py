@@ -108,7 +108,7 @@ class CtcLoss(Op):
     ) -> tuple[Any, ...]:
         def into_log_probs() -> Tensor:
             if is_grad_enabled():
-                return _recorded_gradient(g, y, log_probs, targets, input_lengths, target_lengths, blank)
+                return _differentiable_gradient(g, y, log_probs, targets, input_lengths, target_lengths, blank)
             return apply(CtcLossGradient, (g, y, log_probs, targets, input_lengths, target_lengths, blank))
 
         return into_log_probs, None, None, None, None
@@ -159,7 +159,7 @@ class CtcLossGradient(Op):
 _NEVER = -1e30
 
 
-def _recorded_gradient(
+def _differentiable_gradient(
     g: Tensor,
     loss: Tensor,
     log_probs: Tensor,

@@ -29,7 +29,7 @@ _PYTHONS = (AttributeError, TypeError, IndexError, ValueError, OverflowError)
 def deliver(result: Any, out: Tensor | None, *inputs: Any) -> Any:
     """`result`, or `out` holding it: `out` takes the result's shape, and has its dtype already.
 
-    `inputs` are what an elementwise function was called with: `out` may be one of them, but not lie across one.
+    `inputs` are what an elementwise function was called with: `out` may be one of them, but not overlap it in part.
     """
     if out is None:
         return result

@@ -1,7 +1,7 @@
 """The ops that draw random numbers: pure functions of a seed, a draw number and the parameters of a distribution.
 
 Seed and draw number are number inputs, so a trace replays with new ones. Element i of a draw depends on nothing but
-(seed, draw, i); the numbers themselves come from `backends.philox`.
+(seed, draw, i); the numbers themselves come from `backends.numpy.philox`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Error functions and the normal distribution. Values come from `backends.special`, gradients are PyTorch's."""
+"""Error functions and the normal distribution. Values come from `backends.numpy.special`, gradients are PyTorch's."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ def empty_strided(size: Any, stride: Any, **options: Unpack[Options]) -> Tensor:
 
 
 def empty_permuted(size: Any, physical_layout: Sequence[int], **options: Unpack[Options]) -> Tensor:
-    """A tensor of arbitrary values whose dimensions lie in memory in this order, from the slowest to the fastest.
+    """A contiguous tensor of arbitrary values with its dimensions in this order, from the slowest to the fastest.
 
     >>> ex.empty_permuted((2, 3), (1, 0)).stride()
     (1, 2)

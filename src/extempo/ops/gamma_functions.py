@@ -1,4 +1,4 @@
-"""Gamma functions and their relatives. Values come from `backends.special`, gradients are those that PyTorch has."""
+"""Gamma functions and their relatives. Values come from `backends.numpy.special`, gradients are those of PyTorch."""
 
 from __future__ import annotations
 

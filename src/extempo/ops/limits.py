@@ -1,6 +1,6 @@
 """Functions whose formula fails at one point, where they have their limit: 0 * log(0) and sin(0) / 0.
 
-Values come from `backends.special`, gradients are those that PyTorch has.
+Values come from `backends.numpy.special`, gradients are those that PyTorch has.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Orthogonal polynomials at each element, by `backends.orthogonal`. PyTorch has them in `special` only."""
+"""Orthogonal polynomials at each element, by `backends.numpy.orthogonal`. PyTorch has them in `special` only."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ __all__ = [
 
 
 def has_order(x: Tensor, order: tuple[int, ...]) -> bool:
-    """Whether the elements lie in memory without gaps, in this order of dimensions."""
+    """Whether the tensor is contiguous in this order of dimensions, from the slowest to the fastest."""
     if layout_of(x) is None and order == tuple(range(x.ndim)):
         return True
     return x._array is None or is_k_ordered(x._array, order)
@@ -40,7 +40,7 @@ def has_order(x: Tensor, order: tuple[int, ...]) -> bool:
 
 @method
 def is_contiguous(input: Tensor, memory_format: Any = contiguous_format) -> bool:
-    """Whether the elements lie in row-major order (or in `memory_format`) without gaps."""
+    """Whether the tensor is contiguous, in row-major order or in that of `memory_format`."""
     if memory_format is not contiguous_format and input.ndim not in (4, 5):
         return False
     order = memory_order(memory_format, input.ndim, "is_contiguous")
@@ -49,7 +49,7 @@ def is_contiguous(input: Tensor, memory_format: Any = contiguous_format) -> bool
 
 @method
 def stride(input: Tensor, dim: int | None = None) -> Any:
-    """How many elements lie between neighbours along each dimension."""
+    """The stride of each dimension, or of one: how many elements apart its neighbours are in memory."""
     # NumPy's own strides of empty and single dimensions are arbitrary.
     found, shape, itemsize = layout_of(input), input._type.shape, input._type.dtype.itemsize
     strides = row_major_strides(shape) if found is None else tuple(s // itemsize for s in found)
@@ -58,7 +58,7 @@ def stride(input: Tensor, dim: int | None = None) -> Any:
 
 @method
 def storage_offset(input: Tensor) -> int:
-    """Where the first element lies in the storage, in elements."""
+    """The offset of the first element in the storage, in elements."""
     array = input._values()
     return (array.__array_interface__["data"][0] - input._storage.address) // array.itemsize
 

@@ -1,7 +1,7 @@
-"""Attention of rows that lie one after the other: each row of queries attends to its own keys. For ragged tensors.
+"""Attention of rows that stand end to end in one tensor (ragged): each row of queries attends to its own keys.
 
 Tensors are (..., elements, features), with the same leading dimensions (heads). Row i of the queries is the elements
-from query_offsets[i] to query_offsets[i + 1], and in the same way for keys and values. Offsets are inputs, never
+from query_offsets[i] to query_offsets[i + 1], and so on for keys and values. Offsets are inputs, never
 attributes: a call with other lengths is the same call.
 """
 

@@ -40,9 +40,9 @@ def _direction(dim: int, reverse: bool) -> tuple[slice, ...]:
 
 
 def _accumulate(ufunc: np.ufunc, x: Array, dim: int, reverse: bool) -> Array:
-    way = _direction(dim, reverse)
+    turned = _direction(dim, reverse)
     out = np.empty(x.shape, sum_dtype(x) or x.dtype)
-    ufunc.accumulate(x[way], axis=dim, dtype=out.dtype, out=out[way])
+    ufunc.accumulate(x[turned], axis=dim, dtype=out.dtype, out=out[turned])
     return out
 
 
@@ -104,10 +104,10 @@ class Recurrence(_Scan):
 
     @staticmethod
     def numpy(a: Array, b: Array, *, dim: int, reverse: bool) -> Array:
-        way = _direction(dim, reverse)
+        turned = _direction(dim, reverse)
         y = np.array(b, wide(b))
-        terms = np.moveaxis(y[way], dim, 0)
-        factors = np.moveaxis(np.array(a, wide(a))[way], dim, 0)
+        terms = np.moveaxis(y[turned], dim, 0)
+        factors = np.moveaxis(np.array(a, wide(a))[turned], dim, 0)
         # After a round, terms[t] covers twice as many steps back, and factors[t] is the product over them.
         reach = 1
         while reach < len(terms):

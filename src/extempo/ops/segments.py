@@ -1,4 +1,4 @@
-"""Functions of rows that lie one after the other in one tensor: what ragged tensors run along their rows.
+"""Functions of rows that stand end to end in one tensor (segments): what ragged tensors run along their rows.
 
 Values are (elements, ...); row i is the elements from offsets[i] to offsets[i + 1], and `row_of` has for each element
 the number of its row. Both are inputs, never attributes: a call with other lengths is the same call. Every row is

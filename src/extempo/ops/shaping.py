@@ -568,7 +568,7 @@ def _elements_of_memory(x: Tensor) -> int:
 # ---- in place: the tensor becomes a view of what it was
 
 
-_PARTS = ("_array", "_storage", "_node", "_type", "_alias", "_grad_barrier")  # getting the node also ends a tape
+_PARTS = ("_array", "_storage", "_node", "_type", "_alias", "_grad_barrier")  # getting the node also closes a trace
 
 
 def _becomes(x: Tensor, view: Callable[..., Tensor], name: str, args: Any, kwargs: Any) -> Tensor:

@@ -37,8 +37,8 @@ def _order(x: Array, dim: int, descending: bool) -> Array:
     if not descending:
         return np.argsort(x, axis=dim, kind="stable")
     # Backwards twice: once so that equal elements come out in their order, once so that the greatest comes first.
-    way = (*(slice(None),) * dim, slice(None, None, -1))
-    return x.shape[dim] - 1 - np.argsort(x[way], axis=dim, kind="stable")[way]
+    backwards = (*(slice(None),) * dim, slice(None, None, -1))
+    return x.shape[dim] - 1 - np.argsort(x[backwards], axis=dim, kind="stable")[backwards]
 
 
 class _Order(Op, abstract=True):

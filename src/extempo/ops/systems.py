@@ -74,7 +74,7 @@ def failure(op: str, index: tuple[int, ...] | None, what: str) -> NumericalError
 def one_by_one(
     fn: Callable[..., Array], info_of: Callable[[Array], int], a: Array, *rest: Array
 ) -> tuple[Array, Array]:
-    """`fn` of each matrix of a batch and info for each; NaN where it fails. The way round an all-or-nothing kernel."""
+    """`fn` of each matrix of a batch and info for each; NaN where it fails. NumPy's kernel would fail as a whole."""
     lead = np.broadcast_shapes(a.shape[:-2], *(x.shape[:-2] for x in rest))
     a, *rest_ = (np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (a, *rest))
     results = np.full((rest_[0] if rest else a).shape, np.nan)

@@ -438,8 +438,8 @@ class Logaddexp2(Elementwise):
 
     @staticmethod
     def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
-        way = (a - b) * math.log(2.0)
-        return g * ops.sigmoid(way), g * ops.sigmoid(-way)
+        apart = (a - b) * math.log(2.0)
+        return g * ops.sigmoid(apart), g * ops.sigmoid(-apart)
 
     @staticmethod
     def lower(e: Any, a: Any, b: Any) -> Any:

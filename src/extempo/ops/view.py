@@ -261,7 +261,7 @@ class Unfold(View):
 
 
 def _memory_places(shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> Array:
-    """Where the elements of a tensor lie in its memory, in elements."""
+    """The offset of each element of a tensor in its memory, in elements."""
     at = np.full((1,) * len(shape), offset)
     for d, (size, step) in enumerate(zip(shape, strides, strict=True)):
         at = at + (np.arange(size) * step).reshape(-1, *(1,) * (len(shape) - d - 1))
@@ -272,7 +272,7 @@ class AsStrided(View):
     """Any window on the memory: sizes and strides, from `offset` elements after the source's first one.
 
     It sees memory, not the source's elements, so its meaning depends on the source's own strides, `source_stride`. A
-    source with other strides (a gradient, a copy) stands for the memory that its elements would lie in.
+    source with other strides (a gradient, a copy) stands for the memory that its elements would have with those.
     """
 
     ragged = Refuse("strides are those of one tensor in memory")
@@ -283,29 +283,29 @@ class AsStrided(View):
         unit = x.itemsize
         if all(n < 2 or a == b * unit for n, a, b in zip(x.shape, x.strides, source_stride, strict=True)):
             return strided(x, size, tuple(s * unit for s in stride), offset * unit)
-        held, seen, low = AsStrided._places(x.shape, offset, size, stride, source_stride)
-        memory = np.zeros(max(held.max(initial=0), seen.max(initial=0)) - low + 1, x.dtype)
+        source, seen, low = AsStrided._places(x.shape, offset, size, stride, source_stride)
+        memory = np.zeros(max(source.max(initial=0), seen.max(initial=0)) - low + 1, x.dtype)
         if x.dtype.kind in "biu":
-            memory[held - low] = x
+            memory[source - low] = x
         else:  # elements that share a place stand for it in equal parts, as in the gradient
-            np.add.at(memory, held - low, (x / AsStrided._shares(held - low)).astype(x.dtype))
+            np.add.at(memory, source - low, (x / AsStrided._shares(source - low)).astype(x.dtype))
         return memory[seen - low]
 
     @staticmethod
     def embed(out: Array, g: Array, offset: int, *, size: Any, stride: Any, source_stride: Any) -> None:
-        held, seen, low = AsStrided._places(out.shape, offset, size, stride, source_stride)
-        memory = np.zeros(max(held.max(initial=0), seen.max(initial=0)) - low + 1, g.dtype)
+        source, seen, low = AsStrided._places(out.shape, offset, size, stride, source_stride)
+        memory = np.zeros(max(source.max(initial=0), seen.max(initial=0)) - low + 1, g.dtype)
         np.add.at(memory, seen - low, g)
-        out[...] = memory[held - low] / AsStrided._shares(held - low)
+        out[...] = memory[source - low] / AsStrided._shares(source - low)
 
     @staticmethod
     def _places(shape: Any, offset: int, size: Any, stride: Any, source_stride: Any) -> tuple[Array, Array, int]:
-        held, seen = _memory_places(shape, source_stride), _memory_places(size, stride, offset)
-        return held, seen, min(0, int(seen.min(initial=0)))
+        source, seen = _memory_places(shape, source_stride), _memory_places(size, stride, offset)
+        return source, seen, min(0, int(seen.min(initial=0)))
 
     @staticmethod
     def _shares(places: Array) -> Array:
-        """How many elements of the source lie where each of them lies."""
+        """How many elements of the source have the same offset as each of them."""
         return np.bincount(places.reshape(-1))[places] if places.size else places
 
     @staticmethod
@@ -365,7 +365,7 @@ def _put(out: Array, value: Any, steps: Any, numbers: Sequence[Any]) -> None:
     if seen.base is out and seen.flags.writeable:
         seen[...] = value
         return
-    # Some step copied: then each element is told by its number, counted from 1, so that 0 is a place outside of `out`.
+    # Some step copied: then each element is known by its number, counted from 1, so that 0 is a place outside of `out`.
     places = _look(np.arange(1, out.size + 1).reshape(out.shape), steps, numbers) - 1
     inside = places >= 0
     out.reshape(-1)[places[inside]] = np.broadcast_to(value, places.shape)[inside]

@@ -160,7 +160,7 @@ def _merged(x: Any) -> Any:
 
 
 def _multi_head_by_row(sequences: Any, n_features: int, n_heads: int, given: dict[str, Any]) -> tuple[Any, Any]:
-    """What has no way for all rows: weights, and keys that are added to each row."""
+    """What cannot be done for all rows at once: weights, and keys that are added to each row."""
     query = sequences[0]
     n, is_causal = len(query), given.pop("is_causal")
     mask = given.pop("attn_mask")

@@ -61,10 +61,10 @@ def _joined(given: list[Any], dim: int, dtype: Any) -> RaggedTensor:
         raise ShapeError("ragged: dimension 0 counts the rows; the ragged dimension is another")
     # An empty list says nothing of its dtype, nor of sizes other than its length.
     empty = [isinstance(row, list | tuple) and not row for row in given]
-    telling = [t for t, is_empty in zip(tensors, empty, strict=True) if not is_empty] or tensors
-    common = _common_dtype(telling) if dtype is None else as_dtype(dtype)
-    if 0 < len(telling) < len(tensors):
-        shape = [*telling[0].shape]
+    nonempty = [t for t, is_empty in zip(tensors, empty, strict=True) if not is_empty] or tensors
+    common = _common_dtype(nonempty) if dtype is None else as_dtype(dtype)
+    if 0 < len(nonempty) < len(tensors):
+        shape = [*nonempty[0].shape]
         shape[at : at + 1] = [0]
         nothing = ops.empty(shape, dtype=common)
         tensors = [nothing if is_empty else t for t, is_empty in zip(tensors, empty, strict=True)]

@@ -1,4 +1,4 @@
-"""The way that is always right: an op on one row after the other, and the results as one tensor again.
+"""A loop over rows: an op on one row after the other, and the results as one tensor again.
 
 Whether that is ragged follows from what the op does with the ragged dimension, never from the lengths at hand.
 """

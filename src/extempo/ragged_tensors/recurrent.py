@@ -1,7 +1,7 @@
 """Recurrent layers over ragged sequences (B, *, features): no padding, no packing and no sorting by the user.
 
 A layer runs over *packed rows*: all sequences' first steps, then all second steps, the longest sequence first. Both
-orders are permutations of the same elements, so the way in and the way out are one index each.
+orders are permutations of the same elements, so packing and unpacking are one index each.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ class Rows:
 
     @property
     def segments(self) -> tuple[Tensor, Tensor]:
-        """What ops along rows are told: offsets, and for each element the number of its row."""
+        """What ops along rows take: offsets, and for each element the number of its row."""
         return self.offsets_tensor, self.row_of_tensor
 
     def __reduce__(self) -> tuple[Any, ...]:

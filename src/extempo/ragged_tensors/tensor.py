@@ -2,11 +2,11 @@
 
 Shape (B, ..., *, ...): dimension 0 counts the rows, one other dimension is ragged, all others are regular. The values
 of all rows lie in one ordinary tensor, `flat`, of the shape without dimension 0, whose ragged dimension is the sum of
-the lengths. Everything is done by ordinary ops on it (`rules`), so gradients, recordings and batches need to know
+the lengths. Everything is done by ordinary ops on it (`rules`), so gradients, traces and batches need to know
 nothing of ragged tensors.
 
 A function that has no rule fails: a ragged tensor has none of the private parts that ops of tensors read, and the size
-of its ragged dimension is no number. So there is no way to a wrong answer by way of code that was written for tensors.
+of its ragged dimension is no number. So code that was written for tensors gives the right answer or none.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ TWO_LEVELS = (
 
 
 class RaggedUnsupported(UnsupportedError, AttributeError):
-    """Something that ragged tensors cannot do; the message names the nearest way."""
+    """Something that ragged tensors cannot do; the message names what comes nearest."""
 
 
 def refuse(what: str, advice: str = NEAREST) -> NoReturn:
