@@ -1,4 +1,4 @@
-"""Names of PyTorch that Extempo refuses, each with the nearest way.
+"""Names of PyTorch that Extempo refuses, each with what to use instead.
 
 A name here is not there: `hasattr(ex, "complex64")` is False and `ex.complex64` raises `RefusedName`, an AttributeError
 that says what to do instead. `module_getattr` serves modules, `RefusedMethod` tensors.

@@ -38,7 +38,7 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Whether distributions check parameters and values unless told otherwise; under `python -O` they do not.
+        """Whether distributions check parameters and values unless asked otherwise; under `python -O` they do not.
 
         >>> ex.distributions.Distribution.set_default_validate_args(True)
         """

@@ -97,18 +97,18 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def _of_targets(self, rows: Tensor, classes: Tensor) -> Tensor:
         """The log-probability of each row's class; each cluster sees only the rows whose class it holds."""
         in_head = classes
-        places, parts = [], []
+        positions, parts = [], []
         for i in range(self.n_clusters):
             low, high = self.cutoffs[i], self.cutoffs[i + 1]
             inside = ops.logical_and(ops.ge(classes, low), ops.lt(classes, high))
-            place = inside.nonzero().reshape(-1)
+            position = inside.nonzero().reshape(-1)
             in_head = ops.where(inside, self.shortlist_size + i, in_head)
-            if place.numel():
-                within = F.log_softmax(self.tail[i](rows[place]), 1)
-                places.append(place)
-                parts.append(within.gather(1, (classes[place] - low).unsqueeze(1)).squeeze(1))
+            if position.numel():
+                within = F.log_softmax(self.tail[i](rows[position]), 1)
+                positions.append(position)
+                parts.append(within.gather(1, (classes[position] - low).unsqueeze(1)).squeeze(1))
         output = F.log_softmax(self.head(rows), 1).gather(1, in_head.unsqueeze(1)).squeeze(1)
-        return output.index_add(0, ops.cat(places), ops.cat(parts)) if parts else output
+        return output.index_add(0, ops.cat(positions), ops.cat(parts)) if parts else output
 
     def log_prob(self, input: Tensor) -> Tensor:
         """The log-probabilities of all classes: (batch, in_features) -> (batch, n_classes)."""
@@ -120,7 +120,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return ops.cat(parts, 1)
 
     def predict(self, input: Tensor) -> Tensor:
-        """The most probable class of each row; clusters are computed only for rows that could lie there."""
+        """The most probable class of each row; clusters are computed only for rows that could be there."""
         scores = self.head(input)
         best = scores.argmax(1)
         if bool(ops.lt(best, self.shortlist_size).all()):

@@ -58,7 +58,7 @@ class HookMethods:
     def register_forward_pre_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Call `hook(module, args)` before every forward; what it returns takes the place of the arguments.
+        """Call `hook(module, args)` before every forward; what it returns takes the position of the arguments.
 
         with_kwargs: call `hook(module, args, kwargs)`, which may return `(args, kwargs)`.
 
@@ -72,7 +72,7 @@ class HookMethods:
     def register_forward_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
-        """Call `hook(module, args, output)` after every forward; what it returns takes the place of the output.
+        """Call `hook(module, args, output)` after every forward; what it returns takes the position of the output.
 
         with_kwargs: call `hook(module, args, kwargs, output)`. always_call: also when forward raises, then with None.
 
@@ -91,7 +91,7 @@ class HookMethods:
     def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_input, grad_output)` when the gradients of the positional arguments are known.
 
-        A tuple that it returns takes the place of `grad_input`. Arguments without a gradient have None there.
+        A tuple that it returns takes the position of `grad_input`. Arguments without a gradient have None there.
 
         >>> layer = nn.Identity()
         >>> handle = layer.register_full_backward_hook(lambda module, grad_input, grad_output: (10 * grad_input[0],))
@@ -166,53 +166,53 @@ class _Watch:
         self.module = module
         self.hooks = hooks
         self.n_inputs = 0
-        self.input_places: dict[int, Make] = {}  # of the tensors among the arguments, and what makes their like
+        self.input_positions: dict[int, Make] = {}  # of the tensors among the arguments, and what makes their like
         self.n_outputs = 0
-        self.output_places: dict[int, Make] = {}
+        self.output_positions: dict[int, Make] = {}
         self.at_inputs = False  # whether gradients leave through the arguments
         self.grad_outputs: tuple[Any, ...] | None = None
 
     def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments, passed through the node that sees their gradients."""
         self.n_inputs = len(args)
-        self.input_places = _places(args)
-        tensors = [_values(args[i]) for i in self.input_places]
+        self.input_positions = _positions(args)
+        tensors = [_values(args[i]) for i in self.input_positions]
         self.at_inputs = any(t.requires_grad for t in tensors)
         if not self.at_inputs:
             return args
         passed = list(args)
-        for (place, make), t in zip(self.input_places.items(), _AtInputs.apply(self, *tensors), strict=True):
-            passed[place] = make(t)
+        for (position, make), t in zip(self.input_positions.items(), _AtInputs.apply(self, *tensors), strict=True):
+            passed[position] = make(t)
         return tuple(passed)
 
     def outputs(self, result: Any) -> Any:
         """The result, its tensors passed through the node that sees their gradients."""
         values = leaves(result)
         self.n_outputs = len(values)
-        self.output_places = _places(values)
-        tensors = [_values(values[i]) for i in self.output_places]
+        self.output_positions = _positions(values)
+        tensors = [_values(values[i]) for i in self.output_positions]
         if not any(t.requires_grad for t in tensors):
             return result
-        for (place, make), t in zip(self.output_places.items(), _AtOutputs.apply(self, *tensors), strict=True):
-            values[place] = make(t)
+        for (position, make), t in zip(self.output_positions.items(), _AtOutputs.apply(self, *tensors), strict=True):
+            values[position] = make(t)
         return rebuild(result, iter(values))
 
     def gradients_enter(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
         """The gradients of the results are known: run the pre-hooks, and the hooks if no argument has a gradient."""
-        shown = _spread(gradients, self.output_places, self.n_outputs)
+        shown = _spread(gradients, self.output_positions, self.n_outputs)
         for hook in list(self.hooks.backward_pre.values()):
             shown = self._replaced(hook(self.module, shown), shown, "backward pre-hook", "grad_output")
         self.grad_outputs = shown
         if not self.at_inputs:
             self._run_hooks((None,) * self.n_inputs)
-        return tuple(_values(shown[i]) for i in self.output_places)
+        return tuple(_values(shown[i]) for i in self.output_positions)
 
     def gradients_leave(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
         """The gradients of the arguments are known: run the hooks."""
         if self.grad_outputs is None:  # no gradient came through the result, as in a part of a graph that is reused
             return gradients
-        shown = self._run_hooks(_spread(gradients, self.input_places, self.n_inputs))
-        return tuple(_values(shown[i]) for i in self.input_places)
+        shown = self._run_hooks(_spread(gradients, self.input_positions, self.n_inputs))
+        return tuple(_values(shown[i]) for i in self.input_positions)
 
     def _run_hooks(self, grad_inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         for hook in list(self.hooks.backward.values()):
@@ -232,7 +232,7 @@ class _Watch:
         return changed
 
 
-def _places(values: Sequence[Any]) -> dict[int, Make]:
+def _positions(values: Sequence[Any]) -> dict[int, Make]:
     """Where tensors are, and what makes one of the same kind: a ragged one passes as its values."""
     found: dict[int, Make] = {i: _itself for i, v in enumerate(values) if isinstance(v, Tensor)}
     found.update({i: v._maker() for i, v in enumerate(values) if isinstance(v, TensorLike)})
@@ -247,10 +247,10 @@ def _values(x: Any) -> Any:
     return x._flat if isinstance(x, TensorLike) else x
 
 
-def _spread(gradients: tuple[Any, ...], places: dict[int, Make], n: int) -> tuple[Any, ...]:
+def _spread(gradients: tuple[Any, ...], positions: dict[int, Make], n: int) -> tuple[Any, ...]:
     shown: list[Any] = [None] * n
-    for (place, make), gradient in zip(places.items(), gradients, strict=True):
-        shown[place] = None if gradient is None else make(gradient)
+    for (position, make), gradient in zip(positions.items(), gradients, strict=True):
+        shown[position] = None if gradient is None else make(gradient)
     return tuple(shown)
 
 

@@ -200,7 +200,7 @@ class Module(HookMethods, StateMethods):
         object.__delattr__(self, name)
 
     def __getattr__(self, name: str) -> Any:
-        # Reached only when the name is nowhere: registered names stand in __dict__.
+        # Reached only when the name is nowhere: registered names are in __dict__.
         computed = self._parametrization(name)
         if computed is not None:
             return computed()
@@ -211,8 +211,8 @@ class Module(HookMethods, StateMethods):
 
     def _parametrization(self, name: str) -> Any:
         """What computes the tensor of that name (`nn.utils.parametrize`), or None."""
-        held = self.__dict__.get("_modules", {}).get("parametrizations")
-        found = None if held is None else held._modules.get(name)
+        parametrizations = self.__dict__.get("_modules", {}).get("parametrizations")
+        found = None if parametrizations is None else parametrizations._modules.get(name)
         return found if found is not None and found._computes_tensor else None
 
     def __dir__(self) -> list[str]:

@@ -177,7 +177,7 @@ class RNNBase(Module):
         return output.transpose(0, 1) if self.batch_first else output, self._delivered(final)
 
     def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
-        """Sequences lie sorted by length in a packed batch, states in the order of the user."""
+        """A packed batch has its sequences sorted by length, states come in the order of the user."""
         self._check_input(input.data, (2,), "packed rows (total length, input_size)")
         order, sizes = input.sorted_indices, input.batch_sizes.to(int64)
         n_samples = max(sizes.tolist(), default=0) if order is None else order.shape[0]
@@ -247,19 +247,19 @@ class RNNBase(Module):
         bias, bias_hh = weights.bias_ih, weights.bias_hh
         if bias is not None and bias_hh is not None and self.mode != "GRU":
             bias = bias + bias_hh  # a GRU's reset gate stands between the two
-        inputs, way = (rows, weights.ih, bias, weights.hh), {"backwards": backwards}
+        inputs, attributes = (rows, weights.ih, bias, weights.hh), {"backwards": backwards}
         if self.mode == "GRU":
-            output, h, *_ = apply(GruSequence, (*inputs, bias_hh, *state, sizes), way)
+            output, h, *_ = apply(GruSequence, (*inputs, bias_hh, *state, sizes), attributes)
             return output, (h,)
         if self.mode != "LSTM":
-            way["relu"] = self.mode == "RNN_RELU"
-            output, h, _ = apply(RnnSequence, (*inputs, *state, sizes), way)
+            attributes["relu"] = self.mode == "RNN_RELU"
+            output, h, _ = apply(RnnSequence, (*inputs, *state, sizes), attributes)
             return output, (h,)
         if weights.hr is not None:
             x = F.linear(rows, weights.ih, bias)
             there = [n for n in sizes.tolist() if n]
             return _with_projection(x, there, state, weights.hh, weights.hr, backwards)
-        output, h, c, *_ = apply(LstmSequence, (*inputs, *state, sizes), way)
+        output, h, c, *_ = apply(LstmSequence, (*inputs, *state, sizes), attributes)
         return output, (h, c)
 
 

@@ -1,8 +1,8 @@
 """Cells: one step of a recurrent network, as modules and as the functions that the whole layers share.
 
 A cell takes (batch, input_size), or (input_size) of one unbatched sample, and a state of the same form; without a state
-it starts from zeros. Weights of all gates lie in one matrix, one block of rows per gate, in PyTorch's order: r, z, n in
-a GRU, i, f, g, o in an LSTM.
+it starts from zeros. The weights of all gates are one matrix, one block of rows per gate, in PyTorch's order: r, z, n
+in a GRU, i, f, g, o in an LSTM.
 """
 
 from __future__ import annotations

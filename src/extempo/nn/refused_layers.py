@@ -1,4 +1,4 @@
-"""Layers of PyTorch that Extempo refuses by name, each with the nearest way."""
+"""Layers of PyTorch that Extempo refuses by name, each with what to use instead."""
 
 from __future__ import annotations
 

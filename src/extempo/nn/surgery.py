@@ -2,7 +2,7 @@
 
 Layers in, the same layers with new parameters out. Everything is worked out before anything is changed, so a refused
 change leaves the model as it was. Whoever keeps something by parameter (an optimizer its moments) puts a function into
-LISTENERS and is told what became of each: kept units keep what belongs to them, bit for bit.
+LISTENERS, which is called with what became of each: kept units keep what belongs to them, bit for bit.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class Table(dict[str, Any]):
 
 
 def without_mirrors(attributes: dict[str, Any], tables: Iterable[str]) -> dict[str, Any]:
-    """What to copy or pickle of a module's attributes: plain dicts for its tables, and without what stands in those.
+    """What to copy or pickle of a module's attributes: plain dicts for its tables, and without what is in those.
 
     A tensor that was computed and kept as a plain attribute goes without its history, which a copy cannot have.
     """

@@ -1,9 +1,9 @@
-"""Flat memory: parameters of one group lie side by side, so that one pass updates them all, natively in one call.
+"""Flat memory: parameters of one group are contiguous, so that one pass updates them all, natively in one call.
 
 Parameters in, blocks out: a block is a flat array of values with flat arrays of moments beside it. Moving a parameter's
 memory keeps its Tensor, its Storage and its version count; every write counts up the version of each parameter written.
 Memory that anyone else can see (`ownership` finds out) is never moved: such a parameter is a block of its own, updated
-where it lies by the same code, so the numbers do not depend on the layout.
+where it is by the same code, so the numbers do not depend on the layout.
 """
 
 from __future__ import annotations
@@ -71,24 +71,24 @@ class Names(NamedTuple):
 class Stretch:
     """A piece of a block that fits the cache: some whole members, or a part of one."""
 
-    __slots__ = ("gradient", "moments", "padded", "places", "values")
+    __slots__ = ("gradient", "moments", "padded", "targets", "values")
 
     def __init__(
-        self, values: Array, moments: list[Array], gradient: Array, places: list[tuple[int, Array, slice | None]]
+        self, values: Array, moments: list[Array], gradient: Array, targets: list[tuple[int, Array, slice | None]]
     ) -> None:
         self.values = values
         self.moments = moments
         self.gradient = gradient
-        self.places = places  # (member, where its gradient goes, which part of it or None for all)
-        self.padded = sum(place.size for _, place, _ in places) < values.size
+        self.targets = targets  # (member, where its gradient goes, which part of it or None for all)
+        self.padded = sum(target.size for _, target, _ in targets) < values.size
 
     def run(self, update: Update, gradients: Sequence[Any]) -> None:
         """Gather the gradients, then update values and moments."""
         if self.padded:
             self.gradient.fill(0)
-        for member, place, part in self.places:
+        for member, target, part in self.targets:
             g = gradients[member]
-            place[...] = g if part is None else g.reshape(-1)[part]
+            target[...] = g if part is None else g.reshape(-1)[part]
         numpy_update(update, self.gradient, self.values, self.moments)
 
 
@@ -123,7 +123,7 @@ class Block:
         self._stretches: dict[tuple[int, int], list[Stretch]] = {}
         self._places = native_places(d, self.values, self.moments)
         self._kernel: tuple[Any, Any] = (None, None)  # of the last kind of update
-        self._complete = False  # after a step of all members together: their state lies here and has begun
+        self._complete = False  # after a step of all members together: their state is here and has begun
 
     def _moved_values(self, d: np.dtype[Any]) -> Array:
         """One array with all values in it; the members' memory is there from now on."""
@@ -140,8 +140,8 @@ class Block:
 
     # ---- the state of each member
 
-    def _place(self, i: int, k: int) -> tuple[Array, TensorType]:
-        """Where the k-th piece of state (scalars first) of member i lies, and what it is."""
+    def _slot(self, i: int, k: int) -> tuple[Array, TensorType]:
+        """The memory of the k-th piece of state (scalars first) of member i, and its type."""
         p = self.members[i]
         if k < len(self.scalars):
             flat = self.scalars[k]
@@ -151,11 +151,11 @@ class Block:
         return flat[start : start + self.sizes[i]].reshape(p._type.shape), p._type
 
     def _take_over(self, i: int, entry: dict[str, Any]) -> None:
-        """Move the state that a parameter brings along to its place; what is missing gets its initial value."""
+        """Move the state that a parameter brings along into this block; what is missing gets its initial value."""
         tensors = []
         for k, (name, initial) in enumerate(self.names.initial.items()):
             found = entry.get(name)
-            place, type_ = self._place(i, k)
+            target, type_ = self._slot(i, k)
             self.started[i] |= found is not None and name in self.names.moments
             if isinstance(found, Tensor):
                 if found._type.numel() != type_.numel():
@@ -163,24 +163,24 @@ class Block:
                         f"step: {name} of a parameter of shape {tuple(type_.shape)} has shape {tuple(found.shape)}; "
                         "after changing the parameter's shape tell the optimizer: optimizer.remap({old: (new, index)})"
                     )
-                np.copyto(place, found._values().reshape(type_.shape), casting="unsafe")
+                np.copyto(target, found._values().reshape(type_.shape), casting="unsafe")
             else:
-                place.fill(initial if found is None else found)
+                target.fill(initial if found is None else found)
             if isinstance(found, Tensor) and found._type == type_:
-                found._array, found._storage, found._alias = place, self.storages[k], None
+                found._array, found._storage, found._alias = target, self.storages[k], None
             else:
-                found = self._tensor(place, type_, k)
+                found = self._tensor(target, type_, k)
             tensors.append(found)
             entry[name] = found
         self.entries[i], self.tensors[i] = entry, tuple(tensors)
 
-    def _tensor(self, place: Array, type_: TensorType, k: int) -> Tensor:
-        made = wrap(place, type_)
+    def _tensor(self, target: Array, type_: TensorType, k: int) -> Tensor:
+        made = wrap(target, type_)
         made._storage = self.storages[k]
         return made
 
     def is_current(self, states: States) -> bool:
-        """Whether parameters and state still lie where this block keeps them."""
+        """Whether parameters and state are still in the memory of this block."""
         for i, p in enumerate(self.members):
             if p._array is not self.arrays[i]:
                 return False
@@ -196,7 +196,7 @@ class Block:
         return True
 
     def is_in_place(self) -> bool:
-        """Whether the parameters still lie where this block keeps them."""
+        """Whether the parameters are still in the memory of this block."""
         return all(map(operator.is_, map(_array_of, self.members), self.arrays))
 
     def gradients(self) -> list[Any]:
@@ -249,7 +249,7 @@ class Block:
         return True
 
     def _is_uniform(self) -> bool:
-        """Whether all members are at their first step, or none, and their state lies here."""
+        """Whether all members are at their first step, or none, and their state is here."""
         if self.copied or (self.storages and None in self.entries):
             return False
         return self.started.count(self.started[0]) == len(self.members)
@@ -281,10 +281,10 @@ class Block:
         """Update the members from `first` to `last`: natively in one call, or stretch by stretch."""
         native = native_update(update, len(self.moments), self.values.dtype)
         if native is not None and not self.copied:
-            arrays, given = self.arrays[first:last], gradients[first:last]
-            if native(self._places, update.numbers, arrays, given):
+            arrays, own = self.arrays[first:last], gradients[first:last]
+            if native(self._places, update.numbers, arrays, own):
                 return
-            in_order = [g if g.flags.c_contiguous else g.copy(order="C") for g in given]
+            in_order = [g if g.flags.c_contiguous else g.copy(order="C") for g in own]
             if native(self._places, update.numbers, arrays, in_order):
                 return
         quietly(self._update_in_stretches, update, first, last, gradients, workspaces)
@@ -293,9 +293,9 @@ class Block:
         self, update: Update, first: int, last: int, gradients: list[Any], workspaces: Workspaces
     ) -> None:
         # A large gradient is read piece by piece, which needs it in order.
-        given = [g if g is None or g.size <= STRETCH else np.ascontiguousarray(g) for g in gradients]
+        in_order = [g if g is None or g.size <= STRETCH else np.ascontiguousarray(g) for g in gradients]
         for stretch in self._stretches_of(first, last, workspaces):
-            stretch.run(update, given)
+            stretch.run(update, in_order)
 
     def _runs(self, gradients: list[Any]) -> list[tuple[int, int]]:
         """Neighbours that have gradients and equal scalars: each run is updated by one rule."""
@@ -343,14 +343,14 @@ class Block:
         if part is not None:
             start, stop = start + part.start, start + part.stop
         gathered = workspaces.of(self.compute, stop - start)[: stop - start]
-        places = []
+        targets = []
         for i in members:
-            place = gathered
+            target = gathered
             if part is None:
                 offset = self.starts[i] - start
-                place = gathered[offset : offset + self.sizes[i]].reshape(self.members[i]._type.shape)
-            places.append((i, place, part))
-        return Stretch(self.values[start:stop], [m[start:stop] for m in self.moments], gathered, places)
+                target = gathered[offset : offset + self.sizes[i]].reshape(self.members[i]._type.shape)
+            targets.append((i, target, part))
+        return Stretch(self.values[start:stop], [m[start:stop] for m in self.moments], gathered, targets)
 
 
 class Workspaces:
@@ -369,7 +369,7 @@ class Workspaces:
 
 
 class Layout:
-    """How the parameters of one group lie in memory: in as few blocks as is safe.
+    """The layout of one group's parameters in memory: as few blocks as is safe.
 
     Parameters join at their first gradient. Those that cannot be moved, and those that joined late, are blocks of their
     own until the next attempt; attempts come after 1, 2, 4, ... steps, so a program that keeps breaking the layout does
@@ -380,7 +380,7 @@ class Layout:
         self.blocks: list[Block] = []
         self._idle: list[Tensor] = []  # in no block, because they never had a gradient
         self._names: Names | None = None
-        self._repeats = False  # a parameter stands in the group more than once
+        self._repeats = False  # a parameter is in the group more than once
         self._is_one_block = False  # with every parameter in it once
         self._until_attempt = 0
         self._patience = 1
@@ -414,7 +414,7 @@ class Layout:
     def _step_repeated(
         self, parameters: list[Tensor], rule: Rule, states: States, where: Any, workspaces: Workspaces
     ) -> None:
-        """A parameter that stands in the group several times is updated as often, in order, as PyTorch does."""
+        """A parameter that is in the group several times is updated as often, in order, as PyTorch does."""
         of = {id(p): (block, i) for block in self.blocks for i, p in enumerate(block.members)}
         for p in parameters:
             if id(p) in of:

@@ -164,17 +164,17 @@ def register_parametrization(module: M, tensor_name: str, parametrization: Modul
     return module
 
 
-def _add(held: ParametrizationList, parametrization: Module, unsafe: bool) -> None:
+def _add(chain: ParametrizationList, parametrization: Module, unsafe: bool) -> None:
     with no_grad():
-        before = held()
-    held.append(parametrization)
-    held.unsafe |= unsafe
+        before = chain()
+    chain.append(parametrization)
+    chain.unsafe |= unsafe
     try:
         if not unsafe:
-            _check_same(held, (tuple(before.shape), before.dtype))
-        held.right_inverse(before)
+            _check_same(chain, (tuple(before.shape), before.dtype))
+        chain.right_inverse(before)
     except Exception:
-        held.pop()
+        chain.pop()
         raise
 
 
@@ -197,10 +197,10 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     >>> nn.utils.parametrize.is_parametrized(nn.Linear(2, 2))
     False
     """
-    held = module._modules.get("parametrizations")
-    if not isinstance(held, ModuleDict):
+    parametrized = module._modules.get("parametrizations")
+    if not isinstance(parametrized, ModuleDict):
         return False
-    return tensor_name in held if tensor_name is not None else len(held) > 0
+    return tensor_name in parametrized if tensor_name is not None else len(parametrized) > 0
 
 
 def remove_parametrizations(module: M, tensor_name: str, leave_parametrized: bool = True) -> M:
@@ -213,17 +213,17 @@ def remove_parametrizations(module: M, tensor_name: str, leave_parametrized: boo
     """
     if not is_parametrized(module, tensor_name):
         raise ShapeError(f"remove_parametrizations: {tensor_name!r} of {type(module).__name__} is not parametrized")
-    held = module.parametrizations[tensor_name]
-    if not leave_parametrized and not held.is_tensor:
+    chain = module.parametrizations[tensor_name]
+    if not leave_parametrized and not chain.is_tensor:
         raise ShapeError(
-            f"remove_parametrizations: {tensor_name!r} is computed from {held.ntensors} tensors, there is no original; "
-            "leave leave_parametrized=False out"
+            f"remove_parametrizations: {tensor_name!r} is computed from {chain.ntensors} tensors, there is no "
+            "original; leave leave_parametrized=False out"
         )
-    kept = held.originals()[0]
+    kept = chain.originals()[0]
     if leave_parametrized:
         with no_grad():
-            value = held().detach()
-        if held.is_tensor:
+            value = chain().detach()
+        if chain.is_tensor:
             kept.data = value  # the same object as before, so that optimizers still hold it
         else:
             kept = Parameter(value, kept.requires_grad) if isinstance(kept, Parameter) else value
