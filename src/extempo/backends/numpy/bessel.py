@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from extempo.backends.numpy.special import Array, by_region, constant, horner, special_function, table
+from extempo.backends.numpy.special import Array, Kernel, by_region, constant, horner, special_function, table
 
 # One number a line would bury the code.
 # fmt: off
@@ -227,56 +227,33 @@ def _scaled_far(coefficients: Sequence[Array], x: Array) -> Array:
     return horner(coefficients, 3.0 / x - 1.0) / np.sqrt(x)
 
 
+def _second_kind(x: Array, near: Kernel, far: Kernel) -> Array:
+    """`near` up to 1.5, `far` beyond; infinite at 0, NaN below."""
+    return by_region((x,), [(x == 0.0, constant(np.inf)), ((x > 0.0) & (x <= 1.5), near), (x > 1.5, far)])
+
+
 @special_function
 def modified_bessel_k0(x: Array) -> Array:
     """The modified Bessel function of the second kind, order 0: NaN below 0."""
-    return by_region(
-        (x,),
-        [
-            (x == 0.0, constant(np.inf)),
-            ((x > 0.0) & (x <= 1.5), _k0_near),
-            (x > 1.5, lambda x: _scaled_far(_K0_FAR, x) * np.exp(-x)),
-        ],
-    )
+    return _second_kind(x, _k0_near, lambda x: _scaled_far(_K0_FAR, x) * np.exp(-x))
 
 
 @special_function
 def modified_bessel_k1(x: Array) -> Array:
     """The modified Bessel function of the second kind, order 1: NaN below 0."""
-    return by_region(
-        (x,),
-        [
-            (x == 0.0, constant(np.inf)),
-            ((x > 0.0) & (x <= 1.5), _k1_near),
-            (x > 1.5, lambda x: _scaled_far(_K1_FAR, x) * np.exp(-x)),
-        ],
-    )
+    return _second_kind(x, _k1_near, lambda x: _scaled_far(_K1_FAR, x) * np.exp(-x))
 
 
 @special_function
 def scaled_modified_bessel_k0(x: Array) -> Array:
     """exp(x) * modified_bessel_k0(x)."""
-    return by_region(
-        (x,),
-        [
-            (x == 0.0, constant(np.inf)),
-            ((x > 0.0) & (x <= 1.5), lambda x: _k0_near(x) * np.exp(x)),
-            (x > 1.5, lambda x: _scaled_far(_K0_FAR, x)),
-        ],
-    )
+    return _second_kind(x, lambda x: _k0_near(x) * np.exp(x), lambda x: _scaled_far(_K0_FAR, x))
 
 
 @special_function
 def scaled_modified_bessel_k1(x: Array) -> Array:
     """exp(x) * modified_bessel_k1(x)."""
-    return by_region(
-        (x,),
-        [
-            (x == 0.0, constant(np.inf)),
-            ((x > 0.0) & (x <= 1.5), lambda x: _k1_near(x) * np.exp(x)),
-            (x > 1.5, lambda x: _scaled_far(_K1_FAR, x)),
-        ],
-    )
+    return _second_kind(x, lambda x: _k1_near(x) * np.exp(x), lambda x: _scaled_far(_K1_FAR, x))
 
 
 # J and Y: tables up to 8 (with the zeros of J factored out), Hankel's amplitudes P and Q beyond.
