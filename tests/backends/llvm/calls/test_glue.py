@@ -20,7 +20,7 @@ ROW = TensorType((3,), float64)
 def note_meta(n_buffers, n_meta, name):
     """A routine that writes its meta to its last result, and declines if the first number of meta is negative."""
 
-    def write(module):
+    def write(module, name):
         with module.function(name, i64, buffers=ptr, meta=ptr) as b:
             out, meta = b.pointer(b.pointer(b.arg("buffers"), ptr)[n_buffers - 1], i64), b.pointer(b.arg("meta"), i64)
             for i in range(n_meta):
@@ -85,8 +85,8 @@ def test_what_a_number_or_the_fallback_raises_is_raised():
 
 
 def test_results_are_new_arrays_several_as_a_tuple_and_zeroed_on_demand():
-    def write(module):
-        with module.function("glue_nothing", i64, buffers=ptr, meta=ptr) as b:
+    def write(module, name):
+        with module.function(name, i64, buffers=ptr, meta=ptr) as b:
             b.ret(0)
 
     bound = Bound(build("glue_nothing", write), "c", (ROW, TensorType((2, 0), float32)), zeroed=True)
@@ -96,8 +96,8 @@ def test_results_are_new_arrays_several_as_a_tuple_and_zeroed_on_demand():
 
 
 def test_scratch_memory_is_given_to_the_routine():
-    def write(module):
-        with module.function("glue_scratch", i64, buffers=ptr, meta=ptr) as b:
+    def write(module, name):
+        with module.function(name, i64, buffers=ptr, meta=ptr) as b:
             buffers = b.pointer(b.arg("buffers"), ptr)
             scratch = b.pointer(buffers[2], f64)
             scratch[99] = b.pointer(buffers[0], f64)[0]

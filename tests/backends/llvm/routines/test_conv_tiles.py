@@ -15,12 +15,12 @@ from extempo.backends.llvm.routines.conv_tiles import (
     TABLES,
     Shape,
     TileNumbers,
-    fill_zero,
     products,
     transposed,
     write_copy,
     write_tables,
 )
+from extempo.backends.llvm.routines.layout import fill_zeros
 
 from ..guarded import Guarded
 from ..written import address, compiled, inner
@@ -113,7 +113,7 @@ def test_named_numbers_are_read_and_written_in_their_order():
     def write(b):
         numbers = TileNumbers(b, b.arg("numbers"), ("first", "second", "third"))
         numbers["third"] = numbers["first"] + numbers["second"]
-        fill_zero(b, numbers.address, b.const(i64, 8))
+        fill_zeros(b, numbers.address, b.const(i64, 8))
 
     words = np.array([3, 4, 0], np.int64)
     compiled(write, void, numbers=ptr)(address(words))

@@ -7,9 +7,18 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
-from extempo.backends.llvm.ir.types import i64, ptr
+from extempo.backends.llvm.ir.types import f32, f64, i64, ptr
 from extempo.backends.llvm.routines import routine as module
-from extempo.backends.llvm.routines.routine import ROUTINES, SPREAD_FROM, build, is_spread, routine
+from extempo.backends.llvm.routines.routine import (
+    ROUTINES,
+    SPREAD_FROM,
+    build,
+    element_of,
+    is_spread,
+    rounded_up,
+    routine,
+)
+from extempo.core.types import TensorType, float16, float32, float64
 
 from ..guarded import run_address
 
@@ -30,9 +39,9 @@ def test_a_function_is_written_when_it_is_first_asked_for(monkeypatch):
     monkeypatch.setattr(module, "_BUILT", {})
     written = []
 
-    def write(m):
+    def write(m, name):
         written.append(m)
-        with m.function("give_seven", i64, buffers=ptr, meta=ptr) as b:
+        with m.function(name, i64, buffers=ptr, meta=ptr) as b:
             b.pointer(b.pointer(b.arg("buffers"), ptr)[0], i64)[0] = b.pointer(b.arg("meta"), i64)[1]
             b.ret(7)
 
@@ -65,3 +74,12 @@ def test_every_op_that_names_a_routine_has_one():
 )
 def test_what_was_expanded_to_a_large_size_is_spread(shape, strides, expected):
     assert is_spread(shape, strides, 4) is expected
+
+
+def test_elements_are_those_of_floating_tensors():
+    assert [element_of(TensorType((2,), d)) for d in (float32, float64, float16)] == [f32, f64, None]
+    assert element_of(float) is None
+
+
+def test_sizes_are_rounded_up_to_a_multiple():
+    assert [rounded_up(n, 8) for n in (0, 1, 8, 9)] == [0, 8, 8, 16]

@@ -72,8 +72,8 @@ def test_logsumexp_of_infinity_and_nan_is_nan():
 
 
 def test_exp_below_zero_is_within_an_ulp_and_a_half_down_to_denormals():
-    def write(module):
-        with module.function("exp_below_zero_test", i64, buffers=ptr, meta=ptr) as b:
+    def write(module, name):
+        with module.function(name, i64, buffers=ptr, meta=ptr) as b:
             buffers, n = Pointer(b.arg("buffers"), ptr), Pointer(b.arg("meta"), i64)[0]
             with b.loop(0, n, 8) as i:
                 x = Pointer(buffers[0], f32).vector(i, 8)

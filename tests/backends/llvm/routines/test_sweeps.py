@@ -16,7 +16,6 @@ from extempo.backends.llvm.routines.sweeps import (
     SumSweep,
     SweepFold,
     SweepRow,
-    element_of,
     fold_row,
     larger,
     parts_of,
@@ -24,7 +23,6 @@ from extempo.backends.llvm.routines.sweeps import (
     sum_row,
     write_row_of_sums,
 )
-from extempo.core.types import TensorType, float16, float32, float64
 
 from ..guarded import Guarded
 from ..written import address, compiled, inner
@@ -128,8 +126,3 @@ def test_parts_have_all_units_and_none_is_empty(n_units, unit_work):
 def test_small_work_is_one_part_and_large_work_is_shared():
     assert parts_of(1000, 10, 1 << 16)[0] == 1
     assert parts_of(1000, 1 << 16, 1 << 16) == (1000, 1)
-
-
-def test_elements_are_those_of_floating_tensors():
-    assert [element_of(TensorType((2,), d)) for d in (float32, float64, float16)] == [f32, f64, None]
-    assert element_of(float) is None

@@ -265,7 +265,7 @@ def _write_depths(module: IRModule) -> None:
                 value = refs[i * n_inputs + j] - first
                 with b.if_(value >= 0), b.if_(maker[value] == which):
                     below = depths[number[value]] + 1
-                    deepest.set(b.select(below > deepest.value, below, deepest.value))
+                    deepest.set(b.larger(below, deepest.value))
             depths[i] = deepest.value
         b.ret(python.incref(given[0]))
 

@@ -93,10 +93,10 @@ def _write_make_room(module: IRModule) -> None:
         free = b.pointer(module.address_of(b, "free_lists"), ptr)
         last_asked = b.pointer(module.address_of(b, "last_asked"), i64)
         used, most = counters["bytes_in_use"] + b.arg("size"), counters["peak_bytes_in_use"]
-        most = b.select(used > most, used, most)
+        most = b.larger(used, most)
         allowed = 2 * most + SPARE - used  # the classes of one step, which reach their peaks in turn, need up to 1.9
         oldest, since = b.var(i64, 0), b.var(i64, 0)
-        with b.while_(lambda: counters["free_bytes"] > b.select(allowed > 0, allowed, 0)):
+        with b.while_(lambda: counters["free_bytes"] > b.larger(allowed, 0)):
             since.set(LARGEST)
             with b.loop(0, N_CLASSES) as i, b.if_((free[i] != 0) & (last_asked[i] < since.value)):
                 oldest.set(i)
@@ -304,7 +304,7 @@ def _write_new(module: IRModule) -> None:
         sizes = b.array(i64, MAX_NDIM)
         nbytes = b.var(i64, python.as_int(itemsize))
         # NumPy refuses more dimensions, and sizes that are not taken for what they are here (an int too large is -1).
-        with b.loop(0, b.select(ndim < MAX_NDIM, ndim, MAX_NDIM)) as k:
+        with b.loop(0, b.smaller(ndim, MAX_NDIM)) as k:
             sizes[k] = python.as_int(python.item(shape, k))
             nbytes.set(nbytes.value * sizes[k])
         row_major = b.const(ptr, 0)

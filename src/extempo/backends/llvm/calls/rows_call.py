@@ -142,7 +142,7 @@ def write_numbers(module: IRModule) -> None:
             with b.if_(~is_int64 | (python.ndim(o) != 1)):
                 b.ret(0)
             end, step = python.shape(o)[0], python.strides(o)[0]
-            end = b.select(b.arg("end") < end, b.arg("end"), end)
+            end = b.smaller(b.arg("end"), end)
             n, data = end - b.arg("start"), b.byte_offset(python.data(o), step * b.arg("start"))
             with b.if_((b.arg("start") < 0) | (n < 0)):
                 b.ret(0)

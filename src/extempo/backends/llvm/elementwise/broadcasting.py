@@ -23,6 +23,7 @@ import numpy as np
 from ....core.types import dtype
 from ..calls.cpython import ALIGNED, C_CONTIGUOUS, DTYPE_NUMBER, NO_NUMBER, WRITEABLE, Python
 from ..ir.builder import IRFunction, IRModule, Pointer, Value, f32, i1, i8, i32, i64, ptr, void
+from ..ir.parallel import run_shared
 
 MAX_INPUTS = 6
 MAX_RESULTS = 4
@@ -429,12 +430,10 @@ class _BroadcastRun:
             addresses |= {"record": self.record.address, "refused": self.refused.address}
             for i, name in enumerate(_CONTEXT):
                 context[i] = addresses[name]
-            parallel = b.module.declare("extempo_parallel", void, [ptr, ptr, i64])
-            chunk = b.module.address_of(b, "elementwise_chunk")
             n_units, per_chunk = _units(b, self.geometry)
             # Other Python threads may run meanwhile, and must not take the memory away.
             self._for_each_array(self.python.incref)
-            b.call(parallel, chunk, context.address, (n_units + per_chunk - 1) // per_chunk)
+            run_shared(b, "elementwise_chunk", context.address, (n_units + per_chunk - 1) // per_chunk)
             self._for_each_array(self.python.decref)
         with small:
             status = b.call_address(kernel, i64, self.operands.address, self.geometry.address)
@@ -488,7 +487,7 @@ def _units(b: IRFunction, geometry: Pointer) -> tuple[Value, Value]:
     one_row = geometry[0] == 1
     n_units = b.select(one_row, geometry[1], geometry[0])
     rows_per_chunk = b.const(i64, CHUNK) // geometry[1]
-    rows_per_chunk = b.select(rows_per_chunk > 1, rows_per_chunk, 1)
+    rows_per_chunk = b.larger(rows_per_chunk, 1)
     return n_units, b.select(one_row, b.const(i64, CHUNK), rows_per_chunk)
 
 
@@ -502,7 +501,7 @@ def _write_chunk(module: IRModule) -> None:
         n_units, per_chunk = _units(b, geometry)
         start = b.arg("chunk") * per_chunk
         left = n_units - start
-        size = b.select(left < per_chunk, left, per_chunk)
+        size = b.smaller(left, per_chunk)
         one_row = geometry[0] == 1
         own_geometry, own_operands = b.array(i64, 2 + 2 * N_OPERANDS), b.array(ptr, N_OPERANDS)
         with b.loop(0, n * 2 + 2) as i:

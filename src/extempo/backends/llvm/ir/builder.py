@@ -134,6 +134,14 @@ class IRFunction:
         c = self.as_value(condition, vector(i1, a.type.lanes))
         return self.emit(a.type, f"select {c.type.text} {c.text}, {a.type.text} {a.text}, {b.type.text} {b.text}")
 
+    def smaller(self, x: Value, y: Operand) -> Value:
+        """The smaller one; `y` where floats cannot be compared."""
+        return self.select(x < y, x, y)
+
+    def larger(self, x: Value, y: Operand) -> Value:
+        """The larger one; `y` where floats cannot be compared."""
+        return self.select(x > y, x, y)
+
     def cast(self, code: str, x: Value, to: Type) -> Value:
         """sext, zext, trunc, sitofp, fptosi, fpext, fptrunc, ...; lanes are kept."""
         target = with_lanes(to, x.type.lanes)

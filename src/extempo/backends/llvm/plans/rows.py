@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ..elementwise.broadcasting import CHUNK, MAX_NDIM, SPLIT_FROM
 from ..ir.builder import IRFunction, IRModule, Pointer, Value, i1, i64, ptr, void
+from ..ir.parallel import run_shared
 
 MAX_OPERANDS = 48
 _KERNEL, _N_OPERANDS, _N_OUTER, _GEOMETRY = range(4)
@@ -58,9 +59,7 @@ def _call(b: IRFunction, meta: Pointer, operands: Pointer, refused: Pointer) -> 
         for i, address in enumerate((operands.address, meta.address, refused.address)):
             context[i] = address
         n_units, per_chunk = _units(b, geometry)
-        parallel = b.module.declare("extempo_parallel", void, [ptr, ptr, i64])
-        chunk = b.module.address_of(b, "plan_rows_chunk")
-        b.call(parallel, chunk, context.address, (n_units + per_chunk - 1) // per_chunk)
+        run_shared(b, "plan_rows_chunk", context.address, (n_units + per_chunk - 1) // per_chunk)
     with small:
         refused[0] = refused[0] | b.call_address(_kernel(b, meta), i64, operands.address, geometry.address)
 
@@ -73,7 +72,7 @@ def _units(b: IRFunction, geometry: Pointer) -> tuple[Value, Value]:
     """What is split, rows or the columns of a single row, and how many of them make a chunk; by the sizes alone."""
     one_row = geometry[0] == 1
     rows_per_chunk = b.const(i64, CHUNK) // geometry[1]
-    rows_per_chunk = b.select(rows_per_chunk > 1, rows_per_chunk, 1)
+    rows_per_chunk = b.larger(rows_per_chunk, 1)
     return b.select(one_row, geometry[1], geometry[0]), b.select(one_row, b.const(i64, CHUNK), rows_per_chunk)
 
 
@@ -86,7 +85,7 @@ def _write_chunk(module: IRModule) -> None:
         n_units, per_chunk = _units(b, geometry)
         start = b.arg("chunk") * per_chunk
         left = n_units - start
-        size = b.select(left < per_chunk, left, per_chunk)
+        size = b.smaller(left, per_chunk)
         one_row = geometry[0] == 1
         own_geometry, own_operands = b.array(i64, 2 + 2 * MAX_OPERANDS), b.array(ptr, MAX_OPERANDS)
         with b.loop(2, n * 2 + 2) as i:

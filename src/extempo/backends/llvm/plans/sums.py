@@ -27,7 +27,6 @@ from ..routines.sweeps import (
     SweepRow,
     fold_together,
     in_parts,
-    least,
     part_range,
     parts_of,
     write_part,
@@ -153,7 +152,7 @@ def _write_columns_part(module: IRModule, name: str, element: Type) -> None:
         with b.loop(first, last) as task:
             left, group = task % strips * block, task // strips
             at, top = group // pieces, group % pieces * ROWS_IN_PIECE
-            n_rows, n_columns = least(b, n - top, ROWS_IN_PIECE), least(b, inner - left, block)
+            n_rows, n_columns = b.smaller(n - top, ROWS_IN_PIECE), b.smaller(inner - left, block)
             call.run(at, top, left, n_rows, n_columns, room)
             with b.loop(0, call["n_sums"]) as s:
                 x, stride = call.summed(s)
@@ -203,7 +202,7 @@ def _write_rows_part(module: IRModule, name: str, element: Type) -> None:
         room = call.room()
         first, last = part_range(b, call["n_tasks"], call["per_part"])
         with b.loop(first, last, block) as task:
-            n_rows = least(b, last - task, block)
+            n_rows = b.smaller(last - task, block)
             call.run(task, none, none, n_rows, n, room)
             with b.loop(0, call["n_sums"]) as s:
                 x, _ = call.summed(s)
@@ -225,7 +224,7 @@ def _write_long_rows_part(module: IRModule, name: str, element: Type) -> None:
         first, last = part_range(b, call["n_tasks"], call["per_part"])
         with b.loop(first, last) as task:
             at, start = task // pieces, task % pieces * PIECE
-            length = least(b, n - start, PIECE)
+            length = b.smaller(n - start, PIECE)
             whole = length & -LANES
 
             def stretch(column: Value, width: Value, take: str, count: Value) -> None:
@@ -236,7 +235,7 @@ def _write_long_rows_part(module: IRModule, name: str, element: Type) -> None:
 
             stretch(whole, length - whole, "begin", length - whole)
             with b.loop(0, b.select(whole > 0, whole, 1), BLOCK) as column:
-                width = least(b, whole - column, BLOCK)
+                width = b.smaller(whole - column, BLOCK)
                 stretch(column, width, "resume", width >> (LANES.bit_length() - 1))
             with b.loop(0, n_sums) as s:
                 Pointer(call.target(s), element)[task] = b.call(defined["end"], states.at(s * _STATE))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ....core.strides import row_major_strides
-from ....core.types import InputType, TensorType, count
+from ....core.types import TensorType, count
 from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i32, i64, ptr
 from .layout import BY_SIZE, MAX_NDIM, buffers_of, carrier, copy_run, copying, fill_zeros, numbers_from
-from .routine import Bound, build, routine
+from .routine import Attrs, Bound, Inputs, build, routine
 
 _REGISTERS: dict[str, Type] = {"float32": f32, "float64": f64, "int64": i64, "int32": i32}
 
 
 @routine("constant_pad")
-def bind_constant_pad(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_constant_pad(types: Inputs, attrs: Attrs) -> Bound | None:
     """Each dimension lengthened at both ends by one value."""
     x, value = types
     if not isinstance(x, TensorType) or x.dtype._name not in _REGISTERS or x.ndim > MAX_NDIM:
@@ -29,8 +27,7 @@ def bind_constant_pad(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bo
     to = row_major_strides(shape)
     start = sum(before * step for (before, _), step in zip(widths, to, strict=True))
     register = _REGISTERS[x.dtype._name]
-    name = f"pad_{register.suffix}"
-    address = build(name, lambda module: _write_pad(module, name, register))
+    address = build(f"pad_{register.suffix}", _write_pad, register)
     reads = "sf" if floating else "si"
     return Bound(address, reads, (TensorType(shape, x.dtype),), (count(shape), start, x.ndim, *x.shape, *to))
 
@@ -65,14 +62,13 @@ def _fill(b: IRFunction, target: Pointer, n: Value, value: Value) -> None:
 
 
 @routine("flip")
-def bind_flip(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_flip(types: Inputs, attrs: Attrs) -> Bound | None:
     """The order of elements reversed along dimensions."""
     (x,) = types
     if not isinstance(x, TensorType) or x.ndim > MAX_NDIM:
         return None
     element = carrier(x.dtype)
-    name = f"flip_{element.suffix}"
-    address = build(name, lambda module: _write_flip(module, name, element))
+    address = build(f"flip_{element.suffix}", _write_flip, element)
     signs = [-1 if d in attrs["dims"] else 1 for d in range(x.ndim)]
     return Bound(address, "s", (x,), (x.ndim, *x.shape, *row_major_strides(x.shape), *signs))
 
@@ -93,14 +89,13 @@ def _write_flip(module: IRModule, name: str, element: Type) -> None:
 
 
 @routine("roll")
-def bind_roll(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_roll(types: Inputs, attrs: Attrs) -> Bound | None:
     """Elements moved along one dimension, those pushed out coming in at the other end."""
     x = types[0]
     if not isinstance(x, TensorType) or x.ndim > MAX_NDIM or len(attrs["dims"]) != 1 or types[1] is not int:
         return None
     element = carrier(x.dtype)
-    name = f"roll_{element.suffix}"
-    address = build(name, lambda module: _write_roll(module, name, element))
+    address = build(f"roll_{element.suffix}", _write_roll, element)
     sign = -1 if attrs["back"] else 1
     return Bound(address, "si", (x,), (x.ndim, attrs["dims"][0], sign, *x.shape, *row_major_strides(x.shape)))
 
@@ -133,24 +128,23 @@ def _write_roll(module: IRModule, name: str, element: Type) -> None:
         b.ret(0)
 
 
-def _bind_triangle(types: tuple[InputType, ...], lower: bool) -> Bound | None:
+def _bind_triangle(types: Inputs, lower: bool) -> Bound | None:
     x, diagonal = types
     if not isinstance(x, TensorType) or diagonal is not int:
         return None
-    name = "lower_triangle" if lower else "upper_triangle"
-    address = build(name, lambda module: _write_triangle(module, name, lower))
+    address = build("lower_triangle" if lower else "upper_triangle", _write_triangle, lower)
     *batch, n_rows, n_columns = x.shape
     return Bound(address, "ci", (x,), (count(batch), n_rows, n_columns, x.dtype.itemsize))
 
 
 @routine("tril")
-def bind_tril(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_tril(types: Inputs, attrs: Attrs) -> Bound | None:
     """The lower triangle of matrices, zeros elsewhere."""
     return _bind_triangle(types, lower=True)
 
 
 @routine("triu")
-def bind_triu(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_triu(types: Inputs, attrs: Attrs) -> Bound | None:
     """The upper triangle of matrices, zeros elsewhere."""
     return _bind_triangle(types, lower=False)
 

@@ -11,21 +11,17 @@ heads, and a result never depends on how.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ....core.types import InputType, TensorType, broadcast_shapes, count
 from .attention_code import BLOCK_TILES, NUMBERS, PLACES, write_backward, write_forward
 from .gemm import Gemm, gemm_of
 from .gemm_plan import CHUNK_PRODUCTS, MAX_CHUNKS
 from .gemm_tiles import MAX_ROWS
-from .products import ELEMENTS, usable
-from .routine import Bound, build, routine
+from .products import usable
+from .routine import FLOATS, Attrs, Bound, Inputs, build, rounded_up, routine
 
 STRIP_SLIVERS = 3  # a strip that is read along rows and along columns is a multiple of a sliver and of MAX_ROWS wide
-
-
-def _up(n: int, multiple: int) -> int:
-    return -(-n // multiple) * multiple
 
 
 class Sizes(NamedTuple):
@@ -43,7 +39,7 @@ def _sizes(query: InputType, key: InputType, value: InputType, *others: InputTyp
     given = [t for t in (query, key, value, *others) if isinstance(t, TensorType)]
     lead = broadcast_shapes(*(t.shape[:-2] for t in given))
     sizes = Sizes(lead, given[0].shape[-2], given[1].shape[-2], given[0].shape[-1], given[2].shape[-1])
-    known = given[0].dtype._name in ELEMENTS and all(t.dtype is given[0].dtype for t in given)
+    known = given[0].dtype._name in FLOATS and all(t.dtype is given[0].dtype for t in given)
     return sizes if known and usable() and 0 not in (*lead, *sizes[1:]) else None
 
 
@@ -58,28 +54,28 @@ def _places(t: TensorType, n_lead: int, at: int, nothing: int) -> tuple[list[int
 
 def forward_parts(s: Sizes, columns: int) -> dict[str, int]:
     """The scratch memory of forward: elements in each place."""
-    width = _up(s.n_keys, columns)
+    width = rounded_up(s.n_keys, columns)
     return {
         "keys_at": width * s.n_features,
-        "rows_at": _up(s.n_values, columns) * s.n_keys,
+        "rows_at": rounded_up(s.n_values, columns) * s.n_keys,
         "strip_at": width * MAX_ROWS,
     }
 
 
 def backward_parts(s: Sizes, columns: int) -> dict[str, int]:
     """The scratch memory of backward: elements in each place."""
-    width, n_rows = _up(s.n_keys, STRIP_SLIVERS * columns), BLOCK_TILES * MAX_ROWS
-    features_width, values_width = _up(s.n_features, columns), _up(s.n_values, columns)
+    width, n_rows = rounded_up(s.n_keys, STRIP_SLIVERS * columns), BLOCK_TILES * MAX_ROWS
+    features_width, values_width = rounded_up(s.n_features, columns), rounded_up(s.n_values, columns)
     return {
-        "keys_at": _up(s.n_keys, columns) * s.n_features,
-        "values_at": _up(s.n_keys, columns) * s.n_values,
+        "keys_at": rounded_up(s.n_keys, columns) * s.n_features,
+        "values_at": rounded_up(s.n_keys, columns) * s.n_values,
         "rows_at": features_width * s.n_keys,
         "strip_at": width * n_rows,
         "scores_at": width * n_rows,
         "query_rows_at": features_width * n_rows,
         "gradient_rows_at": values_width * n_rows,
-        "into_keys_at": _up(s.n_keys, MAX_ROWS) * features_width,
-        "into_values_at": _up(s.n_keys, MAX_ROWS) * values_width,
+        "into_keys_at": rounded_up(s.n_keys, MAX_ROWS) * features_width,
+        "into_values_at": rounded_up(s.n_keys, MAX_ROWS) * values_width,
     }
 
 
@@ -105,13 +101,13 @@ def numbers_of(
         "n_chunks": -(-n_heads // chunk_heads),
         "chunk_heads": chunk_heads,
         "strip_row": strip_width * t.size,
-        "features_width": _up(s.n_features, t.columns),
-        "values_width": _up(s.n_values, t.columns),
+        "features_width": rounded_up(s.n_features, t.columns),
+        "values_width": rounded_up(s.n_values, t.columns),
     }
     end = 0
     for place in PLACES:
         numbers[place] = end
-        end += _up(parts.get(place, 0) * t.size, 64)
+        end += rounded_up(parts.get(place, 0) * t.size, 64)
     return numbers | {"scratch": end}
 
 
@@ -135,38 +131,36 @@ def meta_of(
 
 
 @routine("attention")
-def bind_attention(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_attention(types: Inputs, attrs: Attrs) -> Bound | None:
     query, key, value, mask, scale = types
     s = _sizes(query, key, value)
     if s is None or isinstance(mask, TensorType) or isinstance(scale, TensorType):
         return None
     operands = [t for t in types if isinstance(t, TensorType)]
     dtype = operands[0].dtype
-    gemm = gemm_of(ELEMENTS[dtype._name])
+    gemm = gemm_of(FLOATS[dtype._name])
     columns, n_products = gemm.t.columns, s.n_queries * s.n_keys * (s.n_features + s.n_values)
     parts = forward_parts(s, columns)
-    numbers = numbers_of(s, attrs["is_causal"], gemm, parts, _up(s.n_keys, columns), n_products)
-    name = gemm.symbol("attention")
-    address = build(name, lambda module: write_forward(module, name, gemm))
+    numbers = numbers_of(s, attrs["is_causal"], gemm, parts, rounded_up(s.n_keys, columns), n_products)
+    address = build(gemm.symbol("attention"), write_forward, gemm)
     result = TensorType((*s.lead, s.n_queries, s.n_values), dtype)
     scratch = numbers["scratch"] * numbers["n_chunks"]
     return Bound(address, "mmm-f", (result,), meta_of(numbers, s, operands), scratch)
 
 
 @routine("attention_gradient")
-def bind_attention_gradient(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_attention_gradient(types: Inputs, attrs: Attrs) -> Bound | None:
     g, query, key, value, scale = types
     s = _sizes(query, key, value, g)
     if s is None or isinstance(scale, TensorType):
         return None
     operands = [t for t in types if isinstance(t, TensorType)]
     dtype = operands[0].dtype
-    gemm = gemm_of(ELEMENTS[dtype._name])
+    gemm = gemm_of(FLOATS[dtype._name])
     columns, n_products = gemm.t.columns, s.n_queries * s.n_keys * (3 * s.n_features + 2 * s.n_values)
-    parts, strip_width = backward_parts(s, columns), _up(s.n_keys, STRIP_SLIVERS * columns)
+    parts, strip_width = backward_parts(s, columns), rounded_up(s.n_keys, STRIP_SLIVERS * columns)
     numbers = numbers_of(s, attrs["is_causal"], gemm, parts, strip_width, n_products)
-    name = gemm.symbol("attention_gradient")
-    address = build(name, lambda module: write_backward(module, name, gemm))
+    address = build(gemm.symbol("attention_gradient"), write_backward, gemm)
     shapes = ((s.n_queries, s.n_features), (s.n_keys, s.n_features), (s.n_keys, s.n_values))
     results = tuple(TensorType((*s.lead, *shape), dtype) for shape in shapes)
     scratch = numbers["scratch"] * numbers["n_chunks"]

@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f64, i1, i8, i64, ptr, void
+from ..ir.parallel import run_shared
 from ..lanes.emitter import Emitter
 from .gemm import Gemm
-from .gemm_tiles import MAX_ROWS, Tiling, first_lanes, null, smaller
+from .gemm_tiles import MAX_ROWS, Tiling, first_lanes, null
 
 BLOCK_TILES = 8  # strips of which backward keeps weights and gradients at a time
 SIZES = ("n_queries", "n_keys", "n_features", "n_values", "is_causal", "n_tiles", "tile_rows", "n_taller")
@@ -57,7 +58,7 @@ class _Matrix(NamedTuple):
     sliver: Value
 
 
-def _rounded(n: Value, multiple: int) -> Value:
+def rounded(n: Value, multiple: int) -> Value:
     return (n + (multiple - 1)) // multiple * multiple
 
 
@@ -114,10 +115,10 @@ class SoftmaxState:
     def visible(self, end: Value) -> Value:
         """How many keys the rows before `end` can see."""
         n_keys = self.number("n_keys")
-        return self.b.select(self.number("is_causal") != 0, smaller(self.b, end, n_keys), n_keys)
+        return self.b.select(self.number("is_causal") != 0, self.b.smaller(end, n_keys), n_keys)
 
     def tile_start(self, tile: Value) -> Value:
-        return tile * self.number("tile_rows") + smaller(self.b, tile, self.number("n_taller"))
+        return tile * self.number("tile_rows") + self.b.smaller(tile, self.number("n_taller"))
 
     def tile(self, tile: Value) -> tuple[Value, Value, Value]:
         """First row, height and panel of a strip."""
@@ -194,7 +195,7 @@ class _Strip:
         """For each row: its number, how many scores it has, and where it begins in each of the strips."""
         b = self.b
         with b.loop(0, b.arg("height")) as r:
-            n = smaller(b, b.arg("n") + r * b.arg("growth"), b.arg("n_keys"))
+            n = b.smaller(b.arg("n") + r * b.arg("growth"), b.arg("n_keys"))
             yield r, n, [Pointer(b.byte_offset(b.arg(s), r * b.arg("row")), self.t.element) for s in strips]
 
     def array(self) -> Pointer:
@@ -210,7 +211,7 @@ class _Strip:
     def zeros_from(self, row: Pointer, n: Value) -> None:
         """Zeros from the vector after the last score up to `end`."""
         b, t = self.b, self.t
-        with b.loop(_rounded(n, t.lanes), b.arg("end"), t.lanes) as i:
+        with b.loop(rounded(n, t.lanes), b.arg("end"), t.lanes) as i:
             row.set_vector(i, b.const(t.vector, 0.0))
 
 
@@ -227,8 +228,8 @@ def write_softmax(module: IRModule, name: str, t: Tiling) -> None:
             top = b.var(t.vector, low)
             with b.loop(0, n, t.lanes) as i:
                 score = x.vector(i, t.lanes)
-                top.set(b.select(score > top.value, score, top.value))
-            peak = b.fold_lanes(top.value, lambda y, z: b.select(y > z, y, z))
+                top.set(b.larger(score, top.value))
+            peak = b.fold_lanes(top.value, lambda y, z: b.larger(y, z))
             peaks[r] = b.select(peak == -math.inf, 0.0, peak)
         with strip.rows("x") as (r, n, (x,)):
             total, peak = b.var(t.vector, 0.0), strip.spread(peaks, r)
@@ -307,7 +308,7 @@ class AttentionWriter:
             scratch = Pointer(context[0], ptr)[N_INPUTS + n_results]
             s["scratch"] = b.byte_offset(scratch, b.arg("chunk") * s.number("scratch"))
             first = b.arg("chunk") * s.number("chunk_heads")
-            with b.loop(first, smaller(b, first + s.number("chunk_heads"), s.number("n_heads"))) as head:
+            with b.loop(first, b.smaller(first + s.number("chunk_heads"), s.number("n_heads"))) as head:
                 s["head"] = head
                 for part in ("find", *parts):
                     self.call(s, part)
@@ -315,8 +316,7 @@ class AttentionWriter:
             context = b.array(ptr, 2)
             context[0], context[1] = b.arg("buffers"), b.arg("meta")
             n_chunks = Pointer(b.arg("meta"), i64)[NUMBERS.index("n_chunks")]
-            parallel = module.declare("extempo_parallel", void, [ptr, ptr, i64])
-            b.call(parallel, module.address_of(b, chunk), context.address, n_chunks)
+            run_shared(b, chunk, context.address, n_chunks)
             b.ret(0)
 
 
@@ -331,7 +331,7 @@ def write_forward(module: IRModule, name: str, gemm: Gemm, kind: type[AttentionW
     with w.function("prepare") as s:
         n_keys, n_features, n_values = s.numbers("n_keys", "n_features", "n_values")
         s.packed(s.operand("key"), s.place("keys_at"), n_keys, n_features, turned=True)
-        s.scale_all(s.place("keys_at"), _rounded(n_keys, t.columns) * n_features)
+        s.scale_all(s.place("keys_at"), rounded(n_keys, t.columns) * n_features)
         rows = s.in_place(s.operand("value"), s.place("rows_at"), n_values, n_keys)
         s["rows"], s["rows_step"], s["rows_sliver"] = rows
     with w.function("strips") as s, s.b.loop(0, s.number("n_tiles")) as tile:
@@ -341,7 +341,7 @@ def write_forward(module: IRModule, name: str, gemm: Gemm, kind: type[AttentionW
         n = s.visible(start + height)
         keys, values = s.slivers("keys_at", n_features), _Matrix(s["rows"], s["rows_step"], s["rows_sliver"])
         query = s.operand("query").rows_from(start)
-        s.multiply(panel, height, query, keys, _rounded(n, t.columns), n_features, strip.address, strip.row)
+        s.multiply(panel, height, query, keys, rounded(n, t.columns), n_features, strip.address, strip.row)
         b.call(module.defined[softmax], strip.address, *s.strip_args(start, height, n))
         out = s.result(0, s["head"] * n_queries + start, n_values)
         s.multiply(panel, height, strip, values, n_values, n, out, n_values * t.size)
@@ -362,11 +362,11 @@ def write_backward(module: IRModule, name: str, gemm: Gemm, kind: type[Attention
     _write_add(w)
     with w.function("blocks") as s, s.b.loop(0, s.number("n_tiles"), BLOCK_TILES) as first:
         b = s.b
-        last = smaller(b, first + BLOCK_TILES, s.number("n_tiles"))
+        last = b.smaller(first + BLOCK_TILES, s.number("n_tiles"))
         start, end = s.tile_start(first), s.tile_start(last)
         n_keys = s.visible(end)
         with b.loop(first, last) as tile:
-            w.call(s, "strip", tile, start, _rounded(n_keys, MAX_ROWS))
+            w.call(s, "strip", tile, start, rounded(n_keys, MAX_ROWS))
         w.call(s, "add", start, end - start, n_keys)
     _write_deliver(w)
     w.write_routine(3, ["prepare", "blocks", "deliver"])
@@ -380,13 +380,13 @@ def _write_prepare(w: AttentionWriter) -> None:
         n_keys, n_features, n_values = s.numbers("n_keys", "n_features", "n_values")
         key, value = s.operand("key"), s.operand("value")
         s.packed(key, s.place("keys_at"), n_keys, n_features, turned=True)
-        s.scale_all(s.place("keys_at"), _rounded(n_keys, t.columns) * n_features)
+        s.scale_all(s.place("keys_at"), rounded(n_keys, t.columns) * n_features)
         s.packed(value, s.place("values_at"), n_keys, n_values, turned=True)
         s.packed(key, s.place("rows_at"), n_features, n_keys)
         s.scale_all(s.place("rows_at"), s.number("features_width") * n_keys)
         zero = w.module.declare("llvm.memset.p0.i64", void, [ptr, i8, i64, i1])
         for place, width in (("into_keys_at", "features_width"), ("into_values_at", "values_width")):
-            b.call(zero, s.place(place), 0, _rounded(n_keys, MAX_ROWS) * s.number(width) * t.size, 0)
+            b.call(zero, s.place(place), 0, rounded(n_keys, MAX_ROWS) * s.number(width) * t.size, 0)
 
 
 def _write_strip(w: AttentionWriter) -> None:
@@ -397,7 +397,7 @@ def _write_strip(w: AttentionWriter) -> None:
         start, height, panel = s.tile(b.arg("tile"))
         n_queries, n_features, n_values = s.numbers("n_queries", "n_features", "n_values")
         n = s.visible(start + height)
-        n_whole = _rounded(n, t.columns)
+        n_whole = rounded(n, t.columns)
         weights, scores = (s.strips(name).rows_from(start - b.arg("block_start")) for name in ("strip_at", "scores_at"))
         query, gradient = (s.operand(name).rows_from(start) for name in ("query", "gradient"))
         keys, values = s.slivers("keys_at", n_features), s.slivers("values_at", n_values)

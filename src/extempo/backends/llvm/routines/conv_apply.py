@@ -12,6 +12,7 @@ panels of as many result channels as a tile has columns.
 from __future__ import annotations
 
 from ..ir.builder import IRFunction, IRModule, Pointer, Value, i1, i32, i64, ptr, vector, void
+from ..ir.parallel import run_parts
 from .conv_tiles import (
     COPY,
     PHASE,
@@ -19,14 +20,13 @@ from .conv_tiles import (
     TABLES,
     Shape,
     TileNumbers,
-    fill_zero,
     offset,
     products,
-    smaller,
     transposed,
     write_copy,
     write_tables,
 )
+from .layout import fill_zeros
 
 # TileNumbers that the weight gradient has, too.
 COMMON = (
@@ -94,7 +94,7 @@ class TilePlace:
         """How many columns a panel really has."""
         meta = self.meta
         left = meta["n_columns"] - unit * meta["columns_per_unit"] - panel * meta["columns_per_panel"]
-        return smaller(self.b, left, self.shape.columns)
+        return self.b.smaller(left, self.shape.columns)
 
     def index(self, kind: str, unit: Value, panel: Value) -> Value:
         """Where the first column of a panel lies in the weight, the bias or one image of the result."""
@@ -111,13 +111,7 @@ class TilePlace:
         context[CONTEXT.index("phase")] = phase
 
     def run_chunks(self, context: Pointer) -> None:
-        b, module, n_chunks = self.b, self.b.module, self.meta["n_chunks"]
-        parallel = module.declare("extempo_parallel", void, [ptr, ptr, i64])
-        several, one = b.if_else(n_chunks > 1)
-        with several:
-            b.call(parallel, module.address_of(b, "chunk"), context.address, n_chunks)
-        with one:
-            b.call(module.defined["chunk"], context.address, 0)
+        run_parts(self.b, "chunk", context.address, self.meta["n_chunks"])
 
 
 def begin(b: IRFunction, shape: Shape, names: tuple[str, ...], n_operands: int) -> tuple[Pointer, TilePlace]:
@@ -144,7 +138,7 @@ def write_conv(module: IRModule, name: str, shape: Shape) -> None:
         with b.loop(0, place.meta["n_phases"]) as p:
             phase = TileNumbers(b, phases.at(p * len(PHASE)), PHASE)
             place.make_tables(context, phase.address)
-            rows, n_along = place.table("rows"), smaller(b, phase["n_along"], place.meta["band"])
+            rows, n_along = place.table("rows"), b.smaller(phase["n_along"], place.meta["band"])
             n_rows = place.meta["images_per_block"] * n_along * phase["n_across"]
             # A tile reads as many rows as it has, though it keeps fewer at the end.
             with b.loop(n_rows, n_rows + shape.rows) as r:
@@ -164,7 +158,7 @@ def write_read(module: IRModule, shape: Shape, names: tuple[str, ...], n_operand
         with b.if_(meta["copies"] == 0):
             b.ret(first.at(band * meta["band_step"] * meta["band_pitch"]))
         with b.if_(meta["n_bands"] > 1):  # the last band copied did not have the same border
-            fill_zero(b, b.arg("copy"), meta["copy_bytes"])
+            fill_zeros(b, b.arg("copy"), meta["copy_bytes"])
         n_lanes = place.columns_left(unit, b.const(i64, 0))
         with b.loop(0, b.arg("n_images")) as i:
             source = first.at(i * meta["source_image"])
@@ -180,8 +174,8 @@ class Item:
         b, meta, phase = place.b, place.meta, place.phase
         self.band = item % meta["n_bands"]
         self.image = item // meta["n_bands"] * meta["images_per_block"]
-        self.n_images = smaller(b, meta["n_images"] - self.image, meta["images_per_block"])
-        along = smaller(b, phase["n_along"] - self.band * meta["band"], meta["band"])
+        self.n_images = b.smaller(meta["n_images"] - self.image, meta["images_per_block"])
+        along = b.smaller(phase["n_along"] - self.band * meta["band"], meta["band"])
         self.n_rows = self.n_images * along * phase["n_across"]  # none, or less, where a phase has fewer bands
         self.result = self.image * meta["result_image"] + self.band * meta["band_result"]
 
@@ -189,7 +183,7 @@ class Item:
     def bounds(place: TilePlace, chunk: Value) -> tuple[Value, Value]:
         """The first item of a chunk, and the one after its last."""
         first = chunk * place.meta["items_per_chunk"]
-        return first, smaller(place.b, first + place.meta["items_per_chunk"], place.meta["n_items"])
+        return first, place.b.smaller(first + place.meta["items_per_chunk"], place.meta["n_items"])
 
 
 def _write_pack_panel(module: IRModule, shape: Shape) -> None:
@@ -213,7 +207,7 @@ def _write_pack(module: IRModule, shape: Shape) -> None:
         with b.loop(0, meta["n_units"]) as u, b.loop(0, meta["n_panels"]) as p:
             n = place.columns_left(u, p)
             n_bytes = (n_steps + 1) * (shape.columns * shape.element.nbytes)
-            fill_zero(b, panel.value, n_bytes)
+            fill_zeros(b, panel.value, n_bytes)
             biases = b.pointer(panel.value, shape.element)
             with b.if_(meta["has_bias"] != 0):
                 bias = place.operand(BIAS) + place.index("bias", u, p)
@@ -296,7 +290,7 @@ def _write_panel(module: IRModule, shape: Shape) -> None:
                 b.arg("panel"),
                 b.arg("target"),
                 (results + r).address,
-                smaller(b, left, shape.rows),
+                b.smaller(left, shape.rows),
                 b.arg("n_columns"),
                 column,
                 is_plain & (left >= STORED_ROWS),
@@ -309,7 +303,7 @@ def _write_chunk(module: IRModule, shape: Shape) -> None:
         place = TilePlace(b, b.arg("context"), shape, META, SCRATCH)
         meta, context = place.meta, b.arg("context")
         copy = b.byte_offset(place.at("copies_at"), b.arg("chunk") * meta["copy_bytes"])
-        fill_zero(b, copy, meta["copy_bytes"])
+        fill_zeros(b, copy, meta["copy_bytes"])
         panel_size = (place.phase["n_steps"] + 1) * shape.columns
         with b.loop(*Item.bounds(place, b.arg("chunk"))) as i:
             item = Item(place, i)

@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i32, i64, ptr, vector, void
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, i32, i64, ptr, vector, void
 
-ELEMENTS: dict[str, Type] = {"float32": f32, "float64": f64}
 # Rows that are stored at once: of 6, the store runs over by 2.
 STORED_ROWS = 8
 
@@ -75,10 +74,6 @@ def offset(table: Pointer, index: Value | int) -> Value:
     return table.address.b.cast("sext", table[index], i64)
 
 
-def smaller(b: IRFunction, x: Value, y: Value | int) -> Value:
-    return b.select(x < y, x, y)
-
-
 def products(
     b: IRFunction, shape: Shape, source: Pointer, rows: Pointer, steps: Pointer, n_steps: Value, panel: Pointer
 ) -> list[list[Value]]:
@@ -116,11 +111,6 @@ def _shuffled(b: IRFunction, block: Sequence[Value], distance: int, low: list[in
             out[i] = b.shuffle(block[i], block[i + distance], low)
             out[i + distance] = b.shuffle(block[i], block[i + distance], high)
     return out
-
-
-def fill_zero(b: IRFunction, address: Value, n_bytes: Value) -> None:
-    memset = b.module.declare("memset", ptr, [ptr, i32, i64])
-    b.call(memset, address, 0, n_bytes)
 
 
 # ---- tables
@@ -199,7 +189,7 @@ def write_copy(module: IRModule, shape: Shape, names: Sequence[str]) -> None:
         numbers = TileNumbers(b, b.arg("numbers"), names)
         begin = numbers["band_first"] + b.arg("band") * numbers["band_step"]
         first = b.select(begin < 0, 0, begin)
-        length = smaller(b, begin + numbers["band_extent"], numbers["band_size"]) - first
+        length = b.smaller(begin + numbers["band_extent"], numbers["band_size"]) - first
         copied = [numbers[name] for name in ("copied_depths", "copied_rows", "copied_columns")]
         sizes = [b.select(numbers["band_axis"] == axis, length, n) for axis, n in enumerate(copied)]
         starts = numbers["source_start"] + first * numbers["band_pitch"]
@@ -234,7 +224,7 @@ def _write_copy_row(module: IRModule, shape: Shape) -> None:
             done = b.var(i64, 0)
             with b.while_(lambda: done.value < n):
                 # The last vectors may go over elements that are copied already.
-                at = smaller(b, done.value, n - lanes)
+                at = b.smaller(done.value, n - lanes)
                 if shape.by_group:
                     block = [(source + b.arg("lane") * lane).vector(at, lanes) for lane in range(lanes)]
                     for i, column in enumerate(transposed(b, block)):

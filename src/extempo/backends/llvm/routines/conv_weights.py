@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from ..ir.builder import IRModule, Pointer, Value, i1, i32, i64, ptr, vector, void
 from .conv_apply import COMMON, Item, TilePlace, begin, write_read
-from .conv_tiles import Shape, fill_zero, offset, products, smaller, transposed, write_copy, write_tables
+from .conv_tiles import Shape, offset, products, transposed, write_copy, write_tables
+from .layout import fill_zeros
 
 META = (*COMMON, "contiguous", "bias_unit", "bias_panel", "bias_column", "sums_at", "sums_bytes", "panel_rows")
 GRADIENT, WEIGHT, BIAS, SCRATCH = 1, 2, 3, 4
@@ -50,14 +51,14 @@ def _write_pack(module: IRModule, shape: Shape) -> None:
         with fast:
             first, done = gradient + offset(pixels, 0), b.var(i64, 0)
             with b.while_(lambda: done.value < n):
-                at = smaller(b, done.value, n - lanes)
+                at = b.smaller(done.value, n - lanes)
                 for v in range(0, n_columns, lanes):
                     block = [(first + column * (v + lane)).vector(at, lanes) for lane in range(lanes)]
                     for row, values in enumerate(transposed(b, block)):
                         (target + v).set_vector((at + row) * n_columns, values)
                 done.set(done.value + lanes)
         with slow:
-            fill_zero(b, target.address, n * (n_columns * shape.element.nbytes))
+            fill_zeros(b, target.address, n * (n_columns * shape.element.nbytes))
             with b.loop(0, b.arg("n_columns")) as j:
                 channel = gradient + column * j
                 with b.loop(0, n) as i:
@@ -94,7 +95,7 @@ def _write_panel(module: IRModule, shape: Shape) -> None:
         n_places, column = place.phase["n_steps"], place.meta["result_column"]
         plain = place.meta["contiguous"] != 0
         with b.loop(0, b.arg("n"), PIXELS) as first:
-            n = smaller(b, b.arg("n") - first, PIXELS)
+            n = b.smaller(b.arg("n") - first, PIXELS)
             seen = (results + first).address
             packed = (seen, n, b.arg("n_columns"), column, b.arg("packed"), sums.address, plain)
             b.call(module.defined["pack"], b.arg("gradient"), *packed)
@@ -112,8 +113,8 @@ def _write_chunk(module: IRModule, shape: Shape) -> None:
         copy = b.byte_offset(place.at("copies_at"), chunk * meta["copy_bytes"])
         packed = b.byte_offset(place.at("panels_at"), chunk * (PIXELS * shape.columns * shape.element.nbytes))
         sums = b.byte_offset(place.at("sums_at"), chunk * meta["sums_bytes"])
-        fill_zero(b, copy, meta["copy_bytes"])
-        fill_zero(b, sums, meta["sums_bytes"])
+        fill_zeros(b, copy, meta["copy_bytes"])
+        fill_zeros(b, sums, meta["sums_bytes"])
         with b.loop(*Item.bounds(place, chunk)) as i:
             item = Item(place, i)
             target = b.var(ptr, sums)

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....core.types import InputType, TensorType
+from ....core.types import TensorType
 from ..ir.builder import Type
 from . import conv_apply, conv_weights
 from .conv_geometry import Axis, ConvSource, ConvWindow, Scratch, Tables, Three, add_phases, pitches, planned, three
-from .conv_tiles import ELEMENTS, PHASE, Shape
-from .routine import Bound, build, routine
+from .conv_tiles import PHASE, Shape
+from .routine import FLOATS, Attrs, Bound, Inputs, build, routine
 
 _LARGEST = (1 << 31) - 1
 # Groups with no more outputs than this share tiles, one group to a column, where there are enough of them.
@@ -54,7 +54,7 @@ def _element(tensors: tuple[Any, ...]) -> Type | None:
     """The element type if there is native code for these operands: one dtype, nothing empty, indices within int32."""
     types = [t for t in tensors if isinstance(t, TensorType)]
     fits = all(0 < math.prod(t.shape) <= _LARGEST for t in types) and len(types[0].shape) <= 5
-    return ELEMENTS.get(types[0].dtype._name) if fits and len({t.dtype for t in types}) == 1 else None
+    return FLOATS.get(types[0].dtype._name) if fits and len({t.dtype for t in types}) == 1 else None
 
 
 def _shape(element: Type, groups: int, outputs: int) -> Shape:
@@ -65,17 +65,17 @@ def _shape(element: Type, groups: int, outputs: int) -> Shape:
 
 
 @routine("conv")
-def bind_conv(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_conv(types: Inputs, attrs: Attrs) -> Bound | None:
     return _bind(types, **attrs, is_transposed=False)
 
 
 @routine("conv_transpose")
-def bind_conv_transpose(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_conv_transpose(types: Inputs, attrs: Attrs) -> Bound | None:
     return _bind(types, **attrs, is_transposed=True)
 
 
 def _bind(
-    types: tuple[InputType, ...],
+    types: Inputs,
     *,
     stride: tuple[int, ...],
     padding: tuple[int, ...],
@@ -85,8 +85,6 @@ def _bind(
     is_transposed: bool,
 ) -> Bound | None:
     x, w, bias = types
-    assert isinstance(x, TensorType)
-    assert isinstance(w, TensorType)
     n_outputs = w.shape[1] * groups if is_transposed else w.shape[0]
     result = TensorType((x.shape[0], n_outputs, *counts), x.dtype)
     element = _element((x, w, bias, result))
@@ -111,10 +109,8 @@ def _bind(
 
 
 @routine("conv_weight_grad")
-def bind_conv_weight_grad(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_conv_weight_grad(types: Inputs, attrs: Attrs) -> Bound | None:
     x, g = types
-    assert isinstance(x, TensorType)
-    assert isinstance(g, TensorType)
     groups, kernel = attrs["groups"], attrs["kernel"]
     weight = TensorType((g.shape[1], x.shape[1] // groups, *kernel), x.dtype)
     element = _element((x, g, weight))
@@ -225,7 +221,6 @@ def _bound(
     entries = tables.entries()
     phases = np.array([[phase[word] for word in PHASE] for phase in tables.phases], np.int64)
     numbers |= {"phases": phases.ctypes.data, "entries": entries.ctypes.data}
-    full = f"{name}_{call.shape.name}"
-    address = build(full, lambda module: write(module, full, call.shape))
+    address = build(f"{name}_{call.shape.name}", write, call.shape)
     meta = tuple(int(numbers[word]) for word in names)
     return Bound(address, reads, writes, meta, scratch.size, keep=(phases, entries))

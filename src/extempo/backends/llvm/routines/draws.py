@@ -13,11 +13,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ....core.types import InputType, TensorType, count, dtype
+from ....core.types import TensorType, count, dtype
 from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i8, i32, i64, ptr, vector, void
 from ..lanes.vector_math import library, log, polynomial
 from .layout import copy_run
-from .routine import Bound, build, routine
+from .routine import Attrs, Bound, Inputs, build, routine
 from .sweeps import context_words, in_parts, part_range, parts_of, write_part
 
 LANES = 8
@@ -159,8 +159,7 @@ def _bind(
     shape, d = attrs["shape"], attrs["dtype"]
     n, per_group = count(shape), 2 * LANES if wide else 4 * LANES
     n_parts, groups_per_part = parts_of(-(-n // per_group), per_group, PART_WORK)
-    full = f"draw_{name}_{element.suffix}"
-    address = build(full, lambda module: _write(module, full, element, per_group, len(kinds), numbers, body))
+    address = build(f"draw_{name}_{element.suffix}", _write, element, per_group, len(kinds), numbers, body)
     return Bound(address, "ii" + kinds, (TensorType(shape, d),), (n_parts, groups_per_part, n))
 
 
@@ -181,7 +180,7 @@ def _write(
         first, end = part_range(b, n_whole + b.select(n % per_group > 0, b.const(i64, 1), 0), given[1])
         out = b.pointer(target, element)
         write = module.defined[name + "_groups"]
-        stop = b.select(end < n_whole, end, n_whole)
+        stop = b.smaller(end, n_whole)
         b.call(write, out.at(first * per_group), meta, first, stop)
         with b.if_(stop < end):
             held = b.array(element, per_group)
@@ -230,12 +229,12 @@ def _rounded(b: IRFunction, x: Value, to: Type) -> Value:
 # ---- distributions
 
 
-def _are_numbers(types: tuple[InputType, ...]) -> bool:
+def _are_numbers(types: Inputs) -> bool:
     return all(t in (int, float, bool) for t in types)
 
 
 @routine("random_uniform")
-def bind_uniform(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_uniform(types: Inputs, attrs: Attrs) -> Bound | None:
     """Uniform numbers with low <= number < high."""
     element = _memory(attrs["dtype"], "float32", "float64")
     if element is None or not _are_numbers(types):
@@ -261,11 +260,11 @@ def _last_below(b: IRFunction, high: Value, low: Value) -> Value:
     below_zero = b.const(integer, 1 - (1 << (integer.bits - 1)))  # minus the smallest number
     step = b.select(bits < 0, bits + 1, bits - 1)
     below = b.bitcast(b.select(high == 0.0, below_zero, step), high.type)
-    return b.select(below > low, below, low)
+    return b.larger(below, low)
 
 
 @routine("random_normal")
-def bind_normal(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_normal(types: Inputs, attrs: Attrs) -> Bound | None:
     """Standard normal numbers."""
     element = _memory(attrs["dtype"], "float32", "float64")
     if element is None:
@@ -278,7 +277,7 @@ def bind_normal(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | 
 
 
 @routine("random_integer")
-def bind_integer(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_integer(types: Inputs, attrs: Attrs) -> Bound | None:
     """Whole numbers with low <= number < high, both modulo 2**64."""
     element = _memory(attrs["dtype"], "int64", "int32")
     if element is None or types[2:] != (int, int):
@@ -299,7 +298,7 @@ def bind_integer(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound |
 
 
 @routine("random_coin")
-def bind_coin(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_coin(types: Inputs, attrs: Attrs) -> Bound | None:
     """1 with probability p, else 0."""
     element = _memory(attrs["dtype"], "float32", "float64", "int64", "int32", "bool")
     if element is None or not _are_numbers(types):
@@ -308,7 +307,7 @@ def bind_coin(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | No
     def numbers(b: IRFunction, given: Pointer) -> Sequence[Value]:
         threshold = b.intrinsic("ceil", _double(given, 0) * 2.0**32)
         # Words below the threshold count; from 2**32 on all of them do, and none below 1.
-        threshold = b.select(threshold > 0.0, threshold, 0.0)
+        threshold = b.larger(threshold, 0.0)
         always = threshold >= 2.0**32
         word = b.cast("trunc", b.cast("fptosi", threshold, i64), i32)
         return [b.splat(word, LANES), b.splat(always, LANES)]
@@ -324,7 +323,7 @@ def bind_coin(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | No
 
 
 @routine("random_keep")
-def bind_keep(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_keep(types: Inputs, attrs: Attrs) -> Bound | None:
     """`scale` with probability 1 - p, else 0."""
     element = _memory(attrs["dtype"], "float32", "float64")
     if element is None or not _are_numbers(types):

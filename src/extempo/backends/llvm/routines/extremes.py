@@ -6,23 +6,19 @@ first and then the first element that equals it; along others, eight neighbourin
 
 from __future__ import annotations
 
-from typing import Any
-
-from ....core.types import InputType, TensorType, count, int64
+from ....core.types import TensorType, count, int64
 from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, i1, i8, i32, i64, ptr, vector
-from .routine import Bound, build, routine
+from .routine import Attrs, Bound, Inputs, build, element_of, routine
 from .sweeps import (
     LANES,
     SweepFold,
     SweepRow,
-    element_of,
     fold_row,
-    in_parts,
     larger,
     part_range,
     parts_of,
     smaller,
-    write_part,
+    write_in_parts,
 )
 
 PART_WORK = 1 << 16  # elements; about 30 us
@@ -108,19 +104,14 @@ def _write(module: IRModule, name: str, element: Type, most: bool, with_values: 
     def body(b: IRFunction) -> None:
         (_write_rows if in_rows else _write_columns)(b, _ExtremeSearch(b, element, most, with_values))
 
-    write_part(module, "part", body)
-    with module.function(name, i64, buffers=ptr, meta=ptr) as b:
-        n_parts = Pointer(b.arg("meta"), i64)[_N_PARTS]
-        in_parts(b, "part", n_parts, b.arg("buffers"), b.arg("meta"))
-        b.ret(0)
+    write_in_parts(module, name, _N_PARTS, body)
 
 
 def _register(op: str, most: bool, with_values: bool) -> None:
     @routine(op)
-    def bind(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+    def bind(types: Inputs, attrs: Attrs) -> Bound | None:
         (x,), dim = types, attrs["dim"]
         element = element_of(x)
-        assert isinstance(x, TensorType)
         if element is None or 0 in x.shape:
             return None
         d = dim[0] if dim else 0
@@ -128,7 +119,7 @@ def _register(op: str, most: bool, with_values: bool) -> None:
         if n >= 1 << 31:
             return None
         name = f"{op}_{element.suffix}_{'rows' if inner == 1 else 'columns'}"
-        address = build(name, lambda module: _write(module, name, element, most, with_values, inner == 1))
+        address = build(name, _write, element, most, with_values, inner == 1)
         shape = tuple(1 if k in dim else s for k, s in enumerate(x.shape) if attrs["keepdim"] or k not in dim)
         n_parts, per_part = parts_of(outer, n * inner, PART_WORK)
         indices, values = TensorType(shape, int64), TensorType(shape, x.dtype)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ....core.strides import row_major_strides
 from ....core.types import InputType, TensorType, broadcast_shapes, count
-from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i32, i64, ptr, vector
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, i32, i64, ptr, vector
 from .layout import (
     BY_SIZE,
     MAX_NDIM,
@@ -24,23 +24,17 @@ from .layout import (
     numbers_from,
     odometer,
 )
-from .routine import Bound, build, routine
+from .routine import Attrs, Bound, Inputs, build, element_of, routine
 from .sweeps import context_words, in_parts, part_range, parts_of, write_part
 
 LANES = 8
 PART_WORK = 1 << 18  # elements; memory gives about that many in 30 us
 _INDICES = {"int64": i64, "int32": i32}
-FLOATS = {"float32": f32, "float64": f64}
 
 
 def index_type(t: InputType) -> Type | None:
     """How an integer index lies in memory; None if it is none."""
     return _INDICES.get(t.dtype._name) if isinstance(t, TensorType) else None
-
-
-def float_type(t: InputType) -> Type | None:
-    """How floating elements lie in memory; None for a dtype in which native code does not add."""
-    return FLOATS.get(t.dtype._name) if isinstance(t, TensorType) else None
 
 
 # ---- pieces of functions
@@ -80,7 +74,7 @@ def add_run(b: IRFunction, target: Pointer, source: Pointer, n: Value) -> None:
 
 
 @routine("embedding")
-def bind_embedding(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_embedding(types: Inputs, attrs: Attrs) -> Bound | None:
     """Rows of a table."""
     weight, rows, padding = types
     index = i64 if rows is int else index_type(rows)
@@ -89,8 +83,7 @@ def bind_embedding(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound
     picked = rows.shape if isinstance(rows, TensorType) else ()
     n_picks, row_bytes = count(picked), weight.shape[1] * weight.dtype.itemsize
     n_parts, per_part = parts_of(n_picks, row_bytes // 4, PART_WORK)
-    name = f"embedding_{index.suffix}"
-    address = build(name, lambda module: _write_embedding(module, name, index))
+    address = build(f"embedding_{index.suffix}", _write_embedding, index)
     reads = "c" + ("c" if isinstance(rows, TensorType) else "i") + ("i" if padding is int else "-")
     out = TensorType((*picked, weight.shape[1]), weight.dtype)
     return Bound(address, reads, (out,), (n_parts, per_part, n_picks, weight.shape[0], row_bytes))
@@ -117,16 +110,15 @@ def _write_embedding(module: IRModule, name: str, index: Type) -> None:
 
 
 @routine("sum_rows")
-def bind_sum_rows(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_sum_rows(types: Inputs, attrs: Attrs) -> Bound | None:
     """Vectors added to the rows of a table of zeros."""
     x, rows = types
-    element, index = float_type(x), i64 if rows is int else index_type(rows)
+    element, index = element_of(x), i64 if rows is int else index_type(rows)
     if not isinstance(x, TensorType) or element is None or index is None:
         return None
     width, n_rows, n_vectors = x.shape[-1], attrs["n_rows"], count(x.shape[:-1])
     n_parts, per_part = parts_of(n_rows, width + width * n_vectors // max(1, n_rows), PART_WORK)
-    name = f"sum_rows_{element.suffix}_{index.suffix}"
-    address = build(name, lambda module: _write_sum_rows(module, name, element, index))
+    address = build(f"sum_rows_{element.suffix}_{index.suffix}", _write_sum_rows, element, index)
     out = TensorType((n_rows, width), x.dtype)
     return Bound(address, "ci" if rows is int else "cc", (out,), (n_parts, per_part, n_vectors, n_rows, width))
 
@@ -234,7 +226,7 @@ class _PickCode:
 
 
 @routine("index_get")
-def bind_index_get(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_index_get(types: Inputs, attrs: Attrs) -> Bound | None:
     """Elements picked by integer tensors along neighbouring dimensions."""
     x, *indices = types
     if not isinstance(x, TensorType):
@@ -244,8 +236,7 @@ def bind_index_get(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound
     if picks is None or index is None:
         return None
     element, n = carrier(x.dtype), len(indices)
-    name = f"index_get_{element.suffix}_{index.suffix}_{n}"
-    address = build(name, lambda module: _write_index_get(module, name, element, index, n))
+    address = build(f"index_get_{element.suffix}_{index.suffix}_{n}", _write_index_get, element, index, n)
     out = TensorType(_picked_shape(x, indices, attrs["dims"]), x.dtype)
     return Bound(address, "s" + "c" * n, (out,), (x.ndim, *picks.meta))
 
@@ -274,16 +265,15 @@ def _write_index_get(module: IRModule, name: str, element: Type, index: Type, n_
 
 
 @routine("index_embed")
-def bind_index_embed(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_index_embed(types: Inputs, attrs: Attrs) -> Bound | None:
     """Zeros with the input added where integer tensors point."""
     g, *indices = types
     shape = attrs["shape"]
-    picks, element, index = _picks(shape, indices, attrs["dims"]), float_type(g), index_type(indices[0])
+    picks, element, index = _picks(shape, indices, attrs["dims"]), element_of(g), index_type(indices[0])
     if picks is None or element is None or index is None or not isinstance(g, TensorType):
         return None
     n = len(indices)
-    name = f"index_embed_{element.suffix}_{index.suffix}_{n}"
-    address = build(name, lambda module: _write_index_embed(module, name, element, index, n))
+    address = build(f"index_embed_{element.suffix}_{index.suffix}_{n}", _write_index_embed, element, index, n)
     meta = (count(shape), len(shape), *picks.meta, *row_major_strides(shape))
     return Bound(address, "c" * (n + 1), (TensorType(shape, g.dtype),), meta)
 
@@ -302,13 +292,13 @@ def _write_index_embed(module: IRModule, name: str, element: Type, index: Type, 
 
 
 @routine("index_put")
-def bind_index_put(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_index_put(types: Inputs, attrs: Attrs) -> Bound | None:
     """A copy of x with values written (or added) where integer tensors point."""
     x, values, *indices = types
     if not isinstance(x, TensorType) or not isinstance(values, TensorType) or values.dtype is not x.dtype:
         return None
     picks, index, add = _picks(x.shape, indices, attrs["dims"]), index_type(indices[0]), attrs["accumulate"]
-    element = float_type(x) if add else carrier(x.dtype)
+    element = element_of(x) if add else carrier(x.dtype)
     if picks is None or index is None or element is None:
         return None
     single = values.numel() == 1
@@ -316,7 +306,7 @@ def bind_index_put(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound
         return None
     n = len(indices)
     name = f"index_{'add' if add else 'put'}_{element.suffix}_{index.suffix}_{n}"
-    address = build(name, lambda module: _write_index_put(module, name, element, index, n, add))
+    address = build(name, _write_index_put, element, index, n, add)
     meta = (x.ndim, int(not single), *picks.meta, *row_major_strides(x.shape))
     return Bound(address, "sc" + "c" * n, (x,), meta)
 

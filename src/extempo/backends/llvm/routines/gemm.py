@@ -94,13 +94,11 @@ class Gemm:
 
     def panel(self, n_rows: int) -> int:
         """The address of a panel of that many rows, 1 to MAX_ROWS."""
-        name = self.symbol(f"panel_{n_rows}")
-        return build(name, lambda module: write_panel(module, name, self.t, n_rows))
+        return build(self.symbol(f"panel_{n_rows}"), write_panel, self.t, n_rows)
 
     def stack(self, n_rows: int) -> int:
         """The address of a stack of tiles of that many rows."""
-        name = self.symbol(f"stack_{n_rows}")
-        return build(name, lambda module: write_stack(module, name, self.t, n_rows))
+        return build(self.symbol(f"stack_{n_rows}"), write_stack, self.t, n_rows)
 
     def _library(self, name: str, write: Callable[[Ways], None], *others: str) -> Library:
         """The library that has `name` and `others`, which are offered to those that are loaded later."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..ir.builder import IRFunction, IRModule, Value, i64, ptr, vector, void
-from .gemm_tiles import Tiling, first_lanes, smaller
+from .gemm_tiles import Tiling, first_lanes
 
 SWEEP_ROWS = 3  # of A for which B is swept over once, row by row, instead of cut into tiles
 SWEEP_STEPS = 4  # rows of B that are swept over together
@@ -131,7 +131,7 @@ class _Dots:
         """Columns from `column` on, of which `rest` are there; in place of others the last one again."""
         b, t = self.b, self.t
         starts = [
-            b.byte_offset(b.arg("b"), (column + smaller(b, b.const(i64, i), rest - 1)) * b.arg("b_column"))
+            b.byte_offset(b.arg("b"), (column + b.smaller(b.const(i64, i), rest - 1)) * b.arg("b_column"))
             for i in range(self.n_columns)
         ]
         for total in [total for row in self.sums for total in row]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir.builder import IRFunction, IRModule, Pointer, Value, i64, ptr, vector, void
-from .gemm_tiles import VECTORS, Tiling, first_lanes, smaller
+from .gemm_tiles import VECTORS, Tiling, first_lanes
 
 GROUP = 8  # lanes that are packed at once
 
@@ -59,12 +59,11 @@ class _Pack:
         b, t = self.b, self.t
         last = self.n_lanes - 1
         starts = [
-            b.byte_offset(b.arg("source"), smaller(b, b.const(i64, lane), last) * b.arg("lane"))
-            for lane in range(GROUP)
+            b.byte_offset(b.arg("source"), b.smaller(b.const(i64, lane), last) * b.arg("lane")) for lane in range(GROUP)
         ]
         blocks, single = b.if_else(b.arg("k") >= GROUP)
         with blocks, b.loop(0, b.arg("k"), GROUP) as step:
-            begin = smaller(b, step, b.arg("k") - GROUP)  # the last block is shifted back and repeats some steps
+            begin = b.smaller(step, b.arg("k") - GROUP)  # the last block is shifted back and repeats some steps
             turned = transpose(b, [b.load(self.type, b.byte_offset(start, begin * t.size)) for start in starts])
             for i, lanes in enumerate(turned):
                 b.store(lanes, self.out(begin + i))

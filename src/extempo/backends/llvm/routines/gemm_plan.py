@@ -12,6 +12,7 @@ from typing import NamedTuple
 from .gemm_few_rows import SWEEP_ROWS
 from .gemm_packing import GROUP
 from .gemm_tiles import MAX_ROWS, Tiling
+from .routine import rounded_up
 
 K_BLOCK_BYTES = 1280  # a row of A in a block of k: a packed sliver and a tile of A together fit a cache of 32 KB
 # Rows of A that are packed at once: 150 KB, a part of a second-level cache; also a share of a thread. Wide tiles were
@@ -68,10 +69,6 @@ def _ceil(value: int, divisor: int) -> int:
     return -(-value // divisor)
 
 
-def _rounded_up(value: int, multiple: int) -> int:
-    return _ceil(value, multiple) * multiple
-
-
 def k_blocks(k: int, t: Tiling) -> tuple[int, int]:
     """How many blocks a sum over k is cut into, and how long they are."""
     n_k_blocks = _ceil(k * t.size, K_BLOCK_BYTES)
@@ -99,13 +96,13 @@ def plan(m: int, n: int, k: int, t: Tiling, threads: bool = True, given: bool = 
     else:
         work = m * n * k // CHUNK_PRODUCTS if m > SWEEP_ROWS else n * k // CHUNK_READS
         n_chunks = max(1, min(work, MAX_CHUNKS, n_slivers // 4)) if threads else 1
-    chunk_columns = _rounded_up(_ceil(n, n_chunks), t.columns * group)
+    chunk_columns = rounded_up(_ceil(n, n_chunks), t.columns * group)
     slack = -most_rows % GROUP * t.size  # packing writes whole groups of lanes
     n_packed_rows = block_tiles * most_rows * (k_block if in_blocks else k)
     return GemmPlan(
         m, n, k, n_tiles, m // n_tiles, m % n_tiles, k_block, n_k_blocks, group,
         _ceil(n_tiles, block_tiles), block_tiles, columns_block,
         _ceil(n, chunk_columns), chunk_columns, int(packed), int(m <= MAX_DOT_ROWS and not given), int(given),
-        _rounded_up(n_packed_rows * t.size + slack, 64) if packed else 0,
+        rounded_up(n_packed_rows * t.size + slack, 64) if packed else 0,
         0 if m <= SWEEP_ROWS or given else (columns_block if in_blocks else group * t.columns) * k_block * t.size,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..ir.builder import IRFunction, Value, i64, ptr
 from .gemm_plan import GemmPlan
-from .gemm_tiles import Tiling, smaller
+from .gemm_tiles import Tiling
 
 # Strides are in bytes.
 OPERANDS = ("a", "b", "c", "bias", "scratch", "a_row", "a_step", "b_step", "b_column", "c_row")
@@ -40,7 +40,7 @@ class Record:
 
     def tile_start(self, tile: Value) -> Value:
         """The first row of a tile."""
-        return tile * self["tile_rows"] + smaller(self.b, tile, self["n_taller"])
+        return tile * self["tile_rows"] + self.b.smaller(tile, self["n_taller"])
 
     def is_taller(self, tile: Value) -> Value:
         return tile < self["n_taller"]
@@ -60,4 +60,4 @@ class Record:
     def k_range(self, k_index: Value) -> tuple[Value, Value]:
         """Where a block of k begins and how long it is."""
         start = k_index * self["k_block"]
-        return start, smaller(self.b, self["k"] - start, self["k_block"])
+        return start, self.b.smaller(self["k"] - start, self["k_block"])

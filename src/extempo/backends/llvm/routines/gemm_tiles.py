@@ -80,17 +80,9 @@ def offset_or_null(b: IRFunction, address: Value, offset: Value | int) -> Value:
     return b.select(address != 0, b.byte_offset(address, offset), null(b))
 
 
-def smaller(b: IRFunction, x: Value, y: Value | int) -> Value:
-    return b.select(x < y, x, y)
-
-
-def larger(b: IRFunction, x: Value, y: Value | int) -> Value:
-    return b.select(x > y, x, y)
-
-
 def first_lanes(b: IRFunction, n_lanes: Value, lanes: int) -> Value:
     """A mask of the first `n_lanes` lanes; it may be more than there are, or negative."""
-    few = b.cast("trunc", smaller(b, n_lanes, lanes), i32)  # as many bits as most lanes have
+    few = b.cast("trunc", b.smaller(n_lanes, lanes), i32)  # as many bits as most lanes have
     return b.splat(few, lanes) > b.lanes(vector(i32, lanes), range(lanes))
 
 

@@ -18,6 +18,7 @@ import itertools
 from collections.abc import Callable
 
 from ..ir.builder import Callee, IRFunction, IRModule, Type, Value, i64, ptr, vector, void
+from ..ir.parallel import run_shared
 from .gemm_few_rows import DOT_COLUMNS, write_dots, write_sweep
 from .gemm_packing import GROUP, PACK_ARGS, write_copy_slivers, write_pack
 from .gemm_record import Record
@@ -28,10 +29,8 @@ from .gemm_tiles import (
     STACK_ARGS,
     Tiling,
     first_lanes,
-    larger,
     null,
     offset_or_null,
-    smaller,
     write_partial_tile,
 )
 
@@ -89,14 +88,14 @@ class Ways:
             with b.if_(b_column == t.size):
                 copied.set(n_columns - n_columns % t.columns)
                 with b.loop(0, copied.value, t.columns * TOGETHER) as column:
-                    n = smaller(b, (copied.value - column) // t.columns, TOGETHER)
+                    n = b.smaller((copied.value - column) // t.columns, TOGETHER)
                     source, out = (
                         b.byte_offset(first, column * t.size),
                         b.byte_offset(b.arg("out"), column * k * t.size),
                     )
                     b.call(self.own("copy_slivers"), source, b_step, k, n, out)
             with b.loop(copied.value, n_columns, t.columns) as column, b.loop(0, t.columns, GROUP) as lane:
-                n_lanes = smaller(b, n_columns - column - lane, GROUP)
+                n_lanes = b.smaller(n_columns - column - lane, GROUP)
                 at = b.select(n_lanes > 0, column + lane, b.const(i64, 0))
                 out = b.byte_offset(b.arg("out"), column * k * t.size + lane * t.size)
                 source = b.byte_offset(first, at * b_column)
@@ -113,7 +112,7 @@ class Ways:
             lanes = vector(t.element, n_lanes)
             beside, along = b.if_else(a_row == t.size)
             with beside, b.loop(b.arg("first"), b.arg("last"), TOGETHER) as tile:
-                n_tiles = smaller(b, b.arg("last") - tile, TOGETHER)
+                n_tiles = b.smaller(b.arg("last") - tile, TOGETHER)
                 out = b.byte_offset(b.arg("out"), (tile - b.arg("first")) * k * t.tile_step)
                 inside = (n_tiles == TOGETHER) & (r.tile_start(tile + (TOGETHER - 1)) + n_lanes <= r["m"])
                 # A whole group of lanes reaches into the tile's next step, which is yet to come.
@@ -195,7 +194,7 @@ class Ways:
             _, k = r.k_range(b.arg("k_index"))
             bias, accumulate = self._ends(r, b.arg("k_index"), b.arg("column"))
             local = b.array(t.element, t.packed_rows * t.columns).address
-            middle = smaller(b, larger(b, r["n_taller"], b.arg("first")), b.arg("last"))
+            middle = b.smaller(b.larger(r["n_taller"], b.arg("first")), b.arg("last"))
             for first, last, panel in ((b.arg("first"), middle, "taller_panel"), (middle, b.arg("last"), "panel")):
                 a = b.byte_offset(b.arg("a"), (first - b.arg("first")) * a_tile)
                 c = b.byte_offset(r["c"], r.tile_start(first) * c_row + b.arg("column") * t.size)
@@ -229,7 +228,7 @@ class Ways:
         """The share of columns of a chunk, first and last, and its scratch memory."""
         b = r.b
         first = chunk * r["chunk_columns"]
-        last = smaller(b, first + r["chunk_columns"], r["n"])
+        last = b.smaller(first + r["chunk_columns"], r["n"])
         return first, last, b.byte_offset(r["scratch"], r["a_scratch"] + chunk * r["b_scratch"])
 
     def write_columns(self) -> None:
@@ -241,7 +240,7 @@ class Ways:
             in_place = r["b_column"] == t.size
             with b.loop(0, r["n_k_blocks"]) as k_index, b.loop(first, last, r["group"] * t.columns) as column:
                 k_start, k = r.k_range(k_index)
-                n_columns = smaller(b, last - column, r["group"] * t.columns)
+                n_columns = b.smaller(last - column, r["group"] * t.columns)
                 n_there = b.select(in_place, n_columns - n_columns % t.columns, 0)
                 tiles = self.own("tiles")
                 with b.if_(n_there > 0):
@@ -262,14 +261,14 @@ class Ways:
             first, last, packed = self._columns_of(r, b.arg("chunk"))
             with b.loop(0, r["n_k_blocks"]) as k_index, b.loop(first, last, r["group"] * t.columns) as column:
                 k_start, k = r.k_range(k_index)
-                n_columns = smaller(b, last - column, r["group"] * t.columns)
+                n_columns = b.smaller(last - column, r["group"] * t.columns)
                 columns, start = r.columns_at(column, k_start), b.var(ptr, r.packed_at(t, column, k_start, k))
                 with b.if_(r["given"] == 0):
                     start.set(packed)
                     b.call(self.own("pack_slivers"), columns, r["b_column"], r["b_step"], n_columns, k, packed)
                 rows, a_tile = b.byte_offset(r["scratch"], k_start * t.tile_step), r["k"] * t.tile_step
                 with b.loop(0, n_columns, t.columns) as i:
-                    sliver, n = b.byte_offset(start.value, i * k * t.size), smaller(b, n_columns - i, t.columns)
+                    sliver, n = b.byte_offset(start.value, i * k * t.size), b.smaller(n_columns - i, t.columns)
                     self._call_stacks(r, b.const(i64, 0), r["n_tiles"], rows, a_tile, sliver, column + i, n, k_index)
                 self._made_at_last(r, k_index, 0, r["m"], column, n_columns)
         with self.module.function(self.symbol("packed"), void, internal=False, **CHUNK_ARGS) as b:
@@ -279,8 +278,7 @@ class Ways:
 
     def _share(self, b: IRFunction, part: str, n_chunks: Value) -> None:
         """Run a function of (record, chunk) for every chunk, on the threads there are."""
-        parallel = self.module.declare("extempo_parallel", void, [ptr, ptr, i64])
-        b.call(parallel, self.module.address_of(b, self.symbol(part)), b.arg("record"), n_chunks)
+        run_shared(b, self.symbol(part), b.arg("record"), n_chunks)
 
     def _call_stacks(self, r: Record, *args: Value) -> None:
         r.b.call(self.own("stacks"), r.address, *args)
@@ -292,7 +290,7 @@ class Ways:
         with self.module.function(self.symbol(f"sweep_{n_rows}"), void, internal=False, **CHUNK_ARGS) as b:
             r = Record(b, b.arg("record"))
             first = b.arg("chunk") * r["chunk_columns"]
-            n_columns, offset = smaller(b, r["chunk_columns"], r["n"] - first), first * t.size
+            n_columns, offset = b.smaller(r["chunk_columns"], r["n"] - first), first * t.size
             a, a_row, a_step, b_step, c_row = (r[name] for name in ("a", "a_row", "a_step", "b_step", "c_row"))
             columns, c = b.byte_offset(r["b"], offset), b.byte_offset(r["c"], offset)
             bias = offset_or_null(b, r["bias"], offset)
@@ -312,7 +310,7 @@ class Ways:
         with self.module.function(name, void, internal=False, **CHUNK_ARGS) as b:
             r = Record(b, b.arg("record"))
             first = b.arg("chunk") * r["chunk_columns"]
-            n_columns = smaller(b, r["chunk_columns"], r["n"] - first)
+            n_columns = b.smaller(r["chunk_columns"], r["n"] - first)
             columns = b.byte_offset(r["b"], first * r["b_column"])
             bias = offset_or_null(b, r["bias"], first * t.size)
             for start, end in strips:
@@ -331,7 +329,7 @@ class Ways:
             r = Record(b, b.arg("record"))
             with b.loop(0, r["n"], r["columns_block"]) as column:
                 r["column"] = column
-                n_columns = smaller(b, r["columns_block"], r["n"] - column)
+                n_columns = b.smaller(r["columns_block"], r["n"] - column)
                 with b.loop(0, r["n_k_blocks"]) as k_index:
                     r["k_index"] = k_index
                     n_parts = (n_columns + (t.columns * PACK_CHUNK - 1)) // (t.columns * PACK_CHUNK)
@@ -345,8 +343,8 @@ class Ways:
             r = Record(b, b.arg("record"))
             k_start, k = r.k_range(r["k_index"])
             first = b.arg("chunk") * (t.columns * PACK_CHUNK)
-            n_columns = smaller(b, r["columns_block"], r["n"] - r["column"])
-            n = smaller(b, n_columns - first, t.columns * PACK_CHUNK)
+            n_columns = b.smaller(r["columns_block"], r["n"] - r["column"])
+            n = b.smaller(n_columns - first, t.columns * PACK_CHUNK)
             out = b.byte_offset(r["scratch"], first * k * t.size)
             columns = r.columns_at(r["column"] + first, k_start)
             b.call(self.own("pack_slivers"), columns, r["b_column"], r["b_step"], n, k, out)
@@ -358,12 +356,12 @@ class Ways:
             k_index, start = r["k_index"], r["column"]
             k_start, k = r.k_range(k_index)
             first = b.arg("chunk") * r["block_tiles"]
-            last = smaller(b, first + r["block_tiles"], r["n_tiles"])
+            last = b.smaller(first + r["block_tiles"], r["n_tiles"])
             rows = b.byte_offset(r["scratch"], r["b_scratch"] + b.arg("chunk") * r["a_scratch"])
             b.call(self.own("pack_rows"), r.address, first, last, k_start, k, rows)
-            n_columns = smaller(b, r["columns_block"], r["n"] - start)
+            n_columns = b.smaller(r["columns_block"], r["n"] - start)
             with b.loop(0, n_columns, t.columns) as column:
-                n = smaller(b, n_columns - column, t.columns)
+                n = b.smaller(n_columns - column, t.columns)
                 own = b.byte_offset(r["scratch"], column * k * t.size)
                 sliver = b.select(r["given"] == 0, own, r.packed_at(t, start + column, k_start, k))
                 self._call_stacks(r, first, last, rows, k * t.tile_step, sliver, start + column, n, k_index)
@@ -377,9 +375,7 @@ class Ways:
             way = b.select(r["b_column"] == self.t.size, r["by_rows"], r["by_columns"])
             if threads:
                 with b.if_((r["n_chunks"] > 1) & (r["packed"] == 0)):
-                    b.call(
-                        self.module.declare("extempo_parallel", void, [ptr, ptr, i64]), way, r.address, r["n_chunks"]
-                    )
+                    run_shared(b, way, r.address, r["n_chunks"])
                     b.ret()
             b.call_address(way, void, r.address, b.const(i64, 0))
 

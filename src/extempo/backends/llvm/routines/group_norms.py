@@ -190,7 +190,7 @@ def bind(
     joins = op == "standardize_backward"
     name = f"{op}_stretches_{'w' * has_weight}{'b' * has_bias}_{element.suffix}"
     body = _backward if joins else lambda r: _forward(r, has_weight, has_bias)
-    address = build(name, lambda module: _write(module, name, element, body, joins))
+    address = build(name, _write, element, body, joins)
     numbers = (*slice_numbers("rows", sizes, PART_WORK), lie.period, lie.n_stretches)
     scratch = 2 * sizes[0] * lie.n_stretches * element.nbytes if joins else 0
     return Bound(address, reads, writes, numbers, scratch)

@@ -12,13 +12,12 @@ element. Target and source do not overlap.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ....core.strides import row_major_strides
-from ....core.types import InputType, TensorType, count, dtype
+from ....core.types import TensorType, count, dtype
 from ..ir.builder import Callee, IRFunction, IRModule, Pointer, Type, Value, i8, i16, i32, i64, ptr, void
 from ..ir.machine import machine
-from .routine import Bound, build, routine
+from .routine import Attrs, Bound, Inputs, build, routine
 from .sweeps import context_words, in_parts, part_range, parts_of, write_part
 
 MAX_NDIM = 8
@@ -105,7 +104,7 @@ def transposed(b: IRFunction, rows: list[Value]) -> list[Value]:
 def copying(module: IRModule, element: Type) -> Callee:
     """The copy of elements of that size, to be called in the module: compiled once, for all of them."""
     name = f"extempo_copy_{element.suffix}"
-    machine().offer(name, build(name, lambda own: _write_copy(own, name, element)))
+    machine().offer(name, build(name, _write_copy, element))
     return module.declare(name, void, list(_COPY_ARGUMENTS.values()))
 
 
@@ -218,7 +217,7 @@ def _write_transpose(module: IRModule, name: str, element: Type) -> None:
             x, y = source + offsets[1], target + offsets[0]
             with b.loop(0, whole_columns, TRANSPOSED_TOGETHER) as first, b.loop(0, whole_rows, lanes) as row:
                 end = first + TRANSPOSED_TOGETHER
-                end = b.select(end < whole_columns, end, whole_columns)
+                end = b.smaller(end, whole_columns)
                 with b.loop(first, end, lanes) as column:
                     taken = [x.vector(row + (column + i) * step_of, lanes) for i in range(lanes)]
                     for i, values in enumerate(transposed(b, taken)):
@@ -238,7 +237,7 @@ PART_BYTES = 1 << 20  # that much is copied in some tens of microseconds
 
 
 @routine("copy")
-def bind_copy(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_copy(types: Inputs, attrs: Attrs) -> Bound | None:
     """A contiguous copy of any layout."""
     (x,) = types
     if not isinstance(x, TensorType) or len(x.shape) > MAX_NDIM:
@@ -246,13 +245,12 @@ def bind_copy(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | No
     element = carrier(x.dtype)
     shape = x.shape or (1,)
     n_parts, per_part = parts_of(shape[0], count(shape[1:]) * element.nbytes, PART_BYTES)
-    name = f"contiguous_{element.suffix}"
-    address = build(name, lambda module: _write_contiguous(module, name, element))
+    address = build(f"contiguous_{element.suffix}", _write_contiguous, element)
     return Bound(address, "s", (x,), (n_parts, per_part, len(x.shape), *x.shape, *row_major_strides(x.shape)))
 
 
 @routine("reshape")
-def bind_reshape(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_reshape(types: Inputs, attrs: Attrs) -> Bound | None:
     """The elements in order under another shape, where a view is not possible."""
     bound = bind_copy(types, attrs)
     if bound is None or len(attrs["shape"]) > MAX_NDIM:
@@ -261,7 +259,7 @@ def bind_reshape(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound |
 
 
 @routine("arrange")
-def bind_arrange(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_arrange(types: Inputs, attrs: Attrs) -> Bound | None:
     """A copy in row-major order; other orders are NumPy's."""
     order = attrs["order"]
     return bind_copy(types, attrs) if order == tuple(range(len(order))) else None
@@ -299,7 +297,7 @@ def _write_contiguous(module: IRModule, name: str, element: Type) -> None:
         b.ret(0)
 
 
-def _same_dtype(types: tuple[InputType, ...]) -> list[TensorType] | None:
+def _same_dtype(types: Inputs) -> list[TensorType] | None:
     tensors = [t for t in types if isinstance(t, TensorType)]
     if len(tensors) < len(types) or any(t.dtype is not tensors[0].dtype or t.ndim > MAX_NDIM for t in tensors):
         return None
@@ -307,7 +305,7 @@ def _same_dtype(types: tuple[InputType, ...]) -> list[TensorType] | None:
 
 
 @routine("cat")
-def bind_cat(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_cat(types: Inputs, attrs: Attrs) -> Bound | None:
     """Tensors one after the other along a dimension."""
     xs, dim = _same_dtype(types), attrs["dim"]
     if xs is None:
@@ -320,7 +318,7 @@ def bind_cat(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | Non
 
 
 @routine("stack")
-def bind_stack(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_stack(types: Inputs, attrs: Attrs) -> Bound | None:
     """Tensors of one shape along a new dimension."""
     xs, dim = _same_dtype(types), attrs["dim"]
     if xs is None:
@@ -343,8 +341,7 @@ def _joined(
 ) -> Bound:
     """Inputs copied into one result: each `step` times the sizes before it from the start, `sizes` long along `dim`."""
     element = carrier(out.dtype)
-    name = f"join_{element.suffix}"
-    address = build(name, lambda module: _write_join(module, name, element))
+    address = build(f"join_{element.suffix}", _write_join, element)
     return Bound(address, "s" * len(xs), (out,), (len(xs), xs[0].ndim, step, dim, *to, *shape, *sizes))
 
 

@@ -7,7 +7,9 @@ zero; if an index turns out to name a place outside of its window, that plane is
 from __future__ import annotations
 
 from ..ir.builder import IRFunction, IRModule, IRVariable, Pointer, Type, Value, i32, i64, ptr, vector, void
-from .conv_tiles import TileNumbers, fill_zero, smaller
+from ..ir.parallel import run_parts
+from .conv_tiles import TileNumbers
+from .layout import fill_zeros
 from .pool_rows import LANES, META, PoolKind, PoolRow, each_border, write_main
 
 MAX_META = (
@@ -31,7 +33,7 @@ def write_max_grad(module: IRModule, name: str, element: Type) -> None:
         words = Pointer(b.arg("context"), ptr)
         buffers, meta = b.pointer(words[0], ptr), TileNumbers(b, words[1], MAX_META)
         first = b.arg("chunk") * meta["planes_per_chunk"]
-        end = smaller(b, first + meta["planes_per_chunk"], meta["n_planes"])
+        end = b.smaller(first + meta["planes_per_chunk"], meta["n_planes"])
         gradient, result = (b.pointer(buffers[i], element) for i in (0, 2))
         chunk_end = result.at(end * meta["plane"])
         with b.loop(first, end) as p:
@@ -44,18 +46,12 @@ def write_max_grad(module: IRModule, name: str, element: Type) -> None:
                 bad = b.call(module.defined["scatter"], *seen, plane, meta["n_windows"], meta["plane"])
                 with b.if_(bad != 0):
                     Pointer(words[2], i64)[0] = 1
-    parallel = module.declare("extempo_parallel", void, [ptr, ptr, i64])
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
         context, status = b.array(ptr, 3), b.array(i64, 1)
         status[0] = 0
         for i, word in enumerate((b.arg("buffers"), b.arg("meta"), status.address)):
             context[i] = word
-        n_chunks = TileNumbers(b, b.arg("meta"), MAX_META)["n_chunks"]
-        several, one = b.if_else(n_chunks > 1)
-        with several:
-            b.call(parallel, module.address_of(b, "chunk"), context.address, n_chunks)
-        with one:
-            b.call(module.defined["chunk"], context.address, 0)
+        run_parts(b, "chunk", context.address, TileNumbers(b, b.arg("meta"), MAX_META)["n_chunks"])
         b.ret(status[0])
 
 
@@ -67,7 +63,7 @@ def _write_scatter(module: IRModule, element: Type) -> None:
     with module.function("scatter", i64, internal=True, **_PLANE, n=i64, size=i64) as b:
         gradient, plane = b.pointer(b.arg("gradient"), element), b.pointer(b.arg("plane"), element)
         indices, bad = b.pointer(b.arg("indices"), i64), b.var(i64, 0)
-        fill_zero(b, plane.address, b.arg("size") * element.nbytes)
+        fill_zeros(b, plane.address, b.arg("size") * element.nbytes)
         with b.loop(0, b.arg("n")) as i:
             index = indices[i]
             inside, outside = b.if_else(b.compare("<", index, b.arg("size"), unsigned=True))
@@ -90,7 +86,7 @@ def _write_halved(module: IRModule, element: Type) -> None:
             indices = b.pointer(b.arg("indices"), i64) + r * n_columns
             many, few = b.if_else(n_columns >= LANES)
             with many, b.loop(0, n_columns, LANES) as i:
-                at = smaller(b, i, n_columns - LANES)
+                at = b.smaller(i, n_columns - LANES)
                 first = r * width * 2 + at * 2
                 chosen = gradient.vector(at, LANES), indices.vector(at, LANES)
                 rows = _four_places(b, *chosen, first, width, good, None)
@@ -107,7 +103,7 @@ def _write_halved(module: IRModule, element: Type) -> None:
             with b.if_(n_columns * 2 < width):
                 for last in (1, 2):
                     plane[(r * 2 + last) * width - 1] = 0.0
-        fill_zero(b, plane.at(meta["plane"] - rest), rest * element.nbytes)
+        fill_zeros(b, plane.at(meta["plane"] - rest), rest * element.nbytes)
         met = b.fold_lanes(good.value, lambda x, y: x & y)
         b.ret(b.cast("zext", met != 0, i64))
 
@@ -156,14 +152,14 @@ def write_avg_grad(module: IRModule, name: str, element: Type) -> None:
         words = Pointer(b.arg("context"), ptr)
         buffers, meta = b.pointer(words[0], ptr), TileNumbers(b, words[1], META)
         first = b.arg("chunk") * meta["planes_per_chunk"]
-        end = smaller(b, first + meta["planes_per_chunk"], meta["n_planes"])
+        end = b.smaller(first + meta["planes_per_chunk"], meta["n_planes"])
         n_rows, n_columns = meta["n_rows"], meta["n_columns"]
         size = meta["height"] * meta["width"]
         gradient, result, scratch = (b.pointer(buffers[i], element) for i in (0, 2, 3))
         shares = (scratch + b.arg("chunk") * n_columns).address
         with b.loop(first, end) as p:
             plane = result.at(p * size)
-            fill_zero(b, plane, size * element.nbytes)
+            fill_zeros(b, plane, size * element.nbytes)
             with b.loop(0, n_rows) as r:
                 row = gradient.at((p * n_rows + r) * n_columns)
                 b.call(module.defined["shares"], row, shares, plane, r, words[1])
@@ -200,7 +196,7 @@ def _write_spread(module: IRModule, element: Type) -> None:
             shift = j - row.left
             first = b.select(shift < 0, (stride - 1 - shift) // stride, 0)
             inside = (row.width - shift + stride - 1) // stride
-            end = b.select(shift < row.width, smaller(b, inside, n), 0)
+            end = b.select(shift < row.width, b.smaller(inside, n), 0)
             target = row.plane + ((row.top + i) * row.width + shift)
             near, far = b.if_else(stride == 1)
             with near:

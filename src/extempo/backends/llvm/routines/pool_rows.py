@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..ir.builder import IRFunction, IRModule, IRVariable, Pointer, Type, Value, f64, i1, i32, i64, ptr, vector, void
-from .conv_tiles import TileNumbers, smaller
+from ..ir.parallel import run_parts
+from .conv_tiles import TileNumbers
 
 LANES = 8
 META = (
@@ -101,7 +102,7 @@ class PoolRow:
     def counted(self, first: Value, kernel: Value, size: Value, padding: Value, begin: Value, end: Value) -> Value:
         """How many elements along one dimension a mean is divided by."""
         b = self.b
-        return b.select(self.meta["include_pad"] != 0, smaller(b, kernel, size + padding - first), end - begin)
+        return b.select(self.meta["include_pad"] != 0, b.smaller(kernel, size + padding - first), end - begin)
 
     def divisor(self, n_columns: Value) -> Value:
         """What a mean of windows with so many columns is divided by."""
@@ -125,7 +126,7 @@ class PoolRow:
         """The best value (or the sum) so far and its position; of nothing but padding, the nearest element's."""
         b = self.b
         value = b.var(vector(self.kind.element, lanes), float("-inf") if self.kind.is_max else 0.0)
-        row = b.select(self.top < 0, 0, smaller(b, self.top, self.meta["height"] - 1))
+        row = b.select(self.top < 0, 0, b.smaller(self.top, self.meta["height"] - 1))
         position = b.var(vector(i32, lanes), 0)
         if self.kind.is_max:
             position.set(self._positions(lanes, row * self.width + first))
@@ -207,7 +208,7 @@ class PoolRow:
         """One window, wherever it lies."""
         b, meta = self.b, self.meta
         first = column * self.stride - self.left
-        near = b.select(first < 0, 0, smaller(b, first, self.width - 1))
+        near = b.select(first < 0, 0, b.smaller(first, self.width - 1))
         best, where = self.start(1, near)
         begin, end = self.inside(first, meta["kernel_width"], self.step, self.width)
         with b.loop(self.begin, self.end) as i:
@@ -233,7 +234,7 @@ def _write_row(module: IRModule, kind: PoolKind) -> None:
         done = b.var(i64, first), b.var(i64, end)
         many, others = b.if_else(n_inner >= LANES)
         with many, b.loop(0, n_inner, LANES) as i:
-            row.inner(smaller(b, first + i, end - LANES), None)
+            row.inner(b.smaller(first + i, end - LANES), None)
         with others:
             short, mixed = b.if_else((n_inner > 0) & (n_inner == n))
             with short:
@@ -263,7 +264,7 @@ def write_pool(module: IRModule, name: str, kind: PoolKind) -> None:
         words = Pointer(b.arg("context"), ptr)
         buffers, meta = b.pointer(words[0], ptr), TileNumbers(b, words[1], META)
         first = b.arg("chunk") * meta["planes_per_chunk"]
-        end = smaller(b, first + meta["planes_per_chunk"], meta["n_planes"])
+        end = b.smaller(first + meta["planes_per_chunk"], meta["n_planes"])
         n_rows, n_columns = meta["n_rows"], meta["n_columns"]
         source, values = b.pointer(buffers[0], kind.element), b.pointer(buffers[n_inputs], kind.element)
         indices = b.pointer(buffers[n_inputs + 1], i64) if kind.is_max else Pointer(values.address, i64)
@@ -279,15 +280,8 @@ def write_pool(module: IRModule, name: str, kind: PoolKind) -> None:
 
 def write_main(module: IRModule, name: str) -> None:
     """`i64 name(buffers, meta)`: the chunks, shared out."""
-    parallel = module.declare("extempo_parallel", void, [ptr, ptr, i64])
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
         context = b.array(ptr, 2)
-        context[0] = b.arg("buffers")
-        context[1] = b.arg("meta")
-        n_chunks = TileNumbers(b, b.arg("meta"), META)["n_chunks"]
-        several, one = b.if_else(n_chunks > 1)
-        with several:
-            b.call(parallel, module.address_of(b, "chunk"), context.address, n_chunks)
-        with one:
-            b.call(module.defined["chunk"], context.address, 0)
+        context[0], context[1] = b.arg("buffers"), b.arg("meta")
+        run_parts(b, "chunk", context.address, TileNumbers(b, b.arg("meta"), META)["n_chunks"])
         b.ret(0)

@@ -6,12 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ....core.types import InputType, TensorType, int64
+from ....core.types import TensorType, int64
 from ..ir.builder import Type
-from .conv_tiles import ELEMENTS
 from .pool_grads import MAX_META, write_avg_grad, write_max_grad
 from .pool_rows import META, PoolKind, write_pool
-from .routine import Bound, build, routine
+from .routine import FLOATS, Attrs, Bound, Inputs, build, routine
 
 _LARGEST = (1 << 31) - 1
 # Elements of input that a thread should at least have to go through.
@@ -27,7 +26,7 @@ def _two(sizes: Sequence[int], missing: int) -> tuple[int, int]:
 
 def _fits(t: TensorType, n_spatial: int, *others: TensorType) -> bool:
     sizes = [math.prod(x.shape) for x in (t, *others)]
-    return t.dtype._name in ELEMENTS and n_spatial <= 2 and min(sizes) > 0 and max(sizes) <= _LARGEST
+    return t.dtype._name in FLOATS and n_spatial <= 2 and min(sizes) > 0 and max(sizes) <= _LARGEST
 
 
 def _shared_out(n_planes: int, plane: int) -> dict[str, int]:
@@ -70,7 +69,7 @@ def _pool(element: Type, is_max: bool, kernel: Sizes, stride: Sizes) -> int:
     """The address of the code; small windows and strides that vectors can be read with have code of their own."""
     small = _two(kernel, 1)
     kind = PoolKind(element, is_max, stride[-1] if stride[-1] <= 2 else 0, small if small in _WRITTEN_OUT else (0, 0))
-    return build(kind.name, lambda module: write_pool(module, kind.name, kind))
+    return build(kind.name, write_pool, kind)
 
 
 def _split(t: TensorType, n: int) -> tuple[Sizes, Sizes]:
@@ -79,29 +78,26 @@ def _split(t: TensorType, n: int) -> tuple[Sizes, Sizes]:
 
 
 @routine("max_pool")
-def bind_max_pool(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_max_pool(types: Inputs, attrs: Attrs) -> Bound | None:
     (x,) = types
-    assert isinstance(x, TensorType)
     lead, sizes = _split(x, len(attrs["kernel"]))
     y = TensorType((*lead, *attrs["counts"]), x.dtype)
     if not _fits(x, len(sizes), y):
         return None
     numbers = _numbers(math.prod(lead), sizes, **attrs) | {"has_divisor": 0, "divisor": 0}
-    address = _pool(ELEMENTS[x.dtype._name], True, attrs["kernel"], attrs["stride"])
+    address = _pool(FLOATS[x.dtype._name], True, attrs["kernel"], attrs["stride"])
     return Bound(address, "c", (y, TensorType(y.shape, int64)), tuple(numbers[n] for n in META))
 
 
 @routine("max_pool_grad")
-def bind_max_pool_grad(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_max_pool_grad(types: Inputs, attrs: Attrs) -> Bound | None:
     g, indices = types
-    assert isinstance(g, TensorType)
-    assert isinstance(indices, TensorType)
     sizes = attrs["sizes"]
     lead, counts = _split(g, len(sizes))
     y = TensorType((*lead, *sizes), g.dtype)
     if not _fits(g, len(sizes), y) or indices.dtype is not int64 or indices.shape != g.shape:
         return None
-    element, plane = ELEMENTS[g.dtype._name], math.prod(sizes)
+    element, plane = FLOATS[g.dtype._name], math.prod(sizes)
     n_rows, n_columns = _two(counts, 1)
     numbers = _shared_out(math.prod(lead), plane) | {
         "plane": plane,
@@ -111,37 +107,33 @@ def bind_max_pool_grad(types: tuple[InputType, ...], attrs: dict[str, Any]) -> B
         "n_columns": n_columns,
         "halved": int(len(sizes) == 2 and all(s // 2 == n for s, n in zip(sizes, counts, strict=True))),
     }
-    name = f"max_pool_grad_{element.suffix}"
-    address = build(name, lambda module: write_max_grad(module, name, element))
+    address = build(f"max_pool_grad_{element.suffix}", write_max_grad, element)
     return Bound(address, "cc", (y,), tuple(numbers[n] for n in MAX_META))
 
 
 @routine("avg_pool")
-def bind_avg_pool(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_avg_pool(types: Inputs, attrs: Attrs) -> Bound | None:
     x, divisor = types
-    assert isinstance(x, TensorType)
     lead, sizes = _split(x, len(attrs["kernel"]))
     y = TensorType((*lead, *attrs["counts"]), x.dtype)
     if not _fits(x, len(sizes), y):
         return None
-    address = _pool(ELEMENTS[x.dtype._name], False, attrs["kernel"], attrs["stride"])
+    address = _pool(FLOATS[x.dtype._name], False, attrs["kernel"], attrs["stride"])
     reads, meta = _with_divisor(divisor, _numbers(math.prod(lead), sizes, **attrs, dilation=(1,) * len(sizes)))
     return Bound(address, reads, (y,), meta)
 
 
 @routine("avg_pool_grad")
-def bind_avg_pool_grad(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_avg_pool_grad(types: Inputs, attrs: Attrs) -> Bound | None:
     g, divisor = types
-    assert isinstance(g, TensorType)
     rest = dict(attrs)
     sizes = rest.pop("sizes")
     lead, counts = _split(g, len(sizes))
     y = TensorType((*lead, *sizes), g.dtype)
     if not _fits(g, len(sizes), y):
         return None
-    element = ELEMENTS[g.dtype._name]
-    name = f"avg_pool_grad_{element.suffix}"
-    address = build(name, lambda module: write_avg_grad(module, name, element))
+    element = FLOATS[g.dtype._name]
+    address = build(f"avg_pool_grad_{element.suffix}", write_avg_grad, element)
     numbers = _numbers(math.prod(lead), sizes, **rest, counts=counts, dilation=(1,) * len(sizes))
     reads, meta = _with_divisor(divisor, numbers)
     return Bound(address, reads, (y,), meta, numbers["n_chunks"] * counts[-1] * element.nbytes)

@@ -11,20 +11,20 @@ never depend on the number of threads.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ....core.types import InputType, TensorType, broadcast_shapes, count
-from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i64, ptr, void
+from ....core.types import TensorType, broadcast_shapes, count
+from ..ir.builder import IRFunction, IRModule, Pointer, Value, i64, ptr, void
 from ..ir.machine import machine
+from ..ir.parallel import run_shared
 from .gemm import Gemm, GemmPlan, gemm_of, plan
 from .gemm_plan import CHUNK_PRODUCTS, MAX_CHUNKS
 from .gemm_record import FIELDS, FUNCTIONS, OPERANDS, Record
-from .gemm_tiles import Tiling, first_lanes, smaller
-from .routine import Bound, build, routine
+from .gemm_tiles import Tiling, first_lanes
+from .routine import FLOATS, Attrs, Bound, Inputs, build, routine
 
 SUM_ROWS = 256
 PACKED = "packed"  # attribute of a linear or matmul in plans: its second input comes packed
-ELEMENTS: dict[str, Type] = {"float32": f32, "float64": f64}
 # A call's meta: the plan, the functions, these numbers, (size, stride of a, stride of b) for each dimension of the
 # stack, strides that are known beforehand. What ends in _at is a place in meta.
 _HEAD = (
@@ -70,7 +70,7 @@ def _write_share(module: IRModule, name: str, gemm: Gemm, threads: bool) -> None
         first = b.arg("chunk") * call["chunk_products"]
         end = first + call["chunk_products"]
         n_products = call["n_products"]
-        with b.loop(first, b.select(end < n_products, end, n_products)) as index:
+        with b.loop(first, b.smaller(end, n_products)) as index:
             a_offset, b_offset = _offsets(call, index)
             r["a"] = b.byte_offset(a, a_offset * size)
             r["b"] = b.byte_offset(columns, b_offset * size)
@@ -136,7 +136,7 @@ def _write_column_sums(module: IRModule, name: str, t: Tiling) -> None:
             total = b.var(t.vector, 0.0)
             with b.loop(0, n_eights, SUM_ROWS) as block:
                 part = b.var(t.vector, 0.0)
-                with b.loop(block, smaller(b, block + SUM_ROWS, n_eights), 8) as row:
+                with b.loop(block, b.smaller(block + SUM_ROWS, n_eights), 8) as row:
                     rows = [read(row + i) for i in range(8)]
                     while len(rows) > 1:
                         rows = [x + y for x, y in zip(rows[::2], rows[1::2], strict=True)]
@@ -160,8 +160,7 @@ def _write_products(module: IRModule, name: str, gemm: Gemm, threads: bool) -> N
             b.call(module.defined[share], context.address, 0)
         if threads:
             with b.if_(call["n_chunks"] > 1):
-                parallel = module.declare("extempo_parallel", void, [ptr, ptr, i64])
-                b.call(parallel, module.address_of(b, share), context.address, call["n_chunks"])
+                run_shared(b, share, context.address, call["n_chunks"])
         with b.if_(call["spread_bias"] != 0):
             c = Pointer(call.buffer("c_buffer"), t.element)
             bias = b.load(t.element, call.buffer("bias_buffer"))
@@ -198,7 +197,7 @@ class _ProductOperand(NamedTuple):
 class _Strides:
     """Where strides stand in meta: those of inputs that must be contiguous are known, the others come with the call."""
 
-    def __init__(self, types: tuple[InputType, ...], reads: str, n_before: int) -> None:
+    def __init__(self, types: Inputs, reads: str, n_before: int) -> None:
         self.known = [0]  # the stride of a dimension that is not there
         self._places: dict[tuple[int, int], int] = {}
         for i, (t, kind) in enumerate(zip(types, reads, strict=True)):
@@ -231,7 +230,7 @@ def usable() -> bool:
 
 
 def _bind(
-    types: tuple[InputType, ...],
+    types: Inputs,
     sizes: _ProductSizes,
     a: _ProductOperand,
     b: _ProductOperand,
@@ -249,7 +248,7 @@ def _bind(
     """
     tensors = [t for t in types if isinstance(t, TensorType)]
     dtype = tensors[0].dtype
-    element = ELEMENTS.get(dtype._name)
+    element = FLOATS.get(dtype._name)
     if element is None or 0 in (*sizes, *stack) or any(t.dtype is not dtype for t in tensors) or not usable():
         return None
     if given and (stack or sizes.n == 1):
@@ -285,9 +284,8 @@ def _bind(
     for d in reversed(range(len(stack))):
         stacked += [stack[d], strides.place(a, a.stack[d]), strides.place(b, b.stack[d])]
     threads = n_chunks > 1 or p.n_chunks > 1
-    name = gemm.symbol("products" + "_shared" * threads)
     return Bound(
-        build(name, lambda module: _write_products(module, name, gemm, threads)),
+        build(gemm.symbol("products" + "_shared" * threads), _write_products, gemm, threads),
         "".join(kinds),
         tuple(TensorType(shape, dtype) for shape in results),
         (*p, *gemm.functions(p), *head, *stacked, *strides.known),
@@ -304,10 +302,8 @@ def _stacked(t: TensorType, n_dims: int) -> tuple[int | None, ...]:
 
 
 @routine("matmul")
-def bind_matmul(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_matmul(types: Inputs, attrs: Attrs) -> Bound | None:
     a, b = types
-    assert isinstance(a, TensorType)
-    assert isinstance(b, TensorType)
     n_a, n_b = a.ndim, b.ndim
     n = b.shape[-1] if n_b > 1 else 1
     result = (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *a.shape[-2:-1], *b.shape[-1:] * (n_b > 1))
@@ -323,10 +319,8 @@ def bind_matmul(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | 
 
 
 @routine("linear")
-def bind_linear(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_linear(types: Inputs, attrs: Attrs) -> Bound | None:
     x, weight, bias = types
-    assert isinstance(x, TensorType)
-    assert isinstance(weight, TensorType)
     n = weight.shape[0] if weight.ndim == 2 else 1
     if isinstance(bias, TensorType) and (bias.ndim > 1 or count(bias.shape) != n):
         return None
@@ -340,10 +334,8 @@ def bind_linear(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | 
 
 
 @routine("linear_gradient")
-def bind_linear_gradient(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_linear_gradient(types: Inputs, attrs: Attrs) -> Bound | None:
     g, x = types
-    assert isinstance(g, TensorType)
-    assert isinstance(x, TensorType)
     n_rows, n_out, n_in = count(x.shape[:-1]), g.shape[-1], x.shape[-1]
     left = _ProductOperand(0, g.ndim - 1, g.ndim - 2 if g.ndim > 1 else None)
     right = _ProductOperand(1, x.ndim - 2 if x.ndim > 1 else None, x.ndim - 1)

@@ -7,15 +7,11 @@ fused multiply-adds in the order of k, so its bits do not depend on which sequen
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from ....core.types import InputType, TensorType
-from ..ir.builder import IRModule
+from ....core.types import TensorType
 from .gemm import Gemm, gemm_of, plan
 from .gemm_plan import CHUNK_PRODUCTS, GROUP_BYTES, MAX_CHUNKS
 from .gemm_tiles import MAX_ROWS
-from .products import ELEMENTS, usable
+from .products import usable
 from .recurrence_code import (
     GRU,
     GRU_GRADIENT,
@@ -28,26 +24,22 @@ from .recurrence_code import (
     write_backward,
     write_forward,
 )
-from .routine import Bound, build, routine
+from .routine import FLOATS, Attrs, Bound, Inputs, build, rounded_up, routine
 
 NEAR_BYTES = 1 << 19  # of a packed weight that stays in a second-level cache: it may be read again for every tile
 MANY_ROWS = 8 * MAX_ROWS  # of a block that a larger weight is read for at once
 
 
-def _up(n: int, multiple: int) -> int:
-    return -(-n // multiple) * multiple
-
-
 def _numbers(gemm: Gemm, n_steps: int, n_rows: int, n_sequences: int, hidden: int, width: int) -> dict[str, int]:
     """NUMBERS, but for those that depend on the direction."""
     t = gemm.t
-    weight_bytes = max(_up(width, t.columns) * hidden, _up(hidden, t.columns) * width) * t.size
+    weight_bytes = max(rounded_up(width, t.columns) * hidden, rounded_up(hidden, t.columns) * width) * t.size
     most = MAX_ROWS if weight_bytes <= NEAR_BYTES else MANY_ROWS
     n_blocks = -(-n_sequences // most)
     n_chunks = max(1, min(n_blocks, MAX_CHUNKS, n_rows * hidden * width // CHUNK_PRODUCTS))
     chunk_blocks = -(-n_blocks // n_chunks)
-    strip_row = _up(width, t.columns) * t.size
-    zeros_at = _up(weight_bytes, 64)
+    strip_row = rounded_up(width, t.columns) * t.size
+    zeros_at = rounded_up(weight_bytes, 64)
     return {
         "n_steps": n_steps,
         "n_rows": n_rows,
@@ -61,21 +53,21 @@ def _numbers(gemm: Gemm, n_steps: int, n_rows: int, n_sequences: int, hidden: in
         "n_chunks": -(-n_blocks // chunk_blocks),
         "chunk_blocks": chunk_blocks,
         "zeros_at": zeros_at,
-        "strips_at": zeros_at + _up(width * t.size, 64),
+        "strips_at": zeros_at + rounded_up(width * t.size, 64),
         "strip_row": strip_row,
-        "strip_bytes": _up(strip_row * -(-n_sequences // n_blocks), 64),
+        "strip_bytes": rounded_up(strip_row * -(-n_sequences // n_blocks), 64),
     }
 
 
 def _bind(
-    name: str, cell: RecurrenceCell, types: tuple[InputType, ...], n_sequences: int, descending: bool, is_gradient: bool
+    name: str, cell: RecurrenceCell, types: Inputs, n_sequences: int, descending: bool, is_gradient: bool
 ) -> Bound | None:
     given = {n: t for n, t in zip(cell.inputs, types, strict=True) if isinstance(t, TensorType)}
     weight, sizes, dtype = given["weight"], given["sizes"], given["weight"].dtype
     n_rows = next(given[n] for n in ("x", "gates", "rows") if n in given).shape[0]
     width, hidden = weight.shape
     n_features = given["x"].shape[1] if "x" in given else hidden
-    element = ELEMENTS.get(dtype._name)
+    element = FLOATS.get(dtype._name)
     same = all(t.dtype is dtype for n, t in given.items() if n != "sizes")
     if element is None or not same or not usable() or 0 in (n_sequences, hidden, n_rows, n_features):
         return None
@@ -84,9 +76,7 @@ def _bind(
     k = width if is_gradient else hidden
     numbers["group"] = max(1, GROUP_BYTES // (k * gemm.t.sliver_step)) * gemm.t.columns
     numbers["n_features"], numbers["descending"] = n_features, int(descending)
-    full_name = gemm.symbol(name)
-    write: Callable[[IRModule, str, Gemm, RecurrenceCell], None] = write_backward if is_gradient else write_forward
-    address = build(full_name, lambda module: write(module, full_name, gemm, cell))
+    address = build(gemm.symbol(name), write_backward if is_gradient else write_forward, gemm, cell)
     meta = (*(numbers[n] for n in NUMBERS), *(gemm.panel(n) for n in range(1, MAX_ROWS + 1)))
     scratch = numbers["strips_at"]
     if not is_gradient:
@@ -105,42 +95,26 @@ def _shapes(cell: RecurrenceCell, n_rows: int, n_sequences: int, hidden: int, wi
     return {r: (n_sequences, hidden) if r in kept else (n_rows, wide.get(r, hidden)) for r in cell.results}
 
 
-@routine("lstm_sequence")
-def bind_lstm(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
-    return _forward("lstm_sequence", LSTM, types, attrs)
+def _cells(kind: str, attrs: Attrs) -> tuple[str, RecurrenceCell, RecurrenceCell]:
+    """The name of a layer's code, its cell and the cell of its gradient."""
+    if kind == "rnn":
+        relu = attrs["relu"]
+        return f"rnn_{'relu' if relu else 'tanh'}_sequence", rnn(relu), rnn_gradient(relu)
+    return (f"{kind}_sequence", *{"lstm": (LSTM, LSTM_GRADIENT), "gru": (GRU, GRU_GRADIENT)}[kind])
 
 
-@routine("gru_sequence")
-def bind_gru(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
-    return _forward("gru_sequence", GRU, types, attrs)
+def _register(kind: str) -> None:
+    @routine(f"{kind}_sequence")
+    def bind_forward(types: Inputs, attrs: Attrs) -> Bound | None:
+        name, cell, _ = _cells(kind, attrs)
+        n_sequences = types[cell.inputs.index("h")].shape[0]
+        return _bind(name, cell, types, n_sequences, attrs["backwards"], is_gradient=False)
+
+    @routine(f"{kind}_sequence_gradient")
+    def bind_backward(types: Inputs, attrs: Attrs) -> Bound | None:
+        name, _, cell = _cells(kind, attrs)
+        return _bind(f"{name}_gradient", cell, types, attrs["n_sequences"], not attrs["backwards"], is_gradient=True)
 
 
-@routine("rnn_sequence")
-def bind_rnn(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
-    return _forward("rnn_relu_sequence" if attrs["relu"] else "rnn_tanh_sequence", rnn(attrs["relu"]), types, attrs)
-
-
-def _forward(name: str, cell: RecurrenceCell, types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
-    h = types[cell.inputs.index("h")]
-    assert isinstance(h, TensorType)
-    return _bind(name, cell, types, h.shape[0], attrs["backwards"], is_gradient=False)
-
-
-@routine("lstm_sequence_gradient")
-def bind_lstm_gradient(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
-    return _backward("lstm_sequence_gradient", LSTM_GRADIENT, types, attrs)
-
-
-@routine("gru_sequence_gradient")
-def bind_gru_gradient(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
-    return _backward("gru_sequence_gradient", GRU_GRADIENT, types, attrs)
-
-
-@routine("rnn_sequence_gradient")
-def bind_rnn_gradient(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
-    kind = "relu" if attrs["relu"] else "tanh"
-    return _backward(f"rnn_{kind}_sequence_gradient", rnn_gradient(attrs["relu"]), types, attrs)
-
-
-def _backward(name: str, cell: RecurrenceCell, types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
-    return _bind(name, cell, types, attrs["n_sequences"], not attrs["backwards"], is_gradient=True)
+for _kind in ("lstm", "gru", "rnn"):
+    _register(_kind)

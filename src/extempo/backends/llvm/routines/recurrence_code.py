@@ -17,10 +17,11 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from ..ir.builder import IRFunction, IRModule, Pointer, Value, i1, i8, i64, ptr, void
+from ..ir.parallel import run_shared
 from ..lanes.emitter import Emitter
 from .gemm import Gemm, GemmPlan
 from .gemm_record import FIELDS, FUNCTIONS, OPERANDS, Record
-from .gemm_tiles import MAX_ROWS, null, smaller
+from .gemm_tiles import MAX_ROWS, null
 from .sweeps import SweepRow
 
 # width: of all gates that the weight makes. descending: from the last step to the first. group: columns of the weight
@@ -95,10 +96,10 @@ class RecurrenceRun:
         """For each block: its first sequence and how many it has."""
         b = self.b
         first = chunk * self.number("chunk_blocks")
-        last = smaller(b, first + self.number("chunk_blocks"), self.number("n_blocks"))
+        last = b.smaller(first + self.number("chunk_blocks"), self.number("n_blocks"))
         with b.loop(first, last) as block:
             n_taller = self.number("n_taller")
-            start = block * self.number("block_rows") + smaller(b, block, n_taller)
+            start = block * self.number("block_rows") + b.smaller(block, n_taller)
             yield start, self.number("block_rows") + b.cast("zext", block < n_taller, i64)
 
     def begin(self, first: Value, n: Value) -> None:
@@ -125,7 +126,7 @@ class RecurrenceRun:
             start = b.select(descending, passed.value - size, passed.value)
             passed.set(b.select(descending, start, start + size))
             with b.if_(size > first):
-                yield start + first, smaller(b, size - first, n_sequences)
+                yield start + first, b.smaller(size - first, n_sequences)
 
     def multiply(
         self, n: Value, a: Value, a_row: Value, k: Value, n_columns: Value, c: Value, c_row: Value, added: bool = False
@@ -139,7 +140,7 @@ class RecurrenceRun:
             height = (tile + 1) * n // n_tiles - first
             panel = b.load(ptr, self.meta.at(height + (len(NUMBERS) - 1)))
             matrix = b.byte_offset(self.buffer("scratch"), column * k * t.size), t.sliver_step, k * t.sliver_step
-            n_there, to = smaller(b, n_columns - column, group), b.byte_offset(c, first * c_row + column * t.size)
+            n_there, to = b.smaller(n_columns - column, group), b.byte_offset(c, first * c_row + column * t.size)
             left = b.byte_offset(a, first * a_row), a_row, t.size
             b.call(rows, panel, height, *left, *matrix, n_there, k, to, c_row, null(b), int(added))
 
@@ -234,8 +235,7 @@ def _write_routine(module: IRModule, name: str, gemm: Gemm, cell: RecurrenceCell
         if not is_gradient:
             call.project()
         call.pack_weight(turned=not is_gradient)
-        parallel = module.declare("extempo_parallel", void, [ptr, ptr, i64])
-        b.call(parallel, module.address_of(b, name + "_chunk"), context.address, call.number("n_chunks"))
+        run_shared(b, name + "_chunk", context.address, call.number("n_chunks"))
         b.ret(0)
 
 

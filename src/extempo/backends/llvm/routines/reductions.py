@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ....core.types import InputType, TensorType, count, int64
+from ....core.types import TensorType, count, int64
 from ..elementwise.loops import MEMORY
 from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i8, i32, i64, ptr, vector, void
-from .routine import Bound, build, routine
+from .routine import Attrs, Bound, Inputs, build, routine
 from .sweeps import (
     LANES,
     SumSweep,
@@ -26,7 +26,6 @@ from .sweeps import (
     fold_row,
     in_parts,
     larger,
-    least,
     part_range,
     parts_of,
     smaller,
@@ -122,7 +121,7 @@ def write_rows(module: IRModule, name: str, kind: ReductionKind, changed: bool) 
         at, piece = b.var(i64, first // pieces), b.var(i64, first % pieces)
         with b.loop(first, b.arg("last")) as i:
             start = piece.value * PIECE
-            row = SweepRow(b, element, least(b, n - start, PIECE))
+            row = SweepRow(b, element, b.smaller(n - start, PIECE))
             x = Pointer(b.arg("x"), element) + (at.value * n + start)
             Pointer(b.arg("y"), kind.result)[i] = _folded(kind, row, x, changed)
             piece.set(piece.value + 1)
@@ -199,7 +198,7 @@ def _write_part_of_columns(module: IRModule, name: str, strip: str, kind: Reduct
         with b.loop(first, last) as task:
             left, group = task % strips * COLUMNS_IN_STRIP, task // strips
             at, top = group // pieces, group % pieces * ROWS_IN_PIECE
-            n_rows, n_columns = least(b, n - top, ROWS_IN_PIECE), least(b, inner - left, COLUMNS_IN_STRIP)
+            n_rows, n_columns = b.smaller(n - top, ROWS_IN_PIECE), b.smaller(inner - left, COLUMNS_IN_STRIP)
             begin = (x + ((at * n + top) * inner + left)).address
             b.call(module.defined[strip], begin, (y + (group * inner + left)).address, n_rows, inner, n_columns)
 
@@ -217,7 +216,7 @@ def write_join_columns(module: IRModule, name: str, strip: str, element: Type) -
                 groups = (left.value + (ROWS_IN_PIECE - 1)) // ROWS_IN_PIECE
                 with b.loop(0, groups) as g:
                     top = g * ROWS_IN_PIECE
-                    n_rows = least(b, left.value - top, ROWS_IN_PIECE)
+                    n_rows = b.smaller(left.value - top, ROWS_IN_PIECE)
                     # SweepRow g has gone into a result before it is written.
                     begin, end = (rows + top * inner).address, (rows + g * inner).address
                     b.call(module.defined[strip], begin, end, n_rows, inner, inner)
@@ -357,8 +356,7 @@ def bind_reduction(kind: ReductionKind, x: TensorType, result: TensorType, dim: 
             plan["target"] = scratch
             scratch += n_bytes
     passes = "".join("r" if plan["inner"] == 1 else "c" for plan in plans)
-    symbol = f"{kind.name}_{passes}"
-    address = build(symbol, lambda module: _write(module, symbol, kind, passes))
+    address = build(f"{kind.name}_{passes}", _write, kind, passes)
     meta = (result.numel(), count(x.shape[d] for d in dim), *(n for plan in plans for n in plan.values()))
     parts = None
     if len(plans) == 1 and kind.fold is _sum and kind.source.kind == "f" and kind.change is None:
@@ -404,9 +402,8 @@ def _kind(name: str, element: Type | None) -> ReductionKind | None:
 
 def _register(op: str, result: Callable[[TensorType], Any]) -> None:
     @routine(op)
-    def bind(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+    def bind(types: Inputs, attrs: Attrs) -> Bound | None:
         (x,) = types
-        assert isinstance(x, TensorType)
         name = op if op != "vector_norm" else f"norm_{attrs['ord']:g}"
         kind = _kind(name, MEMORY.get(x.dtype._name))
         if kind is None:

@@ -21,11 +21,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ....core.types import InputType, TensorType, count
-from ..ir.builder import IRModule
+from ....core.types import TensorType, count
+from ..ir.builder import IRModule, Type, f32, f64
 from ..ir.machine import Library, machine
 
-ROUTINES: dict[str, Callable[[tuple[InputType, ...], dict[str, Any]], Bound | None]] = {}
+# What a call is bound by: for each input its TensorType, or the class of a number (NoneType for None); the attributes.
+Inputs = tuple[Any, ...]
+Attrs = dict[str, Any]
+
+ROUTINES: dict[str, Callable[[Inputs, Attrs], Bound | None]] = {}
+FLOATS: dict[str, Type] = {"float32": f32, "float64": f64}
 _BUILT: dict[str, tuple[Library, int]] = {}
 
 
@@ -43,6 +48,15 @@ class Bound(NamedTuple):
     parts: Any = None  # what plans are told that run it part by part, in turn with others (Product, Summed)
     in_parts: bool = False  # an input that `is_spread` is not copied for it: its fallback takes that part by part
     origin: Any = None  # (op, kinds of inputs, attributes) in plans, which may bind it for other sizes
+
+
+def element_of(t: Any) -> Type | None:
+    """The type of a floating tensor's elements; None for what has no native code."""
+    return FLOATS.get(t.dtype._name) if isinstance(t, TensorType) else None
+
+
+def rounded_up(n: int, multiple: int) -> int:
+    return -(-n // multiple) * multiple
 
 
 SPREAD_FROM = 1 << 22  # bytes; what is smaller may as well be copied
@@ -66,15 +80,15 @@ def routine(name: str) -> Callable[[Any], Any]:
     return register
 
 
-def build(name: str, write: Callable[[IRModule], None]) -> int:
-    """The address of the function `name`, which `write` writes into a module when it is not there yet.
+def build(name: str, write: Callable[..., None], *args: Any) -> int:
+    """The address of the function `name`, which `write(module, name, *args)` writes when it is not there yet.
 
     The name says everything that the code depends on, apart from the CPU: `softmax_f32`, `gemm_f32_6x16`.
     """
     found = _BUILT.get(name)
     if found is None:
         module = IRModule()
-        write(module)
+        write(module, name, *args)
         library = machine().load(module.text(), [name], module.imports)
         found = _BUILT[name] = (library, library.address[name])
     return found[1]

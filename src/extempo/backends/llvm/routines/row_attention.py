@@ -11,17 +11,26 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
 
-from ....core.types import InputType, TensorType, count
+from ....core.types import TensorType, count
 from ..ir.builder import IRFunction, Pointer, Value, i64, ptr, void
+from ..ir.parallel import run_shared
 from .attention import STRIP_SLIVERS, Sizes, backward_parts, forward_parts, meta_of, numbers_of
-from .attention_code import N_INPUTS, NUMBERS, PLACES, AttentionWriter, SoftmaxState, write_backward, write_forward
+from .attention_code import (
+    N_INPUTS,
+    NUMBERS,
+    PLACES,
+    AttentionWriter,
+    SoftmaxState,
+    rounded,
+    write_backward,
+    write_forward,
+)
 from .gemm import Gemm, gemm_of
 from .gemm_plan import CHUNK_PRODUCTS
-from .gemm_tiles import MAX_ROWS, smaller
-from .products import ELEMENTS, usable
-from .routine import Bound, build, routine
+from .gemm_tiles import MAX_ROWS
+from .products import usable
+from .routine import FLOATS, Attrs, Bound, Inputs, build, routine
 
 ALIGNMENT = 64
 MOST_CHUNKS = 8  # each has scratch memory for the longest row there can be
@@ -29,10 +38,6 @@ MOST_CHUNKS = 8  # each has scratch memory for the longest row there can be
 # then for each of PLACES the bytes that it takes, for each key and beside.
 EXTRA = ("n_rows", "n_meta", "meta_bytes", "total_queries", "total_keys", "strip_columns")
 _OF_QUERIES = ("query", "gradient")  # operands whose rows are those of queries; the others' are those of keys
-
-
-def _rounded(n: Value, multiple: int) -> Value:
-    return (n + (multiple - 1)) // multiple * multiple
 
 
 class RowWriter(AttentionWriter):
@@ -58,7 +63,7 @@ class RowWriter(AttentionWriter):
             s["scratch"] = b.byte_offset(scratch, number["meta_bytes"])
             pairs = meta[NUMBERS.index("chunk_heads")]
             first = b.arg("chunk") * pairs
-            last = smaller(b, first + pairs, meta[NUMBERS.index("n_heads")])
+            last = b.smaller(first + pairs, meta[NUMBERS.index("n_heads")])
             with b.loop(first, last) as pair:
                 head, row = pair // number["n_rows"], pair % number["n_rows"]
                 queries, keys = (_AttentionRow(given[n_own + i], row) for i in (0, 1))
@@ -119,9 +124,7 @@ class RowWriter(AttentionWriter):
                 context = b.array(ptr, 3)
                 context[0], context[1] = b.arg("buffers"), b.arg("meta")
                 context[2] = self._layout(b, extra, Pointer(given[n_own + 1], i64), n_rows)
-                parallel = module.declare("extempo_parallel", void, [ptr, ptr, i64])
-                n_chunks = meta[NUMBERS.index("n_chunks")]
-                b.call(parallel, module.address_of(b, chunk), context.address, n_chunks)
+                run_shared(b, chunk, context.address, meta[NUMBERS.index("n_chunks")])
             b.ret(wrong.value)
 
     def _layout(self, b: IRFunction, extra: Pointer, key_offsets: Pointer, n_rows: Value) -> Value:
@@ -129,13 +132,13 @@ class RowWriter(AttentionWriter):
         longest = b.var(i64, 0)
         with b.loop(0, n_rows) as row:
             length = key_offsets[row + 1] - key_offsets[row]
-            longest.set(b.select(length > longest.value, length, longest.value))
-        n_keys = _rounded(longest.value, self.t.columns * STRIP_SLIVERS)
+            longest.set(b.larger(length, longest.value))
+        n_keys = rounded(longest.value, self.t.columns * STRIP_SLIVERS)
         bytes_of = extra + (len(EXTRA) + MAX_ROWS + 1)
         layout, end = b.array(i64, len(PLACES) + 1), b.const(i64, 0)
         for i in range(len(PLACES)):
             layout[i] = end
-            end = end + _rounded(n_keys * bytes_of[2 * i] + bytes_of[2 * i + 1], ALIGNMENT)
+            end = end + rounded(n_keys * bytes_of[2 * i] + bytes_of[2 * i + 1], ALIGNMENT)
         layout[len(PLACES)] = end + extra[EXTRA.index("meta_bytes")]
         return layout.address
 
@@ -149,17 +152,16 @@ class _AttentionRow:
         self.length = ends[row + 1] - self.start
 
 
-def _bound(types: tuple[InputType, ...], attrs: dict[str, Any], is_gradient: bool) -> Bound | None:
+def _bound(types: Inputs, attrs: Attrs, is_gradient: bool) -> Bound | None:
     *operands, query_offsets, _, scale = types
     tensors = [t for t in operands if isinstance(t, TensorType)]
     query, key, value = tensors[-3:]
-    assert isinstance(query_offsets, TensorType)
     n_rows, lead = query_offsets.shape[0] - 1, query.shape[:-2]
     s = Sizes(lead, query.shape[-2], key.shape[-2], query.shape[-1], value.shape[-1])
-    known = query.dtype._name in ELEMENTS and all(t.dtype is query.dtype for t in tensors)
+    known = query.dtype._name in FLOATS and all(t.dtype is query.dtype for t in tensors)
     if not known or not usable() or n_rows < 1 or 0 in (*lead, *s[1:]) or isinstance(scale, TensorType):
         return None
-    gemm = gemm_of(ELEMENTS[query.dtype._name])
+    gemm = gemm_of(FLOATS[query.dtype._name])
     strip_columns = gemm.t.columns * (STRIP_SLIVERS if is_gradient else 1)
     parts_of = backward_parts if is_gradient else forward_parts
     unit = gemm.t.columns * STRIP_SLIVERS
@@ -182,7 +184,7 @@ def _bound(types: tuple[InputType, ...], attrs: dict[str, Any], is_gradient: boo
     meta = meta_of(numbers, s, tensors, extra)
     name = gemm.symbol("row_attention_gradient" if is_gradient else "row_attention")
     write = write_backward if is_gradient else write_forward
-    address = build(name, lambda module: write(module, name, gemm, RowWriter))
+    address = build(name, write, gemm, RowWriter)
     shapes = [t.shape for t in (query, key, value)] if is_gradient else [(*query.shape[:-1], s.n_values)]
     results = tuple(TensorType(shape, query.dtype) for shape in shapes)
     reads = "m" * len(tensors) + "ccf"

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ....core.types import InputType, TensorType, count, int64
+from ....core.types import TensorType, count, int64
 from ..ir.builder import IRModule, Pointer, Type, Value, i64, ptr
 from ..lanes.emitter import Emitter
-from .routine import Bound, build, routine
+from .routine import Attrs, Bound, Inputs, build, element_of, routine
 from .rows import WITH_EXP, exp_below_zero
-from .slices import N_PARTS, OWN, At, SliceCode, layout_of, slice_numbers, write_slices
-from .sweeps import SumSweep, SweepRow, element_of, in_parts, sum_row
+from .slices import N_PARTS, OWN, At, SliceCode, layout_of, part_of_slices, slice_numbers
+from .sweeps import SumSweep, SweepRow, in_parts, sum_row, write_part
 
 # After the numbers of the layout: how many samples and classes there are; then the numbers among the inputs.
 _N_SAMPLES, _N_CLASSES, _NUMBERS = range(OWN, OWN + 3)
@@ -74,7 +74,7 @@ def _loss(s: SliceCode, form: _LossForm) -> None:
 
 
 def _write_forward(module: IRModule, name: str, element: Type, layout: str, form: _LossForm) -> None:
-    write_slices(module, "part", element, layout, lambda s: _loss(s, form))
+    write_part(module, "part", part_of_slices(element, layout, lambda s: _loss(s, form)))
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
         buffers, meta = Pointer(b.arg("buffers"), ptr), Pointer(b.arg("meta"), i64)
         n_samples = meta[_N_SAMPLES]
@@ -120,7 +120,7 @@ def _gradient(s: SliceCode, form: _LossForm) -> None:
 
 
 def _write_backward(module: IRModule, name: str, element: Type, layout: str, form: _LossForm) -> None:
-    write_slices(module, "part", element, layout, lambda s: _gradient(s, form))
+    write_part(module, "part", part_of_slices(element, layout, lambda s: _gradient(s, form)))
     with module.function(name, i64, buffers=ptr, meta=ptr) as b:
         buffers, meta = Pointer(b.arg("buffers"), ptr), Pointer(b.arg("meta"), i64)
         kept = form.targets(meta, buffers[2]).count(meta[_N_SAMPLES])
@@ -137,11 +137,10 @@ def _write_backward(module: IRModule, name: str, element: Type, layout: str, for
 _Writer = Callable[[IRModule, str, Type, str, _LossForm], None]
 
 
-def _bind(op: str, write: _Writer, types: tuple[InputType, ...], attrs: dict[str, Any], result: Any) -> Bound | None:
+def _bind(op: str, write: _Writer, types: Inputs, attrs: Attrs, result: Any) -> Bound | None:
     """`types` end in logits, target and ignore."""
     logits, target, _ = types[-3:]
     element = element_of(logits)
-    assert isinstance(logits, TensorType)
     found = layout_of(logits.shape, (attrs["dim"],))
     if element is None or found is None or any(t.dtype is not logits.dtype for t in types[:-3] if t is not logits):
         return None
@@ -151,7 +150,7 @@ def _bind(op: str, write: _Writer, types: tuple[InputType, ...], attrs: dict[str
     is_number = not isinstance(target, TensorType)
     form = _LossForm(attrs["reduction"], is_number)
     name = "_".join([op, attrs["reduction"], *["number"] * is_number, element.suffix, layout])
-    address = build(name, lambda module: write(module, name, element, layout, form))
+    address = build(name, write, element, layout, form)
     n_classes = logits.shape[attrs["dim"]]
     n_samples = count(sizes) // n_classes
     reads = "c" * (len(types) - 2) + ("i" if is_number else "c") + "i"
@@ -160,13 +159,12 @@ def _bind(op: str, write: _Writer, types: tuple[InputType, ...], attrs: dict[str
 
 
 @routine("cross_entropy")
-def bind_forward(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_forward(types: Inputs, attrs: Attrs) -> Bound | None:
     logits, dim = types[0], attrs["dim"]
-    assert isinstance(logits, TensorType)
     rest = (*logits.shape[:dim], *logits.shape[dim + 1 :]) if attrs["reduction"] == "none" else ()
     return _bind("cross_entropy", _write_forward, types, attrs, TensorType(rest, logits.dtype))
 
 
 @routine("cross_entropy_backward")
-def bind_backward(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_backward(types: Inputs, attrs: Attrs) -> Bound | None:
     return _bind("cross_entropy_backward", _write_backward, types, attrs, types[1])

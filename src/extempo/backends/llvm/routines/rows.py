@@ -7,15 +7,14 @@ the whole slice, as does a slice of nothing but -inf.
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from ....core.types import InputType, TensorType
+from ....core.types import TensorType
 from ..ir.builder import IRFunction, Value, f32, i32, with_lanes
 from ..lanes import vector_math
 from ..lanes.emitter import Emitter
-from .routine import Bound, routine
+from .routine import Attrs, Bound, Inputs, element_of, routine
 from .slices import At, SliceBody, SliceCode, bind_slices
-from .sweeps import SumSweep, element_of
+from .sweeps import SumSweep
 
 # Elements of one part. exp() takes about 1 ns an element, a gradient without it a quarter of that.
 WITH_EXP = 1 << 15
@@ -98,11 +97,10 @@ def _register(op: str, body: SliceBody, part_work: int) -> None:
     """An op with attribute `dim`, whose operands all have the type of the result."""
 
     @routine(op)
-    def bind(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+    def bind(types: Inputs, attrs: Attrs) -> Bound | None:
         x, element = types[0], element_of(types[0])
         if element is None or any(t != x for t in types):
             return None
-        assert isinstance(x, TensorType)
         return bind_slices(op, element, x, (attrs["dim"],), body, "c" * len(types), (x,), part_work)
 
 
@@ -113,21 +111,19 @@ _register("log_softmax_backward", _log_softmax_backward, WITH_EXP)
 
 
 @routine("logsumexp")
-def bind_logsumexp(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_logsumexp(types: Inputs, attrs: Attrs) -> Bound | None:
     (x,), dim = types, attrs["dim"]
     element = element_of(x)
     if element is None:
         return None
-    assert isinstance(x, TensorType)
     shape = tuple(1 if d in dim else s for d, s in enumerate(x.shape) if attrs["keepdim"] or d not in dim)
     return bind_slices("logsumexp", element, x, dim, _logsumexp, "c", (TensorType(shape, x.dtype),), WITH_EXP)
 
 
 @routine("logsumexp_backward")
-def bind_logsumexp_backward(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_logsumexp_backward(types: Inputs, attrs: Attrs) -> Bound | None:
     g, y, x = types
     element = element_of(x)
     if element is None or element_of(g) is not element or element_of(y) is not element:
         return None
-    assert isinstance(x, TensorType)
     return bind_slices("logsumexp_backward", element, x, attrs["dim"], _logsumexp_backward, "ccc", (x,), WITH_EXP)

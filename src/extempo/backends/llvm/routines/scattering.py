@@ -7,14 +7,13 @@ out of range makes the routine decline before anything is written.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ....core.strides import row_major_strides
 from ....core.types import InputType, TensorType, count
 from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i64, ptr
-from .gathering import decline_outside, float_type, index_type, read_index
+from .gathering import decline_outside, index_type, read_index
 from .layout import BY_SIZE, MAX_NDIM, buffers_of, carrier, copying, fill_zeros, numbers_from, odometer
-from .routine import Bound, build, routine
+from .routine import Attrs, Bound, Inputs, build, element_of, routine
 
 # (function, old element, new element) -> element
 _COMBINE: dict[str, Callable[[IRFunction, Value, Value], Value]] = {
@@ -69,15 +68,14 @@ def _fits(x: InputType, index: InputType) -> bool:
 
 
 @routine("gather")
-def bind_gather(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_gather(types: Inputs, attrs: Attrs) -> Bound | None:
     """result[i][j] = x[index[i][j]][j], for dim 0 of two."""
     x, at = types
     index = index_type(at)
-    if not _fits(x, at) or not isinstance(x, TensorType) or not isinstance(at, TensorType) or index is None:
+    if not _fits(x, at) or index is None:
         return None
     element, dim = carrier(x.dtype), attrs["dim"]
-    name = f"gather_{element.suffix}_{index.suffix}"
-    address = build(name, lambda module: _write_gather(module, name, element, index))
+    address = build(f"gather_{element.suffix}_{index.suffix}", _write_gather, element, index)
     meta = (x.ndim, dim, x.shape[dim], at.numel(), *at.shape)
     return Bound(address, "sc", (TensorType(at.shape, x.dtype),), meta)
 
@@ -99,17 +97,16 @@ def _write_gather(module: IRModule, name: str, element: Type, index: Type) -> No
 
 
 @routine("gather_embed")
-def bind_gather_embed(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_gather_embed(types: Inputs, attrs: Attrs) -> Bound | None:
     """Zeros with the input added where the index points along one dimension."""
     g, at = types
-    index, element = index_type(at), float_type(g)
-    if not _fits(g, at) or not isinstance(g, TensorType) or index is None or element is None:
+    index, element = index_type(at), element_of(g)
+    if not _fits(g, at) or index is None or element is None:
         return None
     dim, shape = attrs["dim"], attrs["shape"]
     if len(shape) != g.ndim:
         return None
-    name = f"gather_embed_{element.suffix}_{index.suffix}"
-    address = build(name, lambda module: _write_embed(module, name, element, index))
+    address = build(f"gather_embed_{element.suffix}_{index.suffix}", _write_embed, element, index)
     meta = (g.ndim, dim, shape[dim], g.numel(), count(shape) * element.nbytes, *g.shape, *row_major_strides(shape))
     return Bound(address, "cc", (TensorType(shape, g.dtype),), meta)
 
@@ -132,38 +129,35 @@ def _write_embed(module: IRModule, name: str, element: Type, index: Type) -> Non
 
 
 @routine("scatter")
-def bind_scatter(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_scatter(types: Inputs, attrs: Attrs) -> Bound | None:
     """x with src written (or added) to where the index points along one dimension."""
     return _bind(types, attrs["dim"], "add" if attrs["accumulate"] else "write", include_self=True)
 
 
 @routine("scatter_reduce")
-def bind_scatter_reduce(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_scatter_reduce(types: Inputs, attrs: Attrs) -> Bound | None:
     """Elements of src combined, by product or extreme, where the index points."""
     return _bind(types, attrs["dim"], attrs["reduce"], attrs["include_self"])
 
 
-def _bind(types: tuple[InputType, ...], dim: int, reduce: str, include_self: bool) -> Bound | None:
+def _bind(types: Inputs, dim: int, reduce: str, include_self: bool) -> Bound | None:
     x, at, src = types
     index = index_type(at)
-    if not _fits(x, at) or not isinstance(x, TensorType) or not isinstance(at, TensorType) or index is None:
+    if not _fits(x, at) or index is None:
         return None
-    element = carrier(x.dtype) if reduce == "write" else float_type(x)
+    element = carrier(x.dtype) if reduce == "write" else element_of(x)
     is_number = not isinstance(src, TensorType)
     if is_number and (reduce != "write" or src not in (float, int, bool) or x.dtype._name in ("float16", "bfloat16")):
         return None
     if element is None or (isinstance(src, TensorType) and (src.shape != at.shape or src.dtype is not x.dtype)):
         return None
-    floating = float_type(x) if is_number else None  # how a number given as src is written
+    floating = element_of(x) if is_number else None  # how a number given as src is written
     kind = f"_{floating.suffix}" if floating else "_number" if is_number else ""
     name = f"scatter_{reduce}{'' if include_self else '_fresh'}_{element.suffix}_{index.suffix}{kind}"
-
-    def write(module: IRModule) -> None:
-        _write_scatter(module, name, element, index, reduce, include_self, floating)
-
+    address = build(name, _write_scatter, element, index, reduce, include_self, floating)
     reads = "sc" + ("c" if not is_number else "f" if floating else "i")
     meta = (x.ndim, dim, x.shape[dim], at.numel(), *at.shape, *x.shape, *row_major_strides(x.shape))
-    return Bound(build(name, write), reads, (x,), meta)
+    return Bound(address, reads, (x,), meta)
 
 
 def _write_scatter(

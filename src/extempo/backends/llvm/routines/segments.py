@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....core.types import InputType, TensorType, count, int64
-from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, i32, i64, ptr, vector
+from ....core.types import TensorType, count, int64
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, i32, i64, vector
 from .extremes import _first_place
-from .routine import Bound, build, routine
+from .routine import Attrs, Bound, Inputs, build, element_of, routine
 from .rows import WITH_EXP, WITHOUT_EXP, _log_softmax, _log_softmax_backward, _softmax, _softmax_backward
 from .slices import (
     CACHE_LINE,
@@ -28,19 +28,7 @@ from .slices import (
     SliceCode,
     _Across,
 )
-from .sweeps import (
-    SumSweep,
-    SweepFold,
-    SweepRow,
-    element_of,
-    in_parts,
-    larger,
-    least,
-    part_range,
-    parts_of,
-    smaller,
-    write_part,
-)
+from .sweeps import SumSweep, SweepFold, SweepRow, larger, part_range, parts_of, smaller, write_in_parts
 
 
 class _SegmentOperands(Operands):
@@ -76,7 +64,7 @@ def _write_columns(o: _SegmentOperands, first: Value, last: Value, body: SliceBo
     with b.loop(first, last) as unit:
         index, left = unit // strips, unit % strips * COLUMNS_IN_STRIP
         start, stop = o.offsets[index], o.offsets[index + 1]
-        row = SweepRow(b, o.element, least(b, inner - left, COLUMNS_IN_STRIP), CACHE_LINE // o.element.nbytes)
+        row = SweepRow(b, o.element, b.smaller(inner - left, COLUMNS_IN_STRIP), CACHE_LINE // o.element.nbytes)
         begin, number = start * inner + left, index * inner + left
         row.each(lambda i, mask: body(_Columns(o, row, begin, number, (i, mask), stop - start)))
 
@@ -87,56 +75,44 @@ def _write(module: IRModule, name: str, element: Type, in_rows: bool, body: Slic
         first, last = part_range(b, o.meta[N_UNITS], o.meta[PER_PART])
         (_write_rows if in_rows else _write_columns)(o, first, last, body)
 
-    write_part(module, "part", part)
-    with module.function(name, i64, buffers=ptr, meta=ptr) as b:
-        in_parts(b, "part", Pointer(b.arg("meta"), i64)[N_PARTS], b.arg("buffers"), b.arg("meta"))
-        b.ret(0)
+    write_in_parts(module, name, N_PARTS, part)
 
 
-def _bind(
-    name: str, types: tuple[InputType, ...], n_values: int, out: TensorType, body: SliceBody, part_work: int
-) -> Bound | None:
+def _bind(name: str, types: Inputs, n_values: int, out: TensorType, body: SliceBody, part_work: int) -> Bound | None:
     """The routine for rows of values; `out` has the shape of the values, or one element for each row."""
     x, element, offsets = types[0], element_of(types[0]), types[n_values]
     if element is None or any(t != x for t in types[:n_values]):
         return None
-    assert isinstance(x, TensorType)
-    assert isinstance(offsets, TensorType)
     n_rows, inner = offsets.shape[0] - 1, count(x.shape[1:])
     if any(not isinstance(t, TensorType) or t.dtype is not int64 for t in types[n_values:]) or not n_rows * inner:
         return None
     in_rows = inner == 1
     full = f"{name}_{element.suffix}_{'rows' if in_rows else 'columns'}"
     counts = (n_values, len(types) - n_values)
-    address = build(full, lambda module: _write(module, full, element, in_rows, body, counts))
+    address = build(full, _write, element, in_rows, body, counts)
     n_units = n_rows if in_rows else n_rows * -(-inner // COLUMNS_IN_STRIP)
     work = max(x.shape[0], out.shape[0]) * inner // n_units
     n_parts, per_part = parts_of(n_units, max(work, 1), part_work)
     return Bound(address, "c" * len(types), (out,), (n_rows, 0, inner, n_units, per_part, n_parts))
 
 
-def _one_each(types: tuple[InputType, ...]) -> TensorType:
+def _one_each(types: Inputs) -> TensorType:
     x, offsets = types[:2]
-    assert isinstance(x, TensorType)
-    assert isinstance(offsets, TensorType)
     return TensorType((offsets.shape[0] - 1, *x.shape[1:]), x.dtype)
 
 
-def _same_shape(types: tuple[InputType, ...]) -> TensorType:
-    assert isinstance(types[0], TensorType)
+def _same_shape(types: Inputs) -> TensorType:
     return types[0]
 
 
-def _for_elements(types: tuple[InputType, ...]) -> TensorType:
+def _for_elements(types: Inputs) -> TensorType:
     t, row_of = types[0], types[2]
-    assert isinstance(t, TensorType)
-    assert isinstance(row_of, TensorType)
     return TensorType((row_of.shape[0], *t.shape[1:]), t.dtype)
 
 
 def _register(name: str, body: SliceBody, out: Any, part_work: int, n_values: int = 1) -> None:
     @routine(name)
-    def bind(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+    def bind(types: Inputs, attrs: Attrs) -> Bound | None:
         return _bind(name, types, n_values, out(types), body, part_work)
 
 
@@ -227,7 +203,7 @@ _register("segment_log_softmax_backward", _log_softmax_backward, _same_shape, WI
 
 
 @routine("segment_places")
-def bind_places(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_places(types: Inputs, attrs: Attrs) -> Bound | None:
     """argmax and argmin; other places are NumPy's."""
     op, x = attrs["op"], types[0]
     if op not in ("argmax", "argmin") or not isinstance(x, TensorType) or x.shape[0] >= 1 << 31:
@@ -237,7 +213,7 @@ def bind_places(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | 
 
 
 @routine("segment_cumsum")
-def bind_cumsum(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_cumsum(types: Inputs, attrs: Attrs) -> Bound | None:
     reverse = attrs["reverse"]
     name = f"segment_cumsum{'_back' if reverse else ''}"
     return _bind(name, types, 1, _same_shape(types), _running(reverse), WITHOUT_EXP)

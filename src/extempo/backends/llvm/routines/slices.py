@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from ....core.types import TensorType, count
-from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i64, ptr
+from ..ir.builder import IRFunction, Pointer, Type, Value, f32, f64, i64, ptr
 from .reductions import grouped
 from .routine import Bound, build
 from .sweeps import (
@@ -24,11 +24,9 @@ from .sweeps import (
     SweepRow,
     fold_row,
     fold_together,
-    in_parts,
-    least,
     part_range,
     parts_of,
-    write_part,
+    write_in_parts,
 )
 
 CACHE_LINE = 64  # bytes; vectors across are as wide, because each line is far from the next
@@ -120,7 +118,7 @@ class SliceCode(ABC):
     def top(self, x: Pointer) -> Value:
         """The largest element that is not NaN, or -inf: what is taken away before exp()."""
         b = self.b
-        most = SweepFold(b, self.type, float("-inf"), lambda best, v: b.select(v > best, v, best))
+        most = SweepFold(b, self.type, float("-inf"), lambda best, v: b.larger(v, best))
         return self.fold([most], lambda at: [self.load(x, at)])[0]
 
 
@@ -251,7 +249,7 @@ def _write_columns(o: Operands, first: Value, last: Value, body: SliceBody) -> N
     strips = (inner + (COLUMNS_IN_STRIP - 1)) // COLUMNS_IN_STRIP
     with b.loop(first, last) as unit:
         outer, left = unit // strips, unit % strips * COLUMNS_IN_STRIP
-        row = SweepRow(b, o.element, least(b, inner - left, COLUMNS_IN_STRIP), CACHE_LINE // o.element.nbytes)
+        row = SweepRow(b, o.element, b.smaller(inner - left, COLUMNS_IN_STRIP), CACHE_LINE // o.element.nbytes)
         begin, number = outer * o.meta[MIDDLE] * inner + left, outer * inner + left
         row.each(lambda i, mask: body(_Across(o, row, begin, number, (i, mask))))
 
@@ -259,22 +257,15 @@ def _write_columns(o: Operands, first: Value, last: Value, body: SliceBody) -> N
 _WRITERS = {"rows": _write_rows, "columns": _write_columns, "channels": _write_channels}
 
 
-def write_slices(module: IRModule, name: str, element: Type, layout: str, body: SliceBody) -> None:
-    """A function that runs one part, for `in_parts`: `body(slice)` for every slice of it."""
+def part_of_slices(element: Type, layout: str, body: SliceBody) -> Callable[[IRFunction], None]:
+    """What writes a function that runs one part: `body(slice)` for every slice of it."""
 
     def part(b: IRFunction) -> None:
         operands = Operands(b, element)
         first, last = part_range(b, operands.meta[N_UNITS], operands.meta[PER_PART])
         _WRITERS[layout](operands, first, last, body)
 
-    write_part(module, name, part)
-
-
-def _write_routine(module: IRModule, name: str, element: Type, layout: str, body: SliceBody) -> None:
-    write_slices(module, "part", element, layout, body)
-    with module.function(name, i64, buffers=ptr, meta=ptr) as b:
-        in_parts(b, "part", Pointer(b.arg("meta"), i64)[N_PARTS], b.arg("buffers"), b.arg("meta"))
-        b.ret(0)
+    return part
 
 
 def layout_of(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[str, tuple[int, int, int]] | None:
@@ -310,8 +301,7 @@ def bind_slices(
     if found is None:
         return None
     layout, sizes = found
-    full = f"{name}_{element.suffix}_{layout}"
-    address = build(full, lambda module: _write_routine(module, full, element, layout, body))
+    address = build(f"{name}_{element.suffix}_{layout}", write_in_parts, N_PARTS, part_of_slices(element, layout, body))
     return Bound(address, reads, writes, slice_numbers(layout, sizes, part_work))
 
 

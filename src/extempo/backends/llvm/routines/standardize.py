@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....core.types import InputType, TensorType, count
+from ....core.types import TensorType, count
 from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, i64, ptr
 from .group_norms import Stretches, stretches_of
 from .group_norms import bind as bind_stretches
-from .routine import Bound, build, routine
+from .routine import Attrs, Bound, Inputs, build, element_of, routine
 from .slices import (
     INNER,
     MIDDLE,
@@ -31,7 +31,7 @@ from .slices import (
     bind_slices,
     layout_of,
 )
-from .sweeps import SumSweep, SweepRow, element_of, in_parts, least, part_range, parts_of, write_part, write_row_of_sums
+from .sweeps import SumSweep, SweepRow, in_parts, part_range, parts_of, write_part, write_row_of_sums
 
 PART_WORK = 1 << 16  # elements
 LEAST_ROWS, MOST_GROUPS = 64, 64  # of rows whose gradients are added up together
@@ -176,7 +176,7 @@ def _write_backward_along(module: IRModule, name: str, element: Type, form: _Nor
             begin = group * o.meta[_ROWS_IN_GROUP]
             for p in (into_weight, into_bias):
                 _fill(row, p)
-            with b.loop(begin, least(b, begin + o.meta[_ROWS_IN_GROUP], n_rows)) as index:
+            with b.loop(begin, b.smaller(begin + o.meta[_ROWS_IN_GROUP], n_rows)) as index:
                 _backward_row(_Gradient(Along(o, row, index), form), into_weight, into_bias)
 
     write_part(module, "part", part)
@@ -229,13 +229,12 @@ def _weights_of(x: TensorType, dims: tuple[int, ...], weights: list[TensorType])
     return stretches_of(x, dims, weights[0])
 
 
-def _kinds(types: tuple[InputType, ...]) -> str:
+def _kinds(types: Inputs) -> str:
     return "".join("c" if isinstance(t, TensorType) else "-" if t is type(None) else "f" for t in types)
 
 
-def _bind(op: str, types: tuple[InputType, ...], x: InputType, weights: Any, attrs: Any, writes: Any) -> Bound | None:
+def _bind(op: str, types: Inputs, x: Any, weights: Any, attrs: Attrs, writes: Any) -> Bound | None:
     element, dims, centred = element_of(x), attrs["dims"], attrs["centred"]
-    assert isinstance(x, TensorType)
     found = layout_of(x.shape, dims)
     same = all(t.dtype is x.dtype for t in types if isinstance(t, TensorType))
     has_weight, has_bias = (isinstance(w, TensorType) for w in weights)
@@ -257,8 +256,7 @@ def _bind(op: str, types: tuple[InputType, ...], x: InputType, weights: Any, att
 
 
 def _bind_backward_along(element: Type, sizes: tuple[int, int, int], form: _NormForm, reads: str, writes: Any) -> Bound:
-    name = f"standardize_backward_{form.name}_{element.suffix}"
-    address = build(name, lambda module: _write_backward_along(module, name, element, form))
+    address = build(f"standardize_backward_{form.name}_{element.suffix}", _write_backward_along, element, form)
     outer, _, inner = sizes
     rows = max(LEAST_ROWS, -(-outer // MOST_GROUPS))
     n_groups = -(-outer // rows)
@@ -268,15 +266,14 @@ def _bind_backward_along(element: Type, sizes: tuple[int, int, int], form: _Norm
 
 
 @routine("standardize")
-def bind_forward(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_forward(types: Inputs, attrs: Attrs) -> Bound | None:
     x, weight, bias, _ = types
-    assert isinstance(x, TensorType)
     statistics = TensorType(tuple(1 if d in attrs["dims"] else s for d, s in enumerate(x.shape)), x.dtype)
     return _bind("standardize", types, x, (weight, bias), attrs, (x, statistics, statistics))
 
 
 @routine("standardize_backward")
-def bind_backward(types: tuple[InputType, ...], attrs: dict[str, Any]) -> Bound | None:
+def bind_backward(types: Inputs, attrs: Attrs) -> Bound | None:
     _, x, _, _, weight, _ = types
     writes = (x, weight, weight) if isinstance(weight, TensorType) else (x,)
     return _bind("standardize_backward", types, x, (weight, None), attrs, writes)

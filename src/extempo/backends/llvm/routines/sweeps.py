@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ....core.types import InputType, TensorType
-from ..ir.builder import IRFunction, IRModule, Operand, Pointer, Type, Value, f32, f64, i32, i64, ptr, vector, void
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, i32, i64, ptr, vector, void
+from ..ir.parallel import run_parts
 
 LANES = 8
 MOST_PARTS = 4096  # more than threads could tell apart
@@ -23,18 +23,6 @@ IN_BLOCK = 16  # terms that go into one accumulator before its block is closed
 Body = Callable[[Value, Value | None], None]
 Term = Callable[[Value, Value | None], Sequence[Value]]
 Combine = Callable[[Value, Value], Value]
-
-FLOATS: dict[str, Type] = {"float32": f32, "float64": f64}
-
-
-def element_of(t: InputType) -> Type | None:
-    """How the elements of a floating tensor lie in memory; None for what has no native code here."""
-    return FLOATS.get(t.dtype._name) if isinstance(t, TensorType) else None
-
-
-def least(b: IRFunction, x: Value, y: Operand) -> Value:
-    """The smaller of two integers."""
-    return b.select(x < y, x, y)
 
 
 class SweepRow:
@@ -173,7 +161,7 @@ def fold_together(folds: Sequence[SweepFold], n: Value, term: Callable[[Value], 
         return
     step, n_blocks = IN_BLOCK * folds[0].unroll, folds[0].n_blocks
     with b.loop(0, b.select(n > 0, n, 1), step) as start:  # one block at least, for what it begins with
-        _fold_block(folds, start, least(b, start + step, n), term)
+        _fold_block(folds, start, b.smaller(start + step, n), term)
         blocks = [fold.block() for fold in folds]
         later, first = b.if_else(n_blocks.value > 0)
         with later:
@@ -244,12 +232,12 @@ def write_row_of_sums(module: IRModule, name: str, element: Type) -> None:
 
 def larger(b: IRFunction) -> Combine:
     """The larger one; NaN wins. The accumulator comes first: it waits for one comparison only."""
-    return lambda most, x: b.select(x != x, x, b.select(x > most, x, most))
+    return lambda most, x: b.select(x != x, x, b.larger(x, most))
 
 
 def smaller(b: IRFunction) -> Combine:
     """The smaller one; NaN wins."""
-    return lambda least, x: b.select(x != x, x, b.select(x < least, x, least))
+    return lambda least, x: b.select(x != x, x, b.smaller(x, least))
 
 
 # ---- work in parts
@@ -266,13 +254,7 @@ def in_parts(b: IRFunction, part: str, n_parts: Value, *words: Value) -> None:
             Pointer(context.address, ptr)[i] = word
         else:
             context[i] = word
-    module = b.module
-    parallel = module.declare("extempo_parallel", void, [ptr, ptr, i64])
-    several, one = b.if_else(n_parts > 1)
-    with several:
-        b.call(parallel, module.address_of(b, part), context.address, n_parts)
-    with one:
-        b.call(module.defined[part], context.address, 0)
+    run_parts(b, part, context.address, n_parts)
 
 
 def context_words(b: IRFunction, *types: Type) -> list[Value]:
@@ -293,10 +275,18 @@ def parts_of(n_units: int, unit_work: int, part_work: int) -> tuple[int, int]:
 def part_range(b: IRFunction, n_units: Value, per_part: Value) -> tuple[Value, Value]:
     """The units of part `i`, an argument of the function: from, to."""
     first = b.arg("i") * per_part
-    return first, least(b, first + per_part, n_units)
+    return first, b.smaller(first + per_part, n_units)
 
 
 def write_part(module: IRModule, name: str, body: Callable[[IRFunction], None]) -> None:
     """A function that runs one part, for `in_parts`."""
     with module.function(name, void, internal=True, context=ptr, i=i64) as b:
         body(b)
+
+
+def write_in_parts(module: IRModule, name: str, n_parts_at: int, part: Callable[[IRFunction], None]) -> None:
+    """The routine `name` that only runs its parts: `meta` has their number, `buffers` and `meta` are their context."""
+    write_part(module, "part", part)
+    with module.function(name, i64, buffers=ptr, meta=ptr) as b:
+        in_parts(b, "part", Pointer(b.arg("meta"), i64)[n_parts_at], b.arg("buffers"), b.arg("meta"))
+        b.ret(0)

@@ -22,6 +22,7 @@ import numpy as np
 from ..calls.callables import function
 from ..calls.cpython import ALIGNED, ARRAY_DATA, ARRAY_DTYPE, C_CONTIGUOUS, Python
 from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i1, i64, ptr, vector, void
+from ..ir.parallel import run_shared
 from .routine import build
 
 LANES = 8
@@ -67,7 +68,7 @@ def update_function(name: str, formula: Formula, n_numbers: int, n_moments: int,
     if element is None:
         return None
     full = f"update_{name}_{element.suffix}"
-    address = build(full, lambda module: _write(module, full, formula, n_numbers, n_moments, element))
+    address = build(full, _write, formula, n_numbers, n_moments, element)
     return function(full, address)
 
 
@@ -83,7 +84,6 @@ _PLACES, _NUMBERS, _VALUES, _GRADIENTS, _COUNT, _TOTAL, _SIZE = range(7)
 def _write(module: IRModule, name: str, formula: Formula, n_numbers: int, n_moments: int, element: Type) -> None:
     part = name + "_part"
     _write_part(module, part, formula, n_numbers, n_moments, element)
-    parallel = module.declare("extempo_parallel", void, [ptr, ptr, i64])
     with module.function(name, ptr, self=ptr, args=ptr, n_args=i64) as b:
         python = Python(b)
         args = b.pointer(b.arg("args"), ptr)
@@ -115,7 +115,7 @@ def _write(module: IRModule, name: str, formula: Formula, n_numbers: int, n_mome
         several, one = b.if_else(n_chunks > 1)
         with several:
             sizes[_SIZE] = ((total.value + n_chunks - 1) // n_chunks + (LANES - 1)) & -LANES
-            b.call(parallel, module.address_of(b, part), context.address, n_chunks)
+            run_shared(b, part, context.address, n_chunks)
         with one:
             b.call(module.defined[part], context.address, 0)
         b.ret(b.call(answer, 1))
@@ -159,13 +159,13 @@ def _write_part(module: IRModule, name: str, formula: Formula, n_numbers: int, n
         given = b.pointer(context[_NUMBERS], element)
         numbers = [b.splat(given[i], LANES) for i in range(n_numbers)]
         begin = b.arg("chunk") * size
-        end = _least(b, begin + size, total)
+        end = b.smaller(begin + size, total)
         before = b.var(i64, 0)  # elements of the parameters before this one
         with b.loop(0, n_members) as i:
             first = before.value
             n = _n_elements(b, values[i])
             before.set(first + n)
-            low, high = _most(b, begin - first, 0), _least(b, end - first, n)
+            low, high = b.larger(begin - first, 0), b.smaller(end - first, n)
             with b.if_(low < high):
                 x = b.pointer(b.field(ptr, values[i], ARRAY_DATA), element)
                 offset = b.cast("ptrtoint", x.address, i64) - words[2]
@@ -197,9 +197,5 @@ def _write_pass(
             b.masked_store(result, p.at(whole), mask)
 
 
-def _least(b: IRFunction, x: Value, y: Value) -> Value:
-    return b.select(x < y, x, y)
-
-
 def _most(b: IRFunction, x: Value, y: Value | int) -> Value:
-    return b.select(x > y, x, y)
+    return b.larger(x, y)

@@ -20,7 +20,6 @@ from .thread_words import (
     Words,
     call,
     forever,
-    smaller,
     write_foundations,
 )
 
@@ -211,14 +210,14 @@ def _write_wake_helpers(module: IRModule) -> None:
         ratio = b.cast("sitofp", streak, f64) / b.cast("sitofp", waking * 2, f64)
         paying = b.cast("fptosi", b.intrinsic("sqrt", ratio), i32) - 1
         sleepers, running = words.load("sleepers"), words.load("running")
-        useful = smaller(b, paying, smaller(b, running, b.arg("others")))
-        n_woken = smaller(b, useful - (running - sleepers), sleepers)
+        useful = b.smaller(paying, b.smaller(running, b.arg("others")))
+        n_woken = b.smaller(useful - (running - sleepers), sleepers)
         with b.if_(n_woken <= 0):
             b.ret()
         began = call(b, "now", i64)
         call(b, "wake", void, words.at("tickets"), n_woken)
         took = call(b, "now", i64) - began
-        each = smaller(b, took // b.cast("sext", n_woken, i64), LONGEST_WAKING)
+        each = b.smaller(took // b.cast("sext", n_woken, i64), LONGEST_WAKING)
         words.store("waking", (waking * 7 + each) // 8 + 1)
 
 
@@ -260,7 +259,7 @@ class _ChunkTime:
     def learn(self, took: Value) -> None:
         """Slowly, and upwards by a quarter at most: a caller that lost its CPU took long for nothing."""
         b, expected = self.b, self.expected
-        self._kept[1] = b.select(self._known, (expected * 3 + smaller(b, took, expected * 2)) // 4 + 1, took)
+        self._kept[1] = b.select(self._known, (expected * 3 + b.smaller(took, expected * 2)) // 4 + 1, took)
 
 
 def _write_shared(module: IRModule) -> None:
@@ -277,10 +276,10 @@ def _write_shared(module: IRModule) -> None:
         call(b, "turn", void, b.arg("frame"))
         took = frame.get(frame.last) - began
         times.learn(took)
-        chunk_time = b.select(took > times.expected, took, times.expected)
+        chunk_time = b.larger(took, times.expected)
         mine = _run_claimed(b, words)
         with b.if_(words.change("pending", "sub", mine) != mine):  # a caller that lost its CPU is no measure
-            call(b, "wait", void, b.arg("frame"), smaller(b, chunk_time, times.expected * 4))
+            call(b, "wait", void, b.arg("frame"), b.smaller(chunk_time, times.expected * 4))
         lost = call(b, "now", i64) - opened - chunk_time * b.arg("count")
         crowded = (mine == others) & (words.load("crowded") != 0)
         _rest_after(b, words, b.select(crowded, CROWDED, lost))
@@ -302,7 +301,7 @@ def _run_claimed(b: IRFunction, words: Words) -> Value:
 def _rest_after(b: IRFunction, words: Words, lost: Value) -> None:
     """Do without helpers for a while if the caller alone would have been faster: the CPUs are wanted elsewhere."""
     with b.if_(lost > 0):
-        words.store("resume_at", call(b, "now", i64) + smaller(b, lost * REST, LONGEST_REST))
+        words.store("resume_at", call(b, "now", i64) + b.smaller(lost * REST, LONGEST_REST))
         words.change("losses", "add", 1)
 
 
@@ -350,7 +349,7 @@ def _write_parallel(module: IRModule) -> None:
                 call(b, "start", void)
             words.change("shared_jobs", "add", 1)
             with b.loop(0, n_chunks, MAX_CHUNKS) as first:
-                count = smaller(b, n_chunks - first, MAX_CHUNKS)
+                count = b.smaller(n_chunks - first, MAX_CHUNKS)
                 call(b, "run_shared", void, function, context, first, count, frame.address)
             words.store("ended_at", call(b, "now", i64))
         words.store("lock", FREE)

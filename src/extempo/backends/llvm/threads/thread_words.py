@@ -115,10 +115,6 @@ def forever(b: IRFunction) -> Any:
     return b.while_(lambda: b.const(i1, True))
 
 
-def smaller(b: IRFunction, x: Value, y: Operand) -> Value:
-    return b.select(x < y, x, y)
-
-
 def write_foundations(module: IRModule, target: Target) -> None:
     """The pool's memory, and what threads ask of the system: time, CPUs, sleep."""
     module.global_("pool", i64, -(-BYTES // 8))
