@@ -112,4 +112,5 @@ def keeps_dtype(result: TensorType, kinds: Sequence[Any]) -> bool:
     With other dtypes, and for halves, every op of the vjp rounds its result, and only there.
     """
     d = result.dtype
-    return d.itemsize > 2 and all(k.dtype in (d, bool_) for k in kinds if isinstance(k, TensorType))
+    converted = [k for k in kinds if isinstance(k, TensorType) and k.dtype is not d and k.dtype is not bool_]
+    return d.itemsize > 2 and not converted
