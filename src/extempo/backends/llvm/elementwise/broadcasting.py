@@ -430,7 +430,7 @@ class _BroadcastRun:
             addresses |= {"record": self.record.address, "refused": self.refused.address}
             for i, name in enumerate(_CONTEXT):
                 context[i] = addresses[name]
-            n_units, per_chunk = _units(b, self.geometry)
+            n_units, per_chunk = units(b, self.geometry)
             # Other Python threads may run meanwhile, and must not take the memory away.
             self._for_each_array(self.python.incref)
             run_shared(b, "elementwise_chunk", context.address, (n_units + per_chunk - 1) // per_chunk)
@@ -482,7 +482,7 @@ class _BroadcastRun:
         b.ret(DONE)
 
 
-def _units(b: IRFunction, geometry: Pointer) -> tuple[Value, Value]:
+def units(b: IRFunction, geometry: Pointer) -> tuple[Value, Value]:
     """What is split, rows or the columns of a single row, and how many of them make a chunk; by the sizes alone."""
     one_row = geometry[0] == 1
     n_units = b.select(one_row, geometry[1], geometry[0])
@@ -498,7 +498,7 @@ def _write_chunk(module: IRModule) -> None:
         geometry, record = Pointer(context["geometry"], i64), Pointer(context["record"], i64)
         operands = Pointer(context["operands"], ptr)
         n = record[0] + record[1]
-        n_units, per_chunk = _units(b, geometry)
+        n_units, per_chunk = units(b, geometry)
         start = b.arg("chunk") * per_chunk
         left = n_units - start
         size = b.smaller(left, per_chunk)

@@ -7,7 +7,7 @@ A block of 2^17 elements and more is split over threads by the rule of eager cal
 
 from __future__ import annotations
 
-from ..elementwise.broadcasting import CHUNK, MAX_NDIM, SPLIT_FROM
+from ..elementwise.broadcasting import MAX_NDIM, SPLIT_FROM, units
 from ..ir.builder import IRFunction, IRModule, Pointer, Value, i1, i64, ptr, void
 from ..ir.parallel import run_shared
 
@@ -58,7 +58,7 @@ def _call(b: IRFunction, meta: Pointer, operands: Pointer, refused: Pointer) -> 
         context = b.array(ptr, len(_CONTEXT))
         for i, address in enumerate((operands.address, meta.address, refused.address)):
             context[i] = address
-        n_units, per_chunk = _units(b, geometry)
+        n_units, per_chunk = units(b, geometry)
         run_shared(b, "plan_rows_chunk", context.address, (n_units + per_chunk - 1) // per_chunk)
     with small:
         refused[0] = refused[0] | b.call_address(_kernel(b, meta), i64, operands.address, geometry.address)
@@ -68,21 +68,13 @@ def _kernel(b: IRFunction, meta: Pointer) -> Value:
     return b.emit(ptr, f"inttoptr i64 {meta[_KERNEL].text} to ptr")
 
 
-def _units(b: IRFunction, geometry: Pointer) -> tuple[Value, Value]:
-    """What is split, rows or the columns of a single row, and how many of them make a chunk; by the sizes alone."""
-    one_row = geometry[0] == 1
-    rows_per_chunk = b.const(i64, CHUNK) // geometry[1]
-    rows_per_chunk = b.larger(rows_per_chunk, 1)
-    return b.select(one_row, geometry[1], geometry[0]), b.select(one_row, b.const(i64, CHUNK), rows_per_chunk)
-
-
 def _write_chunk(module: IRModule) -> None:
     """plan_rows_chunk(context, chunk): the kernel on a part of the rows, or of the columns of the only row."""
     with module.function("plan_rows_chunk", void, internal=True, context=ptr, chunk=i64) as b:
         context = {name: b.pointer(b.arg("context"), ptr)[i] for i, name in enumerate(_CONTEXT)}
         operands, meta = Pointer(context["operands"], ptr), Pointer(context["meta"], i64)
         n, geometry = meta[_N_OPERANDS], meta + _GEOMETRY
-        n_units, per_chunk = _units(b, geometry)
+        n_units, per_chunk = units(b, geometry)
         start = b.arg("chunk") * per_chunk
         left = n_units - start
         size = b.smaller(left, per_chunk)

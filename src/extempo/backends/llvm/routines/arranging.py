@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ....core.strides import row_major_strides
 from ....core.types import TensorType, count
-from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i32, i64, ptr
-from .layout import BY_SIZE, MAX_NDIM, buffers_of, carrier, copy_run, copying, fill_zeros, numbers_from
-from .routine import Attrs, Bound, Inputs, build, routine
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i32, i64
+from .layout import BY_SIZE, MAX_NDIM, carrier, copy_run, copying, fill_zeros, numbers_from
+from .routine import Attrs, Bound, Inputs, build, routine, routine_code
 
 _REGISTERS: dict[str, Type] = {"float32": f32, "float64": f64, "int64": i64, "int32": i32}
 
@@ -35,8 +35,7 @@ def bind_constant_pad(types: Inputs, attrs: Attrs) -> Bound | None:
 def _write_pad(module: IRModule, name: str, register: Type) -> None:
     element = BY_SIZE[register.nbytes]
     copy = copying(module, element)
-    with module.function(name, i64, buffers=ptr, meta=ptr) as b:
-        head, buffers = b.pointer(b.arg("meta"), i64), buffers_of(b)
+    with routine_code(module, name) as (b, buffers, head):
         n, start, ndim = (head[i] for i in range(3))
         shape, to, of, value = numbers_from(b, 3, ndim, ndim, ndim)
         given = Pointer(value.address, f64)[0] if register.kind == "f" else value[0]
@@ -75,8 +74,8 @@ def bind_flip(types: Inputs, attrs: Attrs) -> Bound | None:
 
 def _write_flip(module: IRModule, name: str, element: Type) -> None:
     copy = copying(module, element)
-    with module.function(name, i64, buffers=ptr, meta=ptr) as b:
-        ndim, buffers = b.pointer(b.arg("meta"), i64)[0], buffers_of(b)
+    with routine_code(module, name) as (b, buffers, numbers):
+        ndim = numbers[0]
         shape, to, signs, of = numbers_from(b, 1, ndim, ndim, ndim)
         strides, offset = b.array(i64, MAX_NDIM), b.var(i64, 0)
         with b.loop(0, ndim) as d:
@@ -102,8 +101,7 @@ def bind_roll(types: Inputs, attrs: Attrs) -> Bound | None:
 
 def _write_roll(module: IRModule, name: str, element: Type) -> None:
     copy = copying(module, element)
-    with module.function(name, i64, buffers=ptr, meta=ptr) as b:
-        head, buffers = b.pointer(b.arg("meta"), i64), buffers_of(b)
+    with routine_code(module, name) as (b, buffers, head):
         ndim, dim, sign = (head[i] for i in range(3))
         shape, to, of, given = numbers_from(b, 3, ndim, ndim, ndim)
         size = shape[dim]
@@ -150,8 +148,7 @@ def bind_triu(types: Inputs, attrs: Attrs) -> Bound | None:
 
 
 def _write_triangle(module: IRModule, name: str, lower: bool) -> None:
-    with module.function(name, i64, buffers=ptr, meta=ptr) as b:
-        numbers, buffers = b.pointer(b.arg("meta"), i64), buffers_of(b)
+    with routine_code(module, name) as (b, buffers, numbers):
         n_matrices, n_rows, n_columns, itemsize, diagonal = (numbers[i] for i in range(5))
         row_bytes = n_columns * itemsize
         with b.loop(0, n_matrices) as matrix, b.loop(0, n_rows) as row:

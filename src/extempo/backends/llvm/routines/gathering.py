@@ -16,7 +16,6 @@ from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, i32, i64, p
 from .layout import (
     BY_SIZE,
     MAX_NDIM,
-    buffers_of,
     carrier,
     copy_run,
     copying,
@@ -24,7 +23,7 @@ from .layout import (
     numbers_from,
     odometer,
 )
-from .routine import Attrs, Bound, Inputs, build, element_of, routine
+from .routine import Attrs, Bound, Inputs, build, element_of, routine, routine_code
 from .sweeps import context_words, in_parts, part_range, parts_of, write_part
 
 LANES = 8
@@ -98,8 +97,7 @@ def _write_embedding(module: IRModule, name: str, index: Type) -> None:
             copy_run(b, b.byte_offset(out, i * row_bytes), b.byte_offset(table, row * row_bytes), row_bytes)
 
     write_part(module, name + "_part", part)
-    with module.function(name, i64, buffers=ptr, meta=ptr) as b:
-        numbers, buffers = b.pointer(b.arg("meta"), i64), buffers_of(b)
+    with routine_code(module, name) as (b, buffers, numbers):
         n_parts, per_part, n_picks, n_rows, row_bytes = (numbers[i] for i in range(5))
         # A single row may be given as a number, which stands after the bound ones.
         rows = b.select(buffers[1] == 0, numbers.at(5), buffers[1])
@@ -136,8 +134,7 @@ def _write_sum_rows(module: IRModule, name: str, element: Type, index: Type) -> 
                 add_run(b, table + row * width, vectors + i * width, width)
 
     write_part(module, name + "_part", part)
-    with module.function(name, i64, buffers=ptr, meta=ptr) as b:
-        given, buffers = b.pointer(b.arg("meta"), i64), buffers_of(b)
+    with routine_code(module, name) as (b, buffers, given):
         n_parts, per_part, n_vectors, n_rows, width = (given[i] for i in range(5))
         rows = b.select(buffers[1] == 0, given.at(5), buffers[1])  # a number stands after the bound ones
         decline_outside(b, b.pointer(rows, index), n_vectors, 0, n_rows)
@@ -189,7 +186,7 @@ class _PickCode:
         head = b.pointer(b.arg("meta"), i64) + at
         self.n_outer_dims, _, self.n_picks, self.run = (head[i] for i in range(_Picks.HEAD))
         self.shape = head + _Picks.HEAD
-        buffers = buffers_of(b)
+        buffers = b.pointer(b.arg("buffers"), ptr)
         self.indices = [b.pointer(buffers[first_index + k], index) for k in range(n_indices)]
 
     def decline_outside(self) -> None:
@@ -242,9 +239,9 @@ def bind_index_get(types: Inputs, attrs: Attrs) -> Bound | None:
 
 
 def _write_index_get(module: IRModule, name: str, element: Type, index: Type, n_indices: int) -> None:
-    with module.function(name, i64, buffers=ptr, meta=ptr) as b:
-        ndim = b.pointer(b.arg("meta"), i64)[0]
-        code, buffers = _PickCode(b, 1, n_indices, index, 1), buffers_of(b)
+    with routine_code(module, name) as (b, buffers, numbers):
+        ndim = numbers[0]
+        code = _PickCode(b, 1, n_indices, index, 1)
         _, strides = numbers_from(b, 1 + _Picks.HEAD, ndim)
         code.decline_outside()
         code.decline_gaps(ndim, strides)
@@ -279,10 +276,9 @@ def bind_index_embed(types: Inputs, attrs: Attrs) -> Bound | None:
 
 
 def _write_index_embed(module: IRModule, name: str, element: Type, index: Type, n_indices: int) -> None:
-    with module.function(name, i64, buffers=ptr, meta=ptr) as b:
-        numbers = b.pointer(b.arg("meta"), i64)
+    with routine_code(module, name) as (b, buffers, numbers):
         total, ndim = numbers[0], numbers[1]
-        code, buffers = _PickCode(b, 2, n_indices, index, 1), buffers_of(b)
+        code = _PickCode(b, 2, n_indices, index, 1)
         _, strides, _ = numbers_from(b, 2 + _Picks.HEAD, ndim, ndim)
         code.decline_outside()
         source, target = b.pointer(buffers[0], element), b.pointer(buffers[1 + n_indices], element)
@@ -313,10 +309,9 @@ def bind_index_put(types: Inputs, attrs: Attrs) -> Bound | None:
 
 def _write_index_put(module: IRModule, name: str, element: Type, index: Type, n_indices: int, add: bool) -> None:
     copy = copying(module, BY_SIZE[element.nbytes])
-    with module.function(name, i64, buffers=ptr, meta=ptr) as b:
-        numbers = b.pointer(b.arg("meta"), i64)
+    with routine_code(module, name) as (b, buffers, numbers):
         ndim, step = numbers[0], numbers[1]  # a single value is read again and again
-        code, buffers = _PickCode(b, 2, n_indices, index, 2), buffers_of(b)
+        code = _PickCode(b, 2, n_indices, index, 2)
         shape, strides, given = numbers_from(b, 2 + _Picks.HEAD, ndim, ndim)
         code.decline_outside()
         values, target = b.pointer(buffers[1], element), b.pointer(buffers[2 + n_indices], element)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ....core.types import TensorType
-from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, i64, ptr
-from .routine import Bound, build
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value
+from .routine import Bound, build, routine_code
 from .slices import INNER, N_PARTS, N_UNITS, OUTER, OWN, PER_PART, Along, At, Operands, slice_numbers
 from .sweeps import LANES, SumSweep, SweepRow, fold_row, in_parts, part_range, write_part, write_row_of_sums
 
@@ -57,10 +57,6 @@ def _each_row(o: Operands, body: Callable[[_GroupRow], None]) -> None:
         body(_GroupRow(o, row, stretch, index))
 
 
-def _mean(s: Along, total: Value) -> Value:
-    return total / s.b.cast("sitofp", s.n_elements(), s.row.element)
-
-
 def _scale(s: Along, variance: Value) -> Value:
     return 1.0 / s.b.intrinsic("sqrt", variance + s.operands.number(_EPS))
 
@@ -69,14 +65,14 @@ def _forward(r: _GroupRow, has_weight: bool, has_bias: bool) -> None:
     s, b = r.whole, r.b
     x = s.elements(0)
     (total,) = s.fold([SumSweep(b, s.type)], lambda at: [s.load(x, at)])
-    mean = _mean(s, total)
+    mean = s.mean(total)
 
     def square(at: At) -> list[Value]:
         v = s.load(x, at) - mean
         return [v * v]
 
     (squares,) = s.fold([SumSweep(b, s.type)], square)
-    variance = _mean(s, squares)
+    variance = s.mean(squares)
     s.put(mean, s.whole(5))
     s.put(variance, s.whole(6))
     scale = _scale(s, variance)
@@ -119,7 +115,7 @@ def _backward(r: _GroupRow) -> None:
         total.set(b.fma(w, b.splat(of_g.scalar(), LANES), total.value))
 
     r.each_stretch(sums)
-    mean_g, mean_gz = _mean(s, total.value), _mean(s, along.value)
+    mean_g, mean_gz = s.mean(total.value), s.mean(along.value)
 
     def stretch(_: Value, weight: Value, part: Along) -> None:
         g, x, y = part.elements(0), part.elements(1), part.elements(6)
@@ -142,8 +138,7 @@ def _write(module: IRModule, name: str, element: Type, body: Callable[[_GroupRow
         _each_row(Operands(b, element), body)
 
     write_part(module, "part", part)
-    with module.function(name, i64, buffers=ptr, meta=ptr) as b:
-        buffers, meta = Pointer(b.arg("buffers"), ptr), Pointer(b.arg("meta"), i64)
+    with routine_code(module, name) as (b, buffers, meta):
         in_parts(b, "part", meta[N_PARTS], buffers.address, meta.address)
         if joins:  # (samples, channels) -> channels
             n_channels, sums = meta[_PERIOD] * meta[_N_STRETCHES], Pointer(buffers[9], element)

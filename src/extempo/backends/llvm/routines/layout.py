@@ -17,7 +17,7 @@ from ....core.strides import row_major_strides
 from ....core.types import TensorType, count, dtype
 from ..ir.builder import Callee, IRFunction, IRModule, Pointer, Type, Value, i8, i16, i32, i64, ptr, void
 from ..ir.machine import machine
-from .routine import Attrs, Bound, Inputs, build, routine
+from .routine import Attrs, Bound, Inputs, build, routine, routine_code
 from .sweeps import context_words, in_parts, part_range, parts_of, write_part
 
 MAX_NDIM = 8
@@ -79,11 +79,6 @@ def numbers_from(b: IRFunction, start: Value | int, *lengths: Value | int) -> li
         lists.append(at)
         at = at + length
     return [*lists, at]
-
-
-def buffers_of(b: IRFunction) -> Pointer:
-    """The addresses of inputs and results."""
-    return b.pointer(b.arg("buffers"), ptr)
 
 
 def transposed(b: IRFunction, rows: list[Value]) -> list[Value]:
@@ -288,8 +283,7 @@ def _write_contiguous(module: IRModule, name: str, element: Type) -> None:
         )
 
     write_part(module, name + "_part", part)
-    with module.function(name, i64, buffers=ptr, meta=ptr) as b:
-        numbers, buffers = b.pointer(b.arg("meta"), i64), buffers_of(b)
+    with routine_code(module, name) as (b, buffers, numbers):
         with b.if_(numbers[2] == 0):
             Pointer(buffers[1], element)[0] = Pointer(buffers[0], element)[0]
             b.ret(0)
@@ -347,14 +341,12 @@ def _joined(
 
 def _write_join(module: IRModule, name: str, element: Type) -> None:
     copy = copying(module, element)
-    with module.function(name, i64, buffers=ptr, meta=ptr) as b:
-        head = b.pointer(b.arg("meta"), i64)
+    with routine_code(module, name) as (b, buffers, head):
         n_inputs, ndim, step, dim = (head[i] for i in range(4))
         to, shape, sizes, of = numbers_from(b, 4, ndim, ndim, n_inputs)
         lengths = b.array(i64, MAX_NDIM + 1)  # one more than dimensions: a new one has no length to set
         with b.loop(0, ndim) as d:
             lengths[d] = shape[d]
-        buffers = buffers_of(b)
         target = b.var(ptr, buffers[n_inputs])
         with b.loop(0, n_inputs) as i:
             lengths[dim] = sizes[i]

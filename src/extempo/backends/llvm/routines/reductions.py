@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from ....core.types import TensorType, count, int64
 from ..elementwise.loops import MEMORY
 from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i8, i32, i64, ptr, vector, void
-from .routine import Attrs, Bound, Inputs, build, routine
+from .routine import Attrs, Bound, Inputs, build, routine, routine_code
 from .sweeps import (
     LANES,
     SumSweep,
@@ -242,8 +242,7 @@ def _write(module: IRModule, name: str, kind: ReductionKind, passes: str) -> Non
     again = 0 if same else 1
     if "c" in passes:
         write_join_columns(module, "join_columns", f"strip{again}", kind.result)
-    with module.function(name, i64, buffers=ptr, meta=ptr) as b:
-        buffers, meta = Pointer(b.arg("buffers"), ptr), Pointer(b.arg("meta"), i64)
+    with routine_code(module, name) as (b, buffers, meta):
         source = buffers[0]
         for number, letter in enumerate(passes):
             fields = meta + (_FIRST_PASS + number * len(_PASS))

@@ -18,11 +18,12 @@ attributes alone, so that a result never depends on history.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ....core.types import TensorType, count
-from ..ir.builder import IRModule, Type, f32, f64
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, f32, f64, i64, ptr
 from ..ir.machine import Library, machine
 
 # What a call is bound by: for each input its TensorType, or the class of a number (NoneType for None); the attributes.
@@ -78,6 +79,13 @@ def routine(name: str) -> Callable[[Any], Any]:
         return bind
 
     return register
+
+
+@contextmanager
+def routine_code(module: IRModule, name: str) -> Iterator[tuple[IRFunction, Pointer, Pointer]]:
+    """Write the function of a routine: (what it is written with, `buffers`, `meta`)."""
+    with module.function(name, i64, buffers=ptr, meta=ptr) as b:
+        yield b, Pointer(b.arg("buffers"), ptr), Pointer(b.arg("meta"), i64)
 
 
 def build(name: str, write: Callable[..., None], *args: Any) -> int:

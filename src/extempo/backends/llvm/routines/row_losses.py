@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ....core.types import TensorType, count, int64
-from ..ir.builder import IRModule, Pointer, Type, Value, i64, ptr
+from ..ir.builder import IRModule, Pointer, Type, Value, i64
 from ..lanes.emitter import Emitter
-from .routine import Attrs, Bound, Inputs, build, element_of, routine
+from .routine import Attrs, Bound, Inputs, build, element_of, routine, routine_code
 from .rows import WITH_EXP, exp_below_zero
 from .slices import N_PARTS, OWN, At, SliceCode, layout_of, part_of_slices, slice_numbers
 from .sweeps import SumSweep, SweepRow, in_parts, sum_row, write_part
@@ -75,8 +75,7 @@ def _loss(s: SliceCode, form: _LossForm) -> None:
 
 def _write_forward(module: IRModule, name: str, element: Type, layout: str, form: _LossForm) -> None:
     write_part(module, "part", part_of_slices(element, layout, lambda s: _loss(s, form)))
-    with module.function(name, i64, buffers=ptr, meta=ptr) as b:
-        buffers, meta = Pointer(b.arg("buffers"), ptr), Pointer(b.arg("meta"), i64)
+    with routine_code(module, name) as (b, buffers, meta):
         n_samples = meta[_N_SAMPLES]
         kept = form.targets(meta, buffers[1]).count(n_samples)
         in_parts(b, "part", meta[N_PARTS], buffers.address, meta.address)
@@ -121,8 +120,7 @@ def _gradient(s: SliceCode, form: _LossForm) -> None:
 
 def _write_backward(module: IRModule, name: str, element: Type, layout: str, form: _LossForm) -> None:
     write_part(module, "part", part_of_slices(element, layout, lambda s: _gradient(s, form)))
-    with module.function(name, i64, buffers=ptr, meta=ptr) as b:
-        buffers, meta = Pointer(b.arg("buffers"), ptr), Pointer(b.arg("meta"), i64)
+    with routine_code(module, name) as (b, buffers, meta):
         kept = form.targets(meta, buffers[2]).count(meta[_N_SAMPLES])
         if form.reduction != "none":
             g = Pointer(buffers[0], element)[0]

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 from ....core.strides import row_major_strides
 from ....core.types import InputType, TensorType, count
-from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i64, ptr
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i64
 from .gathering import decline_outside, index_type, read_index
-from .layout import BY_SIZE, MAX_NDIM, buffers_of, carrier, copying, fill_zeros, numbers_from, odometer
-from .routine import Attrs, Bound, Inputs, build, element_of, routine
+from .layout import BY_SIZE, MAX_NDIM, carrier, copying, fill_zeros, numbers_from, odometer
+from .routine import Attrs, Bound, Inputs, build, element_of, routine, routine_code
 
 # (function, old element, new element) -> element
 _COMBINE: dict[str, Callable[[IRFunction, Value, Value], Value]] = {
@@ -81,8 +81,7 @@ def bind_gather(types: Inputs, attrs: Attrs) -> Bound | None:
 
 
 def _write_gather(module: IRModule, name: str, element: Type, index: Type) -> None:
-    with module.function(name, i64, buffers=ptr, meta=ptr) as b:
-        numbers, buffers = b.pointer(b.arg("meta"), i64), buffers_of(b)
+    with routine_code(module, name) as (b, buffers, numbers):
         ndim, dim, size, n = (numbers[i] for i in range(4))
         shape, strides = numbers_from(b, 4, ndim)
         at = b.pointer(buffers[1], index)
@@ -112,8 +111,7 @@ def bind_gather_embed(types: Inputs, attrs: Attrs) -> Bound | None:
 
 
 def _write_embed(module: IRModule, name: str, element: Type, index: Type) -> None:
-    with module.function(name, i64, buffers=ptr, meta=ptr) as b:
-        numbers, buffers = b.pointer(b.arg("meta"), i64), buffers_of(b)
+    with routine_code(module, name) as (b, buffers, numbers):
         ndim, dim, size, n, nbytes = (numbers[i] for i in range(5))
         shape, strides, _ = numbers_from(b, 5, ndim, ndim)
         at = b.pointer(buffers[1], index)
@@ -164,8 +162,7 @@ def _write_scatter(
     module: IRModule, name: str, element: Type, index: Type, reduce: str, include_self: bool, floating: Type | None
 ) -> None:
     copy = copying(module, BY_SIZE[element.nbytes])
-    with module.function(name, i64, buffers=ptr, meta=ptr) as b:
-        numbers, buffers = b.pointer(b.arg("meta"), i64), buffers_of(b)
+    with routine_code(module, name) as (b, buffers, numbers):
         ndim, dim, size, n = (numbers[i] for i in range(4))
         index_shape, shape, strides, given, after = numbers_from(b, 4, ndim, ndim, ndim, ndim)
         at = b.pointer(buffers[1], index)

@@ -115,6 +115,10 @@ class SliceCode(ABC):
     def element(self, p: Pointer, k: Value, lane: Value) -> Pointer:
         """The k-th element of the slice in that lane."""
 
+    def mean(self, total: Value) -> Value:
+        """The mean of the slice's elements, of which this is the sum."""
+        return total / self.b.cast("sitofp", self.n_elements(), self.row.element)
+
     def top(self, x: Pointer) -> Value:
         """The largest element that is not NaN, or -inf: what is taken away before exp()."""
         b = self.b

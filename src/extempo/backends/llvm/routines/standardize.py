@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 from ....core.types import TensorType, count
-from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, i64, ptr
+from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value
 from .group_norms import Stretches, stretches_of
 from .group_norms import bind as bind_stretches
-from .routine import Attrs, Bound, Inputs, build, element_of, routine
+from .routine import Attrs, Bound, Inputs, build, element_of, routine, routine_code
 from .slices import (
     INNER,
     MIDDLE,
@@ -53,10 +53,6 @@ class _NormForm:
         return "_".join(p for p in parts if p)
 
 
-def _mean(s: SliceCode, total: Value) -> Value:
-    return total / s.b.cast("sitofp", s.n_elements(), s.row.element)
-
-
 def _scale(s: SliceCode, variance: Value, eps: Value) -> Value:
     return 1.0 / s.b.intrinsic("sqrt", variance + eps)
 
@@ -77,9 +73,9 @@ def _forward(s: SliceCode, form: _NormForm) -> None:
     mean = None
     if form.centred:
         (total,) = s.fold([SumSweep(b, s.type)], lambda at: [s.load(x, at)])
-        mean = _mean(s, total)
+        mean = s.mean(total)
     (squares,) = _squares(s, x, mean)
-    variance = _mean(s, squares)
+    variance = s.mean(squares)
     scale = _scale(s, variance, s.operands.number(OWN))
     s.put(b.const(s.type, 0.0) if mean is None else mean, s.whole(5))
     s.put(variance, s.whole(6))
@@ -152,7 +148,7 @@ def _backward(s: SliceCode, form: _NormForm) -> None:
         scale = scale * s.get(gradient.weight)
         s.put(along, s.whole(7))
         s.put(total, s.whole(8))
-    means = _mean(s, total), _mean(s, along)
+    means = s.mean(total), s.mean(along)
     out = s.elements(6)
 
     def element(at: At) -> None:
@@ -180,8 +176,7 @@ def _write_backward_along(module: IRModule, name: str, element: Type, form: _Nor
                 _backward_row(_Gradient(Along(o, row, index), form), into_weight, into_bias)
 
     write_part(module, "part", part)
-    with module.function(name, i64, buffers=ptr, meta=ptr) as b:
-        buffers, meta = Pointer(b.arg("buffers"), ptr), Pointer(b.arg("meta"), i64)
+    with routine_code(module, name) as (b, buffers, meta):
         in_parts(b, "part", meta[N_PARTS], buffers.address, meta.address)
         n_groups, n = meta[N_UNITS], meta[INNER]
         sums = Pointer(buffers[9], element)
@@ -197,7 +192,7 @@ def _fill(row: SweepRow, p: Pointer) -> None:
 def _backward_row(gradient: _Gradient, into_weight: Pointer, into_bias: Pointer) -> None:
     s = gradient.s
     total, along = gradient.sums()
-    means = _mean(s, total), _mean(s, along)
+    means = s.mean(total), s.mean(along)
     out = s.elements(6)
 
     def element(at: At) -> None:
