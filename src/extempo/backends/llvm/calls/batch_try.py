@@ -9,19 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.builder import IRFunction, IRModule, Pointer, Value, i1, i32, i64, ptr
-from .batch_match import (
-    COUNT,
-    CURSOR,
-    INPUTS,
-    NAMES,
-    Items,
-    Slots,
-    address_in,
-    found_by_id,
-    found_in,
-    list_item,
-    size,
-)
+from .batch_match import COUNT, CURSOR, INPUTS, NAMES, Items, Slots, address_in, found_by_id, found_in, list_item, size
 from .cpython import C_CONTIGUOUS, LARGEST
 from .objects import Objects
 from .patterns import HEAD, MOST_INPUTS, MOST_RESULTS, NAME, WORDS

@@ -46,13 +46,7 @@ def _index(kinds: str) -> int:
 class ElementwiseKernel:
     """One elementwise function for one combination of dtypes, in as many variants as layouts have asked for."""
 
-    def __init__(
-        self,
-        name: str,
-        body: Callable[..., Any],
-        inputs: Sequence[dtype],
-        results: Sequence[dtype],
-    ) -> None:
+    def __init__(self, name: str, body: Callable[..., Any], inputs: Sequence[dtype], results: Sequence[dtype]) -> None:
         self.name = name
         self.inputs = tuple(inputs)
         self.results = tuple(results)

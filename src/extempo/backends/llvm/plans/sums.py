@@ -21,16 +21,7 @@ from typing import NamedTuple
 from ..elementwise.broadcasting import CHUNK
 from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, f64, i64, ptr, vector, void
 from ..routines.reductions import PIECE, ROWS_IN_PIECE, Summed, sum_of, write_join_columns, write_rows, write_strip
-from ..routines.sweeps import (
-    LANES,
-    SumSweep,
-    SweepRow,
-    fold_together,
-    in_parts,
-    part_range,
-    parts_of,
-    write_part,
-)
+from ..routines.sweeps import LANES, SumSweep, SweepRow, fold_together, in_parts, part_range, parts_of, write_part
 from .rows import MAX_OPERANDS
 from .sharing import Shared
 
@@ -77,11 +68,7 @@ def cut_words(s: Summed) -> tuple[int, ...]:
 
 
 def sums_meta(
-    kernel: int,
-    s: Summed,
-    strides: list[tuple[int, int, int]],
-    local: list[bool],
-    sums: list[tuple[int, bool]],
+    kernel: int, s: Summed, strides: list[tuple[int, int, int]], local: list[bool], sums: list[tuple[int, bool]]
 ) -> tuple[int, ...]:
     """`strides`: of every operand. `sums`: of each, which operand it adds up, and whether it is divided."""
     head = (kernel, len(strides), len(sums), *cut_words(s))

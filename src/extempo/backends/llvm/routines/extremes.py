@@ -9,17 +9,7 @@ from __future__ import annotations
 from ....core.types import TensorType, count, int64
 from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, f32, i1, i8, i32, i64, ptr, vector
 from .routine import Attrs, Bound, Inputs, build, element_of, routine
-from .sweeps import (
-    LANES,
-    SweepFold,
-    SweepRow,
-    fold_row,
-    larger,
-    part_range,
-    parts_of,
-    smaller,
-    write_in_parts,
-)
+from .sweeps import LANES, SweepFold, SweepRow, fold_row, larger, part_range, parts_of, smaller, write_in_parts
 
 PART_WORK = 1 << 16  # elements; about 30 us
 

@@ -13,16 +13,7 @@ from typing import Any
 from ....core.strides import row_major_strides
 from ....core.types import InputType, TensorType, broadcast_shapes, count
 from ..ir.builder import IRFunction, IRModule, Pointer, Type, Value, i32, i64, ptr, vector
-from .layout import (
-    BY_SIZE,
-    MAX_NDIM,
-    carrier,
-    copy_run,
-    copying,
-    fill_zeros,
-    numbers_from,
-    odometer,
-)
+from .layout import BY_SIZE, MAX_NDIM, carrier, copy_run, copying, fill_zeros, numbers_from, odometer
 from .routine import Attrs, Bound, Inputs, build, element_of, routine, routine_code
 from .sweeps import context_words, in_parts, part_range, parts_of, write_part
 
@@ -255,8 +246,7 @@ def _write_index_get(module: IRModule, name: str, element: Type, index: Type, n_
             code.each(strides, move)
         with runs:
             code.each(
-                strides,
-                lambda i, at: copy_run(b, target.at(i * code.run), source.at(at), code.run * element.nbytes),
+                strides, lambda i, at: copy_run(b, target.at(i * code.run), source.at(at), code.run * element.nbytes)
             )
         b.ret(0)
 

@@ -351,14 +351,6 @@ def _write_join(module: IRModule, name: str, element: Type) -> None:
         with b.loop(0, n_inputs) as i:
             lengths[dim] = sizes[i]
             strides = of + ndim * i
-            b.call(
-                copy,
-                target.value,
-                buffers[i],
-                ndim,
-                lengths.address,
-                to.address,
-                strides.address,
-            )
+            b.call(copy, target.value, buffers[i], ndim, lengths.address, to.address, strides.address)
             target.set(Pointer(target.value, element).at(sizes[i] * step))
         b.ret(0)

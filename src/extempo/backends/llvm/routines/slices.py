@@ -18,16 +18,7 @@ from ....core.types import TensorType, count
 from ..ir.builder import IRFunction, Pointer, Type, Value, f32, f64, i64, ptr
 from .reductions import grouped
 from .routine import Bound, build
-from .sweeps import (
-    LANES,
-    SweepFold,
-    SweepRow,
-    fold_row,
-    fold_together,
-    part_range,
-    parts_of,
-    write_in_parts,
-)
+from .sweeps import LANES, SweepFold, SweepRow, fold_row, fold_together, part_range, parts_of, write_in_parts
 
 CACHE_LINE = 64  # bytes; vectors across are as wide, because each line is far from the next
 COLUMNS_IN_STRIP = 64  # slices side by side that one unit of work has, where vectors lie across
