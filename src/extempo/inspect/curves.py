@@ -102,7 +102,7 @@ def sparkline(values: Sequence[float], width: int = 40) -> str:
     """A curve in one line of text: the lowest value is the lowest bar; x stands for what is not finite.
 
     >>> ex.inspect.sparkline([1.0, 0.5, 0.0])
-    '█▄▁'
+    '█▅▁'
     """
     if len(values) > width:
         edges = [round(i * len(values) / width) for i in range(width + 1)]

@@ -54,6 +54,21 @@ _KEYS = (*_PLAIN, int, float, complex, bytes, tuple, frozenset, Size, dtype, dev
 # ---- encoding
 
 
+def _encode_bytes(value: bytes | bytearray) -> Any:
+    return {"$": type(value).__name__, "base64": base64.b64encode(value).decode()}
+
+
+# Types whose values need nothing else to be written.
+_ENCODERS: dict[type, Callable[[Any], Any]] = {
+    int: lambda n: n if -(1 << 63) <= n < 1 << 63 else {"$": "int", "hex": hex(n)},
+    float: lambda x: x if math.isfinite(x) else {"$": "float", "text": str(x)},
+    bytes: _encode_bytes,
+    bytearray: _encode_bytes,
+    dtype: lambda d: {"$": "dtype", "name": repr(d).removeprefix("extempo.")},
+    device: lambda d: {"$": "device", "name": str(d)},
+}
+
+
 class Encoder:
     """Makes the tree, and gathers the tensors and arrays that it refers to."""
 
@@ -68,21 +83,13 @@ class Encoder:
         kind = type(value)
         if kind in _PLAIN:
             return value
-        if kind is int:
-            return value if -(1 << 63) <= value < 1 << 63 else {"$": "int", "hex": hex(value)}
-        if kind is float:
-            return value if math.isfinite(value) else {"$": "float", "text": str(value)}
+        if kind in _ENCODERS:
+            return _ENCODERS[kind](value)
         if isinstance(value, Tensor | np.ndarray):
             return {"$": "object", "number": self._number(value, path)}
         if kind is RaggedTensor:
             parts = {"values": value.values(), "offsets": value._rows.offsets}
             return {"$": "ragged", "dim": value._dim, **{k: self.encode(v, (*path, k)) for k, v in parts.items()}}
-        if kind in (bytes, bytearray):
-            return {"$": kind.__name__, "base64": base64.b64encode(value).decode()}
-        if kind is dtype:
-            return {"$": "dtype", "name": repr(value).removeprefix("extempo.")}
-        if kind is device:
-            return {"$": "device", "name": str(value)}
         if isinstance(value, np.generic) and value.dtype in CODES:
             return {"$": "scalar", "dtype": value.dtype.name, "value": self.encode(value.item(), path)}
         if kind is list or kind in _MADE_OF_PARTS or kind in _DICTS:
@@ -204,44 +211,46 @@ def _decode(node: Any, objects: list[Any]) -> Any:
     if "$" not in node:
         return {key: _decode(v, objects) for key, v in node.items()}
     kind = node["$"]
-    if kind == "object":
-        number = node["number"]
-        if type(number) is not int or number < 0:
-            raise IndexError
-        return objects[number]
     if kind in _DICTS_BY_NAME:
-        made = _DICTS_BY_NAME[kind]()
-        for key, value in node["items"]:
-            made[_decode(key, objects)] = _decode(value, objects)
-        if "metadata" in node:
-            made._metadata = _decode(node["metadata"], objects)
-        return made
-    if kind == "ragged":
-        values, offsets = _decode(node["values"], objects), _decode(node["offsets"], objects)
-        if not isinstance(values, Tensor) or type(offsets) is not np.ndarray or type(node["dim"]) is not int:
-            raise TypeError
-        if offsets.dtype != np.int64:
-            raise TypeError
-        return RaggedTensor(values, Rows(offsets), node["dim"])
+        return _decode_dict(_DICTS_BY_NAME[kind](), node, objects)
     if kind in _BY_NAME:
         return _BY_NAME[kind][1]([_decode(v, objects) for v in node["items"]])
-    return _DECODERS[kind](node)
+    return _DECODERS[kind](node, objects)
 
 
-def _decode_scalar(node: Any) -> Any:
-    return _SCALARS[node["dtype"]](_decode(node["value"], []))
+def _decode_dict(made: Any, node: Any, objects: list[Any]) -> Any:
+    for key, value in node["items"]:
+        made[_decode(key, objects)] = _decode(value, objects)
+    if "metadata" in node:
+        made._metadata = _decode(node["metadata"], objects)
+    return made
 
 
-def _decode_float(node: Any) -> float:
-    return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[node["text"]]
+def _decode_object(node: Any, objects: list[Any]) -> Any:
+    number = node["number"]
+    if type(number) is not int or number < 0:
+        raise IndexError
+    return objects[number]
 
 
-_DECODERS: dict[str, Callable[[Any], Any]] = {
-    "int": lambda node: int(node["hex"], 16),
-    "float": _decode_float,
-    "bytes": lambda node: base64.b64decode(node["base64"], validate=True),
-    "bytearray": lambda node: bytearray(base64.b64decode(node["base64"], validate=True)),
-    "dtype": lambda node: _DTYPES[node["name"]],
-    "device": lambda node: device(node["name"]),
-    "scalar": _decode_scalar,
+def _decode_ragged(node: Any, objects: list[Any]) -> RaggedTensor:
+    values, offsets = _decode(node["values"], objects), _decode(node["offsets"], objects)
+    if not isinstance(values, Tensor) or type(offsets) is not np.ndarray or type(node["dim"]) is not int:
+        raise TypeError
+    if offsets.dtype != np.int64:
+        raise TypeError
+    return RaggedTensor(values, Rows(offsets), node["dim"])
+
+
+_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_DECODERS: dict[str, Callable[[Any, list[Any]], Any]] = {
+    "object": _decode_object,
+    "ragged": _decode_ragged,
+    "int": lambda node, _: int(node["hex"], 16),
+    "float": lambda node, _: _FLOATS[node["text"]],
+    "bytes": lambda node, _: base64.b64decode(node["base64"], validate=True),
+    "bytearray": lambda node, _: bytearray(base64.b64decode(node["base64"], validate=True)),
+    "dtype": lambda node, _: _DTYPES[node["name"]],
+    "device": lambda node, _: device(node["name"]),
+    "scalar": lambda node, _: _SCALARS[node["dtype"]](_decode(node["value"], [])),
 }

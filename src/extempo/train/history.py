@@ -175,6 +175,9 @@ def _cost(record: dict[str, Any]) -> list[str]:
     return [seconds_text(record.get("seconds", 0.0)), memory]
 
 
+_Seen = tuple[int, float, float]  # an epoch, the loss that is judged, the train loss
+
+
 def observe(records: list[dict[str, Any]]) -> str:
     """A sentence about the last epochs: what moved, by how much, and what that means.
 
@@ -192,26 +195,38 @@ def observe(records: list[dict[str, Any]]) -> str:
         return f"{title} is {last}: training has broken down; a lower learning rate or clipping would help."
     if len(seen) == 1:
         return f"{title} is {last:.4g} after the first epoch; one more says where it goes."
-    before, earlier = seen[-2][1:]
-    lowest, best, _ = min(seen, key=lambda each: each[1] if math.isfinite(each[1]) else math.inf)
+    lowest = min(seen, key=lambda each: each[1] if math.isfinite(each[1]) else math.inf)
+    overfitting = _overfitting(title, lowest, seen[-2], seen[-1]) if name == "valid_loss" else ""
+    return overfitting or _moved(title, records, seen[-2][1], last, train)
+
+
+def _overfitting(title: str, lowest: _Seen, before: _Seen, now: _Seen) -> str:
+    """A sentence where the valid loss has risen from its lowest while the train loss still falls; "" elsewhere."""
+    epoch, best, _ = lowest
+    if not (now[1] - best > 0.02 * abs(best) and now[2] < before[2]):
+        return ""
+    return (
+        f"{title} was lowest ({best:.4g}) in epoch {epoch} and is {now[1]:.4g} now, while train loss still falls "
+        f"({before[2]:.4g} to {now[2]:.4g}): it begins to learn the training data by heart."
+    )
+
+
+def _moved(title: str, records: list[dict[str, Any]], before: float, last: float, train: float) -> str:
+    """A sentence on what the loss did in the last epoch."""
+    which = title.partition(" ")[0].lower()
     change = (last - before) / abs(before) if before else math.copysign(math.inf, last) if last else 0.0
     share = f" ({change:+.0%})" if math.isfinite(change) else ""
     moved = f"from {before:.4g} to {last:.4g}{share} in the last epoch"
-    if name == "valid_loss" and last - best > 0.02 * abs(best) and train < earlier:
-        return (
-            f"{title} was lowest ({best:.4g}) in epoch {lowest} and is {last:.4g} now, while train loss still falls "
-            f"({earlier:.4g} to {train:.4g}): it begins to learn the training data by heart."
-        )
     if not change <= 0.02:
         return f"{title} rose {moved}: the learning rate may be too high."
     if change > -0.02:
         return f"{title} hardly moved, {moved}: it has reached a plateau."
-    if name == "valid_loss" and last > 1.5 * train > 0 and last - train > 0.1:
+    if which == "valid" and last > 1.5 * train > 0 and last - train > 0.1:
         return (
             f"{title} fell {moved}, but is {last / train:.1f} times the train loss ({train:.4g}): it fits what it has "
             "seen better than what it has not."
         )
-    return f"{title} fell {moved}, and {_with_accuracy(records[-2], records[-1], name.partition('_')[0])}."
+    return f"{title} fell {moved}, and {_with_accuracy(records[-2], records[-1], which)}."
 
 
 def _with_accuracy(before: dict[str, Any], now: dict[str, Any], which: str) -> str:

@@ -82,20 +82,12 @@ class Trainer:
         predictions: Callable[[Any], Any] | None = None,
         progress: bool = True,
     ) -> None:
-        for name, made in (("model", model), ("optimizer", optimizer), ("scheduler", scheduler), ("loss", loss)):
-            if isinstance(made, type):
-                raise TypeError(f"Trainer: {name} is the class {made.__name__}; make one first, {made.__name__}(...)")
-        for name, number in (("accumulate", accumulate), ("checkpoint_every", checkpoint_every)):
-            if number is not None and number < 1:
-                raise ValueError(f"Trainer: {name} must be at least 1, got {number}")
-        if clip_grad_norm is not None and not clip_grad_norm > 0:
-            raise ValueError(
-                f"Trainer: clip_grad_norm must be above 0, got {clip_grad_norm}; None leaves gradients alone"
-            )
-        if scheduler_every not in ("epoch", "step"):
-            raise ValueError(f"Trainer: scheduler_every must be 'epoch' or 'step', got {scheduler_every!r}")
-        if isinstance(scheduler, ReduceLROnPlateau) and scheduler.mode != "min":
-            raise ValueError("Trainer: ReduceLROnPlateau gets a loss, so its mode must be 'min'")
+        _check_options(
+            {"model": model, "optimizer": optimizer, "scheduler": scheduler, "loss": loss},
+            {"accumulate": accumulate, "checkpoint_every": checkpoint_every},
+            clip_grad_norm,
+            scheduler_every,
+        )
         self.model = model
         self.loss = loss
         self.optimizer = optimizer
@@ -158,33 +150,41 @@ class Trainer:
             self.resumed = resume and self._resume()
             if not self.resumed:
                 self._warn_of_old_and_done(epochs)
-            if isinstance(train, Iterator):
-                train = PutBack(train)
-                if epochs - self.epoch > 1:
-                    warnings.warn("fit: train is an iterator, which can be read for one epoch only", stacklevel=2)
-            if isinstance(valid, Iterator) and epochs - self.epoch > 1:
-                warnings.warn(
-                    "fit: valid is an iterator; its batches are kept in memory for later epochs", stacklevel=2
-                )
-                valid = list(valid)
+            train, valid = self._readable(train, valid, epochs)
             self.optimizer.zero_grad()
             if not self.n_steps and self.epoch < epochs:
                 with Interrupts(self):
                     self._check_first(train)
-            modes, was_training = Modes(self.model), self.model.training
-            try:
-                with Interrupts(self):
-                    self._tell("on_start")
-                    while self.epoch < epochs and self.stop is None:
-                        self._epoch(train, valid)
-            finally:
-                self._tell("on_end")
-                if not was_training:
-                    modes.put_back()
-                self._write_history()
+            self._epochs(train, valid, epochs)
             if self.stop is not None and (self.progress or self.stop in REASONS.values()):
                 print(self._why_stopped(), flush=True)
             return self.history
+
+    def _readable(self, train: Any, valid: Any, epochs: int) -> tuple[Any, Any]:
+        """The data in a form that can be read as often as needed, as far as that is possible."""
+        several = epochs - self.epoch > 1
+        if isinstance(train, Iterator):
+            train = PutBack(train)
+            if several:
+                warnings.warn("fit: train is an iterator, which can be read for one epoch only", stacklevel=3)
+        if isinstance(valid, Iterator) and several:
+            warnings.warn("fit: valid is an iterator; its batches are kept in memory for later epochs", stacklevel=3)
+            valid = list(valid)
+        return train, valid
+
+    def _epochs(self, train: Iterable[Any], valid: Iterable[Any] | None, epochs: int) -> None:
+        """All epochs that are left; at the end callbacks hear of it, and modes are what they were."""
+        modes, was_training = Modes(self.model), self.model.training
+        try:
+            with Interrupts(self):
+                self._tell("on_start")
+                while self.epoch < epochs and self.stop is None:
+                    self._epoch(train, valid)
+        finally:
+            self._tell("on_end")
+            if not was_training:
+                modes.put_back()
+            self._write_history()
 
     def _epoch(self, train: Iterable[Any], valid: Iterable[Any] | None) -> None:
         reset_peak()
@@ -421,6 +421,24 @@ class Trainer:
             self.log_dir.mkdir(parents=True, exist_ok=True)
             write_text(self.log_dir / "history.json", self.history.to_json() + "\n")
             write_text(self.log_dir / "history.csv", self.history.to_csv())
+
+
+def _check_options(
+    objects: dict[str, Any], counts: dict[str, int | None], clip_grad_norm: float | None, scheduler_every: str
+) -> None:
+    for name, made in objects.items():
+        if isinstance(made, type):
+            raise TypeError(f"Trainer: {name} is the class {made.__name__}; make one first, {made.__name__}(...)")
+    for name, number in counts.items():
+        if number is not None and number < 1:
+            raise ValueError(f"Trainer: {name} must be at least 1, got {number}")
+    if clip_grad_norm is not None and not clip_grad_norm > 0:
+        raise ValueError(f"Trainer: clip_grad_norm must be above 0, got {clip_grad_norm}; None leaves gradients alone")
+    if scheduler_every not in ("epoch", "step"):
+        raise ValueError(f"Trainer: scheduler_every must be 'epoch' or 'step', got {scheduler_every!r}")
+    scheduler = objects["scheduler"]
+    if isinstance(scheduler, ReduceLROnPlateau) and scheduler.mode != "min":
+        raise ValueError("Trainer: ReduceLROnPlateau gets a loss, so its mode must be 'min'")
 
 
 def _numbers(of: str, found: dict[str, Any]) -> dict[str, float]:
