@@ -8,7 +8,8 @@ from typing import Any
 
 from extempo.core.context import CONTEXT
 from extempo.core.trace_tree import TraceNode
-from extempo.tracing.executor import TraceExecutor, op_by_op
+from extempo.tracing.executor import TraceExecutor
+from extempo.tracing.planner import op_by_op
 from extempo.tracing.policy import new_policy
 from extempo.tracing.segment import Counters
 

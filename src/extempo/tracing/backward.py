@@ -13,6 +13,7 @@ from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.trace_tree import BackwardCost, TraceNode
 from ..scheduling.request import BackwardRequest, Plan
+from .output_binding import bind_outputs
 from .segment import Segment, first_segment
 from .trace import Trace
 
@@ -80,7 +81,7 @@ class _TraceBackward:
         outputs = self._outputs(plan, gradient)
         if outputs is None:
             return None
-        self.executor.bind_outputs(segment, self.trace, self.state)
+        bind_outputs(segment, self.trace.makers, self.state)
         if self.trace.cursor is not self.state:  # a finalizer that ran meanwhile has traced, run or closed it
             return None
         return self._finish(segment, plan, outputs, alive)
@@ -103,7 +104,7 @@ class _TraceBackward:
 
     def _plan(self, segment: Segment) -> Plan | None:
         if segment.plan is None:
-            self.executor.wish_for_plan(segment, self.trace, self.state)
+            self.executor.planner.wish_for_plan(segment, self.trace, self.state)
         plan = segment.plan  # another thread may clear it
         if plan is None:
             self.executor.counters.ran_without_plan(segment.backward_cost)

@@ -20,7 +20,8 @@ from ..core.tensor import Tensor
 from ..core.trace_tree import TraceNode
 from ..scheduling.request import can_plan
 from .eviction import prune
-from .executor import TraceExecutor, op_by_op
+from .executor import TraceExecutor
+from .planner import op_by_op
 from .policy import new_policy
 from .report import CompiledFunctions
 from .segment import Counters, Noted, Segment
@@ -166,7 +167,7 @@ class CompiledFunction:
             _end(executor, mode)
             raise
         if executor.is_empty and getrefcount(executor) == _ONE_VARIABLE:
-            executor.decide = op_by_op  # or function and executor would keep each other
+            executor.planner.decide = op_by_op  # or function and executor would keep each other
             self._spare.append(executor)
         return result, end
 

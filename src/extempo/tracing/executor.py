@@ -8,7 +8,8 @@ gradient reads) closes the trace: it runs, its nodes are linked as eager mode wo
 begins. A plan never writes to memory from outside, so one that fails has changed nothing, and the replay raises the
 error.
 
-How an op gets onto the trace stands in `tracer`, what happens at a backward in `backward`.
+How an op gets onto the trace stands in `tracer`, how a segment gets its plan in `planner`, and what happens at a
+backward in `backward`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from sys import getrefcount
 from typing import Any
 
 from ..backends import entry_points
-from ..backends.selection import give_back_memory
 from ..core import active_traces, costs
 from ..core.context import CONTEXT, ExecutionContext
 from ..core.graph import Node, describe_where
@@ -27,20 +27,19 @@ from ..core.layout import is_contiguous
 from ..core.op import Op
 from ..core.storage import Array, Storage
 from ..core.tensor import LazySource, Tensor, layout_of
-from ..core.trace_tree import BackwardCost, LeafKind, TraceNode, TraceOp
+from ..core.trace_tree import BackwardCost, TraceNode, TraceOp
 from ..dispatch.dispatcher import as_input, run_eager
 from ..dispatch.fast_path import launcher
-from ..scheduling.request import Plan, Prospect, Request, Unplannable, plan_in_pieces, prospect
 from . import dynamic_shapes
 from .backward import backward_by_plan
 from .interpreter import FailedOp, replay
 from .materialize import materialize_freed_nodes, materialize_nodes
-from .output_binding import output_binding
-from .segment import PLANS, Counters, Segment, first_segment
+from .output_binding import bind_outputs
+from .planner import SegmentPlanner
+from .segment import Counters, Segment, first_segment
 from .trace import ENDED, GATE, Trace
 from .tracer import Tracer
 
-_LARGE = 1 << 20
 _OWN = 2  # references to what one attribute alone refers to: that, and getrefcount's argument
 _NOBODY_ELSE = nullcontext()
 
@@ -57,23 +56,6 @@ def _backward_known(executor: TraceExecutor, place: int, gradient: Array) -> lis
     return None
 
 
-def op_by_op(segment: Segment, n_steps: int, is_range: bool = False, is_loop: bool = False) -> bool:
-    """Whether a segment gets a plan: not while nobody knows what follows."""
-    return False
-
-
-class _PlanningTime:
-    """How long a call may plan: `goes_on()` is asked between pieces, of which each takes so long, by core/costs.py."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = 0.0
-        self._most = seconds
-
-    def goes_on(self) -> bool:
-        self.seconds += costs.PLANNING_PIECE
-        return self.seconds < self._most
-
-
 class TraceExecutor(LazySource):
     """Runs what one call of a compiled function has traced; the lazy source of the tensors on its trace.
 
@@ -83,7 +65,7 @@ class TraceExecutor(LazySource):
 
     __slots__ = (
         *("__weakref__", "_escaped_at", "_most_replaying", "_n_escaped", "_replaying_left"),
-        *("counters", "decide", "is_left", "trace", "tracer"),
+        *("counters", "is_left", "planner", "trace", "tracer"),
     )
 
     def __init__(
@@ -97,7 +79,7 @@ class TraceExecutor(LazySource):
         self.trace = Trace(root)
         self.tracer = Tracer(counters, most_new_ops)
         self.counters = counters
-        self.decide = decide  # whether a segment of so many ops that has no plan (or its sizes) gets one now
+        self.planner = SegmentPlanner(counters, decide)
         self._most_replaying = most_replaying  # seconds of running op by op; asked when there are some
         self._replaying_left: float | None = None
         self.is_left = False  # the function has returned
@@ -108,7 +90,7 @@ class TraceExecutor(LazySource):
         """As if it were new, for another call of the same function: its last trace is over and nobody else has it."""
         self.trace.begin_again(root)
         self.tracer.n_allowed = None
-        self.decide = decide
+        self.planner.decide = decide
         self._replaying_left = None
 
     @property
@@ -265,7 +247,7 @@ class TraceExecutor(LazySource):
         if found is None:
             found = state.remember(live, first_segment(trace, first, live, state.after_flush()))
         values = dict(zip(found.wanted, self.run(found, trace, state), strict=True))
-        self.bind_outputs(found, trace, state)
+        bind_outputs(found, trace.makers, state)
         if trace.cursor is not state:  # a finalizer that ran meanwhile has traced, run or closed it
             self._flush()
             return
@@ -297,17 +279,10 @@ class TraceExecutor(LazySource):
         self.counters.grown_steps += dynamic_shapes.GenericEdge.n_made - n_made
         return following
 
-    def bind_outputs(self, found: Segment, trace: Trace, state: TraceNode) -> None:
-        """Note for native code how it ends; for a size that is new, only when it has come up again."""
-        if found.plan is not None and found.binding is None:
-            if found.resizing is None or found.seen:
-                found.binding = output_binding(found, trace.makers, state.n_run, state.n_places)
-            found.seen += 1
-
     def run(self, found: Segment, trace: Trace, state: TraceNode) -> list[Any]:
         """The values of `found.wanted`, and with a backward the gradients after them."""
         if found.plan is None:
-            self.wish_for_plan(found, trace, state)
+            self.planner.wish_for_plan(found, trace, state)
         plan = found.plan  # another thread may clear it
         if plan is not None:
             leaves, values = trace.arrays, trace.values
@@ -322,77 +297,6 @@ class TraceExecutor(LazySource):
             [costs.replayed_seconds(s.op, s.kinds, s.type) for s in trace.makers[state.n_run :]]
         )
         return replay(found, trace, state, self._fail)
-
-    def wish_for_plan(self, found: Segment, trace: Trace, state: TraceNode) -> None:
-        """Plan a segment that has no plan, if that is to be now. It does not wait for LLVM."""
-        if found.resizing is not None and found.reason is None and self._resize(found, trace, state):
-            return
-        if found.reason is None:
-            self.counters.wishes += 1
-        if not self.counters.patience(len(trace.makers)) > 0:
-            return
-        if found.waiting is not None:
-            self.make_plan(found, trace, state, wait=False)
-        elif found.reason is None:
-            known = prospect(self._request(found, trace, state))
-            if known.is_familiar and not found.seen:
-                found.seen = 1  # as good as that: with another number of windows
-            if self.decide(found, known.n_steps, is_loop=known.is_familiar):
-                self.make_plan(found, trace, state, wait=False, known=known)
-
-    def _resize(self, found: Segment, trace: Trace, state: TraceNode) -> bool:
-        """Make the plan of a segment that was met with other sizes from what is known of theirs."""
-        assert found.resizing is not None
-        request = self._request(found, trace, state)
-        n_steps, before, n_bound = len(request.steps), found.resizing.n_worked_out, found.resizing.n_bound
-        found.plan = found.resizing.plan(state.like.size, request, lambda: self.decide(found, n_steps, True))
-        if found.resizing.n_worked_out != before:
-            is_range = found.resizing.n_bound != n_bound
-            self.counters.spent(costs.RANGE_OP * n_steps if is_range else costs.NEW_SIZE)
-            self.counters.worked_out += 1
-            if found.plan is not None and is_range and found.plan.arena_bytes > _LARGE:
-                give_back_memory()
-        self.counters.resized += found.plan is not None
-        return found.plan is not None
-
-    def make_plan(
-        self, found: Segment, trace: Trace, state: TraceNode, wait: bool = True, known: Prospect | None = None
-    ) -> None:
-        """Plan a segment. Unless it may wait for LLVM, a plan may be there only when it is wished for later."""
-        waiting = found.waiting
-        made: Plan | Unplannable | None
-        if isinstance(waiting, Plan):
-            made = waiting.completed(wait)
-        else:
-            known = waiting or known or prospect(self._request(found, trace, state))
-            time = _PlanningTime(self.counters.patience(len(trace.makers)))
-            made = plan_in_pieces(known, wait, (lambda: True) if wait else time.goes_on)
-            self.counters.spent(time.seconds + (costs.PLAN if waiting is None else 0.0))
-        found.waiting = known if made is None else None
-        if made is None:
-            PLANS.add(found)
-        elif isinstance(made, Unplannable):
-            found.reason = made.reason
-            self.counters.no_plan(made.reason)
-        elif not made.is_complete:
-            if waiting is not made:
-                self.counters.has_no_kernels(made)
-            found.waiting = made
-            PLANS.add(found)
-        else:
-            found.plan = made
-            PLANS.add(found)
-            if made.arena_bytes > _LARGE:  # the free blocks that op by op needed do not fit it
-                give_back_memory()
-            self.counters.planned(made, len(trace.makers) - (0 if found.backward else state.n_run))
-
-    def _request(self, found: Segment, trace: Trace, state: TraceNode) -> Request:
-        steps = state.steps()
-        start = next((i for i, s in enumerate(steps) if s.place >= state.n_run), len(steps))
-        leaves = [kind for s in steps for kind in s.new_leaves]
-        if found.backward is not None:
-            leaves.append(LeafKind(trace.type_of(found.backward.root), None, False))
-        return Request(steps, start, leaves, frozenset(trace.values), found.wanted, found.backward)
 
     def _fail(self, trace: Trace, first: int, step: TraceOp, values: dict[int, Any], error: Exception) -> None:
         """What was traced before the op stands; it and what came after have no values."""

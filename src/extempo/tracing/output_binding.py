@@ -10,10 +10,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..backends.llvm.calls.output_binding import OF_BOUND, OF_LEAF, OF_VALUE, OUTPUT, OutputBinding
-from ..core.trace_tree import NUMBER, TraceOp
+from ..core.trace_tree import NUMBER, TraceNode, TraceOp
 
 if TYPE_CHECKING:
     from .segment import Segment
+
+
+def bind_outputs(segment: Segment, makers: Sequence[TraceOp], state: TraceNode) -> None:
+    """Note how a segment ends that has run by a plan; for a size that is new, only when it has come up again."""
+    if segment.plan is not None and segment.binding is None:
+        if segment.resizing is None or segment.seen:
+            segment.binding = output_binding(segment, makers, state.n_run, state.n_places)
+        segment.seen += 1
 
 
 def output_binding(segment: Segment, makers: Sequence[TraceOp], first: int, stop: int) -> OutputBinding | tuple[()]:

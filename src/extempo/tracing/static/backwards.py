@@ -137,7 +137,7 @@ class PlannedBackward(Action):
         r, found = call.recording, self.found
         trace = r.trace
         if found.plan is None:
-            r.make_plan(found, trace, self.state)
+            r.planner.plan(found, trace, self.state)
             if found.plan is None:
                 return None
         leaves, values = [*trace.arrays, self._incoming(call)], trace.values

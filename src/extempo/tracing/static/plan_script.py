@@ -10,8 +10,10 @@ from math import inf
 from typing import Any
 
 from ...core.trace_tree import TraceNode
-from ..executor import TraceExecutor, op_by_op
+from ..output_binding import bind_outputs
+from ..planner import SegmentPlanner, op_by_op
 from ..segment import Counters, Segment, first_segment
+from ..trace import Trace
 from .backwards import PlannedBackward
 from .script import Action, Effect
 from .tape import Extend, FlushNow, Handle, Leave, TraceStretch
@@ -23,7 +25,7 @@ class ScriptPlanner:
 
     def __init__(self, recorder: StaticTracer, counters: Counters, outputs: list[int]) -> None:
         self._recorder = recorder
-        self._counters = counters
+        self._planner = SegmentPlanner(counters, op_by_op)
         self._last: dict[int, float] = {}  # the last action that reads a slot; inf for results
         self._kept: dict[TraceStretch, set[int]] = {}  # places whose values are there
         actions = [*recorder.renewals, *recorder.actions]
@@ -52,12 +54,12 @@ class ScriptPlanner:
         found = [h for h in tape.handles.values() if first <= h.place < end and self._last.get(h.slot, -1) > after]
         return sorted(found, key=lambda h: h.place)
 
-    def _scratch(self, tape: TraceStretch, state: TraceNode) -> TraceExecutor:
-        """A recording that stands where the tape stood."""
-        made = TraceExecutor(TraceNode(), self._counters, op_by_op)
-        made.trace.makers = tape.makers[: state.n_places]
-        nothing: Any = None  # planning asks for the places only
-        made.trace.values = dict.fromkeys(self._kept.setdefault(tape, set()), nothing)
+    def _trace_at(self, tape: TraceStretch, state: TraceNode) -> Trace:
+        """As far as planning asks: what was on it there, and which values are known."""
+        made = Trace(state)
+        made.makers = tape.makers[: state.n_places]
+        nothing: Any = None
+        made.values = dict.fromkeys(self._kept.setdefault(tape, set()), nothing)
         return made
 
     def _plan_flush(self, i: int, action: FlushNow) -> None:
@@ -67,10 +69,10 @@ class ScriptPlanner:
         for step in tape.makers[state.n_places :]:
             held.update(ref for ref in step.refs if first <= ref < state.n_places)
         live = bytes([place in held for place in range(first, state.n_places)])
-        scratch = self._scratch(tape, state)
+        trace = self._trace_at(tape, state)
         following = next((e.following for e in state.events.values() if _is_flush(e)), None) or state.after_flush()
-        action.found = first_segment(scratch.trace, first, live, following)
-        scratch.make_plan(action.found, scratch.trace, state)
+        action.found = first_segment(trace, first, live, following)
+        self._planner.plan(action.found, trace, state)
         self._kept[tape].update(action.found.wanted)
         self.actions.append(action)
 
@@ -79,15 +81,15 @@ class ScriptPlanner:
         action.handles = self._needed(tape, first, state.n_places, i)
         held = {h.place for h in action.handles}
         live = bytes([place in held for place in range(first, state.n_places)])
-        scratch = self._scratch(tape, state)
-        found = action.found = first_segment(scratch.trace, first, live, TraceNode(), action.backward, action.keep)
+        trace = self._trace_at(tape, state)
+        found = action.found = first_segment(trace, first, live, TraceNode(), action.backward, action.keep)
         tracked = [h.place for h in self._needed(tape, 0, state.n_places, i) if h.tracked]
         action.alive = [place for place in tracked if place < first]
         if action.keep or all(tape.makers[place].place in found.freed for place in tracked):
-            scratch.make_plan(found, scratch.trace, state)
+            self._planner.plan(found, trace, state)
         if action.finds_all:
             if not action.keep and action.backward.asked is None:
-                scratch.bind_outputs(found, scratch.trace, state)
+                bind_outputs(found, trace.makers, state)
                 state.remember((action.backward.root, live), found)
             self.actions.append(action)
             return

@@ -25,7 +25,8 @@ from ...core.trace_tree import TraceNode, TraceOp
 from ...dispatch.dispatcher import apply, as_input
 from ...dispatch.inplace import write
 from ...errors import DtypeError, GraphError, UnsupportedError
-from ..executor import TraceExecutor, op_by_op
+from ..executor import TraceExecutor
+from ..planner import op_by_op
 from ..segment import Counters, Segment
 from .backwards import GradientRequest, PlannedBackward
 from .guards import Arguments
