@@ -121,7 +121,7 @@ def _of_function(f: dict[str, Any]) -> Iterator[str]:
     if f["aside"]:
         again = "" if f["static"] else f"; it is tried again {_when(f)}"
         yield f"    runs eagerly now: {f['why']}{again}"
-    if f["static"]:  # later calls have tapes, too, which they fill without recording anything
+    if f["static"]:  # later calls have traces, too, which they fill without tracing anything
         yield f"    ops: {f['new_steps']:,} recorded in its first calls; {f['fused']:,} fused into others in its plans"
     elif f["steps_recorded"] or f["new_steps"]:
         yield (

@@ -23,12 +23,12 @@ from .interpreter import arguments_of
 
 
 def _of_list_and_variable() -> int:
-    held = [object()]
-    one = held[0]
+    listed = [object()]
+    one = listed[0]
     return getrefcount(one)
 
 
-HELD = _of_list_and_variable()  # references to a result that a list and a variable have, nobody else
+_OWN = _of_list_and_variable()  # references to a result that a list and a variable have, nobody else
 GATE = TraceNode()
 ENDED = TraceNode()  # where a trace stands that is over: nothing fits there
 
@@ -251,18 +251,18 @@ class Trace:
         t = self.results[place]
         if not self.inside:
             return None if t is None else t()
-        return t if t is not None and getrefcount(t) > HELD else None
+        return t if t is not None and getrefcount(t) > _OWN else None
 
     def live_from(self, first: int) -> bytes:
         """For each value from `first` on, whether it is live."""
         if self.inside:
-            held = HELD + 1  # the slice holds them, too
-            return bytes([t is not None and getrefcount(t) > held for t in self.results[first:]])
+            own = _OWN + 1  # the slice refers to them, too
+            return bytes([t is not None and getrefcount(t) > own for t in self.results[first:]])
         return bytes([t is not None and t() is not None for t in self.results[first:]])
 
     def references(self) -> list[Any]:
         """Weak ones to the tensors that are live: whoever forgets them all forgets the trace."""
-        return [weakref.ref(t) if t is not None and getrefcount(t) > HELD else None for t in self.results]
+        return [weakref.ref(t) if t is not None and getrefcount(t) > _OWN else None for t in self.results]
 
     def refer_strongly(self, source: LazySource) -> None:
         """As if the function were still running: it has the tensors that are live, and bases for views among them."""
