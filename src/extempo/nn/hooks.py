@@ -58,7 +58,7 @@ class HookMethods:
     def register_forward_pre_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Call `hook(module, args)` before every forward; what it returns takes the position of the arguments.
+        """Call `hook(module, args)` before every forward; what it returns takes the place of the arguments.
 
         with_kwargs: call `hook(module, args, kwargs)`, which may return `(args, kwargs)`.
 
@@ -72,7 +72,7 @@ class HookMethods:
     def register_forward_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
-        """Call `hook(module, args, output)` after every forward; what it returns takes the position of the output.
+        """Call `hook(module, args, output)` after every forward; what it returns takes the place of the output.
 
         with_kwargs: call `hook(module, args, kwargs, output)`. always_call: also when forward raises, then with None.
 
@@ -91,7 +91,7 @@ class HookMethods:
     def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_input, grad_output)` when the gradients of the positional arguments are known.
 
-        A tuple that it returns takes the position of `grad_input`. Arguments without a gradient have None there.
+        A tuple that it returns takes the place of `grad_input`. Arguments without a gradient have None there.
 
         >>> layer = nn.Identity()
         >>> handle = layer.register_full_backward_hook(lambda module, grad_input, grad_output: (10 * grad_input[0],))
