@@ -47,8 +47,11 @@ def _variables(inputs: tuple[Tensor, ...], create_graph: bool) -> tuple[Tensor, 
     return tuple(made)
 
 
-def _call(fn: Fn, inputs: tuple[Tensor, ...], name: str) -> tuple[tuple[Tensor, ...], bool]:
-    return _as_tuple(fn(*inputs), f"{name}: the result of func")
+def _called(name: str, func: Fn, inputs: Tensors, create_graph: bool) -> tuple[Any, bool, Any, bool]:
+    """(variables, whether there was one input, func(*variables), whether it has one output)."""
+    given, single = _as_tuple(inputs, f"{name}: inputs")
+    variables = _variables(given, create_graph)
+    return variables, single, *_as_tuple(func(*variables), f"{name}: the result of func")
 
 
 def _gradients(
@@ -109,9 +112,7 @@ def vjp(
     (tensor([1., 4.]), tensor([ 2., 40.]))
     """
     with enable_grad():
-        given, single = _as_tuple(inputs, "vjp: inputs")
-        variables = _variables(given, create_graph)
-        outputs, single_output = _call(func, variables, "vjp")
+        variables, single, outputs, single_output = _called("vjp", func, inputs, create_graph)
         vectors = _vectors(v, outputs, "vjp", "output")
         products = _gradients(outputs, variables, vectors, create_graph, "vjp" if strict else "")
     return _unpack(_finished(outputs, create_graph), single_output), _unpack(_finished(products, create_graph), single)
@@ -126,9 +127,7 @@ def jvp(
     (tensor([1., 4.]), tensor([ 2., 40.]))
     """
     with enable_grad():
-        given, _ = _as_tuple(inputs, "jvp: inputs")
-        variables = _variables(given, create_graph)
-        outputs, single_output = _call(func, variables, "jvp")
+        variables, _, outputs, single_output = _called("jvp", func, inputs, create_graph)
         vectors = _vectors(v, variables, "jvp", "input")
         products = _push(outputs, variables, vectors, create_graph, "jvp" if strict else "")
     result = _unpack(_finished(outputs, create_graph), single_output)
@@ -164,9 +163,7 @@ def jacobian(
     if strict and vectorize:
         raise AutogradError("jacobian: strict=True is not available with vectorize=True; use one of them")
     with enable_grad():
-        given, single = _as_tuple(inputs, "jacobian: inputs")
-        variables = _variables(given, create_graph)
-        outputs, single_output = _call(func, variables, "jacobian")
+        variables, single, outputs, single_output = _called("jacobian", func, inputs, create_graph)
         if strategy == "forward-mode":
             table = _by_columns(outputs, variables, create_graph, vectorize)
         else:
