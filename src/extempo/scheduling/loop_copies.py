@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.llvm.plans.runner import Place, PlanCode
+from ..backends.llvm.plans.runner import Place as Operand
+from ..backends.llvm.plans.runner import PlanCode
 from ..backends.llvm.plans.running import INSTRUCTION
 from ..core.trace_tree import NONE, NUMBER
 from .fusion import Cluster, ScheduleUnits
@@ -33,7 +34,7 @@ _STAY, _TURN, _SHARED, _SCRATCH, _NOWHERE = range(5)  # kinds of frames
 class Emitted:
     """What was emitted for the short loop: operands with their codes, and where each unit begins."""
 
-    def __init__(self, bases: dict[int, Place], offsets: dict[int, int]) -> None:
+    def __init__(self, bases: dict[int, Operand], offsets: dict[int, int]) -> None:
         self.bases = bases
         self.offsets = offsets  # in the arena, by root
         self.codes: list[int] = []  # of every operand; below 0 nothing, or scratch memory

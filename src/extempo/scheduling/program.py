@@ -35,7 +35,7 @@ _ORDERS: Cache[Any, Order | None] = Cache("orders of results in plans", 8_000)
 _READABLE: Cache[tuple[TensorType, tuple[int, ...], str], bool] = Cache("layouts that routines read", 8_000)
 
 Node = tuple[int, Any, tuple[int, ...], tuple[int, ...], int, bool]
-Place = tuple[tuple[int, ...], int, Starts]  # strides, offset in the root, starts: in bytes
+RootLayout = tuple[tuple[int, ...], int, Starts]  # of a value in its root: strides, offset, starts, in bytes
 
 
 class Program:
@@ -44,7 +44,7 @@ class Program:
     def __init__(self) -> None:
         self.types: list[TensorType] = []
         self.roots: list[int] = []
-        self.places: dict[int, Place] = {}  # of values that do not simply fill their root in order
+        self.places: dict[int, RootLayout] = {}  # of values that do not simply fill their root, row-major
         self.nodes: list[Node] = []
         self.inputs: dict[int, int] = {}  # the value of each ref that comes from outside
         self.buffers: set[int] = set()
@@ -115,7 +115,7 @@ class Program:
             self.shown[root] = (t.shape, strides)
         return root
 
-    def place(self, value: int) -> Place:
+    def place(self, value: int) -> RootLayout:
         """Strides, offset and starts."""
         return self.places.get(value) or (row_major(self.types[value]), 0, ())
 

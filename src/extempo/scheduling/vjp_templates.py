@@ -62,14 +62,14 @@ class VjpTemplate(NamedTuple):
     outputs: tuple[tuple[int, int], ...]  # (input, value)
 
 
-Gradient = tuple[DerivedKernel, ...] | VjpTemplate
+OpGradient = tuple[DerivedKernel, ...] | VjpTemplate
 # Of tracked steps by (signature, needs), and where there are several results by those that have received one, too.
-GRADIENTS: Cache[Any, Gradient] = Cache("gradients in plans", 8_000)
+GRADIENTS: Cache[Any, OpGradient] = Cache("gradients in plans", 8_000)
 _REFUSED: Cache[Any, str] = Cache("gradients that no plan has", 1_000)
 _VIEWS = frozenset({"permute", "reshape", "expand", "slice", "alias", "detach"})
 
 
-def gradient_of(step: TraceOp, has_cotangent: tuple[bool, ...] = ()) -> Gradient:
+def gradient_of(step: TraceOp, has_cotangent: tuple[bool, ...] = ()) -> OpGradient:
     """The gradient of a tracked step; `has_cotangent`: which of several results have received one."""
     key = (step.signature, step.needs, *has_cotangent)
     found = GRADIENTS.get(key)
@@ -83,7 +83,7 @@ def gradient_of(step: TraceOp, has_cotangent: tuple[bool, ...] = ()) -> Gradient
     return found
 
 
-def _made(step: TraceOp, has_cotangent: tuple[bool, ...]) -> Gradient | str:
+def _made(step: TraceOp, has_cotangent: tuple[bool, ...]) -> OpGradient | str:
     """The gradient, or why there is none."""
     try:
         if isinstance(step.op.vjp, Refuse):
