@@ -16,6 +16,7 @@ from .tensor import NEAREST, RaggedTensor, refuse
 
 
 def cat(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+    """More rows (along 0), longer rows (along the ragged dimension), or more of each element."""
     first: RaggedTensor = next(x for x in inputs if isinstance(x, RaggedTensor))
     dim, ragged_dim = attrs["dim"], first._dim
     if dim not in (0, ragged_dim):
@@ -58,6 +59,7 @@ def _check_sizes(inputs: tuple[Any, ...], first: RaggedTensor, dim: int) -> None
 
 
 def stack(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+    """A new regular dimension, of tensors with the same rows."""
     dim = attrs["dim"]
     if dim == 0:
         refuse("stack along a new dimension 0", "there it counts rows: cat joins them, stack(..., 1) keeps them apart")

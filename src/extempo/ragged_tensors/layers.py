@@ -25,6 +25,7 @@ from .tensor import RaggedTensor, as_ragged, refuse
 
 
 def embedding(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+    """Rows of a table that all rows share."""
     weight, indices, padding = inputs
     if isinstance(weight, TensorLike):
         refuse("embedding from a ragged table", "its rows are shared; use x.values()")
@@ -60,6 +61,7 @@ def embedding_bag(input: Any, weight: Tensor, offsets: Any, per_sample_weights: 
 
 
 def standardize(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[Any, ...]:
+    """Over features of each element, or for each channel over all elements of all rows."""
     x, *parameters = inputs
     if not isinstance(x, RaggedTensor) or any(isinstance(t, TensorLike) for t in parameters):
         refuse("normalization with ragged weights", "weights are shared by all rows")

@@ -81,6 +81,7 @@ def _check_index(name: str, x: Any, index: Any, dim: int) -> None:
 
 
 def gather(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """Elements of each row, by an index that counts from the row's beginning."""
     x, index = inputs
     dim = attrs["dim"]
     if dim and all(isinstance(t, RaggedTensor) and t._dim != dim for t in inputs):
@@ -93,6 +94,7 @@ def gather(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
 
 
 def scatter(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+    """Elements put into each row, or combined with what is there."""
     x, index, src = inputs
     dim = attrs["dim"]
     if not isinstance(x, RaggedTensor):
@@ -114,6 +116,7 @@ def scatter(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Rag
 
 
 def index_get(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """Rows, elements or features by a vector of numbers, or elements of a regular tensor by a ragged index."""
     x, *indices = inputs
     if not isinstance(x, RaggedTensor) or len(indices) > 1:
         return _looked_up(op, inputs, attrs)
@@ -146,6 +149,7 @@ def _looked_up(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> 
 
 
 def flip(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+    """Rows in reverse order, elements of each row in reverse, or regular dimensions."""
     x: RaggedTensor = inputs[0]
     dims = attrs["dims"]
     others = tuple(d - 1 for d in dims if d not in (0, x._dim))
@@ -157,6 +161,7 @@ def flip(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Ragged
 
 
 def roll(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+    """Elements pushed along each row, rows among each other, or regular dimensions."""
     x, *shifts = inputs
     back = attrs["back"]
     for shift, dim in zip(shifts, attrs["dims"], strict=True):
@@ -173,6 +178,7 @@ def roll(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Ragged
 
 
 def triangle(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+    """Triangles of the matrices of each element, or of each row."""
     x, diagonal = inputs
     if x.ndim == 2:
         refuse(f"{op.name} of rows of different length", "its matrices would lie across rows; " + NEAREST)
@@ -183,6 +189,7 @@ def triangle(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Ra
 
 
 def constant_pad(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+    """Elements before and after those of each row, or of regular dimensions."""
     x, value = inputs
     rows_before, *widths = attrs["widths"]
     if rows_before != (0, 0):
@@ -206,6 +213,7 @@ def constant_pad(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -
 
 
 def searchsorted(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+    """Places of all values in one sorted sequence."""
     sequence, values = inputs
     if isinstance(sequence, RaggedTensor) or sequence.ndim != 1:
         refuse("searchsorted in a sequence of each row's own", NEAREST)
@@ -214,12 +222,14 @@ def searchsorted(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -
 
 
 def isin(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """Membership of all values."""
     x, tests = (t._flat if isinstance(t, RaggedTensor) else t for t in inputs)
     found = apply(op, (x, tests), attrs)
     return inputs[0].like(found) if isinstance(inputs[0], RaggedTensor) else found
 
 
 def histc(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tensor:
+    """A histogram of all values."""
     counts: Tensor = apply(op, (inputs[0]._flat, *inputs[1:]), attrs)
     return counts
 

@@ -28,6 +28,7 @@ _TWO_RAGGED = (
 
 
 def linear(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+    """One product of all elements with a weight that all rows share."""
     x, weight, bias = inputs
     if not isinstance(x, RaggedTensor) or isinstance(weight, TensorLike) or isinstance(bias, TensorLike):
         refuse("linear with a ragged weight or bias", "they are shared by all rows; " + NEAREST)
@@ -40,6 +41,7 @@ def linear(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Ragg
 
 
 def matmul(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """a @ b of each sample, where one of both may be shared by all."""
     a, b = inputs
     for x in inputs:
         if isinstance(x, RaggedTensor) and x.ndim < 3:

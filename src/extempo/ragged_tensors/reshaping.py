@@ -26,6 +26,7 @@ _KEEP_FIRST = "dimension 0 counts the rows and must stay first; "
 
 
 def permute(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+    """Dimensions behind the rows in another order."""
     x: RaggedTensor = inputs[0]
     dims = attrs["dims"]
     if dims[0] != 0:
@@ -35,6 +36,7 @@ def permute(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Rag
 
 
 def slice_(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """Rows and regular dimensions, sliced by numbers."""
     x: RaggedTensor = inputs[0]
     first, *rest = attrs["spec"]
     starts = inputs[1:]
@@ -60,6 +62,7 @@ def slice_(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
 
 
 def diagonal(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+    """The diagonal of two regular dimensions."""
     x: RaggedTensor = inputs[0]
     dim1, dim2 = regular_dims(x, (attrs["dim1"], attrs["dim2"]), "diagonal")
     flat = apply(op, (x._flat,), {**attrs, "dim1": dim1, "dim2": dim2})
@@ -67,6 +70,7 @@ def diagonal(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Ra
 
 
 def unfold(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> RaggedTensor:
+    """Windows along a regular dimension."""
     x: RaggedTensor = inputs[0]
     (dimension,) = regular_dims(x, (attrs["dimension"],), "unfold")
     return x.like(apply(op, (x._flat,), {**attrs, "dimension": dimension}))
@@ -76,6 +80,7 @@ def unfold(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Ragg
 
 
 def reshape(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """Another shape; see `reshaped`."""
     return reshaped(inputs[0], (attrs["shape"],), "reshape")
 
 
@@ -157,6 +162,7 @@ def flattened(x: Any, first: int, last: int) -> Any:
 
 
 def expand(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """Regular dimensions of size 1 that grow; see `expanded`."""
     return expanded(inputs[0], (attrs["shape"],), "expand")
 
 
