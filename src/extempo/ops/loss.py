@@ -66,6 +66,14 @@ def _weighted(op: str, loss: Tensor, input: Tensor, weight: Tensor | None) -> Te
     return loss * weight
 
 
+def _weighted_reduction(op: str, loss: Tensor, input: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
+    """`reduced`, but that a mean of weighted losses divides by the sum of their weights."""
+    weighted = _weighted(op, loss, input, weight)
+    if weight is not None and reduction == "mean":
+        return weighted.sum() / weight.sum()
+    return reduced(weighted, reduction)
+
+
 def _at_least(x: Tensor, low: float) -> Tensor:
     """x limited from below in value, while its gradient passes everywhere."""
     return x + ops.where(ops.lt(x, low), low - x, 0.0).detach()
@@ -89,10 +97,7 @@ def mse_loss(
     """
     reduction = reduction_of("mse_loss", reduction, size_average, reduce)
     difference = _difference("mse_loss", input, target)
-    loss = _weighted("mse_loss", difference * difference, input, weight)
-    if weight is not None and reduction == "mean":
-        return loss.sum() / weight.sum()
-    return reduced(loss, reduction)
+    return _weighted_reduction("mse_loss", difference * difference, input, weight, reduction)
 
 
 def l1_loss(
@@ -109,10 +114,7 @@ def l1_loss(
     tensor(1.2500)
     """
     reduction = reduction_of("l1_loss", reduction, size_average, reduce)
-    loss = _weighted("l1_loss", ops.abs(_difference("l1_loss", input, target)), input, weight)
-    if weight is not None and reduction == "mean":
-        return loss.sum() / weight.sum()
-    return reduced(loss, reduction)
+    return _weighted_reduction("l1_loss", ops.abs(_difference("l1_loss", input, target)), input, weight, reduction)
 
 
 def smooth_l1_loss(

@@ -187,9 +187,9 @@ class Mean(Reduction):
     def ragged(rows: Rows, x: Tensor) -> Tensor:
         Mean.infer(x._type, dim=(0,), keepdim=False)  # raises for integers
         rows.require_elements("mean")
-        wide = x.to(float32) if x.dtype.itemsize == 2 else x
-        lengths = rows.lengths_tensor.to(wide.dtype).reshape(-1, *(1,) * (x.ndim - 1))
-        return (ops.segments.segment_sum(wide, *rows.segments) / lengths).to(x.dtype)
+        values = x.to(float32) if x.dtype.itemsize == 2 else x
+        lengths = rows.lengths_tensor.to(values.dtype).reshape(-1, *(1,) * (x.ndim - 1))
+        return (ops.segments.segment_sum(values, *rows.segments) / lengths).to(x.dtype)
 
     samples = staticmethod(samples_reduction)
 

@@ -20,7 +20,7 @@ from ..dispatch.dispatcher import apply
 from ..dispatch.inline_cache import cached_by_types
 from ..errors import DtypeError
 from .define import numpy_method
-from .reduce import Dims, along, reduced_shape, samples_reduction, wide
+from .reduce import Dims, along, reduced_shape, samples_reduction, wide, widened
 
 if TYPE_CHECKING:
     from ..ragged_tensors.rows import Rows
@@ -111,7 +111,7 @@ class SoftmaxBackward(_NormalisedBackward):
 
     @staticmethod
     def numpy(g: Array, y: Array, *, dim: int) -> Any:
-        g, y = np.asarray(g, wide(g)), np.asarray(y, wide(y))
+        g, y = widened(g, y)
         return (g - (g * y).sum(axis=dim, keepdims=True)) * y
 
     @staticmethod
@@ -130,7 +130,7 @@ class LogSoftmaxBackward(_NormalisedBackward):
 
     @staticmethod
     def numpy(g: Array, y: Array, *, dim: int) -> Any:
-        g, y = np.asarray(g, wide(g)), np.asarray(y, wide(y))
+        g, y = widened(g, y)
         return g - np.exp(y) * g.sum(axis=dim, keepdims=True)
 
     @staticmethod
@@ -157,10 +157,10 @@ class Logsumexp(Reduction):
 
     @staticmethod
     def ragged(rows: Rows, x: Tensor) -> Tensor:
-        wide = x.to(float32) if x.dtype.itemsize == 2 else x
-        top = apply(ops.segments.SegmentAmax, (wide.detach(), *rows.segments))
+        values = x.to(float32) if x.dtype.itemsize == 2 else x
+        top = apply(ops.segments.SegmentAmax, (values.detach(), *rows.segments))
         top = ops.where(ops.isinf(top), 0.0, top)  # as in the kernel
-        below = wide - ops.segments.segment_spread(top, *rows.segments)
+        below = values - ops.segments.segment_spread(top, *rows.segments)
         return (ops.log(ops.segments.segment_sum(ops.exp(below), *rows.segments)) + top).to(x.dtype)
 
     @staticmethod
@@ -182,7 +182,7 @@ class LogsumexpBackward(Op):
     @staticmethod
     def numpy(g: Array, y: Array, x: Array, *, dim: tuple[int, ...]) -> Any:
         kept = reduced_shape(x.shape, dim, True)
-        g, y, x = (np.asarray(a, wide(a)) for a in (g, y, x))
+        g, y, x = widened(g, y, x)
         return g.reshape(kept) * np.exp(x - y.reshape(kept))
 
     @staticmethod
