@@ -21,6 +21,19 @@ from .utils import Value, clamp_probs, exponential, same_as, softplus
 __all__ = ["RelaxedBernoulli", "RelaxedOneHotCategorical"]
 
 
+class Relaxed(TransformedDistribution):
+    """What both relaxed distributions share: their parameters are those of the base."""
+
+    base_dist: Any
+    logits = same_as("base_dist.logits", "Log-odds of 1, or log-probabilities of the categories.")
+    probs = same_as("base_dist.probs", "Probabilities of 1, or of the categories.")
+
+    @property
+    def temperature(self) -> Value:
+        """How far draws are from 0 and 1."""
+        return self.base_dist.temperature
+
+
 class LogitRelaxedBernoulli(ProbsOrLogits):
     """The log-odds of a RelaxedBernoulli.
 
@@ -52,7 +65,7 @@ class LogitRelaxedBernoulli(ProbsOrLogits):
         return log_temperature + difference - 2 * softplus(difference)
 
 
-class RelaxedBernoulli(TransformedDistribution):
+class RelaxedBernoulli(Relaxed):
     """Numbers in (0, 1), the nearer to 0 and 1 the lower the `temperature`, whose draws have a gradient.
 
     >>> logits = ex.zeros(3, requires_grad=True)
@@ -62,7 +75,6 @@ class RelaxedBernoulli(TransformedDistribution):
 
     arg_constraints: ClassVar[constraints.Table] = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval
-    base_dist: Any
 
     def __init__(
         self,
@@ -73,14 +85,6 @@ class RelaxedBernoulli(TransformedDistribution):
     ) -> None:
         base = LogitRelaxedBernoulli(temperature, probs, logits, validate_args=False)
         super().__init__(base, SigmoidTransform(), validate_args)
-
-    @property
-    def temperature(self) -> Value:
-        """How far draws are from 0 and 1."""
-        return self.base_dist.temperature
-
-    logits = same_as("base_dist.logits", "Log-odds of 1.")
-    probs = same_as("base_dist.probs", "Probability of 1.")
 
 
 class ExpRelaxedCategorical(OverCategories):
@@ -116,7 +120,7 @@ class ExpRelaxedCategorical(OverCategories):
         return scores + math.lgamma(n_categories) + (n_categories - 1) * log_temperature
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(Relaxed):
     """Vectors of the simplex, the nearer to one-hot the lower the `temperature`, whose draws have a gradient.
 
     >>> logits = ex.zeros(3, requires_grad=True)
@@ -126,7 +130,6 @@ class RelaxedOneHotCategorical(TransformedDistribution):
 
     arg_constraints: ClassVar[constraints.Table] = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.simplex
-    base_dist: Any
 
     def __init__(
         self,
@@ -137,11 +140,3 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     ) -> None:
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=False)
         super().__init__(base, ExpTransform(), validate_args)
-
-    @property
-    def temperature(self) -> Value:
-        """How far draws are from one-hot."""
-        return self.base_dist.temperature
-
-    logits = same_as("base_dist.logits", "Log-probabilities of the categories.")
-    probs = same_as("base_dist.probs", "Probabilities of the categories.")

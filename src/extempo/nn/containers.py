@@ -16,7 +16,7 @@ from .module import Module
 from .parameter import Parameter
 
 
-def place_in(index: SupportsIndex, length: int, what: str) -> int:
+def position_in(index: SupportsIndex, length: int, what: str) -> int:
     """A non-negative position for one that may count from the end."""
     position = operator.index(index)
     if not -length <= position < length:
@@ -34,7 +34,7 @@ class _ModuleSequence(Module):
         return iter(self._modules.values())
 
     def _name_at(self, index: SupportsIndex) -> str:
-        return next(islice(self._modules, place_in(index, len(self), type(self).__name__), None))
+        return next(islice(self._modules, position_in(index, len(self), type(self).__name__), None))
 
     def _rename(self, modules: Iterable[Module]) -> None:
         """Put other members in place of all; they are named by position."""
@@ -261,13 +261,13 @@ class ModuleDict(Module):
         raise UnsupportedError(f"{type(self).__name__} has no forward; call its members, heads['name'](x)")
 
 
-def _pairs(given: Any, op: str) -> list[tuple[Any, Any]]:
+def _pairs(entries: Any, op: str) -> list[tuple[Any, Any]]:
     """The entries of a dict, of anything with `items()`, or of an iterable of pairs."""
-    if hasattr(given, "items"):
-        return list(given.items())
-    if not isinstance(given, Iterable):
-        raise DtypeError(f"{op}: expected a dict or (key, value) pairs, got {type(given).__name__}")
-    pairs = [tuple(pair) for pair in given]
+    if hasattr(entries, "items"):
+        return list(entries.items())
+    if not isinstance(entries, Iterable):
+        raise DtypeError(f"{op}: expected a dict or (key, value) pairs, got {type(entries).__name__}")
+    pairs = [tuple(pair) for pair in entries]
     for pair in pairs:
         if len(pair) != 2:
             raise ShapeError(f"{op}: expected pairs of a key and a value, got {len(pair)} things in one entry")
@@ -309,10 +309,10 @@ class ParameterList(Module):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return type(self)(list(self)[index])
-        return self.__dict__[str(place_in(index, self._size, "ParameterList"))]
+        return self.__dict__[str(position_in(index, self._size, "ParameterList"))]
 
     def __setitem__(self, index: SupportsIndex, value: Any) -> None:
-        setattr(self, str(place_in(index, self._size, "ParameterList")), _as_parameter(value))
+        setattr(self, str(position_in(index, self._size, "ParameterList")), _as_parameter(value))
 
     def append(self, value: Any) -> Self:
         """Add a value at the end."""
