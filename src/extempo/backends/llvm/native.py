@@ -51,7 +51,7 @@ class Native:
         self._test_itself()
 
     def code(self, op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any], signature: Signature) -> Code | None:
-        """What the op's native kernel is for inputs of these types, which may have stand-ins for sizes."""
+        """What the op's native kernel is for inputs of these types, whose sizes may be symbolic."""
         if not isinstance(op.lower, Routine):
             made = kernels.of_op(op, types, attrs, signature)
             return None if made is None else Code(op.name, None, made)

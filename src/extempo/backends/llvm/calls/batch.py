@@ -245,7 +245,7 @@ def _write_as_array(module: IRModule, offsets: Slots) -> None:
 
 
 def _write_depths(module: IRModule) -> None:
-    """extempo_batch_depths: how many calls of the same kind lie below each, at most.
+    """extempo_batch_depths: how many calls of the same kind are below each, at most.
 
     (refs by call and input, kind that makes a value, which of its calls does, this kind, first value, depths), all of
     them contiguous int64 arrays but for the two numbers; returns refs.

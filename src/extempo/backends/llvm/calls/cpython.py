@@ -1,4 +1,4 @@
-"""What native code must know of Python's and NumPy's objects: where their fields lie, and their C functions.
+"""What native code must know of Python's and NumPy's objects: the offsets of their fields, and their C functions.
 
 Only what the interpreters' stable interfaces promise or what can be measured here: the fields of an ndarray and of a
 tuple (unchanged since NumPy 1 and Python 3.0), and the offsets of `__slots__`, read from their descriptors.
@@ -47,7 +47,7 @@ KNOWN_SLOTS: dict[type, set[str]] = {}  # what native code that was loaded reads
 
 
 def slot_offset(cls: type, name: str) -> int:
-    """Where the slot `name` lies in instances of `cls`."""
+    """The offset of the slot `name` in instances of `cls`."""
     KNOWN_SLOTS.setdefault(cls, set()).add(name)
     descriptor = getattr(cls, name)
     member = ctypes.c_void_p.from_address(id(descriptor) + 40).value  # PyMemberDescrObject.d_member
@@ -155,7 +155,7 @@ class Python:
         return self._copy(array, 0)  # NPY_CORDER
 
     def aligned_copy(self, array: Value) -> Value:
-        """Aligned, with the dimensions in the order in which they lie in memory."""
+        """Aligned, with the dimensions in the same order in memory."""
         return self._copy(array, 2)  # NPY_KEEPORDER
 
     def _copy(self, array: Value, order: int) -> Value:

@@ -56,7 +56,7 @@ class _Apply:
         b.ret(self.python.vectorcall(self.slow_way, b.arg("args"), b.arg("nargs"), b.const(ptr, 0)))
 
     def record_it(self, recording: Value, mode: Modes) -> None:
-        """In a recording: return what is on the tape now, or go on with an op that runs at once."""
+        """In a recording: return what is on the trace now, or go on with an op that runs at once."""
         b, o = self.b, self.o
         with b.if_(recording != o.known("none")):
             inputs = b.byte_offset(self.inputs, TUPLE_ITEMS)
@@ -198,7 +198,7 @@ class _Apply:
         return made
 
     def track(self, t: Value, plan: Value, embeds: Value) -> None:
-        """`plan`: (what is kept, what computes the gradient); `embeds`: for a part, how it lies in its source."""
+        """`plan`: (what is kept, what computes the gradient); `embeds`: for a part, its layout in its source."""
         b, o, python = self.b, self.o, self.python
         gradient = b.select(embeds == o.known("none"), python.item(plan, 1), embeds)
         positions = python.item(plan, 0)

@@ -49,7 +49,7 @@ def _write_is_spread(module: IRModule) -> None:
 def _write_prepare(module: IRModule) -> None:
     """An input as the routine can read it: itself or a copy, as a new reference.
 
-    Memory that is not aligned is copied in the order in which it lies: an address must not decide between two ways.
+    Memory that is not aligned is copied in its own order: an address must not decide between two layouts.
     """
     args = {"array": ptr, "kind": i64, "itemsize": i64}
     _write_in_order(module, "prepare_aligned", args)

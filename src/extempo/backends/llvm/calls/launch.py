@@ -69,7 +69,7 @@ class _Launch:
         b.ret(self.python.vectorcall(self.slow_way, b.arg("args"), b.arg("nargs"), b.arg("kwnames")))
 
     def record_it(self, recording: Value, mode: Modes) -> None:
-        """In a recording: return what is on the tape now."""
+        """In a recording: return what is on the trace now."""
         b, o = self.b, self.o
         with b.if_(recording != o.known("none")):
             call = (self.op, b.arg("args"), self.arity, o.known("no_attributes"))

@@ -1,4 +1,4 @@
-"""Extempo's own objects for native code: where their slots lie, what they refer to, how new ones are made.
+"""Extempo's own objects for native code: the offsets of their slots, what they refer to, how new ones are made.
 
 Native code knows Tensor, Storage, Node, ExecutionContext, Trace and others by the offsets of their slots. Everything
 else that it refers to (classes, None, small ints, the mode variable) stands in one table of the module, which Python
@@ -337,7 +337,7 @@ def _write_values(module: IRModule, offsets: dict[str, int]) -> None:
         array = o.get(x, "tensor._data")
         none.take_if(array == 0)  # made by object.__new__: the slow way says what it lacks
         none.take_if(o.python.type_of(array) != o.known("array"))
-        none.take_if(o.python.type_of(o.get(x, "tensor._source")) == o.known("recording"))  # on a tape
+        none.take_if(o.python.type_of(o.get(x, "tensor._source")) == o.known("recording"))  # on a trace
         alias = o.get(x, "tensor._alias")
         with b.if_(alias != o.known("none")):
             version = o.get(o.get(x, "tensor._memory"), "storage.version")

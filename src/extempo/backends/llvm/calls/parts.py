@@ -1,4 +1,4 @@
-"""What tensors get when a tape has run, made by native code: storages, views and their aliases, nodes, gradients.
+"""What tensors get when a trace has run, made by native code: storages, views and their aliases, nodes, gradients.
 
 Each function makes one object, or returns null (or -1) with the error and has made nothing.
 """

@@ -1,7 +1,8 @@
 """How a call of `ex.batch` that was recorded once is written down, so that native code knows another like it.
 
 A pattern is int64 words: a head, then `WORDS` for each part of the arguments in the order in which they are met: a code
-and what it says. Objects stand for themselves by their addresses; the way that has the pattern keeps them alive.
+and what it says. Objects stand for themselves by their addresses; the cached call that has the pattern keeps them
+alive.
 """
 
 from __future__ import annotations

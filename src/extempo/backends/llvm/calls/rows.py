@@ -60,7 +60,7 @@ def load_rows() -> RowCode:
 
 
 def _row_form(c: RowsCall, array: Value, itemsize: Value) -> tuple[Value, Value, Value]:
-    """How many rows it has, the bytes of one, and how far they lie apart. Declines unless rows are runs of memory."""
+    """(number of rows, bytes of one, bytes from one to the next). Declines unless rows are runs of memory."""
     b, python = c.b, c.python
     c.unless(c.is_array(array), c.declined)
     c.unless(c.has_flags(array, ALIGNED) & (python.ndim(array) > 0), c.declined)
@@ -220,7 +220,7 @@ def _copy_rows(c: RowsCall, target: Value, row: Value) -> None:
 
 
 def _copy_elements(c: RowsCall, target: Value, element: Type) -> None:
-    """RowCode of as many bytes as an element: a call each would cost more than they do."""
+    """Rows of as many bytes as an element: a call each would cost more than they do."""
     with c.b.loop(0, c.n) as i:
         source = Pointer(c.b.cast("inttoptr", c.place(i)[ADDRESS], ptr), element)
         Pointer(target, element)[i] = source[0]

@@ -99,7 +99,7 @@ def write_numbers(module: IRModule) -> None:
     """numbers(o, types, limit, start, end, found): whether o[start:end] has int64 numbers, all below the limit; not so
     with an exception that was raised meanwhile.
 
-    found: where they lie, the block that this memory belongs to (null if it is the array's own), how many there are.
+    found: their address, the block that this memory belongs to (null if it is the array's own), how many there are.
     A start is for arrays only.
     """
     types = {"array_type": ptr, "list_type": ptr}

@@ -30,7 +30,7 @@ TABLE = (
     "new",  # object.__new__ as a C function
     "sum_to",
     "sum_apart",
-    "add32",  # where the address of a kernel lies
+    "add32",  # the address of the cell that has a kernel's address
     "add64",
     "record32",
     "record64",
@@ -166,7 +166,7 @@ def _write_accumulate(module: IRModule, offsets: dict[str, int]) -> None:
         with b.if_(o.get(extra, "extra.grad") == none):
             array = b.var(ptr, b.arg("g"))
             n_attrs = b.call(declare("PyDict_Size", i64, [ptr]), o.get(node, "node.attrs"))
-            with b.if_(n_attrs != 0):  # it lies in another order than row-major
+            with b.if_(n_attrs != 0):  # its order is another than row-major
                 b.ret(0)
             is_owned = b.call(declare("PySet_Contains", i32, [ptr, ptr]), b.arg("owned"), node)
             in_order = (python.flags(array.value) & C_CONTIGUOUS) != 0

@@ -2,7 +2,7 @@
 
 Every dimension of a view runs along one dimension of its source, with a step; where a slice starts is a number input.
 `words_of` writes that down for one signature, and `extempo_view` makes the header from it. It declines (and NumPy's
-own indexing runs) where the source is not writeable, a start lies outside, or a reshape would need a copy.
+own indexing runs) where the source is not writeable, a start is outside, or a reshape would need a copy.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _write_reshaped_strides(module: IRModule) -> None:
     """reshaped_strides(record, array, strides): those of the new shape on the same memory; 0 if it takes a copy.
 
     From the first dimension on, as few old and new dimensions as have the same number of elements are taken together;
-    the old ones must lie in one run.
+    the old ones must be contiguous with one another.
 
     Mirrors `scheduling.layout.reshaped_strides`.
     """
@@ -167,7 +167,7 @@ def _write_reshaped_strides(module: IRModule) -> None:
             new_to.set(new_to.value + 1)
             old_from.set(old_to.value)
             old_to.set(old_to.value + 1)
-        with b.loop(new_from.value, n_new) as d:  # what is left has size 1; elements lie apart, so there is one before
+        with b.loop(new_from.value, n_new) as d:  # what is left has size 1; there are gaps, so there is one before
             strides[d] = strides[new_from.value - 1]
         b.ret(1)
 

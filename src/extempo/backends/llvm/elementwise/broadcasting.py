@@ -2,10 +2,10 @@
 
 `elementwise_run(record, inputs, results, given, held)`: inputs are ndarrays and numbers; results are new arrays, or, if
 `given`, arrays that are there already and are written to (they may be the inputs themselves). The common case
-(contiguous arrays of one shape, and numbers) is one row. Everything else is brought into the order in which results
-lie (transposed arrays without gaps are one row again) and to as few dimensions as possible: the last one becomes the
-kernel's columns, the one before its rows, and the rest is counted through here. Which variant of the kernel fits is
-looked up by how the inputs run along a row; a missing one is built by calling Python.
+(contiguous arrays of one shape, and numbers) is one row. Everything else is brought into the order of dimensions that
+results have in memory (transposed arrays without gaps are one row again) and to as few dimensions as possible: the last
+one becomes the kernel's columns, the one before its rows, and the rest is counted through here. Which variant of the
+kernel fits is looked up by how the inputs run along a row; a missing one is built by calling Python.
 
 `extempo_elementwise(record, inputs, results, given)` is what others call: the usual cases (new results, not too large,
 rows and columns only, a kernel that is there), so that this much and no more is optimised code. What it is not made for
@@ -80,8 +80,8 @@ class _BroadcastRun:
         self.loop_shape = b.array(i64, MAX_NDIM)  # after joining dimensions
         self.n_loops = b.var(i64, 0)
         self.first = b.var(ptr, 0)  # the first array among the inputs
-        self.in_order = b.var(i1, 1)  # whether the elements of every array lie in order
-        self.is_reordered = b.var(i1, 0)  # whether results lie in another order: of the dimensions `order`
+        self.in_order = b.var(i1, 1)  # whether every array is row-major without gaps
+        self.is_reordered = b.var(i1, 0)  # whether results have another order of dimensions: `order`
         self.order = b.array(i64, MAX_NDIM)
         self.result_shape = b.array(i64, MAX_NDIM)
         self.refused = b.array(i64, 1)  # whether the kernel met an element that is an error
@@ -252,7 +252,7 @@ class _BroadcastRun:
             self.operands[self.n_inputs + i] = python.data(array)
 
     def order_dims(self, first: int | Value, n_deciding: Value) -> None:
-        """Bring the dimensions into the order in which results lie. Mirrors `core.strides.kept_order`.
+        """Bring the dimensions into the order that results have in memory. Mirrors `core.strides.kept_order`.
 
         `n_deciding` operands from `first` on decide, then those before it.
         """
@@ -320,7 +320,7 @@ class _BroadcastRun:
                 step.set(step.value * self.shape[k])
 
     def collapse(self) -> None:
-        """Join dimensions that lie in one run for every operand, and leave out those of size 1."""
+        """Join dimensions that are contiguous with one another in every operand, and leave out those of size 1."""
         b = self.b
         kept = self.n_loops  # dimensions kept so far, from the first on; the last kept one is at kept - 1
         n = self.n_inputs + self.n_results

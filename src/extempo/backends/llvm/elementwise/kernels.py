@@ -76,7 +76,7 @@ class ElementwiseKernel:
         return self._table[index]
 
     def place(self, kinds: str) -> int:
-        """Where the address of that variant lies, once it is built; 0 until then."""
+        """The cell that has the address of that variant once it is built; 0 until then."""
         return ctypes.addressof(self._table) + ctypes.sizeof(ctypes.c_int64) * _index(kinds)
 
     def callable(self, fallback: Callable[..., Any], as_tuple: bool = False) -> Callable[..., Any]:

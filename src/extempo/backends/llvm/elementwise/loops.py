@@ -3,7 +3,7 @@
 A kernel is `i64 k(ptr operands, ptr geometry)`; it returns 0, or 1 if an element was an error. `operands` holds the
 addresses of the inputs, then of the results; `geometry` holds the number of rows and of columns, then every operand's
 row stride in bytes, then every operand's column stride in bytes. How an input runs along a row is part of the kernel's
-text: "1" side by side, "0" the same value for the whole row, "s" any stride. Results lie side by side. Sizes and values
+text: "1" side by side, "0" the same value for the whole row, "s" any stride. Results are contiguous. Sizes and values
 are never part of it.
 
 LANES elements are done at once. The last elements of a row that are fewer are done by a second copy of the function's
@@ -44,7 +44,7 @@ MEMORY: dict[str, Type] = {"float32": f32, "float64": f64, "int64": i64, "int32"
 
 
 def in_memory(d: dtype) -> Type:
-    """The type of one element as it lies in memory."""
+    """The type of one element in memory."""
     return MEMORY[d._name]
 
 
@@ -79,14 +79,14 @@ class _LoopOperand:
         return x != 0 if self.is_bool else x
 
     def can_move(self) -> None:
-        """The row lies where `move` says, from now on."""
+        """From now on the row is where `move` says."""
         if self.kind != "0":
             self.place = self.b.var(ptr, self.row)
         if self.column_stride is not None:
             self.step = self.b.var(i64, self.column_stride)
 
     def look(self) -> None:
-        """See where the row lies now."""
+        """See where the row is now."""
         if self.place is not None:
             self.row = self.place.value
         if self.step is not None:

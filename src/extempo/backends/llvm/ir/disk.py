@@ -262,7 +262,7 @@ class DiskCache:
     # Numbers
 
     def stats(self) -> dict[str, int]:
-        """What lies on disk, by listing it, and what this process has found there."""
+        """What is on disk, by listing it, and what this process has found there."""
         complete = [file.n_blocks for file in self._files() if file.complete] if self.directory else []
         return {
             "entries": len(complete),

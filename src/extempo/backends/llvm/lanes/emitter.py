@@ -3,7 +3,7 @@
 `lower(e, x, y)` of an elementwise op says what happens to one element; `e` writes it for all lanes of a vector at
 once. Methods take values or Python numbers, which take the type of the other operand. What a method does follows the
 lanes' type: floats, integers (which wrap around) or truth values (one bit). No method is undefined for any bits that
-come in: lanes that lie beyond the end of an operand hold anything, and their results are thrown away.
+come in: lanes beyond the end of an operand have any value, and their results are thrown away.
 
     @staticmethod
     def lower(e, x, slope):

@@ -1,7 +1,7 @@
 """A matrix product and a cluster that reads it, as one instruction: the kernel takes each part as it is made.
 
-The product is the routine that it is otherwise, with the same bits; only what it does with a part of its result that
-is done is told here (see EPILOGUE in routines/gemm_record.py). `meta` of the epilogue: the kernel's address, the number
+The product is the same routine as otherwise, with the same bits; the epilogue says what it does with each part of its
+result that is done (see EPILOGUE in routines/gemm_record.py). `meta` of the epilogue: the kernel's address, the number
 of its operands, their strides in bytes from row to row, then from column to column.
 """
 

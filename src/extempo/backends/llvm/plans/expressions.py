@@ -85,7 +85,7 @@ def _of_kernel(
     found = _OF_KERNELS.get(kernel)
     if found is None:
         reads = tuple(kind is not type(None) for kind in kinds)
-        # As kernels are told apart: see kernels.of_op.
+        # What distinguishes kernels: see kernels.of_op.
         numbers = tuple("tensor" if isinstance(kind, TensorType) else kind.__name__ for kind in kinds)
         compute = op.signature(kinds, attrs).compute
         identity = _text("op", _with_op(op, attrs), numbers, kernel.inputs, kernel.results, str(compute))
@@ -133,14 +133,14 @@ def _structure(graph: Graph, arguments: list[Node], weak: set[Node]) -> tuple[An
 
 
 def _with_op(op: type[Op], attrs: dict[str, Any]) -> Any:
-    """What is known of an op as values whose text tells everything; `...` where that is not to be had."""
+    """An op as values whose text identifies them; `...` where there is no such text."""
     identity = identity_of(op)
     known = tuple(sorted(attrs.items()))
     return (identity, known) if identity is not None and text_is_value(known) else ...
 
 
 def _text(*values: Any) -> str | None:
-    """The text of values, unless something in it does not tell everything."""
+    """The text of values, unless something in it does not identify its value."""
     text = repr(values)
     return None if "Ellipsis" in text else text
 

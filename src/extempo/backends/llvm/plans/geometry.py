@@ -1,4 +1,4 @@
-"""Where the elements of a cluster's operands lie: from shapes and strides to the instruction that runs its kernel.
+"""The layout of a cluster's operands: from shapes and strides to the instruction that runs its kernel.
 
 The iteration space is brought to as few dimensions as possible, as eager calls do (elementwise/broadcasting.py): the
 last one becomes the kernel's columns, the one before its rows. Where that is all and it is small, the kernel itself is
@@ -30,7 +30,7 @@ _LAYOUTS: Cache[tuple[tuple[int, ...], tuple[int, ...], Strides, int], _Layout] 
 def row_kinds(shape: tuple[int, ...], itemsizes: tuple[int, ...], strides: Strides, n_inputs: int) -> str:
     """How each input runs along a row: "1" side by side, "0" the same value, "s" any stride.
 
-    ValueError: the elements of an output do not lie side by side along a row.
+    ValueError: the elements of an output are not contiguous along a row.
     """
     return _layout(shape, itemsizes, strides, n_inputs).kinds
 

@@ -12,7 +12,7 @@ outside the plan has changed then. It raises MemoryError when memory runs out.
 whose byte in `has_rows` is not 0, and of outputs for which `places` has an array rather than None. The caller answers
 for such arrays being C-contiguous, with enough rows of the right form, and for rows that are written not being read.
 
-A plan's record is never written to. What depends on a run (addresses, numbers, the arena) lies in one block of the
+A plan's record is never written to. What depends on a run (addresses, numbers, the arena) is in one block of the
 pool, so any number of threads can be within one plan. The run owns references to all it reads: a long instruction may
 hand over the GIL.
 """
@@ -114,7 +114,7 @@ class PlanCode:
             self.append(address, operands, self.shared(meta), step)
 
     def shared(self, meta: tuple[int, ...]) -> int:
-        """Where a meta lies that knows no number of a run: equal ones are there once."""
+        """The position of a meta that has no number of a run in it: equal ones are there once."""
         found = self._meta_places.get(meta)
         if found is None:
             found = self._meta_places[meta] = len(self._meta)
@@ -122,7 +122,7 @@ class PlanCode:
         return found
 
     def append(self, address: int, operands: Iterable[Place], first_meta: int, step: int = -1) -> None:
-        """One instruction whose meta lies there already."""
+        """One instruction whose meta is there already."""
         places = self.operands
         first_operand = len(places) // OPERAND_WORDS
         places += chain.from_iterable(operands)
@@ -139,7 +139,7 @@ class PlanCode:
         return len(self.instructions) // len(INSTRUCTION)
 
     def again(self, first_meta: int, further: int) -> int:
-        """Where a meta lies like one that knows numbers of a run, but these are so many further on."""
+        """The position of a meta like one that has numbers of a run in it, but these are so many further on."""
         meta, numbers = self._numbered[first_meta]
         return self._patched_meta(meta, tuple([(entry[0], entry[1] + further, *entry[2:]) for entry in numbers]))
 

@@ -156,7 +156,7 @@ class _PlanRun:
             self.own("bases"),
         )
         with b.loop(0, self.head("n_outputs")) as i:
-            base, dtype, ndim, nbytes, sizes, lies = (entries[i * OUTPUT_WORDS + k] for k in range(OUTPUT_WORDS))
+            base, dtype, ndim, nbytes, sizes, strides_at = (entries[i * OUTPUT_WORDS + k] for k in range(OUTPUT_WORDS))
             array = b.var(ptr, 0)
             with b.if_(self.places.value != 0):
                 place = b.call(b.module.declare("PyList_GetItem", ptr, [ptr, i64]), self.places.value, i)
@@ -165,7 +165,7 @@ class _PlanRun:
                     bases[base] = self._from_start(place)
             with b.if_(array.value == 0):
                 descriptor = b.emit(ptr, f"inttoptr i64 {dtype.text} to ptr")
-                strides = b.select(lies < 0, b.const(ptr, 0), shapes.at(lies))
+                strides = b.select(strides_at < 0, b.const(ptr, 0), shapes.at(strides_at))
                 array.set(python.empty(descriptor, ndim, shapes.at(sizes), nbytes, strides))
                 with b.if_(array.value == 0):
                     self.leave(array.value)

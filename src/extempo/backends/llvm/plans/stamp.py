@@ -45,7 +45,7 @@ def identity_of(op: type[Op]) -> str | None:
 
 
 def text_is_value(value: Any) -> bool:
-    """Whether `repr` tells everything about it."""
+    """Whether equal `repr`s mean equal values."""
     if type(value) is tuple:
         return all(map(text_is_value, value))
     return value is None or type(value) in (int, float, bool, str, dtype)

@@ -7,7 +7,7 @@ elements are made. The cluster's kernel runs on a block that fits the caches, th
     long_rows  a stretch at a time; the state of the sum is kept in between
     columns    up to 64 rows (a piece of the sum) of some columns
 
-An element that nobody else reads is *local*: its block lies at the beginning of the memory that it would have filled,
+An element that nobody else reads is *local*: its block is at the beginning of the memory that it would have filled,
 so that memory is not gone through. Threads share tasks by their number alone.
 
 `buffers`: the operands of the kernel, then for each sum its result and its scratch memory. `meta`: HEAD, three strides

@@ -155,7 +155,7 @@ class SoftmaxState:
             values.set_vector(i, values.vector(i, t.lanes) * scale)
 
     def in_place(self, source: _AttentionOperand, spare: Value, n_columns: Value, k: Value) -> _Matrix:
-        """A matrix where it lies, if its columns are whole slivers side by side; else packed into `spare`."""
+        """A matrix in place, if its columns are whole slivers side by side; else packed into `spare`."""
         b, t = self.b, self.t
         address, step, sliver = b.var(ptr, source.address), b.var(i64, source.row), b.var(i64, t.sliver_step)
         with b.if_((source.column != t.size) | (n_columns % t.columns != 0)):

@@ -97,7 +97,7 @@ class TilePlace:
         return self.b.smaller(left, self.shape.columns)
 
     def index(self, kind: str, unit: Value, panel: Value) -> Value:
-        """Where the first column of a panel lies in the weight, the bias or one image of the result."""
+        """The offset of a panel's first column in the weight, the bias or one image of the result."""
         return unit * self.meta[f"{kind}_unit"] + panel * self.meta[f"{kind}_panel"]
 
     def make_tables(self, context: Pointer, phase: Value) -> None:

@@ -1,7 +1,7 @@
 """What native convolutions are made of: a product over scattered rows, transposed blocks, copies with a border.
 
 A tile is a few rows and columns of a matrix product whose left operand is never laid out as a matrix: its element
-(r, k) lies at `source[rows[r] + steps[k]]`. With pixels as rows and the kernel's places as steps that is a
+(r, k) is `source[rows[r] + steps[k]]`. With pixels as rows and the kernel's places as steps that is a
 convolution, with places as rows and pixels as steps its weight gradient. The right operand is packed, a row of columns
 for each step.
 

@@ -180,7 +180,7 @@ def _common(call: ConvCall, tables: Tables, scratch: Scratch, most_chunks: int =
 
 
 def _columns(call: ConvCall) -> Numbers:
-    """How channels fall into units, panels and columns, and how far apart these lie in each operand."""
+    """How channels fall into units, panels and columns, and the strides of these in each operand."""
     n, by_group = call.shape.columns, call.shape.by_group
     plane, n_places = math.prod(call.counts), math.prod(call.kernel)
     # For each operand, elements from one group to the next and from one output to the next.

@@ -23,7 +23,7 @@ _INDICES = {"int64": i64, "int32": i32}
 
 
 def index_type(t: InputType) -> Type | None:
-    """How an integer index lies in memory; None if it is none."""
+    """The type of an integer index's elements; None if it is no such index."""
     return _INDICES.get(t.dtype._name) if isinstance(t, TensorType) else None
 
 
@@ -186,7 +186,7 @@ class _PickCode:
             decline_outside(self.b, index, self.n_picks, 0 - size, size)
 
     def decline_gaps(self, ndim: Value, strides: Pointer) -> None:
-        """Return 1 unless the elements behind the picked dimensions lie side by side."""
+        """Return 1 unless the elements behind the picked dimensions are contiguous."""
         b = self.b
         expected, d = b.var(i64, 1), b.var(i64, ndim - 1)
         with b.while_(lambda: d.value >= self.n_outer_dims + len(self.indices)):

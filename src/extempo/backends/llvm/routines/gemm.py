@@ -2,7 +2,7 @@
 
 `Gemm` builds the code for one dtype and hands out addresses. Who wants a product calls `plan`, puts plan and
 `functions(plan)` into a record (`gemm_record.FIELDS`) and lets native code call `product`, which may be declared in any
-module. Only what a plan needs is compiled: panels one by one, ways of computing one by one.
+module. Only what a plan needs is compiled: panels one by one, variants one by one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..ir.builder import Callee, IRModule, Type, f32, ptr, void
 from ..ir.machine import Library, machine
 from .gemm_plan import GemmPlan, k_blocks, plan
 from .gemm_tiles import Tiling, write_panel, write_stack
-from .gemm_variants import SHARED, Ways, product_name
+from .gemm_variants import SHARED, GemmVariants, product_name
 from .routine import build
 
 __all__ = ["Gemm", "GemmPlan", "gemm_of", "plan"]
@@ -36,12 +36,12 @@ class Gemm:
     def functions(self, p: GemmPlan) -> tuple[int, ...]:
         """The addresses for FUNCTIONS of a record with this plan."""
         if p.sweeps:  # such a product is never packed or cut into tiles
-            return self._way("sweep", p.m), self._way("dots", p.m), 0, 0
+            return self._variant("sweep", p.m), self._variant("dots", p.m), 0, 0
         if p.packed:
-            way = self._way("blocks" if p.n_row_blocks > 1 else "packed")
-            return way, way, self.stack(p.tile_rows), self.stack(p.tile_rows + 1) if p.n_taller else 0
+            variant = self._variant("blocks" if p.n_row_blocks > 1 else "packed")
+            return variant, variant, self.stack(p.tile_rows), self.stack(p.tile_rows + 1) if p.n_taller else 0
         columns = self._base().address[self.symbol("columns")]
-        by_columns = self._way("dots", p.m) if p.dots else columns
+        by_columns = self._variant("dots", p.m) if p.dots else columns
         return columns, by_columns, self.panel(p.tile_rows), self.panel(p.tile_rows + 1) if p.n_taller else 0
 
     def product(self, module: IRModule, threads: bool) -> Callee:
@@ -49,7 +49,7 @@ class Gemm:
         self._base()
         name = product_name(threads)
         if threads:
-            self._library(name, lambda ways: ways.write_product(True))
+            self._library(name, lambda variants: variants.write_product(True))
         return module.declare(self.symbol(name), void, [ptr])
 
     def shared(self, module: IRModule, name: str) -> Callee:
@@ -64,31 +64,31 @@ class Gemm:
     def _base(self) -> Library:
         """What nearly every product needs."""
 
-        def write(ways: Ways) -> None:
-            ways.write_pack_slivers()
-            ways.write_row_of_tiles()
-            ways.write_tiles()
-            ways.write_columns()
-            ways.write_product(False)
+        def write(variants: GemmVariants) -> None:
+            variants.write_pack_slivers()
+            variants.write_row_of_tiles()
+            variants.write_tiles()
+            variants.write_columns()
+            variants.write_product(False)
 
         return self._library("product", write, *SHARED)
 
-    def _way(self, kind: str, n_rows: int = 0) -> int:
+    def _variant(self, kind: str, n_rows: int = 0) -> int:
         self._base()
         name = f"{kind}_{n_rows}" if n_rows else kind
 
-        def write(ways: Ways) -> None:
+        def write(variants: GemmVariants) -> None:
             if kind == "sweep":
-                ways.write_sweep(n_rows)
+                variants.write_sweep(n_rows)
             elif kind == "dots":
-                ways.write_dots(n_rows)
+                variants.write_dots(n_rows)
             else:
-                ways.write_pack_rows()
-                ways.write_stacks()
+                variants.write_pack_rows()
+                variants.write_stacks()
                 if kind == "blocks":
-                    ways.write_blocks()
+                    variants.write_blocks()
                 else:
-                    ways.write_packed()
+                    variants.write_packed()
 
         return self._library(name, write).address[self.symbol(name)]
 
@@ -100,12 +100,12 @@ class Gemm:
         """The address of a stack of tiles of that many rows."""
         return build(self.symbol(f"stack_{n_rows}"), write_stack, self.t, n_rows)
 
-    def _library(self, name: str, write: Callable[[Ways], None], *others: str) -> Library:
+    def _library(self, name: str, write: Callable[[GemmVariants], None], *others: str) -> Library:
         """The library that has `name` and `others`, which are offered to those that are loaded later."""
         found = self._libraries.get(name)
         if found is None:
             module = IRModule()
-            write(Ways(module, self.t, self.symbol))
+            write(GemmVariants(module, self.t, self.symbol))
             names = [self.symbol(n) for n in (name, *others)]
             found = machine().load(module.text(), names, module.imports)
             for symbol in names:

@@ -1,6 +1,6 @@
-"""Products of a few rows, without tiles: sweeps over a B that lies by rows, dot products with one that lies by columns.
+"""Products of a few rows, without tiles: sweeps over a row-major B, dot products with a column-major one.
 
-Both read B once, where it lies. A sweep rounds like a panel: a chain of fused multiply-adds in the order of k. A dot
+Both read B once, in place. A sweep rounds like a panel: a chain of fused multiply-adds in the order of k. A dot
 product has as many chains as a vector has lanes, summed in halves at the end. Strides are in bytes.
 """
 
@@ -79,7 +79,7 @@ class _Sweep:
 
 
 def write_sweep(module: IRModule, name: str, t: Tiling, n_rows: int) -> None:
-    """A few rows of A times a B that lies by rows, with the same roundings as a panel."""
+    """A few rows of A times a row-major B, with the same roundings as a panel."""
     with module.function(name, void, internal=True, **SWEEP_ARGS) as b:
         sweep, k = _Sweep(b, t, n_rows), b.arg("k")
         sweep.for_columns(lambda read, result, r: b.const(t.vector, 0.0))

@@ -46,7 +46,7 @@ class _Pack:
         return self.b.byte_offset(self.b.arg("out"), step * self.b.arg("out_step"))
 
     def beside(self) -> None:
-        """Lanes lie side by side. Those that are not there become zeros."""
+        """Lanes are side by side. Those that are not there become zeros."""
         b = self.b
         mask = first_lanes(b, self.n_lanes, GROUP)
         zeros = b.const(self.type, 0.0)
@@ -55,7 +55,7 @@ class _Pack:
             b.store(b.masked_load(source, mask, zeros), self.out(step))
 
     def along(self) -> None:
-        """Steps lie side by side: GROUP x GROUP blocks are transposed. Lanes that are not there repeat the last one."""
+        """Steps are side by side: GROUP x GROUP blocks are transposed. Lanes that are not there repeat the last one."""
         b, t = self.b, self.t
         last = self.n_lanes - 1
         starts = [
@@ -74,7 +74,7 @@ class _Pack:
 
 
 def write_pack(module: IRModule, name: str, t: Tiling) -> None:
-    """Pack a group of lanes, columns of B or rows of A, of which either lanes or steps lie side by side."""
+    """Pack a group of lanes, columns of B or rows of A, of which either lanes or steps are side by side."""
     with module.function(name, void, internal=False, **PACK_ARGS) as b:
         pack = _Pack(b, t)
         beside, along = b.if_else((b.arg("lane") == t.size) | (pack.n_lanes <= 0))
@@ -85,7 +85,7 @@ def write_pack(module: IRModule, name: str, t: Tiling) -> None:
 
 
 def write_copy_slivers(module: IRModule, name: str, t: Tiling) -> None:
-    """Pack whole slivers of a B that lies by rows, together: so each row of B is read in one go, once."""
+    """Pack whole slivers of a row-major B, together: so each row of B is read in one go, once."""
     args = {"source": ptr, "step": i64, "k": i64, "n_slivers": i64, "out": ptr}
     with module.function(name, void, internal=True, **args) as b:
         out_sliver = b.arg("k") * t.sliver_step

@@ -1,6 +1,6 @@
 """How a matrix product is to be computed, decided by its sizes alone: pure arithmetic, in Python, once per signature.
 
-A plan says which way of computing is used (`gemm.py` has them), how the result is cut into tiles, the sum over k into
+A plan says which variant is used (`gemm_variants`), how the result is cut into tiles, the sum over k into
 blocks and the work into chunks for threads. It never looks at values, addresses or the number of threads, so a product
 of given sizes and layout has the same bits every time.
 """
@@ -21,8 +21,8 @@ ROWS_BLOCK, WIDE_ROWS_BLOCK = 120, 72
 COLUMNS_BLOCK = 3072  # columns of B that are packed at once: 3.75 MB
 GROUP_BYTES = 16384  # of slivers that all rows go through before the next, where they are read in place
 PACKED_GROUP_BYTES = 65536  # the same where they are packed: rows of B are then read in longer runs
-MAX_DOT_ROWS = 6  # up to here dot products along k are faster than packing a B that lies by columns
-# (rows, columns) from which on packing A and B pays even where B lies by rows. Tiles then have 5 or 6 rows.
+MAX_DOT_ROWS = 6  # up to here dot products along k are faster than packing a column-major B
+# (rows, columns) from which on packing A and B pays even where B is row-major. Tiles then have 5 or 6 rows.
 PACKED_FROM = ((20, 256), (64, 128))
 CHUNK_PRODUCTS = 2_000_000  # multiplications that are worth a chunk: about 40 us
 CHUNK_READS = 250_000  # the same for products that read every element of B once
@@ -46,8 +46,8 @@ class GemmPlan(NamedTuple):
     columns_block: int
     n_chunks: int
     chunk_columns: int
-    packed: int  # both A and B are packed, however they lie
-    dots: int  # a B that lies by columns is multiplied by dot products
+    packed: int  # both A and B are packed, whatever their layout
+    dots: int  # a column-major B is multiplied by dot products
     given: int  # B comes packed (`gemm.packed`)
     a_scratch: int  # bytes for packed rows of A: of one block of rows, or of all
     b_scratch: int  # bytes for packed columns of B: of one block of columns, or of one group
@@ -61,7 +61,7 @@ class GemmPlan(NamedTuple):
 
     @property
     def sweeps(self) -> bool:
-        """Whether a B that lies by rows is swept over once."""
+        """Whether a row-major B is swept over once."""
         return self.m <= SWEEP_ROWS and not self.given
 
 

@@ -2,7 +2,7 @@
 
 Nothing here knows the size of a product. A *panel* is a few rows of A times any number of slivers of B; a sliver is as
 many columns as a tile is wide. The sum over k of one element of the result is a chain of fused multiply-adds in the
-order of k, whatever tile computes it. Strides are in bytes. A may lie in any way: its elements are spread over lanes
+order of k, whatever tile computes it. Strides are in bytes. A may have any strides: its elements are spread over lanes
 one by one. B must have its columns side by side, or be packed.
 """
 

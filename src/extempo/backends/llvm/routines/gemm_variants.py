@@ -1,10 +1,10 @@
-"""The ways to compute a matrix product, as code that works on a record.
+"""The variants of a matrix product, as code that works on a record; a plan (`gemm_plan`) says which one is used.
 
-Each way is a function of (record, chunk), and threads may share the chunks, which only read the `gemm_record.Record`:
+Each is a function of (record, chunk), and threads may share the chunks, which only read the `gemm_record.Record`:
 
     dots       few rows, B by columns (x @ weight.T for a few x): lanes run along k
     sweep      one to three rows, B by rows: all of B goes past the result once
-    columns    some rows: slivers of B, read where they lie or packed a few at a time, each for all rows
+    columns    some rows: slivers of B, read in place or packed a few at a time, each for all rows
     packed     more rows: the same with A packed, too
     blocks     many rows: B is packed for a block of k, then each block of rows packs its part of A and takes all of it
 
@@ -63,7 +63,7 @@ def _call_by_address(b: IRFunction, function: Value, types: dict[str, Type], *ar
     b.call_address(function, void, *(b.as_value(x, type_) for x, type_ in zip(args, types.values(), strict=True)))
 
 
-class Ways:
+class GemmVariants:
     """Writes the functions for one tiling into modules. `symbol` gives the name that a function has everywhere."""
 
     def __init__(self, module: IRModule, t: Tiling, symbol: Callable[[str], str]) -> None:
@@ -222,7 +222,7 @@ class Ways:
         with r.b.if_(k_index == r["n_k_blocks"] - 1):
             self._made(r, row, *sizes)
 
-    # ---- ways
+    # ---- variants
 
     def _columns_of(self, r: Record, chunk: Value) -> tuple[Value, Value, Value]:
         """The share of columns of a chunk, first and last, and its scratch memory."""
@@ -232,7 +232,7 @@ class Ways:
         return first, last, b.byte_offset(r["scratch"], r["a_scratch"] + chunk * r["b_scratch"])
 
     def write_columns(self) -> None:
-        """A share of the columns, all rows. Whole slivers of a B by rows are read where they lie."""
+        """A share of the columns, all rows. Whole slivers of a row-major B are read in place."""
         t = self.t
         with self.module.function(self.symbol("columns"), void, internal=False, **CHUNK_ARGS) as b:
             r = Record(b, b.arg("record"))
@@ -369,15 +369,15 @@ class Ways:
             self._made_at_last(r, k_index, row, r.tile_start(last) - row, start, n_columns)
 
     def write_product(self, threads: bool) -> None:
-        """`void product(record)`: in chunks, if the plan has several and its way does not share them out itself."""
+        """`void product(record)`: in chunks, if the plan has several and its variant does not share them out itself."""
         with self.module.function(self.symbol(product_name(threads)), void, internal=False, record=ptr) as b:
             r = Record(b, b.arg("record"))
-            way = b.select(r["b_column"] == self.t.size, r["by_rows"], r["by_columns"])
+            variant = b.select(r["b_column"] == self.t.size, r["by_rows"], r["by_columns"])
             if threads:
                 with b.if_((r["n_chunks"] > 1) & (r["packed"] == 0)):
-                    run_shared(b, way, r.address, r["n_chunks"])
+                    run_shared(b, variant, r.address, r["n_chunks"])
                     b.ret()
-            b.call_address(way, void, r.address, b.const(i64, 0))
+            b.call_address(variant, void, r.address, b.const(i64, 0))
 
 
 def product_name(threads: bool) -> str:

@@ -23,7 +23,7 @@ _PERIOD, _N_STRETCHES, _EPS = range(OWN, OWN + 3)
 
 
 class Stretches:
-    """How the weights of rows lie."""
+    """The layout of the weights of rows."""
 
     def __init__(self, period: int, n_stretches: int) -> None:
         self.period = period
@@ -149,7 +149,7 @@ def _write(module: IRModule, name: str, element: Type, body: Callable[[_GroupRow
 
 
 def stretches_of(x: TensorType, dims: tuple[int, ...], weight: TensorType) -> Stretches | None:
-    """How weights lie that belong to stretches of rows: rows over the last dimensions `dims`."""
+    """The layout of weights that belong to stretches of rows: rows over the last dimensions `dims`."""
     first = dims[0]
     if dims != tuple(range(first, len(x.shape))):
         return None
@@ -175,7 +175,7 @@ def bind(
     op: str,
     element: Type,
     sizes: tuple[int, int, int],
-    lie: Stretches,
+    layout: Stretches,
     has_weight: bool,
     has_bias: bool,
     reads: str,
@@ -186,6 +186,6 @@ def bind(
     name = f"{op}_stretches_{'w' * has_weight}{'b' * has_bias}_{element.suffix}"
     body = _backward if joins else lambda r: _forward(r, has_weight, has_bias)
     address = build(name, _write, element, body, joins)
-    numbers = (*slice_numbers("rows", sizes, PART_WORK), lie.period, lie.n_stretches)
-    scratch = 2 * sizes[0] * lie.n_stretches * element.nbytes if joins else 0
+    numbers = (*slice_numbers("rows", sizes, PART_WORK), layout.period, layout.n_stretches)
+    scratch = 2 * sizes[0] * layout.n_stretches * element.nbytes if joins else 0
     return Bound(address, reads, writes, numbers, scratch)

@@ -4,9 +4,9 @@ Everything here moves elements of 1, 2, 4 or 8 bytes and knows no dtype. One fun
 
     void extempo_copy_i32(ptr target, ptr source, i64 ndim, ptr shape, ptr to, ptr of)
 
-`to` and `of` are the strides of target and source in elements. It joins dimensions that lie behind one another, then
-copies runs, transposes in blocks where the source runs along another dimension than the target, or goes element by
-element. Target and source do not overlap.
+`to` and `of` are the strides of target and source in elements. It joins dimensions that are contiguous with one
+another, then copies runs, transposes in blocks where the source runs along another dimension than the target, or goes
+element by element. Target and source do not overlap.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _write_copy(module: IRModule, name: str, element: Type) -> None:
 
 
 def _write_choice(b: IRFunction, name: str, element: Type) -> None:
-    """Join dimensions, then choose the way to copy."""
+    """Join dimensions, then choose how to copy."""
     shape, to, of = (b.array(i64, MAX_NDIM + 1) for _ in range(3))
     n = _join(b, shape, to, of)
     target, source = b.arg("target"), b.arg("source")

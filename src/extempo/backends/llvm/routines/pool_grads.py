@@ -26,7 +26,7 @@ MAX_META = (
 
 
 def write_max_grad(module: IRModule, name: str, element: Type) -> None:
-    """`i64 name(buffers, meta)`; buffers: gradient, indices, result. 1 where an index lies outside."""
+    """`i64 name(buffers, meta)`; buffers: gradient, indices, result. 1 where an index is outside."""
     _write_scatter(module, element)
     _write_halved(module, element)
     with module.function("chunk", void, context=ptr, chunk=i64) as b:
@@ -59,7 +59,7 @@ _PLANE = {"gradient": ptr, "indices": ptr, "plane": ptr}
 
 
 def _write_scatter(module: IRModule, element: Type) -> None:
-    """Add each element where its index says. Returns whether an index lies outside."""
+    """Add each element where its index says. Returns whether an index is outside."""
     with module.function("scatter", i64, internal=True, **_PLANE, n=i64, size=i64) as b:
         gradient, plane = b.pointer(b.arg("gradient"), element), b.pointer(b.arg("plane"), element)
         indices, bad = b.pointer(b.arg("indices"), i64), b.var(i64, 0)
@@ -75,7 +75,7 @@ def _write_scatter(module: IRModule, element: Type) -> None:
 
 
 def _write_halved(module: IRModule, element: Type) -> None:
-    """Write pairs of rows. Returns whether every index lay in its own window of four."""
+    """Write pairs of rows. Returns whether every index was in its own window of four."""
     with module.function("halved", i64, internal=True, **_PLANE, meta=ptr, end=ptr) as b:
         meta = TileNumbers(b, b.arg("meta"), MAX_META)
         width, n_columns = meta["width"], meta["n_columns"]
@@ -122,7 +122,7 @@ def _four_places(
             here = distance == b.splat(b.cast("trunc", row + column, i32), LANES)
             found = here if found is None else found | here
             parts.append(b.select(here, gradient, 0.0))
-        # Elements of both columns in turn, the first four lanes and the last four.
+        # Elements of both columns interleaved, the first four lanes and the last four.
         low, high = ([i // 2 + half * 4 + i % 2 * LANES for i in range(LANES)] for half in range(2))
         rows.append((b.shuffle(parts[0], parts[1], low), b.shuffle(parts[0], parts[1], high)))
     assert found is not None

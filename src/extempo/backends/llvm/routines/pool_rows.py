@@ -1,8 +1,8 @@
 """Native pooling, forward: one row of windows at a time, LANES neighbouring windows in one vector.
 
-Windows of the middle, whose columns all lie inside, are done in vectors; where there are fewer than LANES of them and
+Windows of the middle, whose columns are all inside, are done in vectors; where there are fewer than LANES of them and
 no others in the row, lanes beyond the end are not read, and stored only where a later row is written over them. Windows
-at the left and right border are done one by one. Rows of a window that lie outside are left out for all alike.
+at the left and right border are done one by one. Rows of a window that are outside are left out for all alike.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ META = (
     "padding_width",
     "dilation_height",
     "dilation_width",
-    "first_inner",  # columns of windows that lie inside
+    "first_inner",  # columns of windows that are inside
     "end_inner",
     "include_pad",
     "has_divisor",
@@ -67,7 +67,7 @@ class Few(NamedTuple):
 def few(b: IRFunction, n: Value, whole: Value) -> Few:
     order = b.lanes(vector(i32, LANES), range(LANES))
     short = b.cast("trunc", n, i32)
-    last = short * 2 - 1  # the elements between those that are wanted lie inside, too
+    last = short * 2 - 1  # the elements between those that are wanted are inside, too
     halves = (b.splat(last, LANES) > order, b.splat(last, LANES) > order + LANES)
     return Few(b.splat(short, LANES) > order, halves, whole)
 
@@ -90,7 +90,7 @@ class PoolRow:
         self._order = order * b.splat(b.cast("trunc", self.stride, i32), LANES)
 
     def inside(self, first: Value, kernel: Value, step: Value, size: Value) -> tuple[Value, Value]:
-        """The places of a window that begins at `first` which lie inside: from and up to."""
+        """The places of a window that begins at `first` which are inside: from and up to."""
         b = self.b
         begin, end = b.var(i64, 0), b.var(i64, kernel)
         with b.if_(first < 0):  # divisions are slow, and seldom needed
@@ -205,7 +205,7 @@ class PoolRow:
             b.masked_store(value, to.at(column), few.lanes)
 
     def border(self, column: Value) -> None:
-        """One window, wherever it lies."""
+        """One window, inside or at the border."""
         b, meta = self.b, self.meta
         first = column * self.stride - self.left
         near = b.select(first < 0, 0, b.smaller(first, self.width - 1))

@@ -5,7 +5,7 @@ over the stack around one product of an (m, k) by a (k, n) matrix. What differs 
 is settled here, in numbers: the call's meta holds, for each stride, the place in meta where it stands.
 
 A product with one column is computed as one with one row, of the transposed matrices; one with one row and one column
-is a dot product of vectors that lie in order. Leading dimensions of `a` become rows where `b` is one matrix. Results
+is a dot product of contiguous vectors. Leading dimensions of `a` become rows where `b` is one matrix. Results
 never depend on the number of threads.
 """
 

@@ -140,7 +140,7 @@ def _folded(kind: ReductionKind, row: SweepRow, x: Pointer, changed: bool) -> Va
 
 
 def write_strip(module: IRModule, name: str, kind: ReductionKind, changed: bool) -> None:
-    """One row of results from `n_rows` rows, at least one, that lie `stride` elements apart."""
+    """One row of results from `n_rows` rows, at least one, `stride` elements apart."""
     element = kind.source if changed else kind.result
     with module.function(name, void, True, x=ptr, y=ptr, n_rows=i64, stride=i64, n_columns=i64) as b:
         x, y, stride = Pointer(b.arg("x"), element), Pointer(b.arg("y"), kind.result), b.arg("stride")
@@ -217,7 +217,7 @@ def write_join_columns(module: IRModule, name: str, strip: str, element: Type) -
                 with b.loop(0, groups) as g:
                     top = g * ROWS_IN_PIECE
                     n_rows = b.smaller(left.value - top, ROWS_IN_PIECE)
-                    # SweepRow g has gone into a result before it is written.
+                    # Row g has gone into a result before it is written.
                     begin, end = (rows + top * inner).address, (rows + g * inner).address
                     b.call(module.defined[strip], begin, end, n_rows, inner, inner)
                 left.set(groups)

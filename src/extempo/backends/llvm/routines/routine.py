@@ -46,7 +46,7 @@ class Bound(NamedTuple):
     scratch: int = 0  # bytes
     zeroed: bool = False  # results start as zeros
     keep: Any = None  # what must stay alive as long as this does
-    parts: Any = None  # what plans are told that run it part by part, in turn with others (Product, Summed)
+    parts: Any = None  # its size, for plans that run it interleaved with others (Product, Summed)
     in_parts: bool = False  # an input that `is_spread` is not copied for it: its fallback takes that part by part
     origin: Any = None  # (op, kinds of inputs, attributes) in plans, which may bind it for other sizes
 

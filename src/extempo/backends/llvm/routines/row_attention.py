@@ -1,4 +1,4 @@
-"""Routines of attention row by row, for rows that lie one after the other: each row of each head is one attention.
+"""Routines of attention row by row, for rows stored one after the other: each row of each head is one attention.
 
 The code of a row is that of `attention_code`. It finds all sizes and places in its meta and the operands through its
 buffers, so a row gets copies of both, in which sizes are those of the row and addresses begin at its elements. Lengths

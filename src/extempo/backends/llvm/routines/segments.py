@@ -1,4 +1,4 @@
-"""Functions of rows of different length that lie one after the other: sums, extremes, softmax, running sums.
+"""Functions of rows of different length, stored one after the other: sums, extremes, softmax, running sums.
 
 The same bodies as for regular slices (`slices`, `rows`), in two layouts: rows of single elements have vectors along
 them, rows of vectors have them across. Where a row begins and ends is read from the offsets, so one kernel runs rows
@@ -32,7 +32,7 @@ from .sweeps import SumSweep, SweepFold, SweepRow, larger, part_range, parts_of,
 
 
 class _SegmentOperands(Operands):
-    """The values and the result, which bodies count from 0; offsets and the numbers of rows lie between them."""
+    """The values and the result, which bodies count from 0; offsets and the numbers of rows are between them."""
 
     def __init__(self, b: IRFunction, element: Type, n_values: int, n_between: int) -> None:
         super().__init__(b, element)

@@ -2,9 +2,9 @@
 
 A slice is what is left of a tensor when the other dimensions are fixed. Three layouts of (outer, middle, inner):
 
-    rows      a slice is one of `outer` rows of `inner` elements; vectors lie along it
-    columns   a slice has `middle` elements, `inner` apart; vectors lie across, a slice in each lane
-    channels  a slice is `outer` stretches of `inner` elements, one for each of `middle`; vectors lie along them
+    rows      a slice is one of `outer` rows of `inner` elements; vectors run along it
+    columns   a slice has `middle` elements, `inner` apart; vectors run across, a slice in each lane
+    channels  a slice is `outer` stretches of `inner` elements, one for each of `middle`; vectors run along them
 
 A function of a slice is written in terms of `SliceCode` and knows nothing of this.
 """
@@ -21,12 +21,12 @@ from .routine import Bound, build
 from .sweeps import LANES, SweepFold, SweepRow, fold_row, fold_together, part_range, parts_of, write_in_parts
 
 CACHE_LINE = 64  # bytes; vectors across are as wide, because each line is far from the next
-COLUMNS_IN_STRIP = 64  # slices side by side that one unit of work has, where vectors lie across
+COLUMNS_IN_STRIP = 64  # slices side by side that one unit of work has, where vectors run across
 
 # The numbers in `meta`; behind them come those that a routine adds, then the numbers among the inputs.
 OUTER, MIDDLE, INNER, N_UNITS, PER_PART, N_PARTS, OWN = range(7)
 
-# Where a vector of a slice lies: its first element, and a mask if it is not whole.
+# The position of a vector in a slice: its first element, and a mask if it is not whole.
 At = tuple[Value, Value | None]
 
 

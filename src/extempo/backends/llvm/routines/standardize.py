@@ -1,6 +1,6 @@
 """Standardize (layer, batch, group, instance and root-mean-square norm) and its gradient: one kernel each.
 
-Weights lie "along" a slice (layer norm: one for each element of a row), or there is one for each "slice" (batch norm).
+Weights go "along" a slice (layer norm: one for each element of a row), or there is one for each "slice" (batch norm).
 Where there is one for each stretch of a row, `group_norms` has the code.
 
 The gradients of weights along a slice are sums over rows. Groups of rows, made by their number alone, add theirs up
@@ -39,7 +39,7 @@ _ROWS_IN_GROUP = MIDDLE  # rows have no use for this number of the layout
 
 
 class _NormForm:
-    """What the code depends on: where weights lie, which there are, whether the mean is taken away."""
+    """What the code depends on: the layout of weights, which there are, whether the mean is taken away."""
 
     def __init__(self, weights: str, has_weight: bool, has_bias: bool, centred: bool) -> None:
         self.weights = weights
@@ -208,7 +208,7 @@ def _backward_row(gradient: _Gradient, into_weight: Pointer, into_bias: Pointer)
 
 
 def _weights_of(x: TensorType, dims: tuple[int, ...], weights: list[TensorType]) -> str | Stretches | None:
-    """How the weights lie: "none", "along" or "slice", or as stretches; None for a way that has no code."""
+    """The layout of the weights: "none", "along" or "slice", or as stretches; None for one that has no code."""
     if not weights:
         return "none"
     if any(w.shape != weights[0].shape for w in weights):
@@ -233,15 +233,15 @@ def _bind(op: str, types: Inputs, x: Any, weights: Any, attrs: Attrs, writes: An
     found = layout_of(x.shape, dims)
     same = all(t.dtype is x.dtype for t in types if isinstance(t, TensorType))
     has_weight, has_bias = (isinstance(w, TensorType) for w in weights)
-    lie = _weights_of(x, dims, [w for w in weights if isinstance(w, TensorType)])
-    if element is None or found is None or lie is None or not same:
+    layout = _weights_of(x, dims, [w for w in weights if isinstance(w, TensorType)])
+    if element is None or found is None or layout is None or not same:
         return None
     reads = _kinds(types)
-    if isinstance(lie, Stretches):
-        given = element, found[1], lie, has_weight, has_bias
+    if isinstance(layout, Stretches):
+        given = element, found[1], layout, has_weight, has_bias
         return bind_stretches(op, *given, reads, writes) if centred else None
-    form = _NormForm(lie, has_weight, has_bias, centred)
-    if op == "standardize_backward" and lie == "along":
+    form = _NormForm(layout, has_weight, has_bias, centred)
+    if op == "standardize_backward" and layout == "along":
         return _bind_backward_along(element, found[1], form, reads, writes)
 
     def body(s: SliceCode) -> None:

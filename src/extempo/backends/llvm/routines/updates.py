@@ -7,9 +7,9 @@ becomes a Python function
 
 `values` and `gradients` are lists of arrays of equal shapes, `numbers` is the tuple that the formula gets, `places` is
 an int64 array: the ids of ndarray and of the dtype, the address of the first value, then of the first element of each
-moment. Moments lie like the values: as far from their first element as a value is from the first value. Values and
-moments are written, gradients only read. The answer is False, and nothing was written, if an array is not what this
-code can walk: another shape, dtype or memory order.
+moment. Moments have the layout of the values: as far from their first element as a value is from the first value.
+Values and moments are written, gradients only read. The answer is False, and nothing was written, if an array is not
+what this code can walk: another shape, dtype or memory order.
 """
 
 from __future__ import annotations
