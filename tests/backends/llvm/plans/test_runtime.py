@@ -26,15 +26,14 @@ def test_zero_and_copy_touch_so_many_bytes_and_no_more(n):
     out.check()
 
 
-def test_it_is_there_when_it_was_compiled_or_is_on_disk(monkeypatch, no_kernels_on_disk):
-    own = Machine()
-    own._symbols.update(runtime.machine()._symbols)  # the functions that the library calls
-    monkeypatch.setattr(runtime, "machine", lambda: own)
-    monkeypatch.setattr(runtime, "_libraries", [])
-    assert not runtime.is_there()
-    addresses = runtime.runtime()
-    assert runtime.is_there()
-    assert set(addresses) == {"extempo_plan_run", "plan_rows", "plan_zero", "plan_copy"}
-    monkeypatch.setattr(runtime, "_libraries", [])
-    assert runtime.is_there()
-    assert own.compiled == 1
+def test_it_is_loaded_once_and_later_processes_find_it_on_disk(monkeypatch, no_kernels_on_disk):
+    symbols = runtime.machine()._symbols  # the functions that the library calls
+    for n_compiled in (1, 0):
+        own = Machine()
+        own._symbols.update(symbols)
+        monkeypatch.setattr(runtime, "machine", lambda own=own: own)
+        monkeypatch.setattr(runtime, "_libraries", [])
+        addresses = runtime.runtime()
+        assert runtime.runtime() is addresses
+        assert set(addresses) == {"extempo_plan_run", "plan_rows", "plan_zero", "plan_copy"}
+        assert own.compiled == n_compiled
