@@ -295,6 +295,7 @@ def _write_agenda(module: IRModule) -> None:
             with b.loop(first[call], first[call + 1]) as e:
                 do(targets[e])
 
+        # The readers of call i are targets[first[i]] to targets[first[i + 1] - 1]: edges counted, added up, sorted in.
         with b.loop(0, n_edges) as e:
             first[sources[e] + 1] = first[sources[e] + 1] + 1
             missing[readers[e]] = missing[readers[e]] + 1
@@ -306,7 +307,8 @@ def _write_agenda(module: IRModule) -> None:
             at = counts[sources[e]]
             targets[at] = readers[e]
             counts[sources[e]] = at + 1
-        n_met, n_done = b.var(i64, 0), b.var(i64, 0)  # `order` is the queue for now
+        # Depths, in topological order: a call is met when all that it reads was. `order` is the queue for now.
+        n_met, n_done = b.var(i64, 0), b.var(i64, 0)
         with b.loop(0, n) as i:
             counts[i] = missing[i]
             with b.if_(missing[i] == 0):
@@ -336,6 +338,7 @@ def _write_agenda(module: IRModule) -> None:
             left[kinds[i]] = left[kinds[i]] + 1
             with b.if_(missing[i] == 0):
                 make_ready(i)
+        # Batches: of the kinds that have calls ready, the one whose calls that are left are least deep on average.
         n_batches, place, best, least = b.var(i64, 0), b.var(i64, 0), b.var(i64, 0), b.var(f64, 0.0)
         with b.while_(lambda: best.value >= 0):
             best.set(-1)

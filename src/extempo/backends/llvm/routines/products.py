@@ -256,6 +256,8 @@ def _bind(
     spread_bias = 0
     n_products = count(stack)
     parts: Product | None = Product(n_products * sizes.m, sizes.n)
+    # A single column is computed as a single row, (a b).T = b.T a.T: variants for few rows read the large operand once.
+    # Its bias is then one number for all columns of that row, which no variant adds; it is added at the end.
     if sizes.n == 1 and sizes.m > 1:
         spread_bias = sizes.m if bias is not None else 0
         sizes, parts = _ProductSizes(1, sizes.m, sizes.k), None
@@ -267,6 +269,7 @@ def _bind(
     by_products = n_products >= 4  # threads then share products, not parts of them
     p = plan(*sizes, gemm.t, threads=not by_products, given=given)
     n_chunks = max(1, min(n_products, MAX_CHUNKS, n_products * count(sizes) // CHUNK_PRODUCTS)) if by_products else 1
+    # Operands are read in place ("m") unless dimensions are folded, dots want their k contiguous, or B comes packed.
     kinds = ["c" if isinstance(t, TensorType) else "-" for t in types]
     for operand, must_be in ((a, bool(p.dots)), (b, given or is_dot)):
         if types[operand.input].ndim > 1 and not must_be and operand.input not in contiguous:
