@@ -12,8 +12,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 import extempo as ex
-from extempo.cli import demo, demo_stages, demo_task
-from extempo.cli.demo_training import training
+from extempo.cli import demo, demo_stages
 from extempo.cli.main import command
 
 
@@ -69,25 +68,6 @@ def test_the_same_seed_gives_the_same_numbers_and_another_one_others(written):
     same, other = (numbers(json.loads(run("--json", "--seed", seed))) for seed in "01")
     assert same == pytest.approx(numbers(written[0]), rel=1e-3, abs=1e-3)
     assert other != pytest.approx(numbers(written[0]), rel=1e-3, abs=1e-3)
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_five_epochs_reach_85_percent_on_held_out_sequences(seed):
-    ex.manual_seed(seed)
-    examples, held_out = demo_task.sequences(seed)
-    *_, last = training(demo_task.Classifier(), examples, held_out, demo_stages.N_EPOCHS)
-    assert len(last.facts["valid_accuracy"]) == 5
-    assert last.facts["valid_accuracy"][-1] >= 0.85
-
-
-@pytest.mark.parametrize("seed", [0, 7])
-def test_no_sequence_is_held_out_that_is_also_learned_from(seed):
-    examples, held_out = demo_task.sequences(seed)
-    learned = {tuple(words) for words, _ in examples}
-    assert len(learned) == demo_task.N_TRAIN
-    assert len(held_out) == demo_task.N_HELD_OUT
-    assert not any(tuple(words) in learned for words, _ in held_out)
-    assert {label for _, label in held_out} == set(range(5))
 
 
 def test_json_has_every_stage(written):

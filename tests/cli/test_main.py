@@ -1,35 +1,16 @@
 """The command `extempo`: what it prints, in which width and colour, and how it ends."""
 
 import importlib.metadata
-import json
 import os
-import re
 import signal
 import subprocess
 import sys
 
 import pytest
-from click.testing import CliRunner, Result
 
 import extempo as ex
-from extempo.cli import environment, op_table
-from extempo.cli.main import command
-from extempo.core.op import ASPECTS, REGISTRY, Refuse
 
-ESCAPE = "\x1b"
-
-
-def run(*arguments: str) -> Result:
-    result = CliRunner().invoke(command, list(arguments), prog_name="extempo")
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
-
-
-def assert_plain_and_narrow(text: str) -> None:
-    assert ESCAPE not in text
-    assert max(len(line) for line in text.splitlines()) <= 80
-
+from .commands import assert_plain_and_narrow, run
 
 # The command as a whole
 
@@ -62,118 +43,7 @@ def test_an_unknown_command_is_named_and_exits_with_2():
 # extempo info
 
 
-def test_info_names_what_a_bug_report_needs():
-    result = run("info")
-    assert result.exit_code == 0
-    assert_plain_and_narrow(result.output)
-    for word in ("extempo", "python", "numpy", "cpu", "features", "cores", "backend", "blas", "threads", "float32"):
-        assert re.search(rf"\b{word}\b", result.output), word
-
-
-def test_info_as_json_has_the_same_facts():
-    facts = json.loads(run("info", "--json").output)
-    assert facts["versions"]["extempo"] == ex.__version__
-    assert facts["versions"]["numpy"] == importlib.metadata.version("numpy")
-    assert {section: list(names) for section, names in facts.items()} == {
-        section: list(names) for section, names in environment.collect().items()
-    }
-
-
-def test_info_survives_a_machine_that_tells_nothing(monkeypatch):
-    monkeypatch.setattr(environment, "_cpuinfo", lambda *names: "")
-    monkeypatch.setattr(environment.platform, "processor", lambda: "")
-    monkeypatch.setattr(environment.sys, "platform", "unheard-of")
-    machine = environment.collect()["machine"]
-    assert str(machine["cpu"]).startswith("unknown")
-    assert machine["features"], "NumPy still knows what it uses"
-
-
 # extempo ops
-
-
-def test_ops_prints_one_line_for_each_registered_op():
-    result = run("ops")
-    assert result.exit_code == 0
-    assert_plain_and_narrow(result.output)
-    beginnings = [line.split()[:2] for line in result.output.splitlines()]
-    for name, op in REGISTRY.items():
-        assert beginnings.count([name[:24], op.family]) >= 1, name  # a long name goes on in the next line
-
-
-def test_ops_as_json_tells_each_aspect_of_each_op():
-    rows = json.loads(run("ops", "--json").output)
-    assert {row["name"] for row in rows} == set(REGISTRY)
-    for row in rows:
-        assert list(row["aspects"]) == list(ASPECTS)
-        assert row["doc"], row["name"]
-
-
-@pytest.mark.parametrize("name", ["add", "matmul"])
-def test_ops_with_a_name_prints_all_that_is_known_of_that_op(name):
-    result = run("ops", name)
-    assert result.exit_code == 0
-    assert_plain_and_narrow(result.output)
-    for word in (name, REGISTRY[name].family, *ASPECTS):
-        assert word in result.output
-    assert json.loads(run("ops", name, "--json").output)["name"] == name
-
-
-def test_ops_with_a_wrong_name_suggests_the_right_one():
-    result = run("ops", "matmull")
-    assert result.exit_code == 2
-    assert "'matmull'; did you mean matmul" in result.output
-
-
-def make_op(name: str, family: str, **refused: str) -> type:
-    aspects = {aspect: Refuse(refused[aspect]) if aspect in refused else object() for aspect in ASPECTS}
-    fields = {"name": name, "family": family, "__doc__": f"The op {name}.", **aspects}
-    return type(name, (), fields)
-
-
-@pytest.fixture
-def four_ops(monkeypatch):
-    late = "not yet: comes later"
-    ops = [
-        make_op("exp", "elementwise", lower=late, batch=late),
-        make_op("log", "elementwise", lower=late, batch=late),
-        make_op("sum", "reduction", lower=late),
-        make_op("argmax", "reduction", lower=late, vjp="argmax is piecewise constant", onnx="not yet: no mapping"),
-    ]
-    monkeypatch.setattr(op_table, "REGISTRY", {op.name: op for op in ops})
-
-
-@pytest.mark.usefixtures("four_ops")
-def test_missing_groups_ops_by_aspect_and_reason_and_names_whole_families():
-    output = run("ops", "--missing").output
-    assert output.splitlines() == [
-        "lower: not yet: comes later (4)",
-        "  all of elementwise (2), reduction (2)",
-        "batch: not yet: comes later (2)",
-        "  all of elementwise (2)",
-        "onnx: not yet: no mapping (1)",
-        "  reduction: argmax",
-    ]
-
-
-@pytest.mark.usefixtures("four_ops")
-def test_missing_leaves_out_what_is_refused_for_good():
-    gaps = json.loads(run("ops", "--missing", "--json").output)
-    assert [(gap["aspect"], gap["ops"]) for gap in gaps] == [
-        ("lower", ["exp", "log", "argmax", "sum"]),
-        ("batch", ["exp", "log"]),
-        ("onnx", ["argmax"]),
-    ]
-
-
-@pytest.mark.usefixtures("four_ops")
-def test_ops_marks_present_refused_and_not_yet_apart():
-    argmax = next(line for line in run("ops").output.splitlines() if line.startswith("argmax"))
-    assert argmax.split(maxsplit=3) == ["argmax", "reduction", "in-s.br.x", "The op argmax."]
-
-
-def test_nothing_missing_is_said_in_words(monkeypatch):
-    monkeypatch.setattr(op_table, "REGISTRY", {"exp": make_op("exp", "elementwise")})
-    assert run("ops", "--missing").output == 'No aspect is refused with "not yet".\n'
 
 
 # As a process

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import random
 
 import numpy as np
@@ -11,34 +10,9 @@ import pytest
 
 import extempo as ex
 from extempo import nn, optim
-from extempo.comparing.batches import batch_size, caller, sizes
-from extempo.comparing.states import State, find_state
-from extempo.comparing.variants import loss_of
 from extempo.nn import functional as F
 
-QUICK = {"steps": 8, "warm_up": 8, "rounds": 3, "progress": False}
-
-
-def training(optimizer=optim.Adam, dropout=0.0):
-    """A small model, its optimizer, and a step that trains it."""
-    ex.manual_seed(3)
-    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 2))
-    made = optimizer(model.parameters(), lr=0.05)
-
-    def step(x, y):
-        loss = F.cross_entropy(model(x), y)
-        loss.backward()
-        made.step()
-        made.zero_grad()
-        return loss
-
-    return model, made, step
-
-
-def batches(lengths=(6, 6, 6, 6)):
-    generator = ex.random.Generator().manual_seed(5)
-    drawn = [ex.randn(n, 4, generator=generator) for n in lengths]
-    return [(x, (x.sum(1) > 0).long()) for x in drawn]
+from .steps import QUICK, batches, training
 
 
 @pytest.mark.usefixtures("fake_clock")
@@ -128,7 +102,7 @@ def test_a_step_that_branches_on_a_value_is_beyond_static_and_its_line_is_shown(
     assert found.verdict.word == "dynamic only"
     assert not found["static"].runs
     assert "a value is read" in found["static"].error
-    assert "test_compare.py" in found["static"].error
+    assert "test_calling.py" in found["static"].error
     assert "static cannot run this step" in str(found)
 
 
@@ -231,61 +205,6 @@ def test_different_models_are_refused():
 
 
 @pytest.mark.usefixtures("fake_clock")
-def test_a_leak_is_told_with_its_line_and_its_holder():
-    _, _, step = training()
-    history = []
-
-    def leaking(x, y):
-        loss = step(x, y)
-        history.append(loss)
-        return loss
-
-    found = ex.compare(leaking, batches(), modes=("eager", "compile"), **QUICK)
-    for f in found.columns:
-        assert f.leak.tensors_per_step == 1
-        assert f.leak.what == "float32 () made by cross_entropy"
-        assert f.leak.line.startswith(f"{__file__}:")
-        assert f.leak.holder == "'history', a variable of leaking's closure (list)"
-    assert "Leak in eager, compile: each step leaves 1 tensor and" in str(found)
-    assert found.verdict.next.startswith("stop the leak in eager first")
-
-
-total_loss = 0.0
-
-
-@pytest.mark.usefixtures("fake_clock")
-def test_a_graph_that_grows_behind_one_tensor_is_a_leak():
-    _, _, step = training()
-
-    def summing(x, y):
-        global total_loss
-        loss = step(x, y)
-        total_loss = total_loss + loss
-        return loss
-
-    for f in ex.compare(summing, batches(), modes=("eager", "compile"), **QUICK).columns:
-        assert f.leak.tensors_per_step < 1
-        assert f.leak.nodes_per_step >= 1
-        assert f.leak.what == "nodes of add"
-        assert str(f.leak).startswith("each step leaves 2 graph nodes behind")
-        assert f.leak.line.startswith(f"{__file__}:")
-        assert f.leak.holder.endswith("test_compare.total_loss")
-
-
-@pytest.mark.usefixtures("fake_clock")
-def test_a_step_that_keeps_its_last_loss_only_is_no_leak():
-    _, _, step = training()
-    kept = {}
-
-    def keeping(x, y):
-        kept["last"] = step(x, y)
-        return kept["last"]
-
-    found = ex.compare(keeping, batches(), modes=("eager", "compile"), **QUICK)
-    assert [f.leak for f in found.columns] == [None, None]
-
-
-@pytest.mark.usefixtures("fake_clock")
 def test_memory_is_that_of_tensors():
     model = nn.Linear(4, 1)
 
@@ -301,56 +220,6 @@ def test_memory_is_that_of_tensors():
     assert found["eager"].peak_bytes >= 5 * 50_000 * 4
     assert found["eager"].retained_bytes < 50_000
     assert found["eager"].memory_of == "tensors"
-
-
-@pytest.mark.usefixtures("fake_clock")
-def test_the_report_fits_80_columns_and_opens_with_time_memory_and_flexibility():
-    model, _, step = training()
-
-    def metric():
-        with ex.no_grad():
-            return sum((model(x).argmax(1) == y).float().mean().item() for x, y in batches())
-
-    found = ex.compare(step, batches((6, 3, 6, 5)), metric=metric, **QUICK)
-    text = str(found)
-    assert max(map(len, text.splitlines())) <= 80
-    titles = [line.split("  ")[0] for line in text.splitlines()]
-    assert titles[3:6] == ["Training time (s)", "Memory (MB)", "Flexibility"]
-    for title in ("iteration, median", "graph building", "warm-up, 8 steps", "loss, same time", "metric, 8 steps"):
-        assert title in titles
-    assert found["eager"].metric_same_steps == found["compile"].metric_same_steps > 0
-    html = found._repr_html_()
-    assert "<table>" in html
-    assert f"Verdict: {found.verdict.word}" in html
-
-
-@pytest.mark.usefixtures("fake_clock")
-def test_figures_are_saved_and_compared_with_later_ones(tmp_path, fake_clock):
-    _, _, step = training()
-    old = ex.compare(step, batches(), **QUICK)
-    path = old.save(tmp_path / "old.json")
-    assert json.loads(path.read_text())["columns"][0]["training_seconds"] == 8.0
-    assert "Still good." in str(old.against(path))
-    fake_clock.tick = 2.0
-    changes = ex.compare(step, batches(), modes=("eager", "compile"), **QUICK).against(path)
-    row = next(r for r in changes.rows() if r["figure"] == "training_seconds")
-    assert (row["column"], row["old"], row["new"], row["ratio"]) == ("eager", 8.0, 16.0, 2.0)
-    assert "+100%\n" in str(changes)  # every new round took longer than every old one
-    assert "static is not there any more." in str(changes)
-    assert max(map(len, str(changes).splitlines())) <= 80
-    assert "<table>" in changes._repr_html_()
-    assert json.loads(changes.to_json())["changes"]
-    saved = json.loads(path.read_text())
-    saved["columns"][0] |= {"parameters": 7, "round_seconds": [8.0, 20.0]}
-    doubtful = str(ex.compare(step, batches(), modes=("eager", "compile"), **QUICK | {"rounds": 4}).against(saved))
-    assert "+100%?" in doubtful
-    assert "may be chance" in doubtful
-    assert "Unfair: eager: parameters was 7, is 58." in doubtful
-    assert "rounds" not in doubtful.replace("old and new rounds", "")
-    other = tmp_path / "other.json"
-    other.write_text("{}")
-    with pytest.raises(ValueError, match="no saved comparison"):
-        old.against(other)
 
 
 @pytest.mark.usefixtures("fake_clock")
@@ -400,48 +269,7 @@ def test_a_step_of_pytorch_gets_our_weights_and_batches(request):
 
 # What a step uses, and what batches are
 
-shared = nn.Linear(2, 2)
 step_count = nn.Linear(3, 3)  # its name is an attribute that the step below asks for, not a global that it reads
-
-
-def uses_a_global(x):
-    return shared(x).step_count
-
-
-def test_state_is_found_in_closures_globals_attributes_and_arguments():
-    inner, optimizer = nn.Linear(2, 2), optim.SGD([ex.ones(1, requires_grad=True)], lr=0.1)
-
-    class Holder:
-        def __init__(self):
-            self.parts = {"model": [inner]}
-
-        def step(self, x):
-            return self.parts["model"][0](x)
-
-    def closing(x):
-        optimizer.step()
-        return uses_a_global(x)
-
-    weight = ex.ones(2, requires_grad=True)
-    assert find_state(uses_a_global) == [shared]
-    assert find_state(Holder().step) == [inner]
-    assert find_state(closing) == [optimizer, shared]
-    assert find_state(functools.partial(lambda w, x: w * x, weight))[0] is weight
-    assert find_state(inner) == [inner]
-
-
-def test_a_step_without_state_has_to_be_told():
-    with pytest.raises(ex.errors.UnsupportedError, match=r"state=\[model, optimizer\]"):
-        ex.compare(lambda x: x.sum(), [ex.ones(2)])
-
-
-def test_a_model_that_changes_its_shape_cannot_be_put_back():
-    model = nn.Linear(2, 2)
-    state = State([model])
-    kept = state.take()
-    model.weight = nn.Parameter(ex.ones(3, 2))
-    with pytest.raises(ex.errors.UnsupportedError, match="which parameters there are"):
-        state.put(kept)
 
 
 def test_bad_arguments_are_named():
@@ -454,33 +282,3 @@ def test_bad_arguments_are_named():
         ex.compare(step, batches(), rounds=0)
     with pytest.raises(ex.errors.DtypeError, match="the step is a int"):
         ex.compare(3, batches())
-
-
-def test_a_batch_is_spread_where_the_step_takes_as_many_arguments():
-    x, y = ex.ones(1), ex.zeros(1)
-    assert caller(lambda a, b: None)((x, y)) == (x, y)
-    assert caller(lambda a, b: None)([x, y]) == (x, y)
-    assert caller(lambda a: None)([x, y]) == ([x, y],)
-    assert caller(lambda a: None)((x, y)) == ((x, y),)
-    assert caller(lambda a: None)(x) == (x,)
-    assert caller(lambda *a: None)((x, y)) == (x, y)
-    assert caller(lambda a, b=1: None)((x,)) == (x,)
-
-
-def test_sizes_and_batch_sizes_look_into_what_a_batch_is_made_of():
-    x = ex.ones(3, 2)
-    assert sizes((x, [1, 2])) == ("tuple", (3, 2), ("list", "int", "int"))
-    assert sizes(ex.ragged([[1], [2, 3]])) != sizes(ex.ragged([[1, 2], [3]]))
-    assert batch_size((x, ex.ones(3))) == 3
-    assert batch_size({"x": x}) == 3
-    assert batch_size([[1, 2], [3]]) == 2
-    assert batch_size(ex.ragged([[1], [2, 3]])) == 2
-    assert batch_size("text") is None
-
-
-def test_the_loss_is_found_in_what_a_step_returns():
-    assert loss_of(ex.tensor(2.0)) == 2.0
-    assert loss_of((ex.tensor(2.0), "more")) == 2.0
-    assert loss_of({"loss": 1.5}) == 1.5
-    assert loss_of(None) is None
-    assert loss_of(ex.ones(3)) is None

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo import nn, optim
+from extempo import nn
 from extempo.comparing import calling
-from extempo.comparing.batches import same_values
 from extempo.comparing.states import State
-from extempo.nn import functional as F
+
+from .steps import step_of
 
 QUICK = {"steps": 8, "warm_up": 8, "rounds": 3, "progress": False}
 pytestmark = pytest.mark.usefixtures("fake_clock")
@@ -22,20 +22,6 @@ def batches(seed=5):
     generator = ex.random.Generator().manual_seed(seed)
     drawn = [ex.randn(6, 4, generator=generator) for _ in range(4)]
     return [(x, (x.sum(1) > 0).long()) for x in drawn]
-
-
-def step_of(model, name="step", lr=0.05):
-    optimizer = optim.Adam(model.parameters(), lr=lr)
-
-    def step(x, y):
-        loss = F.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        return loss
-
-    step.__name__ = name
-    return step
 
 
 def weights(model):
@@ -77,15 +63,6 @@ def test_weights_that_cannot_be_copied_and_other_batches_are_noted():
     assert "b begins with other weights than a" in said
     assert "b begins with other batches than a" in said
     assert found.verdict.word != "unfair"
-
-
-def test_values_of_batches_are_compared_however_deep():
-    x = ex.tensor([1.0, float("nan")])
-    assert same_values({"x": [x, (1, "a")]}, {"x": [x.clone(), (1, "a")]})
-    assert same_values(ex.ragged([[1], [2, 3]]), ex.ragged([[1], [2, 3]]))
-    assert not same_values(ex.ragged([[1], [2, 3]]), ex.ragged([[1], [2, 4]]))
-    assert not same_values((x, 1), (x, 2))
-    assert not same_values([np.zeros(2)], [np.ones(2)])
 
 
 def test_threads_that_one_step_sets_are_its_own_and_are_put_back():
@@ -210,47 +187,3 @@ def test_every_step_moves_the_bar_and_none_of_that_is_in_the_times(monkeypatch, 
     for f in found.columns:
         assert set(f.step_seconds) == {1.0}
         assert f.warm_up_seconds == 8.0
-
-
-def test_memory_that_outlives_its_tensors_is_a_leak():
-    if ex.backends.stats()["backend"] == "numpy":
-        pytest.skip("NumPy does not count")
-    model = nn.Linear(4, 2)
-    plain = step_of(model)
-    kept = []
-
-    def keeping(x, y):
-        kept.append((x * 2).numpy())
-        return plain(x, y)
-
-    found = ex.compare(keeping, batches(), modes=("eager", "compile"), **QUICK)
-    for f in found.columns:
-        assert f.leak.tensors_per_step == 0
-        assert f.leak.bytes_per_step >= 6 * 4 * 4
-        assert f.leak.holder == "kept"
-        assert "NumPy arrays" in f.leak.what
-    same = ex.compare(plain, batches(), modes=("eager", "compile"), **QUICK)
-    assert [f.leak for f in same.columns] == [None, None]
-
-
-@pytest.mark.conformance
-def test_the_tensors_of_pytorch_are_counted(capfd):
-    torch = pytest.importorskip("torch", reason="compares with PyTorch: pip install -e '.[conformance]'")
-    model = nn.Linear(4, 2)
-    theirs = torch.nn.Linear(4, 2)
-    optimizer = torch.optim.SGD(theirs.parameters(), lr=0.1)
-    wide = torch.ones(1, 50_000)
-
-    def torch_step(x, y):
-        loss = torch.nn.functional.cross_entropy(theirs(x), y) + 0 * (x[:1, :1] * wide).sum()
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        return loss
-
-    found = ex.compare(step_of(model), batches(), modes=("eager",), torch=torch_step, **QUICK)
-    assert 2 * 50_000 * 4 <= found["torch"].peak_bytes < 20 * 50_000 * 4
-    assert found["torch"].retained_bytes < 50_000
-    assert found["torch"].memory_of == "tensors"
-    assert "torch takes 1 times as long as eager" in " ".join(str(found).split())
-    assert capfd.readouterr().err == ""

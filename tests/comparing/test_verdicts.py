@@ -4,24 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from extempo.comparing.figures import Figures, overhead, ratio
 from extempo.comparing.leaks import Leak
 from extempo.comparing.verdicts import doubts, judge, learns_worse
 
-
-def column(mode: str, per_step: float | list[float], *, variant: str = "step", taken: str = "1111", **given) -> Figures:
-    """A column whose steps take `per_step` seconds, or so long in each round."""
-    takes = [t == "1" for t in taken]
-    rounds = per_step if isinstance(per_step, list) else [per_step] * 7
-    name = mode if variant == "step" else variant
-    made = Figures(name, variant, mode, seconds=[[s if t else None for t in takes] for s in rounds], taken=takes)
-    made.losses = [[1.0 if t else None for t in takes] for _ in rounds]
-    made.structures, made.lengths = list(range(len(takes))), [0] * len(takes)
-    made.parameter_shapes, made.dtypes, made.threads = [(2, 3)], ["float32"], [1] * len(rounds)
-    made.batch_sizes = [8] * len(takes)
-    for name, value in given.items():
-        setattr(made, name, value)
-    return made
+from .columns import column
 
 
 @pytest.mark.parametrize(
@@ -177,22 +163,6 @@ def test_a_step_that_does_not_repeat_is_named():
     assert "state=[...]" in flag.text
 
 
-def test_ratios_are_of_batches_that_both_take():
-    a, b = column("compile", 2.0), column("static", 1.0, taken="1000")
-    found = ratio(a, b)
-    assert (found.middle, found.n_steps) == (2.0, 1)
-    assert overhead(a, b) == 1.0
-    assert ratio(a, column("static", [], taken="0000")) is None
-
-
-def test_more_rounds_narrow_the_range():
-    times = [1.0, 1.4, 1.1, 1.3, 1.2]
-    few = ratio(column("compile", times), column("static", [1.0] * 5))
-    many = ratio(column("compile", times * 6), column("static", [1.0] * 30))
-    assert many.middle == few.middle
-    assert many.high - many.low < few.high - few.low
-
-
 @pytest.mark.parametrize(
     ("stats", "said"),
     [
@@ -274,10 +244,3 @@ def test_a_single_column_has_nothing_to_be_compared_with():
 def test_beside_pytorch_alone_our_column_is_judged_against_it():
     verdict, _ = judge([column("compile", 1.0), column("torch", 2.0, variant="torch")])
     assert verdict.reason.startswith("compile takes 0.50 times as long as torch")
-
-
-def test_changes_count_where_structure_or_sizes_differ_from_the_batch_before():
-    f = column("static", 1.0, taken="1101", structures=[0, 0, 1, 1], lengths=[0, 1, 1, 1])
-    assert f.changes == [1, 2]
-    assert f.changes_survived == 1
-    assert f.seen(f.structures) == 2

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
+import extempo as ex
+from extempo.data import (
+    DataLoader,
+    Dataset,
+)
 from extempo.data.fetching import Exhausted, IterableFetcher, MapFetcher
 from extempo.errors import ExtempoError
 
@@ -51,3 +58,19 @@ def test_without_a_batch_size_samples_come_alone():
     assert fetcher.fetch(None) == 7.0
     with pytest.raises(Exhausted):
         fetcher.fetch(None)
+
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="classes of a test module reach workers by fork only")
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_stop_iteration_inside_of_a_data_set_does_not_end_the_epoch_in_silence(workers):
+    class Stops(Dataset):
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, index):
+            return next(iter([]))
+
+    with pytest.raises(ex.errors.ExtempoError, match="StopIteration came out"):
+        list(DataLoader(Stops(), num_workers=workers))

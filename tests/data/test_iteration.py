@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from types import SimpleNamespace
 
 import pytest
 
+import extempo as ex
+from extempo.data import (
+    DataLoader,
+    Dataset,
+)
 from extempo.data.fetching import IterableFetcher, MapFetcher
 from extempo.data.iteration import SerialIterator, WorkerIterator
 from extempo.errors import ExtempoError
+
+from .sets import DATA, Shards, listed
 
 
 class Pool:
@@ -102,3 +111,46 @@ def test_an_epoch_without_batches_is_over_at_once():
     released = []
     assert list(epoch(Pool(2), [], released=released)) == []
     assert len(released) == 1
+
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="classes of a test module reach workers by fork only")
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_several_epochs_of_one_loader_may_run_at_once(persistent):
+    loader = DataLoader(range(6), batch_size=2, num_workers=2, persistent_workers=persistent)
+    pairs = [(a.tolist(), b.tolist()) for a in loader for b in loader]
+    batches = [[0, 1], [2, 3], [4, 5]]
+    assert pairs == [(a, b) for a in batches for b in batches]
+
+
+@pytest.mark.alone
+def test_out_of_order_batches_come_as_they_are_ready():
+    class SlowFirst(Dataset):
+        def __len__(self):
+            return 6
+
+        def __getitem__(self, index):
+            time.sleep(0.5 if index == 0 else 0.0)
+            return index
+
+    loader = DataLoader(SlowFirst(), batch_size=None, num_workers=2, in_order=False)
+    order = list(loader)
+    assert sorted(order) == list(range(6))
+    assert order[0] != 0
+
+
+@pytest.mark.alone
+def test_the_order_of_iterable_shards_does_not_depend_on_who_is_fast():
+    slow = DataLoader(Shards([2, 6, 4], delay=0.03), batch_size=1, num_workers=3, prefetch_factor=2)
+    fast = DataLoader(Shards([2, 6, 4]), batch_size=1, num_workers=3, prefetch_factor=2)
+    assert [batch.tolist() for batch in slow] == [batch.tolist() for batch in fast]
+
+
+def test_draws_during_an_epoch_change_nothing_of_it():
+    ex.manual_seed(3)
+    quiet = listed(DataLoader(DATA, batch_size=3, shuffle=True))
+    ex.manual_seed(3)
+    epoch = iter(DataLoader(DATA, batch_size=3, shuffle=True))
+    ex.rand(5)
+    assert listed(epoch) == quiet

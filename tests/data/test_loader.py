@@ -6,7 +6,6 @@ import copy
 import pickle
 import random
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -17,20 +16,13 @@ from extempo.data import (
     BucketBatchSampler,
     DataLoader,
     Dataset,
-    IterableDataset,
     SequentialSampler,
-    TensorDataset,
     get_worker_info,
 )
 
+from .sets import DATA, Shards, listed
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="classes of a test module reach workers by fork only")
-
-DATA = TensorDataset(ex.arange(40.0).view(20, 2), ex.arange(20))
-
-
-def listed(batches):
-    """Batches as nested lists."""
-    return [[part.tolist() for part in batch] for batch in batches]
 
 
 class Squares(Dataset):
@@ -54,21 +46,6 @@ class Noise(Dataset):
         return ex.tensor([ex.rand(()).item(), random.random(), np.random.random()], dtype=ex.float64)
 
 
-class Shards(IterableDataset):
-    """Counts to `sizes[worker]`, in tens of the worker."""
-
-    def __init__(self, sizes, delay=0.0):
-        self.sizes = sizes
-        self.delay = delay
-
-    def __iter__(self):
-        info = get_worker_info()
-        worker = info.id if info else 0
-        for i in range(self.sizes[worker]):
-            time.sleep(self.delay * (worker == 0))
-            yield worker * 100 + i
-
-
 class Ragged(Dataset):
     def __len__(self):
         return 7
@@ -90,15 +67,6 @@ def test_workers_give_the_same_batches_as_none(options):
     assert epochs[0] == epochs[1]
     assert (epochs[0][0] != epochs[0][1]) == bool(options.get("shuffle"))
     assert len(epochs[0][0]) == epochs[0][2]
-
-
-def test_draws_during_an_epoch_change_nothing_of_it():
-    ex.manual_seed(3)
-    quiet = listed(DataLoader(DATA, batch_size=3, shuffle=True))
-    ex.manual_seed(3)
-    epoch = iter(DataLoader(DATA, batch_size=3, shuffle=True))
-    ex.rand(5)
-    assert listed(epoch) == quiet
 
 
 def test_a_generator_of_its_own_decides_the_order():
@@ -174,13 +142,6 @@ def test_an_iterable_data_set_is_batched_by_each_worker_in_turn():
     assert [batch.tolist() for batch in dropped] == [[0, 1], [100, 101], [102, 103], [104, 105]]
 
 
-@pytest.mark.alone
-def test_the_order_of_iterable_shards_does_not_depend_on_who_is_fast():
-    slow = DataLoader(Shards([2, 6, 4], delay=0.03), batch_size=1, num_workers=3, prefetch_factor=2)
-    fast = DataLoader(Shards([2, 6, 4]), batch_size=1, num_workers=3, prefetch_factor=2)
-    assert [batch.tolist() for batch in slow] == [batch.tolist() for batch in fast]
-
-
 def test_iterable_data_sets_without_workers():
     assert [batch.tolist() for batch in DataLoader(Shards([5]), batch_size=2)] == [[0, 1], [2, 3], [4]]
     assert list(DataLoader(Shards([3]), batch_size=None)) == [0, 1, 2]
@@ -197,52 +158,6 @@ def test_the_length_of_an_iterable_loader_comes_from_its_data_set():
     assert len(DataLoader(Counted([5]), batch_size=None)) == 5
     with pytest.raises(TypeError):
         len(DataLoader(Shards([5])))
-
-
-@pytest.mark.parametrize("persistent", [False, True])
-def test_several_epochs_of_one_loader_may_run_at_once(persistent):
-    loader = DataLoader(range(6), batch_size=2, num_workers=2, persistent_workers=persistent)
-    pairs = [(a.tolist(), b.tolist()) for a in loader for b in loader]
-    batches = [[0, 1], [2, 3], [4, 5]]
-    assert pairs == [(a, b) for a in batches for b in batches]
-
-
-class Pid(Dataset):
-    def __len__(self):
-        return 40
-
-    def __getitem__(self, index):
-        import os
-
-        return os.getpid()
-
-
-def test_persistent_workers_serve_the_next_epoch_even_after_a_break():
-    loader = DataLoader(Pid(), batch_size=2, num_workers=2, persistent_workers=True)
-    first = {pid for batch in loader for pid in batch.tolist()}
-    for _batch in loader:
-        break
-    batches = [batch.tolist() for batch in loader]
-    assert {pid for batch in batches for pid in batch} == first
-    assert len(batches) == 20
-    fresh = DataLoader(Pid(), batch_size=2, num_workers=2)
-    assert {pid for batch in fresh for pid in batch.tolist()} != {pid for batch in fresh for pid in batch.tolist()}
-
-
-@pytest.mark.alone
-def test_out_of_order_batches_come_as_they_are_ready():
-    class SlowFirst(Dataset):
-        def __len__(self):
-            return 6
-
-        def __getitem__(self, index):
-            time.sleep(0.5 if index == 0 else 0.0)
-            return index
-
-    loader = DataLoader(SlowFirst(), batch_size=None, num_workers=2, in_order=False)
-    order = list(loader)
-    assert sorted(order) == list(range(6))
-    assert order[0] != 0
 
 
 def test_worker_init_fn_runs_once_in_each_worker_with_its_streams_seeded():
@@ -262,40 +177,6 @@ def test_worker_init_fn_runs_once_in_each_worker_with_its_streams_seeded():
     loader = DataLoader(Remembered(), batch_size=None, num_workers=2, worker_init_fn=init)
     assert list(loader) == [[0, 2, 10, True], [1, 2, 11, True]] * 2
     assert get_worker_info() is None
-
-
-def test_batches_belong_to_whoever_gets_them():
-    loader = DataLoader([np.zeros(5000)] * 8, batch_size=2, num_workers=1, prefetch_factor=1)
-    kept = []
-    for batch in loader:
-        batch.add_(1)
-        kept.append(batch)
-    assert all((batch == 1).all() for batch in kept)
-
-
-def test_every_kind_of_sample_travels():
-    samples = [{"t": ex.ones(3, dtype=ex.bfloat16), "big": ex.zeros(100, 100), "s": "x" * 100_000, "n": None}] * 2
-    loader = DataLoader(samples, batch_size=None, num_workers=1)
-    for sample in loader:
-        assert sample["t"].dtype is ex.bfloat16
-        assert sample["big"].shape == (100, 100)
-        assert len(sample["s"]) == 100_000
-        assert sample["n"] is None
-
-
-def test_other_contexts_and_boilerplate_are_accepted():
-    import multiprocessing
-
-    for context in ("forkserver", multiprocessing.get_context("fork")):
-        loader = DataLoader(
-            DATA,
-            batch_size=8,
-            num_workers=1,
-            multiprocessing_context=context,
-            pin_memory=True,
-            pin_memory_device="cuda",
-        )
-        assert listed(loader) == listed(DataLoader(DATA, batch_size=8))
 
 
 def test_a_loader_pickles_and_copies_without_its_workers():
@@ -342,16 +223,3 @@ def test_what_was_decided_cannot_be_changed():
         loader.batch_size = 8
     assert isinstance(loader.sampler, SequentialSampler)
     assert isinstance(loader.batch_sampler, BatchSampler)
-
-
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_stop_iteration_inside_of_a_data_set_does_not_end_the_epoch_in_silence(workers):
-    class Stops(Dataset):
-        def __len__(self):
-            return 3
-
-        def __getitem__(self, index):
-            return next(iter([]))
-
-    with pytest.raises(ex.errors.ExtempoError, match="StopIteration came out"):
-        list(DataLoader(Stops(), num_workers=workers))

@@ -9,9 +9,15 @@ import sys
 
 import pytest
 
+from extempo.data import (
+    DataLoader,
+    Dataset,
+)
 from extempo.data.fetching import MapFetcher
 from extempo.data.pool import WorkerPool, resolve_context
 from extempo.data.workers import INTERRUPTED, Job
+
+from .sets import DATA, listed
 
 
 def make_fetcher():
@@ -93,3 +99,43 @@ def test_the_end_of_a_worker_is_explained_by_its_exit_code(pool, monkeypatch, co
     assert message in str(pool._death(0))
     assert "worker 0 (pid 17)" in str(pool._death(0))
     monkeypatch.undo()
+
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="classes of a test module reach workers by fork only")
+
+
+class Pid(Dataset):
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, index):
+        import os
+
+        return os.getpid()
+
+
+def test_persistent_workers_serve_the_next_epoch_even_after_a_break():
+    loader = DataLoader(Pid(), batch_size=2, num_workers=2, persistent_workers=True)
+    first = {pid for batch in loader for pid in batch.tolist()}
+    for _batch in loader:
+        break
+    batches = [batch.tolist() for batch in loader]
+    assert {pid for batch in batches for pid in batch} == first
+    assert len(batches) == 20
+    fresh = DataLoader(Pid(), batch_size=2, num_workers=2)
+    assert {pid for batch in fresh for pid in batch.tolist()} != {pid for batch in fresh for pid in batch.tolist()}
+
+
+def test_other_contexts_and_boilerplate_are_accepted():
+    import multiprocessing
+
+    for context in ("forkserver", multiprocessing.get_context("fork")):
+        loader = DataLoader(
+            DATA,
+            batch_size=8,
+            num_workers=1,
+            multiprocessing_context=context,
+            pin_memory=True,
+            pin_memory_device="cuda",
+        )
+        assert listed(loader) == listed(DataLoader(DATA, batch_size=8))

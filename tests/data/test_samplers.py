@@ -14,21 +14,10 @@ from extempo.data import (
     RandomSampler,
     Sampler,
     SequentialSampler,
-    SubsetRandomSampler,
     WeightedRandomSampler,
 )
 
-LENGTHS = [(i * 37) % 23 + 1 for i in range(101)]
-
-RANDOM = {
-    "random": lambda g: RandomSampler(range(50), generator=g),
-    "replacement": lambda g: RandomSampler(range(50), replacement=True, num_samples=70, generator=g),
-    "subset": lambda g: SubsetRandomSampler(list(range(50)), generator=g),
-    "weighted": lambda g: WeightedRandomSampler([1.0] * 50, 40, generator=g),
-    "blocks": lambda g: BlockRandomSampler([20, 20, 10], generator=g),
-    "bucket": lambda g: BucketBatchSampler(LENGTHS, 4, batches_per_bucket=5, generator=g),
-    "tokens": lambda g: MaxTokensBatchSampler(LENGTHS, 60, generator=g),
-}
+from .lengths import RANDOM
 
 
 @pytest.mark.parametrize("make", RANDOM.values(), ids=RANDOM)
@@ -121,6 +110,3 @@ def test_distributed_parts_equal_those_of_pytorch_without_shuffling():
 def test_a_sampler_without_iter_says_so():
     with pytest.raises(NotImplementedError, match="without __iter__"):
         iter(Sampler())
-
-
-# ---- by length

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import multiprocessing
 import socket
+import sys
 
 import numpy as np
 import pytest
 
-from extempo.data import transport
+import extempo as ex
+from extempo.data import (
+    DataLoader,
+    transport,
+)
 from extempo.data.transport import Receiver, Sender
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "send_fds"), reason="descriptors do not travel here")
@@ -84,3 +89,25 @@ def test_a_sender_that_is_gone_is_the_end_of_the_file(ends):
 def test_buffers_start_aligned():
     assert transport._offsets((1, 64, 65, 0)) == ([0, 64, 128, 256], 256)
     assert transport._offsets(()) == ([], 0)
+
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="classes of a test module reach workers by fork only")
+
+
+def test_every_kind_of_sample_travels():
+    samples = [{"t": ex.ones(3, dtype=ex.bfloat16), "big": ex.zeros(100, 100), "s": "x" * 100_000, "n": None}] * 2
+    loader = DataLoader(samples, batch_size=None, num_workers=1)
+    for sample in loader:
+        assert sample["t"].dtype is ex.bfloat16
+        assert sample["big"].shape == (100, 100)
+        assert len(sample["s"]) == 100_000
+        assert sample["n"] is None
+
+
+def test_batches_belong_to_whoever_gets_them():
+    loader = DataLoader([np.zeros(5000)] * 8, batch_size=2, num_workers=1, prefetch_factor=1)
+    kept = []
+    for batch in loader:
+        batch.add_(1)
+        kept.append(batch)
+    assert all((batch == 1).all() for batch in kept)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from extempo.data import DataLoader, IterableDataset, WorkerInfo, get_worker_info, worker_info
+from extempo.data import DataLoader, IterableDataset, WorkerInfo, worker_info
+from extempo.data.worker_info import announce, get_worker_info
 
 
 @pytest.fixture
@@ -33,3 +34,20 @@ class Share(IterableDataset):
 def test_a_data_set_learns_which_part_is_its_own(n_workers, expected):
     assert list(DataLoader(Share(), batch_size=None, num_workers=n_workers)) == expected
     assert get_worker_info() is None
+
+
+@pytest.fixture
+def in_a_worker(monkeypatch):
+    monkeypatch.setattr(worker_info, "_info", None)
+
+
+def test_the_main_process_is_no_worker():
+    assert get_worker_info() is None
+
+
+@pytest.mark.usefixtures("in_a_worker")
+def test_a_worker_knows_its_part_of_the_data():
+    announce(1, 3, seed=7, dataset=list(range(8)))
+    info = get_worker_info()
+    assert (info.id, info.num_workers, info.seed) == (1, 3, 7)
+    assert info.dataset[info.id :: info.num_workers] == [1, 4, 7]

@@ -48,8 +48,8 @@ def module_at(path: str) -> ModuleType:
     return made
 
 
-hostile = module_at("serialization/test_hostile_files.py")
-torch_files = module_at("serialization/test_torch_archives.py")
+hostile = module_at("serialization/raw_files.py")
+torch_files = module_at("serialization/pickles.py")
 
 
 # ---- files to begin with

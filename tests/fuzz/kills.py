@@ -22,7 +22,7 @@ import extempo as ex
 
 from .files import module_at
 
-resuming = module_at("train/test_resume.py")
+resuming = module_at("train/resumable.py")
 
 _CHILDREN = 8  # of one storm
 _SECONDS_FOR_A_CHILD = 60

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import io
 import os
-import signal
 import stat
-import subprocess
 import sys
 import threading
 import tracemalloc
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -18,13 +15,10 @@ import pytest
 
 import extempo as ex
 from extempo.core.types import DTYPES
-from extempo.errors import DtypeError, ExtempoError, UnsupportedError
-from extempo.serialization import FileFormatError, load, save, saving
+from extempo.errors import DtypeError, UnsupportedError
+from extempo.serialization import FileFormatError, load, save
 
-
-def names_in(folder: Path) -> list[str]:
-    return sorted(os.listdir(folder))
-
+from .folders import names_in
 
 # ---- replacing a file
 
@@ -35,50 +29,6 @@ def test_a_path_may_be_text_or_a_path_object(tmp_path):
     assert load(tmp_path / "a.ex") == {"x": 1}
     assert load(os.fsencode(tmp_path / "b.ex")) == {"x": 2}
     assert names_in(tmp_path) == ["a.ex", "b.ex"]
-
-
-@pytest.mark.parametrize("broken", ["os.fsync", "os.replace", "extempo.serialization.saving._write"])
-@pytest.mark.parametrize("error", [OSError("no space left"), KeyboardInterrupt()], ids=["full", "Ctrl-C"])
-def test_a_failure_while_saving_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, broken, error):
-    path = tmp_path / "model.ex"
-    save(ex.ones(3), path)
-
-    def fail(*args, **kwargs):
-        raise error
-
-    monkeypatch.setattr(broken, fail)
-    with pytest.raises(type(error)):
-        save(ex.zeros(3), path)
-    monkeypatch.undo()
-    assert names_in(tmp_path) == ["model.ex"]
-    assert load(path).tolist() == [1.0, 1.0, 1.0]
-
-
-@pytest.mark.alone
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs a signal that cannot be caught")
-def test_a_process_killed_in_the_middle_of_saving_leaves_the_old_file(tmp_path):
-    path = tmp_path / "model.ex"
-    save(ex.ones(3), path)
-    code = (
-        "import sys, time, extempo as ex\n"
-        "from extempo.serialization import saving\n"
-        "write = saving._write\n"
-        "def slow(file, *rest):\n"
-        "    write(file, *rest)\n"
-        "    file.flush()\n"
-        "    print('writing', flush=True)\n"
-        "    time.sleep(60)\n"
-        "saving._write = slow\n"
-        "saving.save([ex.zeros(1000), ex.zeros(1000)], sys.argv[1])\n"
-    )
-    with subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "writing\n"
-        child.kill()
-    assert load(path).tolist() == [1.0, 1.0, 1.0]
-    assert len(names_in(tmp_path)) == 2, "the half-written file has a name of its own"
-    save(ex.zeros(1), path)
-    assert load(path).tolist() == [0.0]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions and links as POSIX has them")
@@ -117,21 +67,6 @@ def test_a_directory_that_is_missing_is_pythons_own_error(tmp_path):
         save(1, tmp_path / "missing" / "a.ex")
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "a.ex")
-
-
-def test_a_tensor_that_another_thread_changes_while_it_is_saved_is_an_error(tmp_path, monkeypatch):
-    x, path = ex.ones(3), tmp_path / "a.ex"
-    save(1, path)
-    write = saving._write
-
-    def meddle(file, name, array, expected):
-        x.add_(1.0)
-        write(file, name, array, expected)
-
-    monkeypatch.setattr(saving, "_write", meddle)
-    with pytest.raises(ExtempoError, match="changed by another thread"):
-        save({"w": x}, path)
-    assert load(path) == 1
 
 
 # ---- file objects
@@ -222,18 +157,6 @@ def safetensors_numpy():
     return pytest.importorskip("safetensors.numpy", reason="the format's own reader: pip install safetensors")
 
 
-def test_any_safetensors_reader_finds_the_tensors_by_their_paths(tmp_path, safetensors_numpy):
-    path = tmp_path / "a.safetensors"
-    tensors = {repr(d): (ex.arange(6.0).view(2, 3) - 2).to(d) for d in DTYPES}
-    save({"model": tensors, "epoch": 3, "list": [ex.tensor(1.5), ex.zeros(0, 2)], "text": "\ud800"}, path)
-    seen = safetensors_numpy.load_file(path)
-    assert seen.keys() == {*(f"model.{name}" for name in tensors), "list.0", "list.1"}
-    for name, x in tensors.items():
-        np.testing.assert_array_equal(seen[f"model.{name}"], x.numpy())
-    assert seen["list.0"].shape == ()
-    assert seen["list.1"].shape == (0, 2)
-
-
 def test_files_of_other_writers_are_a_dict_of_tensors(tmp_path, safetensors_numpy):
     path = tmp_path / "a.safetensors"
     arrays = {
@@ -250,3 +173,15 @@ def test_files_of_other_writers_are_a_dict_of_tensors(tmp_path, safetensors_nump
     safetensors_numpy.save_file({"u": np.zeros(2, np.uint32)}, path)
     with pytest.raises(UnsupportedError, match=r"tensor 'u'.*uint32 has no tensor dtype"):
         load(path)
+
+
+def test_any_safetensors_reader_finds_the_tensors_by_their_paths(tmp_path, safetensors_numpy):
+    path = tmp_path / "a.safetensors"
+    tensors = {repr(d): (ex.arange(6.0).view(2, 3) - 2).to(d) for d in DTYPES}
+    save({"model": tensors, "epoch": 3, "list": [ex.tensor(1.5), ex.zeros(0, 2)], "text": "\ud800"}, path)
+    seen = safetensors_numpy.load_file(path)
+    assert seen.keys() == {*(f"model.{name}" for name in tensors), "list.0", "list.1"}
+    for name, x in tensors.items():
+        np.testing.assert_array_equal(seen[f"model.{name}"], x.numpy())
+    assert seen["list.0"].shape == ()
+    assert seen["list.1"].shape == (0, 2)

@@ -2,98 +2,28 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
 import extempo as ex
 from extempo import nn, optim
-from extempo.core.files import replacing
-from extempo.data import DataLoader, IterableDataset, TensorDataset
+from extempo.data import DataLoader, IterableDataset
 from extempo.nn import functional as F
 from extempo.train import Callback, EarlyStopping, Trainer
 
+from .resumable import N_STEPS, batches, let, run, run_and_kill, run_whole, same, small, start, weights
+
 pytestmark = pytest.mark.alone
-
-SCRIPT = Path(__file__).with_name("resumed_run.py")
-N_STEPS = 4 * 6  # 11 batches in groups of two: the last one is not full
-
-
-def load_script():
-    spec = importlib.util.spec_from_file_location("resumed_run", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-run = load_script()
-
-
-def same(a, b, path="result"):
-    if isinstance(a, ex.Tensor):
-        assert a.dtype == b.dtype, path
-        assert a.numpy().tobytes() == b.numpy().tobytes(), path
-    elif isinstance(a, dict):
-        assert a.keys() == b.keys(), path
-        for key in a:
-            same(a[key], b[key], f"{path}[{key!r}]")
-    elif isinstance(a, list | tuple):
-        assert len(a) == len(b), path
-        for i, (x, y) in enumerate(zip(a, b, strict=True)):
-            same(x, y, f"{path}[{i}]")
-    else:
-        assert a == b, path
-
-
-def start(folder, out):
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    return subprocess.Popen([sys.executable, str(SCRIPT), str(folder), str(out)], text=True, **pipes)
-
-
-def let(process, n_steps):
-    """Let it make so many steps, and begin what comes after."""
-    for _ in range(n_steps):
-        line = process.stdout.readline()
-        assert line.startswith("step") or not line, line
-        if line:
-            process.stdin.write("\n")
-            process.stdin.flush()
-
-
-def run_whole(folder):
-    made = run.trainer(folder)
-    made.fit(*run.loaders(), epochs=4)
-    assert made.n_steps == N_STEPS
-    return run.result(made)
 
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
     return run_whole(tmp_path_factory.mktemp("whole"))
-
-
-def run_and_kill(draws, folder, most_kills=4):
-    """Kill a run at moments that are drawn, and go on, until it is done; how often it was killed, and its result."""
-    out, n_kills = folder / "out.ext", 0
-    while not out.exists():
-        process = start(folder / "run", out)
-        let(process, draws.randint(1, 7) if n_kills < most_kills else N_STEPS)
-        if n_kills < most_kills:
-            time.sleep(draws.random() * 0.01)  # also in the middle of steps, of saving and of validation
-            process.kill()
-            n_kills += 1
-        _, errors = process.communicate(timeout=120)
-        assert process.returncode in (0, -signal.SIGKILL), errors
-    return n_kills, ex.load(out)
 
 
 @pytest.mark.slow
@@ -170,41 +100,6 @@ def test_compiled_and_eager_runs_have_the_same_bits(tmp_path, uninterrupted):
     same(run.result(made), uninterrupted)
 
 
-class Interrupting(Callback):
-    """Ctrl-C, or another signal, at a step."""
-
-    def __init__(self, at, number=signal.SIGINT):
-        self.at, self.number = at, number
-
-    def on_step(self, trainer, loss):
-        if trainer.n_steps == self.at:
-            signal.raise_signal(self.number)
-
-
-def small(folder=None, callbacks=(), model=None, **options):
-    ex.manual_seed(1)
-    model = model or nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.1), nn.Linear(8, 2))
-    return Trainer(
-        model,
-        F.cross_entropy,
-        optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
-        callbacks=callbacks,
-        checkpoint=None if folder is None else folder / "c.ext",
-        progress=False,
-        **options,
-    )
-
-
-def batches(n=6):
-    generator = ex.Generator().manual_seed(0)
-    x = ex.randn(n * 4, 3, generator=generator)
-    return DataLoader(TensorDataset(x, (x[:, 0] > 0).long()), 4, shuffle=True)
-
-
-def weights(trainer):
-    return [p.detach().clone() for p in trainer.model.parameters()]
-
-
 def test_an_interrupt_during_validation_stops_there_and_validation_is_made_up_for(tmp_path, capsys):
     class InValidation:
         def __init__(self, data, at):
@@ -226,111 +121,6 @@ def test_an_interrupt_during_validation_stops_there_and_validation_is_made_up_fo
     again.fit(batches(), batches(3), epochs=2, resume=True)
     same(weights(again), weights(whole))
     assert again.history["valid_loss"] == whole.history["valid_loss"]
-
-
-def test_the_handler_of_ctrl_c_is_put_back_and_a_second_one_stops_at_once(capsys):
-    before = signal.getsignal(signal.SIGINT)
-    small(callbacks=[Interrupting(2)]).fit(batches(), epochs=1)
-    assert signal.getsignal(signal.SIGINT) is before
-    assert "stopped in epoch 1: interrupted\n" in capsys.readouterr().out
-    made = small(callbacks=[Interrupting(2), Interrupting(2)])
-    with pytest.raises(KeyboardInterrupt):
-        made.fit(batches(), epochs=1)
-    assert signal.getsignal(signal.SIGINT) is before
-    made.callbacks.clear()
-    assert len(made.fit(batches(), epochs=1)) == 1, "model and optimizer are usable"
-
-
-def test_ctrl_c_while_fit_checks_itself_stops_before_anything_is_trained(tmp_path, capsys):
-    class Asking(nn.Linear):
-        asked = False
-
-        def forward(self, x):
-            if not self.asked:
-                self.asked = True
-                signal.raise_signal(signal.SIGINT)
-            return super().forward(x)
-
-    made = small(tmp_path, model=Asking(3, 2))
-    before = weights(made)
-    made.fit(batches(), epochs=2)
-    assert made.stop == "interrupted"
-    assert made.n_steps == 0
-    same(weights(made), before)
-    assert len(made.fit(batches(), epochs=2)) == 2
-
-
-def test_a_process_that_ignores_ctrl_c_goes_on_ignoring_it():
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        assert len(small(callbacks=[Interrupting(2)]).fit(batches(), epochs=1)) == 1
-        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def test_importing_sets_no_handlers_and_fit_puts_them_back(capsys):
-    told = []
-
-    def own(number, frame):
-        told.append(number)
-
-    code = "import signal; old = signal.getsignal(15); import extempo.train; assert signal.getsignal(15) is old"
-    subprocess.run([sys.executable, "-c", code], check=True)
-    before = signal.signal(signal.SIGTERM, own)
-    try:
-        made = small(callbacks=[Interrupting(2, signal.SIGTERM)])
-        made.fit(batches(), epochs=1)
-        assert made.n_steps == 2
-        assert signal.getsignal(signal.SIGTERM) is own
-        with pytest.raises(SystemExit):
-            small(callbacks=[Interrupting(2, signal.SIGTERM)] * 2).fit(batches(), epochs=1)
-        assert signal.getsignal(signal.SIGTERM) is own
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        assert len(small(callbacks=[Interrupting(2, signal.SIGTERM)]).fit(batches(), epochs=1)) == 1
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert told == []
-    assert "stopped in epoch 1: asked to end by SIGTERM\n" in capsys.readouterr().out
-
-
-def test_a_handler_that_python_did_not_set_stays(monkeypatch):
-    monkeypatch.setattr(signal, "getsignal", lambda number: None)
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    try:
-        assert len(small(callbacks=[Interrupting(2, signal.SIGTERM)]).fit(batches(), epochs=1)) == 1
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_child_that_is_forked_during_fit_ends_at_sigterm():
-    class Forking(Callback):
-        def on_step(self, trainer, loss):
-            if trainer.n_steps == 1:
-                if not (child := os.fork()):
-                    signal.raise_signal(signal.SIGTERM)
-                    os._exit(0)
-                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
-
-    made = small(callbacks=[Forking()])
-    made.fit(batches(), epochs=1)
-    assert made.n_steps == 6
-
-
-def test_fit_in_another_thread_sets_no_handlers():
-    found = []
-
-    class Looking(Callback):
-        def on_step(self, trainer, loss):
-            found.append((signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)))
-
-    before = (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
-    thread = threading.Thread(target=small(callbacks=[Looking()]).fit, args=(batches(),))
-    thread.start()
-    thread.join(60)
-    assert set(found) == {before}
 
 
 def test_fit_in_another_thread_is_stopped_by_setting_stop(tmp_path):
@@ -358,14 +148,6 @@ def test_fit_in_another_thread_is_stopped_by_setting_stop(tmp_path):
     same(weights(again), weights(whole))
 
 
-def test_resuming_without_a_checkpoint_starts_and_without_a_place_is_an_error(tmp_path):
-    made = small(tmp_path)
-    assert len(made.fit(batches(), epochs=1, resume=True)) == 1
-    assert not made.resumed
-    with pytest.raises(ValueError, match="checkpoint= or log_dir="):
-        small().fit(batches(), epochs=1, resume=True)
-
-
 def test_a_run_that_was_stopped_early_stays_stopped_when_resumed(tmp_path):
     def go():
         made = small(tmp_path, callbacks=[EarlyStopping(1, "train_loss", mode="max")])
@@ -378,50 +160,6 @@ def test_a_run_that_was_stopped_early_stays_stopped_when_resumed(tmp_path):
     n_epochs = first.epoch
     first.fit(batches(), epochs=9)
     assert first.epoch > n_epochs, "who calls fit again wants to go on"
-
-
-def test_unfinished_files_of_killed_processes_are_removed_on_resuming(tmp_path):
-    made = small(tmp_path)
-    made.fit(batches(), epochs=1)
-    code = (
-        "import os, sys; from extempo.core.files import replacing\nwith replacing(sys.argv[1]): os.kill(os.getpid(), 9)"
-    )
-    subprocess.run([sys.executable, "-c", code, str(made.checkpoint)], check=False)
-    assert len(os.listdir(tmp_path)) == 2
-    small(tmp_path).fit(batches(), epochs=2, resume=True)
-    assert os.listdir(tmp_path) == ["c.ext"]
-
-
-def test_the_unfinished_file_of_a_process_that_is_writing_is_left_alone_on_resuming(tmp_path):
-    made = small(tmp_path)
-    made.fit(batches(), epochs=1)
-    with replacing(str(made.checkpoint)) as file:
-        small(tmp_path).fit(batches(), epochs=2, resume=True)
-        file.write(b"new")
-    assert made.checkpoint.read_bytes() == b"new"
-
-
-@pytest.mark.parametrize("place", ["log_dir", "checkpoint"])
-def test_a_second_fit_in_the_same_place_is_refused_while_the_first_one_runs(place, tmp_path):
-    def made(callbacks=()):
-        ex.manual_seed(1)
-        model = nn.Linear(3, 2)
-        optimizer = optim.SGD(model.parameters(), lr=0.1)
-        where = tmp_path if place == "log_dir" else tmp_path / "c.ext"
-        return Trainer(model, F.cross_entropy, optimizer, callbacks=callbacks, progress=False, **{place: where})
-
-    class Second(Callback):
-        def on_step(self, trainer, loss):
-            with pytest.raises(ex.errors.ExtempoError, match=rf"fit: {place}=.* is in use by process {os.getpid()} on"):
-                made().fit(batches(), epochs=1, resume=True)
-
-    first = made([Second()])
-    first.fit(batches(), epochs=1)
-    assert first.n_steps == 6
-    again = made([Second()])
-    again.fit(batches(), epochs=2, resume=True)
-    assert again.n_steps == 12
-    assert not list(tmp_path.glob("*.lock")) + list(tmp_path.glob(".*.lock"))
 
 
 def test_a_stream_with_a_shuffle_buffer_goes_on_where_it_was(tmp_path):
@@ -463,44 +201,6 @@ def test_generators_of_loaders_and_samplers_are_part_of_the_checkpoint(tmp_path)
     small(tmp_path).fit(loader(7), epochs=1)
     again = small(tmp_path)
     again.fit(loader(1234), epochs=3, resume=True)
-    same(weights(again), weights(whole))
-
-
-def test_a_callback_that_changes_the_model_can_do_so_again_before_weights_are_loaded(tmp_path):
-    class Growing(Callback):
-        def __init__(self, model):
-            self.model, self.n_grown = model, 0
-
-        def grow(self):
-            nn.utils.widen(self.model[0], 12, into=[self.model[1]])
-            self.n_grown += 1
-
-        def on_epoch(self, trainer, record):
-            if record["epoch"] == 1:
-                self.grow()
-
-        def state_dict(self):
-            return {"n_grown": self.n_grown}
-
-        def load_state_dict(self, state):
-            while self.n_grown < state["n_grown"]:
-                self.grow()
-
-    def grown(folder=None):
-        ex.manual_seed(1)
-        model = nn.Sequential(nn.Linear(3, 8), nn.Linear(8, 2))
-        return small(folder, [Growing(model)], model)
-
-    whole = grown()
-    before = weights(whole)
-    whole.fit(batches(), epochs=3)
-    assert whole.model[0].weight.shape == (12, 3)
-    assert {id(p) for p in whole.model.parameters()} == {id(p) for p in whole.optimizer.param_groups[0]["params"]}
-    assert all(ex.isfinite(p).all() for p in whole.model.parameters())
-    assert not ex.equal(whole.model[0].weight[:8], before[0])
-    grown(tmp_path).fit(batches(), epochs=2)
-    again = grown(tmp_path)
-    again.fit(batches(), epochs=3, resume=True)
     same(weights(again), weights(whole))
 
 

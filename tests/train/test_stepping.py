@@ -59,7 +59,7 @@ def test_a_nan_loss_names_the_op_and_its_line_and_leaves_the_model_as_it_was(opt
     lines = Path(__file__).read_text().splitlines()
     line = next(i for i, text in enumerate(lines, 1) if "the line to be named" in text)
     assert f"step {n_steps + 1}, epoch 1: the loss is nan: sqrt (" in message
-    assert re.search(rf"test_failures\.py:{line}\) gave 1 nan from inputs -1 \.\. ", message)
+    assert re.search(rf"test_stepping\.py:{line}\) gave 1 nan from inputs -1 \.\. ", message)
     assert "as it was before this step" in message
     assert made.n_steps == n_steps
     if "accumulate" not in options:  # else the first batch of the group was good, and has left its statistics
@@ -135,7 +135,7 @@ def test_models_of_one_sample_name_the_op_too():
     model = One()
     made = Trainer(model, F.cross_entropy, optim.SGD(model.parameters()), batch=True, progress=False)
     data = [(ex.tensor([2.0, 3.0]), [0, 1]), (ex.tensor([3.0, 0.5]), [0, 1])]
-    with pytest.raises(NonFiniteLossError, match=r"step 2, .*: log \(.*test_failures\.py"):
+    with pytest.raises(NonFiniteLossError, match=r"step 2, .*: log \(.*test_stepping\.py"):
         made.fit(data, epochs=1)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import math
-import sys
 import warnings
 
 import numpy as np
@@ -12,39 +10,11 @@ import pytest
 
 import extempo as ex
 from extempo import metrics, nn, optim
-from extempo.data import DataLoader, TensorDataset
 from extempo.errors import ShapeError
 from extempo.nn import functional as F
-from extempo.train import Callback, Trainer, progress
+from extempo.train import Trainer
 
-
-def points(n=48, n_classes=3):
-    generator = ex.Generator().manual_seed(0)
-    x = ex.randn(n, 5, generator=generator)
-    return x, (x @ ex.randn(5, n_classes, generator=generator)).argmax(1)
-
-
-def loader(n=48, batch_size=8, **options):
-    return DataLoader(TensorDataset(*points(n)), batch_size, **options)
-
-
-def network(seed=1, n_out=3):
-    ex.manual_seed(seed)
-    return nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, n_out))
-
-
-def trainer(model=None, loss=F.cross_entropy, lr=0.05, **options):
-    model = model or network()
-    return Trainer(model, loss, optim.Adam(model.parameters(), lr=lr), **{"progress": False, **options})
-
-
-def weights(model):
-    return [p.detach().clone() for p in model.parameters()]
-
-
-def equal(a, b):
-    return all(ex.equal(x, y) for x, y in zip(a, b, strict=True))
-
+from .small_networks import equal, loader, network, points, trainer, weights
 
 # ---- the loop
 
@@ -146,51 +116,7 @@ def test_frozen_parameters_stay_and_groups_have_their_own_rates():
     assert same == [True, True, False, True]
 
 
-def test_modes_of_modules_are_respected():
-    model = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 3))
-    model[1].eval()  # statistics that shall stay
-    made = trainer(model)
-    before = model[1].running_mean.clone()
-    made.fit(loader(), loader(16), epochs=2)
-    assert ex.equal(model[1].running_mean, before)
-    assert [m.training for m in model] == [True, False, True, True]
-    model.eval()
-    seen = []
-    made.callbacks = [Modes(seen)]
-    made.fit(loader(), epochs=3)
-    assert all(seen)
-    assert not model.training
-
-
-class Modes(Callback):
-    def __init__(self, seen):
-        self.seen = seen
-
-    def on_step(self, trainer, loss):
-        self.seen.append(trainer.model[2].training)
-
-
 # ---- batches
-
-
-def test_batches_may_be_dicts_whose_entries_are_arguments():
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.out = nn.Linear(5, 3)
-
-        def forward(self, shift, x):
-            return self.out(x + shift)
-
-    x, y = points(8)
-    batch = {"x": x, "target": y, "shift": 0.0}
-    ex.manual_seed(0)
-    made = trainer(Model(), metrics=[metrics.Accuracy()])
-    made.fit([batch], [batch], epochs=30)
-    assert made.evaluate([batch])["accuracy"] > 0.7
-    assert made.predict([batch]).shape == (8, 3)
-    with pytest.raises(ValueError, match=r"needs inputs and the entry 'target', got \['x'\]"):
-        made.fit([{"x": x}], epochs=31)
 
 
 class OneSequence(nn.Module):
@@ -273,60 +199,6 @@ def test_ragged_batches_with_a_class_for_each_step():
     assert figures["valid_log_loss"] == pytest.approx(figures["valid_loss"], rel=1e-4)
 
 
-def test_an_iterator_is_read_once_and_a_warning_says_so():
-    batches = list(loader())
-    made = trainer()
-    made.fit(iter(batches), epochs=1)
-    same = trainer()
-    same.fit(batches, epochs=1)
-    assert equal(weights(made.model), weights(same.model)), "no batch was lost"
-    made = trainer()
-    with pytest.warns(UserWarning, match="train is an iterator"):
-        made.fit(iter(batches), epochs=3)
-    assert made.epoch == 1
-    assert "iterator" in made.stop
-    with pytest.warns(UserWarning, match="valid is an iterator"):
-        history = trainer().fit(batches, iter(batches[:2]), epochs=2)
-    assert len(history["valid_loss"]) == 2
-    assert not math.isnan(history["valid_loss"][1])
-
-
-def test_data_without_a_length_is_fine():
-    class Endless:
-        def __iter__(self):
-            return iter(list(loader()))
-
-    made, same = trainer(), trainer()
-    made.fit(Endless(), Endless(), epochs=2)
-    same.fit(loader(), epochs=2)
-    assert equal(weights(made.model), weights(same.model))
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        ([], "train has no batches"),
-        (DataLoader(TensorDataset(*points(4)), 8, drop_last=True), "drop_last"),
-        (TensorDataset(*points(4)), r"DataLoader\(train"),
-        (points(4)[0], "is a tensor"),
-        (points(4), r"expected batches \(inputs\.\.\., target\), got Tensor"),
-        (3, "iterable of batches, got int"),
-        (points, "got function; call it"),
-    ],
-)
-def test_data_that_is_none_is_refused_before_anything_is_trained(data, message):
-    made = trainer()
-    before = weights(made.model)
-    with pytest.raises((TypeError, ValueError), match=message):
-        made.fit(data, epochs=1)
-    assert equal(before, weights(made.model))
-
-
-def test_a_generator_without_batches_is_an_error_too():
-    with pytest.raises(ValueError, match="no batches in train"):
-        trainer().fit((batch for batch in ()), epochs=1)
-
-
 def test_losses_that_are_no_number_are_refused():
     with pytest.raises(ValueError, match=r"must give one number, got shape \(8,\); use reduction='mean'"):
         trainer(loss=nn.CrossEntropyLoss(reduction="none")).fit(loader(), epochs=1)
@@ -335,90 +207,6 @@ def test_losses_that_are_no_number_are_refused():
 
 
 # ---- metrics
-
-
-def test_metrics_of_probabilities_get_probabilities():
-    made = trainer(metrics={"log_loss": metrics.LogLoss(), "auc": metrics.ROCAUC(), "brier": metrics.Brier()})
-    figures = made.fit(loader(), loader(), epochs=1).records[-1]
-    assert figures["valid_log_loss"] == pytest.approx(figures["valid_loss"], rel=1e-4)
-    x, y = points()
-    p = made.model(x).softmax(1).detach()
-    assert figures["valid_auc"] == metrics.ROCAUC().update(y, p).compute()
-
-
-def test_binary_losses_of_logits():
-    x, y = points()
-    y = (y == 0).float()
-    data = [(x, y)]
-    for loss in (F.binary_cross_entropy_with_logits, nn.BCEWithLogitsLoss()):
-        model = nn.Sequential(network(n_out=1), nn.Flatten(0))
-        made = trainer(model, loss, metrics=[metrics.Accuracy(), metrics.ROCAUC(), metrics.LogLoss()])
-        figures = made.fit(data, data, epochs=40).records[-1]
-        assert figures["valid_accuracy"] > 0.9
-        assert figures["valid_accuracy"] == ((model(x) > 0) == (y > 0)).float().mean().item()
-        assert figures["valid_log_loss"] == pytest.approx(figures["valid_loss"], rel=1e-3)
-
-
-def test_a_threshold_of_logits_is_refused_where_metrics_get_probabilities():
-    with pytest.raises(ValueError, match="accuracy has threshold=0"):
-        trainer(loss=nn.BCEWithLogitsLoss(), metrics=[metrics.Accuracy(threshold=0.0)])
-    trainer(loss=nn.BCEWithLogitsLoss(), metrics=[metrics.Accuracy(threshold=0.0)], predictions=lambda output: output)
-
-
-def test_classes_may_be_in_the_middle_and_ignored_targets_do_not_count():
-    class Convolution(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv = nn.Conv1d(1, 3, 1)
-
-        def forward(self, x):
-            return self.conv(x)  # (batch, classes, time)
-
-    ex.manual_seed(0)
-    x = ex.randn(6, 1, 7)
-    y = (x[:, 0] > 0).long()
-    y[:, 4:] = -100
-    made = trainer(Convolution(), metrics=[metrics.Accuracy(), metrics.ConfusionMatrix()])
-    figures = made.fit([(x, y)], [(x, y)], epochs=1).records[-1]
-    expected = (made.model(x).argmax(1) == y)[:, :4].float().mean().item()
-    assert figures["valid_accuracy"] == pytest.approx(expected)
-    assert "valid_confusion_matrix" not in figures
-    assert made.evaluate([(x, y)])["confusion_matrix"].sum() == 6 * 4
-
-
-def test_outputs_that_metrics_cannot_take_are_named_before_training():
-    class Two(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.out = nn.Linear(5, 3)
-
-        def forward(self, x):
-            return self.out(x), x
-
-    def loss(output, target):
-        return F.cross_entropy(output[0], target)
-
-    ex.manual_seed(0)
-    made = trainer(Two(), loss, metrics=[metrics.Accuracy()])
-    with pytest.raises(ValueError, match="predictions=lambda output"):
-        made.fit(loader(), epochs=1)
-    assert made.n_steps == 0
-    made = trainer(Two(), loss, metrics=[metrics.Accuracy()], predictions=lambda output: output[0])
-    assert made.fit(loader(), epochs=1)["train_accuracy"][0] > 0
-    scores, kept = made.predict(loader())
-    assert scores.shape == (48, 3)
-    assert kept.shape == (48, 5)
-
-
-def test_figures_with_one_name_are_refused():
-    with pytest.raises(ValueError, match="named 'f1'"):
-        trainer(metrics=[metrics.F1(), metrics.F1("micro")])
-    with pytest.raises(ValueError, match="named 'loss'"):
-        trainer(metrics={"loss": metrics.MSE()})
-    with pytest.raises(TypeError, match="Accuracy"):
-        trainer(metrics=[metrics.Accuracy])
-    figures = trainer(metrics={"a": metrics.F1(), "b": metrics.F1(None)}).fit(loader(), epochs=1).records[0]
-    assert {"train_a", "train_b_0", "train_b_1", "train_b_2"} <= figures.keys()
 
 
 def test_evaluate_and_predict_leave_modes_metrics_and_weights_alone():
@@ -455,43 +243,6 @@ def test_epochs_are_lines_of_at_most_80_columns(capsys):
     assert out.count("epoch ") == 2
     assert "(valid " in out
     assert max(map(len, out.splitlines())) <= 80
-
-
-def test_a_bar_is_shown_on_a_terminal_only(monkeypatch):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
-    monkeypatch.setenv("TERM", "xterm")
-    shown = {}
-    for kind in (io.StringIO, Terminal):
-        stream = kind()
-        monkeypatch.setattr(sys, "stderr", stream)
-        trainer(progress=True).fit(loader(), loader(), epochs=1)
-        shown[kind] = stream.getvalue()
-    assert shown[io.StringIO] == ""
-    assert "epoch 1" in shown[Terminal]
-    assert "samples/s" in shown[Terminal]
-
-
-def test_the_bar_is_gone_when_a_step_raises(monkeypatch):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    class Failing(Callback):
-        def on_step(self, trainer, loss):
-            if trainer.n_steps == 3:
-                raise OSError("disk full")
-
-    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    stopped = []
-    monkeypatch.setattr(progress.Bar, "__exit__", lambda bar, *raised: stopped.append(raised[0]))
-    with pytest.raises(OSError, match="disk full"):
-        trainer(progress=True, callbacks=[Failing()]).fit(loader(), epochs=1)
-    assert stopped == [OSError]
 
 
 def test_a_healthy_model_gets_no_warning():
@@ -541,21 +292,3 @@ def test_a_batch_without_samples_is_an_error_in_training_and_nothing_in_validati
     without = trainer(batch=batch, metrics=[metrics.Accuracy()]).fit([whole], [whole], epochs=1)
     assert with_empty["valid_loss"] == without["valid_loss"]
     assert with_empty["valid_accuracy"] == without["valid_accuracy"]
-
-
-def test_modules_are_left_in_the_mode_they_were_in(capsys):
-    model = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.Dropout(0.1), nn.Linear(8, 3))
-    for training, of_dropout in ((True, False), (False, True)):
-        made = trainer(model)
-        model.train(training)
-        model[2].train(of_dropout)
-        modes = [module.training for module in model.modules()]
-        for look in (
-            lambda made=made: made.fit(loader(), loader(), epochs=1),
-            lambda made=made: made.evaluate(loader()),
-            lambda made=made: made.predict(loader()),
-            lambda made=made: made.find_lr(loader(), steps=3),
-            lambda made=made: made.overfit(next(iter(loader())), steps=2),
-        ):
-            look()
-            assert [module.training for module in model.modules()] == modes
