@@ -62,6 +62,8 @@ def test_a_backward_frees_what_it_passes_unless_the_graph_is_kept():
     freeing, keeping = segment_of(trace, backward=request), segment_of(trace, backward=request, keep=True)
     assert (freeing.wanted, freeing.freed) == ((1,), {0, 1})
     assert (keeping.wanted, keeping.freed) == ((0, 1), frozenset())
+    asking = segment_of(trace, backward=BackwardRequest(1, -2, (-1,)))
+    assert (asking.wanted, asking.freed) == ((1,), {0, 1})
 
 
 @needs_native_code

@@ -57,26 +57,9 @@ class TraceOp:
     """One traced op, an edge, and the node that it leads to. Nothing of it changes once it is in the tree."""
 
     __slots__ = (
-        "_read_positions",
-        "_signature",
-        "attrs",
-        "baked",
-        "cut",
-        "following",
-        "grad",
-        "kinds",
-        "n_numbers",
-        "needs",
-        "new_leaves",
-        "op",
-        "order",
-        "packed",
-        "place",
-        "refs",
-        "tracked",
-        "type",
-        "view",
-        "where",
+        *("_read_positions", "_signature", "attrs", "baked", "cut", "following", "grad", "kinds"),
+        *("n_numbers", "needs", "new_leaves", "op", "order", "packed", "place", "refs", "tracked", "type"),
+        *("view", "where"),
     )
 
     def __init__(

@@ -23,22 +23,8 @@ class Segment:
     """What is done at one node of the trace tree with what is live then: how it runs, and where the trace goes on."""
 
     __slots__ = (
-        "__weakref__",
-        "backward",
-        "backward_cost",
-        "binding",
-        "following",
-        "freed",
-        "frees_all",
-        "last_uses",
-        "live",
-        "plan",
-        "reason",
-        "resizing",
-        "seen",
-        "tracked",
-        "waiting",
-        "wanted",
+        *("__weakref__", "backward", "backward_cost", "binding", "following", "freed", "frees_all"),
+        *("last_uses", "live", "plan", "reason", "resizing", "seen", "tracked", "waiting", "wanted"),
     )
 
     def __init__(

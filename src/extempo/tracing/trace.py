@@ -92,26 +92,9 @@ class Trace:
     """
 
     __slots__ = (
-        "alive",
-        "arrays",
-        "behind",
-        "clocks",
-        "cursor",
-        "inside",
-        "leaves",
-        "makers",
-        "memories",
-        "nodes",
-        "numbers",
-        "proxy",
-        "results",
-        "storages",
-        "sweep_at",
-        "token",
-        "unplanned",
-        "values",
-        "versions",
-        "write_index",
+        *("alive", "arrays", "behind", "clocks", "cursor", "inside", "leaves", "makers", "memories"),
+        *("nodes", "numbers", "proxy", "results", "storages", "sweep_at", "token", "unplanned", "values"),
+        *("versions", "write_index"),
     )
 
     def __init__(
