@@ -18,13 +18,12 @@ from extempo.core.cache import CACHES
 from extempo.core.graph import describe_where
 from extempo.dispatch.kernel_cache import SIGNATURES
 
-from . import expressions
-from .apart import run_apart
-from .elementwise.test_safe_entry import watched
-
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
 
+from . import expressions
+from .apart import run_apart
+from .elementwise.test_safe_entry import watched
 
 # ---- the same outcome as NumPy's kernels, at once and again
 

@@ -9,11 +9,10 @@ import extempo as ex
 from extempo.backends.selection import native
 from extempo.tracing.materialize import materialize_freed_nodes
 
-from .test_segment import BACKWARD, by_python, draw, seen, use  # noqa: F401 - by_python is a fixture
-
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
 
+from .test_segment import BACKWARD, by_python, draw, seen, use  # noqa: F401 - by_python is a fixture
 
 pytestmark = pytest.mark.usefixtures("always_planned")
 

@@ -7,10 +7,10 @@ pytest.importorskip("llvmlite")
 import extempo as ex
 from extempo.backends.selection import native
 
-from .test_memory import linux, with_little_memory
-
 if native() is None:
     pytest.skip("the native backend does not run here", allow_module_level=True)
+
+from .test_memory import linux, with_little_memory
 
 SHAPES = {  # of a tensor, and what it is expanded to
     "one element": ((1,), ((1 << 20) + 12345,)),
