@@ -7,6 +7,7 @@ import json
 import pytest
 
 import extempo as ex
+from extempo.comparing.changes import Changes
 
 from .steps import QUICK, batches, training
 
@@ -38,3 +39,34 @@ def test_figures_are_saved_and_compared_with_later_ones(tmp_path, fake_clock):
     other.write_text("{}")
     with pytest.raises(ValueError, match="no saved comparison"):
         old.against(other)
+
+
+def saved(seconds, word="good", **others):
+    column = {"name": "eager", "training_seconds": seconds, "round_seconds": [seconds] * 3, "peak_bytes": 100}
+    return {"name": "step", "columns": [column | others], "verdict": {"word": word}}
+
+
+def test_figures_that_hardly_moved_are_left_out_but_for_time_and_memory():
+    made = Changes(saved(1.0, first_seconds=1.0, p90_seconds=1.0), saved(2.0, first_seconds=1.01, p90_seconds=3.0))
+    assert [row[1] for row in made.table.rows] == ["training time", "iteration, p90", "peak memory"]
+    assert [row[4] for row in made.table.rows] == ["+100%", "+200%", "+0%"]
+
+
+def test_what_makes_two_comparisons_unfair_is_said():
+    old, new = saved(1.0, parameters=10), saved(1.0, "bad", parameters=12) | {"name": "other"}
+    new["columns"].append({"name": "static"})
+    assert Changes(old, new).notes() == [
+        "Unfair: name was step, is other.",
+        "Unfair: eager: parameters was 10, is 12.",
+        "static was not there before.",
+        "The verdict was good, is bad.",
+    ]
+    assert Changes(old, old).notes() == ["Still good."]
+
+
+def test_times_that_overlap_are_marked():
+    old = saved(1.0, round_seconds=[0.8, 1.0, 1.4])
+    new = saved(1.2, round_seconds=[1.1, 1.2, 1.3])
+    made = Changes(old, new)
+    assert made.table.rows[0][4] == "+20%?"
+    assert "? the times of old and new rounds overlap: this may be chance." in made.notes()

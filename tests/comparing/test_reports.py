@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 import extempo as ex
+from extempo.comparing.reports import Comparison, read
 
+from .columns import column
 from .steps import QUICK, batches, training
 
 
@@ -28,3 +30,32 @@ def test_the_report_fits_80_columns_and_opens_with_time_memory_and_flexibility()
     html = found._repr_html_()
     assert "<table>" in html
     assert f"Verdict: {found.verdict.word}" in html
+
+
+def made(*columns):
+    about = {"name": "step", "steps": 4, "rounds": 7, "threads": 1}
+    return Comparison(list(columns), about)
+
+
+def test_a_column_is_found_by_its_name():
+    found = made(column("compile", 1.0), column("static", 1.0))
+    assert found["static"].mode == "static"
+    with pytest.raises(KeyError, match="there are"):
+        found["torch"]
+
+
+def test_batches_that_are_refused_and_columns_that_cannot_run_are_noted():
+    notes = made(column("compile", 1.0), column("static", 1.0, taken="1000", error="other sizes")).notes()
+    assert "static takes 1 of 4 batches. The first that it refuses: other sizes" in notes
+    alone = made(column("compile", 1.0), column("static", 1.0, taken="0000", error="reads a value"))
+    assert "static cannot run this step: reads a value" in alone.notes()
+    assert alone.as_dict()["columns"][1]["training_seconds"] is None
+
+
+def test_what_is_read_back_must_be_a_comparison(tmp_path):
+    found = made(column("compile", 1.0), column("static", 1.0))
+    assert read(found) == found.as_dict()
+    path = tmp_path / "other.json"
+    path.write_text("[]")
+    with pytest.raises(ValueError, match="holds no saved comparison"):
+        read(path)

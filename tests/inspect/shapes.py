@@ -2,8 +2,6 @@
 
 from extempo.inspect.svg import Picture
 
-_PLACES = {"rect": (30, 40), "rect above": (15, 15), "circle": (70, 28), "line": (52, 25), "path": (70, 48)}
-
 
 def picture() -> Picture:
     made = Picture(100, 50, "a < b")

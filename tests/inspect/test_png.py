@@ -4,14 +4,23 @@ import sys
 
 import pytest
 
-from .shapes import _PLACES, picture
+from .shapes import picture
+
+PLACES = {
+    "rect": (30, 40),
+    "rect above": (15, 15),
+    "circle": (70, 28),
+    "line": (52, 25),
+    "path": (70, 48),
+    "paper": (95, 40),
+}
 
 
 def test_png_has_the_shapes_where_they_belong(tmp_path):
     image = pytest.importorskip("matplotlib.image", reason="PNG files need matplotlib, the extra `plot`")
     pixels = image.imread(picture().save(tmp_path / "picture.png"))
     assert pixels.shape[:2] == (100, 200)
-    seen = {name: [round(float(c)) for c in pixels[2 * y, 2 * x, :3]] for name, (x, y) in _PLACES.items()}
+    seen = {name: [round(float(c)) for c in pixels[2 * y, 2 * x, :3]] for name, (x, y) in PLACES.items()}
     assert seen == {
         "rect": [1, 0, 0],
         "rect above": [0, 1, 0],

@@ -1,10 +1,12 @@
-"""Pictures as files: SVG is text that any reader takes, PNG shows the same."""
+"""Pictures as SVG: text that any reader takes."""
 
 from xml.etree import ElementTree
 
 import pytest
 
-from .shapes import _PLACES, picture
+from extempo.inspect.svg import Picture, ticks
+
+from .shapes import picture
 
 
 def test_svg_is_well_formed_whatever_the_words(tmp_path):
@@ -12,10 +14,22 @@ def test_svg_is_well_formed_whatever_the_words(tmp_path):
     assert [node.text for node in tree.iter("{http://www.w3.org/2000/svg}text")] == ["words & $signs$"]
 
 
-_PLACES["paper"] = (95, 40)
-
-
 def test_an_ending_that_is_neither_is_refused_and_nothing_written(tmp_path):
     with pytest.raises(ValueError, match=r"\.svg or \.png"):
         picture().save(tmp_path / "picture.jpg")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ticks_are_round_and_inside():
+    assert ticks(0.0, 1.0, 4) == [0.0, 0.25, 0.5, 0.75, 1.0]
+    assert ticks(3.0, 97.0, 5) == [20.0, 40.0, 60.0, 80.0]
+    assert ticks(2.0, 2.0) == [2.0]
+    assert ticks(0.0, float("nan")) == [0.0]
+
+
+def test_no_points_are_no_path_and_nothing_has_a_negative_size():
+    made = Picture(10, 10, "empty")
+    made.path([])
+    made.rect(1, 1, -5, 2)
+    assert "<path" not in str(made)
+    assert 'width="0"' in str(made)
