@@ -82,6 +82,18 @@ class Metric:
         return f"{type(self).__name__}({value:.4f})" if isinstance(value, float) else f"{type(self).__name__}({value})"
 
 
+class Mean(Metric):
+    """The mean of something of each sample: updates add to `total` and `n`."""
+
+    _state = ("total", "n")
+
+    def reset(self) -> None:
+        self.total, self.n = 0.0, 0
+
+    def compute(self) -> float:
+        return self.total / self.n if self.n else float("nan")
+
+
 def pair(metric: str, y_true: Any, y_pred: Any, mask: Any = None) -> tuple[Array, Array]:
     """Truth and predictions as arrays in which everything counts: ragged ones as their values, masked ones without
     what the mask leaves out. Predictions may have one dimension more than the truth, of scores."""

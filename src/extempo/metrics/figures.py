@@ -286,10 +286,9 @@ class MCC(_OfOneClass):
 
     def compute(self) -> float:
         m = self.confusion.matrix.astype(np.float64)
-        n = m.sum()
+        n, said, are = m.sum(), m.sum(0), m.sum(1)
         if not n:
             return float("nan")
-        said, are = m.sum(0), m.sum(1)
         shared = np.trace(m) * n - said @ are
         spread = (n * n - said @ said) * (n * n - are @ are)
         return float(shared / np.sqrt(spread)) if spread > 0 else 0.0

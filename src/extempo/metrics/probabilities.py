@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.storage import Array
 from ..errors import DtypeError, ShapeError
-from .base import Metric, pair, require_classes
+from .base import Mean, Metric, pair, require_classes
 
 __all__ = ["Brier", "CalibrationError", "LogLoss"]
 
@@ -34,25 +34,13 @@ def with_probabilities(metric: str, y_true: Any, y_pred: Any, mask: Any) -> tupl
     return classes, found / np.maximum(sums, 1e-300)[:, None]
 
 
-class _Mean(Metric):
-    """The mean of something of each sample."""
-
-    _state = ("total", "n")
-
-    def reset(self) -> None:
-        self.total, self.n = 0.0, 0
-
-    def compute(self) -> float:
-        return self.total / self.n if self.n else float("nan")
-
-
 def _least(y_pred: Any) -> float:
     """What stands for a probability of 0, as in scikit-learn: the precision of the numbers that were given."""
     size = getattr(getattr(y_pred, "dtype", None), "itemsize", 8)
     return {2: 2.0**-10, 4: 2.0**-23}.get(size, 2.0**-52)  # of float16, float32 and float64
 
 
-class LogLoss(_Mean):
+class LogLoss(Mean):
     """The mean of -log(probability of the true class): cross-entropy, in nats.
 
     >>> round(ex.metrics.LogLoss().update([1, 0], [0.9, 0.2]).compute(), 4)
@@ -67,7 +55,7 @@ class LogLoss(_Mean):
         return self
 
 
-class Brier(_Mean):
+class Brier(Mean):
     """The mean squared error of probabilities: of class 1 for two classes (0 to 1), summed over more (0 to 2).
 
     >>> ex.metrics.Brier().update([1, 0], [0.5, 0.5]).compute()

@@ -8,18 +8,13 @@ import numpy as np
 
 from ..core.storage import Array
 from ..errors import ShapeError
-from .base import Metric, pair, ratio
+from .base import Mean, Metric, pair, ratio
 
 __all__ = ["MAE", "MSE", "R2", "RMSE"]
 
 
-class _Errors(Metric):
-    """Sums over errors."""
-
-    _state = ("total", "n")
-
-    def reset(self) -> None:
-        self.total, self.n = 0.0, 0
+class _Errors(Mean):
+    """The mean over errors."""
 
     def update(self, y_true: Any, y_pred: Any, mask: Any = None) -> Self:
         truth, found = numbers(self.name, y_true, y_pred, mask)
@@ -30,9 +25,6 @@ class _Errors(Metric):
     @staticmethod
     def _of(error: Array) -> Array:
         raise NotImplementedError
-
-    def compute(self) -> float:
-        return self.total / self.n if self.n else float("nan")
 
 
 def numbers(metric: str, y_true: Any, y_pred: Any, mask: Any) -> tuple[Array, Array]:
@@ -73,14 +65,33 @@ class _OfColumns(Metric):
     """A figure of each column of (samples, outputs), whose mean is told; sequences of numbers are one column where a
     mask or ragged tensors say which count."""
 
+    _kept: tuple[str, ...] = ()  # the attributes that `_sums` are joined to
+    n: int
     n_columns: int
 
-    def _as_columns(self, y_true: Any, y_pred: Any, mask: Any) -> tuple[Array, Array]:
+    def update(self, y_true: Any, y_pred: Any, mask: Any = None) -> Self:
         truth, found = numbers(self.name, y_true, y_pred, mask)
         n_columns = truth.shape[-1] if truth.ndim > 1 else 1
         if truth.size:
             self._require_columns(n_columns)
-        return truth.reshape(-1, n_columns), found.reshape(-1, n_columns)
+            truth, found = truth.reshape(-1, n_columns), found.reshape(-1, n_columns)
+            self._join(len(truth), *self._sums(truth, found))
+        return self
+
+    def merge(self, other: Self) -> Self:
+        super().merge(other)
+        if other.n:
+            self._require_columns(other.n_columns)
+            self._join(other.n, *[getattr(other, name) for name in self._kept])
+        return self
+
+    def _sums(self, truth: Array, found: Array) -> tuple[Array, ...]:
+        """What is kept of some samples, for each column."""
+        raise NotImplementedError
+
+    def _join(self, n: int, *sums: Array) -> None:
+        """Take what was kept of n samples into account."""
+        raise NotImplementedError
 
     def _require_columns(self, n_columns: int) -> None:
         if self.n_columns not in (0, n_columns):
@@ -97,24 +108,17 @@ class RMSE(_OfColumns):
     3.5355339059327378
     """
 
+    _kept = ("total",)
+
     def reset(self) -> None:
         self.n, self.n_columns = 0, 0
         self.total: Array = np.zeros(1)
 
-    def update(self, y_true: Any, y_pred: Any, mask: Any = None) -> Self:
-        truth, found = self._as_columns(y_true, y_pred, mask)
-        if truth.size:
-            self._join(len(truth), ((truth - found) ** 2).sum(0))
-        return self
+    def _sums(self, truth: Array, found: Array) -> tuple[Array, ...]:
+        return (((truth - found) ** 2).sum(0),)
 
-    def merge(self, other: Self) -> Self:
-        super().merge(other)
-        if other.n:
-            self._require_columns(other.n_columns)
-            self._join(other.n, other.total)
-        return self
-
-    def _join(self, n: int, total: Array) -> None:
+    def _join(self, n: int, *sums: Array) -> None:
+        (total,) = sums
         self.n, self.n_columns, self.total = self.n + n, len(total), self.total + total
 
     def compute(self) -> float:
@@ -130,26 +134,19 @@ class R2(_OfColumns):
     0.5
     """
 
+    _kept = ("mean", "spread", "missed")
+
     def reset(self) -> None:
         self.n, self.n_columns = 0, 0
         self.mean, self.spread, self.missed = np.zeros(1), np.zeros(1), np.zeros(1)
 
-    def update(self, y_true: Any, y_pred: Any, mask: Any = None) -> Self:
-        truth, found = self._as_columns(y_true, y_pred, mask)
-        if truth.size:
-            mean = truth.mean(0)
-            self._join(len(truth), mean, ((truth - mean) ** 2).sum(0), ((truth - found) ** 2).sum(0))
-        return self
+    def _sums(self, truth: Array, found: Array) -> tuple[Array, ...]:
+        mean = truth.mean(0)
+        return mean, ((truth - mean) ** 2).sum(0), ((truth - found) ** 2).sum(0)
 
-    def merge(self, other: Self) -> Self:
-        super().merge(other)
-        if other.n:
-            self._require_columns(other.n_columns)
-            self._join(other.n, other.mean, other.spread, other.missed)
-        return self
-
-    def _join(self, n: int, mean: Array, spread: Array, missed: Array) -> None:
+    def _join(self, n: int, *sums: Array) -> None:
         """Means and spreads of two lots as those of both, without the loss of digits of sums of squares."""
+        mean, spread, missed = sums
         both, apart = self.n + n, mean - self.mean
         self.spread = self.spread + spread + apart**2 * self.n * n / both
         self.mean = self.mean + apart * n / both
