@@ -23,7 +23,8 @@ from ..core.types import DEFAULT_DTYPE_LISTENERS
 from ..nn.parameter import Parameter
 from ..nn.tables import CHANGES
 from .kinds import CallKind
-from .purity_guards import _MISSING, PurityGuards, _Content
+from .purity_guards import PurityGuards
+from .read_guards import MISSING, ContainerGuard
 
 if TYPE_CHECKING:
     from ..backends.llvm.calls.batch import BatchTracer
@@ -179,17 +180,17 @@ def recorder() -> BatchTracer:
     from ..backends.llvm.calls.batch import BatchClasses, load_recorder
     from ..dispatch.fast_path import launcher
     from .agenda import Calls
-    from .cells import _OF_MODULES, Cell
+    from .cells import CELLS_OF_MODULES, Cell
     from .run import BatchExecutor
     from .sample_tracer import SampleTracer, call_cell
 
     classes = BatchClasses(
-        SampleTracer, BatchExecutor, Calls, CallKind, Cell, CachedCall, PurityGuards, _Content, Extra
+        SampleTracer, BatchExecutor, Calls, CallKind, Cell, CachedCall, PurityGuards, ContainerGuard, Extra
     )
     known = {
-        "missing": _MISSING,
+        "missing": MISSING,
         "changes": CHANGES,
-        "cells": _OF_MODULES,
+        "cells": CELLS_OF_MODULES,
         "ops": OP_CALLS,
         "from_outside": BatchExecutor._from_outside,
         "new_kind": BatchExecutor._new_kind,

@@ -28,7 +28,8 @@ from ..ops.view import Detach
 from ..random import Generator
 from ..tracing.static.sym_numbers import FOLLOWED, asked, follow, plain
 from .kinds import Input, takes_numbers
-from .purity_guards import PurityGuards, alike
+from .purity_guards import PurityGuards
+from .read_guards import alike
 
 
 class Declined(Exception):

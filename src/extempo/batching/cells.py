@@ -316,21 +316,21 @@ DEFAULT_DTYPE_LISTENERS.append(_forget_all)
 
 # ---- which callables are cells
 
-_OF_MODULES: dict[int, Cell] = {}  # by id; an entry goes with its module
+CELLS_OF_MODULES: dict[int, Cell] = {}  # by id; an entry goes with its module
 
 
 def find(callable_: Any) -> Cell | None:
     """The cell of a function or module; None if it is none."""
     if type(callable_) is Cell:
         return callable_
-    found = _OF_MODULES.get(id(callable_))
+    found = CELLS_OF_MODULES.get(id(callable_))
     if found is not None:
         return found
     if not isinstance(callable_, Module) or not callable_._is_cell:
         return None
     found = Cell(None, callable_, getattr(callable_, "_is_marked_cell", False))
-    found._module = forgetting(callable_, _OF_MODULES)
-    _OF_MODULES[id(callable_)] = found
+    found._module = forgetting(callable_, CELLS_OF_MODULES)
+    CELLS_OF_MODULES[id(callable_)] = found
     return found
 
 
@@ -360,7 +360,7 @@ def cell(fn: F) -> F:
         marked: Any = target
         marked._is_cell = marked._is_marked_cell = True
         if isinstance(target, Module):
-            _OF_MODULES.pop(id(target), None)
+            CELLS_OF_MODULES.pop(id(target), None)
         return fn
     if isinstance(target, type) or not callable(target):
         raise DtypeError(f"cell: expected a function, a Module or a Module class, got {target!r}")
