@@ -168,21 +168,28 @@ class Level:
                 return apply(op, inputs, attrs)
         types = tuple(x._type if isinstance(x, Tensor) else type(x) for x in inputs)
         type_ = op.signature(types, attrs).type  # speaks up in the terms of one sample
-        batched = [f if f is not None and not f.shared else None for f in found]
+        batched, lowered = self._lowered_shared(inputs, found)
         per_sample = own_draws or any(batched)
         with self.outside(mode.grad and self.outer.grad):
-            shared = tuple(f.current() if f is not None and f.shared else x for f, x in zip(found, inputs, strict=True))
             if own_draws:
-                result = self._draw(op, shared, attrs)
+                result = self._draw(op, lowered, attrs)
             elif per_sample:
-                result = run_batched(self, op, shared, attrs, batched, types, type_)
+                result = run_batched(self, op, lowered, attrs, batched, types, type_)
             else:
-                result = apply(op, shared, attrs)
+                result = apply(op, lowered, attrs)
         outs = self._results(op, result, type_, per_sample)
         if op.aliases_input:
             self._register_view(outs, op, inputs, attrs)
         self._record(op, inputs, attrs, types, type_, outs)
         return outs
+
+    def _lowered_shared(
+        self, inputs: tuple[Any, ...], found: list[Batched | None]
+    ) -> tuple[list[Batched | None], tuple[Any, ...]]:
+        """Which inputs differ between samples, and the inputs with those lowered that samples share."""
+        batched = [None if f is None or f.shared else f for f in found]
+        lowered = [f.current() if f is not None and f.shared else x for f, x in zip(found, inputs, strict=True)]
+        return batched, tuple(lowered)
 
     def _results(self, op: type[Op], result: Any, type_: Any, per_sample: bool) -> Any:
         """What ran outside, as tensors inside."""
