@@ -97,12 +97,8 @@ def set_default_device(device: Any) -> None:
     require_cpu(device, "set_default_device")
 
 
-class layout:
-    """How a tensor's elements are kept: `ex.strided`, or `ex.jagged` for ragged tensors.
-
-    >>> ex.zeros(2).layout, ex.ragged([[1, 2], [3]]).layout
-    (extempo.strided, extempo.jagged)
-    """
+class _Named:
+    """The one object of its name in this module: `is` compares it, also after pickling."""
 
     __slots__ = ("_name",)
 
@@ -113,7 +109,17 @@ class layout:
         return f"extempo.{self._name}"
 
     def __reduce__(self) -> str:
-        return self._name  # the one object of that name in this module, so `is` keeps working
+        return self._name
+
+
+class layout(_Named):
+    """How a tensor's elements are kept: `ex.strided`, or `ex.jagged` for ragged tensors.
+
+    >>> ex.zeros(2).layout, ex.ragged([[1, 2], [3]]).layout
+    (extempo.strided, extempo.jagged)
+    """
+
+    __slots__ = ()
 
 
 strided = layout("strided")
@@ -128,7 +134,7 @@ def require_strided(wanted: Any, op: str) -> None:
         raise UnsupportedError(f"{op}: Extempo has strided tensors only, got layout {wanted!r}; leave layout out")
 
 
-class memory_format:
+class memory_format(_Named):
     """An order of the elements in memory: `ex.contiguous_format`, `ex.channels_last`, ...
 
     >>> x = ex.zeros(1, 2, 3, 4).to(memory_format=ex.channels_last)
@@ -136,16 +142,7 @@ class memory_format:
     ((24, 1, 8, 2), True)
     """
 
-    __slots__ = ("_name",)
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __repr__(self) -> str:
-        return f"extempo.{self._name}"
-
-    def __reduce__(self) -> str:
-        return self._name
+    __slots__ = ()
 
 
 contiguous_format = memory_format("contiguous_format")
