@@ -79,7 +79,13 @@ entry_points.APPLY.bind(apply, "func", _native_apply)
 
 
 def run_eager(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], mode: ExecutionContext) -> Any:
-    """Run `op` now: infer, kernel, node."""
+    """Run `op` now: infer, kernel, node.
+
+    One pass over the inputs collects what the three steps need: arrays for the kernel, types (classes of numbers) for
+    the shape rule, and as bits which inputs are tensors (`present`) and which need a gradient (`needs`): what a node
+    saves follows from these two. A result that could have been tracked and is not remembers why (`_grad_barrier`), for
+    the message of a backward that finds no path.
+    """
     arrays: list[Any] = []
     kinds: list[Any] = []
     needs, present, bit, cut = 0, 0, 1, None

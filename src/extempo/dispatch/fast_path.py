@@ -53,6 +53,7 @@ class FastOp:
         return launcher().operator(self.op, self._slow) if self.arity == 2 else None
 
     def _slow(self, *inputs: Any) -> Any:
+        """Run the op by `apply`, and have the next native call find what this one lacked (a type, kernel, gradient)."""
         if self.launch is not None and self._wanted_type(self.launch, inputs):
             return self.run(*inputs)
         for x in inputs:
@@ -119,22 +120,22 @@ class FastOp:
 
 def runner1(op: type[Op], deliver: Callable[..., Any]) -> Callable[..., Any]:
     """`input -> apply(op, (input,))`; with `out=`, `deliver(result, out, input)`."""
-    short = FastOp(op, 1)
+    fast_op = FastOp(op, 1)
 
     def run1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-        return short.run(input) if out is None else deliver(short.run(input), out, input)
+        return fast_op.run(input) if out is None else deliver(fast_op.run(input), out, input)
 
     return run1
 
 
 def runner2(op: type[Op]) -> Callable[[Any, Any], Any]:
     """`a, b -> apply(op, (a, b))`, or NotImplemented for what is no operand, so that it can serve as an operator."""
-    short = FastOp(op, 2)
+    fast_op = FastOp(op, 2)
 
     def run2(a: Any, b: Any) -> Any:
-        return short.run(a, b)
+        return fast_op.run(a, b)
 
-    short.operator = run2
+    fast_op.operator = run2
     return run2
 
 
