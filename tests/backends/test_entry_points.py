@@ -61,7 +61,7 @@ def bits(x):
 
 
 def test_a_module_function_is_exchanged_by_its_first_call():
-    row = EntryPoint("here", mirrors="here", native="here")
+    row = EntryPoint("here", "here")
     TABLE.remove(row)
     made = []
 
@@ -100,7 +100,7 @@ def test_what_is_put_around_a_function_stays_when_its_native_call_is_made():
 
 
 def test_a_partial_is_exchanged_under_those_who_imported_it():
-    row = EntryPoint("here", mirrors="here", native="here")
+    row = EntryPoint("here", "here")
     TABLE.remove(row)
     fn = functools.partial(len)
     binding = row.bind(fn, "func", lambda: sum)
@@ -122,7 +122,7 @@ def test_the_default_stays_where_there_is_no_native_call():
 @natively
 def test_defaults_stand_within_the_block_only_also_for_what_is_bound_inside():
     ex.ones(1) + 1
-    row = EntryPoint("here", mirrors="here", native="here")
+    row = EntryPoint("here", "here")
     try:
         outside = apply.func
         with python_defaults():
@@ -154,13 +154,13 @@ def test_every_path_of_the_table_exists(row):
     owner, _, name = row.replaced.rpartition(".")
     assert hasattr(found(owner), name) or row.bindings, row.replaced
     assert callable(found(row.mirrors))
-    assert callable(found(row.native))
+    assert callable(found(f"backends.llvm.{row.native}"))
 
 
 @natively
 @ROWS
 def test_native_code_names_the_python_that_it_mirrors(row):
-    assert f"`{row.mirrors}`" in inspect.getdoc(found(row.native))
+    assert f"`{row.mirrors}`" in inspect.getdoc(found(f"backends.llvm.{row.native}"))
 
 
 # ---- one op: every sample of every op, and every operator

@@ -28,11 +28,14 @@ _is_native = False  # whether native calls stand where they can
 class EntryPoint:
     """A row of the table: a function that native code replaces, or a family of them (one for each op, for example)."""
 
-    def __init__(self, replaced: str, *, mirrors: str, native: str) -> None:
-        """Paths inside `extempo`: of what is replaced, of the Python that does the same, of what writes the code."""
+    def __init__(self, replaced: str, native: str, mirrors: str | None = None) -> None:
+        """Paths inside `extempo`: of what is replaced, and of the Python that does the same, where that is another.
+
+        `native` is the path inside `extempo.backends.llvm` of the function that writes the native code.
+        """
         self.replaced = replaced
-        self.mirrors = mirrors
         self.native = native
+        self.mirrors = mirrors or replaced
         self.bindings: list[Binding] = []
         TABLE.append(self)
 
@@ -148,119 +151,55 @@ def _switch(is_native: bool) -> None:
                 binding.restore()
 
 
-# ---- the table
+# ---- the table: what is replaced, what writes the native code, what that mirrors
 
 # One op, now.
-APPLY = EntryPoint(
-    "dispatch.dispatcher.apply",
-    mirrors="dispatch.dispatcher.dispatch",
-    native="backends.llvm.calls.dispatch.write_apply",
-)
-FAST_OP = EntryPoint(
-    "dispatch.fast_path.FastOp.run",
-    mirrors="dispatch.dispatcher.run_eager",
-    native="backends.llvm.calls.launch._write_launch",
-)
-OPERATOR = EntryPoint(  # `a + b` and all other operators of Tensor that are ops of two inputs
-    "core.tensor_methods.TensorMethods.__add__",
-    mirrors="dispatch.fast_path.runner2",
-    native="backends.llvm.calls.launch._write_operator",
+APPLY = EntryPoint("dispatch.dispatcher.apply", "calls.dispatch.write_apply", "dispatch.dispatcher.dispatch")
+FAST_OP = EntryPoint("dispatch.fast_path.FastOp.run", "calls.launch._write_launch", "dispatch.dispatcher.run_eager")
+OPERATOR = EntryPoint(  # and all other operators of Tensor that are ops of two inputs
+    "core.tensor_methods.TensorMethods.__add__", "calls.launch._write_operator", "dispatch.fast_path.runner2"
 )
 INLINE_CACHE = EntryPoint(
     "dispatch.inline_cache.InlineCache.call",
-    mirrors="dispatch.inline_cache.InlineCache._slow",
-    native="backends.llvm.calls.inline_cache.write_front",
+    "calls.inline_cache.write_front",
+    "dispatch.inline_cache.InlineCache._slow",
 )
 
 # Backward.
-REACH = EntryPoint(
-    "autograd.native_engine.reach",
-    mirrors="autograd.native_engine.reach",
-    native="backends.llvm.calls.backward_engine._write_reach",
-)
+REACH = EntryPoint("autograd.native_engine.reach", "calls.backward_engine._write_reach")
 WALK = EntryPoint(
-    "autograd.native_engine.walk",
-    mirrors="autograd.engine.BackwardEngine._visit",
-    native="backends.llvm.calls.backward_engine._write_walk",
+    "autograd.native_engine.walk", "calls.backward_engine._write_walk", "autograd.engine.BackwardEngine._visit"
 )
-ADD = EntryPoint(
-    "autograd.native_engine.add",
-    mirrors="autograd.accumulating._add_in_place",
-    native="backends.llvm.calls.sums._write_python_add",
-)
+ADD = EntryPoint("autograd.native_engine.add", "calls.sums._write_python_add", "autograd.accumulating._add_in_place")
 
 # Optimizers.
-SAME = EntryPoint(
-    "optim.change_detection.same",
-    mirrors="optim.change_detection.same",
-    native="backends.llvm.routines.stepping._write_same",
-)
-GRADIENTS = EntryPoint(
-    "optim.flat_buffers.gradients_in_place",
-    mirrors="optim.flat_buffers.gradients_in_place",
-    native="backends.llvm.routines.stepping._write_gradients",
-)
-WRITTEN = EntryPoint(
-    "optim.flat_buffers.count_writes",
-    mirrors="optim.flat_buffers.count_writes",
-    native="backends.llvm.routines.stepping._write_written",
-)
+SAME = EntryPoint("optim.change_detection.same", "routines.stepping._write_same")
+GRADIENTS = EntryPoint("optim.flat_buffers.gradients_in_place", "routines.stepping._write_gradients")
+WRITTEN = EntryPoint("optim.flat_buffers.count_writes", "routines.stepping._write_written")
 
 # Traces.
 EXTEND_ESCAPED = EntryPoint(
-    "tracing.tracer._extend_escaped",
-    mirrors="tracing.tracer.Tracer.append",
-    native="backends.llvm.calls.tracing.write_record",
+    "tracing.tracer._extend_escaped", "calls.tracing.write_record", "tracing.tracer.Tracer.append"
 )
 RUN_SEGMENT = EntryPoint(
-    "tracing.executor._flush_known",
-    mirrors="tracing.executor.TraceExecutor._flush",
-    native="backends.llvm.calls.segment.write_flush",
+    "tracing.executor._flush_known", "calls.segment.write_flush", "tracing.executor.TraceExecutor._flush"
 )
 RUN_BACKWARD = EntryPoint(
     "tracing.executor._backward_known",
-    mirrors="tracing.backward.backward_by_plan",
-    native="backends.llvm.calls.planned_backward.write_backward",
+    "calls.planned_backward.write_backward",
+    "tracing.backward.backward_by_plan",
 )
 
 # Batches.
-CALL_CELL = EntryPoint(
-    "nn.module.call_cell",
-    mirrors="batching.sample_tracer.call_cell",
-    native="backends.llvm.calls.batch._write_call",
-)
+CALL_CELL = EntryPoint("nn.module.call_cell", "calls.batch._write_call", "batching.sample_tracer.call_cell")
 RECORD_OP = EntryPoint(
     "backends.llvm.calls.launch.Launcher.record_op",
-    mirrors="batching.sample_tracer.SampleTracer.apply",
-    native="backends.llvm.calls.batch._write_apply",
+    "calls.batch._write_apply",
+    "batching.sample_tracer.SampleTracer.apply",
 )
-READ_LINE = EntryPoint(
-    "batching.run._line_of_read",
-    mirrors="batching.run._line_of_read",
-    native="backends.llvm.calls.batch._write_line_now",
-)
-AS_ARRAY = EntryPoint(
-    "batching.agenda._array_of_ints",
-    mirrors="batching.agenda._array_of_ints",
-    native="backends.llvm.calls.batch._write_as_array",
-)
-NOTE_MAKERS = EntryPoint(
-    "batching.agenda._note_makers",
-    mirrors="batching.agenda._note_makers",
-    native="backends.llvm.calls.batch._write_note_makers",
-)
-SOURCES = EntryPoint(
-    "batching.agenda._sources_of",
-    mirrors="batching.agenda._sources_of",
-    native="backends.llvm.calls.batch._write_sources",
-)
-DEPTHS = EntryPoint(
-    "batching.agenda._depths",
-    mirrors="batching.agenda._depths",
-    native="backends.llvm.calls.batch._write_depths",
-)
-AGENDA = EntryPoint(
-    "batching.agenda.agenda",
-    mirrors="batching.agenda.agenda",
-    native="backends.llvm.calls.batch._write_agenda",
-)
+READ_LINE = EntryPoint("batching.run._line_of_read", "calls.batch._write_line_now")
+AS_ARRAY = EntryPoint("batching.agenda._array_of_ints", "calls.batch._write_as_array")
+NOTE_MAKERS = EntryPoint("batching.agenda._note_makers", "calls.batch._write_note_makers")
+SOURCES = EntryPoint("batching.agenda._sources_of", "calls.batch._write_sources")
+DEPTHS = EntryPoint("batching.agenda._depths", "calls.batch._write_depths")
+AGENDA = EntryPoint("batching.agenda.agenda", "calls.batch._write_agenda")
