@@ -7,7 +7,7 @@ import pytest
 
 import extempo as ex
 from extempo.backends.entry_points import FAST_OP
-from extempo.core.op import REGISTRY, Elementwise, Op, Refuse
+from extempo.core.op import ASPECTS, REGISTRY, Elementwise, Op, Refuse
 from extempo.core.strides import row_major_strides
 from extempo.core.types import TensorType
 from extempo.testing import Sample, assert_close, check_batch, check_gradient, check_kernel, check_op, check_strides
@@ -39,7 +39,7 @@ def define(**aspects):
 
 def define_plain(**aspects):
     """A copy of x, of no family, as it should be but for these aspects."""
-    right = dict.fromkeys(("vjp", "saves", "batch", "samples"), Refuse("a test"))
+    right = dict.fromkeys(ASPECTS, Refuse("a test"))
     right |= {"name": "copy_of_a_test", "infer": staticmethod(lambda x: x), "numpy": staticmethod(np.copy)}
     return type("CopyOfATest", (Op,), right | aspects)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo.core.op import REGISTRY, Elementwise, Op, Refuse, Routine, Sample, samples_binary, samples_unary
+from extempo.core.op import ASPECTS, REGISTRY, Elementwise, Op, Refuse, Routine, Sample, samples_binary, samples_unary
 from extempo.core.types import TensorType, float16, float32, float64, int64
 from extempo.errors import DtypeError, ShapeError
 
@@ -96,7 +96,9 @@ def test_only_plain_elementwise_ops_of_floats_are_simple(define):
     assert REGISTRY["add"].simple
     assert not REGISTRY["eq"].simple
     assert not REGISTRY["bitwise_and"].simple
-    own = define("OwnRule", (Elementwise,), saves=None, _rule=classmethod(lambda cls, types: (types[0], float32)))
+    own = define(
+        "OwnRule", (Elementwise,), saves=None, batch="align", _rule=classmethod(lambda cls, types: (types[0], float32))
+    )
     assert not own.simple
 
 
