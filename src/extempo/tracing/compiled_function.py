@@ -126,7 +126,7 @@ class CompiledFunction:
         policy, counters = self.policy, self.counters
         if counters.waiting:  # what it has paid for is to come, or there
             if counters.waits_for_kernels():
-                if policy.waits():
+                if counters.plans == 0 and policy.waits():
                     self.waiting_calls += 1
                     return False
             elif policy.aside:
