@@ -70,7 +70,7 @@ SLOTS_FROM_ABOVE = {
     ("batching.cells", "Cell"): "a call of a cell is compared with those that are cached",
     ("batching.call_cache", "CachedCall"): "a call is compared with those that are cached",
     ("batching.purity_guards", "PurityGuards"): "what a cell reads is compared with what it read",
-    ("batching.purity_guards", "_Content"): "what a cell reads is compared with what it read",
+    ("batching.read_guards", "ContainerGuard"): "what a cell reads is compared with what it read",
 }
 # A function that needs more than its ops for a ragged argument has one early branch, which imports what does it.
 BRANCHES = ("ops", "ragged_tensors")
