@@ -94,8 +94,9 @@ def test_whoever_wants_a_plan_that_is_due_waits_for_its_kernels(in_the_backgroun
     made = plan(request, wait=False)
     assert made.take_llvm_seconds() > 0.0
     assert made.take_llvm_seconds() == 0.0  # those who share its kernels do not count them again
-    made.is_due = True
+    made.be_due()
     threading.Timer(0.05, held_back.set).start()
+    assert plan(request, wait=False).is_complete  # others find what they share
     assert made.completed(wait=False).is_complete
 
 
@@ -129,6 +130,23 @@ def test_a_compiled_function_runs_op_by_op_until_then(in_the_background, always_
         n_plans.append(sum(f["plans"] for f in ex.compile.stats()["functions"] if "until_then" in f["name"]))
     assert n_plans[1] == 0
     assert n_plans[-1] > 0
+
+
+def test_lengths_that_never_come_up_again_wait_once_for_the_kernels_they_share(in_the_background, always_planned):
+    w = draw(5, 5).requires_grad_()
+
+    def eager(x, n):
+        w.grad = None
+        for _ in range(n):
+            x = ((x @ w).atan() * 0.75).cos()
+        x.sum().backward()
+        return w.grad.numpy()
+
+    compiled = ex.compile(eager)
+    for n in range(8, 16):
+        same_bits(compiled(draw(3, 5), n), eager(draw(3, 5), n), f"the gradient of length {n}")
+    (found,) = [f for f in ex.compile.stats()["functions"] if "never_come_up_again" in f["name"]]
+    assert found["runs"] >= 4
 
 
 def test_a_kernel_that_someone_waits_for_later_is_not_there_for_others_before(in_the_background):

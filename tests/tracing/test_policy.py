@@ -135,14 +135,15 @@ def test_kernels_are_due_after_as_many_calls_as_llvm_takes():
 @needs_native_code
 def test_kernels_that_were_paid_for_are_due_in_time_and_tried_where_no_more_can_be_invested():
     made = CompiledFunction(lambda x: x * 2.0 + 1.0, "f")
-    x, plan = ex.ones(3), SimpleNamespace(is_due=False)
+    x, due = ex.ones(3), []
+    plan = SimpleNamespace(be_due=lambda: due.append(made.policy.calls + 1))
     made.policy.aside = made.policy.was_slower = True
     made.counters.waiting = [(4, plan)]
     for _ in range(3):
         made.run(x)
-    assert (plan.is_due, made.policy.calls, made.waiting_calls) == (False, 3, 3)
+    assert (due, made.policy.calls, made.waiting_calls) == ([], 3, 3)
     made.run(x)
-    assert (plan.is_due, made.policy.aside) == (True, False)
+    assert (due, made.policy.aside) == ([4], False)
     assert made.counters.new_steps > 0
 
 

@@ -36,7 +36,7 @@ class Job(Protocol):
     """Kernels that are being compiled."""
 
     error: str | None  # why that failed
-    was_waited_for: bool
+    is_due: bool  # whoever wants one of them waits for it
     seconds: float  # that LLVM takes, about, for those that nobody else had asked for before
 
     def wait(self) -> None: ...
@@ -83,7 +83,6 @@ class Plan:
         "arena_bytes",
         "gradients",
         "inputs",
-        "is_due",
         "n_fused",
         "n_instructions",
         "run",
@@ -108,7 +107,6 @@ class Plan:
         self.arena_bytes = arena_bytes
         self._finish: Callable[[], Run] | None = finish
         self._job = job  # what compiles the kernels that are not there yet
-        self.is_due = False  # whether whoever wants it from now on waits for them
         self._request = request
 
     @property
@@ -118,8 +116,13 @@ class Plan:
 
     @property
     def waits(self) -> bool:
-        """Whether LLVM was asked for kernels that nobody has waited for."""
-        return self._job is not None and not self._job.was_waited_for
+        """Whether LLVM was asked for kernels that are not due yet."""
+        return self._job is not None and not self._job.is_due
+
+    def be_due(self) -> None:
+        """From now on whoever wants it, or another plan that shares its kernels, waits for them."""
+        if self._job is not None:
+            self._job.is_due = True
 
     def take_llvm_seconds(self) -> float:
         """What LLVM takes for its kernels, about; nothing where a plan that shares them has been asked that."""
@@ -129,11 +132,11 @@ class Plan:
         return seconds
 
     def completed(self, wait: bool = True) -> Plan | Unplannable:
-        """The plan, complete if it waits for no kernels, or is due, or is to `wait`; or why they never will be there.
+        """The plan, complete if its kernels are there or due or to be waited for; or why they never will be there.
 
         How far LLVM is does not matter, so that what is done does not depend on the machine.
         """
-        if self._finish is not None and (wait or self.is_due or not self.waits):
+        if self._finish is not None and (wait or not self.waits):
             if self._job is not None:
                 self._job.wait()
                 if self._job.error is not None:

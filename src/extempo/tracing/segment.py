@@ -221,7 +221,7 @@ class Counters:
     def waits_for_kernels(self) -> bool:
         """Whether plans were made that are not due at the next call."""
         while self.waiting and self.waiting[0][0] <= self.policy.calls + 1:
-            self.waiting.pop(0)[1].is_due = True
+            self.waiting.pop(0)[1].be_due()
         return bool(self.waiting)
 
     def has_no_kernels(self, plan: Plan) -> None:

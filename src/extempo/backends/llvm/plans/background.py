@@ -10,8 +10,8 @@ ends at exit, before LLVM is taken down. A forked child has no thread and an emp
 begun anew when it is next looked at. EXTEMPO_COMPILE_WAIT=1 switches it off: kernels are then compiled when they are
 wanted.
 
-How far the thread is depends on the machine, what is done with its kernels does not: until the first of those who asked
-for one waits for it, it is not there, for nobody (`is_pending`).
+How far the thread is depends on the machine, what is done with its kernels does not: until the job that asked for a
+kernel is due, by the count of whoever made it, or is waited for, the kernel is there for nobody (`is_pending`).
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ Wish = ClusterKernel | Shared
 
 
 def is_pending(wish: Wish) -> bool:
-    """Whether it was asked for, by someone who is still there, and nobody has waited for it yet."""
+    """Whether it was asked for, by someone who is still there, and is neither due nor waited for yet."""
     job = _asker(wish)
-    if job is None and _compilers:
-        _compilers[0].wait_for(wish)  # asked for by someone who is gone: whether it is done must not matter
-    return job is not None
+    if job is not None and not job.is_due:
+        return True
+    if _compilers:
+        _compilers[0].wait_for(wish)  # it may be asked for by someone who is gone: whether it is done must not matter
+    return False
 
 
 def _asker(wish: Wish) -> CompileJob | None:
@@ -57,11 +59,11 @@ def _forget_gone() -> None:
 class CompileJob:
     """Kernels that were asked for together, and are compiled from now on."""
 
-    __slots__ = ("__weakref__", "_compiler", "_n_left", "error", "seconds", "was_waited_for", "wishes")
+    __slots__ = ("__weakref__", "_compiler", "_n_left", "error", "is_due", "seconds", "wishes")
 
     def __init__(self, wishes: Sequence[Wish]) -> None:
         self.wishes = tuple(dict.fromkeys(wishes))
-        self.was_waited_for = False
+        self.is_due = False  # from now on whoever wants one of them waits for it
         self.error: str | None = None  # what LLVM, or the code that writes for it, had against one of them
         new = [wish for wish in self.wishes if _asker(wish) is None]
         # What LLVM takes, about, for those that nobody else asked for before.
@@ -86,7 +88,7 @@ class CompileJob:
         """Until all is done that will be; from then on it is there for everybody."""
         if not self.ready():
             self._compiler.wait_for_job(self)
-        self.was_waited_for = True
+        self.is_due = True
         for wish in self.wishes:
             _PENDING.pop(wish, None)
 
