@@ -20,7 +20,6 @@ import extempo.nn.functional as F
 from extempo import nn
 from extempo.backends import entry_points, selection
 from extempo.backends.entry_points import TABLE, Binding, EntryPoint, python_defaults
-from extempo.batching.report import Notes
 from extempo.core.graph import describe_where
 from extempo.core.op import REGISTRY, Refuse
 from extempo.core.storage import Storage
@@ -363,17 +362,11 @@ def inline_caches():
     return said
 
 
-@pytest.fixture
-def always(always_planned, monkeypatch):
-    """What is decided by what ran before is decided: everything is planned and batched."""
-    monkeypatch.setattr(Notes, "pays", lambda self: True)
-
-
 PROGRAMS = [eager_steps, compiled_steps, escaped_traces, batched_sequences, batched_trees, inline_caches]
 
 
 @natively
-@pytest.mark.usefixtures("always")
+@pytest.mark.usefixtures("always_planned")
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_a_program_gives_the_same_bits_by_the_python_defaults(program):
     native = bits(program())
@@ -402,7 +395,7 @@ def counted_defaults():
 
 
 @natively
-@pytest.mark.usefixtures("always")
+@pytest.mark.usefixtures("always_planned")
 def test_every_default_is_called_by_one_of_the_programs():
     batched_sequences()  # what is bound by the first batch is there
     with counted_defaults() as calls:
@@ -413,7 +406,7 @@ def test_every_default_is_called_by_one_of_the_programs():
 
 
 @natively
-@pytest.mark.usefixtures("always")
+@pytest.mark.usefixtures("always_planned")
 def test_native_calls_record_ops_of_samples_by_python_too():
     native = bits(batched_sequences())
     (binding,) = entry_points.RECORD_OP.bindings
@@ -441,7 +434,7 @@ PURE = [
 
 
 @natively
-@pytest.mark.usefixtures("always")
+@pytest.mark.usefixtures("always_planned")
 @pytest.mark.parametrize("row", PURE, ids=lambda row: row.replaced)
 def test_a_native_function_answers_every_call_as_its_python_default_does(row):
     """`apply` and others that record what they do are compared op by op and program by program above."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo.core.op import ASPECTS, REGISTRY, Elementwise, Op, Refuse, Routine, Sample, samples_binary, samples_unary
+from extempo.core.op import REGISTRY, Elementwise, Op, Refuse, Routine, Sample, samples_binary, samples_unary
 from extempo.core.types import TensorType, float16, float32, float64, int64
 from extempo.errors import DtypeError, ShapeError
 

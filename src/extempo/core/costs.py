@@ -15,7 +15,7 @@ from .types import TensorType
 if TYPE_CHECKING:
     from .op import Op
 
-# One op, run eagerly, beside its arithmetic; without what its Python takes in any case
+# One op that runs eagerly, beside its arithmetic and the user's Python
 EAGER_ELEMENTWISE = 0.3e-6
 EAGER_VIEW = 0.3e-6
 EAGER_OP = 0.6e-6  # any other
@@ -24,8 +24,7 @@ EAGER_BACKWARD_ELEMENTWISE = 0.3e-6  # passing its node
 EAGER_BACKWARD = 1.0e-6
 EAGER_ENGINE = 11e-6  # a backward, beside that
 BACKWARD_WORK = 2.0  # of the arithmetic of the op itself
-
-BODY_OP = 2.0e-6  # the user's Python, which takes that in any case
+BODY_OP = 2.0e-6  # the user's Python around it, modules included: compiled calls run that, too
 
 # A compiled call
 CALL = 5.0e-6  # around it
@@ -48,13 +47,13 @@ ACCUMULATION = 2.0e-6  # of a gradient to one that is there
 
 # A call of a static function
 STATIC_CALL = 6.0e-6  # by plans, beside what it is op by op
-STATIC_STRETCH = 1.0e-6  # ops that come onto the tape together
-STATIC_LEAF = 0.3e-6
+STATIC_STRETCH = 1.0e-6  # ops that are traced together
+STATIC_LEAF = 0.3e-6  # a tensor from outside that they read
 
 # ex.batch, without gradients and with them
-BATCHED_CALL = (1.5e-6, 2.0e-6)  # recording one
-BATCH = (25e-6, 30e-6)  # running several as one, beside their arithmetic
-LOOPED_OP = (1.5e-6, 4.0e-6)  # one that runs by itself
+BATCHED_CALL = (1.5e-6, 2.0e-6)  # recording a call of an op or cell
+BATCH = (25e-6, 30e-6)  # running several calls as one, beside their arithmetic
+LOOPED_OP = (1.5e-6, 4.0e-6)  # an op in a plain loop, the Python of its cell included
 
 # Planning
 PLAN = 0.2e-3
