@@ -132,6 +132,14 @@ def test_kernels_are_due_after_as_many_calls_as_llvm_takes():
     assert AlwaysPlan().due(20e-3) == 0
 
 
+def test_a_call_plans_for_two_calls_worth_with_their_python():
+    policy = CountingPolicy()
+    for _ in range(KNOWN_AFTER):
+        policy.eager_next()
+        policy.traced_call(1e-3, 1e-3, 0.5e-3, n_steps=100, n_new=0, planning=0.0, learnt=True)
+    assert 100 * policy.planning_per_step() == pytest.approx(2 * (1e-3 + 100 * costs.BODY_OP))
+
+
 @needs_native_code
 def test_kernels_that_were_paid_for_are_due_in_time_and_tried_where_no_more_can_be_invested():
     made = CompiledFunction(lambda x: x * 2.0 + 1.0, "f")

@@ -312,6 +312,11 @@ class CountingPolicy:
         return max(self.eager_mean - self._planned_mean, 0.0) if self._was_familiar else 0.0
 
     @property
+    def _with_body(self) -> float:
+        """Seconds that a call takes eagerly, with the Python of its body."""
+        return self.eager_mean + costs.BODY_OP * self.mean_steps
+
+    @property
     def _is_known(self) -> bool:
         """Whether it is known what a call takes."""
         return self._n_traced >= KNOWN_AFTER
@@ -379,7 +384,7 @@ class CountingPolicy:
 
     def planning_per_step(self) -> float:
         """Seconds that a call may plan for each step that it traces; what it does not do then is for later calls."""
-        seconds = PLANNING_CALLS * self.eager_mean if self._is_known else CAPITAL
+        seconds = PLANNING_CALLS * self._with_body if self._is_known else CAPITAL
         return seconds / self.mean_steps if self.mean_steps else inf
 
     def seconds_at_once(self) -> float:
@@ -399,8 +404,7 @@ class CountingPolicy:
 
     def due(self, llvm_seconds: float) -> int:
         """The call from which on a plan is used whose kernels LLVM begins to make now, and takes so long for."""
-        call = self.eager_mean + costs.BODY_OP * self.mean_steps or FIRST_GUESS
-        return self.calls + min(ceil(llvm_seconds / call), MOST_WAITING)
+        return self.calls + min(ceil(llvm_seconds / (self._with_body or FIRST_GUESS)), MOST_WAITING)
 
 
 class AlwaysPlan(CountingPolicy):
