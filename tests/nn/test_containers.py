@@ -223,3 +223,15 @@ def test_containers_copy_and_pickle(duplicate):
         assert repr(other) == repr(held)
         assert list(other.state_dict()) == list(held.state_dict())
         assert len(other) == len(held)
+
+
+def test_none_is_an_empty_place_in_lists_and_dicts():
+    layers = nn.ModuleList([nn.Linear(2, 2), None])
+    layers.append(None)
+    assert [layer is None for layer in layers] == [False, True, True]
+    assert len(list(layers.parameters())) == 2
+    assert list(layers.state_dict()) == ["0.weight", "0.bias"]
+    assert "(1-2): 2 x None" in repr(layers)
+    heads = nn.ModuleDict({"a": nn.Linear(2, 2), "b": None})
+    assert heads["b"] is None
+    assert [name for name, _ in heads.named_children()] == ["a"]

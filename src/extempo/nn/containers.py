@@ -91,8 +91,9 @@ class _ModuleSequence(Module):
         return self.extend(other)
 
 
-def _module(value: Any, op: str) -> Module:
-    if not isinstance(value, Module):
+def _module(value: Any, op: str) -> Any:
+    """A member: a module, or None for a place that is empty."""
+    if value is not None and not isinstance(value, Module):
         raise DtypeError(f"{op}: expected a Module, got {type(value).__name__}")
     return value
 

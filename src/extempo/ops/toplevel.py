@@ -10,6 +10,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from . import dropouts as _dropouts
+from . import lookup as _lookup
 from . import normalization as _normalization
 from . import pool as _pool
 
@@ -18,8 +19,10 @@ __all__ = [
     "alpha_dropout",
     "alpha_dropout_",
     "batch_norm",
+    "detach",
     "dropout",
     "dropout_",
+    "embedding",
     "feature_alpha_dropout",
     "feature_alpha_dropout_",
     "feature_dropout",
@@ -54,6 +57,28 @@ def batch_norm(
     tensor([-1.0000,  1.0000])
     """
     return _normalization.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def detach(input: Tensor) -> Tensor:
+    """The same values, with no gradient to what made them: `input.detach()`.
+
+    >>> ex.detach(ex.ones(2, requires_grad=True) * 3)
+    tensor([3., 3.])
+    """
+    return input.detach()
+
+
+def embedding(
+    weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> Tensor:
+    """nn.functional.embedding with the table first; no row is padding if `padding_idx` is -1.
+
+    >>> ex.embedding(ex.tensor([[1.0, 1.0], [2.0, 2.0]]), ex.tensor([1, 0]))
+    tensor([[2., 2.],
+            [1., 1.]])
+    """
+    padding = None if padding_idx == -1 else padding_idx
+    return _lookup.embedding(indices, weight, padding, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
 
 
 def instance_norm(
