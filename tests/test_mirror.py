@@ -9,6 +9,7 @@ import extempo
 
 ROOT = Path(extempo.__file__).parent
 TESTS = Path(__file__).parent
+OF_THEIR_OWN = ((), ("conformance",), ("fuzz",), ("programs",))  # directories that are about the whole
 # What a function of one statement may begin with and still decide something.
 COMPOUND = (ast.If, ast.For, ast.While, ast.Try, ast.With, ast.Match)
 
@@ -41,4 +42,4 @@ def test_every_module_that_holds_logic_has_a_test_file_of_its_name():
 def test_a_directory_of_tests_has_the_name_of_a_package():
     for path in TESTS.rglob("test_*.py"):
         directory = path.parent.relative_to(TESTS)
-        assert directory.parts[:1] in ((), ("conformance",), ("fuzz",)) or (ROOT / directory).is_dir(), directory
+        assert directory.parts[:1] in OF_THEIR_OWN or (ROOT / directory).is_dir(), directory

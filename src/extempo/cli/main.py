@@ -104,6 +104,20 @@ def demo(seed: int, out: Path | None, as_json: bool) -> None:
         tour.run(show, seed, out)
 
 
+@command.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--report", is_flag=True, help="List at the end which names of PyTorch were missing, with their lines.")
+@click.argument("script", type=click.Path(exists=True, dir_okay=False))
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+def run(report: bool, script: str, args: tuple[str, ...]) -> None:
+    """Run a PyTorch program as it is: in SCRIPT, `import torch` means Extempo.
+
+    PyTorch need not be installed. Libraries that import it run, too.
+    """
+    from extempo.compat.torch_namespace.running import run_script
+
+    sys.exit(run_script(script, args, report))
+
+
 def main() -> None:
     """Run the command line and leave with its exit status."""
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -1,0 +1,49 @@
+"""`torch.compiler` and `torch._dynamo`: `torch.compile` breaks no graphs here, so there is nothing to steer."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+from ...tracing.api import compile, eager
+
+_F = TypeVar("_F")
+
+config = SimpleNamespace()  # settings may be set; none is read
+
+
+def is_compiling() -> bool:
+    """The Python of a compiled function runs at every call, as it does without."""
+    return False
+
+
+is_dynamo_compiling = is_exporting = is_compiling
+
+
+def allow_in_graph(fn: _F) -> _F:
+    """The function itself."""
+    return fn
+
+
+assume_constant_result = allow_in_graph
+
+
+def disable(fn: Any = None, recursive: bool = True, **kwargs: Any) -> Any:
+    """A function that runs eagerly wherever it is called; also as `@disable()`."""
+    return eager(fn) if fn is not None else eager
+
+
+def reset() -> None:
+    """Forget what was compiled."""
+    compile.clear()
+
+
+def mark_dynamic(tensor: Any, index: Any, **kwargs: Any) -> None:
+    """Every size may change."""
+
+
+maybe_mark_dynamic = mark_static = mark_static_address = mark_dynamic
+
+
+def cudagraph_mark_step_begin() -> None:
+    """There is no GPU."""

@@ -1,0 +1,80 @@
+"""Modules named `torch...` that hand on to Extempo's."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Any
+
+from ..refused import RefusedName
+from .layout import is_module
+from .missing import note_missing
+from .refusals import refused
+
+
+class TorchModule(ModuleType):
+    """A module of PyTorch's whose contents are those of Extempo's modules, in order, and then what is refused.
+
+    Functions and classes are kept when they were found once, so that `torch.tanh` costs what an attribute costs.
+    Anything else is asked for each time, since it may change. What is assigned (`torch.backends.cudnn.benchmark =
+    True`) goes to the module that has it.
+    """
+
+    def __init__(self, name: str, homes: Iterable[ModuleType], reason: str = "") -> None:
+        super().__init__(name)
+        self.__dict__.update(_homes=tuple(homes), _reason=reason, __path__=[])
+        if self._homes:
+            self.__dict__["__doc__"] = self._homes[0].__doc__
+
+    _homes: tuple[ModuleType, ...]
+    _reason: str
+
+    def __getattr__(self, name: str) -> Any:
+        refusal: RefusedName | None = None
+        for home in self._homes:
+            try:
+                found = getattr(home, name)
+            except RefusedName as error:
+                refusal = error
+            except AttributeError:
+                continue
+            else:
+                if isinstance(found, ModuleType) and found.__name__.startswith("extempo"):
+                    break  # a submodule: the import below makes the facade
+                if callable(found):
+                    self.__dict__[name] = found
+                return found
+        if name.startswith("__") and name.endswith("__"):  # what Python itself asks
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
+        return self._not_there(name, refusal)
+
+    def _not_there(self, name: str, refusal: RefusedName | None) -> Any:
+        """A submodule that nobody has imported, what is refused when it is used, or an error."""
+        path = f"{self.__name__}.{name}"
+        if self._reason:
+            stands_for = self.__dict__[name] = refused(path, self._reason)
+            return stands_for
+        if is_module(path.removeprefix("torch.")):
+            return importlib.import_module(path)
+        note_missing(path)
+        if refusal is not None:
+            raise refusal
+        close = difflib.get_close_matches(name, dir(self), n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}{hint}", name=name, obj=self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        home = None if isinstance(value, TorchModule) or name.startswith("__") else self._home_of(name)
+        if home is None:
+            self.__dict__[name] = value
+        else:
+            self.__dict__.pop(name, None)
+            setattr(home, name, value)
+
+    def _home_of(self, name: str) -> ModuleType | None:
+        return next((home for home in self._homes if hasattr(home, name)), None)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self.__dict__, *(name for home in self._homes for name in dir(home))})

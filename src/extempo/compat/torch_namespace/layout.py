@@ -1,0 +1,140 @@
+"""PyTorch's modules, and which module of Extempo stands for which. Paths are without the leading `torch`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+# The modules of each package that programs import. What stands here exists, what does not is not found.
+BELOW: Mapping[str, frozenset[str]] = {
+    package: frozenset(names.split())
+    for package, names in {
+        "": "_C _dynamo _inductor _jit_internal _tensor _utils accelerator amp ao autograd backends compiler cpu cuda "
+        "distributed distributions export fft func functional futures fx hub jit library linalg masked monitor mps "
+        "multiprocessing nested nn onnx optim overrides package profiler quantization random serialization signal "
+        "sparse special testing types utils version xpu",
+        "nn": "_reduction attention common_types functional init modules parallel parameter utils",
+        "nn.modules": "activation adaptive batchnorm channelshuffle container conv distance dropout flatten fold "
+        "instancenorm lazy linear loss module normalization padding pixelshuffle pooling rnn sparse transformer "
+        "upsampling utils",
+        "nn.utils": "clip_grad convert_parameters fusion init memory_format parametrizations parametrize prune rnn "
+        "spectral_norm stateless weight_norm",
+        "nn.parallel": "data_parallel distributed",
+        "optim": "_adafactor _muon adadelta adagrad adam adamax adamw asgd lbfgs lr_scheduler nadam optimizer radam "
+        "rmsprop rprop sgd sparse_adam swa_utils",
+        "autograd": "anomaly_mode forward_ad function functional grad_mode gradcheck graph profiler variable",
+        "utils": "_pytree benchmark checkpoint cpp_extension data dlpack hooks mobile_optimizer tensorboard weak",
+        "utils.data": "_utils dataloader dataset distributed sampler",
+        "utils.tensorboard": "writer",
+        "amp": "autocast_mode grad_scaler",
+        "backends": "cpu cuda cudnn mkl mkldnn mps openmp opt_einsum",
+        "cpu": "amp",
+        "cuda": "amp memory random",
+        "distributions": "bernoulli beta binomial categorical cauchy chi2 constraint_registry constraints "
+        "continuous_bernoulli dirichlet distribution exp_family exponential fishersnedecor gamma geometric gumbel "
+        "half_cauchy half_normal independent inverse_gamma kl kumaraswamy laplace lkj_cholesky log_normal "
+        "logistic_normal lowrank_multivariate_normal mixture_same_family multinomial multivariate_normal "
+        "negative_binomial normal one_hot_categorical pareto poisson relaxed_bernoulli relaxed_categorical studentT "
+        "transformed_distribution transforms uniform utils von_mises weibull wishart",
+        "distributed": "algorithms device_mesh distributed_c10d elastic fsdp nn rpc tensor",
+        "distributed.nn": "functional",
+        "linalg": "",
+        "multiprocessing": "spawn",
+        "nested": "",
+        "signal": "windows",
+    }.items()
+}
+
+# Where the contents of a module and of those below it are, if Extempo has none of that name.
+HOMES: Mapping[str, str] = {
+    "_tensor": "extempo",
+    "amp": "extempo.amp",
+    "autograd": "extempo.autograd",
+    "cuda": "extempo.cuda",
+    "distributions": "extempo.distributions",
+    "functional": "extempo",
+    "multiprocessing": "multiprocessing",
+    "nn": "extempo.nn",
+    "nn.utils": "extempo.nn.utils",
+    "optim": "extempo.optim",
+    "utils.data": "extempo.data",
+}
+
+# What Extempo has no use for itself: modules beside this one.
+OWN: Mapping[str, str] = {
+    "_C": "internals",
+    "_dynamo": "compiler",
+    "_jit_internal": "jit",
+    "_utils": "internals",
+    "autograd.profiler": "profiler",
+    "compiler": "compiler",
+    "distributed": "distributed",
+    "distributed.nn": "distributed_nn",
+    "distributed.nn.functional": "distributed_nn",
+    "hub": "hub",
+    "jit": "jit",
+    "nn.common_types": "types",
+    "nn.parallel": "parallel",
+    "overrides": "overrides",
+    "types": "types",
+    "utils._pytree": "pytree",
+    "utils.tensorboard": "tensorboard",
+}
+
+_NOT_YET = "it is not part of this version of Extempo"
+_QUANTISED = "quantised tensors are not part of Extempo; use float16 or bfloat16 to save memory"
+# Modules that can be imported, and whose contents say why they are refused when they are used.
+REFUSED: Mapping[str, str] = {
+    "_inductor": "torch.compile has nothing to tune here",
+    "accelerator": "Extempo runs on the CPU",
+    "ao": _QUANTISED,
+    "export": _NOT_YET,
+    "fft": "Fourier transforms need complex numbers, which Extempo does not have; use numpy.fft on the data",
+    "futures": "use concurrent.futures",
+    "fx": "Extempo runs your Python as it is, without symbols to transform; ex.Graph.of(result) is the graph of a run",
+    "library": "ops of your own are subclasses of torch.autograd.Function, or plain Python functions",
+    "monitor": _NOT_YET,
+    "onnx": _NOT_YET,
+    "package": "save weights with torch.save, and keep code as code",
+    "profiler": "it is not part of this version; cProfile sees Extempo's code, and ex.inspect.trace times layers",
+    "quantization": _QUANTISED,
+    "sparse": "sparse tensors are not part of Extempo; use index_add, gather and scatter_add on dense ones",
+    "utils.benchmark": "use timeit, or `extempo compare`",
+    "utils.cpp_extension": "there is no C++ to extend; write the op in Python",
+    "utils.mobile_optimizer": _NOT_YET,
+}
+
+
+class Home(NamedTuple):
+    """Where the contents of a module of PyTorch's are: a module, or the reason why there is none."""
+
+    module: str | None
+    reason: str = ""
+
+
+def is_module(path: str) -> bool:
+    """Whether PyTorch has a module `torch.<path>`, as far as programs ask for it. All below a refused one is."""
+    package, _, name = path.rpartition(".")
+    return not path or name in BELOW.get(package, ()) or reason_against(path) != ""
+
+
+def reason_against(path: str) -> str:
+    """Why this module, or one above it, is refused; empty if it is not."""
+    return next((reason for refused, reason in REFUSED.items() if f"{path}.".startswith(f"{refused}.")), "")
+
+
+def homes_of(path: str) -> list[Home]:
+    """Where to look for the contents of `torch.<path>`, best first."""
+    if not path:
+        return [Home("extempo")]
+    reason = reason_against(path)
+    if reason:
+        return [Home(None, reason)]
+    homes = [Home(f"extempo.{path}")]
+    while path:
+        if path in OWN:
+            return [Home(f"{__package__}.{OWN[path]}")]
+        if path in HOMES:
+            return [*homes, Home(HOMES[path])]
+        path = path.rpartition(".")[0]
+    return homes

@@ -1,0 +1,28 @@
+"""Nothing to steer: what is asked of `torch.compiler` is true without doing anything."""
+
+from __future__ import annotations
+
+import extempo as ex
+from extempo.compat.torch_namespace import compiler
+
+
+def test_functions_stay_themselves_and_nobody_is_compiling():
+    assert compiler.allow_in_graph(len) is len
+    assert not compiler.is_compiling()
+    compiler.mark_dynamic(ex.ones(2), 0)
+    compiler.config.suppress_errors = True
+
+
+def test_a_disabled_function_runs_eagerly_in_a_compiled_one():
+    seen = []
+
+    def look(x):
+        seen.append(x._source is None)
+        return x * 2
+
+    for disabled in (compiler.disable(look), compiler.disable()(look)):
+        step = ex.compile(lambda x, disabled=disabled: disabled(x))
+        for _ in range(3):
+            assert step(ex.ones(2)).tolist() == [2.0, 2.0]
+    assert all(seen)
+    compiler.reset()

@@ -1,0 +1,57 @@
+"""A module that hands on to others."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+import extempo as ex
+from extempo.compat.torch_namespace.facade import TorchModule
+
+
+def module(name, **contents):
+    made = ModuleType(name)
+    made.__dict__.update(contents)
+    return made
+
+
+def test_the_first_module_that_has_a_name_gives_it():
+    facade = TorchModule("torch.nn.modules", [module("a", x=1), module("b", x=2, y=3)])
+    assert (facade.x, facade.y) == (1, 3)
+    assert {"x", "y"} <= set(dir(facade))
+
+
+def test_values_are_asked_for_each_time_and_functions_kept():
+    home = module("a", flag=False, fn=len)
+    facade = TorchModule("torch.nn.modules", [home])
+    assert facade.fn is len
+    assert "fn" in vars(facade)
+    home.flag = True
+    assert facade.flag is True
+    assert "flag" not in vars(facade)
+
+
+def test_what_is_assigned_goes_to_who_has_it():
+    home = module("a", flag=False, fn=len)
+    facade = TorchModule("torch.nn.modules", [home])
+    assert facade.fn is len
+    facade.flag, facade.fn, facade.own = True, sum, 7
+    assert (home.flag, home.fn, facade.fn, facade.own) == (True, sum, sum, 7)
+    assert not hasattr(home, "own")
+
+
+def test_what_is_refused_stands_there_and_says_why_when_it_is_called():
+    facade = TorchModule("torch.fx", [], "no symbols")
+    assert facade.wrap is facade.wrap
+    with pytest.raises(ex.errors.UnsupportedError, match=r"^torch\.fx\.wrap: no symbols$"):
+        facade.wrap(len)
+
+
+def test_names_that_extempo_refuses_are_refused_in_its_words():
+    with pytest.raises(ex.errors.UnsupportedError, match="sparse tensors are not part"):
+        _ = TorchModule("torch", [ex]).sparse_coo_tensor
+
+
+def test_python_may_ask_for_its_own_names():
+    assert not hasattr(TorchModule("torch.fx", [], "no symbols"), "__wrapped__")

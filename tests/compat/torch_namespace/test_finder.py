@@ -1,0 +1,113 @@
+"""`import torch` means Extempo in a process that asked for it, and nowhere else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def printed(program: str) -> str:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_torch_and_its_submodules_are_extempo():
+    assert printed(
+        "import extempo.as_torch, torch, extempo\n"
+        "import torch.nn.functional as F\n"
+        "from torch import nn\n"
+        "from torch.nn.modules.linear import Linear\n"
+        "from torch.utils.data.dataset import Subset\n"
+        "from torch.optim.adam import Adam\n"
+        "from torch.distributions.normal import Normal\n"
+        "from torch.backends import cudnn\n"
+        "import torch.multiprocessing as mp\n"
+        "print(Linear is extempo.nn.Linear, F.relu is extempo.nn.functional.relu, Subset is extempo.data.Subset)\n"
+        "print(Adam is extempo.optim.Adam, Normal is extempo.distributions.Normal, mp.Process.__name__)\n"
+        "print(torch.Tensor is extempo.Tensor, torch.nn is nn, torch.cuda.is_available())\n"
+    ) == ("True True True\nTrue True Process\nTrue True False\n")
+
+
+def test_libraries_that_ask_for_the_version_find_pytorchs():
+    program = (
+        "import extempo.as_torch, importlib.metadata, torch\n"
+        "print(torch.__version__, torch.version.__version__, torch.version.cuda)\n"
+        "print(importlib.metadata.version('torch'), importlib.metadata.distribution('torch').metadata['Name'])\n"
+        "print(importlib.metadata.version('numpy') != '')\n"
+    )
+    assert printed(program) == "2.13.0 2.13.0 None\n2.13.0 torch\nTrue\n"
+
+
+def test_a_module_that_pytorch_does_not_have_is_not_found():
+    program = (
+        "import extempo.as_torch\n"
+        "for name in ('torch.nonsense', 'torch.optim.change_detection', 'torch.core'):\n"
+        "    try:\n"
+        "        __import__(name)\n"
+        "    except ModuleNotFoundError as error:\n"
+        "        print(error)\n"
+    )
+    lines = printed(program).splitlines()
+    assert [line.split("'")[1] for line in lines] == ["torch.nonsense", "torch.optim.change_detection", "torch.core"]
+
+
+def test_modules_that_are_refused_are_refused_when_they_are_used():
+    program = (
+        "import extempo.as_torch, torch\n"
+        "import torch.fx.experimental\n"
+        "from torch.onnx import export\n"
+        "from torch.fx import Tracer\n"
+        "class Mine(Tracer): pass\n"
+        "print(isinstance(3, Tracer), export is torch.onnx.export)\n"
+        "for use in (export, Mine, lambda: Tracer.trace):\n"
+        "    try:\n"
+        "        use()\n"
+        "    except extempo.errors.UnsupportedError as error:\n"
+        "        print(error)\n"
+    )
+    lines = printed(program).splitlines()
+    assert lines[0] == "False True"
+    assert lines[1].startswith("torch.onnx.export: ")
+    assert len(lines) == 4
+    assert "ex.Graph.of" in lines[2]
+
+
+def test_a_name_that_is_not_there_suggests_the_nearest_and_is_noted_with_its_line(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text("import torch\n\ntorch.tensr\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "extempo", "run", str(script)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "module 'torch' has no attribute 'tensr'; did you mean 'tensor'?" in done.stderr
+    assert f"torch.tensr  ({script}:3)" in done.stderr
+
+
+def test_pytorch_itself_must_not_be_loaded_already():
+    program = (
+        "import sys, types\n"
+        "sys.modules['torch'] = types.ModuleType('torch')\n"
+        "try:\n"
+        "    import extempo.as_torch\n"
+        "except Exception as error:\n"
+        "    print(type(error).__name__, error)\n"
+    )
+    assert printed(program).startswith("UnsupportedError extempo.as_torch: PyTorch itself is loaded already")
+
+
+def test_this_process_is_left_alone():
+    from extempo.compat.torch_namespace.finder import TorchFinder
+
+    assert not any(isinstance(finder, TorchFinder) for finder in sys.meta_path)
+
+
+def test_settings_that_are_assigned_reach_extempo():
+    program = (
+        "import extempo.as_torch, torch, extempo\n"
+        "torch.backends.cudnn.benchmark = True\n"
+        "print(extempo.backends.cudnn.benchmark)\n"
+        "torch.my_own = 3\n"
+        "print(torch.my_own, hasattr(extempo, 'my_own'))\n"
+    )
+    assert printed(program) == "True\n3 False\n"

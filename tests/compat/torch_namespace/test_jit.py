@@ -1,0 +1,34 @@
+"""Decorators of `torch.jit` hand back what they get."""
+
+from __future__ import annotations
+
+import pytest
+
+import extempo as ex
+from extempo.compat.torch_namespace import jit
+
+
+def test_decorators_hand_the_function_back():
+    def fn(x):
+        return x
+
+    for decorator in (jit.script, jit.export, jit.unused, jit.ignore, jit.ignore(drop=True), jit.script_if_tracing):
+        assert decorator(fn) is fn
+
+
+def test_a_module_stays_itself_and_nothing_is_scripting():
+    layer = ex.nn.Linear(2, 2)
+    assert jit.script(layer) is jit.freeze(layer) is jit.optimize_for_inference(layer) is layer
+    assert not jit.is_scripting()
+    assert not jit.is_tracing()
+    assert jit.annotate(int, 3) == 3
+    assert jit.isinstance([1], list)
+
+
+def test_work_that_is_forked_is_done_at_once():
+    assert jit.wait(jit.fork(max, 1, 2)) == 2
+
+
+def test_tracing_is_refused_in_words():
+    with pytest.raises(ex.errors.UnsupportedError, match=r"torch\.jit\.trace: Extempo runs your Python"):
+        jit.trace(len, ())

@@ -1,0 +1,23 @@
+"""Wrappers of modules in one process."""
+
+from __future__ import annotations
+
+import extempo as ex
+from extempo.compat.torch_namespace.parallel import DataParallel, DistributedDataParallel
+
+
+def test_a_wrapped_module_computes_the_same_under_pytorchs_names():
+    layer = ex.nn.Linear(3, 2)
+    x = ex.randn(4, 3)
+    for wrapper in (DataParallel, DistributedDataParallel):
+        wrapped = wrapper(layer, device_ids=None)
+        assert wrapped(x).tolist() == layer(x).tolist()
+        assert list(wrapped.state_dict()) == ["module.weight", "module.bias"]
+        assert wrapped.module is layer
+
+
+def test_gradients_are_there_without_synchronising():
+    wrapped = DistributedDataParallel(ex.nn.Linear(3, 2))
+    with wrapped.no_sync():
+        wrapped(ex.ones(1, 3)).sum().backward()
+    assert wrapped.module.weight.grad is not None

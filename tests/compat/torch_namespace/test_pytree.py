@@ -1,0 +1,45 @@
+"""Trees of containers."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, namedtuple
+
+import pytest
+
+from extempo.compat.torch_namespace import pytree
+
+Pair = namedtuple("Pair", "left right")
+TREE = {"a": [1, (2, None)], "b": Pair(3, OrderedDict(c=4)), "d": ()}
+
+
+def test_a_tree_is_taken_apart_and_put_together():
+    leaves, spec = pytree.tree_flatten(TREE)
+    assert leaves == [1, 2, None, 3, 4]
+    assert spec.num_leaves == 5
+    rebuilt = spec.unflatten(leaves)
+    assert rebuilt == TREE
+    assert isinstance(rebuilt["b"], Pair)
+    assert isinstance(rebuilt["b"].right, OrderedDict)
+
+
+def test_functions_run_on_leaves_of_one_or_several_trees():
+    assert pytree.tree_map(lambda a, b: a + b, [1, (2,)], [10, (20,)]) == [11, (22,)]
+    assert pytree.tree_map_only(int, str, [1, "x", 2.0]) == ["1", "x", 2.0]
+    assert pytree.tree_all(bool, [1, (2,)])
+    assert not pytree.tree_any(bool, [0, (None,)])
+    assert pytree.tree_leaves([(1, 2), 3], is_leaf=lambda x: isinstance(x, tuple)) == [(1, 2), 3]
+
+
+def test_the_wrong_number_of_leaves_is_an_error():
+    with pytest.raises(ValueError, match="1 leaves for a structure of 2"):
+        pytree.tree_unflatten([1], pytree.tree_structure((1, 2)))
+
+
+def test_classes_of_the_user_become_containers(monkeypatch):
+    class Box:
+        def __init__(self, content):
+            self.content = content
+
+    monkeypatch.setattr(pytree, "_CONTAINERS", dict(pytree._CONTAINERS))
+    pytree.register_pytree_node(Box, lambda box: ((box.content,), None), lambda children, context: Box(*children))
+    assert pytree.tree_map(lambda x: x + 1, [Box(1)])[0].content == 2
