@@ -62,7 +62,7 @@ class BackwardRequest(NamedTuple):
 class Request(NamedTuple):
     """What is to be planned."""
 
-    steps: Sequence[TraceOp]  # the tape so far
+    steps: Sequence[TraceOp]  # the trace so far
     start: int  # steps before this one have been run
     leaves: Sequence[LeafKind]
     kept: frozenset[int]  # places of steps before `start` whose arrays are there, their elements in order
@@ -188,7 +188,7 @@ def plan(request: Request, wait: bool = True) -> Plan | Unplannable:
 def plan_in_pieces(known: Prospect, wait: bool, goes_on: Callable[[], bool]) -> Plan | Unplannable | None:
     """The same; None if `goes_on`, which is asked between pieces of the work, said no before it was done."""
     # Nearly all that planning makes is gone when it ends, without the collector, which would go through it, and through
-    # all tapes, several times.
+    # all traces, several times.
     collects = gc.isenabled()
     gc.disable()
     try:

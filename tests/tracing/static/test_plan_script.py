@@ -8,7 +8,7 @@ import extempo as ex
 from extempo.tracing.static.backwards import PlannedBackward
 from extempo.tracing.static.script import Effect
 from extempo.tracing.static.static_function import StaticFunction
-from extempo.tracing.static.tape import Extend, FlushNow, Leave
+from extempo.tracing.static.trace_actions import Extend, FlushNow, Leave
 
 from ..agreement import draw, needs_native_code
 

@@ -9,7 +9,7 @@ from extempo.backends.selection import native
 from extempo.core import costs
 from extempo.tracing.static import static_function
 from extempo.tracing.static.script_cost import script_cost
-from extempo.tracing.static.tape import Extend
+from extempo.tracing.static.trace_actions import Extend
 
 pytestmark = pytest.mark.skipif(native() is None, reason="without native code compiled functions run eagerly")
 

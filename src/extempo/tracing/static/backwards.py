@@ -21,7 +21,7 @@ from ..executor import TraceExecutor
 from ..materialize import materialize_freed_nodes, materialize_nodes
 from ..segment import Segment
 from .script import Action, Effect, ScriptCall
-from .tape import Handle, TraceStretch, give
+from .trace_actions import Handle, RecordedTrace, give
 
 
 class GradientRequest:
@@ -56,7 +56,7 @@ class GradientRequest:
         return made if inputs is None or made._find(r, inputs) else None
 
     def _find(self, r: TraceExecutor, inputs: Sequence[Tensor]) -> bool:
-        """Whether all inputs are on the tape, or leaves of it from which no gradient goes on."""
+        """Whether all inputs are on the trace, or leaves of it from which no gradient goes on."""
         for x in inputs:
             if not isinstance(x, Tensor) or not x.requires_grad or x is self.root:
                 return False
@@ -73,12 +73,12 @@ class GradientRequest:
 
 
 class PlannedBackward(Action):
-    """A backward from the tape."""
+    """A backward from the trace."""
 
     def __init__(
-        self, tape: TraceStretch, state: TraceNode, asked: GradientRequest, gradient: int | None, effect: Effect
+        self, recorded: RecordedTrace, state: TraceNode, asked: GradientRequest, gradient: int | None, effect: Effect
     ) -> None:
-        self.tape = tape
+        self.recorded = recorded
         self.state = state
         self.first = state.n_run
         self.effect = effect  # the same by the engine

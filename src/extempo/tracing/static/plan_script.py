@@ -16,7 +16,7 @@ from ..segment import Counters, Segment, first_segment
 from ..trace import Trace
 from .backwards import PlannedBackward
 from .script import Action, Effect
-from .tape import Extend, FlushNow, Handle, Leave, TraceStretch
+from .trace_actions import Extend, FlushNow, Handle, Leave, RecordedTrace
 from .tracer import StaticTracer
 
 
@@ -27,7 +27,7 @@ class ScriptPlanner:
         self._recorder = recorder
         self._planner = SegmentPlanner(counters, op_by_op)
         self._last: dict[int, float] = {}  # the last action that reads a slot; inf for results
-        self._kept: dict[TraceStretch, set[int]] = {}  # places whose values are there
+        self._kept: dict[RecordedTrace, set[int]] = {}  # places whose values are there
         actions = [*recorder.renewals, *recorder.actions]
         self._n_actions = len(actions)
         for i, action in enumerate(actions):
@@ -49,43 +49,43 @@ class ScriptPlanner:
         else:
             self.actions.append(action)
 
-    def _needed(self, tape: TraceStretch, first: int, end: int, after: float) -> list[Handle]:
+    def _needed(self, recorded: RecordedTrace, first: int, end: int, after: float) -> list[Handle]:
         """The handles of places from `first` to `end` that are read after an action."""
-        found = [h for h in tape.handles.values() if first <= h.place < end and self._last.get(h.slot, -1) > after]
+        found = [h for h in recorded.handles.values() if first <= h.place < end and self._last.get(h.slot, -1) > after]
         return sorted(found, key=lambda h: h.place)
 
-    def _trace_at(self, tape: TraceStretch, state: TraceNode) -> Trace:
+    def _trace_at(self, recorded: RecordedTrace, state: TraceNode) -> Trace:
         """As far as planning asks: what was on it there, and which values are known."""
         made = Trace(state)
-        made.makers = tape.makers[: state.n_places]
+        made.makers = recorded.makers[: state.n_places]
         nothing: Any = None
-        made.values = dict.fromkeys(self._kept.setdefault(tape, set()), nothing)
+        made.values = dict.fromkeys(self._kept.setdefault(recorded, set()), nothing)
         return made
 
     def _plan_flush(self, i: int, action: FlushNow) -> None:
-        tape, state, first = action.tape, action.state, action.first
-        action.handles = self._needed(tape, first, state.n_places, i - 1)
+        recorded, state, first = action.recorded, action.state, action.first
+        action.handles = self._needed(recorded, first, state.n_places, i - 1)
         held = {h.place for h in action.handles}
-        for step in tape.makers[state.n_places :]:
+        for step in recorded.makers[state.n_places :]:
             held.update(ref for ref in step.refs if first <= ref < state.n_places)
         live = bytes([place in held for place in range(first, state.n_places)])
-        trace = self._trace_at(tape, state)
+        trace = self._trace_at(recorded, state)
         following = next((e.following for e in state.events.values() if _is_flush(e)), None) or state.after_flush()
         action.found = first_segment(trace, first, live, following)
         self._planner.plan(action.found, trace, state)
-        self._kept[tape].update(action.found.wanted)
+        self._kept[recorded].update(action.found.wanted)
         self.actions.append(action)
 
     def _plan_backward(self, i: int, action: PlannedBackward) -> None:
-        tape, state, first = action.tape, action.state, action.first
-        action.handles = self._needed(tape, first, state.n_places, i)
+        recorded, state, first = action.recorded, action.state, action.first
+        action.handles = self._needed(recorded, first, state.n_places, i)
         held = {h.place for h in action.handles}
         live = bytes([place in held for place in range(first, state.n_places)])
-        trace = self._trace_at(tape, state)
+        trace = self._trace_at(recorded, state)
         found = action.found = first_segment(trace, first, live, TraceNode(), action.backward, action.keep)
-        tracked = [h.place for h in self._needed(tape, 0, state.n_places, i) if h.tracked]
+        tracked = [h.place for h in self._needed(recorded, 0, state.n_places, i) if h.tracked]
         action.alive = [place for place in tracked if place < first]
-        if action.keep or all(tape.makers[place].place in found.freed for place in tracked):
+        if action.keep or all(recorded.makers[place].place in found.freed for place in tracked):
             self._planner.plan(found, trace, state)
         if action.finds_all:
             if not action.keep and action.backward.asked is None:
@@ -94,16 +94,16 @@ class ScriptPlanner:
             self.actions.append(action)
             return
         if state.n_places > first:
-            self._plan_flush(i, FlushNow(tape, state))
+            self._plan_flush(i, FlushNow(recorded, state))
         self.actions.append(action.effect)
 
     def _leave(self, state: TraceNode) -> None:
-        """The end of the function: what is returned gets its values, or stays on the tape for a backward outside."""
-        tape, first = self._recorder.tape, state.n_run
-        returned = [h for h in tape.handles.values() if self._last.get(h.slot) == inf]
+        """The end of the function: what is returned gets its values, or stays on the trace for a backward outside."""
+        recorded, first = self._recorder.recorded, state.n_run
+        returned = [h for h in recorded.handles.values() if self._last.get(h.slot) == inf]
         waits = [h for h in returned if h.tracked]
         if not any(h.place >= first for h in waits) and any(h.place >= first for h in returned):
-            self._plan_flush(self._n_actions, FlushNow(tape, state))
+            self._plan_flush(self._n_actions, FlushNow(recorded, state))
         if waits:
             self.actions.append(Leave())
 

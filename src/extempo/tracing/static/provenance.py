@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 from ...core.graph import Where
 from ...core.tensor import Tensor
-from .tape import TraceStretch
+from .trace_actions import RecordedTrace
 
 
 class Provenance:
     """What a tensor of the recorded call is."""
 
-    __slots__ = ("constant", "numbers", "place", "ref", "slot", "tape", "where")
+    __slots__ = ("constant", "numbers", "place", "recorded", "ref", "slot", "where")
 
     def __init__(self, x: Tensor, slot: int, where: Where | None = None) -> None:
         self.ref = weakref.ref(x)
@@ -21,7 +21,7 @@ class Provenance:
         self.where = where  # the line that made it, if it must not be kept after the call
         self.constant = False  # made from nothing, and not changed so far
         self.numbers: Any = None  # of which it was made, if of nothing else, and not changed so far
-        self.tape: TraceStretch | None = None  # a handle gets its slot once something reads it
+        self.recorded: RecordedTrace | None = None  # a handle gets its slot once something reads it
         self.place = -1
 
 

@@ -35,7 +35,7 @@ from ...dispatch.fast_path import native_call
 from .guards import Slots
 from .script import Action, Effect, Labels, ScriptCall, misfit
 from .source_lines import function_of, line_of
-from .tape import LeafSlot, TraceStretch
+from .trace_actions import LeafSlot, RecordedTrace
 
 MOST_MOVES = 400  # of one function that is compiled
 
@@ -43,7 +43,7 @@ MOST_MOVES = 400  # of one function that is compiled
 class ValueSlot(NamedTuple):
     """A recorded tensor, which may get a slot."""
 
-    tape: TraceStretch
+    recorded: RecordedTrace
     place: int
 
 
@@ -117,7 +117,7 @@ class PythonWriter:
     def slot(self, source: Result) -> int:
         if isinstance(source, int):
             return source
-        handle = source.tape.handles.get(source.place)
+        handle = source.recorded.handles.get(source.place)
         if handle is not None:
             return handle.slot
         if source not in self._places:
@@ -227,7 +227,7 @@ class PythonWriter:
         return self.parts[0] if is_alone else None
 
     def tell(self, error: BaseException) -> None:
-        """Say which op an error came from, as replays of tapes do."""
+        """Say which op an error came from, as replays of traces do."""
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code not in self._texts:
             trace = trace.tb_next

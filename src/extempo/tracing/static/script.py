@@ -1,8 +1,8 @@
 """The script of a static function: what one call of it does, as a list of actions on slots.
 
 A slot holds what an action reads: an argument, a tensor from outside, the result of an earlier action. Ops go to a
-TraceExecutor like any other, but nothing is traced: `tape` has the actions that put known ops on its trace and run
-them. Whatever is no traced op (writes, optimizer steps, `.grad`, ops that only eager mode has) is an `Effect`: the same
+TraceExecutor like any other, but nothing is traced: `trace_actions` has the actions that put known ops on its trace
+and run them. Whatever is no traced op (writes, optimizer steps, `.grad`, ops that only eager mode has) is an `Effect`: the same
 function called again.
 """
 

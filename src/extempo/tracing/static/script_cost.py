@@ -11,7 +11,7 @@ from ...core import costs
 from ...core.trace_tree import BackwardCost, TraceOp
 from .backwards import PlannedBackward
 from .script import Action
-from .tape import Extend, FlushNow, Leave
+from .trace_actions import Extend, FlushNow, Leave
 
 
 def script_cost(actions: Sequence[Action]) -> tuple[float, float]:

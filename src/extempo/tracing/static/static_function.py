@@ -36,7 +36,7 @@ from .python_codegen import PythonWriter
 from .script import ScriptCall, filler
 from .script_cost import script_cost
 from .sym_numbers import FOLLOWED, plain
-from .tape import Extend
+from .trace_actions import Extend
 from .tracer import StaticTracer
 
 Run = Callable[[Slots, ExecutionContext], None]

@@ -1,7 +1,7 @@
 """The first call of a static function: its body runs, and everything that it does becomes an action of a script.
 
 The recorder stands in the mode as interceptor, so every op and every in-place write is shown to it; `effects` tells it
-of what is no op. Ops go to an ordinary TraceExecutor, whose tape is then known. What a tensor is, is decided when
+of what is no op. Ops go to an ordinary TraceExecutor, whose trace is then known. What a tensor is, is decided when
 something reads it: an argument, a result, one that was there before the call (read anew at each call, as it is then),
 or one that the body makes from nothing.
 """
@@ -35,7 +35,7 @@ from .python_codegen import ConstantSlot, EagerOp, Move, Result, Source, ValueSl
 from .script import Action, Effect, Labels, Renew
 from .streams import GeneratorSlots
 from .sym_numbers import FOLLOWED, NumberGuards, all_asked, all_plain, asked, holds_followed, plain
-from .tape import Close, Extend, FlushNow, LeafSlot, TraceStretch
+from .trace_actions import Close, Extend, FlushNow, LeafSlot, RecordedTrace
 
 _OPAQUE = "leave static=True out, where Python runs at every call"
 
@@ -52,7 +52,7 @@ class StaticTracer:
         self.slots: list[Any] = []  # as every call finds them: tensors from outside and constants, else None
         self.outside: dict[int, Tensor] = {}  # by slot
         self.modules: dict[int, Any] = {}  # that were called
-        self.tape = TraceStretch()
+        self.recorded = RecordedTrace()
         self._at = self.recording.trace.cursor
         self._token = self.recording.trace.token
         self._stretch: Extend | None = None
@@ -86,8 +86,8 @@ class StaticTracer:
         if type(x) in FOLLOWED:
             return int(x.slot)
         known = self._what_is(x)
-        if known.tape is not None:
-            return known.tape.handle(known.place, self.new_slot).slot
+        if known.recorded is not None:
+            return known.recorded.handle(known.place, self.new_slot).slot
         if may_change:
             known.numbers = None
         if known.constant and may_change:
@@ -159,7 +159,7 @@ class StaticTracer:
         if holds_followed(attrs):  # a whole number there is a size or a dimension
             attrs = {k: x if isinstance(x, float) else all_asked(x) for k, x in attrs.items()}
             if holds_followed(attrs):
-                return self.effect(apply, (op, inputs, attrs))  # on a tape, attributes are structure
+                return self.effect(apply, (op, inputs, attrs))  # on a trace, attributes are structure
         self.catch_up()
         before = self._at
         try:
@@ -184,8 +184,8 @@ class StaticTracer:
     def _source(self, x: Any, may_change: bool) -> Source:
         if isinstance(x, Tensor):
             known = self._what_is(x)
-            if known.tape is not None:
-                return ValueSlot(known.tape, known.place)
+            if known.recorded is not None:
+                return ValueSlot(known.recorded, known.place)
         return self.slot_of(x, may_change) if isinstance(x, Tensor) or type(x) in FOLLOWED else ConstantSlot(x)
 
     def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> Tensor:
@@ -195,12 +195,12 @@ class StaticTracer:
         raise self.refusal(f"{cls.__name__} is an autograd.Function, whose Python would not run again")
 
     def _take(self, step: TraceOp, inputs: tuple[Any, ...], out: Any, mode: ExecutionContext) -> None:
-        """The op is on the tape."""
-        r, tape = self.recording, self.tape
+        """The op is on the trace."""
+        r, recorded = self.recording, self.recorded
         stretch = self._stretch
         if stretch is None:
             stretch = self._stretch = Extend(self._at, self.labels)
-            tape.stretches.append(stretch)
+            recorded.stretches.append(stretch)
             self.actions.append(stretch)
         n_new = len(step.new_leaves)
         leaves: list[LeafSlot] = []
@@ -209,7 +209,7 @@ class StaticTracer:
             checked, stays = slot in self._arguments, self.slots[slot] is x
             leaf = LeafSlot(slot, kind, step.where, checked, stays, self.labels)
             stretch.leaves.append(leaf)
-            if not checked and slot not in self._of_ops and self._what_is(x).tape is None:
+            if not checked and slot not in self._of_ops and self._what_is(x).recorded is None:
                 leaves.append(leaf)
         for x in inputs:
             if x is None or isinstance(x, Tensor):
@@ -222,12 +222,12 @@ class StaticTracer:
             stretch.numbers.append(plain(x))
         results = out if type(out) is tuple else (out,)
         stretch.makers += [step] * len(results)
-        tape.makers += [step] * len(results)
+        recorded.makers += [step] * len(results)
         for i, t in enumerate(results):
             known = self._known[id(t)] = Provenance(t, -1, step.where)
-            known.tape, known.place = tape, step.place + i
+            known.recorded, known.place = recorded, step.place + i
         sources = [self._source(x if step.baked is None else plain(x), may_change=False) for x in inputs]
-        places: list[Result] = [ValueSlot(tape, step.place + i) for i in range(len(results))]
+        places: list[Result] = [ValueSlot(recorded, step.place + i) for i in range(len(results))]
         gives = places if type(out) is tuple else places[0]
         self.moves.append(EagerOp(step.op, sources, step.attrs, mode, step.where, gives, leaves))
         self._at = stretch.end = r.trace.cursor
@@ -238,14 +238,14 @@ class StaticTracer:
         while self._at is not r.trace.position:
             flushes = [e for e in self._at.events.values() if isinstance(e, Segment) and e.backward is None]
             if flushes:
-                self.log(FlushNow(self.tape, self._at))
+                self.log(FlushNow(self.recorded, self._at))
                 self._at = flushes[0].following
             elif "closed" in self._at.events:
                 self.log(Close())
                 self._at = self._at.events["closed"]
-                self.tape = TraceStretch()
+                self.recorded = RecordedTrace()
             else:
-                raise self.refusal("the tape ended in a way that cannot be recorded")
+                raise self.refusal("the trace ended in a way that cannot be recorded")
         self._token = r.trace.token
 
     def flush(self) -> None:
@@ -269,7 +269,7 @@ class StaticTracer:
         effect = Effect(fn, args, {}, _inner(CONTEXT.get()))
         effect.fill_from(self.slot_of)
         gradient = None if asked.gradient is None else self.slot_of(asked.gradient)
-        action = PlannedBackward(self.tape, self.recording.trace.cursor, asked, gradient, effect)
+        action = PlannedBackward(self.recorded, self.recording.trace.cursor, asked, gradient, effect)
         out = self._run(fn, args, {}, effect.mode)
         self._note_results(effect, out)
         self.log(action)
@@ -290,7 +290,7 @@ class StaticTracer:
     def effect(
         self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, flushes: bool = True
     ) -> Any:
-        """Call a function, and again at every later call. `flushes`: it may read or write what is on the tape."""
+        """Call a function, and again at every later call. `flushes`: it may read or write what is on the trace."""
         args = tuple([list(x) if isinstance(x, Iterator) else x for x in args])  # it could be used once only
         self.catch_up()
         if flushes:
@@ -311,9 +311,9 @@ class StaticTracer:
             return fn(*args, **kwargs)
         finally:
             CONTEXT.set(now)
-            self._at = self.recording.trace.position  # what it did on the tape, it will do again
+            self._at = self.recording.trace.position  # what it did on the trace, it will do again
             if self._token is not self.recording.trace.token:
-                self._token, self.tape = self.recording.trace.token, TraceStretch()
+                self._token, self.recorded = self.recording.trace.token, RecordedTrace()
 
     def log(self, action: Action) -> None:
         self.actions.append(action)
@@ -380,14 +380,14 @@ class StaticTracer:
         self.catch_up()
 
     def position(self) -> TraceNode:
-        """Where the tape ended."""
+        """Where the trace ended."""
         return self._at
 
     def keeps(self, outputs: list[Tensor]) -> str | None:
         """Where a tensor was made that is still held by something other than the results; None if there is none."""
         self._asked.clear()
         allowed = set()
-        for x in (*outputs, *self.recording.trace.leaves):  # what is returned may hold on to its tape
+        for x in (*outputs, *self.recording.trace.leaves):  # what is returned may hold on to its trace
             allowed.add(id(x))
             if x._alias is not None:
                 allowed.add(id(x._alias.base))

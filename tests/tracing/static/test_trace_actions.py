@@ -9,7 +9,7 @@ from extempo import nn
 from extempo.core.trace_tree import LeafKind
 from extempo.errors import DtypeError, GraphError, ShapeError
 from extempo.tracing.static.script import Labels
-from extempo.tracing.static.tape import LeafSlot
+from extempo.tracing.static.trace_actions import LeafSlot
 
 from ..agreement import draw, needs_native_code
 from .static_agreement import WAYS, going, static

@@ -1,6 +1,6 @@
-"""Actions on the tape of a static function's call: steps that come onto it together, flushes, its end.
+"""Actions on the trace of a static function's call: steps that come onto it together, flushes, its end.
 
-`Extend` puts all steps of a stretch on the tape at once. Flushes are known beforehand, with their plans.
+`Extend` puts all steps of a stretch on the trace at once. Flushes are known beforehand, with their plans.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class LeafSlot:
 
 
 class Handle:
-    """A recorded tensor that something other than a step of its own tape reads."""
+    """A recorded tensor that something other than a step of its own trace reads."""
 
     __slots__ = ("cut", "place", "slot", "tracked", "type")
 
@@ -80,7 +80,7 @@ class Handle:
 
 
 class Extend(Action):
-    """Steps that come onto the tape together."""
+    """Steps that come onto the trace together."""
 
     def __init__(self, begin: TraceNode, labels: Labels) -> None:
         self.begin = self.end = begin
@@ -145,12 +145,12 @@ class Extend(Action):
                 f"{self.labels.function}: memory is shared, or gradients are needed, in another way than when the "
                 "function was recorded; compile it anew, or leave static=True out"
             )
-        trace.cursor, trace.behind = self.begin, None  # one empty tape is like another
+        trace.cursor, trace.behind = self.begin, None  # one empty trace is like another
         trace.clocks = [(0, next_number())]
 
 
-class TraceStretch:
-    """Everything that was recorded from one end of a tape to the next."""
+class RecordedTrace:
+    """Everything that was recorded from one end of a trace to the next."""
 
     def __init__(self) -> None:
         self.makers: list[TraceOp] = []  # for each place its step
@@ -167,10 +167,10 @@ class TraceStretch:
 
 
 class FlushNow(Action):
-    """Run what is on the tape."""
+    """Run what is on the trace."""
 
-    def __init__(self, tape: TraceStretch, state: TraceNode) -> None:
-        self.tape = tape
+    def __init__(self, recorded: RecordedTrace, state: TraceNode) -> None:
+        self.recorded = recorded
         self.state = state
         self.first = state.n_run
         self.found: Segment
@@ -200,7 +200,7 @@ def give(executor: TraceExecutor, handles: list[Handle]) -> None:
 
 
 class Close(Action):
-    """End the tape: whatever is held and tracked gets its node."""
+    """End the trace: whatever is held and tracked gets its node."""
 
     def run(self, call: ScriptCall) -> None:
         call.recording.close(
@@ -209,7 +209,7 @@ class Close(Action):
 
 
 class Leave(Action):
-    """The function returns tracked tensors: its tape stays, and a backward outside goes on with it."""
+    """The function returns tracked tensors: its trace stays, and a backward outside goes on with it."""
 
     def run(self, call: ScriptCall) -> None:
         executor = call.recording
