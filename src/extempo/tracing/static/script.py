@@ -2,8 +2,8 @@
 
 A slot holds what an action reads: an argument, a tensor from outside, the result of an earlier action. Ops go to a
 TraceExecutor like any other, but nothing is traced: `trace_actions` has the actions that put known ops on its trace
-and run them. Whatever is no traced op (writes, optimizer steps, `.grad`, ops that only eager mode has) is an `Effect`: the same
-function called again.
+and run them. Whatever is no traced op (writes, optimizer steps, `.grad`, ops that only eager mode has) is an `Effect`:
+the same function called again.
 """
 
 from __future__ import annotations
