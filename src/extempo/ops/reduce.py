@@ -98,7 +98,7 @@ def wide(x: Array) -> Any:
 
 def widened(*arrays: Any) -> list[Any]:
     """Arrays, or None, in the dtype to compute in."""
-    return [None if a is None else np.asarray(a, wide(a)) for a in arrays]
+    return [None if a is None else np.asanyarray(a, wide(a)) for a in arrays]
 
 
 class _Adding(Reduction, abstract=True):
