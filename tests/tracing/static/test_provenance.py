@@ -38,7 +38,7 @@ def test_what_is_known_of_a_tensor_does_not_keep_it():
     x = ex.ones(2)
     known = Provenance(x, 3)
     assert known.ref() is x
-    assert (known.slot, known.constant, known.tape, known.where) == (3, False, None, None)
+    assert (known.slot, known.constant, known.recorded, known.where) == (3, False, None, None)
     del x
     assert known.ref() is None
 
