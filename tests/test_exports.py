@@ -5,18 +5,12 @@ from __future__ import annotations
 import importlib
 import inspect
 import pickle
-import pkgutil
 import sys
 import types
 
 import pytest
 
 import extempo as ex
-
-
-def all_modules() -> list[str]:
-    names = [m.name for m in pkgutil.walk_packages(ex.__path__, "extempo.")]
-    return [n for n in names if n not in ("extempo.__main__", "extempo.as_torch")]  # these act when they are imported
 
 
 def public_names(namespace: object) -> list[str]:
@@ -31,15 +25,6 @@ def kind(value: object) -> str:
     if callable(value):
         return "function"
     return type(value).__name__
-
-
-def test_no_module_has_the_name_of_a_public_function():
-    for name in all_modules():
-        importlib.import_module(name)
-    for name in all_modules():
-        package, _, last = name.rpartition(".")
-        found = getattr(sys.modules[package], last, None)
-        assert found is sys.modules[name], f"{name} is a module, but {package}.{last} is {found!r}"
 
 
 def test_every_listed_name_exists_and_is_documented():

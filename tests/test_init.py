@@ -41,6 +41,15 @@ def test_modules_import_in_any_order_and_leave_the_same_names(seed):
     assert out == str(sorted((n, type(getattr(ex, n)).__name__) for n in dir(ex) if not n.startswith("_")))
 
 
+def test_no_module_has_the_name_of_a_public_function():
+    for name in all_modules():
+        importlib.import_module(name)
+    for name in all_modules():
+        package, _, last = name.rpartition(".")
+        found = getattr(sys.modules[package], last, None)
+        assert found is sys.modules[name], f"{name} is a module, but {package}.{last} is {found!r}"
+
+
 def test_importing_extempo_does_not_import_the_command_line():
     heavy = ("click", "rich", "llvmlite", "greenlet", "torch")
     assert in_a_fresh_process(f"import sys, extempo; print([m for m in {heavy} if m in sys.modules])") == "[]"
