@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 import extempo as ex
@@ -30,8 +28,7 @@ def test_a_leak_is_told_with_its_line_and_its_holder():
         assert f.leak.what == "float32 () made by cross_entropy"
         assert f.leak.line.startswith(f"{training.__code__.co_filename}:")
         assert f.leak.holder == "'history', a variable of leaking's closure (list)"
-    # One line for both, or one for each where a call that was traced left another number of nodes.
-    assert ", ".join(re.findall(r"Leak in (.*): each step leaves 1 tensor and", str(found))) == "eager, compile"
+    assert "Leak in eager, compile: each step leaves 1 tensor and" in str(found)
     assert found.verdict.next.startswith("stop the leak in eager first")
 
 

@@ -14,7 +14,7 @@ from types import FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from ..core.code_names import codes_in, globals_of, is_library
-from ..core.graph import Node, describe_where
+from ..core.graph import Node, Traced, describe_where
 from ..core.tensor import Tensor
 from .states import is_tensor
 
@@ -64,8 +64,9 @@ class Newcomers:
             gc.unfreeze()
 
     def alive(self) -> list[Any]:
+        """Those that are still there. What stands for nodes on a trace belongs to the trace, not to a graph."""
         gc.collect()
-        return [x for x in _watched() if id(x) not in self._before]
+        return [x for x in _watched() if id(x) not in self._before and getattr(x, "op", None) is not Traced]
 
 
 def _watched() -> list[Any]:
