@@ -51,7 +51,7 @@ def test_no_module_has_the_name_of_a_public_function():
 
 
 def test_importing_extempo_does_not_import_the_command_line():
-    heavy = ("click", "rich", "llvmlite", "greenlet", "torch")
+    heavy = ("click", "rich", "llvmlite", "greenlet", "torch", "matplotlib", "pyarrow", "tensorboard", "IPython")
     assert in_a_fresh_process(f"import sys, extempo; print([m for m in {heavy} if m in sys.modules])") == "[]"
 
 

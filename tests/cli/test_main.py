@@ -53,6 +53,26 @@ def start(*arguments: str, **options) -> subprocess.Popen:
     return subprocess.Popen([sys.executable, *arguments], stderr=subprocess.PIPE, text=True, **options)
 
 
+# What takes longer to load than all of the help, which a newcomer asks for first.
+LOADED_BY_COMMANDS = [
+    *("rich", "llvmlite", "greenlet", "matplotlib", "pyarrow", "tensorboard", "torch"),
+    *("asyncio", "concurrent", "email", "logging", "multiprocessing", "socket", "tempfile", "unittest"),
+    *("extempo.cli.demo", "extempo.comparing", "extempo.data", "extempo.inspect", "extempo.nn", "extempo.train"),
+]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["compare", "--help"], ["--version"]], ids=" ".join)
+def test_help_loads_only_what_it_needs(arguments):
+    code = (
+        f"import sys; from extempo.cli.main import command; command({arguments}, standalone_mode=False)\n"
+        f"print([m for m in {LOADED_BY_COMMANDS} if m in sys.modules])"
+    )
+    process = start("-c", code, stdout=subprocess.PIPE)
+    output, errors = process.communicate()
+    assert errors == ""
+    assert output.splitlines()[-1] == "[]"
+
+
 def test_python_dash_m_runs_the_command():
     process = start("-m", "extempo", "--version", stdout=subprocess.PIPE)
     output, errors = process.communicate()

@@ -13,13 +13,15 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from rich.text import Text
 
 import extempo
 from extempo.cli.showing import json_option, show
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 T = TypeVar("T")
 _PACKAGE = str(Path(extempo.__file__).parent)
@@ -110,6 +112,8 @@ def _print(comparison: Any, changes: Any, as_json: bool) -> None:
 
 def coloured(report: str) -> Text:
     """The report with its headings, verdict and warnings in colour, where there is any."""
+    from rich.text import Text
+
     text = Text(report)
     text.highlight_regex(r"(?m)^ {3,}\S.*$|^(Training time|Memory|Flexibility)\b(?! High| Low).*$|^Next:", "bold")
     text.highlight_regex(r"(?m)^(Unfair|Leak|\w+ cannot run this step)\b", "bold red")

@@ -1,14 +1,19 @@
-"""What a command prints: in colour and at the terminal's width on a terminal, plain and of 80 columns elsewhere."""
+"""What a command prints: in colour and at the terminal's width on a terminal, plain and of 80 columns elsewhere.
+
+rich, which does it, is imported when there is something to print, so that `extempo --help` does without.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from rich.console import Console, RenderableType
-from rich.table import Table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -30,6 +35,8 @@ def show_as(as_json: bool, value: T, to_json: Callable[[T], str], to_text: Calla
 
 def two_columns(**second: Any) -> Table:
     """A table without lines: names in colour, what there is to say of them beside; `second`: how that is shown."""
+    from rich.table import Table
+
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True, style="cyan")
     table.add_column(**second)
@@ -38,6 +45,8 @@ def two_columns(**second: Any) -> Table:
 
 def show(renderable: RenderableType) -> None:
     """Print it by `click.echo`."""
+    from rich.console import Console
+
     console = Console(width=None if sys.stdout.isatty() else PIPED_COLUMNS, highlight=False)
     with console.capture() as capture:
         console.print(renderable)
