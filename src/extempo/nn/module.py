@@ -21,9 +21,8 @@ from ..errors import DtypeError, UnsupportedError
 from .hooks import HookMethods, call_with_hooks
 from .parameter import Buffer, Parameter
 from .state import StateMethods
-from .tables import Table, note_change, without_mirrors
+from .tables import TABLES, Table, note_change, replace_table, without_mirrors
 
-_TABLES = ("_parameters", "_buffers", "_modules")
 # Shown every call of a cell, as (cell, args, kwargs), once there is a batch (`backends.entry_points.CALL_CELL`);
 # NotImplemented: the cell itself is to run.
 call_cell: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any] | None = None
@@ -61,7 +60,7 @@ class Module(HookMethods, StateMethods):
 
     def __init__(self) -> None:
         self.__dict__.update(training=True, _non_persistent_buffers_set=set())
-        self.__dict__.update({name: Table(self) for name in _TABLES})
+        self.__dict__.update({name: Table(self) for name in TABLES})
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What a call of the module computes. Every subclass defines it."""
@@ -153,17 +152,19 @@ class Module(HookMethods, StateMethods):
             self._move_to("_buffers", name)
             self.register_buffer(name, value, value.persistent)
         else:
-            for table in _TABLES:
+            for table in TABLES:
                 entries = self.__dict__.get(table)
                 if entries is not None and name in entries:
                     self._check_kept(table, name, value)
                     entries[name] = value
                     return
             computed = self._parametrization(name)
-            if computed is None:
-                object.__setattr__(self, name, value)
-            else:
+            if computed is not None:
                 computed.right_inverse(value)
+            elif name in TABLES:
+                replace_table(self, name, value)
+            else:
+                object.__setattr__(self, name, value)
 
     def _move_to(self, table: str, name: str) -> None:
         """Make room for `name` in one table by taking it out of the others and of the plain attributes."""
@@ -172,7 +173,7 @@ class Module(HookMethods, StateMethods):
                 f"{name}: parameters, buffers and modules can be assigned after Module.__init__; "
                 f"call super().__init__() in {type(self).__name__}.__init__ first"
             )
-        for other in _TABLES:
+        for other in TABLES:
             if other != table and name in self.__dict__[other]:
                 del self.__dict__[other][name]
         if name not in self.__dict__[table]:
@@ -192,7 +193,7 @@ class Module(HookMethods, StateMethods):
 
     def __delattr__(self, name: str) -> None:
         note_change(self)
-        for table in _TABLES:
+        for table in TABLES:
             if name in self.__dict__.get(table, ()):
                 del self.__dict__[table][name]
                 self._non_persistent_buffers_set.discard(name)
@@ -200,7 +201,13 @@ class Module(HookMethods, StateMethods):
         object.__delattr__(self, name)
 
     def __getattr__(self, name: str) -> Any:
-        # Reached only when the name is nowhere: registered names are in __dict__.
+        # Reached when the name is nowhere: entries of tables are in __dict__, those of plain dicts in their place not.
+        for table in TABLES:
+            entries = self.__dict__.get(table)
+            if entries is not None and type(entries) is not Table:
+                self.__dict__[table] = entries = Table(self, entries)
+            if entries is not None and name in entries:
+                return entries[name]
         computed = self._parametrization(name)
         if computed is not None:
             return computed()
@@ -219,12 +226,12 @@ class Module(HookMethods, StateMethods):
         return sorted(name for name in object.__dir__(self) if not name[:1].isdigit())
 
     def __getstate__(self) -> dict[str, Any]:
-        return without_mirrors(self.__dict__, _TABLES)
+        return without_mirrors(self.__dict__, TABLES)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         note_change(self)
         self.__dict__.update(state)
-        for table in _TABLES:
+        for table in TABLES:
             self.__dict__[table] = Table(self, state.get(table))
 
     # ---- parts by name

@@ -7,12 +7,14 @@ in the module's `__dict__`, and whoever changes the table (`functional_call` swa
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 from ..core.tensor import Tensor
+from ..errors import DtypeError
 
 _MISSING = object()
+TABLES = ("_parameters", "_buffers", "_modules")
 
 # Modules that something relies on as they are, by id, and how often one of them was changed. A module that no longer
 # exists may still be named: then another one of the same id counts as changed when it need not.
@@ -26,6 +28,10 @@ def note_change(owner: Any) -> None:
         CHANGES[0] += 1
 
 
+def _nobody() -> None:
+    """What a table without a module has in place of a reference to it."""
+
+
 class Table(dict[str, Any]):
     """Names to values; a change is made in the owner's attributes too."""
 
@@ -33,9 +39,16 @@ class Table(dict[str, Any]):
 
     def __init__(self, owner: Any, entries: Mapping[str, Any] | None = None) -> None:
         # A weak reference: the owner holds the table, and should go as soon as nobody else holds it.
-        self._owner = weakref.ref(owner)
+        self._owner: Callable[[], Any] = weakref.ref(owner)
         super().__init__()
         self.update(entries or {})
+
+    def belong_to(self, owner: Any) -> None:
+        """Be the table of this module, or of none: then a change is a change of the dict alone."""
+        self._owner = _nobody if owner is None else weakref.ref(owner)
+        attributes = self._attributes()
+        for name, value in self.items():
+            attributes[name] = value
 
     def _attributes(self) -> dict[str, Any]:
         owner = self._owner()
@@ -84,6 +97,30 @@ class Table(dict[str, Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy of a table alone belongs to nobody; Module.__setstate__ makes tables of plain dicts again.
         return dict, (dict(self),)
+
+
+def replace_table(owner: Any, name: str, entries: Any) -> None:
+    """`module._parameters = {...}`: the attributes that stood for the old entries go, those for the new ones come.
+
+    A table that was taken out comes back as the same object. A plain dict is copied: later changes are to be made in
+    `module._parameters`.
+    """
+    if not isinstance(entries, dict):
+        raise DtypeError(f"{type(owner).__name__}.{name}: expected a dict of names, got {type(entries).__name__}")
+    attributes = owner.__dict__
+    before = attributes.get(name)
+    if before is entries:
+        return
+    for key, value in (before or {}).items():
+        if attributes.get(key, _MISSING) is value:
+            del attributes[key]
+    if isinstance(before, Table) and before._owner() is owner:
+        before.belong_to(None)
+    if type(entries) is Table and entries._owner() is None:
+        entries.belong_to(owner)
+        attributes[name] = entries
+    else:
+        attributes[name] = Table(owner, entries)
 
 
 def without_mirrors(attributes: dict[str, Any], tables: Iterable[str]) -> dict[str, Any]:

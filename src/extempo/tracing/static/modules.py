@@ -11,6 +11,7 @@ from ...errors import GraphError
 from .guards import Slots
 
 _training = operator.attrgetter("training")
+_TABLES = {"_parameters": "parameter", "_buffers": "buffer"}
 _hooks = operator.attrgetter("_call_hooks")
 
 
@@ -22,18 +23,20 @@ class Modules:
         self._modules = list(found.values())
         self._trains = list(map(_training, self._modules))
         self._hooks = list(map(_hooks, self._modules))
-        self._parents = [(m._modules, tuple(m._modules.values())) for m in self._modules if m._modules]
+        self._parents = [(m.__dict__, tuple(m._modules.values())) for m in self._modules if m._modules]
         slots = {id(x): slot for slot, x in outside.items()}
         self._names = _qualified(called)
-        self._tensors: list[tuple[int, Any, str]] = []  # slot, and where it is filled from: a table and a name
+        # Slot, and where it is filled from: attributes of a module, which of its tables, a name. Not the table itself:
+        # it may be replaced.
+        self._tensors: list[tuple[int, dict[str, Any], str, str]] = []
         for m in self._modules:
-            for table in (m._parameters, m._buffers):
-                named = [(name, slots.pop(id(x), None)) for name, x in table.items()]
-                self._tensors += [(slot, table, name) for name, slot in named if slot is not None]
+            for table in _TABLES:
+                named = [(name, slots.pop(id(x), None)) for name, x in m.__dict__[table].items()]
+                self._tensors += [(slot, m.__dict__, table, name) for name, slot in named if slot is not None]
 
     def labels(self) -> dict[int, str]:
         """By slot, what messages call a tensor."""
-        return {slot: self._names[id(table), key] for slot, table, key in self._tensors}
+        return {slot: self._names[id(attributes), table, key] for slot, attributes, table, key in self._tensors}
 
     def are_set(self) -> bool:
         """Whether all are in train or eval mode as they were."""
@@ -45,26 +48,26 @@ class Modules:
             raise GraphError(
                 f"{name} (static): a module has got a hook since the function was recorded; compile it anew"
             )
-        for table, children in self._parents:
-            if tuple(table.values()) != children:
+        for attributes, children in self._parents:
+            if tuple(attributes["_modules"].values()) != children:
                 raise GraphError(
                     f"{name} (static): a module was replaced since the function was recorded; compile it anew"
                 )
-        for slot, table, key in self._tensors:
-            x = table.get(key)
+        for slot, attributes, table, key in self._tensors:
+            x = attributes[table].get(key)
             if x is None:
-                what = self._names[id(table), key]
+                what = self._names[id(attributes), table, key]
                 raise GraphError(f"{name} (static): {what} is not there any more; compile the function anew")
             slots[slot] = x
 
 
-def _qualified(called: Collection[Any]) -> dict[tuple[int, str], str]:
-    """By table and name in it: parameters and buffers, seen from the outermost module, which is called first."""
-    found: dict[tuple[int, str], str] = {}
+def _qualified(called: Collection[Any]) -> dict[tuple[int, str, str], str]:
+    """By module, table and name in it, what to call a parameter or buffer as seen from the outermost module."""
+    found: dict[tuple[int, str, str], str] = {}
     for top in called:
         for path, m in top.named_modules():
-            for table, what in ((m._parameters, "parameter"), (m._buffers, "buffer")):
-                for name in table:
+            for table, what in _TABLES.items():
+                for name in m.__dict__[table]:
                     full = f"{path}.{name}" if path else name
-                    found.setdefault((id(table), name), f"{what} {full} of {type(top).__name__}")
+                    found.setdefault((id(m.__dict__), table, name), f"{what} {full} of {type(top).__name__}")
     return found
