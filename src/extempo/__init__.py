@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from . import autograd, backends, errors, ops, random
 from ._version import __version__
-from .compat import legacy_types, settings
+from .compat import legacy_types, settings, sym_types
 from .compat.legacy_types import *
 from .compat.refused import getattr_of_extempo as _refuse
 from .compat.settings import *
+from .compat.sym_types import *
 from .core.context import (
     enable_grad,
     inference_mode,
@@ -29,9 +30,13 @@ from .core.graph import Graph
 from .core.printing import set_printoptions
 from .core.public_names import publish as _publish
 from .core.tensor import Tensor
+from .core.types import NAMED_ONLY as _NAMED_ONLY
 from .core.types import (
     Size,
     bfloat16,
+    complex32,
+    complex64,
+    complex128,
     dtype,
     finfo,
     float16,
@@ -47,6 +52,9 @@ from .core.types import (
     uint8,
 )
 from .core.types import bool_ as bool
+from .core.types import complex32 as chalf
+from .core.types import complex64 as cfloat
+from .core.types import complex128 as cdouble
 from .core.types import float16 as half
 from .core.types import float32 as float
 from .core.types import float64 as double
@@ -109,9 +117,15 @@ __all__ = [
     "batch",
     "bfloat16",
     "bool",
+    "cdouble",
     "cell",
+    "cfloat",
+    "chalf",
     "compare",
     "compile",
+    "complex32",
+    "complex64",
+    "complex128",
     "cpu",
     "cuda",
     "data",
@@ -180,9 +194,11 @@ __all__ = [
     "vmap",
     "xpu",
 ]
+__all__ += [name for name in _NAMED_ONLY if name not in __all__]
 __all__ += legacy_types.__all__
 __all__ += ops.__all__
 __all__ += settings.__all__
+__all__ += sym_types.__all__
 
 # The functions here that come from a module that is loaded on first use, with that module.
 _HOMES = {
@@ -203,6 +219,7 @@ _HOMES = {
     "vmap": "func",
 }
 
+globals().update(_NAMED_ONLY)
 _publish(__name__, __all__, globals())
 
 if not TYPE_CHECKING:  # a type checker would take every name for one that exists

@@ -9,8 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import extempo as ex
-from extempo.core.types import DTYPES, TensorType, broadcast_shapes, normalize_dims, promote_types, result_dtype
-from extempo.errors import DtypeError, IndexRangeError, ShapeError
+from extempo.core.types import (
+    DTYPES,
+    NAMED_ONLY,
+    TensorType,
+    broadcast_shapes,
+    normalize_dims,
+    promote_types,
+    result_dtype,
+)
+from extempo.errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
 
 
 @given(st.sampled_from(DTYPES), st.sampled_from(DTYPES))
@@ -51,6 +59,89 @@ def test_uint8_numbers_wrap_around():
 @pytest.mark.parametrize("d", DTYPES)
 def test_dtypes_pickle_to_the_same_object(d):
     assert pickle.loads(pickle.dumps(d)) is d
+
+
+@pytest.mark.parametrize("name", sorted(NAMED_ONLY))
+def test_dtypes_without_tensors_answer_and_say_what_to_use_instead(name):
+    d = getattr(ex, name)
+    assert type(d) is ex.dtype
+    assert isinstance(d.itemsize, int)
+    assert repr(d) == f"extempo.{name}"
+    assert pickle.loads(pickle.dumps(d)) is d
+    assert d.is_floating_point == name.startswith("float")
+    assert d.is_complex == name.startswith("complex")
+    for make in (
+        lambda: ex.zeros(2, dtype=d),
+        lambda: ex.ones(2).to(d),
+        lambda: ex.ones(2).sum(dtype=d),
+        lambda: ex.nn.Linear(2, 2, dtype=d),
+        lambda: d.numpy,
+    ):
+        with pytest.raises(UnsupportedError, match=rf"extempo\.{name}: no tensor .*use|keep"):
+            make()
+
+
+def test_a_dtype_without_tensors_is_no_default():
+    with pytest.raises(UnsupportedError, match="float8_e5m2"):
+        ex.set_default_dtype(ex.float8_e5m2)
+    assert ex.get_default_dtype() is ex.float32
+
+
+def test_a_dtype_has_no_other_attributes():
+    with pytest.raises(AttributeError, match="no attribute 'colour'"):
+        ex.float32.colour  # noqa: B018 - reading it is the test
+
+
+@pytest.mark.conformance
+def test_dtypes_answer_what_pytorchs_answer():
+    torch = pytest.importorskip("torch", reason="compares dtypes with PyTorch: pip install -e '.[conformance]'")
+
+    def answer(ask):
+        try:
+            return str(ask()).rpartition(".")[2]
+        except (RuntimeError, TypeError):  # RuntimeError is what PyTorch raises where it has no answer
+            return "refused"
+
+    names = [n for n in ex.__all__ if isinstance(getattr(ex, n), ex.dtype)]
+    assert len(names) == 50
+    different = []
+    for name in names:
+        ours, theirs = getattr(ex, name), getattr(torch, name)
+        for ask in ("itemsize", "is_floating_point", "is_complex", "is_signed"):
+            if answer(lambda d=theirs, ask=ask: getattr(d, ask)) not in (str(getattr(ours, ask)), "refused"):
+                different.append((name, ask))
+        for ask in ("to_real", "to_complex"):
+            if answer(getattr(theirs, ask)) != answer(getattr(ours, ask)):
+                different.append((name, ask))
+        # PyTorch promotes to two numbers in one byte, which nobody can mean.
+        for other in names if name != "float4_e2m1fn_x2" else ():
+            if other != "float4_e2m1fn_x2" and answer(
+                lambda a=theirs, b=other: torch.promote_types(a, getattr(torch, b))
+            ) != answer(lambda a=ours, b=other: ex.promote_types(a, getattr(ex, b))):
+                different.append((name, other))
+    assert different == []
+
+
+@pytest.mark.conformance
+@pytest.mark.parametrize("name", [*map(str, DTYPES), *NAMED_ONLY])
+def test_limits_of_dtypes_are_pytorchs(name):
+    torch = pytest.importorskip("torch", reason="compares dtypes with PyTorch: pip install -e '.[conformance]'")
+    name = name.removeprefix("extempo.")
+    ours, theirs = getattr(ex, name), getattr(torch, name)
+    for info in ("finfo", "iinfo"):
+        try:
+            limits = getattr(torch, info)(theirs)
+            expected = {n: getattr(limits, n) for n in ("bits", "max", "min", "dtype")}
+            if info == "finfo":
+                expected |= {n: getattr(limits, n) for n in ("eps", "tiny", "smallest_normal", "resolution")}
+        except (TypeError, NotImplementedError):
+            with pytest.raises((DtypeError, UnsupportedError), match=info):
+                getattr(ex, info)(ours)
+            continue
+        if name == "float8_e5m2fnuz":
+            expected["eps"] = 0.25  # two bits of mantissa; PyTorch says 0.125
+        found = getattr(ex, info)(ours)
+        assert {n: getattr(found, n) for n in expected} == pytest.approx(expected)
 
 
 @given(st.lists(st.integers(0, 4), max_size=4).map(tuple), st.sampled_from(DTYPES))

@@ -1,7 +1,7 @@
 """Names of PyTorch that Extempo refuses, each with what to use instead.
 
-A name here is not there: `hasattr(ex, "complex64")` is False and `ex.complex64` raises `RefusedName`, an AttributeError
-that says what to do instead. `module_getattr` serves modules, `RefusedMethod` tensors.
+A name here is not there: `hasattr(ex, "polar")` is False and `ex.polar` raises `RefusedName`, an AttributeError that
+says what to do instead. `module_getattr` serves modules, `RefusedMethod` tensors.
 """
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ _SPARSE = (
     "or keep indices and values and combine them with index_add, gather and scatter_add"
 )
 _QUANTISED = "quantised tensors are not part of Extempo; use float16 or bfloat16 to save memory"
-_UNSIGNED = "Extempo has uint8 and signed integers; use ex.int32 or ex.int64"
-_SMALL_FLOAT = "8-bit floats are not part of Extempo; use ex.bfloat16 or ex.float16"
 _SCRIPT = "Extempo runs your Python as it is; leave the script or trace call out"
 _STORAGE = "typed storages are not part of Extempo; use x.numpy() for the memory of a tensor"
 _NOT_RAGGED = "this is an ordinary tensor, and it has no rows to pad; ex.ragged(rows) makes a ragged one"
@@ -57,14 +55,14 @@ def _table(**names_by_reason: str) -> dict[str, str]:
 
 # Top-level names, `ex.<name>`.
 NAMES: Mapping[str, str] = _table(
-    _COMPLEX="complex complex32 complex64 complex128 cfloat cdouble chalf imag",
+    _COMPLEX="complex imag",
     _POLAR="polar",
     _VIEW_COMPLEX="view_as_complex view_as_complex_copy view_as_real view_as_real_copy",
     _FFT="fft stft istft",
     _SPARSE="sparse sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc sparse_coo_tensor sparse_csr_tensor "
     "sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor sparse_compressed_tensor smm spmm dsmm hsmm hspmm saddmm "
     "sspaddmm resize_as_sparse_",
-    _QUANTISED="qint8 qint32 quint8 quint4x2 quint2x4 qscheme per_tensor_affine per_channel_affine "
+    _QUANTISED="qscheme per_tensor_affine per_channel_affine "
     "per_tensor_symmetric per_channel_symmetric per_channel_affine_float_qparams quantize_per_tensor "
     "quantize_per_tensor_dynamic quantize_per_channel dequantize empty_quantized int_repr q_scale "
     "q_zero_point q_per_channel_scales q_per_channel_zero_points q_per_channel_axis "
@@ -72,8 +70,6 @@ NAMES: Mapping[str, str] = _table(
     "fused_moving_avg_obs_fake_quant quantized_batch_norm quantized_max_pool1d quantized_max_pool2d "
     "quantized_max_pool3d quantized_lstm_cell quantized_gru_cell quantized_rnn_relu_cell quantized_rnn_tanh_cell "
     "quantization ao",
-    _UNSIGNED="uint16 uint32 uint64",
-    _SMALL_FLOAT="float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn_x2",
     _SCRIPT="jit",
     _STORAGE="Storage TypedStorage UntypedStorage FloatStorage DoubleStorage HalfStorage BFloat16Storage LongStorage "
     "IntStorage ShortStorage CharStorage ByteStorage BoolStorage ComplexFloatStorage ComplexDoubleStorage",

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import ml_dtypes
 import numpy as np
 
-from ..errors import DtypeError, IndexRangeError, ShapeError
+from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
 
 Number = bool | int | float
 
@@ -21,24 +21,42 @@ Number = bool | int | float
 class dtype:
     """The type of a tensor's elements, such as `ex.float32`. Compare with `is` or `==`.
 
+    Ten of them can be computed with. The others, such as `ex.complex64`, answer what programs ask of a dtype, and a
+    tensor of them is refused.
+
     >>> ex.zeros(2).dtype is ex.float32, ex.float32.itemsize
     (True, 4)
+    >>> ex.complex64.is_complex, ex.complex64.to_real()
+    (True, extempo.float32)
     """
 
-    __slots__ = ("_name", "category", "is_floating_point", "itemsize", "numpy")
+    __slots__ = ("_name", "category", "is_floating_point", "is_signed", "itemsize", "numpy", "refusal")
 
-    def __init__(self, name: str, numpy_dtype: Any, category: int) -> None:
+    def __init__(self, name: str, numpy_dtype: Any, category: int, signed: bool = True) -> None:
         self._name = name
         self.numpy: np.dtype[Any] = np.dtype(numpy_dtype)
         self.itemsize = self.numpy.itemsize
-        self.category = category  # 0 bool, 1 integer, 2 floating: the first thing promotion looks at
+        self.category = category  # 0 bool, 1 integer, 2 floating, 3 complex: the first thing promotion looks at
         self.is_floating_point = category == 2
+        self.is_signed = signed
+        self.refusal = ""
 
-    is_complex = False
+    @classmethod
+    def by_name_only(cls, name: str, itemsize: int, category: int, signed: bool, refusal: str) -> dtype:
+        """A dtype that no tensor has: `refusal` says what to use instead."""
+        d = cls.__new__(cls)
+        d._name, d.itemsize, d.category, d.is_signed, d.refusal = name, itemsize, category, signed, refusal
+        d.is_floating_point = category == 2
+        return d
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "numpy":  # not set: whoever asks is about to compute
+            raise self.refused()
+        raise AttributeError(f"a dtype has no attribute {name!r}", name=name, obj=self)
 
     @property
-    def is_signed(self) -> bool:
-        return self._name not in ("uint8", "bool")
+    def is_complex(self) -> bool:
+        return self.category == 3
 
     @property
     def short_name(self) -> str:
@@ -49,16 +67,27 @@ class dtype:
         return f"extempo.{self._name}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return as_dtype, (self._name,)  # the one object of that name, so `is` keeps working
+        return _named, (self._name,)  # the one object of that name, so `is` keeps working
+
+    def refused(self) -> UnsupportedError:
+        """What to raise where a tensor of this dtype is asked for."""
+        return UnsupportedError(f"{self}: no tensor can have this dtype: {self.refusal}")
+
+    def to_real(self) -> dtype:
+        """The dtype of the real part; of a dtype that is not complex, itself."""
+        return next((real for real, wide in _COMPLEX_OF.items() if wide is self and real is not bfloat16), self)
 
     def to_complex(self) -> dtype:
-        raise DtypeError(
-            "complex tensors are not part of Extempo; keep real and imaginary parts in a last dimension of 2"
-        )
+        """The complex dtype whose parts can hold such numbers."""
+        if self.is_complex:
+            return self
+        if self not in _COMPLEX_OF:
+            raise DtypeError(f"to_complex: there is no complex dtype for {self}; use ex.float32.to_complex()")
+        return _COMPLEX_OF[self]
 
 
-bool_ = dtype("bool", np.bool_, 0)
-uint8 = dtype("uint8", np.uint8, 1)
+bool_ = dtype("bool", np.bool_, 0, signed=False)
+uint8 = dtype("uint8", np.uint8, 1, signed=False)
 int8 = dtype("int8", np.int8, 1)
 int16 = dtype("int16", np.int16, 1)
 int32 = dtype("int32", np.int32, 1)
@@ -72,6 +101,33 @@ DTYPES: tuple[dtype, ...] = (bool_, uint8, int8, int16, int32, int64, float16, b
 _BY_NUMPY: dict[np.dtype[Any], dtype] = {d.numpy: d for d in DTYPES}
 _BY_NAME: dict[str, dtype] = {d._name: d for d in DTYPES} | {d.short_name: d for d in DTYPES}
 _BY_PYTHON: dict[type, dtype] = {bool: bool_, int: int64, float: float64}
+
+
+_NOT_COMPLEX = "complex numbers are not part of Extempo; keep real and imaginary parts in a last dimension of 2"
+_NOT_UNSIGNED = "Extempo has uint8 and signed integers; use ex.int32 or ex.int64"
+_NOT_SMALL = "Extempo has no floats of 8 bits or less; use ex.bfloat16 or ex.float16"
+_NOT_QUANTISED = "quantised tensors are not part of Extempo; use float16 or bfloat16 to save memory"
+_NOT_BITS = "Extempo has no integers of less than 8 bits; use ex.int8 or ex.uint8"
+
+complex32 = dtype.by_name_only("complex32", 4, 3, True, _NOT_COMPLEX)
+complex64 = dtype.by_name_only("complex64", 8, 3, True, _NOT_COMPLEX)
+complex128 = dtype.by_name_only("complex128", 16, 3, True, _NOT_COMPLEX)
+_COMPLEX_OF = {float16: complex32, bfloat16: complex64, float32: complex64, float64: complex128}
+
+# The dtypes of PyTorch that no tensor has here, by name.
+NAMED_ONLY: dict[str, dtype] = {d._name: d for d in (complex32, complex64, complex128)}
+for _names, _itemsize, _category, _refusal in (
+    ("uint16", 2, 1, _NOT_UNSIGNED),
+    ("uint32", 4, 1, _NOT_UNSIGNED),
+    ("uint64", 8, 1, _NOT_UNSIGNED),
+    ("float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn_x2", 1, 2, _NOT_SMALL),
+    ("qint8 quint8 quint4x2 quint2x4", 1, 1, _NOT_QUANTISED),
+    ("qint32", 4, 1, _NOT_QUANTISED),
+    ("int1 int2 int3 int4 int5 int6 int7 uint1 uint2 uint3 uint4 uint5 uint6 uint7", 1, 1, _NOT_BITS),
+):
+    for _name in _names.split():
+        _signed = not _name.startswith(("u", "qu")) and _name != "float8_e8m0fnu"
+        NAMED_ONLY[_name] = dtype.by_name_only(_name, _itemsize, _category, _signed, _refusal)
 
 _default = float32
 DEFAULT_DTYPE_LISTENERS: list[Callable[[], None]] = []  # called when the default changes what shape rules say
@@ -97,7 +153,7 @@ def set_default_dtype(d: dtype) -> None:
     global _default
     if not isinstance(d, dtype) or not d.is_floating_point:
         raise DtypeError(f"set_default_dtype: expected a floating dtype such as ex.float64, got {d!r}")
-    _default = d
+    _default = as_dtype(d)
     for listener in DEFAULT_DTYPE_LISTENERS:
         listener()
 
@@ -109,8 +165,10 @@ def as_kind(kind: Any, value: Any) -> Any:
 
 
 def as_dtype(value: Any) -> dtype:
-    """The dtype meant by an `ex.dtype`, a NumPy dtype, `float`/`int`/`bool`, or a name."""
+    """The dtype meant by an `ex.dtype`, a NumPy dtype, `float`/`int`/`bool`, or a name; one that tensors can have."""
     if isinstance(value, dtype):
+        if value.refusal:
+            raise value.refused()
         return value
     if isinstance(value, type) and value in _BY_PYTHON:
         return _BY_PYTHON[value]
@@ -120,6 +178,10 @@ def as_dtype(value: Any) -> dtype:
         return from_numpy_dtype(np.dtype(value))
     except (TypeError, ValueError):
         raise DtypeError(f"expected a dtype such as ex.float32, got {value!r}") from None
+
+
+def _named(name: str) -> dtype:
+    return NAMED_ONLY.get(name) or _BY_NAME[name]
 
 
 def from_numpy_dtype(d: np.dtype[Any]) -> dtype:
@@ -251,14 +313,17 @@ def _broadcast_message(shapes: Sequence[Sequence[int]]) -> str:
 _ORDER = {d: i for i, d in enumerate((bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64))}
 
 
-def promote_types(a: dtype, b: dtype) -> dtype:
+def promote_types(type1: dtype, type2: dtype) -> dtype:
     """The smallest dtype that both can be converted to, as in PyTorch.
 
     >>> ex.promote_types(ex.int32, ex.float16)
     extempo.float16
     """
+    a, b = type1, type2
     if a is b:
         return a
+    if a.refusal or b.refusal:
+        return _promote_named(a, b)
     if a.category != b.category:
         return a if a.category > b.category else b
     if {a, b} == {uint8, int8}:
@@ -266,6 +331,17 @@ def promote_types(a: dtype, b: dtype) -> dtype:
     if {a, b} == {float16, bfloat16}:
         return float32
     return a if _ORDER[a] > _ORDER[b] else b
+
+
+def _promote_named(a: dtype, b: dtype) -> dtype:
+    """Of two different dtypes, one of them without tensors: what PyTorch answers, or the reason why there is none."""
+    low, high = (a, b) if a.category <= b.category else (b, a)
+    if high.is_complex and (low.is_complex or not low.refusal):
+        wide = low.to_complex() if low.category > 1 else high
+        return wide if wide.itemsize > high.itemsize else high
+    if high.is_floating_point and not high.refusal and low.refusal in (_NOT_UNSIGNED, _NOT_BITS) and not low.is_signed:
+        return high
+    raise UnsupportedError(f"promote_types: there is no dtype for {a} and {b}; convert one of them first")
 
 
 def result_dtype(types: Iterable[InputType]) -> dtype:
@@ -331,14 +407,17 @@ class finfo:
 
     def __init__(self, type: dtype | None = None) -> None:
         d = _default if type is None else type
-        if not isinstance(d, dtype) or not d.is_floating_point:
+        if not isinstance(d, dtype) or d.category < 2:
             raise DtypeError(f"finfo: expected a floating dtype, got {d}; use iinfo")
-        info: Any = ml_dtypes.finfo(d.numpy)  # type: ignore[no-untyped-call] # ml_dtypes leaves it untyped
+        d = d.to_real()
+        if d._name == "float4_e2m1fn_x2":
+            raise UnsupportedError("finfo: an element of float4_e2m1fn_x2 is two numbers, and has no limits of its own")
+        info: Any = ml_dtypes.finfo(d._name)  # type: ignore[no-untyped-call] # ml_dtypes leaves it untyped
         self.dtype = d._name
         self.bits = 8 * d.itemsize
         self.eps, self.max, self.min = float(info.eps), float(info.max), float(info.min)
         self.tiny = self.smallest_normal = float(info.tiny)
-        self.resolution = float(info.resolution)
+        self.resolution = 1.0 if d.itemsize == 1 else 10.0**-info.precision  # 8 bits hold no decimal digit
 
     def __repr__(self) -> str:
         names = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
@@ -353,9 +432,9 @@ class iinfo:
     """
 
     def __init__(self, type: dtype) -> None:
-        if not isinstance(type, dtype) or type.category != 1:
+        if not isinstance(type, dtype) or type.category != 1 or type.refusal not in ("", _NOT_UNSIGNED):
             raise DtypeError(f"iinfo: expected an integer dtype, got {type}; use finfo for floating ones")
-        info = np.iinfo(type.numpy)
+        info = np.iinfo(type._name)
         self.dtype, self.bits, self.max, self.min = type._name, info.bits, int(info.max), int(info.min)
 
     def __repr__(self) -> str:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..core.device import device
 from ..core.tensor import Tensor
-from ..core.types import DTYPES, Size, dtype
+from ..core.types import DTYPES, NAMED_ONLY, Size, dtype
 from ..errors import UnsupportedError
 from ..ragged_tensors.rows import Rows
 from ..ragged_tensors.tensor import RaggedTensor
@@ -30,7 +30,7 @@ from .header import CODES
 MAX_DEPTH = 64  # levels of containers; each takes at most three levels of JSON
 
 _PLAIN = (type(None), bool, str)
-_DTYPES = {repr(d).removeprefix("extempo."): d for d in DTYPES}
+_DTYPES = {repr(d).removeprefix("extempo."): d for d in (*DTYPES, *NAMED_ONLY.values())}
 _SCALARS = {d.name: d.type for d in CODES}
 
 # Types made of the values in a list: name -> (how to take them out, how to make one of them).
