@@ -14,7 +14,7 @@ from . import autograd, backends, errors, ops, random
 from ._version import __version__
 from .compat import legacy_types, settings, sym_types
 from .compat.legacy_types import *
-from .compat.refused import getattr_of_extempo as _refuse
+from .compat.refused import getattr_of_extempo as _absent
 from .compat.settings import *
 from .compat.sym_types import *
 from .core.context import (
@@ -225,13 +225,13 @@ _publish(__name__, __all__, globals())
 if not TYPE_CHECKING:  # a type checker would take every name for one that exists
 
     def __getattr__(name: str) -> object:
-        """A public name that is not loaded yet, kept for the next time. Names of PyTorch that are refused say why."""
+        """A public name that is not loaded yet, kept for the next time; or what `core.absent_names` says of others."""
         if name in _HOMES:
             found = getattr(_import_module(f".{_HOMES[name]}", __name__), name)
         elif name in __all__:
             found = _import_module(f".{name}", __name__)
         else:
-            _refuse(name)
+            return _absent(name)
         globals()[name] = found
         _publish(__name__, [name], globals())
         return found

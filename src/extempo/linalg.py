@@ -7,6 +7,7 @@ raises `LinAlgError` (another name of `errors.NumericalError`), saying which mat
 
 from __future__ import annotations
 
+from .core.absent_names import explain_absent
 from .core.tensor import Tensor
 from .errors import NumericalError as LinAlgError
 from .ops.contraction import linalg_cross as cross
@@ -86,3 +87,6 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
     tensor([1, 4])
     """
     return A.diagonal(offset, dim1, dim2)
+
+
+explain_absent(__name__)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import ops
+from .core.absent_names import explain_absent
 from .core.tensor import Tensor
 from .core.types import Number, as_dtype, bool_, count, dtype, float64, get_default_dtype, iinfo, normalize_dims
 from .errors import DtypeError, ShapeError
@@ -354,3 +355,6 @@ def normalize(
     """
     length = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
     return _kept("normalize", input, mask, 0.0, dtype) / length.clamp(min=eps)
+
+
+explain_absent(__name__)

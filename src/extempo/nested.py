@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import ops
+from .core.absent_names import explain_absent
 from .core.device import jagged, layout, require_cpu, strided
 from .core.tensor import Tensor, from_array
 from .core.types import as_dtype, bool_
@@ -164,3 +165,6 @@ def _check_placement(name: str, wanted: Any, device: Any) -> None:
     require_cpu(device, name)
     if wanted not in (None, jagged, strided):
         raise UnsupportedError(f"{name}: the layout of ragged tensors is ex.jagged, got {wanted!r}; leave layout out")
+
+
+explain_absent(__name__)

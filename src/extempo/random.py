@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from .core import locks
+from .core.absent_names import explain_absent
 from .core.device import CPU, device, require_cpu
 from .core.interrupts import Scope, block, certainly
 from .core.tensor import Tensor, from_array
@@ -299,3 +300,6 @@ def fork_rng(
         yield
     finally:
         certainly(generator.set_state, state)
+
+
+explain_absent(__name__)

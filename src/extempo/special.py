@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .core.absent_names import explain_absent
 from .ops import (
     digamma,
     erf,
@@ -120,3 +121,5 @@ __all__ = [
     "xlogy",
     "zeta",
 ]
+
+explain_absent(__name__)

@@ -15,6 +15,7 @@ import numpy as np
 
 from .autograd.api import grad
 from .autograd.numerical import gradcheck, gradgradcheck
+from .core.absent_names import explain_absent
 from .core.context import no_grad
 from .core.graph import Graph
 from .core.op import Op, Refuse, Sample
@@ -293,3 +294,6 @@ def check_batch(op: type[Op], sample: Sample) -> None:
     for j, t in enumerate(together):
         expected = from_array(np.stack([a[j]._array for a in apart]))
         assert_close(t, expected, rtol=1e-9, atol=1e-9, equal_nan=True, msg=None)
+
+
+explain_absent(__name__)

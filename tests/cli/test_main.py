@@ -40,6 +40,11 @@ def test_an_unknown_command_is_named_and_exits_with_2():
     assert "fly" in result.output
 
 
+def test_a_misspelt_command_gets_the_nearest_suggested():
+    assert "No such command 'dmeo'; did you mean 'demo'?" in run("dmeo").output
+    assert "No such command 'claer'; did you mean 'clear'?" in run("cache", "claer").output
+
+
 # extempo info
 
 

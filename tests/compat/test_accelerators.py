@@ -6,7 +6,7 @@ import pytest
 
 import extempo as ex
 from extempo.compat.accelerators import refuse_rest
-from extempo.compat.refused import RefusedName
+from extempo.core.absent_names import RefusedName
 
 
 @pytest.mark.parametrize("name", ["cuda", "mps", "xpu"])

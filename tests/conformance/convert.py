@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 import extempo as ex
+from extempo.core.absent_names import RefusedType
 
 
 class LeftOut(Exception):
@@ -132,9 +133,9 @@ def counterpart(path: str) -> Any:
 
 
 def lookup(module: Any, path: str) -> Any:
-    """The attribute of that dotted name, or None."""
+    """The attribute of that dotted name, or None, also where it is refused."""
     for part in path.split("."):
         module = getattr(module, part, None)
-        if module is None:
+        if module is None or isinstance(module, RefusedType):
             return None
     return module

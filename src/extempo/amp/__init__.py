@@ -6,6 +6,7 @@ operands: numbers are those of float32 code, and scripts that use autocast run u
 
 from __future__ import annotations
 
+from ..core.absent_names import explain_absent
 from ..core.public_names import publish
 from .autocasting import (
     autocast,
@@ -28,3 +29,5 @@ __all__ = [
 ]
 
 publish(__name__, __all__, globals())
+
+explain_absent(__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.absent_names import explain_absent
 from ..core.context import enable_grad, inference_mode, no_grad, set_grad_enabled
 from ..core.public_names import publish
 from ..core.tensor import Tensor
@@ -54,3 +55,5 @@ class Variable(metaclass=_VariableType):
 
 
 publish(__name__, __all__, globals())
+
+explain_absent(__name__)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from ..core.absent_names import explain_absent
 from .custom import Context as FunctionCtx
 from .custom import Function
 from .once_differentiable import once_differentiable
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
+
+explain_absent(__name__)

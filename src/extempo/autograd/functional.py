@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ops
+from ..core.absent_names import explain_absent
 from ..core.context import enable_grad
 from ..core.op import REGISTRY
 from ..core.tensor import Tensor
@@ -294,3 +295,6 @@ def _hessian_product(
         first = _gradients((output,), variables, (ops.ones_like(output),), True, caller)
         products = _gradients(first, variables, vectors, create_graph, caller)
     return _finished((output,), create_graph)[0], _unpack(_finished(products, create_graph), single)
+
+
+explain_absent(__name__)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ..core.absent_names import explain_absent
 from ..core.context import CONTEXT, ExecutionContext, Swap, end_trace
 from ..core.graph import Node
 from ..core.interrupts import Scope
@@ -133,3 +134,6 @@ class _Several(NamedTuple):
     """What was saved of the results of an op that has several."""
 
     parts: tuple[Any, ...]
+
+
+explain_absent(__name__)

@@ -17,7 +17,21 @@ from extempo.cli.showing import json_option, show, show_as
 INTERRUPTED = 130  # what shells report for a command ended by SIGINT
 
 
-@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+class Commands(click.Group):
+    """Commands by name; one that is misspelt gets the nearest suggested."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            from extempo.core.absent_names import did_you_mean
+
+            ctx.fail(f"No such command {name!r}{did_you_mean(name, self.list_commands(ctx))}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="extempo")
 @click.pass_context
 def command(context: click.Context) -> None:
@@ -58,7 +72,7 @@ def ops(name: str | None, missing: bool, as_json: bool) -> None:
         show_as(as_json, rows[0], op_table.as_json, op_table.as_page)
 
 
-@command.group(invoke_without_command=True)
+@command.group(cls=Commands, invoke_without_command=True)
 @click.pass_context
 def cache(context: click.Context) -> None:
     """Look at the compiled kernels kept on disk, or remove them."""

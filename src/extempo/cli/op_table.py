@@ -4,7 +4,6 @@ An aspect of an op is there, or refused for good (the reason is a fact about the
 says "not yet").
 """
 
-import difflib
 import inspect
 import json
 from collections import Counter, defaultdict
@@ -18,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from extempo.cli.showing import two_columns
+from extempo.core.absent_names import nearest
 from extempo.core.op import ASPECTS, REGISTRY, Op, Refuse
 
 # In the overview a letter stands for each aspect: nine columns of words would not fit.
@@ -65,7 +65,7 @@ class Gap:
 def describe(name: str | None = None) -> list[OpRow]:
     """The rows of all ops in the order of their families and names, or of the one called `name`."""
     if name is not None and name not in REGISTRY:
-        close = difflib.get_close_matches(name, REGISTRY, n=3)
+        close = nearest(name, REGISTRY, n=3)
         hint = f"did you mean {' or '.join(close)}?" if close else "`extempo ops` lists them all."
         raise KeyError(f"no registered op is called {name!r}; {hint}")
     chosen = REGISTRY.values() if name is None else [REGISTRY[name]]

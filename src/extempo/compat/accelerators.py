@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from .refused import RefusedName
+from ..core.absent_names import RefusedName
 
 __all__ = [
     "device_count",

@@ -1,25 +1,16 @@
 """Names of PyTorch that Extempo refuses, each with what to use instead.
 
-A name here is not there: `hasattr(ex, "polar")` is False and `ex.polar` raises `RefusedName`, an AttributeError that
-says what to do instead. `module_getattr` serves modules, `RefusedMethod` tensors.
+`ex.sparse_coo_tensor` can be imported and asked about, and says what to do instead when it is used (`core.absent_names`
+has how). A method of tensors that is refused is not there: `x.to_sparse` raises `RefusedName`, an AttributeError.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from ..core.absent_names import RefusedName, module_getattr
 from ..core.tensor_methods import TensorMethods
-from ..errors import UnsupportedError
-
-
-class RefusedName(UnsupportedError, AttributeError):
-    """A name of PyTorch that Extempo does not have on purpose. The message names the nearest thing that works."""
-
-    def __init__(self, message: str, name: str | None = None) -> None:
-        super().__init__(message)
-        self.name = name or ""
-
 
 _COMPLEX = "complex numbers are not part of Extempo; keep real and imaginary parts in a last dimension of 2"
 _POLAR = "complex numbers are not part of Extempo; use ex.stack([abs * ex.cos(angle), abs * ex.sin(angle)], -1)"
@@ -92,17 +83,6 @@ METHODS: Mapping[str, str] = _table(
     _SHARED="share_memory_",
     _MKLDNN="to_mkldnn",
 )
-
-
-def module_getattr(module: str, table: Mapping[str, str]) -> Callable[[str], NoReturn]:
-    """A module's `__getattr__`: refused names say why, unknown ones are unknown."""
-
-    def __getattr__(name: str) -> NoReturn:
-        if name in table:
-            raise RefusedName(f"{module}.{name}: {table[name]}", name)
-        raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
-
-    return __getattr__
 
 
 class RefusedMethod(property):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.absent_names import explain_absent
 from . import amp
 
 __all__ = ["amp", "current_device", "device_count", "is_available", "synchronize"]
@@ -41,3 +42,6 @@ def synchronize(device: Any = None) -> None:
 
     >>> ex.cpu.synchronize()
     """
+
+
+explain_absent(__name__)

@@ -6,6 +6,7 @@ sets on files larger than memory.
 
 from __future__ import annotations
 
+from ..core.absent_names import explain_absent
 from ..core.public_names import publish
 from .batching import BucketBatchSampler, MaxTokensBatchSampler
 from .collation import default_collate, default_convert
@@ -65,3 +66,5 @@ __all__ = [
 ]
 
 publish(__name__, __all__, globals())
+
+explain_absent(__name__)

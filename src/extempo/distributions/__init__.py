@@ -7,9 +7,10 @@ has one to the parameters. Parameters and values are checked unless `validate_ar
 
 from __future__ import annotations
 
-# ruff: noqa: F403 - the names of distributions and transforms are stated once, in the __all__ of their modules
-from ..compat.refused import module_getattr
 from ..compat.torch_modules import register_modules
+
+# ruff: noqa: F403 - the names of distributions and transforms are stated once, in the __all__ of their modules
+from ..core.absent_names import explain_absent
 from ..core.public_names import publish
 from . import bounded, derived, discrete, multivariate, positive, real_line, relaxed
 from . import constraints as constraints
@@ -38,8 +39,8 @@ __all__ += real_line.__all__
 __all__ += relaxed.__all__
 __all__ += transforms.__all__
 
-__getattr__ = module_getattr(
-    "extempo.distributions",
+explain_absent(
+    __name__,
     {
         "ExponentialFamily": "it computed entropies by differentiation; subclass Distribution and define entropy",
         "GeneralizedPareto": "not there; use Pareto, or a TransformedDistribution of Exponential",

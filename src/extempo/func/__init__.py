@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..core.absent_names import explain_absent
 from .batching import vmap
 from .modules import functional_call, stack_module_state
 from .transforms import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
@@ -19,3 +20,5 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+explain_absent(__name__)

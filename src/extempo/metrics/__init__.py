@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from ..core.absent_names import explain_absent
 from ..core.public_names import publish
 from .base import Metric
 from .confusion import ConfusionMatrix
@@ -59,3 +60,5 @@ __all__ = [
 ]
 
 publish(__name__, __all__, globals())
+
+explain_absent(__name__)

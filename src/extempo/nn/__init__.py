@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 # ruff: noqa: F403 - the names of layers are stated once, in the __all__ of the module that defines them
+from ..core.absent_names import explain_absent
 from ..core.public_names import publish
 from . import (
     activation_layers,
@@ -41,7 +42,7 @@ from .parameter import Buffer, Parameter
 from .pooling_layers import *
 from .recurrent import GRU, LSTM, RNN, RNNBase
 from .recurrent_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
-from .refused_layers import getattr_of_nn as __getattr__  # noqa: F401 - Python asks it for names that are not here
+from .refused_layers import REFUSED_LAYERS
 from .shape_layers import *
 from .transformer import (
     Transformer,
@@ -74,4 +75,5 @@ __all__ += pair_losses.__all__
 __all__ += pooling_layers.__all__
 __all__ += shape_layers.__all__
 
+explain_absent(__name__, REFUSED_LAYERS)
 publish(__name__, __all__, globals())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..core.absent_names import explain_absent
 from ..ops.activation import (
     celu,
     celu_,
@@ -193,3 +194,5 @@ __all__ = [
     "tanhshrink", "threshold", "threshold_", "triplet_margin_loss", "triplet_margin_with_distance_loss", "unfold",
     "upsample", "upsample_bilinear", "upsample_nearest",
 ]  # fmt: skip
+
+explain_absent(__name__)

@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from .. import ops
+from ..core.absent_names import explain_absent
 from ..core.context import no_grad
 from ..core.tensor import Tensor
 from ..core.types import count, float32, float64
@@ -309,3 +310,6 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
         for column, rows in enumerate(columns):
             tensor[rows, column] = 0
     return tensor
+
+
+explain_absent(__name__)

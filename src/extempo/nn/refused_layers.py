@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from ..compat.refused import module_getattr
+from collections.abc import Mapping
 
-getattr_of_nn = module_getattr(
-    "extempo.nn",
-    {
-        "SyncBatchNorm": "there is one process, so there is nothing to synchronise; use nn.BatchNorm1d, 2d or 3d",
-        "DataParallel": "there is one device; call the module itself",
-        "CrossMapLRN2d": "use nn.LocalResponseNorm, which computes the same",
-        "NLLLoss2d": "use nn.NLLLoss, which takes (batch, classes, height, width)",
-        "Container": "use nn.Module",
-    },
-)
+REFUSED_LAYERS: Mapping[str, str] = {
+    "SyncBatchNorm": "there is one process, so there is nothing to synchronise; use nn.BatchNorm1d, 2d or 3d",
+    "DataParallel": "there is one device; call the module itself",
+    "CrossMapLRN2d": "use nn.LocalResponseNorm, which computes the same",
+    "NLLLoss2d": "use nn.NLLLoss, which takes (batch, classes, height, width)",
+    "Container": "use nn.Module",
+}

@@ -6,6 +6,7 @@ has no meaning on a CPU, `differentiable=True` is refused.
 
 from __future__ import annotations
 
+from ..core.absent_names import explain_absent
 from ..core.public_names import publish
 from . import lr_scheduler as lr_scheduler
 from . import optimizer as optimizer
@@ -22,3 +23,5 @@ __all__ = [
 ]  # fmt: skip
 
 publish(__name__, __all__, globals())
+
+explain_absent(__name__)

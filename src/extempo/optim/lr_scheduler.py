@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..core.absent_names import explain_absent
 from .lr_base import LRScheduler
 from .lr_combined import ChainedScheduler, ReduceLROnPlateau, SequentialLR
 from .lr_cycles import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
@@ -24,3 +25,5 @@ __all__ = [
 ]  # fmt: skip
 
 _LRScheduler = LRScheduler  # the name that older scripts subclass
+
+explain_absent(__name__)

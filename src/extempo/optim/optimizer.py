@@ -11,9 +11,10 @@ import functools
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 from ..autograd.hooks import RemovableHandle
+from ..core.absent_names import check_keywords
 from ..core.tensor import Tensor, TensorLike
 from ..errors import DtypeError, NumericalError, ShapeError
 from .remapping import LIVE, Follower, copied_value
@@ -154,6 +155,11 @@ class Optimizer(Follower):
         super().__init_subclass__(**options)
         if "step" in cls.__dict__:
             cls.step = _with_hooks(cls.step)  # type: ignore[method-assign]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        if kwargs:
+            check_keywords(cls, kwargs)
+        return super().__new__(cls)
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         name = type(self).__name__

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any
 
 from .. import ops
+from ..core.absent_names import explain_absent
 from ..core.context import no_grad
 from ..core.tensor import Tensor
 from ..errors import NumericalError, ShapeError
@@ -230,3 +231,6 @@ class SWALR(LRScheduler):
             start = group["swa_lr"] if before == 1 else (group["lr"] - before * group["swa_lr"]) / (1 - before)
             values.append(group["swa_lr"] * weight + start * (1 - weight))
         return values
+
+
+explain_absent(__name__)

@@ -17,8 +17,11 @@ metadata holds the structure as JSON. `ex.load` also reads safetensors files of 
 
 from __future__ import annotations
 
+from ..core.absent_names import explain_absent
 from .files import FileFormatError
 from .loading import load
 from .saving import save
 
 __all__ = ["FileFormatError", "load", "save"]
+
+explain_absent(__name__)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..backends.numpy.bessel import i0
 from ..core import types
+from ..core.absent_names import explain_absent
 from ..core.device import require_cpu
 from ..core.storage import Array
 from ..core.tensor import Tensor, from_array
@@ -279,3 +280,6 @@ def kaiser(
         return i0(beta * np.sqrt(np.maximum(1.0 - r * r, 0.0))) / i0(np.float64(beta))
 
     return _window("kaiser", M, sym, shape, dtype, layout, device, requires_grad)
+
+
+explain_absent(__name__)

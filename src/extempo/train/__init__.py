@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..core.absent_names import explain_absent
 from ..core.public_names import publish
 from .callbacks import Callback, EarlyStopping, KeepBest, TensorBoard
 from .history import History, observe
@@ -22,3 +23,5 @@ __all__ = [
 ]
 
 publish(__name__, __all__, globals())
+
+explain_absent(__name__)

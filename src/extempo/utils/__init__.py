@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from ..core.absent_names import explain_absent
 from . import checkpoint, data, hooks
 
 __all__ = ["checkpoint", "data", "hooks"]
+
+explain_absent(__name__)

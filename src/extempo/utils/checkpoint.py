@@ -3,5 +3,8 @@
 from __future__ import annotations
 
 from ..autograd.checkpointing import checkpoint, checkpoint_sequential
+from ..core.absent_names import explain_absent
 
 __all__ = ["checkpoint", "checkpoint_sequential"]
+
+explain_absent(__name__)

@@ -49,8 +49,14 @@ def test_what_is_refused_stands_there_and_says_why_when_it_is_called():
 
 
 def test_names_that_extempo_refuses_are_refused_in_its_words():
-    with pytest.raises(ex.errors.UnsupportedError, match="sparse tensors are not part"):
-        _ = TorchModule("torch", [ex]).sparse_coo_tensor
+    stands_for = TorchModule("torch", [ex]).sparse_coo_tensor
+    with pytest.raises(ex.errors.UnsupportedError, match=r"^torch\.sparse_coo_tensor: sparse tensors are not part"):
+        stands_for(2)
+
+
+def test_misspelt_names_get_the_nearest_suggested():
+    with pytest.raises(AttributeError, match=r"^module 'torch' has no attribute 'tensr'; did you mean 'tensor'\?$"):
+        _ = TorchModule("torch", [ex]).tensr
 
 
 def test_python_may_ask_for_its_own_names():

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
-from ..refused import RefusedName
+from ...core.absent_names import RefusedType, did_you_mean, refused
 from .layout import is_module
 from .missing import note_missing
-from .refusals import refused
 
 
 class TorchModule(ModuleType):
@@ -32,15 +30,16 @@ class TorchModule(ModuleType):
     _reason: str
 
     def __getattr__(self, name: str) -> Any:
-        refusal: RefusedName | None = None
+        reason = self._reason
         for home in self._homes:
             try:
                 found = getattr(home, name)
-            except RefusedName as error:
-                refusal = error
             except AttributeError:
                 continue
             else:
+                if isinstance(found, RefusedType):
+                    reason = reason or found.reason
+                    continue
                 if isinstance(found, ModuleType) and found.__name__.startswith("extempo"):
                     break  # a submodule: the import below makes the facade
                 if callable(found):
@@ -48,22 +47,20 @@ class TorchModule(ModuleType):
                 return found
         if name.startswith("__") and name.endswith("__"):  # what Python itself asks
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
-        return self._not_there(name, refusal)
+        return self._not_there(name, reason)
 
-    def _not_there(self, name: str, refusal: RefusedName | None) -> Any:
+    def _not_there(self, name: str, reason: str) -> Any:
         """A submodule that nobody has imported, what is refused when it is used, or an error."""
         path = f"{self.__name__}.{name}"
-        if self._reason:
-            stands_for = self.__dict__[name] = refused(path, self._reason)
+        if not self._reason:
+            if is_module(path.removeprefix("torch.")):
+                return importlib.import_module(path)
+            note_missing(path)
+        if reason:
+            stands_for = self.__dict__[name] = refused(path, reason)
             return stands_for
-        if is_module(path.removeprefix("torch.")):
-            return importlib.import_module(path)
-        note_missing(path)
-        if refusal is not None:
-            raise refusal
-        close = difflib.get_close_matches(name, dir(self), n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}{hint}", name=name, obj=self)
+        hint = did_you_mean(name, dir(self))
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}{hint}", name=name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         home = None if isinstance(value, TorchModule) or name.startswith("__") else self._home_of(name)

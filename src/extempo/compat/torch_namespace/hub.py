@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from .refusals import refused
+from ...core.absent_names import refused
 
 _REASON = "Extempo loads no code and no weights from the network; get the files yourself, and use torch.load"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ContextDecorator
 from typing import Any
 
-from .refusals import refused
+from ...core.absent_names import refused
 
 _REASON = "it is not part of this version; cProfile sees Extempo's code, and ex.inspect.trace times layers"
 

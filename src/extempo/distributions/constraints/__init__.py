@@ -5,6 +5,7 @@ A constraint's last `event_dim` dimensions belong together: `check` returns one 
 
 from __future__ import annotations
 
+from ...core.absent_names import explain_absent
 from .arrays import (
     _Cat,
     _CorrCholesky,
@@ -70,3 +71,5 @@ positive_semidefinite = _PositiveSemidefinite()
 positive_definite = _PositiveDefinite()
 cat = _Cat
 stack = _Stack
+
+explain_absent(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...core.absent_names import explain_absent
 from ..surgery import insert_layer, prune_units, remove_layer, replace_layer, widen
 from . import parametrizations as parametrizations
 from . import parametrize as parametrize
@@ -30,3 +31,5 @@ __all__ = [
     "weight_norm",
     "widen",
 ]
+
+explain_absent(__name__)

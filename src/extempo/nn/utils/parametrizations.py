@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from ...core.absent_names import explain_absent
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ..functional import normalize
@@ -106,3 +107,6 @@ def spectral_norm(
         raise ShapeError(f"spectral_norm: {type(module).__name__} has no tensor {name!r}")
     dim = output_dimension(module) if dim is None else dim
     return register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, eps, dim))
+
+
+explain_absent(__name__)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
+from ...core.absent_names import explain_absent
 from ...core.context import no_grad
 from ...core.interrupts import block
 from ...core.tensor import Tensor
@@ -244,3 +245,6 @@ def type_before_parametrizations(module: Module) -> type[Module]:
     'Identity'
     """
     return type(module)
+
+
+explain_absent(__name__)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ... import ops
+from ...core.absent_names import explain_absent
 from ...core.tensor import Tensor
 from ...errors import DtypeError, ShapeError
 
@@ -279,3 +280,6 @@ def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     """
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)
+
+
+explain_absent(__name__)

@@ -2,5 +2,8 @@
 
 from __future__ import annotations
 
+from ...core.absent_names import explain_absent
 from ...data import *  # noqa: F403 # the names are stated once, in data.__all__
 from ...data import __all__ as __all__
+
+explain_absent(__name__)
