@@ -3,6 +3,7 @@
     ExtempoError                     (also a RuntimeError, as PyTorch scripts expect)
     ├── ShapeError                   sizes or dimensions that do not fit            (ValueError)
     ├── DtypeError                   an element type the operation cannot take      (TypeError)
+    ├── ArgumentError                an option with a value that it cannot have     (ValueError)
     ├── IndexRangeError              an index or dimension outside its range        (IndexError)
     ├── UnsupportedError             a thing Extempo does not do, by name           (NotImplementedError)
     ├── NumericalError               a singular matrix, a decomposition that failed (ValueError)
@@ -14,6 +15,7 @@
         ├── OverwrittenError         a value that backward needs was changed in place
         ├── LeafWriteError           an in-place write to a leaf that requires grad
         ├── NotDifferentiableError   an op that has no gradient, by its own statement
+        ├── GradcheckError           a gradient that differs from finite differences
         └── CheckpointError          a recomputation that took another path
 
 Every message says the operation, what was expected, what came, and what to do next.
@@ -38,6 +40,13 @@ class DtypeError(ExtempoError, TypeError):
     """The element type, or the Python type of an argument, is not one that the operation takes.
 
     Convert first: `x.float()`, `x.long()`, `x.bool()`, `x.to(dtype)`.
+    """
+
+
+class ArgumentError(ExtempoError, ValueError):
+    """An option has a value that it cannot have: a negative learning rate, a probability of 1.5, no parameters at all.
+
+    The message names the option, what it may be, and what it was.
     """
 
 
@@ -108,6 +117,10 @@ class LeafWriteError(AutogradError):
 
 class NotDifferentiableError(AutogradError):
     """The operation has no gradient, and says why."""
+
+
+class GradcheckError(AutogradError):
+    """`ex.autograd.gradcheck` found a gradient that differs from finite differences; the message says where."""
 
 
 class CheckpointError(AutogradError):

@@ -10,7 +10,7 @@ import pytest
 
 import extempo as ex
 from extempo import nn
-from extempo.errors import DtypeError, ShapeError
+from extempo.errors import ArgumentError, DtypeError, ShapeError
 from extempo.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 LAYERS = [nn.RNN, nn.LSTM, nn.GRU]
@@ -407,7 +407,7 @@ def test_errors_of_cells_name_the_sizes():
     ],
 )
 def test_options_that_make_no_sense_are_refused(options, message):
-    with pytest.raises((ShapeError, DtypeError), match=message):
+    with pytest.raises((ShapeError, ArgumentError, DtypeError), match=message):
         nn.LSTM(**{"input_size": 3, "hidden_size": 4, **options})
 
 

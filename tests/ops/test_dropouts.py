@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo.errors import ShapeError
+from extempo.errors import ArgumentError, ShapeError
 from extempo.ops import dropouts
 
 
@@ -70,7 +70,7 @@ def test_native_dropout_gives_its_mask():
 
 
 def test_probabilities_and_shapes_are_checked():
-    with pytest.raises(ShapeError, match="between 0 and 1"):
+    with pytest.raises(ArgumentError, match="between 0 and 1"):
         dropouts.dropout(ex.ones(3), 1.5)
     with pytest.raises(ShapeError, match="use dropout"):
         dropouts.dropout1d(ex.ones(3), 0.5)

@@ -7,7 +7,7 @@ import pytest
 
 import extempo as ex
 from extempo import optim
-from extempo.errors import NumericalError, ShapeError
+from extempo.errors import ArgumentError, ShapeError
 from extempo.optim.elementwise import lerp, lerp_weight
 
 from .updates import G, run
@@ -57,7 +57,7 @@ def test_huge_and_tiny_gradients_raise_no_warning():
     ],
 )
 def test_an_option_outside_of_its_range_is_named_with_its_optimizer(cls, options, message):
-    with pytest.raises(NumericalError, match=message):
+    with pytest.raises(ArgumentError, match=message):
         cls([ex.ones(1, requires_grad=True)], **options)
 
 

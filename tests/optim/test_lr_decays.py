@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extempo.errors import DtypeError, NumericalError
+from extempo.errors import ArgumentError, DtypeError
 from extempo.optim import lr_scheduler as schedules
 
 from .schedules import rates, sgd
@@ -37,9 +37,9 @@ def test_a_cosine_goes_down_and_up_again():
 
 
 def test_factors_outside_of_their_range_are_refused():
-    with pytest.raises(NumericalError, match="start_factor must be above 0"):
+    with pytest.raises(ArgumentError, match="start_factor must be above 0"):
         schedules.LinearLR(sgd(), start_factor=0.0)
-    with pytest.raises(NumericalError, match="factor must lie between 0 and 1"):
+    with pytest.raises(ArgumentError, match="factor must lie between 0 and 1"):
         schedules.ConstantLR(sgd(), factor=1.5)
     with pytest.raises(DtypeError, match="LambdaLR: lr_lambda must be a function"):
         schedules.LambdaLR(sgd(), 0.5)

@@ -11,7 +11,7 @@ import pytest
 
 import extempo as ex
 from extempo import optim
-from extempo.errors import DtypeError, ExtempoError, ShapeError, UnsupportedError
+from extempo.errors import ArgumentError, DtypeError, ExtempoError, ShapeError, UnsupportedError
 from extempo.optim.optimizer import options_among
 
 ALL = [
@@ -362,3 +362,10 @@ def test_the_options_of_an_optimizer_are_the_arguments_of_its_constructor(cls):
 
 def test_options_among_the_arguments_leave_out_the_optimizer_and_its_parameters():
     assert options_among({"self": 1, "params": 2, "lr": 3, "__class__": 4}) == {"lr": 3}
+
+
+def test_no_parameters_at_all_are_an_argument_that_cannot_work():
+    with pytest.raises(ArgumentError, match=r"SGD: params is empty; .* use nn\.ModuleList"):
+        optim.SGD([], lr=0.1)
+    with pytest.raises(ArgumentError, match="Adam: lr must not be negative, got -1"):
+        optim.Adam([ex.zeros(2, requires_grad=True)], lr=-1)

@@ -19,14 +19,10 @@ from ..core.context import enable_grad, no_grad
 from ..core.storage import Array
 from ..core.tensor import Tensor, from_array
 from ..core.types import float64
-from ..errors import AutogradError
+from ..errors import AutogradError, GradcheckError
 from .api import grad
 
 Fn = Callable[..., Any]
-
-
-class _Mismatch(AutogradError):
-    """What `gradcheck` found; raised to the user, or turned into False."""
 
 
 def gradcheck(
@@ -71,7 +67,7 @@ def gradcheck(
                 _check_batched(y, j, given, checked)
         if check_forward_ad or check_batched_forward_grad:
             _check_forward(func, given, checked, tables, atol, rtol)
-    except _Mismatch:
+    except GradcheckError:
         if raise_exception:
             raise
         return False
@@ -231,7 +227,7 @@ def _check_backward(
     if dtypes and y.requires_grad:
         for i, g in zip(checked, _pull(y, variables, ops.ones_like(y)), strict=True):
             if g is not None and g.dtype is not inputs[i].dtype:
-                raise _Mismatch(f"gradcheck: the gradient of input {i} is {g.dtype}, the input {inputs[i].dtype}")
+                raise GradcheckError(f"gradcheck: the gradient of input {i} is {g.dtype}, the input {inputs[i].dtype}")
 
 
 def _compare(
@@ -243,7 +239,7 @@ def _compare(
     row, column = (int(k) for k in np.argwhere(wrong)[0])
     x_at = tuple(int(k) for k in np.unravel_index(row, x._type.shape)) if x.ndim else ()
     y_at = tuple(int(k) for k in np.unravel_index(column, y._type.shape)) if y.ndim else ()
-    raise _Mismatch(
+    raise GradcheckError(
         f"gradcheck: d output {j} / d input {i} differs in {int(wrong.sum())} of {wrong.size} elements, first at "
         f"output element {y_at}, input element {x_at}: {how} says {found[row, column]:.8g}, finite differences "
         f"{expected[row, column]:.8g}; the allowed difference is {atol:g} + {rtol:g} * |the latter|"
@@ -263,7 +259,7 @@ def _check_repeatable(
             continue
         difference = float(np.max(np.abs(a._values() - b._values())))
         if difference > tolerance:
-            raise _Mismatch(
+            raise GradcheckError(
                 f"gradcheck: two backwards of output {j} give gradients of input {i} that differ by {difference:g}; "
                 "the gradient is not deterministic, pass nondet_tol= if that is meant"
             )
@@ -280,7 +276,7 @@ def _check_batched(y: Tensor, j: int, inputs: tuple[Any, ...], checked: list[int
             if row[position] is None:
                 continue
             if not np.allclose(batched[position][n]._values(), row[position]._values(), rtol=1e-6, atol=1e-9):
-                raise _Mismatch(f"gradcheck: backward of output {j} to input {i} under vmap differs from the plain one")
+                raise GradcheckError(f"gradcheck: backward of output {j} to input {i} differs under vmap")
 
 
 def _check_forward(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import ShapeError
+from ..errors import ArgumentError
 from . import functional as F
 from .function_layer import OneInputLayer, stores_arguments
 
@@ -20,7 +20,7 @@ class _DropoutNd(OneInputLayer):
 
     def _store(self, **arguments: Any) -> None:
         if not 0 <= arguments["p"] <= 1:
-            raise ShapeError(f"{type(self).__name__}: p is a probability between 0 and 1, got {arguments['p']}")
+            raise ArgumentError(f"{type(self).__name__}: p is a probability between 0 and 1, got {arguments['p']}")
         super()._store(**arguments)
 
 

@@ -20,7 +20,7 @@ from .. import ops
 from ..core.tensor import Tensor
 from ..core.types import int64
 from ..dispatch.dispatcher import apply
-from ..errors import DtypeError, ShapeError
+from ..errors import ArgumentError, DtypeError, ShapeError
 from ..ops.recurrence import GruSequence, LstmSequence, RnnSequence
 from ..ragged_tensors.recurrent import forward as ragged_forward
 from . import functional as F
@@ -105,7 +105,7 @@ class RNNBase(Module):
                 raise ShapeError(f"{name}: {option} must be at least 1, got {getattr(self, option)}")
         p = self.dropout
         if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p <= 1:
-            raise ShapeError(f"{name}: dropout is a probability between 0 and 1, got {p!r}")
+            raise ArgumentError(f"{name}: dropout is a probability between 0 and 1, got {p!r}")
         if p and self.num_layers == 1:
             warnings.warn(
                 f"{name}: dropout={p} has no effect with one layer, it stands between layers; set num_layers too",

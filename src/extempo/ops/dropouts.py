@@ -13,7 +13,7 @@ from .. import ops
 from ..core.tensor import Tensor
 from ..core.types import dtype, float32, get_default_dtype
 from ..dispatch.inplace import write
-from ..errors import ShapeError
+from ..errors import ArgumentError, ShapeError
 from .sampling import dropout_noise
 
 __all__ = ["native_dropout"]
@@ -38,7 +38,7 @@ def _drop(
     op: str, x: Tensor, p: float, training: bool, inplace: bool, *, channels: bool = False, alpha: bool = False
 ) -> Tensor:
     if not 0.0 <= p <= 1.0:
-        raise ShapeError(f"{op}: p is a probability between 0 and 1, got {p}")
+        raise ArgumentError(f"{op}: p is a probability between 0 and 1, got {p}")
     if p == 0 or not training or not x.numel():
         return x
     d = x.dtype if x.is_floating_point() else get_default_dtype()

@@ -14,7 +14,7 @@ from ..core.context import enable_grad
 from ..core.source_location import user_line
 from ..core.tensor import Tensor
 from ..dispatch.fused_update import Formula, Update, UpdateKernel
-from ..errors import NumericalError, ShapeError, UnsupportedError
+from ..errors import ArgumentError, ShapeError, UnsupportedError
 from .change_detection import SAME_CONTENTS, SAME_OPTIONS, Seen, contents_of, options_of, unknown
 from .flat_buffers import Layout, Names, Rule, Workspaces
 from .optimizer import Optimizer, number
@@ -44,7 +44,7 @@ class ElementwiseOptimizer(Optimizer):
         name = type(self).__name__
         for key, (is_allowed, rule) in _RANGES.items():
             if key in defaults and not is_allowed(number(defaults[key])):
-                raise NumericalError(f"{name}: {key} must {rule}, got {defaults[key]}")
+                raise ArgumentError(f"{name}: {key} must {rule}, got {defaults[key]}")
         self._check_betas(defaults.get("betas", ()))
         if defaults.get("differentiable"):
             raise UnsupportedError(
@@ -60,7 +60,7 @@ class ElementwiseOptimizer(Optimizer):
             if isinstance(beta, Tensor) and beta.numel() != 1:
                 raise ShapeError(f"{name}: a tensor in betas must have one element, got shape {tuple(beta.shape)}")
             if not 0.0 <= number(beta) < 1.0:
-                raise NumericalError(f"{name}: betas[{i}] must be at least 0 and below 1, got {beta}")
+                raise ArgumentError(f"{name}: betas[{i}] must be at least 0 and below 1, got {beta}")
 
     def _forget_layout(self) -> None:
         self._layouts: list[Layout] = []

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any, SupportsFloat
 
-from ..errors import DtypeError, NumericalError, ShapeError
+from ..errors import ArgumentError, DtypeError, ShapeError
 from .lr_base import LRScheduler, check_optimizer, for_each_group, rates, set_rate, warn_epoch
 from .optimizer import Optimizer
 
@@ -153,7 +153,7 @@ class ReduceLROnPlateau(LRScheduler):
     ) -> None:
         check_optimizer(optimizer)
         if factor >= 1.0:
-            raise NumericalError(f"ReduceLROnPlateau: factor must be below 1, got {factor}")
+            raise ArgumentError(f"ReduceLROnPlateau: factor must be below 1, got {factor}")
         for name, value, allowed in (
             ("mode", mode, ("min", "max")),
             ("threshold_mode", threshold_mode, ("rel", "abs")),

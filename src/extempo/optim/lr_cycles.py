@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import NumericalError, ShapeError, UnsupportedError
+from ..errors import ArgumentError, ShapeError, UnsupportedError
 from .lr_base import LRScheduler, Rate, check_optimizer, for_each_group, function_state, set_rate
 from .optimizer import Optimizer
 
@@ -34,7 +34,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     ) -> None:
         for name, value in (("T_0", T_0), ("T_mult", T_mult)):
             if not isinstance(value, int) or value < 1:
-                raise NumericalError(f"CosineAnnealingWarmRestarts: {name} must be an int of at least 1, got {value!r}")
+                raise ArgumentError(f"CosineAnnealingWarmRestarts: {name} must be an int of at least 1, got {value!r}")
         self.T_0 = T_0
         self.T_i = T_0
         self.T_mult = T_mult
@@ -65,7 +65,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def _jump(self, epoch: float) -> None:
         if epoch < 0:
-            raise NumericalError(f"CosineAnnealingWarmRestarts.step: the epoch must not be negative, got {epoch}")
+            raise ArgumentError(f"CosineAnnealingWarmRestarts.step: the epoch must not be negative, got {epoch}")
         if epoch < self.T_0:
             self.T_i, self.T_cur = self.T_0, epoch
         elif self.T_mult == 1:
@@ -221,7 +221,7 @@ class OneCycleLR(_Cycled):
         check_optimizer(optimizer)
         self.total_steps = self._n_steps(total_steps, epochs, steps_per_epoch)
         if not isinstance(pct_start, float) or not 0.0 <= pct_start <= 1.0:
-            raise NumericalError(f"OneCycleLR: pct_start must be a float between 0 and 1, got {pct_start!r}")
+            raise ArgumentError(f"OneCycleLR: pct_start must be a float between 0 and 1, got {pct_start!r}")
         if anneal_strategy not in ("cos", "linear"):
             raise ShapeError(f"OneCycleLR: anneal_strategy must be 'cos' or 'linear', got {anneal_strategy!r}")
         self._anneal_func_type = anneal_strategy
@@ -244,7 +244,7 @@ class OneCycleLR(_Cycled):
             raise ShapeError("OneCycleLR: give total_steps, or epochs and steps_per_epoch")
         for value in given:
             if not isinstance(value, int) or value <= 0:
-                raise NumericalError(f"OneCycleLR: numbers of steps and epochs must be positive ints, got {value!r}")
+                raise ArgumentError(f"OneCycleLR: numbers of steps and epochs must be positive ints, got {value!r}")
         return math.prod(value for value in given if value is not None)
 
     def _phases(self, pct_start: float, three_phase: bool) -> list[dict[str, Any]]:
@@ -269,7 +269,7 @@ class OneCycleLR(_Cycled):
         """The rates of this step; sets the momentum as well."""
         self._warn_outside_step()
         if self.last_epoch > self.total_steps:
-            raise NumericalError(
+            raise ArgumentError(
                 f"OneCycleLR: step {self.last_epoch} of a cycle of {self.total_steps}; give a larger total_steps"
             )
         start = 0.0

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..errors import DtypeError, NumericalError
+from ..errors import ArgumentError, DtypeError
 from .lr_base import LRScheduler, Rate, check_optimizer, for_each_group, function_state
 from .optimizer import Optimizer
 
@@ -155,7 +155,7 @@ class ConstantLR(LRScheduler):
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
     ) -> None:
         if not 0.0 <= factor <= 1.0:
-            raise NumericalError(f"ConstantLR: factor must lie between 0 and 1, got {factor}")
+            raise ArgumentError(f"ConstantLR: factor must lie between 0 and 1, got {factor}")
         self.factor = factor
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
@@ -192,9 +192,9 @@ class LinearLR(LRScheduler):
         last_epoch: int = -1,
     ) -> None:
         if not 0.0 < start_factor <= 1.0:
-            raise NumericalError(f"LinearLR: start_factor must be above 0 and at most 1, got {start_factor}")
+            raise ArgumentError(f"LinearLR: start_factor must be above 0 and at most 1, got {start_factor}")
         if not 0.0 <= end_factor <= 1.0:
-            raise NumericalError(f"LinearLR: end_factor must lie between 0 and 1, got {end_factor}")
+            raise ArgumentError(f"LinearLR: end_factor must lie between 0 and 1, got {end_factor}")
         self.start_factor = start_factor
         self.end_factor = end_factor
         self.total_iters = total_iters

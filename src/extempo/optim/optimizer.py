@@ -16,7 +16,7 @@ from typing import Any, Self
 from ..autograd.hooks import RemovableHandle
 from ..core.absent_names import check_keywords
 from ..core.tensor import Tensor, TensorLike
-from ..errors import DtypeError, NumericalError, ShapeError
+from ..errors import ArgumentError, DtypeError, ShapeError
 from .remapping import LIVE, Follower, copied_value
 
 __all__ = [
@@ -171,7 +171,10 @@ class Optimizer(Follower):
             raise DtypeError(f"{name}: params must be an iterable of tensors, got a module; pass model.parameters()")
         groups: list[Any] = list(params)
         if not groups:
-            raise ShapeError(f"{name}: params is empty; was a generator such as model.parameters() used up before?")
+            raise ArgumentError(
+                f"{name}: params is empty; was a generator such as model.parameters() used up before, or made before "
+                "the model had layers? Layers in a plain list are not seen: use nn.ModuleList"
+            )
         self._check_defaults(defaults)
         self.defaults = defaults
         self.state = defaultdict(dict)
@@ -193,7 +196,7 @@ class Optimizer(Follower):
         if isinstance(lr, Tensor) and lr.numel() != 1:
             raise ShapeError(f"{name}: a tensor lr must have one element, got shape {tuple(lr.shape)}")
         if lr is not required and not number(lr) >= 0.0:
-            raise NumericalError(f"{name}: lr must not be negative, got {lr}; maximize=True goes uphill")
+            raise ArgumentError(f"{name}: lr must not be negative, got {lr}; maximize=True goes uphill")
 
     # ---- groups
 

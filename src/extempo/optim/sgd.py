@@ -9,7 +9,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..dispatch.fused_update import Update
-from ..errors import NumericalError
+from ..errors import ArgumentError
 from .elementwise import ElementwiseOptimizer, kind_of, update_of
 from .flat_buffers import Names, Rule
 from .optimizer import ParamsT, number, options_among
@@ -56,7 +56,7 @@ class SGD(ElementwiseOptimizer):
         fused: bool | None = None,
     ) -> None:
         if nesterov and (momentum <= 0 or dampening != 0):
-            raise NumericalError(
+            raise ArgumentError(
                 f"SGD: nesterov=True looks ahead along the momentum, so it needs momentum > 0 and dampening = 0, "
                 f"got momentum={momentum}, dampening={dampening}"
             )

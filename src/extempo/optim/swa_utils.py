@@ -12,7 +12,7 @@ from .. import ops
 from ..core.absent_names import explain_absent
 from ..core.context import no_grad
 from ..core.tensor import Tensor
-from ..errors import NumericalError, ShapeError
+from ..errors import ArgumentError, ShapeError
 from ..nn.module import Module
 from .lr_base import LRScheduler, Rate, for_each_group
 from .optimizer import Optimizer
@@ -34,7 +34,7 @@ AverageMany = Callable[[list[Tensor], list[Tensor], Any], None]
 
 def _check_decay(decay: float) -> None:
     if not 0.0 <= decay <= 1.0:
-        raise NumericalError(f"get_ema_avg_fn: decay must lie between 0 and 1, got {decay}")
+        raise ArgumentError(f"get_ema_avg_fn: decay must lie between 0 and 1, got {decay}")
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> AverageOne:
@@ -207,7 +207,7 @@ class SWALR(LRScheduler):
         if anneal_strategy not in ("cos", "linear"):
             raise ShapeError(f"SWALR: anneal_strategy must be 'cos' or 'linear', got {anneal_strategy!r}")
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
-            raise NumericalError(f"SWALR: anneal_epochs must be an int of at least 0, got {anneal_epochs!r}")
+            raise ArgumentError(f"SWALR: anneal_epochs must be an int of at least 0, got {anneal_epochs!r}")
         for group, rate in zip(optimizer.param_groups, for_each_group("swa_lr", optimizer, swa_lr), strict=True):
             group["swa_lr"] = rate
         self._anneal_strategy = anneal_strategy
