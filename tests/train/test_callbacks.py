@@ -7,6 +7,7 @@ import math
 import pytest
 
 import extempo as ex
+from extempo.metrics import Accuracy, ConfusionMatrix, Metric, Recall
 from extempo.nn import functional as F
 from extempo.train import Callback, EarlyStopping, KeepBest
 
@@ -83,8 +84,6 @@ def test_training_stops_when_a_figure_has_not_improved_for_so_many_epochs(capsys
     assert len(made.fit(loader(), epochs=8)) == 3
     made = trainer([Replaying(losses), EarlyStopping(2, mode="max")])
     assert len(made.fit(loader(), epochs=8)) == 3
-    with pytest.raises(ValueError, match="no figure 'valid_f1' in this epoch; there are train_loss"):
-        trainer([EarlyStopping(figure="valid_f1")]).fit(loader(), loader(), epochs=1)
     with pytest.raises(ValueError, match="'min' or 'max'"):
         EarlyStopping(mode="least")
     with pytest.raises(ValueError, match="at least 1 epoch"):
@@ -96,24 +95,112 @@ def test_nan_is_no_improvement():
     assert len(made.fit(loader(), epochs=4)) == 3
 
 
-def test_the_best_weights_are_kept_and_put_back(tmp_path):
+def test_the_best_weights_are_kept_and_put_back(tmp_path, capsys):
     seen = []
 
     class Weights(Callback):
         def on_epoch(self, trainer, record):
             seen.append(trainer.model.weight.detach().clone())
 
-    keep = KeepBest(tmp_path / "deep" / "best.ext", restore=True)
-    made = trainer([Replaying([2.0, 1.0, 3.0, math.nan]), Weights(), keep])
+    keep = KeepBest(tmp_path / "deep" / "best.ext")
+    made = trainer([Replaying([2.0, 1.0, 3.0, math.nan]), Weights(), keep], progress=True)
     made.fit(loader(), epochs=4)
     assert ex.equal(ex.load(tmp_path / "deep" / "best.ext")["weight"], seen[1])
     assert ex.equal(made.model.weight, seen[1])
     assert not ex.equal(made.model.weight, seen[3])
+    assert "the model has its best weights again, those of epoch 2, valid_loss 1 (rest" in capsys.readouterr().out
     made = trainer([Replaying([2.0, 1.0]), KeepBest()], log_dir=tmp_path / "log")
     made.fit(loader(), epochs=2)
     assert (tmp_path / "log" / "best.ext").exists()
-    with pytest.raises(ValueError, match="log_dir"):
-        trainer([KeepBest()]).fit(loader(), loader(), epochs=1)
+
+
+def test_the_best_weights_are_kept_in_memory_without_a_file_and_the_last_ones_stay_on_request():
+    seen = []
+
+    class Weights(Callback):
+        def on_epoch(self, trainer, record):
+            seen.append(trainer.model.weight.detach().clone())
+
+    losses = [2.0, 1.0, 3.0]
+    made = trainer([Replaying(losses), Weights(), KeepBest()])
+    made.fit(loader(), epochs=3)
+    assert ex.equal(made.model.weight, seen[1])
+    made = trainer([Replaying(losses), Weights(), KeepBest(restore=False)])
+    made.fit(loader(), epochs=3)
+    assert ex.equal(made.model.weight, seen[-1])
+
+
+def test_best_weights_in_memory_are_part_of_a_checkpoint(tmp_path):
+    first = trainer([Replaying([1.0, 2.0, 3.0]), KeepBest()], checkpoint=tmp_path / "run.ext")
+    first.fit(loader(), epochs=2)
+    best = first.model.weight.detach().clone()
+    second = trainer([Replaying([1.0, 2.0, 3.0]), KeepBest()], checkpoint=tmp_path / "run.ext")
+    second.fit(loader(), epochs=3, resume=True)
+    assert ex.equal(second.model.weight, best)
+
+
+def test_best_weights_that_do_not_fit_any_more_leave_the_model_alone_and_say_so():
+    class Growing(Callback):
+        def on_epoch(self, trainer, record):
+            if record["epoch"] == 2:
+                trainer.model.weight = ex.nn.Parameter(ex.zeros(5, trainer.model.weight.shape[1]))
+                trainer.model.bias = ex.nn.Parameter(ex.zeros(5))
+
+    made = trainer([Replaying([1.0, 2.0]), KeepBest(), Growing()])
+    with pytest.warns(UserWarning, match="the weights of epoch 1, valid_loss 1 do not fit the model any more"):
+        made.fit(loader(), epochs=2)
+    assert made.model.weight.shape[0] == 5
+
+
+@pytest.mark.parametrize(("figure", "near"), [("val_loss", "valid_loss"), ("valid_acuracy", "valid_accuracy")])
+def test_a_figure_that_will_not_be_is_refused_before_anything_is_trained(figure, near):
+    made = trainer([EarlyStopping(figure=figure)], metrics=[Accuracy()])
+    told = f"no figure '{figure}', there are train_loss, train_accuracy, valid_loss, .*; did you mean '{near}'"
+    with pytest.raises(ValueError, match=told):
+        made.fit(loader(), loader(), epochs=1)
+    assert made.n_steps == 0
+
+
+def test_figures_of_classes_and_of_other_callbacks_can_be_followed():
+    trainer([EarlyStopping(figure="valid_recall_1")], metrics=[Recall(average=None)]).fit(loader(), loader(), epochs=1)
+
+    class Adding(Callback):
+        def on_epoch(self, trainer, record):
+            record["perplexity"] = 2.0
+
+    trainer([Adding(), EarlyStopping(figure="perplexity")]).fit(loader(), epochs=1)
+    with pytest.raises(ValueError, match=r"there is no figure 'perplexty'.*did you mean 'perplexity'"):
+        trainer([Adding(), EarlyStopping(figure="perplexty")]).fit(loader(), epochs=1)
+    made = trainer([EarlyStopping(figure="valid_confusion_matrix")], metrics=[ConfusionMatrix()])
+    with pytest.raises(ValueError, match="no figure 'valid_confusion_matrix'"):
+        made.fit(loader(), loader(), epochs=1)
+
+
+def test_metrics_say_themselves_whether_more_is_better():
+    stopping = EarlyStopping(figure="valid_accuracy")
+    trainer([stopping], metrics=[Accuracy()]).fit(loader(), loader(), epochs=1)
+    assert stopping.mode == "max"
+    assert 0 <= stopping.best <= 1
+
+    class Ones(Metric):
+        def reset(self):
+            pass
+
+        def update(self, y_true, y_pred, mask=None):
+            return self
+
+        def compute(self):
+            return 1.0
+
+    with pytest.raises(ValueError, match="say which train_ones is better, mode='min' or mode='max'"):
+        trainer([EarlyStopping(figure="train_ones")], metrics=[Ones()]).fit(loader(), epochs=1)
+
+
+def test_a_figure_in_the_place_of_another_argument_is_noticed():
+    with pytest.raises(TypeError, match=r"the figure comes second: EarlyStopping\(3, 'valid_loss'\)"):
+        EarlyStopping("valid_loss")
+    with pytest.raises(ValueError, match=r"looks like a figure: KeepBest\(figure='valid_accuracy'\)"):
+        KeepBest("valid_accuracy")
 
 
 @pytest.mark.parametrize("follower", [EarlyStopping(), KeepBest("best.ext")])

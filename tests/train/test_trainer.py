@@ -273,6 +273,12 @@ def test_a_fit_that_trains_nothing_says_so():
         ({"metrics": ["accuracy"]}, "must be from ex.metrics, got 'accuracy'"),
         ({"metrics": {"a": metrics.Accuracy}}, "must be from ex.metrics"),
         ({"clip_grad_norm": 0.0}, "must be above 0"),
+        ({"loss": "cross_entropy"}, "loss must be a function loss.output, target., such as .* got 'cross_entropy'"),
+        ({"optimizer": 0.1}, "optimizer must be an optimizer of the model's parameters, such as .*, got 0.1"),
+        ({"scheduler": "cosine"}, "scheduler must be a scheduler of optim.lr_scheduler, or None, got 'cosine'"),
+        ({"batch": 32}, "the size of batches is DataLoader's batch_size, got 32"),
+        ({"predictions": 1}, "predictions must be a function of the model's output, or None, got 1"),
+        ({"accumulate": 1.5}, "accumulate must be a whole number of at least 1, got 1.5"),
     ],
 )
 def test_arguments_that_cannot_work_are_refused_at_once(options, message):
@@ -280,6 +286,37 @@ def test_arguments_that_cannot_work_are_refused_at_once(options, message):
     given = {"loss": F.cross_entropy, "optimizer": optim.SGD(model.parameters(), lr=0.1), **options}
     with pytest.raises((TypeError, ValueError), match=message):
         Trainer(model, **given)
+
+
+def test_swapped_arguments_are_put_in_words():
+    model = network()
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    order = r"; the order is Trainer\(model, loss, optimizer, metrics\)"
+    with pytest.raises(TypeError, match=f"loss must be a function .*, got SGD{order}"):
+        Trainer(model, optimizer, F.cross_entropy)
+    with pytest.raises(TypeError, match=f"model must be an nn.Module, got the function cross_entropy{order}"):
+        Trainer(F.cross_entropy, model, optimizer)
+    with pytest.raises(TypeError, match=r"model must be an nn\.Module, got None$"):
+        Trainer(None, F.cross_entropy, optimizer)
+
+
+def test_a_number_of_epochs_in_the_place_of_validation_is_noticed():
+    with pytest.raises(TypeError, match="valid must be an iterable of batches, got int; did you mean epochs=10"):
+        trainer().fit(loader(), 10)
+
+
+def test_a_confusion_matrix_is_shown_when_training_ends_and_is_no_column(capsys):
+    made = trainer(metrics=[metrics.ConfusionMatrix(), metrics.Accuracy()], progress=True)
+    history = made.fit(loader(), loader(), epochs=2)
+    told = capsys.readouterr().out
+    table = history.tables["valid_confusion_matrix"]
+    assert told.endswith(f"valid confusion matrix, epoch 2:\n{table}\n")
+    assert table.matrix.sum() == len(loader().dataset)
+    assert str(table) in str(history)
+    assert "predicted" in history._repr_html_()
+    assert history.figures == ["train_loss", "valid_loss", "train_accuracy", "valid_accuracy"]
+    alone = trainer(metrics=[metrics.ConfusionMatrix()])
+    assert list(alone.fit(loader(), epochs=1).tables) == ["train_confusion_matrix"]
 
 
 @pytest.mark.parametrize("batch", [False, True])

@@ -84,7 +84,7 @@ def test_a_model_that_can_learn_a_batch_by_heart_and_one_that_cannot(capsys):
     assert "after 5 steps" in capsys.readouterr().out
     x = ex.full((2, 4), math.nan)
     assert stuck.overfit((x, ex.tensor([0, 1]))) is False
-    assert "after 1 steps" in capsys.readouterr().out
+    assert "after 1 step on" in capsys.readouterr().out
 
 
 def test_a_learning_rate_that_trains_is_suggested():

@@ -20,6 +20,7 @@ from ..ragged_tensors.tensor import RaggedTensor
 class Metric:
     """A figure over all that it was fed. `update` adds a batch, `compute` tells the figure, `merge` adds another's."""
 
+    higher_is_better: bool | None = None  # whether a model with a greater figure is the better one; None: who knows
     _state: tuple[str, ...] = ()  # the names of the attributes that hold what was seen; they add up
 
     def __init__(self) -> None:

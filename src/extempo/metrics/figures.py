@@ -33,6 +33,8 @@ class _OfClasses(Metric):
     `multilabel=True`.
     """
 
+    higher_is_better = True
+
     def __init__(self, *, multilabel: bool = False, threshold: float | None = None) -> None:
         self.multilabel = multilabel
         self.threshold = threshold

@@ -47,6 +47,8 @@ class LogLoss(Mean):
     0.1643
     """
 
+    higher_is_better = False
+
     def update(self, y_true: Any, y_pred: Any, mask: Any = None) -> Self:
         truth, p = with_probabilities(self.name, y_true, y_pred, mask)
         least = _least(y_pred)
@@ -61,6 +63,8 @@ class Brier(Mean):
     >>> ex.metrics.Brier().update([1, 0], [0.5, 0.5]).compute()
     0.25
     """
+
+    higher_is_better = False
 
     def update(self, y_true: Any, y_pred: Any, mask: Any = None) -> Self:
         truth, p = with_probabilities(self.name, y_true, y_pred, mask)
@@ -77,6 +81,7 @@ class CalibrationError(Metric):
     0.25
     """
 
+    higher_is_better = False
     _state = ("counts", "confidences", "rights")
 
     def __init__(self, n_bins: int = 15) -> None:

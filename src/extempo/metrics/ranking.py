@@ -56,6 +56,8 @@ def average_precision(truth: Array, scores: Array) -> float:
 class _Area(Metric):
     """Keeps truth and scores: a vector of both, or (samples, classes) of both, a truth of classes made one-hot."""
 
+    higher_is_better = True
+
     def __init__(self, average: str | None = "macro") -> None:
         if average not in ("macro", "weighted", "micro", None):
             raise ShapeError(f"{self.name}: average must be 'macro', 'weighted', 'micro' or None, got {average!r}")

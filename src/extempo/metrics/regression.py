@@ -16,6 +16,8 @@ __all__ = ["MAE", "MSE", "R2", "RMSE"]
 class _Errors(Mean):
     """The mean over errors."""
 
+    higher_is_better = False
+
     def update(self, y_true: Any, y_pred: Any, mask: Any = None) -> Self:
         truth, found = numbers(self.name, y_true, y_pred, mask)
         self.total += float(self._of(truth - found).sum())
@@ -108,6 +110,8 @@ class RMSE(_OfColumns):
     3.5355339059327378
     """
 
+    higher_is_better = False
+
     _kept = ("total",)
 
     def reset(self) -> None:
@@ -133,6 +137,8 @@ class R2(_OfColumns):
     >>> ex.metrics.R2().update([1.0, 2.0, 3.0], [1.0, 2.0, 2.0]).compute()
     0.5
     """
+
+    higher_is_better = True
 
     _kept = ("mean", "spread", "missed")
 

@@ -76,7 +76,7 @@ def joined(outputs: Sequence[Any]) -> Any:
 def require_batches(caller: str, name: str, data: Any) -> None:
     """Refuse what is no iterable of batches, before anything is trained."""
     if not isinstance(data, Iterable) and not hasattr(data, "__getitem__"):
-        hint = "; call it" if callable(data) else ""
+        hint = "; call it" if callable(data) else f"; did you mean epochs={data}?" if isinstance(data, int) else ""
         raise TypeError(f"{caller}: {name} must be an iterable of batches, got {type(data).__name__}{hint}")
     if isinstance(data, Dataset) and not isinstance(data, IterableDataset):
         raise TypeError(

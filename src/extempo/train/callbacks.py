@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import math
+import re
 import time
+import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..core.wording import counted, did_you_mean
+from ..errors import ExtempoError
+from ..metrics import Metric
 from ..serialization import load, save
+from .measuring import is_table
 from .tensorboard import EventWriter
+from .trials import copied
 
 if TYPE_CHECKING:
     from .trainer import Trainer
@@ -53,32 +61,60 @@ def listed(callbacks: Any) -> list[Callback]:
 
 
 class _Following(Callback):
-    """Follows one figure."""
+    """Follows one figure. `mode`: whether its least ("min") or greatest ("max") is best; None: as its metric says."""
 
-    def __init__(self, figure: str = "valid_loss", mode: str = "min") -> None:
-        if mode not in ("min", "max"):
-            raise ValueError(f"mode must be 'min' or 'max', got {mode!r}")
+    def __init__(self, figure: str = "valid_loss", mode: str | None = None) -> None:
+        if mode not in ("min", "max", None):
+            raise ValueError(f"{type(self).__name__}: mode must be 'min' or 'max', got {mode!r}")
         self.figure = figure
         self.mode = mode
-        self.best = math.inf if mode == "min" else -math.inf
+        self.best = -math.inf if mode == "max" else math.inf
 
     def on_start(self, trainer: Trainer) -> None:
-        others = [c for c in trainer.callbacks if not isinstance(c, _Following | TensorBoard)]  # might add the figure
-        if self.figure.startswith("valid_") and not trainer.validates and not others:
+        self._require_figure(trainer)
+        if self.mode is None:
+            self.mode = self._mode_of(trainer.metrics.get(self.figure.removeprefix("train_").removeprefix("valid_")))
+            self.best = -self.best if self.mode == "max" and self.best == math.inf else self.best
+
+    def _mode_of(self, metric: Metric | None) -> str:
+        if metric is None:
+            return "min"
+        if metric.higher_is_better is None:
+            raise ValueError(
+                f"{type(self).__name__}: say which {self.figure} is better, mode='min' or mode='max'; "
+                f"{type(metric).__name__}.higher_is_better does not"
+            )
+        return "max" if metric.higher_is_better else "min"
+
+    def _require_figure(self, trainer: Trainer) -> None:
+        """Before anything is trained: the figure is one of those that records will have."""
+        if any(_may_add_figures(callback) for callback in trainer.callbacks):
+            return
+        if self.figure.startswith("valid_") and not trainer.validates:
             raise ValueError(
                 f"{type(self).__name__}: follows {self.figure!r}, and fit has no data for validation: "
                 "fit(train, valid, ...), or figure='train_loss'"
             )
+        metrics = [name for name, metric in trainer.metrics.items() if not is_table(metric)]
+        names = [f"{of}_{name}" for of in ("train", "valid")[: 1 + trainer.validates] for name in ("loss", *metrics)]
+        names += ["lr", "seconds", "samples_per_second", "peak_bytes"]
+        of_a_class = re.fullmatch(r"(.+)_\d+", self.figure)  # of a metric that tells one number for each class
+        if self.figure not in names and (of_a_class is None or of_a_class[1] not in names):
+            raise ValueError(self._unknown(names))
 
     def improved(self, record: dict[str, Any], by: float = 0.0) -> bool:
         if self.figure not in record:
-            known = ", ".join(name for name in record if isinstance(record[name], float))
-            raise ValueError(f"{type(self).__name__}: no figure {self.figure!r} in this epoch; there are {known}")
+            raise ValueError(self._unknown(name for name in record if isinstance(record[name], float)))
         value = record[self.figure]
         better: bool = value < self.best - by if self.mode == "min" else value > self.best + by
         if better:
             self.best = value
         return better
+
+    def _unknown(self, names: Iterable[str]) -> str:
+        known = list(names)
+        hint = did_you_mean(self.figure, known)
+        return f"{type(self).__name__}: there is no figure {self.figure!r}, there are {', '.join(known)}{hint}"
 
     def state_dict(self) -> dict[str, Any]:
         return {"best": self.best}
@@ -87,12 +123,29 @@ class _Following(Callback):
         self.best = state["best"]
 
 
+def _may_add_figures(callback: Callback) -> bool:
+    """Whether a callback is one of a user's that sees records, and so may put figures of its own into them."""
+    return not isinstance(callback, _Following | TensorBoard) and type(callback).on_epoch is not Callback.on_epoch
+
+
 class EarlyStopping(_Following):
-    """Stop when a figure has not improved for `patience` epochs."""
+    """Stop when a figure has not improved for `patience` epochs.
+
+    Args:
+        patience: how many epochs in a row may pass without a new best.
+        figure: a column of the history: `train_` or `valid_`, and "loss" or the name of a metric.
+        mode: whether "min" or "max" is better; by default what the metric says ("max" for accuracy, "min" for a loss).
+        min_delta: what is better by less than this does not count.
+    """
 
     def __init__(
-        self, patience: int = 3, figure: str = "valid_loss", mode: str = "min", min_delta: float = 0.0
+        self, patience: int = 3, figure: str = "valid_loss", mode: str | None = None, min_delta: float = 0.0
     ) -> None:
+        if isinstance(patience, str):
+            raise TypeError(
+                f"EarlyStopping: patience must be a number of epochs, got {patience!r}; the figure comes second: "
+                f"EarlyStopping(3, {patience!r})"
+            )
         super().__init__(figure, mode)
         if patience < 1:
             raise ValueError(f"EarlyStopping: patience must be at least 1 epoch, got {patience}")
@@ -112,7 +165,8 @@ class EarlyStopping(_Following):
 
     def _judge(self, trainer: Trainer) -> None:
         if self.waited >= self.patience:
-            trainer.stop = f"{self.figure} has not improved for {self.waited} epochs (best {self.best:.4g})"
+            waited = counted(self.waited, "epoch")
+            trainer.stop = f"{self.figure} has not improved for {waited} (best {self.best:.4g})"
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "waited": self.waited}
@@ -123,33 +177,65 @@ class EarlyStopping(_Following):
 
 
 class KeepBest(_Following):
-    """Write the model's weights whenever a figure is better than ever, and put them back at the end if asked to.
+    """Keep the model's weights of the epoch in which a figure was best, and put them back when training ends.
 
-    path: log_dir/best.ext of the trainer unless given.
+    Args:
+        path: the file that the best weights are written to, log_dir/best.ext if the trainer has a log_dir; without
+            either they are kept in memory.
+        figure: a column of the history: `train_` or `valid_`, and "loss" or the name of a metric.
+        mode: whether "min" or "max" is better; by default what the metric says ("max" for accuracy, "min" for a loss).
+        restore: whether the model has its best weights when `fit` ends (and a line says so), or its last ones.
     """
 
     def __init__(
-        self, path: str | Path | None = None, figure: str = "valid_loss", mode: str = "min", restore: bool = False
+        self,
+        path: str | Path | None = None,
+        figure: str = "valid_loss",
+        mode: str | None = None,
+        restore: bool = True,
     ) -> None:
+        if isinstance(path, str) and re.fullmatch(r"(train|valid|val)_\w+", path):
+            raise ValueError(f"KeepBest: path={path!r} looks like a figure: KeepBest(figure={path!r})")
         super().__init__(figure, mode)
         self.path = Path(path) if path is not None else None
         self.restore = restore
+        self.best_epoch = 0  # none yet
+        self._weights: dict[str, Any] | None = None  # of the best epoch, where there is no file
 
     def on_start(self, trainer: Trainer) -> None:
         super().on_start(trainer)
-        if self.path is None:
-            if trainer.log_dir is None:
-                raise ValueError("KeepBest: say where, KeepBest('best.ext'), or give the trainer a log_dir")
+        if self.path is None and trainer.log_dir is not None:
             self.path = trainer.log_dir / "best.ext"
 
     def on_epoch(self, trainer: Trainer, record: dict[str, Any]) -> None:
-        if self.improved(record) and self.path is not None:
+        if not self.improved(record):
+            return
+        self.best_epoch = record["epoch"]
+        weights = trainer.model.state_dict()
+        if self.path is None:
+            self._weights = {name: copied(value) for name, value in weights.items()}
+        else:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            save(trainer.model.state_dict(), self.path)
+            save(weights, self.path)
 
     def on_end(self, trainer: Trainer) -> None:
-        if self.restore and self.path is not None and math.isfinite(self.best):
-            trainer.model.load_state_dict(load(self.path))
+        if not self.restore or self.best_epoch in (0, trainer.epoch):
+            return
+        told = f"epoch {self.best_epoch}, {self.figure} {self.best:.4g}"
+        try:
+            trainer.model.load_state_dict(load(self.path) if self._weights is None else self._weights)
+        except ExtempoError as error:  # its layers were changed since: it keeps what it has
+            warnings.warn(f"KeepBest: the weights of {told} do not fit the model any more: {error}", stacklevel=2)
+            return
+        if trainer.progress:
+            print(f"the model has its best weights again, those of {told} (restore=False keeps the last)", flush=True)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "best_epoch": self.best_epoch, "weights": self._weights}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.best_epoch, self._weights = state["best_epoch"], state["weights"]
 
 
 class TensorBoard(Callback):

@@ -16,16 +16,21 @@ from ..core.files import write_text
 from ..inspect.curves import curve, sparkline
 from ..inspect.svg import Picture
 from ..inspect.tables import Column, Table, bytes_text, plain, seconds_text
+from ..metrics import Metric
 
 _WIDTH = 80
 _NOT_FIGURES = ("epoch", "seconds", "peak_bytes", "lr", "samples_per_second")
 
 
 class History:
-    """One record for each epoch: `epoch`, `train_loss`, `valid_loss`, metrics, `seconds`, `peak_bytes`, `lr`."""
+    """One record for each epoch: `epoch`, `train_loss`, `valid_loss`, metrics, `seconds`, `peak_bytes`, `lr`.
+
+    `tables`: the metrics that are no numbers, such as `valid_confusion_matrix`, of the last epoch.
+    """
 
     def __init__(self, records: list[dict[str, Any]] | None = None) -> None:
         self.records = list(records or ())
+        self.tables: dict[str, Metric] = {}
 
     def append(self, record: dict[str, Any]) -> None:
         self.records.append(record)
@@ -81,7 +86,14 @@ class History:
         lines = [table.text(_WIDTH) for table in self._tables()]
         if loss in self.figures:
             lines.append(f"{loss.replace('_', ' ')}  {sparkline(self[loss])}")
+        if self.tables:
+            lines.append(self.tables_text())
         return "\n".join([*lines, *textwrap.wrap(self.observation(), _WIDTH)])
+
+    def tables_text(self) -> str:
+        """The metrics that are no numbers, each under its name."""
+        titles = [f"{name.replace('_', ' ')}, epoch {len(self)}:" for name in self.tables]
+        return "\n".join(f"{title}\n{table}" for title, table in zip(titles, self.tables.values(), strict=True))
 
     __repr__ = __str__
 
@@ -89,7 +101,8 @@ class History:
         if not self.records:
             return "no epochs yet"
         tables = "".join(table.html() for table in self._tables())
-        return f"{tables}{self.plot()}<p>{escape(self.observation())}</p>"
+        others = f"<pre>{escape(self.tables_text())}</pre>" if self.tables else ""
+        return f"{tables}{self.plot()}{others}<p>{escape(self.observation())}</p>"
 
     def plot(self, *names: str, path: str | Path | None = None) -> Picture:
         """Curves of the figures, of the losses if none is named. `path`: also write them, as .svg or .png."""

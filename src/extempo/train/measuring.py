@@ -16,7 +16,7 @@ from .. import ops
 from ..core.context import no_grad
 from ..core.tensor import Tensor
 from ..errors import ShapeError
-from ..metrics import PRAUC, ROCAUC, Brier, CalibrationError, LogLoss, Metric
+from ..metrics import PRAUC, ROCAUC, Brier, CalibrationError, ConfusionMatrix, LogLoss, Metric
 from ..nn import functional as F
 from ..nn.losses import BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, NLLLoss
 from ..ragged_tensors.tensor import RaggedTensor
@@ -60,6 +60,16 @@ def fresh(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
     for metric in made.values():
         metric.reset()
     return made
+
+
+def is_table(metric: Metric) -> bool:
+    """Whether it tells more than numbers: no column of a history, but something to look at when training ends."""
+    return isinstance(metric, ConfusionMatrix)
+
+
+def tables(of: str, metrics: Mapping[str, Metric]) -> dict[str, Metric]:
+    """Copies of the metrics that are tables, by the name that their figures would have."""
+    return {f"{of}_{name}": copy.deepcopy(metric) for name, metric in metrics.items() if is_table(metric)}
 
 
 def figures(metrics: Mapping[str, Metric]) -> dict[str, Any]:

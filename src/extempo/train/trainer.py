@@ -15,6 +15,8 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from inspect import isfunction
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,7 @@ from .checkpoints import read_checkpoint, restore, state_of, write_checkpoint
 from .checks import check
 from .history import History, epoch_line
 from .interrupts import REASONS, Interrupts
-from .measuring import Feeding, figures, fresh, named
+from .measuring import Feeding, figures, fresh, named, tables
 from .modes import Modes, evaluating
 from .positions import Position, random_state, restore_random_state
 from .progress import Bar
@@ -83,7 +85,16 @@ class Trainer:
         progress: bool = True,
     ) -> None:
         _check_options(
-            {"model": model, "optimizer": optimizer, "scheduler": scheduler, "loss": loss},
+            {
+                "model": model,
+                "loss": loss,
+                "optimizer": optimizer,
+                "scheduler": scheduler,
+                "predictions": predictions,
+                "batch": batch,
+                "compile": compile,
+                "progress": progress,
+            },
             {"accumulate": accumulate, "checkpoint_every": checkpoint_every},
             clip_grad_norm,
             scheduler_every,
@@ -158,6 +169,8 @@ class Trainer:
             self._epochs(train, valid, epochs)
             if self.stop is not None and (self.progress or self.stop in REASONS.values()):
                 print(self._why_stopped(), flush=True)
+            if self.progress and self.history.tables:
+                print(self.history.tables_text(), flush=True)
             return self.history
 
     def _readable(self, train: Any, valid: Any, epochs: int) -> tuple[Any, Any]:
@@ -203,7 +216,8 @@ class Trainer:
         record |= _numbers("train", figures(self.metrics))
         if valid is not None:
             before = random_state(*self._loaders)
-            seen = self._look_over(valid, "validating", stoppable=True)
+            measuring = fresh(self.metrics)
+            seen = self._look_over(valid, "validating", measuring, stoppable=True)
             if seen is None:
                 restore_random_state(before, *self._loaders)
                 so_far.seconds = trained
@@ -219,6 +233,7 @@ class Trainer:
         self.epoch += 1
         self.so_far = Position()
         self.history.append(record)
+        self.history.tables = tables("train", self.metrics) if valid is None else tables("valid", measuring)
         if self.scheduler_every == "epoch":
             self._schedule(record.get("valid_loss", record["train_loss"]))
         if self.progress:
@@ -290,11 +305,12 @@ class Trainer:
     def evaluate(self, data: Iterable[Any]) -> dict[str, Any]:
         """Loss and metrics on other data, in eval mode; modes and metrics of training stay as they are."""
         require_batches("evaluate", "data", data)
-        return self._look_over(data, "evaluating") or {}
+        return self._look_over(data, "evaluating", fresh(self.metrics)) or {}
 
-    def _look_over(self, data: Iterable[Any], title: str, stoppable: bool = False) -> dict[str, Any] | None:
+    def _look_over(
+        self, data: Iterable[Any], title: str, metrics: dict[str, Metric], stoppable: bool = False
+    ) -> dict[str, Any] | None:
         """Loss and metrics; None if it was stopped."""
-        metrics = fresh(self.metrics)
         total, n_seen = 0.0, 0
         with evaluating(self.model), Bar(title, n_batches(data), self.progress) as bar:
             for batch in data:
@@ -394,7 +410,8 @@ class Trainer:
     def _warn_of_old_and_done(self, epochs: int) -> None:
         """A fit that makes no epoch, or writes over what another run has left, is seldom meant."""
         if self.epoch >= epochs > 0:
-            told = f"fit: {self.epoch} epochs are done, so there is nothing to train; fit(..., epochs={2 * self.epoch})"
+            done = "1 epoch is" if self.epoch == 1 else f"{self.epoch} epochs are"
+            told = f"fit: {done} done, so there is nothing to train; fit(..., epochs={self.epoch + epochs})"
             warnings.warn(f"{told} goes on", stacklevel=3)
         elif not self.n_steps and self.checkpoint is not None and self.checkpoint.exists():
             told = f"fit: writes over the checkpoint of another run, {self.checkpoint}; fit(..., resume=True)"
@@ -429,9 +446,12 @@ def _check_options(
     for name, made in objects.items():
         if isinstance(made, type):
             raise TypeError(f"Trainer: {name} is the class {made.__name__}; make one first, {made.__name__}(...)")
+        fits, wanted = _ROLES[name]
+        if not fits(made):
+            raise TypeError(f"Trainer: {name} must be {wanted}, got {_described(made)}{_order(objects)}")
     for name, number in counts.items():
-        if number is not None and number < 1:
-            raise ValueError(f"Trainer: {name} must be at least 1, got {number}")
+        if number is not None and (not isinstance(number, int) or number < 1):
+            raise ValueError(f"Trainer: {name} must be a whole number of at least 1, got {number!r}")
     if clip_grad_norm is not None and not clip_grad_norm > 0:
         raise ValueError(f"Trainer: clip_grad_norm must be above 0, got {clip_grad_norm}; None leaves gradients alone")
     if scheduler_every not in ("epoch", "step"):
@@ -439,6 +459,47 @@ def _check_options(
     scheduler = objects["scheduler"]
     if isinstance(scheduler, ReduceLROnPlateau) and scheduler.mode != "min":
         raise ValueError("Trainer: ReduceLROnPlateau gets a loss, so its mode must be 'min'")
+
+
+def _is_optimizer(value: Any) -> bool:
+    return all(hasattr(value, name) for name in ("param_groups", "step", "zero_grad"))
+
+
+# For each argument that is an object: what makes it fit, and what it must be, in words.
+_ROLES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "model": (lambda value: isinstance(value, Module), "an nn.Module"),
+    "loss": (
+        lambda value: callable(value) and not _is_optimizer(value),
+        "a function loss(output, target), such as F.cross_entropy",
+    ),
+    "optimizer": (_is_optimizer, "an optimizer of the model's parameters, such as optim.Adam(model.parameters())"),
+    "scheduler": (
+        lambda value: value is None or (hasattr(value, "step") and not _is_optimizer(value)),
+        "a scheduler of optim.lr_scheduler, or None",
+    ),
+    "predictions": (lambda value: value is None or callable(value), "a function of the model's output, or None"),
+    "batch": (
+        lambda value: isinstance(value, bool),
+        "True (model and loss are written for one sample) or False; the size of batches is DataLoader's batch_size",
+    ),
+    "compile": (lambda value: isinstance(value, bool), "True or False"),
+    "progress": (lambda value: isinstance(value, bool), "True or False"),
+}
+
+
+def _described(value: Any) -> str:
+    """A value in an error: its class, itself where it is small."""
+    small = value is None or isinstance(value, bool | int | float | str)
+    return repr(value) if small else f"the function {value.__name__}" if isfunction(value) else type(value).__name__
+
+
+def _order(objects: dict[str, Any]) -> str:
+    """A reminder of the order, where the three arguments that everybody gives are right but for it."""
+    given = [objects[name] for name in ("model", "loss", "optimizer")]
+    for arranged in permutations(given):
+        if all(_ROLES[name][0](value) for name, value in zip(("model", "loss", "optimizer"), arranged, strict=True)):
+            return "; the order is Trainer(model, loss, optimizer, metrics)"
+    return ""
 
 
 def _numbers(of: str, found: dict[str, Any]) -> dict[str, float]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.interrupts import guarded
 from ..core.tensor import Tensor
+from ..core.wording import counted
 from ..data import DataLoader
 from ..inspect.curves import sparkline, tick_labels
 from ..inspect.svg import COLOURS, FAINT, GRID, Picture, ticks
@@ -32,7 +33,7 @@ class Restoring:
     def __enter__(self) -> None:
         trainer = self._trainer
         self._states = [
-            (module, {name: _kept(value) for name, value in module.state_dict().items()})
+            (module, {name: copied(value) for name, value in module.state_dict().items()})
             for module in (trainer.model, trainer.loss)
             if isinstance(module, Module)
         ]
@@ -67,7 +68,8 @@ class Restoring:
         restore_random_state(self._random, *self._loaders)
 
 
-def _kept(value: Any) -> Any:
+def copied(value: Any) -> Any:
+    """An entry of a state that stays as it is when the module goes on."""
     return value.detach().clone() if isinstance(value, Tensor) else copy.deepcopy(value)
 
 
@@ -95,7 +97,7 @@ def overfit(trainer: Trainer, batch: Any, steps: int, below: float) -> bool:
             losses.append(trainer.stepper.learn(inputs, target, 1.0, True)[1])
             if not math.isfinite(losses[-1]):
                 break
-    print(f"overfit: loss {losses[0]:.4g} -> {losses[-1]:.4g} after {len(losses)} steps on one batch")
+    print(f"overfit: loss {losses[0]:.4g} -> {losses[-1]:.4g} after {counted(len(losses), 'step')} on one batch")
     return _learnt(losses, below)
 
 
