@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import warnings
 import weakref
 from types import SimpleNamespace
 
@@ -12,7 +13,7 @@ import pytest
 import extempo as ex
 from extempo.core import source_location
 from extempo.core.graph import describe_where
-from extempo.core.source_location import last_value_read, remember_value_read, user_line
+from extempo.core.source_location import last_value_read, remember_value_read, user_line, user_stacklevel
 
 
 def module_of(package):
@@ -97,3 +98,12 @@ def test_the_last_value_that_was_read_is_remembered_for_each_thread():
     thread.join()
     assert mine is not None
     assert others == [None]
+
+
+def test_a_warning_from_inside_points_at_the_user():
+    names = {"__package__": "extempo.nn", "user_stacklevel": user_stacklevel, "warnings": warnings}
+    exec("def warns(): warnings.warn('so', stacklevel=user_stacklevel())\ndef calls(): warns()", names)
+    for call in (names["warns"], names["calls"]):
+        with pytest.warns(UserWarning, match="so") as caught:
+            call()
+        assert caught[0].filename == __file__

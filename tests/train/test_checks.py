@@ -110,7 +110,7 @@ def test_an_optimizer_of_other_parameters():
     model, other = network(), network()
     found = findings(model, F.cross_entropy, data(), optim.SGD([*other.parameters()], lr=0.1))
     assert found == [
-        "fit: the optimizer does not have 0.weight, 0.bias, 1.weight and 3 more: was it made from other parameters?"
+        "fit: the optimizer does not have 0.weight, 0.bias, 1.weight and 3 more: was it made before they were?"
     ]
 
 
@@ -145,3 +145,39 @@ def test_looking_changes_no_bit(monkeypatch):
     assert others == others_without
     assert ex.equal(draw, draw_without)
     assert all(ex.equal(state[name], state_without[name]) for name in state)
+
+
+class InAList(nn.Module):
+    def __init__(self, first=None):
+        super().__init__()
+        self.first = first or nn.Identity()
+        self.layers = [nn.Linear(4, 4), nn.Linear(4, 3)]
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return self.first(x)
+
+
+def test_layers_in_a_plain_list_are_found():
+    x, y = data()
+    told = findings(InAList(nn.Linear(3, 3)), F.cross_entropy, (x, y))
+    assert told == [
+        "fit: layers.0.weight gets a gradient but is no parameter of the model, and is not trained; layers is a plain "
+        "list: make it nn.ModuleList(...), which registers what is in it"
+    ]
+
+
+def test_a_frozen_teacher_in_a_list_is_nobodys_mistake():
+    class Student(nn.Linear):
+        def __init__(self):
+            super().__init__(4, 3)
+            self.teachers = [nn.Linear(4, 3)]
+
+        def forward(self, x):
+            with ex.no_grad():
+                taught = self.teachers[0](x)
+            return super().forward(x) + taught
+
+    x, y = data()
+    assert findings(Student(), F.cross_entropy, (x, y)) == []

@@ -41,6 +41,14 @@ def user_line() -> Where | None:
     return None
 
 
+def user_stacklevel() -> int:
+    """The `stacklevel` with which `warnings.warn`, called by our caller, points at the user's line."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and _is_internal(frame.f_globals.get("__package__")):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 class _LastRead(threading.local):
     where: Where | None = None
 

@@ -7,6 +7,7 @@ attribute. A call without hooks is one check and `forward`.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from html import escape
 from typing import Any, Self
@@ -16,6 +17,7 @@ from ..core.absent_names import check_keywords
 from ..core.context import no_grad
 from ..core.device import device as Device
 from ..core.device import require_cpu
+from ..core.source_location import user_stacklevel
 from ..core.tensor import Tensor, TensorLike
 from ..core.types import as_dtype, bfloat16, dtype, float16, float32, float64
 from ..errors import DtypeError, UnsupportedError
@@ -375,6 +377,18 @@ class Module(HookMethods, StateMethods):
                 if parameter is not None and id(parameter) not in memo:
                     memo.add(id(parameter))
                     yield parameter
+        if not memo and recurse:
+            self._warn_of_hidden_parameters()
+
+    def _warn_of_hidden_parameters(self) -> None:
+        """A module without parameters that has some in a plain list is a common mistake, and seldom meant."""
+        from .hidden_layers import hidden_parameters
+
+        found = next(hidden_parameters(self), None)
+        if found is not None:
+            name, advice, _ = found
+            text = f"parameters: {type(self).__name__} has none of its own, and does not see {name}; {advice}"
+            warnings.warn(text, stacklevel=user_stacklevel())
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True

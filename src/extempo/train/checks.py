@@ -10,6 +10,7 @@ import numpy as np
 from ..core.context import no_grad
 from ..core.tensor import Tensor
 from ..errors import NoGradientPathError
+from ..nn.hidden_layers import hidden_parameters
 from .measuring import fresh, kind_of
 
 if TYPE_CHECKING:
@@ -89,8 +90,12 @@ def _gradients(trainer: Trainer) -> list[str]:
         found.append(f"no gradient reaches {_some(without)}: is it used in forward?")
     if zero:
         found.append(f"the gradient of {_some(zero)} is all zeros on this batch: dead units, or a detached path?")
+    for name, advice, p in hidden_parameters(trainer.model):
+        if p.grad is not None:
+            found.append(f"{name} gets a gradient but is no parameter of the model, and is not trained; {advice}")
+            break
     if left_out:
-        found.append(f"the optimizer does not have {_some(left_out)}: was it made from other parameters?")
+        found.append(f"the optimizer does not have {_some(left_out)}: was it made before they were?")
     return found
 
 
