@@ -30,11 +30,8 @@ def grow(model: nn.Sequential) -> str:
     """Twice the units in each hidden layer, and a second layer once there are eight."""
     n_units = model[0].out_features
     if n_units == 8 and len(model) == 3:
-        layer = nn.Linear(n_units, n_units)
-        nn.init.eye_(layer.weight)  # relu(x) is x for what comes out of a relu: nothing changes at first
-        nn.init.zeros_(layer.bias)
-        nn.surgery.insert_layer(model, 2, layer)
-        nn.surgery.insert_layer(model, 3, nn.ReLU())
+        nn.surgery.insert_layer(model, 2, nn.Linear(n_units, n_units))  # starts as the identity ...
+        nn.surgery.insert_layer(model, 3, nn.ReLU())  # ... and so does relu behind a relu
         return "a second layer"
     linear = [layer for layer in model if isinstance(layer, nn.Linear)]
     for layer, following in pairwise(linear):

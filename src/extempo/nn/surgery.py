@@ -8,13 +8,15 @@ LISTENERS, which is called with what became of each: kept units keep what belong
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from .. import ops
 from ..core.context import no_grad
 from ..core.tensor import Tensor
-from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
+from ..errors import ArgumentError, DtypeError, IndexRangeError, ShapeError, UnsupportedError
+from .identity_start import start_as_identity
 from .module import Module
 from .parameter import Parameter
 
@@ -277,15 +279,36 @@ def prune_units(
     _change_units(layer, units, through, into, None)
 
 
-def insert_layer(container: Any, position: int, layer: Module) -> None:
+def insert_layer(container: Any, position: int, layer: Module, *, start: str | None = "identity") -> None:
     """Put a layer into a Sequential or ModuleList; its parameters join the optimizer group of those beside it.
+
+    Args:
+        container: the Sequential or ModuleList.
+        position: where the layer will stand.
+        layer: the new one.
+        start: "identity" gives it weights with which it passes its input on, so that the model computes what it did
+            before, and learns from there: Linear with as many features out as in, convolutions that keep sizes, PReLU,
+            ReLU behind ReLU, TransformerEncoderLayer with norm_first, Sequential of such. A warning tells of a layer
+            that cannot start so. None leaves the layer as it is.
 
     >>> model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
     >>> optimizer = ex.optim.SGD(model.parameters())
     >>> nn.surgery.insert_layer(model, 1, nn.Linear(2, 2))
     >>> len(model), len(optimizer.param_groups[0]["params"])
     (3, 6)
+    >>> model[1].weight.tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
     """
+    if start not in ("identity", None):
+        raise ArgumentError(f"insert_layer: start must be 'identity' or None, got {start!r}")
+    if start is not None:
+        why = start_as_identity(layer, list(container)[:position])
+        if why:
+            warnings.warn(
+                f"insert_layer: {type(layer).__name__} cannot start as the identity ({why}), so the model computes "
+                "something else from here on; start=None says that this is meant",
+                stacklevel=2,
+            )
     neighbours: list[Tensor] = list(container.parameters())
     container.insert(position, layer)
     _tell(Changes([], [], [(p, neighbours) for p in layer.parameters()]))
