@@ -1,4 +1,4 @@
-"""Write src/extempo/_methods.pyi: the types of the methods that ops give to Tensor.
+"""Write src/extempo/core/tensor_methods.pyi: the types of the methods that ops give to Tensor.
 
 python scripts/make_stubs.py            write the file
 python scripts/make_stubs.py --check    exit with 1 if it is out of date
@@ -10,7 +10,7 @@ import inspect
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_overloads
 
 STUB = Path(__file__).parents[1] / "src" / "extempo" / "core" / "tensor_methods.pyi"
 
@@ -18,10 +18,20 @@ HEADER = '''"""The methods that ops give to Tensor. Written by scripts/make_stub
 
 import builtins
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
+from ..autograd.hooks import RemovableHandle
+from ..ops.counting import Histogram
+from ..ops.decompositions import QrResult
+from ..ops.factors import LuFactorExResult, LuFactorResult
+from ..ops.linalg_older import GeqrfResult, OlderSvdResult, TriangularSolveResult
+from ..ops.matrices import SlogdetResult
+from ..ops.reduce import MinMax, ValuesIndices
+from ..ops.rounding import FrexpResult
+from .device import device as _device
+from .device import layout as _layout
 from .tensor import Tensor
-from .types import Number
+from .types import Number, Size
 from .types import dtype as _dtype
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -51,7 +61,19 @@ KNOWN = {
     "Sequence": "Sequence",
     "Callable": "Callable",
     "Number": "Number",
+    "Size": "Size",
+    "Literal": "Literal",
+    "False": "False",
+    "True": "True",
+    "No": "Literal[False]",
+    "Yes": "Literal[True]",
+    "device": "_device",
+    "layout": "_layout",
+    "Hook": "Callable[..., Any]",
+    "RemovableHandle": "RemovableHandle",
 }
+NAMED_RESULTS = re.findall(r"\b\w+(?:Result|Indices)\b|\bMinMax\b|\bHistogram\b", HEADER)
+KNOWN |= {name: name for name in NAMED_RESULTS}
 
 # Operators are written alike, so that x += y and x + y agree for mypy; == and != must take what object's take.
 OPERATOR_RESULT = {"__eq__": "Any", "__ne__": "Any"}
@@ -62,14 +84,24 @@ def annotation(text: Any) -> str:
     if text is inspect.Parameter.empty:
         return "Any"
     text = text if isinstance(text, str) else getattr(text, "__name__", "Any")
+    text = re.sub(r"\b[a-z]\w*\.(?=[A-Z])", "", text)  # a class may be named with its module
     if set(re.findall(r"[A-Za-z_][\w.]*", text)) - KNOWN.keys():
         return "Any"
     return re.sub(r"[A-Za-z_]\w*", lambda m: KNOWN[m[0]], text)
 
 
 def returned(fn: Any) -> str:
-    """The return type; classes of named results become Any, so that `.values` can be written."""
+    """The return type."""
     return annotation(inspect.signature(fn).return_annotation)
+
+
+def property_type(name: str, getter: Any) -> str:
+    """The type of a property; of one that is the same for every tensor, and has no annotation, that of its value."""
+    import extempo
+
+    if inspect.signature(getter).return_annotation is inspect.Signature.empty:
+        return annotation(type(getattr(extempo.zeros(1), name)))
+    return returned(getter)
 
 
 def signature(fn: Any) -> str:
@@ -110,11 +142,14 @@ def stub() -> str:
         if name in own or name in ("__module__", "__doc__", "__slots__", "__firstlineno__", "__static_attributes__"):
             continue
         if isinstance(value, property):
-            lines.append(f"    @property\n    def {name}(self) -> {returned(value.fget)}: ...\n")
+            lines.append(f"    @property\n    def {name}(self) -> {property_type(name, value.fget)}: ...\n")
         elif name.startswith("__") and name != "__getitem__" and n_positional(value) == 2:
             lines.append(f"    def {name}(self, other: Any) -> {OPERATOR_RESULT.get(name, 'Tensor')}: ...\n")
         else:
-            lines.append(f"    def {name}({signature(value)}) -> {returned(value)}: ...\n")
+            forms = get_overloads(value)
+            for form in forms or [value]:
+                mark = "    @overload\n" if forms else ""
+                lines.append(f"{mark}    def {name}({signature(form)}) -> {returned(form)}: ...\n")
     return "".join(lines)
 
 

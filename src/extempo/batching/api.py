@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ..autograd.observers import listener
 from ..core.context import CONTEXT, ExecutionContext, end_trace
@@ -21,8 +21,10 @@ from .report import Explanation, Notes
 from .run import BatchExecutor
 from .sample_tracer import SampleTracer
 
+R = TypeVar("R")  # what one sample gives
 
-class batch:
+
+class batch(Generic[R]):
     """`fn`, written for one sample, as a function of many: `outputs = ex.batch(fn)(samples, ...)`.
 
     Positional arguments are taken apart as by `map` (lists, tensors by their first dimension, iterators) and must have
@@ -43,7 +45,7 @@ class batch:
     [tensor(5.), tensor(1.)]
     """
 
-    def __init__(self, fn: Callable[..., Any], debug: bool = False) -> None:
+    def __init__(self, fn: Callable[..., R], debug: bool = False) -> None:
         if not callable(fn):
             raise DtypeError(f"batch: expected a function or a module, got {type(fn).__name__}")
         self._fn = fn
@@ -53,7 +55,7 @@ class batch:
         self._outlook = Outlook()  # for as many samples as there were last time
         functools.update_wrapper(self, fn, updated=())
 
-    def __call__(self, *args: Any, **kwargs: Any) -> list[Any]:
+    def __call__(self, *args: Any, **kwargs: Any) -> list[R]:
         samples = _zipped(args)
         call = functools.partial(self._fn, **kwargs) if kwargs else self._fn
         mode = CONTEXT.get()

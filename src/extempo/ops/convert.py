@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -175,6 +175,10 @@ def type_dtype(named: Any, op: str) -> dtype:
     return as_dtype(getattr(named, "dtype", named))
 
 
+@overload
+def _type(self: Tensor, dtype: None = None, non_blocking: bool = False) -> str: ...
+@overload
+def _type(self: Tensor, dtype: Any, non_blocking: bool = False) -> Tensor: ...
 def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The name of the tensor's type, or the tensor converted to `dtype` (a dtype or a name such as "FloatTensor")."""
     if dtype is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -34,6 +34,11 @@ __all__ = [
     "unique",
     "unique_consecutive",
 ]
+
+
+# For overloads: what is returned depends on these arguments.
+No = Literal[False]
+Yes = Literal[True]
 
 
 class Histogram(NamedTuple):
@@ -220,6 +225,49 @@ def _rows_first(input: Tensor, dim: int, op: str) -> tuple[Array, int]:
     return np.moveaxis(np.asarray(array, wide(array)), d, 0), d
 
 
+@overload
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: No = False,
+    return_counts: No = False,
+    dim: int | None = None,
+) -> Tensor: ...
+@overload
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: No = False,
+    *,
+    return_counts: Yes,
+    dim: int | None = None,
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    *,
+    return_inverse: Yes,
+    return_counts: No = False,
+    dim: int | None = None,
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    *,
+    return_inverse: Yes,
+    return_counts: Yes,
+    dim: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor]: ...
+@overload
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any: ...
 @numpy_method
 def unique(
     input: Tensor,
@@ -261,6 +309,26 @@ def _runs(rows: Array) -> tuple[Array, Array, Array]:
     return rows[starts], np.cumsum(is_new) - 1, np.diff(starts, append=len(rows))
 
 
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: No = False, return_counts: No = False, dim: int | None = None
+) -> Tensor: ...
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: No = False, *, return_counts: Yes, dim: int | None = None
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def unique_consecutive(
+    input: Tensor, *, return_inverse: Yes, return_counts: No = False, dim: int | None = None
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def unique_consecutive(
+    input: Tensor, *, return_inverse: Yes, return_counts: Yes, dim: int | None = None
+) -> tuple[Tensor, Tensor, Tensor]: ...
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any: ...
 @numpy_method
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ..dispatch.fast_path import FastOp, runner1, runner2
 from ..dispatch.inplace import in_place, write
 from ..errors import AutogradError, DtypeError, ExtempoError, ShapeError
 
-Operand = Tensor | Number
+Operand: TypeAlias = Tensor | Number
 # What `unary` and `binary` make. Stated where gradients above it name a function: a type checker reads lambdas first.
 Function = Callable[..., Tensor]
 F = TypeVar("F", bound=Callable[..., Any])

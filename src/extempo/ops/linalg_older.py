@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 from .. import ops
 from ..core.tensor import Tensor
@@ -99,6 +99,10 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any =
     return deliver_each(OlderSvdResult(u, s, v), out)
 
 
+@overload
+def lu(A: Tensor, pivot: bool = True, get_infos: Literal[False] = False, out: Any = None) -> factors.LuFactorResult: ...
+@overload
+def lu(A: Tensor, pivot: bool = True, *, get_infos: Literal[True], out: Any = None) -> factors.LuFactorExResult: ...
 @method
 @teaching
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:

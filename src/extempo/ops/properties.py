@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 from ..core.device import CPU, contiguous_format, memory_order, strided
 from ..core.strides import is_k_ordered, row_major_strides
 from ..core.tensor import Tensor, layout_of
 from ..core.tensor_methods import TensorMethods, method
-from ..core.types import dtype, normalize_dim, result_dtype
+from ..core.types import Size, dtype, normalize_dim, result_dtype
 from ..dispatch.dispatcher import as_input
 from ..errors import IndexRangeError
 
@@ -47,6 +47,10 @@ def is_contiguous(input: Tensor, memory_format: Any = contiguous_format) -> bool
     return has_order(input, order or tuple(range(input.ndim)))
 
 
+@overload
+def stride(input: Tensor, dim: None = None) -> tuple[int, ...]: ...
+@overload
+def stride(input: Tensor, dim: int) -> int: ...
 @method
 def stride(input: Tensor, dim: int | None = None) -> Any:
     """The stride of each dimension, or of one: how many elements apart its neighbours are in memory."""
@@ -69,6 +73,10 @@ def data_ptr(input: Tensor) -> int:
     return int(input._handed_out().__array_interface__["data"][0])
 
 
+@overload
+def size(input: Tensor, dim: None = None) -> Size: ...
+@overload
+def size(input: Tensor, dim: int) -> int: ...
 @method
 def size(input: Tensor, dim: int | None = None) -> Any:
     """The shape, or one size of it."""

@@ -7,7 +7,7 @@ the greatest value. Sorting is always stable, so equal elements keep their order
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -264,6 +264,10 @@ def _median(op: type[Choice], place: type[Place], input: Tensor, dim: int | None
     return ops.deliver(apply(op, (input,), {"dim": everything, "keepdim": False}), out)
 
 
+@overload
+def median(input: Tensor, dim: None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def median(input: Tensor, dim: int, keepdim: bool = False, *, out: Any = None) -> ValuesIndices: ...
 @numpy_method
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """The median of all elements, or along `dim` with its index; the lower one of an even number, NaN if any is.
@@ -274,6 +278,10 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
     return _median(Median, MedianPlace, input, dim, keepdim, out)
 
 
+@overload
+def nanmedian(input: Tensor, dim: None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def nanmedian(input: Tensor, dim: int, keepdim: bool = False, *, out: Any = None) -> ValuesIndices: ...
 @numpy_method
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """The median of the elements that are no NaN, of all or along `dim` with its index.

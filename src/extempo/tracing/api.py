@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from ..backends.selection import native
 from ..core.cache import CACHES
@@ -18,6 +18,8 @@ from ..errors import DtypeError
 from .compiled_function import EAGER, FUNCTIONS, CompiledFunction
 from .report import TOTALS, Stats
 from .segment import PLANS
+
+F = TypeVar("F", bound=Callable[..., Any])  # what is compiled keeps its type
 
 
 class eager(switch):
@@ -81,6 +83,32 @@ class Compile:
 
     __name__ = __qualname__ = "compile"
 
+    @overload
+    def __call__(
+        self,
+        model: None = None,
+        *,
+        fullgraph: bool = False,
+        dynamic: bool | None = None,
+        backend: Any = None,
+        mode: str | None = None,
+        options: Any = None,
+        disable: bool = False,
+        static: bool = False,
+    ) -> Callable[[F], F]: ...
+    @overload
+    def __call__(
+        self,
+        model: F,
+        *,
+        fullgraph: bool = False,
+        dynamic: bool | None = None,
+        backend: Any = None,
+        mode: str | None = None,
+        options: Any = None,
+        disable: bool = False,
+        static: bool = False,
+    ) -> F: ...
     def __call__(
         self,
         model: Any = None,
