@@ -5,7 +5,8 @@
 Requests and answers are lines of JSON on standard input and output; whatever a library prints goes to standard error.
 {"build": name} -> {"version"}; {"run": [first, count]} -> {"ms", "apart", "losses"};
 {"kernels": true} -> {"backend", "fallbacks"} of Extempo, {} of others;
-{"call": i} -> {"ms", "llvm", "planning"}, of one step, and seconds in Extempo's compilers so far;
+{"call": i} -> {"ms", "collector", "llvm", "planning"}, of one step, those of Python's garbage collector among them, and
+seconds in Extempo's compilers so far;
 {"clock": count} -> {"at"}, when each of the first `count` steps was done, by time.monotonic();
 {"caches": true} -> {"caches"} of Extempo by name: [size, limit, evicted];
 {"recorded": true} -> {"ops"}, how many ex.compile recorded in one step of the workload, built anew;
@@ -21,7 +22,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from workload import Step, Workload
@@ -84,13 +86,34 @@ def time_block(step: Step, first: int, count: int) -> dict[str, Any]:
     return {"ms": ms * (1 - apart / wall), "apart": ms * apart / wall, "losses": losses}
 
 
+@contextmanager
+def collector_seconds() -> Iterator[list[float]]:
+    """Makes a list of how long each run of Python's cyclic garbage collector takes."""
+    runs: list[float] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        now = time.thread_time()
+        if phase == "start":
+            runs.append(-now)
+        elif runs:
+            runs[-1] += now
+
+    gc.callbacks.append(note)
+    try:
+        yield runs
+    finally:
+        gc.callbacks.remove(note)
+
+
 def time_call(step: Step, i: int) -> dict[str, float]:
     """A single step, and what Extempo's compilers have taken so far. Time that another process had does not count."""
-    wall, cpu = time.perf_counter(), cpu_seconds()
-    step(i)
-    cpu, wall = cpu_seconds() - cpu, time.perf_counter() - wall
+    with collector_seconds() as runs:
+        wall, cpu = time.perf_counter(), cpu_seconds()
+        step(i)
+        cpu, wall = cpu_seconds() - cpu, time.perf_counter() - wall
     stats = importlib.import_module("extempo").compile.stats()
-    return {"ms": min(wall, cpu) * 1e3, "llvm": stats["compile_seconds"], "planning": stats["planning_seconds"]}
+    compilers = {"llvm": stats["compile_seconds"], "planning": stats["planning_seconds"]}
+    return {"ms": min(wall, cpu) * 1e3, "collector": sum(runs) * 1e3, **compilers}
 
 
 def clock(step: Step, count: int) -> dict[str, list[float]]:

@@ -337,12 +337,13 @@ def test_the_first_step_from_which_we_are_ahead_to_the_end():
 def test_the_worst_call_and_the_steady_state_are_those_of_the_calls_compared():
     lengths = load("lengths")
     n = lengths.N_PASSES
-    compiled = np.ones(2 * n)
+    compiled, even = np.ones((2 * n, 2)), np.full((2 * n, 2), 0.5)
     compiled[3], compiled[-2 * lengths.N_STEADY :] = 8.0, 0.25
-    phase = lengths.Phase([5, 6] * n, np.full(2 * n, 0.5), compiled, 0.1, 0.2, 0.3, {"plans": [3, 4, 0]})
-    assert phase.worst == (16.0, 2, 6)
+    compiled[0, 0] = 9.0  # with the collector
+    phase = lengths.Phase([5, 6] * n, even, compiled, 0.1, 0.2, 0.3, {"plans": [3, 4, 0]})
+    assert phase.worst == (16.0, 18.0, 2, 6)
     assert phase.steady == 0.5
-    quieter = phase.least(lengths.Phase(phase.lengths, phase.eager, np.full(2 * n, 0.5), 0.1, 0.2, 0.3, {}))
+    quieter = phase.least(lengths.Phase(phase.lengths, phase.eager, even, 0.1, 0.2, 0.3, {}))
     assert quieter.worst[0] == 1.0
     assert lengths.cache_row("plans", [phase, phase]) == ["plans", "3", "3", "4", "0", "pass"]
 
