@@ -17,7 +17,7 @@ import extempo
 import extempo as ex
 from extempo.backends.selection import native
 from extempo.core import costs
-from extempo.tracing.compiled_function import CompiledFunction
+from extempo.tracing.compiled_function import CompiledFunction, entry_of
 from extempo.tracing.policy import (
     AT_ONCE,
     KNOWN_AFTER,
@@ -169,7 +169,7 @@ def test_a_loop_that_was_met_at_another_length_is_planned_if_that_takes_no_longe
 def test_a_function_that_rests_does_not_record():
     made = CompiledFunction(lambda x: x * 2.0 + 1.0, "f")
     made.policy.aside, made.policy.rests = True, 5
-    made.run(ex.ones(3))
+    entry_of(made)(ex.ones(3))
     assert (made.policy.rests, made.counters.new_steps) == (4, 0)
 
 

@@ -15,7 +15,7 @@ from ..core.cache import CACHES
 from ..core.context import CONTEXT, switch
 from ..core.types import DEFAULT_DTYPE_LISTENERS
 from ..errors import DtypeError
-from .compiled_function import EAGER, FUNCTIONS, CompiledFunction
+from .compiled_function import EAGER, FUNCTIONS, CompiledFunction, entry_of
 from .report import TOTALS, Stats
 from .segment import PLANS
 
@@ -135,13 +135,7 @@ class Compile:
 
         if isinstance(model, Module):
             return _compiled_module(model, static)
-        run = _runner(model, getattr(model, "__qualname__", type(model).__name__), static)
-
-        @functools.wraps(model)
-        def compiled(*args: Any, **kwargs: Any) -> Any:
-            return run(*args, **kwargs)
-
-        return compiled
+        return functools.wraps(model)(_runner(model, getattr(model, "__qualname__", type(model).__name__), static))
 
     def stats(self) -> Stats:
         """What was recorded, planned and run, in all and for each function that still exists; `print` it for words."""
@@ -170,11 +164,12 @@ DEFAULT_DTYPE_LISTENERS.append(compile.clear)
 
 
 def _runner(fn: Callable[..., Any], name: str, static: bool) -> Callable[..., Any]:
+    """A function of its own, so that it may get the name and the docstring of `fn`."""
     if static:
         from .static import make
 
         return make(fn, name)
-    return CompiledFunction(fn, name).run
+    return entry_of(CompiledFunction(fn, name))
 
 
 def _compiled_module(module: Any, static: bool) -> Any:

@@ -65,6 +65,7 @@ MOST_WAITING = 64  # calls that a plan's kernels are due after, at most
 LOOKS = 16  # while kernels are made, every so many calls it is seen whether tracing is slower without them
 MOST_PATIENCE = 32  # calls' worth of the allowance that an attempt in vain costs at most
 MOST_RESTS = 16  # calls in a row that are not even looked at
+REPEATING_RESTS = 4  # the same for a function that repeats itself: the arguments of its next call decide
 LONG_REST, MOST_LONG_RESTS = 64, 2_048  # the same where plans would not make it faster, at first and at most
 MOST_KINDS = 512  # kinds of arguments that are remembered
 MOSTLY = 0.8  # of the calls, lately, had arguments like earlier ones
@@ -198,7 +199,7 @@ class CountingPolicy:
             missing = max(wanted - self.to_invest, self.lost)
             if missing > 0 and self.eager_mean:
                 n_calls = min(int(missing / (ALLOWANCE * self.eager_mean + self._gain)), MOST_RESTS)
-                self._rest(min(n_calls, 1) if self._repeats else n_calls)
+                self._rest(min(n_calls, REPEATING_RESTS) if self._repeats else n_calls)
                 return True
         if (self.aside or self._tries_again) and self.pays and not self._repeats and self.met.waits_for_another:
             return True

@@ -297,4 +297,9 @@ def make(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
     """A static function of `fn`."""
     made = StaticFunction(fn, name, log, EAGER)
     FUNCTIONS.add(made)  # type: ignore[arg-type] # it counts and forgets like a Compiled
-    return made.run
+    run = made.run
+
+    def compiled(*args: Any, **kwargs: Any) -> Any:
+        return run(*args, **kwargs)
+
+    return compiled
