@@ -1,4 +1,6 @@
-"""Write docs/errors.md from the docstrings of src/extempo/errors.py.
+"""Write docs/errors.md: every exception with its docstring, lines that raise it, what they say, and lines that work.
+
+The lines stand in error_examples.py, and are run here: the messages on the page are those of the library.
 
 python scripts/make_error_docs.py            write the file
 python scripts/make_error_docs.py --check    exit with 1 if it is out of date
@@ -8,25 +10,52 @@ from __future__ import annotations
 
 import inspect
 import sys
+import textwrap
 from pathlib import Path
 
+from error_examples import MISTAKES, run
+
 from extempo import errors
+from extempo.serialization import FileFormatError
+from extempo.train import NonFiniteLossError
 
 PAGE = Path(__file__).parents[1] / "docs" / "errors.md"
 
+OPENING = """# Errors
+
+What each exception means, lines that raise it with the message that they get, and the same lines as they work.
+Every message says the operation, what was expected, what came, and what to do next; where it helps, the file and line.
+
+The exceptions are in `ex.errors`, and the tree says what else each is, so that code written for PyTorch or for plain
+Python catches what it expects:
+"""
+
+
+def exceptions() -> list[type[Exception]]:
+    """Those of the errors module in its order, then those that one package has for itself."""
+    shared = [cls for cls in vars(errors).values() if inspect.isclass(cls) and cls.__module__ == errors.__name__]
+    return [*shared, FileFormatError, NonFiniteLossError]
+
+
+def section(cls: type[Exception]) -> str:
+    """An exception: what it is, and a mistake that raises it."""
+    bases = ", ".join(base.__name__ for base in cls.__bases__)
+    text = f"\n## {cls.__name__}\n\n*{bases}*\n\n{inspect.getdoc(cls)}\n"
+    if cls.__name__ not in MISTAKES:
+        return text
+    wrong, right = MISTAKES[cls.__name__]
+    raised, failed = run(wrong), run(right)
+    if raised is None or not isinstance(raised.error, cls) or failed is not None:
+        raise TypeError(f"error_examples: the lines for {cls.__name__} give {raised}, those that work {failed}")
+    message = textwrap.fill(raised.message, 84, break_long_words=False, break_on_hyphens=False)
+    return text + f"\n```python\n{wrong}```\n\n```text\n{message}\n```\n\nIn its place:\n\n```python\n{right}```\n"
+
 
 def page() -> str:
-    """The text of the page: the tree, then a section per exception, in the order of the module."""
+    """The text of the page: the tree, then a section per exception."""
     module = inspect.getdoc(errors) or ""
     tree = "\n".join(line for line in module.splitlines() if line.startswith("    "))
-    text = (
-        f"# Errors\n\nEvery message says the operation, what was expected, what came, and what to do next.\n\n{tree}\n"
-    )
-    for name, cls in vars(errors).items():
-        if inspect.isclass(cls) and issubclass(cls, Exception) and cls.__module__ == errors.__name__:
-            bases = [b.__name__ for b in cls.__bases__]
-            text += f"\n## {name}\n\n*{', '.join(bases)}*\n\n{inspect.getdoc(cls)}\n"
-    return text
+    return f"{OPENING}\n{tree}\n" + "".join(map(section, exceptions()))
 
 
 def main() -> int:
