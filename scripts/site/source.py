@@ -44,7 +44,8 @@ def _page(path: str, content: str) -> str:
     )
 
 
-def _view(path: str) -> str:
+def view(path: str) -> str:
+    """The page of a file."""
     text = (ROOT / path).read_text()
     try:
         lexer = get_lexer_for_filename(path)
@@ -75,5 +76,5 @@ def pages() -> Iterator[tuple[str, str]]:
         yield link(folder), _listing(folder)
     files = (_linked - folders).union(*(_files(folder) for folder in folders))
     for path in sorted(files):
-        yield link(path), _view(path)
+        yield link(path), view(path)
     yield "source/style.css", _style()
