@@ -42,14 +42,18 @@ WORKLOADS = {  # as docs/performance.md names them: as the plot does
 PEERS = {"extempo": ("Extempo", BLUE), "dynet": ("DyNet", GREEN), "jax": ("JAX jit", ORANGE)}
 
 
+def table_of(page: str, name: str) -> list[dict[str, str]]:
+    """The rows of the first table of a section of docs/performance.md, by the names of their columns."""
+    section = page.split(f"<!-- {name} -->")[1].split(f"<!-- end of {name} -->")[0]
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:1] == "|"]
+    return [dict(zip(lines[0], cells, strict=True)) for cells in lines[2:] if len(cells) == len(lines[0])]
+
+
 def rows_of(page: str, workload: str) -> Iterator[tuple[str, float]]:
     """(peer, time relative to PyTorch's) of each row of a workload's table."""
-    section = page.split(f"<!-- {workload} -->")[1].split(f"<!-- end of {workload} -->")[0]
-    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:1] == "|"]
-    column = lines[0].index("ratio of minima")
-    for cells in lines[2:]:
-        if re.fullmatch(r"[0-9.]+", cells[column]):
-            yield cells[0], float(cells[column])
+    for row in table_of(page, workload):
+        if re.fullmatch(r"[0-9.]+", row.get("ratio of minima", "")):
+            yield row["peer"], float(row["ratio of minima"])
 
 
 def best_of(page: str, workload: str) -> dict[str, float]:
