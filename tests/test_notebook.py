@@ -1,10 +1,13 @@
-"""The notebook runs from top to bottom, every report has its form for Jupyter, bars move in place, and the stop button
-leaves model and optimizer usable.
+"""The notebook runs from top to bottom and holds the outputs of such a run, every report has its form for Jupyter, bars
+move in place, and the stop button leaves model and optimizer usable.
 """
 
 from __future__ import annotations
 
+import copy
+import importlib
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,8 @@ nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 pytest.importorskip("ipykernel")
 
-PATH = Path(__file__).parents[1] / "docs" / "tour.ipynb"
+ROOT = Path(__file__).parents[1]
+PATH = ROOT / "docs" / "tour.ipynb"
 
 
 class Noting(nbclient.NotebookClient):
@@ -45,10 +49,39 @@ def outputs_of(executed: Noting, ending: str) -> list[Any]:
     return cells[0].outputs
 
 
-def test_the_notebook_is_kept_without_outputs():
-    for cell in nbformat.read(PATH, as_version=4).cells:
-        assert not cell.get("outputs")
-        assert cell.get("execution_count") is None
+@pytest.fixture(scope="module")
+def load() -> Any:
+    """Imports a module of scripts/."""
+    paths = [str(ROOT), str(ROOT / "scripts")]
+    sys.path[:0] = paths
+    yield importlib.import_module
+    for path in paths:
+        sys.path.remove(path)
+
+
+def test_the_notebook_is_kept_with_the_outputs_of_a_run(load, executed):
+    kept, now = nbformat.read(PATH, as_version=4), copy.deepcopy(executed.nb)
+    load("make_notebooks").tidy(now)
+    assert load("make_notebooks").stale_cells(kept, now) == [], "run python scripts/make_notebooks.py"
+
+
+def test_text_that_has_changed_makes_a_notebook_stale_and_a_time_does_not(load):
+    def notebook(text):
+        cell = nbformat.v4.new_code_cell("f()", id="a", outputs=[nbformat.v4.new_output("stream", text=text)])
+        return nbformat.v4.new_notebook(cells=[cell])
+
+    stale_cells = load("make_notebooks").stale_cells
+    assert stale_cells(notebook("loss 0.12345 in 3.1 ms"), notebook("loss 0.12346 in 12 ms")) == []
+    assert stale_cells(notebook("loss 0.12345 in 3.1 ms"), notebook("loss 0.22345 in 3.1 ms")) == ["a"]
+
+
+def test_the_site_shows_code_with_what_it_printed_and_drew(load):
+    pages = dict(load("scripts.site.notebooks").pages())
+    page = pages["tour.md"]
+    assert "```text\nepoch 1  loss" in page
+    assert "<table" in page
+    assert pages["tour_cell-8_0.svg"].startswith(b"<svg")
+    assert "](tour_cell-8_0.svg)" in page
 
 
 @pytest.mark.parametrize(
