@@ -22,6 +22,20 @@ from extempo.backends.selection import native
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+GUIDES = [
+    ROOT / "docs" / f"{name}.md"
+    for name in (
+        "installing",
+        "training",
+        "compiling",
+        "batching",
+        "ragged",
+        "inspecting",
+        "metrics",
+        "comparing",
+        "from_pytorch",
+    )
+]
 _NEXT_BLOCK = "\x1e"
 
 
@@ -148,7 +162,11 @@ def test_the_page_on_compiling_runs_as_pasted_and_shows_what_it_prints():
     assert "encoder learns: True" in out
 
 
-def test_the_page_on_batching_runs_as_pasted():
+def test_the_page_on_installing_runs_as_pasted_and_shows_what_it_prints():
+    assert run("docs/installing.md").printed == "tensor([2., 4.])\n"
+
+
+def test_the_page_on_batching_runs_as_pasted_and_shows_what_it_prints():
     out = run("docs/batching.md").printed
     assert float(re.search(r"loss ([0-9.]+)", out)[1]) < 0.2
     assert "5 samples" in out
@@ -200,6 +218,15 @@ def test_what_needs_no_pytorch_on_the_page_for_its_users_runs():
 def test_the_page_for_users_of_pytorch_finds_no_difference():
     pytest.importorskip("torch", reason="the page compares with PyTorch: pip install -e '.[conformance]'")
     assert run("docs/from_pytorch.md").printed == "no difference\n"
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda p: p.name)
+def test_a_guide_opens_with_what_it_is_for_and_ends_with_where_to_read_on(path):
+    title, opening, first, *_ = path.read_text().split("\n\n")
+    assert title.startswith("# ")
+    assert opening.startswith("For ")
+    assert first.startswith("```")
+    assert "\n## Read on\n" in path.read_text()
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
