@@ -26,6 +26,7 @@ GUIDES = [
     ROOT / "docs" / f"{name}.md"
     for name in (
         "installing",
+        "first_steps",
         "training",
         "compiling",
         "batching",
@@ -164,6 +165,10 @@ def test_the_page_on_compiling_runs_as_pasted_and_shows_what_it_prints():
 
 def test_the_page_on_installing_runs_as_pasted_and_shows_what_it_prints():
     assert run("docs/installing.md").printed == "tensor([2., 4.])\n"
+
+
+def test_the_first_steps_run_as_pasted_and_show_what_they_print():
+    assert run("docs/first_steps.md").printed.endswith("True\n")
 
 
 def test_the_page_on_batching_runs_as_pasted_and_shows_what_it_prints():
