@@ -25,7 +25,7 @@ class Mistake(NamedTuple):
 def _mistake(setup: str, wrong: str, right: str) -> Mistake:
     """Programs that share their first lines."""
     setup = textwrap.dedent(setup).strip("\n")
-    opening = f"import extempo as ex\n\n{setup}\n"
+    opening = setup + "\n" if "import extempo as ex" in setup else f"import extempo as ex\n\n{setup}\n"
     return Mistake(*(opening + textwrap.dedent(last).strip("\n") + "\n" for last in (wrong, right)))
 
 
@@ -55,6 +55,8 @@ MISTAKES = {
     "DiskFullError": _mistake(
         """
         import resource
+
+        import extempo as ex
 
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, -1))  # as if there were no more room
         """,
@@ -163,6 +165,7 @@ MISTAKES = {
     ),
     "CheckpointError": _mistake(
         """
+        import extempo as ex
         from extempo.utils.checkpoint import checkpoint
 
         x, lengths = ex.ones(3, requires_grad=True), [2, 3]
@@ -195,6 +198,7 @@ MISTAKES = {
     ),
     "NonFiniteLossError": _mistake(
         """
+        import extempo as ex
         from extempo.train import Trainer
 
         ex.manual_seed(0)

@@ -65,7 +65,10 @@ class UnsupportedError(ExtempoError, NotImplementedError):
 
 
 class NumericalError(ExtempoError, ValueError):
-    """A computation that has no answer for these values: a singular matrix, a matrix that is not positive definite."""
+    """A computation that has no answer for these values: a singular matrix, a matrix that is not positive definite.
+
+    The message names another function that has one, or what to add to the matrix.
+    """
 
 
 class DiskFullError(ExtempoError, OSError):
@@ -77,7 +80,10 @@ class DiskFullError(ExtempoError, OSError):
 
 
 class GraphError(ExtempoError):
-    """A graph that breaks the rules of `Graph.verify`, or text that `Graph.parse` cannot read."""
+    """A graph that breaks its rules: a static function that looks at values, text that `Graph.parse` cannot read.
+
+    Leave `static=True` out, or keep tensors what Python looked at: `ex.where` in place of `if`.
+    """
 
 
 class AutogradError(ExtempoError):
@@ -116,7 +122,10 @@ class LeafWriteError(AutogradError):
 
 
 class NotDifferentiableError(AutogradError):
-    """The operation has no gradient, and says why."""
+    """The operation has no gradient, and says why.
+
+    If none is wanted there, `detach()` its input; if one is, use another operation.
+    """
 
 
 class GradcheckError(AutogradError):
@@ -124,4 +133,7 @@ class GradcheckError(AutogradError):
 
 
 class CheckpointError(AutogradError):
-    """The recomputation of a checkpointed function did not repeat what the first run did."""
+    """The recomputation of a checkpointed function did not repeat what the first run did.
+
+    What it reads from outside must be the same both times: pass it as an argument.
+    """
