@@ -21,8 +21,9 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 NAMES = Path(__file__).with_name("torch_names.txt")
 SAME, DIFFERS, REFUSED, MISSING = STATES = ("same", "differs", "refused", "missing")
+COMPARED = "agrees on the samples of PyTorch's tests"
 MEANS = {
-    SAME: "means what it means in PyTorch",
+    SAME: "means what it means in PyTorch; where that was compared on PyTorch's own samples, it says so",
     DIFFERS: "is there, and something about it is not as in PyTorch",
     REFUSED: "is left out on purpose, and says what to use in its place",
     MISSING: "is not there yet",
@@ -119,27 +120,43 @@ def differences() -> dict[str, str]:
     return known
 
 
+def compared() -> set[str]:
+    """The paths of what agrees with PyTorch on the samples of its own tests."""
+    ops = [f"torch.{place}{name}" for name in _named("Pass") for place in ("", "Tensor.")]
+    layers = [f"torch.nn.{name}" for name in _named("Modules")]
+    return {*ops, *layers, *(f"torch.optim.{name}" for name in _named("Optimizers"))}
+
+
+def _named(title: str) -> list[str]:
+    """What stands as code in a section of docs/conformance.md, outside of tables."""
+    lines = [line for line in _section("conformance.md", title).splitlines() if not line.startswith("|")]
+    return re.findall(r"`([\w.]+)`", "\n".join(lines))
+
+
+def _section(page: str, title: str) -> str:
+    return (ROOT / "docs" / page).read_text().split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
 def _rows(page: str, title: str) -> Iterator[list[str]]:
     """The rows of the first table below a heading."""
-    section = (ROOT / "docs" / page).read_text().split(f"\n## {title}\n")[1].split("\n## ")[0]
-    for line in [line for line in section.splitlines() if line.startswith("|")][2:]:
+    for line in [line for line in _section(page, title).splitlines() if line.startswith("|")][2:]:
         yield [cell.strip() for cell in line.strip("|").split(" | ")]
 
 
 def answers() -> dict[str, dict[str, Answer]]:
     """What to show of each name."""
-    known = differences()
+    known, agreeing = differences(), compared()
 
-    def with_difference(path: str, answer: Answer) -> Answer:
+    def with_what_is_known(path: str, answer: Answer) -> Answer:
         if answer.state != SAME:
             return answer
         ends = (path[dot.start() :] for dot in re.finditer(r"\.", path))
         note = next((known[end] for end in [path, *ends] if end in known), "")
-        return Answer(DIFFERS, note) if note else answer
+        return Answer(DIFFERS, note) if note else Answer(SAME, COMPARED if path in agreeing else "")
 
     found = ask(torch_names(NAMES.read_text()))
     return {
-        path: {name: with_difference(f"{path}.{name}", answer) for name, answer in names.items()}
+        path: {name: with_what_is_known(f"{path}.{name}", answer) for name, answer in names.items()}
         for path, names in found.items()
     }
 
@@ -170,8 +187,7 @@ def _note(text: str, name: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
 
 
-def page() -> str:
-    found = answers()
+def page(found: dict[str, dict[str, Answer]]) -> str:
     counts = Counter(answer.state for names in found.values() for answer in names.values())
     version = NAMES.read_text().split()[2].rstrip(";")
     boxes = "\n".join(f'<label><input type="checkbox" value="{state}" checked> {state}</label>' for state in STATES)
@@ -192,5 +208,5 @@ def _file(ending: str) -> str:
 
 
 def pages() -> Iterator[tuple[str, str]]:
-    yield "torch_names.md", page()
+    yield "torch_names.md", page(answers())
     yield "assets/torch_names.js", _file("js")
