@@ -1,15 +1,61 @@
-"""Kernels that tests compile are kept apart from the user's own, and shared by the processes of one run."""
+"""Which tests run in how many processes, and the fixtures that all of them may use.
+
+Kernels that tests compile are kept apart from the user's own, and shared by the processes of one run.
+"""
 
 import getpass
 import os
+import signal
 import tempfile
 from pathlib import Path
 
 import pytest
 
+from . import selections
+
 # Plans are made at once and not when LLVM finds the time, so that tests can count them.
 os.environ.setdefault("EXTEMPO_COMPILE_WAIT", "1")
 os.environ.setdefault("EXTEMPO_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"extempo-tests-{getpass.getuser()}"))
+# A shell starts what runs in the background with Ctrl-C ignored; tests interrupt themselves.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the number of processes
+def pytest_cmdline_main(config):
+    option = config.option
+    if hasattr(config, "workerinput"):
+        return
+    if option.markexpr == selections.QUICK and selections.are_named_one_by_one(config.args):
+        option.markexpr = ""
+    is_watched = option.usepdb or option.capture == "no" or option.collectonly
+    if getattr(option, "numprocesses", 0) is None and not is_watched:  # xdist is there and -n was not given
+        option.numprocesses = selections.n_processes(config.args, option.markexpr, selections.n_usable_cores()) or None
+    if getattr(option, "numprocesses", None):
+        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # with more, the processes fight over the cores
+            os.environ.setdefault(name, "1")
+
+
+def pytest_report_header(config):
+    if config.option.markexpr == selections.QUICK and config.args == config.getini("testpaths"):
+        return [
+            "about 4 minutes on two cores, without what is slow or must run alone;",
+            "pytest -m tiny: 20 seconds; pytest -m '': everything, in one process, half an hour",
+        ]
+    return []
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Of `pytest -m tiny`, most of the time would go into collecting the rest."""
+    if config.option.markexpr == "tiny" and collection_path.suffix == ".py":
+        name = collection_path.relative_to(config.rootpath).as_posix()
+        return True if all(entry.partition("::")[0] != name for entry in selections.TINY) else None
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
+def pytest_collection_modifyitems(items):
+    selections.mark(items)
 
 
 @pytest.fixture
