@@ -128,7 +128,7 @@ class Native:
         """What was compiled and loaded, and how memory is used."""
         m = machine()
         return {
-            "cpu": m.cpu,
+            "cpu": m.processor.cpu,
             "kernels_compiled": m.compiled,
             "kernels_loaded": m.loaded,
             "compile_seconds": m.compile_seconds,

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from extempo.backends.llvm.ir.builder import IRModule, i64
-from extempo.backends.llvm.ir.machine import CALLS, Machine, machine
+from extempo.backends.llvm.ir.machine import CALLS, Emitter, Machine, Processor, host, machine
 
 
 def answering(name, number):
@@ -85,3 +85,30 @@ def test_a_function_that_nobody_has_is_named(no_kernels_on_disk):
         b.ret(b.call(module.declare("no_such_function_anywhere", i64, [])))
     with pytest.raises(LookupError, match="no_such_function_anywhere"):
         Machine().load(module.text(), ["lost"], module.imports)
+
+
+# Processors
+
+
+@pytest.mark.parametrize(
+    ("processor", "vector_bytes", "multiplies_and_adds", "links_nearby"),
+    [
+        (Processor("x86_64-unknown-linux-gnu", "znver4", "+avx2,+fma,+avx512f"), 64, True, True),
+        (Processor("x86_64-unknown-linux-gnu", "haswell", "+avx2,+fma,-avx512f"), 32, True, True),
+        (Processor("x86_64-unknown-linux-gnu", "x86-64", "+sse2,-avx2,-fma"), 32, False, True),
+        (Processor("aarch64-unknown-linux-gnu", "generic", "+neon"), 32, True, True),
+        (Processor("arm64-apple-darwin24.0.0", "apple-m1", "+neon"), 32, True, False),
+    ],
+    ids=lambda value: value.cpu if isinstance(value, Processor) else "",
+)
+def test_vectors_and_linking_follow_from_the_processor(processor, vector_bytes, multiplies_and_adds, links_nearby):
+    assert processor.vector_bytes == vector_bytes
+    assert processor.multiplies_and_adds is multiplies_and_adds
+    assert processor.links_nearby is links_nearby
+
+
+def test_an_emitter_for_the_host_emits_what_is_loaded_here():
+    module = answering("nine", 9)
+    emitter = Emitter(host())
+    assert emitter.object_code(module.text(), CALLS).startswith((b"\x7fELF", b"\xcf\xfa\xed\xfe"))
+    assert "nine" in emitter.assembly(module.text())

@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import os
-import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -28,10 +26,83 @@ from .builder import IRModule
 
 _numbers = itertools.count(1)
 KERNEL, CALLS, RARE = "kernel", "calls", "rare calls"
-# By default object code refers to everything outside by eight bytes. Where the linker puts all of an object in one
-# place, with stubs for what is far away, four will do, which is better for calls (LLVM's fast selector of instructions
-# knows nothing else), while loops prefer their constants in registers. It is used where it was tried.
-_LINKS_NEARBY = sys.platform == "linux" and os.uname().machine == "x86_64"
+
+
+class Processor(NamedTuple):
+    """What code is written and emitted for, as LLVM names it."""
+
+    triple: str
+    cpu: str
+    features: str  # "+avx2,-sse4a,..."
+
+    def has(self, feature: str) -> bool:
+        """Whether it has what LLVM calls so."""
+        return f"+{feature}" in self.features.split(",")
+
+    @property
+    def is_x86(self) -> bool:
+        return self.triple.startswith(("x86_64", "i686"))
+
+    @property
+    def vector_bytes(self) -> int:
+        """How wide vectors are where they fill registers: AVX-512's, AVX's, or two of NEON's."""
+        return 64 if self.has("avx512f") else 32
+
+    @property
+    def multiplies_and_adds(self) -> bool:
+        """Whether it multiplies and adds vectors in one instruction."""
+        return not self.is_x86 or (self.has("fma") and self.has("avx2"))
+
+    @property
+    def links_nearby(self) -> bool:
+        """Whether the linker puts all of an object in one place, with stubs for what is far away.
+
+        Then four bytes will do to refer to what is outside instead of eight, which is better for calls (LLVM's fast
+        selector of instructions knows nothing else), while loops prefer their constants in registers. It is used where
+        it was tried. On arm64 nothing else works: the older linker ends the process where Python is too far away.
+        """
+        return self.triple.startswith(("x86_64", "aarch64")) and "linux" in self.triple
+
+
+def host() -> Processor:
+    """The processor of this machine."""
+    features = llvm.get_host_cpu_features().flatten()
+    return Processor(llvm.Target.from_default_triple().triple, llvm.get_host_cpu_name(), features)
+
+
+class Emitter:
+    """Makes object code of IR text, for a processor that need not be the host's."""
+
+    def __init__(self, processor: Processor) -> None:
+        target = llvm.Target.from_triple(processor.triple)
+        common = {"cpu": processor.cpu, "features": processor.features, "jit": True}
+        nearby = {"codemodel": "small", "reloc": "pic"} if processor.links_nearby else {}
+        self.targets = {
+            KERNEL: target.create_target_machine(**common, opt=1),  # as fast as 2, a tenth sooner there
+            CALLS: target.create_target_machine(**common, **nearby, opt=1),
+            RARE: target.create_target_machine(**common, **nearby, opt=0),
+        }
+        self._passes: Any = None
+
+    def object_code(self, text: str, kind: str = KERNEL) -> bytes:
+        """An object file."""
+        image: bytes = self.targets[kind].emit_object(self._prepared(text))
+        return image
+
+    def assembly(self, text: str, kind: str = KERNEL) -> str:
+        """The same for readers."""
+        listing: str = self.targets[kind].emit_assembly(self._prepared(text))
+        return listing
+
+    def _prepared(self, text: str) -> Any:
+        module = llvm.parse_assembly(text)
+        if self._passes is None:
+            builder = llvm.create_pass_builder(self.targets[KERNEL], llvm.create_pipeline_tuning_options(0))
+            manager = llvm.create_new_module_pass_manager()
+            manager.add_sroa_pass()
+            self._passes = (manager, builder)
+        self._passes[0].run(module, self._passes[1])
+        return module
 
 
 class Machine:
@@ -40,25 +111,14 @@ class Machine:
     def __init__(self) -> None:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        self.cpu: str = llvm.get_host_cpu_name()
-        features = llvm.get_host_cpu_features()
-        self.features: dict[str, bool] = dict(features)
-        target = llvm.Target.from_default_triple()
-        self.triple: str = target.triple
-        host = {"cpu": self.cpu, "features": features.flatten(), "jit": True}
-        nearby = {"codemodel": "small", "reloc": "pic"} if _LINKS_NEARBY else {}
-        self._targets = {
-            KERNEL: target.create_target_machine(**host, opt=1),  # as fast as 2, a tenth sooner there
-            CALLS: target.create_target_machine(**host, **nearby, opt=1),
-            RARE: target.create_target_machine(**host, **nearby, opt=0),
-        }
-        self._jit = llvm.create_lljit_compiler(self._targets[KERNEL], use_jit_link=_LINKS_NEARBY)
+        self.processor = host()
+        self._emitter = Emitter(self.processor)
+        self._jit = llvm.create_lljit_compiler(self._emitter.targets[KERNEL], use_jit_link=self.processor.links_nearby)
         version = ".".join(map(str, llvm.llvm_version_info))
-        self._identity = (llvmlite.__version__, version, self.triple, self.cpu, features.flatten())
+        self._identity = (llvmlite.__version__, version, *self.processor)
         self._lock = locks.awaited()  # or a forked child would find one of LLVM's own locks taken for ever
         self._symbols: dict[str, int] = {}
         self._libraries: dict[str, Library] = {}  # by key: the same text is the same code, whoever asks, and stays
-        self._passes: Any = None
         self.compiled = 0
         self.compile_seconds = 0.0
         self.loaded = 0
@@ -125,14 +185,7 @@ class Machine:
 
     def _compile(self, text: str, kind: str) -> bytes:
         begin = time.thread_time()  # neither other threads nor other processes count
-        module = llvm.parse_assembly(text)
-        if self._passes is None:
-            builder = llvm.create_pass_builder(self._targets[KERNEL], llvm.create_pipeline_tuning_options(0))
-            manager = llvm.create_new_module_pass_manager()
-            manager.add_sroa_pass()
-            self._passes = (manager, builder)
-        self._passes[0].run(module, self._passes[1])
-        image: bytes = self._targets[kind].emit_object(module)
+        image = self._emitter.object_code(text, kind)
         self.compiled += 1
         self.compile_seconds += time.thread_time() - begin
         return image

@@ -143,6 +143,5 @@ def gemm_of(element: Type) -> Gemm:
     """Products of that element type on this CPU: as many lanes as its registers hold."""
     found = _GEMMS.get(element)
     if found is None:
-        width = 64 if machine().features.get("avx512f") else 32
-        found = _GEMMS[element] = Gemm(Tiling(element, width // element.nbytes))
+        found = _GEMMS[element] = Gemm(Tiling(element, machine().processor.vector_bytes // element.nbytes))
     return found

@@ -225,8 +225,7 @@ class _ProductSizes(NamedTuple):
 
 def usable() -> bool:
     """Whether this CPU multiplies and adds vectors in one instruction: without that, NumPy's BLAS is faster."""
-    m = machine()
-    return not m.triple.startswith(("x86_64", "i686")) or bool(m.features.get("fma") and m.features.get("avx2"))
+    return machine().processor.multiplies_and_adds
 
 
 def _bind(
