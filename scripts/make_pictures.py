@@ -2,7 +2,7 @@
 
 - docs/pictures/speed.svg: time beside PyTorch, JAX and DyNet, from the tables of docs/performance.md
 - docs/pictures/graphs.svg: the graphs that one model draws for inputs of different shape, by running it
-- docs/pictures/{python,licence}.svg: badges, from pyproject.toml
+- docs/pictures/{tests,python,licence}.svg: badges, from pyproject.toml, and how many tests there are at least
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from extempo.inspect.svg import COLOURS, FAINT, GRID, INK, Picture
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs" / "pictures"
 BLUE, ORANGE, GREEN, VIOLET = COLOURS[:4]
+N_TESTS = 17_000  # rounded down; tests/test_selections.py counts them
 
 
 # Speed
@@ -195,6 +196,7 @@ def pictures() -> dict[str, str]:
     drawn = {
         "speed": speed((ROOT / "docs" / "performance.md").read_text()),
         "graphs": graphs(),
+        "tests": badge("tests", f"{N_TESTS:,}+", GREEN),
         "python": badge("python", " | ".join(minors), BLUE),
         "licence": badge("licence", project["license"], GREEN),
     }

@@ -54,7 +54,8 @@ def pytest_ignore_collect(collection_path, config):
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    config.stash[selections.N_COLLECTED] = len(items)
     selections.mark(items)
 
 

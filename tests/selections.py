@@ -13,6 +13,7 @@ import pytest
 TESTS = Path(__file__).parent
 QUICK = "not slow and not alone"  # pyproject.toml has it as the default of -m
 MANY_FILES = 20  # from here on, processes are worth the seconds in which each of them collects
+N_COLLECTED = pytest.StashKey[int]()  # how many tests were found, before -m and -k chose
 MOST_PROCESSES = 8  # each has its own kernels and arrays in memory
 
 # By what a run of all took, in seconds of one core: these took half of it.

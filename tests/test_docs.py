@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -113,6 +114,14 @@ def test_the_readme_is_short_and_its_lines_fit_a_terminal():
     lines = (ROOT / "README.md").read_text().splitlines()
     assert len(lines) < 150
     assert max(map(len, lines)) <= 100
+
+
+def test_the_project_has_one_address():
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    assert all(url.startswith(urls["Homepage"]) for url in urls.values())
+    cited = (ROOT / "CITATION.cff").read_text()
+    assert f'url: "{urls["Homepage"]}"' in cited
+    assert f'repository-code: "{urls["Source"]}"' in cited
 
 
 def test_the_pictures_of_the_readme_are_those_that_the_script_draws():

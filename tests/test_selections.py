@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from pathlib import Path
 
@@ -79,3 +80,10 @@ def test_what_may_have_to_run_alone_runs_in_this_process(expression):
 def test_files_and_tests_that_are_named_run_as_they_are_and_directories_without_what_is_slow():
     assert are_named_one_by_one(["tests/test_tiny.py", "tests/cli/test_main.py::test_x"])
     assert not are_named_one_by_one(["tests/test_tiny.py", "tests/cli"])
+
+
+def test_the_badge_says_no_more_tests_than_there_are(request):
+    if request.config.args != request.config.getini("testpaths") or request.config.option.markexpr == "tiny":
+        pytest.skip("tests are counted where all are collected")
+    said = re.search(r"tests: ([\d,]+)\+", (ROOT / "docs" / "pictures" / "tests.svg").read_text())
+    assert int(said[1].replace(",", "")) <= request.config.stash[selections.N_COLLECTED]
