@@ -31,6 +31,8 @@ SLOW = frozenset(
         "fuzz/test_first_call.py::test_no_op_depends_on_what_ran_before",
         "backends/llvm/test_history.py::test_every_op_gives_the_same_bits_in_every_way",
         "tracing/static/test_every_op.py::test_an_op_between_others",
+        "tracing/static/test_random_programs.py::test_random_programs_agree",
+        "tracing/static/test_sym_numbers.py::test_a_number_is_another_one_at_each_call",
         # Every text compiled twice.
         "backends/llvm/test_arm64.py::test_what_the_demo_and_the_tiny_tests_ask_for_is_emitted_for_arm64",
         # The collector at every allocation.
