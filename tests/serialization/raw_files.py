@@ -19,7 +19,13 @@ W = {"type": "tensor", "data": "w"}
 
 def described(structure, objects=(), crc32=None, version=1, arrays=(), data: bytes = b"") -> bytes:
     """A file with this description, its checksum right: what someone who knows the format would write."""
-    text = json.dumps({"version": version, "structure": structure, "objects": list(objects), "crc32": crc32 or {}})
+    description = {"version": version, "structure": structure, "objects": list(objects), "crc32": crc32 or {}}
+    return raw_description(description, arrays, data)
+
+
+def raw_description(description, arrays=(), data: bytes = b"") -> bytes:
+    """A file with just this as its description, its checksum right."""
+    text = json.dumps(description)
     table = {"__metadata__": {KEY: text, KEY_CHECKSUM: str(zlib.crc32(text.encode()))}, **dict(arrays)}
     return raw_file(table, data)
 

@@ -68,8 +68,8 @@ def test_a_crafted_file_is_refused_with_its_fault(data, message):
 def test_dtypes_and_versions_of_the_future_are_named():
     with pytest.raises(UnsupportedError, match=r"tensor 'w'.*dtype F8_E4M3"):
         load(io.BytesIO(raw_file({"w": {"dtype": "F8_E4M3", "shape": [1], "data_offsets": [0, 1]}}, b"\0")))
-    with pytest.raises(UnsupportedError, match=r"version 2 of the format.*update Extempo"):
-        load(io.BytesIO(described([1], version=2)))
+    with pytest.raises(UnsupportedError, match=r"version 3 of the format.*update Extempo"):
+        load(io.BytesIO(described([1], version=3)))
 
 
 def test_a_file_has_a_bounded_number_of_tensors():

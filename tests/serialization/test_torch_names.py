@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import pytest
 
 import extempo as ex
@@ -35,17 +37,16 @@ def test_every_dtype_is_read(kind, d):
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        (call(name("os", "system"), text("true")), r"needs os\.system, which is refused: only.*nothing is executed"),
+        (call(name("os", "system"), text("true")), r"needs os\.system, which is refused.*Nothing of the file"),
         (call(name("posix", "system"), text("true")), r"posix\.system"),
-        (name("torch.nn.modules.linear", "Linear"), r"whole module; save model\.state_dict\(\)"),
-        (name("torch.optim.adam", "Adam"), r"whole optimizer; save optimizer\.state_dict\(\)"),
+        (name("torch.nn.modules.linear", "Linaer"), r"no such module; save model\.state_dict\(\)"),
+        (name("torch.optim.adam", "Adamant"), r"no such optimizer; save optimizer\.state_dict\(\)"),
+        (call(name("torch.nn.modules.linear", "Linear"), number(2), number(3)), r"calls extempo\.nn\.Linear; "),
         (name("torch._utils", "_rebuild_sparse_tensor"), r"sparse tensor; save x\.to_dense\(\)"),
         (name("torch._utils", "_rebuild_qtensor"), r"quantised tensor; save x\.dequantize\(\)"),
         (storage("0", "ComplexFloatStorage"), r"complex tensor; save torch\.view_as_real"),
         (name("torch", "complex64"), r"complex dtype"),
         (name("torch", "uint16"), r"torch\.uint16, which is refused"),
-        (name("argparse", "Namespace"), r"save vars\(args\)"),
-        (name("pathlib", "PosixPath"), r"save str\(path\)"),
         (name("builtins", "list"), r"holds builtins\.list, which is not plain data"),
         (b"](" + name("collections", "OrderedDict") + b"e", r"holds collections\.OrderedDict"),
         (storage("0"), r"a storage without a tensor"),
@@ -97,4 +98,4 @@ def test_the_other_plain_values():
         "counter": {"a": 2},
         "large": 2**100,
     }
-    assert type(back["default"]) is dict
+    assert type(back["default"]) is defaultdict

@@ -388,6 +388,7 @@ CLOCKS = {  # who may look at one, and why nothing that a program does depends o
     "train/trainer.py": "tells how long training took",
     "comparing/measuring.py": "measures",
     "cli/demo.py": "times steps",
+    "serialization/leaves.py": "dates are values that files hold; no clock is asked",
 }
 
 

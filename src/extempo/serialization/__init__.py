@@ -1,13 +1,19 @@
-"""`ex.save` and `ex.load`: tensors and plain containers in one file, without pickle.
+"""`ex.save` and `ex.load`: tensors, containers, modules and other objects in one file, without pickle.
 
 The file is a safetensors file: any safetensors reader finds the tensors in it, under the names that lead to them. Its
-metadata holds the structure as JSON. `ex.load` also reads safetensors files of others and the `.pt` files of
-`torch.save`; whatever a file holds, nothing in it is executed.
+metadata holds the structure as JSON, objects as the path of their class and their attributes. `ex.load` also reads
+safetensors files of others and the `.pt` files of `torch.save`; whatever a file holds, nothing in it is executed, and
+classes are rebuilt only by the rule in `class_rule.py` or if `safe_globals` lists them.
 
     files.py            bytes in and out: atomic writing, reading by position, memory maps
     header.py           the safetensors header, written and checked
     memory.py           which tensors share memory, and tensors on shared memory
-    structure.py        containers and numbers to JSON and back
+    leaves.py           values of the standard library that are plain data
+    safe_names.py       safe_globals: names that users vouch for
+    class_rule.py       which classes and functions a file may name
+    objects.py          the state of objects, taken out and put in
+    structure.py        containers, numbers and objects to JSON
+    decoding.py         and back
     saving.py           save: structure, memory, header, file
     loading.py          load: which format is it, and the first of them
     torch_archive.py    the second: PyTorch's zip files
@@ -18,10 +24,21 @@ metadata holds the structure as JSON. `ex.load` also reads safetensors files of 
 from __future__ import annotations
 
 from ..core.absent_names import explain_absent
-from .files import FileFormatError
-from .loading import load
+from .files import FILE_LIKE, FileFormatError
+from .loading import MAP_LOCATION, load
+from .safe_names import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
 from .saving import save
 
-__all__ = ["FileFormatError", "load", "save"]
+__all__ = [
+    "FILE_LIKE",
+    "MAP_LOCATION",
+    "FileFormatError",
+    "add_safe_globals",
+    "clear_safe_globals",
+    "get_safe_globals",
+    "load",
+    "safe_globals",
+    "save",
+]
 
 explain_absent(__name__)

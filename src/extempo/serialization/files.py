@@ -15,6 +15,8 @@ from ..core.interrupts import block
 from ..core.storage import Array
 from ..errors import DtypeError, ExtempoError, UnsupportedError
 
+FILE_LIKE = str | os.PathLike[str] | BinaryIO  # what save and load take
+
 
 class FileFormatError(ExtempoError, ValueError):
     """A file that is damaged, cut short, or of another format than `ex.load` reads. Nothing of it was used."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 from ..core.device import device, require_cpu
@@ -12,14 +13,17 @@ from ..core.types import bool_, from_numpy_dtype
 from ..errors import DtypeError, UnsupportedError
 from ..nn.parameter import Parameter
 from ..ops import from_numpy
+from .decoding import decode
 from .files import FileFormatError, Reader, checksum, reading
 from .header import NUMPY_DTYPES, Entry, parse_json, read_header, require_little_endian, type_checksum
 from .memory import Booleans, Window, fits, tensor_at
 from .saving import KEY, KEY_CHECKSUM, VERSION
-from .structure import decode
 from .torch_archive import load_archive
 
 _RESAVE = "open it with PyTorch and save it again: torch.save(torch.load(path), path)"
+_PICKLE_ARGS = {"encoding", "errors", "fix_imports", "buffers"}  # of pickle.load, which is not called
+# What `map_location` may be: all of it means the CPU.
+MAP_LOCATION = Callable[[Any, str], Any] | device | str | dict[str, str] | None
 # How files begin that are something else.
 _FOREIGN: tuple[tuple[bytes, str, str], ...] = (
     (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.", "PyTorch's format from before version 1.6", _RESAVE),
@@ -38,13 +42,18 @@ def load(
     *,
     weights_only: bool | None = None,
     mmap: bool | None = None,
+    **pickle_load_args: Any,
 ) -> Any:
     """Read what `ex.save` wrote to a path or a seekable binary file object.
 
-    Also reads safetensors files of other programs (a dict of tensors) and the `.pt` files of `torch.save`, as far as
-    they hold tensors, containers and numbers; anything else in them is refused by name. No file can make it execute
-    anything, so `weights_only` and `pickle_module` change nothing. Tensors saved on other devices come to the CPU,
-    which is also all that `map_location` can ask for.
+    Also reads safetensors files of other programs (a dict of tensors) and the `.pt` files of `torch.save`, whose
+    modules come back as Extempo's. No file can make it execute anything, so `weights_only`, `pickle_module` and its
+    arguments change nothing. Tensors saved on other devices come to the CPU, which is also all that `map_location` can
+    ask for; a function there is not called.
+
+    Objects come back without their `__init__`, by the path of their class, if the program has imported it and it is a
+    subclass of `nn.Module` or `Dataset`, a dataclass or a namedtuple, with no code of its own for being restored
+    (`__reduce__`, `__setstate__`, `__new__`, `__del__`); other classes and functions only if `safe_globals` lists them.
 
     With `mmap=True` tensors lie in a private map of the file: loading takes no time and no memory until values are
     used; do not write into the file meanwhile (replacing it, as `ex.save` does, is fine).
@@ -54,7 +63,17 @@ def load(
     >>> ex.save([ex.zeros(2), float("inf")], file)
     >>> ex.load(io.BytesIO(file.getvalue()), map_location="cpu")
     [tensor([0., 0.]), inf]
+
+    >>> file = io.BytesIO()
+    >>> ex.save(nn.Sequential(nn.Linear(2, 1), nn.Tanh()), file)
+    >>> ex.load(io.BytesIO(file.getvalue()))
+    Sequential(
+      (0): Linear(in_features=2, out_features=1, bias=True)
+      (1): Tanh()
+    )
     """
+    if pickle_load_args.keys() - _PICKLE_ARGS:
+        raise TypeError(f"load() got an unexpected keyword argument {min(pickle_load_args.keys() - _PICKLE_ARGS)!r}")
     require_little_endian("load")
     _check_location(map_location)
     with reading(f, bool(mmap)) as reader:
@@ -121,7 +140,7 @@ def _load_safetensors(reader: Reader) -> Any:
         raise reader.damaged("its description is not complete")
     memory = Memory(entries, checksums, reader)
     try:
-        return decode(description["structure"], [memory.restore(row) for row in rows])
+        return decode(description["structure"], [memory.restore(row) for row in rows], description.get("entries", []))
     except FileFormatError as error:
         raise error if str(error).startswith("load: ") else reader.damaged(str(error)) from None
 

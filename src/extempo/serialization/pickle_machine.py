@@ -1,18 +1,22 @@
 """The opcodes of pickle, interpreted without importing or calling anything by name.
 
-A pickle is a program for a small stack machine. This one knows the opcodes that build plain data; `find` says what a
-name means, and only what it returns is ever called. Work and memory stay in proportion to the length of the pickle:
-copies that its calls make are paid for from a budget, and keys that would take long to hash are refused.
+A pickle is a program for a small stack machine. This one knows the opcodes that build plain data and objects; `find`
+says what a name means, `make` makes an object of a class that it found, and nothing else is ever called. Work and
+memory stay in proportion to the length of the pickle: copies that its calls make are paid for from a budget, and keys
+that would take long to hash are refused.
 """
 
 from __future__ import annotations
 
 import pickletools
 import struct
+import types
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
 from ..errors import ExtempoError, UnsupportedError
+from .class_rule import has_plain_hash
 from .files import FileFormatError
 
 _MAX_KEY_PARTS = 1000  # a tuple of tuples of shared tuples would take exponential time to hash
@@ -36,11 +40,13 @@ class Machine:
         find: Callable[[str, str], Any],
         persistent: Callable[[Any], Any],
         build: Callable[[Any, Any], None],
+        make: Callable[[Any, tuple[Any, ...], bool], Any] | None = None,
     ) -> None:
         self._data = data
         self._find = find
         self._persistent = persistent
         self._build = build
+        self._make = make
         self._position = 0
         self._stack: list[Any] = []
         self._below: list[list[Any]] = []  # the stacks under each open mark
@@ -112,13 +118,13 @@ class Machine:
 
     def _append(self, items: list[Any]) -> None:
         target = self._stack[-1]
-        if type(target) is not list:
+        if type(target) not in (list, deque):
             raise TypeError(f"values are appended to a {type(target).__name__}")
         target.extend(items)
 
     def _set_items(self, items: list[Any]) -> None:
         target = self._stack[-1]
-        if not isinstance(target, dict) or len(items) % 2:
+        if type(target) not in _DICTS or len(items) % 2:
             raise TypeError(f"keys and values are put into a {type(target).__name__}")
         for key, value in zip(items[::2], items[1::2], strict=True):
             target[checked_key(key)] = value
@@ -150,17 +156,21 @@ class Machine:
         name, module = self._stack.pop(), self._stack.pop()
         self._global(module, name)
 
-    def _call(self) -> None:
+    def _call(self, is_new: bool = False) -> None:
+        """REDUCE, or with `is_new` NEWOBJ: `class.__new__(class, *args)`."""
         args, callee = self._stack.pop(), self._stack.pop()
         if type(args) is not tuple:
             raise TypeError("the arguments of a call are not a tuple")
-        if not isinstance(callee, Callee) or callee.call is None:
-            what = callee.path if isinstance(callee, Callee) else f"a {type(callee).__name__}"
-            raise UnsupportedError(f"load: the pickle calls {what}, which is not part of plain data")
-        self._budget -= sum(len(a) for a in args if isinstance(a, _COPIED))
+        self._budget -= sum(len(a) for a in args if type(a) in _COPIED)
         if self._budget < 0:
             raise FileFormatError("its pickle copies far more data than it holds")
-        self._push(callee.call(*args))
+        if isinstance(callee, Callee) and callee.call is not None:
+            self._push(callee.call(*args))
+        elif self._make is not None and issubclass(type(callee), _NAMED):  # only `find` puts these on the stack
+            self._push(self._make(callee, args, is_new))
+        else:
+            what = callee.path if isinstance(callee, Callee) else f"a {type(callee).__name__}"
+            raise UnsupportedError(f"load: the pickle calls {what}, which is not part of plain data")
 
     def _build_state(self) -> None:
         state = self._stack.pop()
@@ -178,7 +188,9 @@ class Machine:
         self._push(self._memo[number])
 
 
-_COPIED = (str, bytes, bytearray, list, tuple, dict, set, frozenset)
+_COPIED = (str, bytes, bytearray, list, tuple, dict, OrderedDict, set, frozenset)
+_DICTS = (dict, OrderedDict, Counter, defaultdict)
+_NAMED = (type, types.FunctionType, types.BuiltinFunctionType)
 
 
 def checked_key(key: Any) -> Any:
@@ -191,6 +203,8 @@ def checked_key(key: Any) -> Any:
             raise ValueError("a key of too many parts")
         if isinstance(part, tuple | frozenset):
             todo.extend(part)
+    if not has_plain_hash(key):
+        raise TypeError(f"a {type(key).__name__} as a key")
     return key
 
 
@@ -279,7 +293,7 @@ _STEPS: dict[int, Step] = {
         "c": lambda m: m._global(m._line(), m._line()),
         "\x93": Machine._stack_global,
         "R": Machine._call,
-        "\x81": Machine._call,  # NEWOBJ: class.__new__(class, *args), here the same thing
+        "\x81": lambda m: m._call(is_new=True),
         "b": Machine._build_state,
         "Q": Machine._persistent_id,
     }.items()

@@ -15,9 +15,9 @@ from ..nn.parameter import Buffer, Parameter
 from .files import checksum, writing
 from .header import CODES, header_bytes, require_little_endian, type_checksum
 from .memory import Place, store, unique
-from .structure import Encoder, refusal, tensor_name
+from .structure import Encoder, encoded, tensor_name
 
-VERSION = 1
+VERSION = 2  # 1 had no entries
 KEY = "extempo"  # of the metadata: the description
 KEY_CHECKSUM = "extempo.crc32"  # of the metadata: the checksum of the description
 _CHUNK = 1 << 22  # bytes written at a time
@@ -30,11 +30,14 @@ def save(
     pickle_protocol: int | None = None,
     _use_new_zipfile_serialization: bool = True,
 ) -> None:
-    """Write tensors, and containers and numbers around them, to a path or a binary file object.
+    """Write tensors, modules and other objects, and containers and numbers around them, to a path or a binary file.
 
     `obj` is made of tensors, ragged tensors, parameters, NumPy arrays and scalars, dicts, lists, tuples, sets, numbers,
-    strings, bytes, None, dtypes, devices and sizes. Anything else is an error that says where it stands. Gradients and
-    graphs are not saved; tensors that share memory are stored once and share it again after loading.
+    strings, bytes, dates, paths, dtypes, devices, sizes, modules, data sets, optimizers, schedules, generators,
+    dataclasses, namedtuples and members of enums. Functions and classes are saved by name; a lambda, a hook or anything
+    else that is code is an error that says where it stands. Objects of other classes are saved as pickle would, and
+    `load` wants them vouched for (`serialization.safe_globals`). What is shared stays shared, tensors that share memory
+    are stored once, and circles come back as circles. Gradients and graphs are not saved.
 
     A path is replaced in one step at the end: a crash while saving leaves the old file. The file is a safetensors file
     with the structure in its metadata, never a pickle, whatever the last three arguments (PyTorch's) say.
@@ -45,17 +48,25 @@ def save(
     >>> position = file.seek(0)
     >>> ex.load(file)
     {'step': 3, 'weight': tensor([1., 1.])}
+
+    >>> ex.save(nn.Linear(2, 3), io.BytesIO())
+    >>> model = nn.Linear(2, 3)
+    >>> model.activation = lambda x: x
+    >>> ex.save(model, io.BytesIO())
+    Traceback (most recent call last):
+    ...
+    extempo.errors.UnsupportedError: save: model.activation is a lambda, ...
     """
     require_little_endian("save")
-    encoder = Encoder()
-    tree = encoder.encode(obj)
+    tree, encoder = encoded(obj)
     names = _names(encoder.paths)
-    arrays = [_memory(value, path) for value, path in zip(encoder.objects, encoder.paths, strict=True)]
+    arrays = [_memory(encoder, value, path) for value, path in zip(encoder.objects, encoder.paths, strict=True)]
     stored, places = store(names, arrays, [isinstance(value, Tensor) for value in encoder.objects])
     checksums = {name: checksum(_as_bytes(array), _start(array)) for name, array in stored.items()}
     description = {
         "version": VERSION,
         "structure": tree,
+        "entries": encoder.entries,
         "objects": [_row(value, where) for value, where in zip(encoder.objects, places, strict=True)],
         "crc32": checksums,
     }
@@ -72,14 +83,14 @@ def _names(paths: list[tuple[Any, ...]]) -> list[str]:
     return [unique(tensor_name(path), taken) for path in paths]
 
 
-def _memory(value: Any, path: tuple[Any, ...]) -> Array:
+def _memory(encoder: Encoder, value: Any, path: tuple[Any, ...]) -> Array:
     """The values of a tensor or array, where they lie."""
     if isinstance(value, Tensor):
         if type(value) not in (Tensor, Parameter, Buffer):
-            raise refusal(value, path)
+            raise encoder.refuse(value, path)
         return value.detach().numpy()
     if type(value) not in (np.ndarray, np.memmap) or value.dtype.newbyteorder("=") not in CODES:
-        raise refusal(value, path)
+        raise encoder.refuse(value, path)
     return np.asarray(value, value.dtype.newbyteorder("="))
 
 

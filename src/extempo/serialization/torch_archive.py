@@ -27,8 +27,8 @@ def load_archive(reader: Reader) -> Any:
     archive = Archive(reader)
     try:
         names = TorchNames(archive.memory)
-        made = Machine(archive.record(_PICKLE).tobytes(), names.find, names.persistent, names.build).run()
-        _refuse_leftovers(made)
+        made = Machine(archive.record(_PICKLE).tobytes(), names.find, names.persistent, names.build, names.make).run()
+        _refuse_leftovers([made, *names.states])
         return made
     except FileFormatError as error:
         raise error if str(error).startswith("load: ") else reader.damaged(str(error)) from None

@@ -1,12 +1,18 @@
-"""What the names in a pickle of PyTorch mean here. This table is all that a `.pt` file can make happen.
+"""What the names in a pickle of PyTorch mean here. These tables and `class_rule` are all that a `.pt` file can use.
 
-Tensors and parameters come back as such; attributes that were set on them are dropped. A defaultdict comes back as a
-dict. Everything else is refused by name.
+Tensors and parameters come back as such; attributes that were set on them are dropped. Modules, data sets and
+optimizers of PyTorch come back as Extempo's of the same name, objects of other classes by the rule in `class_rule`.
+Everything else is refused by name.
 """
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+import argparse
+import dataclasses
+import functools
+import pathlib
+import types
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,8 +23,12 @@ from ..core.tensor import Tensor
 from ..core.types import DTYPES, Size, bool_, count, dtype
 from ..errors import UnsupportedError
 from ..nn.parameter import Parameter
+from .class_rule import MISSING, is_class, is_dataclass, is_enum, is_namedtuple, is_vouched_for, look_up
+from .decoding import found_name
 from .files import FileFormatError
+from .leaves import FACTORIES, NAMESPACES, PICKLED_DATES
 from .memory import Booleans, Window, fits, tensor_at
+from .objects import blank, give_state, give_vouched_state, member_of_value, named_tuple, vouched_result
 from .pickle_machine import Callee, checked_key
 
 _STORAGES = {
@@ -46,12 +56,10 @@ _ADVICE = (
     ("torch._utils._rebuild_meta", "it is a tensor without values; move it to the CPU in PyTorch before saving"),
     ("torch.Complex", "it is a complex tensor; save torch.view_as_real(x) in PyTorch"),
     ("torch.complex", "it is a complex dtype, which Extempo does not have"),
-    ("torch.nn.", f"the file holds a whole module; {_STATE_DICT}"),
-    ("torch.optim.", "the file holds a whole optimizer; save optimizer.state_dict() in PyTorch"),
+    ("torch.nn.parameter.Uninitialized", "it is a lazy layer that was never called; call it once in PyTorch"),
+    ("torch.nn.", f"Extempo has no such module; {_STATE_DICT}"),
+    ("torch.optim.", "Extempo has no such optimizer; save optimizer.state_dict() in PyTorch"),
     ("torch.", "Extempo has no such thing; save tensors of its ten dtypes in PyTorch"),
-    ("argparse.Namespace", "save vars(args) in PyTorch"),
-    ("pathlib.", "save str(path) in PyTorch"),
-    ("", f"only tensors, containers and numbers are read, and nothing is executed; {_STATE_DICT}"),
 )
 
 
@@ -76,6 +84,8 @@ class TorchNames:
     def __init__(self, memory: Callable[[str, int], Tensor]) -> None:
         self._memory = memory
         self._booleans = Booleans()
+        self._blanks: dict[int, Any] = {}  # the objects made, by id
+        self.states: list[Any] = []  # what they were given
         self._calls: dict[str, Callable[..., Any]] = {
             **_CALLS,
             "torch._utils._rebuild_tensor": self._tensor,
@@ -84,10 +94,13 @@ class TorchNames:
             "torch._utils._rebuild_parameter": _parameter,
             "torch._utils._rebuild_parameter_with_state": _parameter,
             "torch._tensor._rebuild_from_type_v2": _of_type,
+            "copyreg._reconstructor": self._reconstructed,
+            "builtins.getattr": _function_of_torch,
         }
 
     def find(self, module: str, name: str) -> Any:
         """The meaning of a name: a dtype, or something to call; an error for the rest."""
+        name = _RENAMED.get((module, name), name)
         path = f"{_MODULES.get(module, module)}.{name}"
         call = self._calls.get(path)
         if call is not None or path in _ARGUMENTS:
@@ -96,8 +109,34 @@ class TorchNames:
             return _DTYPES[name]
         if module in ("torch", "torch.storage") and name in _STORAGES:
             return StorageType(path, _DTYPES[_STORAGES[name]])
-        advice = next(text for start, text in _ADVICE if path.startswith(start))
-        raise UnsupportedError(f"load: the file needs {path}, which is refused: {advice}")
+        advice = next((text for start, text in _ADVICE if path.startswith(start)), None)
+        if advice is not None and look_up(module, name) is MISSING:
+            raise UnsupportedError(f"load: the file needs {path}, which is refused: {advice}")
+        return found_name(_MODULES.get(module, module), name)
+
+    def make(self, found: Any, args: tuple[Any, ...], is_new: bool) -> Any:
+        """An object of a class that `find` gave: without attributes yet, a namedtuple, or a member of an enum."""
+        if is_vouched_for(found):
+            call = found.__new__ if is_new else found
+            return vouched_result(found.__name__, lambda: call(found, *args) if is_new else call(*args))
+        if is_class(found) and is_enum(found) and len(args) == 1 and not is_new:
+            return member_of_value(found, args[0])
+        if is_class(found) and is_new and is_namedtuple(found):
+            return named_tuple(found, args)
+        if not is_class(found) or args or not is_new:
+            raise UnsupportedError(
+                f"load: the pickle calls {found.__module__}.{found.__qualname__}; objects are rebuilt from their "
+                "attributes and nothing is called, unless it is listed by extempo.serialization.safe_globals"
+            )
+        made = blank(found)
+        self._blanks[id(made)] = made
+        return made
+
+    def _reconstructed(self, cls: Any, base: Any, state: Any = None) -> Any:
+        """How objects are made in pickles of the first protocols."""
+        if not is_class(cls) or not isinstance(base, Callee) or base.path != "builtins.object" or state is not None:
+            raise UnsupportedError("load: the pickle makes an object in a way that is not plain; save with protocol 2")
+        return self.make(cls, (), True)
 
     def persistent(self, reference: Any) -> StorageOfFile:
         """('storage', type, key, location, number of elements)."""
@@ -110,8 +149,18 @@ class TorchNames:
         return StorageOfFile(key, kind.dtype)
 
     def build(self, target: Any, state: Any) -> None:
-        """Give an object its state: the versions on a state_dict, the values of an array."""
-        if isinstance(target, OrderedDict):
+        """Give an object its state: its attributes, the versions on a state_dict, the values of an array."""
+        if is_vouched_for(type(target)):
+            vouched_result(type(target).__name__, lambda: give_vouched_state(target, state))
+        elif self._blanks.get(id(target)) is target:
+            self.states.append(state)
+            _give_attributes(target, state)
+        elif type(target) in NAMESPACES.values():
+            self.states.append(state)
+            give_state(target, state)
+        elif type(target) is functools.partial:
+            _fill_partial(target, state)
+        elif isinstance(target, OrderedDict):
             if type(state) is not dict or state.keys() - {"_metadata"}:
                 raise UnsupportedError("load: an OrderedDict in the file has attributes; save it without them")
             target._metadata = state.get("_metadata")  # type: ignore[attr-defined] # as torch's state_dict() leaves it
@@ -187,6 +236,48 @@ def _of_type(rebuild: Any, kind: Any, args: Any, state: Any) -> Any:
     return rebuild.call(*args)
 
 
+def _give_attributes(target: Any, state: Any) -> None:
+    """Attributes as pickle has them: a dict, a pair of it and slots, or the values of a dataclass with slots."""
+    if type(state) is list and is_dataclass(type(target)):
+        give_state(target, None, dict(zip([f.name for f in dataclasses.fields(target)], state, strict=True)))
+    elif type(state) is tuple and len(state) == 2:
+        give_state(target, *state)
+    else:
+        give_state(target, state)
+
+
+def _function_of_torch(owner: Any, name: Any) -> Any:
+    """How `torch.tanh` stands in a pickle."""
+    if not isinstance(owner, Callee) or owner.path not in _OWNERS_OF_FUNCTIONS or type(name) is not str:
+        raise UnsupportedError("load: the file needs builtins.getattr, which is refused: it could reach anything")
+    return found_name("torch", name)
+
+
+def _partial(function: Any) -> Any:
+    if not isinstance(function, types.FunctionType | type):
+        raise TypeError("a partial of something else than a function")
+    return functools.partial(function)
+
+
+def _fill_partial(target: Any, state: Any) -> None:
+    function, args, keywords, attributes = state
+    if function is not target.func or type(args) is not tuple or type(keywords) is not dict or attributes:
+        raise TypeError("a partial is described wrongly")
+    target.__setstate__((function, args, keywords, None))
+
+
+def _path(*parts: Any) -> Any:
+    if not all(type(part) is str for part in parts):
+        raise TypeError("a path of something else than text")
+    return pathlib.Path(*parts)
+
+
+def _deque(items: Any = (), limit: Any = None) -> deque[Any]:
+    if not isinstance(items, list | tuple) or not (limit is None or _is_size(limit)):
+        raise TypeError("a deque is described wrongly")
+    return deque(items, limit)
+
+
 def _ordered(pairs: Any = ()) -> OrderedDict[Any, Any]:
     return OrderedDict((checked_key(key), value) for key, value in pairs)
 
@@ -198,9 +289,11 @@ def _counter(counts: Any = None) -> Counter[Any]:
 
 
 def _default_dict(factory: Any = None, *rest: Any) -> dict[Any, Any]:
+    """With what made its values where that is a type of plain data, else a dict."""
     if rest:
         raise TypeError("a defaultdict with values in its call")
-    return {}
+    kind = FACTORIES.get(factory.path.rpartition(".")[2]) if isinstance(factory, Callee) else None
+    return {} if kind is None else defaultdict(kind)
 
 
 def _set(kind: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -318,6 +411,15 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "builtins.bytes": _bytes(bytes),
     "builtins.bytearray": _bytes(bytearray),
     "_codecs.encode": _bytes(bytes),
+    "collections.deque": _deque,
+    "functools.partial": _partial,
+    "argparse.Namespace": argparse.Namespace,
+    "types.SimpleNamespace": types.SimpleNamespace,
+    "pathlib.PosixPath": _path,
+    "pathlib.WindowsPath": _path,
+    "pathlib._local.PosixPath": _path,
+    "pathlib._local.WindowsPath": _path,
+    **PICKLED_DATES,
     "torch.Size": _size,
     "torch.device": _device,
     "torch.serialization._get_layout": _layout,
@@ -327,16 +429,24 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "numpy._core.multiarray._reconstruct": _empty_array,
     "numpy._core.numeric._frombuffer": _array_on_buffer,
 }
+_OWNERS_OF_FUNCTIONS = ("torch._C._VariableFunctionsClass", "torch._C._VariableFunctions")
 # Names that stand only as arguments of the calls above: what a defaultdict makes, the type of an array or tensor.
 _ARGUMENTS = {
+    "builtins.object",
+    *_OWNERS_OF_FUNCTIONS,
     "numpy.ndarray",
     "torch.Tensor",
     "torch.nn.parameter.Parameter",
     *(f"builtins.{name}" for name in ("bool", "dict", "float", "int", "list", "long", "str", "tuple")),
 }
+_RENAMED = {
+    ("torch.nn.modules.linear", "NonDynamicallyQuantizableLinear"): "Linear",  # which attention layers have
+    ("__builtin__", "unicode"): "str",
+}
 # The same module under the names of other versions.
 _MODULES = {
     "__builtin__": "builtins",
+    "copy_reg": "copyreg",
     "numpy.core.multiarray": "numpy._core.multiarray",
     "numpy.core.numeric": "numpy._core.numeric",
 }
