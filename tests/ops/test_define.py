@@ -1,4 +1,4 @@
-"""`out=`: whose memory it may be, and of which dtype."""
+"""`out=`: whose memory it may be, and of which dtype. Keywords by NumPy's names."""
 
 from __future__ import annotations
 
@@ -119,3 +119,42 @@ def test_integers_are_no_infinity_in_out_either(fn):
     out = ex.ones(2, dtype=ex.bool)
     assert fn(ex.tensor([1, 2]), out=out) is out
     assert out.tolist() == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("fn", "named"),
+    [
+        (ex.sum, {"input": 1, "dim": 0, "keepdim": True}),
+        (ex.diff, {"input": 1, "dim": 0}),
+        (ex.gradient, {"input": 1, "dim": 0}),
+        (ex.cross, {"input": 1, "other": 2, "dim": 1}),
+        (ex.linalg.norm, {"input": 1, "dim": 0, "keepdim": True}),
+        (ex.linalg.vector_norm, {"input": 1, "dim": 0, "keepdim": True}),
+        (ex.linalg.matrix_norm, {"input": 1, "dim": (0, 1), "keepdim": True}),
+        (ex.linalg.cholesky, {"input": 2}),
+        (ex.linalg.vecdot, {"x": 1, "y": 2, "dim": 0}),
+        (ex.trapezoid, {"y": 1, "x": 2, "dim": 0}),
+        (ex.cumulative_trapezoid, {"y": 1, "dim": 0}),
+        (ex.cosine_similarity, {"x1": 1, "x2": 2, "dim": 0}),
+        (ex.nn.functional.pairwise_distance, {"x1": 1, "x2": 2, "keepdim": True}),
+        (ex.special.chebyshev_polynomial_t, {"input": 1, "n": 2}),
+    ],
+)
+def test_numpys_keywords_stand_for_pytorchs(fn, named):
+    tensors = {1: ex.arange(9.0).reshape(3, 3), 2: ex.eye(3)}
+    named = {key: value if key in ("dim", "keepdim") else tensors[value] for key, value in named.items()}
+    first, *others = named
+    by_position = fn(named[first], **{key: named[key] for key in others})
+    numpys = {"dim": "axis", "keepdim": "keepdims", "other": "x2"}
+    by_name = fn(**{numpys.get(key, key): value for key, value in named.items()})
+    assert all(map(ex.equal, by_position, by_name))
+
+
+def test_an_argument_by_two_of_its_names_is_refused():
+    with pytest.raises(DtypeError, match="sum: an argument is given by two of its names, among axis, dim"):
+        ex.ones(2, 2).sum(axis=0, dim=1)
+
+
+def test_a_keyword_without_its_parameter_stays_unknown():
+    with pytest.raises(TypeError, match="keepdims"):
+        ex.diff(ex.ones(2), keepdims=True)

@@ -196,3 +196,10 @@ def test_norms_of_single_elements_neither_overflow_nor_vanish():
 def test_cov_refuses_negative_weights(weights):
     with pytest.raises(NumericalError, match=r"cov: \wweights must not be negative"):
         ex.cov(ex.tensor([[1.0, 2.0, 4.0], [6.0, 4.0, 2.0]]), **weights)
+
+
+@pytest.mark.parametrize("order", [2, 2.0, np.float32(2), np.int64(2), ex.tensor(2.0)])
+def test_the_order_of_a_norm_is_a_number_of_any_kind(order):
+    x = ex.tensor([3.0, 4.0])
+    for size in (ex.linalg.norm(x, order), x.norm(order), ex.dist(x, ex.zeros(2), order)):
+        assert size.item() == 5.0

@@ -139,3 +139,34 @@ def test_broadcasting_functions():
 def test_sizes_that_no_memory_has_are_refused_and_nothing_is_written(make):
     with pytest.raises(ValueError, match="more elements than memory has addresses"):
         make(ex.ones(1))
+
+
+def test_axes_are_swapped_by_numpys_keywords():
+    x = ex.zeros(2, 3, 4)
+    assert x.swapaxes(axis0=0, axis1=2).shape == ex.swapaxes(x, 0, 2).shape == (4, 3, 2)
+    assert x.swapdims(dim0=0, dim1=2).shape == (4, 3, 2)
+    assert x.swapaxes_(axis0=0, axis1=2).shape == (4, 3, 2)
+
+
+@pytest.mark.parametrize("one", [1, np.int64(1), ex.tensor(1), [1], ex.Size([1])])
+def test_a_dimension_is_an_integer_of_any_kind(one):
+    x = ex.zeros(3, 1, 4)
+    assert x.squeeze(one).shape == (3, 4)
+    assert x.sum(one).shape == x.all(one).shape == (3, 4)
+    assert x.roll(one, one).shape == (3, 1, 4)
+    assert x.norm(dim=one).shape == (3, 4)
+
+
+@pytest.mark.parametrize("sizes", [(2, 3), ((2, 3),), (ex.tensor(2), np.int32(3)), (ex.Size([2, 3]),)])
+def test_sizes_are_integers_of_any_kind_in_any_form(sizes):
+    x = ex.zeros(2, 3)
+    assert x[:1].broadcast_to(*sizes).shape == (2, 3)
+    assert x.reshape(*sizes).shape == x.view(*sizes).shape == x.sum_to_size(*sizes).shape == (2, 3)
+    assert ex.zeros(*sizes).shape == ex.ones(5).resize_(*sizes).shape == (2, 3)
+    assert x.sum_to_size(size=(1, 3)).shape == ex.ones(3).resize_(size=(1, 3)).shape == (1, 3)
+
+
+def test_copies_of_views_take_the_tensor_by_name():
+    x = ex.arange(4)
+    assert ex.view_copy(input=x, size=(2, 2)).shape == (2, 2)
+    assert ex.unfold_copy(input=x, dimension=0, size=2, step=2).shape == (2, 2)

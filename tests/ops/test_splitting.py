@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import extempo as ex
-from extempo.errors import IndexRangeError, ShapeError
+from extempo.errors import DtypeError, IndexRangeError, ShapeError
 
 from .helpers import grid, shapes
 
@@ -80,3 +80,23 @@ def test_copying_splits_take_a_list_as_out():
     ex.split_with_sizes_copy(x, [1, 3], out=outs)
     x.zero_()
     assert [o.tolist() for o in outs] == [[0.0], [1.0, 2.0, 3.0]]
+
+
+@pytest.mark.parametrize("two", [2, np.int64(2), ex.tensor(2)])
+def test_sizes_and_sections_have_names_and_may_be_integers_of_any_kind(two):
+    x = ex.zeros(4, 6, 2)
+    assert shapes(x.split(split_size=two)) == [(2, 6, 2)] * 2
+    assert shapes(ex.split(x, [two, two])) == [(2, 6, 2)] * 2
+    assert shapes(x.tensor_split(sections=two, dim=1)) == [(4, 3, 2)] * 2
+    assert shapes(ex.tensor_split(x, indices=[two], dim=1)) == [(4, 2, 2), (4, 4, 2)]
+    assert shapes(ex.tensor_split(x, tensor_indices_or_sections=ex.tensor([2]))) == [(2, 6, 2)] * 2
+    assert shapes(x.hsplit(sections=two)) == [(4, 3, 2)] * 2
+    assert shapes(x.vsplit(indices=[two])) == [(2, 6, 2)] * 2
+    assert shapes(x.dsplit(two)) == [(4, 6, 1)] * 2
+
+
+@pytest.mark.parametrize("split", [ex.split, ex.tensor_split, ex.hsplit])
+@pytest.mark.parametrize("where", [1.5, "ab", [1, "a"], None])
+def test_what_is_no_integer_is_no_place_to_split(split, where):
+    with pytest.raises(DtypeError, match=r"expected a .* or a list of .*, ints, got"):
+        split(ex.zeros(4, 6), where)

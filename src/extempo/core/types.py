@@ -383,11 +383,16 @@ def normalize_dim(dim: int, ndim: int, op: str) -> int:
     return d % span
 
 
+def is_sequence(value: Any) -> bool:
+    """Whether it holds several arguments: 0-dim tensors and arrays can be asked for an iterator, and are one."""
+    return hasattr(value, "__iter__") and getattr(value, "ndim", 1) != 0
+
+
 def normalize_dims(dim: int | Sequence[int] | None, ndim: int, op: str) -> tuple[int, ...]:
     """Every reduced dim as sorted, distinct numbers; None and () mean all of them."""
     if dim is None:
         return tuple(range(ndim))
-    if isinstance(dim, int) or not isinstance(dim, Iterable):  # NumPy's integers are none of Python's
+    if isinstance(dim, int) or not is_sequence(dim):  # NumPy's integers are none of Python's
         one = normalize_dim(dim, ndim, op)
         return (one,) if ndim else ()
     dims = sorted(normalize_dim(d, ndim, op) for d in dim)

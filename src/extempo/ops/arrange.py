@@ -11,7 +11,7 @@ from ..core.op import Op, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor, TensorLike, from_array
 from ..core.tensor_methods import method
-from ..core.types import normalize_dim
+from ..core.types import is_sequence, normalize_dim
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from .creation import Copy, as_tensor
@@ -137,12 +137,12 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
     >>> ex.roll(ex.tensor([1, 2, 3, 4]), 1)
     tensor([4, 1, 2, 3])
     """
-    steps = (shifts,) if isinstance(shifts, int) else tuple(shifts)
-    if dims is None or dims == ():
+    steps = as_shape((shifts,), "roll")
+    if dims is None or (is_sequence(dims) and not len(dims)):
         if len(steps) != 1:
             raise ShapeError(f"roll: {len(steps)} shifts need as many dims")
         return apply(Roll, (input.reshape(-1), *steps), {"dims": (0,), "back": False}).reshape(input._type.shape)
-    given = (dims,) if isinstance(dims, int) else tuple(dims)
+    given = as_shape((dims,), "roll")
     if len(steps) != len(given):
         raise ShapeError(f"roll: shifts {steps} and dims {given} must be equally many")
     if not input.ndim:
@@ -159,15 +159,16 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     tensor([[2, 4],
             [1, 3]])
     """
-    if not isinstance(k, int):
-        raise DtypeError(f"rot90: k counts turns and must be an int, got {k!r}")
-    plane = (dims,) if isinstance(dims, int) else tuple(dims)
+    try:
+        turns = k.__index__() % 4
+    except AttributeError:
+        raise DtypeError(f"rot90: k counts turns and must be an int, got {k!r}") from None
+    plane = as_shape((dims,), "rot90")
     if len(plane) != 2 or input.ndim < 2:
         raise ShapeError(f"rot90: expected two different dimensions, got {plane} of a {input.ndim}-dim tensor")
     a, b = (normalize_dim(d, input.ndim, "rot90") for d in plane)
     if a == b:
         raise ShapeError(f"rot90: expected two different dimensions, got {plane} of a {input.ndim}-dim tensor")
-    turns = k % 4
     if turns == 0:
         return input.clone()
     if turns == 2:

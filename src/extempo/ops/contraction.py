@@ -16,7 +16,7 @@ from ..core.tensor import Tensor, TensorLike
 from ..core.tensor_methods import method
 from ..core.types import broadcast_shapes, count, dtype, int64, normalize_dim
 from ..errors import DtypeError, IndexRangeError, ShapeError
-from .define import deliver, deliver_converted, teaching
+from .define import deliver, deliver_converted, numpy_names, teaching
 from .products import matmul
 
 __all__ = ["chain_matmul", "cross", "einsum", "kron", "tensordot"]
@@ -307,7 +307,7 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     return deliver_converted((left * right).reshape([m * n for m, n in zip(blocks, inside, strict=True)]), out)
 
 
-@teaching
+@numpy_names
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """The vectors at right angles to those of `input` and `other` along `dim`, which must have size 3.
 
@@ -329,7 +329,7 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | N
 
 
 @method
-@teaching
+@numpy_names
 def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
     """The cross product along `dim`, by default along the first dimension of size 3.
 
@@ -405,6 +405,7 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     return ops.deliver(matrices[0].clone(), out) if len(matrices) == 1 else multi_dot(matrices, out=out)
 
 
+@numpy_names
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """The dot products of the vectors along `dim`; the other dimensions broadcast.
 

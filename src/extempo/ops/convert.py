@@ -293,12 +293,12 @@ def to_dense(input: Tensor, dtype: Any = None) -> Tensor:
     return input if dtype is None else _cast(input, as_dtype(dtype))
 
 
-def _resize_(self: Tensor, *sizes_: Any, memory_format: Any = None) -> Tensor:
+def _resize_(self: Tensor, *sizes_: Any, size: Any = None, memory_format: Any = None) -> Tensor:
     """Change the shape in place: the storage is read again, row by row, from the first element on.
 
     It grows where it is too small, and then shares memory with nobody; new elements are arbitrary.
     """
-    shape = sizes("resize_", sizes_, None)
+    shape = sizes("resize_", sizes_, size)
     if self.requires_grad:
         raise AutogradError("resize_: this tensor requires grad and cannot be resized; use reshape or slicing")
     array, wanted = self._values(), count(shape)

@@ -20,7 +20,7 @@ from ..core.tensor import Tensor
 from ..core.types import TensorType
 from ..dispatch.dispatcher import apply
 from ..errors import NotDifferentiableError, ShapeError, UnsupportedError
-from .define import deliver, deliver_converted, deliver_each, teaching
+from .define import deliver, deliver_converted, deliver_each, numpy_names, teaching
 from .products import matmul
 from .systems import OfMatrix, check_matrices, failure, mirrored, solve_triangular, symmetric_part
 
@@ -151,7 +151,7 @@ def reflectors(a: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
     return v, solve_triangular(unit, scale * _unit_diagonal(n_reflectors, a), upper=True, unitriangular=True)
 
 
-@teaching
+@numpy_names
 def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The first columns of the product of the reflectors that `geqrf` returned.
 
@@ -248,7 +248,7 @@ def _read(op: str, a: Tensor, uplo: str) -> Tensor:
     return mirrored(op, a, upper=uplo.upper() == "U")
 
 
-@teaching
+@numpy_names
 def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> EighResult:
     """Eigenvalues, ascending, and eigenvectors (columns) of symmetric matrices, of which one triangle is read.
 
@@ -258,7 +258,7 @@ def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> EighResult:
     return deliver_each(EighResult(*apply(Eigh, (_read("linalg.eigh", A, UPLO),))), out)
 
 
-@teaching
+@numpy_names
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
     """Eigenvalues of symmetric matrices, ascending; one triangle is read.
 
@@ -282,7 +282,7 @@ def eig(A: Tensor, *, out: Any = None) -> Any:
     )
 
 
-@teaching
+@numpy_names
 def eigvals(A: Tensor, *, out: Any = None) -> Any:
     """Not there: eigenvalues of a general matrix are complex.
 

@@ -162,22 +162,53 @@ def _publish(op: type[Op], fn: Any, fn_: Any, aliases: tuple[str, ...]) -> Funct
     return fn
 
 
+# NumPy's keywords, and those of which PyTorch's documentation and its functions have one each: what they stand for.
+_OTHER_NAMES = {
+    "axis": "dim",
+    "keepdims": "keepdim",
+    "x": "input",
+    "x1": "input",
+    "a": "input",
+    "x2": "other",
+    "input": "A",
+}
+
+
+def also_named(**others: str) -> Callable[[F], F]:
+    """Let a function take NumPy's keywords (`axis=` for `dim=`, ...) as PyTorch does, and `others` as well.
+
+    Only names of parameters that it has, and that it has not otherwise, so `axis=` stays unknown where there is no dim.
+    """
+
+    def renaming(fn: F) -> F:
+        code = fn.__code__
+        own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        names = {alias: name for alias, name in (_OTHER_NAMES | others).items() if name in own and alias not in own}
+
+        @functools.wraps(fn)
+        def renamed(*args: Any, **kwargs: Any) -> Any:
+            if kwargs and not names.keys().isdisjoint(kwargs):
+                kwargs = _by_own_names(fn.__name__, names, kwargs)
+            try:
+                return fn(*args, **kwargs)
+            except _PYTHONS as error:
+                _teach(fn.__name__, args, kwargs, error)
+
+        return cast(F, renamed)
+
+    return renaming
+
+
+def _by_own_names(function: str, names: dict[str, str], kwargs: dict[str, Any]) -> dict[str, Any]:
+    renamed = {names.get(key, key): value for key, value in kwargs.items()}
+    if len(renamed) < len(kwargs):
+        raise DtypeError(f"{function}: an argument is given by two of its names, among {', '.join(kwargs)}")
+    return renamed
+
+
 def numpy_names(fn: F) -> F:
     """Let `axis=` and `keepdims=` stand for `dim=` and `keepdim=`, as PyTorch does."""
-
-    @functools.wraps(fn)
-    def renamed(*args: Any, **kwargs: Any) -> Any:
-        if kwargs:
-            if "axis" in kwargs:
-                kwargs["dim"] = kwargs.pop("axis")
-            if "keepdims" in kwargs:
-                kwargs["keepdim"] = kwargs.pop("keepdims")
-        try:
-            return fn(*args, **kwargs)
-        except _PYTHONS as error:
-            _teach(fn.__name__, args, kwargs, error)
-
-    return cast(F, renamed)
+    return also_named()(fn)
 
 
 def numpy_method(fn: F) -> F:

@@ -10,7 +10,7 @@ from ..core.tensor import Tensor
 from ..core.tensor_methods import method
 from ..core.types import Number, bool_, normalize_dim, normalize_dims
 from ..errors import DtypeError, ShapeError
-from .define import teaching
+from .define import numpy_names
 
 __all__ = ["cumulative_trapezoid", "diff", "gradient", "trapezoid", "trapz"]
 
@@ -22,7 +22,7 @@ def _neighbours(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 
 @method
-@teaching
+@numpy_names
 def diff(
     input: Tensor,
     n: int = 1,
@@ -102,7 +102,7 @@ def _one_sided(edge: Tensor, next_: Tensor, third: Tensor, a: Tensor, b: Tensor)
     return edge * (-(2 * a + b) / (a * (a + b))) + next_ * ((a + b) / (a * b)) - third * (a / (b * (a + b)))
 
 
-@teaching
+@numpy_names
 def gradient(
     input: Tensor, *, spacing: Any = 1, dim: int | Sequence[int] | None = None, edge_order: int = 1
 ) -> list[Tensor]:
@@ -149,7 +149,7 @@ def _areas(y: Tensor, x: Tensor | None, dx: Number | None, dim: int) -> Tensor:
     return (before + after) * steps
 
 
-@teaching
+@numpy_names
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number | None = None, dim: int = -1) -> Tensor:
     """The integral along `dim` by the trapezoidal rule, over points x or steps dx (1).
 
@@ -165,7 +165,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number | None = None, d
 trapz = trapezoid
 
 
-@teaching
+@numpy_names
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number | None = None, dim: int = -1) -> Tensor:
     """The integral up to each point along `dim` by the trapezoidal rule; one element shorter than y.
 

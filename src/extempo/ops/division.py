@@ -13,7 +13,7 @@ from ..core.op import Elementwise, Rng, Sample, samples_binary
 from ..core.tensor import Tensor
 from ..core.tensor_methods import TensorMethods, method
 from ..core.types import TensorType, result_dtype
-from ..dispatch.dispatcher import apply
+from ..dispatch.dispatcher import apply, as_input
 from ..errors import DtypeError, NumericalError, ShapeError
 from .arithmetic import abs, add, sub, zero
 from .define import Function, Operand, binary, deliver_converted, inplace_method, operators
@@ -130,7 +130,7 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, out
         return deliver_converted(floor_divide(input, other), out, input, other)
     if rounding_mode != "trunc":
         raise ShapeError(f"div: rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}")
-    types = [x._type if isinstance(x, Tensor) else x.__class__ for x in (input, other)]
+    types = [x._type if isinstance(x, Tensor) else x.__class__ for x in map(as_input, (input, other))]
     kind = result_dtype(types)
     if kind.is_floating_point:
         return deliver_converted(apply(TruncDivide, (input, other)), out, input, other)

@@ -19,7 +19,7 @@ from ..core.tensor import Tensor
 from ..core.types import TensorType, dtype, int32
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, NumericalError, ShapeError, UnsupportedError
-from .define import deliver, deliver_each, teaching
+from .define import deliver, deliver_each, numpy_names, teaching
 from .products import matmul
 from .systems import (
     MatrixOp,
@@ -139,7 +139,7 @@ class Cholesky(OfMatrix):
             yield Sample(x @ np.swapaxes(x, -1, -2) + np.eye(shape[-1]), check_errors=False)
 
 
-@teaching
+@numpy_names
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> CholeskyExResult:
     """L with A = L @ L.T (the upper factor with `upper`), and info in place of an error; L is NaN where it fails.
 
@@ -150,7 +150,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, o
     return deliver_each(CholeskyExResult(factor.mT if upper else factor, info), out)
 
 
-@teaching
+@numpy_names
 def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
     """L with A = L @ L.T (U with A = U.T @ U if `upper`) for positive definite A, of which one triangle is read.
 
@@ -385,7 +385,7 @@ class LdlSolve(MatrixOp):
         yield Sample(factors, pivots, rng.normal(size=(4, 2)))
 
 
-@teaching
+@numpy_names
 def ldl_factor_ex(
     A: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Any = None
 ) -> LdlFactorExResult:
@@ -400,7 +400,7 @@ def ldl_factor_ex(
     return deliver_each(LdlFactorExResult(factors, pivots, info), out)
 
 
-@teaching
+@numpy_names
 def ldl_factor(A: Tensor, *, hermitian: bool = False, out: Any = None) -> LdlFactorResult:
     """LDL factors of symmetric, perhaps indefinite matrices, and pivots, for `ldl_solve`.
 

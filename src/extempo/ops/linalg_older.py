@@ -12,7 +12,7 @@ from ..dispatch.dispatcher import apply
 from ..errors import ShapeError
 from . import decompositions, factors, matrices, systems
 from .contraction import linalg_vander
-from .define import deliver, deliver_converted, deliver_each, teaching
+from .define import also_named, deliver, deliver_converted, deliver_each, teaching
 from .products import matmul
 from .systems import check_matrices
 
@@ -117,7 +117,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
 
 
 @method
-@teaching
+@also_named(input="b")
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
     """X with A X = b, from what `lu(A)` returned; see `linalg.lu_solve`.
 
@@ -129,7 +129,7 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | Non
 
 
 @method
-@teaching
+@also_named(input="b")
 def triangular_solve(
     b: Tensor,
     A: Tensor,

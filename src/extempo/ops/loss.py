@@ -20,7 +20,7 @@ from ..core.types import broadcast_shapes
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, NumericalError, ShapeError
 from .activation import logsigmoid, softplus
-from .define import Operand, deliver_converted
+from .define import Operand, deliver_converted, numpy_names
 
 __all__ = ["cosine_similarity", "pairwise_distance"]
 
@@ -351,6 +351,7 @@ def soft_margin_loss(
 # ---- pairs and triplets
 
 
+@numpy_names
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along `dim`; lengths count as at least eps.
 
@@ -366,6 +367,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     return (unit1 * unit2).sum(dim)
 
 
+@numpy_names
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps over the last dimension; eps keeps the gradient finite where both are equal.
 

@@ -22,7 +22,7 @@ from ..core.types import TensorType, broadcast_shapes, finfo, int64
 from ..dispatch.dispatcher import apply
 from ..errors import ShapeError
 from .decompositions import Svdvals, decomposed, eigvalsh, svdvals
-from .define import Operand, deliver, deliver_converted, deliver_each, teaching
+from .define import Operand, also_named, deliver, deliver_converted, deliver_each, numpy_names, teaching
 from .products import aligned, matmul
 from .systems import MatrixOp, OfMatrix, check_matrices, inv
 
@@ -171,7 +171,7 @@ def logdet(input: Tensor) -> Tensor:
 # ---- powers and the exponential
 
 
-@teaching
+@numpy_names
 def linalg_matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     """A multiplied with itself n times, by repeated squaring; negative n take the inverse, 0 gives the identity.
 
@@ -310,6 +310,7 @@ class Pinv(MatrixOp):
         yield Sample(x, 0.0, np.full((), 1e-12), hermitian=False)
 
 
+@numpy_names
 def pinv(
     A: Tensor,
     rcond: Operand | None = None,
@@ -328,7 +329,7 @@ def pinv(
     return deliver_converted(apply(Pinv, (A, *tolerances), {"hermitian": hermitian}), out)
 
 
-@teaching
+@numpy_names
 def matrix_rank(
     A: Tensor,
     tol: Operand | None = None,
@@ -396,7 +397,7 @@ class Lstsq(MatrixOp):
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
-@teaching
+@also_named(b="B")
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LstsqResult:
     """X that minimises |A X - B|, of the smallest norm where several do.
 

@@ -12,7 +12,7 @@ from typing import Any
 from .. import ops
 from ..core.context import no_grad
 from ..core.tensor import Tensor
-from ..core.types import as_kind, count, finfo, uint8
+from ..core.types import as_kind, count, finfo, is_sequence, uint8
 from ..dispatch.dispatcher import apply
 from ..dispatch.inline_cache import cached_by_types
 from ..dispatch.inplace import write
@@ -48,7 +48,7 @@ def _standardize(
 
 
 def _last_dims(op: str, x: Tensor, normalized_shape: Any, **parameters: Tensor | None) -> tuple[int, ...]:
-    wanted = tuple(normalized_shape) if hasattr(normalized_shape, "__iter__") else (normalized_shape,)
+    wanted = tuple(normalized_shape) if is_sequence(normalized_shape) else (normalized_shape,)
     shape = x._type.shape
     if not wanted or shape[-len(wanted) :] != wanted:
         raise ShapeError(f"{op}: normalized_shape {wanted} must be the last sizes of the input, whose shape is {shape}")

@@ -22,7 +22,7 @@ from ..core.types import Number, TensorType, as_dtype, bool_, normalize_dim, nor
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, NumericalError, ShapeError
 from .decompositions import svdvals
-from .define import deliver, deliver_converted, inplace_method, numpy_method, numpy_names, teaching
+from .define import also_named, deliver, deliver_converted, inplace_method, numpy_method, numpy_names, teaching
 from .products import matmul
 from .reduce import reduced_shape
 from .systems import inv_ex
@@ -117,6 +117,7 @@ class VectorNorm(Op):
         yield Sample(np.empty((0, 3)), ord=2.0, dim=(0,), keepdim=False)
 
 
+@also_named(input="x")
 def vector_norm(
     x: Tensor,
     ord: Number | str = 2,
@@ -131,6 +132,8 @@ def vector_norm(
     >>> ex.linalg.vector_norm(ex.tensor([3.0, -4.0])), ex.linalg.vector_norm(ex.tensor([3.0, -4.0]), ex.inf)
     (tensor(5.), tensor(4.))
     """
+    if isinstance(ord, Tensor | np.generic):
+        ord = ord.item()
     if ord.__class__ is not int and not isinstance(ord, float):
         raise DtypeError(
             f"linalg.vector_norm: ord must be a number, got {ord!r}; 'fro' and 'nuc' are norms of matrices"
@@ -163,7 +166,7 @@ def _norm_of_all(ord: Number, ndim: int, keepdim: bool) -> dict[str, Any]:
     return {"ord": float(ord), "dim": tuple(range(ndim)), "keepdim": keepdim}
 
 
-@teaching
+@numpy_names
 def matrix_norm(
     A: Tensor,
     ord: Number | str = "fro",
@@ -209,7 +212,7 @@ def _largest(sizes: Tensor, dim: int, keepdim: bool = False) -> Tensor:
     return (ops.amax if sizes.shape[dim] else ops.sum)(sizes, dim, keepdim)
 
 
-@teaching
+@numpy_names
 def linalg_norm(
     A: Tensor,
     ord: Number | str | None = None,
@@ -283,7 +286,7 @@ def nuclear_norm(
     return matrix_norm(input, "nuc", dim, keepdim, out=out)
 
 
-@teaching
+@numpy_names
 def cond(A: Tensor, p: Number | str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The condition number: the norm times that of the inverse; inf for a singular matrix.
 

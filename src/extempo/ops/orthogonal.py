@@ -11,7 +11,7 @@ from ..backends.numpy import orthogonal
 from ..core.op import Elementwise, Refuse, Rng, Sample
 from ..core.tensor import Tensor
 from ..dispatch.fast_path import runner2
-from .define import Operand, deliver_converted
+from .define import Operand, deliver_converted, numpy_names
 from .special_define import TABLES, named
 
 __all__: list[str] = []
@@ -43,7 +43,7 @@ def _polynomial(kernel: Callable[..., Any]) -> Callable[..., Tensor]:
     def fn(input: Operand, n: Operand, *, out: Tensor | None = None) -> Tensor:
         return run(input, n) if out is None else deliver_converted(run(input, n), out, input, n)
 
-    return named(fn, name, kernel.__doc__)
+    return numpy_names(named(fn, name, kernel.__doc__))
 
 
 chebyshev_polynomial_t = _polynomial(orthogonal.chebyshev_polynomial_t)

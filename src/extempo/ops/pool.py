@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import ops
 from ..core.tensor import Tensor
-from ..core.types import bool_, check_size, int64
+from ..core.types import bool_, check_size, int64, is_sequence
 from ..dispatch.dispatcher import apply
 from ..dispatch.inline_cache import cached_by_types
 from ..errors import DtypeError, ShapeError
@@ -89,7 +89,7 @@ def _window_counts(
 
 
 def _strides(op: str, stride: Any, kernel: tuple[int, ...]) -> tuple[int, ...]:
-    if stride is None or (hasattr(stride, "__len__") and not len(stride)):
+    if stride is None or (is_sequence(stride) and not len(stride)):
         return kernel
     return as_ints(stride, len(kernel), op, "stride")
 
@@ -203,7 +203,7 @@ def max_pool2d_with_indices_backward(
 
 def _adaptive_sizes(op: str, output_size: Any, sizes: tuple[int, ...]) -> tuple[int, ...]:
     """The output size; None keeps a dimension as it is."""
-    wanted = tuple(output_size) if hasattr(output_size, "__iter__") else (output_size,) * len(sizes)
+    wanted = tuple(output_size) if is_sequence(output_size) else (output_size,) * len(sizes)
     if len(wanted) == 1:
         wanted *= len(sizes)
     if len(wanted) != len(sizes):
@@ -263,7 +263,7 @@ def _fractional_max_pool(
     if (output_size is None) == (output_ratio is None):
         raise ShapeError(f"{op}: give output_size or output_ratio, one of both")
     if output_size is None:
-        ratios = tuple(output_ratio) if hasattr(output_ratio, "__iter__") else (output_ratio,) * n
+        ratios = tuple(output_ratio) if is_sequence(output_ratio) else (output_ratio,) * n
         if len(ratios) != n or not all(0 < r < 1 for r in ratios):
             raise ShapeError(f"{op}: output_ratio must be one number or {n} between 0 and 1, got {output_ratio!r}")
         output_size = [int(s * r) for s, r in zip(sizes, ratios, strict=True)]

@@ -25,6 +25,7 @@ from ..core.types import (
     dtype,
     float32,
     int64,
+    is_sequence,
     normalize_dim,
     normalize_dims,
     uint8,
@@ -623,7 +624,7 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
 
 
 def _truth(op: type[_Truth], input: Tensor, dim: Dims, keepdim: bool, out: Tensor | None) -> Tensor:
-    if dim is None or isinstance(dim, int) or len(dim):
+    if dim is None or not is_sequence(dim) or len(dim):
         result = _reduce(op, input, dim, keepdim, None)
     else:  # PyTorch reduces nothing here, where sum(dim=()) reduces everything
         result = ops.ne(input, 0).to(uint8 if input.dtype is uint8 else bool_)

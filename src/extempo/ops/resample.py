@@ -15,7 +15,7 @@ import numpy as np
 from .. import ops
 from ..core.storage import Array
 from ..core.tensor import Tensor
-from ..core.types import check_size, float64, uint8
+from ..core.types import check_size, float64, is_sequence, uint8
 from ..errors import DtypeError, ShapeError, UnsupportedError
 from .pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .taps import weighted_taps
@@ -148,7 +148,7 @@ def _target(
                 "interpolate: recompute_scale_factor means nothing with an explicit size; drop one of them"
             )
         return as_ints(size, n, "interpolate", "size"), (None,) * n
-    factors = tuple(scale_factor) if hasattr(scale_factor, "__iter__") else (scale_factor,) * n
+    factors = tuple(scale_factor) if is_sequence(scale_factor) else (scale_factor,) * n
     if len(factors) != n:
         raise ShapeError(f"interpolate: scale_factor must be one number or {n}, got {scale_factor!r}")
     target = tuple(int(s * f) for s, f in zip(sizes, factors, strict=True))

@@ -17,12 +17,12 @@ from ..core.context import CONTEXT
 from ..core.strides import row_major_strides
 from ..core.tensor import LazySource, Tensor, TensorLike, new, wrap
 from ..core.tensor_methods import TensorMethods, method
-from ..core.types import Size, TensorType, as_dtype, count, dtype, normalize_dim
+from ..core.types import Size, TensorType, as_dtype, count, dtype, is_sequence, normalize_dim
 from ..core.types import broadcast_shapes as _broadcast_shapes
 from ..dispatch.dispatcher import apply
 from ..dispatch.inline_cache import cached_by_types
 from ..errors import DtypeError, IndexRangeError, LeafWriteError, ShapeError
-from .define import deliver, deliver_each, numpy_method
+from .define import also_named, deliver, deliver_each, numpy_method
 from .view import AliasOf, AsStrided, Diagonal, Expand, Permute, Reshape, Slice, Unfold, as_shape
 
 __all__ = [
@@ -245,8 +245,18 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return apply(Permute, (input,), {"dims": tuple(order)})
 
 
-swapaxes = swapdims = method(transpose, "swapaxes")
-method(transpose, "swapdims")
+swapdims = method(transpose, "swapdims")
+
+
+@method
+@also_named(axis0="dim0", axis1="dim1")
+def swapaxes(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Two dimensions exchanged: `transpose` by NumPy's name.
+
+    >>> ex.swapaxes(ex.zeros(2, 3, 4), axis0=0, axis1=2).shape
+    extempo.Size([4, 3, 2])
+    """
+    return transpose(input, dim0, dim1)
 
 
 @method
@@ -358,14 +368,14 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
 
 
 @method
-def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
-    """Expand to `size`.
+def broadcast_to(input: Tensor, *sizes: Any, size: Any = None) -> Tensor:
+    """Expand to `size`, given as one argument or as several.
 
     >>> ex.broadcast_to(ex.tensor([1, 2]), (2, 2))
     tensor([[1, 2],
             [1, 2]])
     """
-    return expand(input, size)
+    return expand(input, *sizes, size=size)
 
 
 def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
@@ -416,7 +426,7 @@ def squeeze(input: Tensor, dim: Dims | None = None) -> Tensor:
     if dim is None:
         dims = set(range(input.ndim))
     else:
-        dims = {normalize_dim(d, input.ndim, "squeeze") for d in ((dim,) if isinstance(dim, int) else dim)}
+        dims = {normalize_dim(d, input.ndim, "squeeze") for d in (dim if is_sequence(dim) else (dim,))}
     if input.is_nested:  # dimension 0 counts the rows, also where there is one
         dims.discard(0)
     shape = tuple(s for d, s in enumerate(input._type.shape) if d not in dims or s != 1)
@@ -599,7 +609,7 @@ def _in_place_view(view: Callable[..., Tensor], name: str, example: str = "") ->
 for _name, _fn in (
     ("t_", t),
     ("transpose_", transpose),
-    ("swapaxes_", transpose),
+    ("swapaxes_", swapaxes),
     ("swapdims_", transpose),
     ("squeeze_", squeeze),
     ("unsqueeze_", unsqueeze),
@@ -622,6 +632,8 @@ def copying(view: Callable[..., Any], name: str, example: str) -> Callable[..., 
     """
 
     def fn(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if not args and "input" in kwargs:
+            args = (kwargs.pop("input"),)
         seen = view(*args, **kwargs)
         if isinstance(seen, Tensor | TensorLike):
             return deliver(seen.clone(), out)

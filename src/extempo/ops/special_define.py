@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..core.op import Elementwise, Refuse
 from ..core.tensor import Tensor
 from ..dispatch.fast_path import runner1, runner2
-from .define import Function, Operand, deliver_converted
+from .define import Function, Operand, deliver_converted, numpy_names
 from .transcendental import FloatingFunction
 
 TABLES = Refuse("its regions and tables are NumPy code; no training loop waits for it")
@@ -22,7 +22,7 @@ class TableFunction(FloatingFunction, abstract=True):
 
 def of_one(op: type[Elementwise]) -> Function:
     """The function of an op that PyTorch has in `special` only: tensors get no method of it."""
-    return named(runner1(op, deliver_converted), op.name.removeprefix("special_"), op.__doc__)
+    return numpy_names(named(runner1(op, deliver_converted), op.name.removeprefix("special_"), op.__doc__))
 
 
 def of_two(op: type[Elementwise]) -> Function:
@@ -32,7 +32,7 @@ def of_two(op: type[Elementwise]) -> Function:
     def fn(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
         return run(input, other) if out is None else deliver_converted(run(input, other), out, input, other)
 
-    return named(fn, op.name.removeprefix("special_"), op.__doc__)
+    return numpy_names(named(fn, op.name.removeprefix("special_"), op.__doc__))
 
 
 def named(fn: Function, name: str, text: str | None) -> Function:

@@ -7,10 +7,10 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..core.tensor_methods import method
-from ..core.types import check_size
+from ..core.types import check_size, is_sequence
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
-from .define import numpy_method
+from .define import also_named, numpy_method
 from .shaping import copying, existing_dim, narrow
 from .view import Slice
 
@@ -32,6 +32,10 @@ __all__ = [
 ]
 
 
+_SECTIONS = {"sections": "indices_or_sections", "indices": "indices_or_sections"}
+_WANTED = "a number of sections or a list of indices"
+
+
 def cut(x: Tensor, dim: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
     """Neighbouring views of these sizes."""
     before = (":",) * dim
@@ -47,6 +51,20 @@ def _even(size: int, step: int) -> list[int]:
     return [min(step, size - start) for start in range(0, size, step)]
 
 
+def _int(op: str, value: Any, wanted: str) -> int:
+    """An int, an integer of NumPy's or a tensor of one integer, as an int."""
+    try:
+        return int(value.__index__())
+    except AttributeError:
+        raise DtypeError(f"{op}: expected {wanted}, ints, got {value!r}") from None
+
+
+def _ints(op: str, values: Any, wanted: str) -> tuple[int, ...]:
+    if not isinstance(values, list | tuple) or not all(hasattr(value, "__index__") for value in values):
+        raise DtypeError(f"{op}: expected {wanted}, ints, got {values!r}")
+    return tuple(value.__index__() for value in values)
+
+
 @numpy_method
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Views of the given sizes along a dimension.
@@ -56,16 +74,14 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
     """
     d = existing_dim(input, dim, "split_with_sizes")
     size = input._type.shape[d]
-    if not isinstance(split_sizes, list | tuple) or not all(isinstance(s, int) for s in split_sizes):
-        raise DtypeError(f"split: expected a size or a list of sizes, ints, got {split_sizes!r}")
-    if sum(split_sizes) != size or any(s < 0 for s in split_sizes):
-        raise ShapeError(
-            f"split_with_sizes: sizes {tuple(split_sizes)} must add up to {size}, the size of dimension {d}"
-        )
-    return cut(input, d, split_sizes)
+    parts = _ints("split", split_sizes, "a size or a list of sizes")
+    if sum(parts) != size or any(s < 0 for s in parts):
+        raise ShapeError(f"split_with_sizes: sizes {parts} must add up to {size}, the size of dimension {d}")
+    return cut(input, d, parts)
 
 
-@numpy_method
+@method
+@also_named(split_size="split_size_or_sections", input="tensor")
 def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Views along a dimension: of one size, the last one perhaps smaller, or of the sizes in a list.
 
@@ -74,10 +90,10 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int 
     >>> ex.split(ex.arange(5), [1, 4])
     (tensor([0]), tensor([1, 2, 3, 4]))
     """
-    if not isinstance(split_size_or_sections, int):
+    if is_sequence(split_size_or_sections):
         return split_with_sizes(tensor, split_size_or_sections, dim)
     d = existing_dim(tensor, dim, "split")
-    size, step = tensor._type.shape[d], split_size_or_sections
+    size, step = tensor._type.shape[d], _int("split", split_size_or_sections, "a size or a list of sizes")
     if step < 0 or (step == 0 and size):
         raise ShapeError(f"split: expected a positive split size for dimension {d} of size {size}, got {step}")
     if not size:
@@ -101,7 +117,8 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return cut(input, d, _even(size, -(-size // chunks)))
 
 
-@numpy_method
+@method
+@also_named(**_SECTIONS, tensor_indices_or_sections="indices_or_sections")
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views along a dimension: that many, as equal as can be, or cut before the indices in a list.
 
@@ -111,14 +128,14 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     d = existing_dim(input, dim, "tensor_split")
     size = input._type.shape[d]
     where = indices_or_sections.tolist() if isinstance(indices_or_sections, Tensor) else indices_or_sections
-    if isinstance(where, int):
-        if where <= 0:
-            raise ShapeError(f"tensor_split: expected a positive number of sections, got {where}")
-        check_size("tensor_split", (where,), 8)
-        least, larger = divmod(size, where)
-        return cut(input, d, [least + 1] * larger + [least] * (where - larger))
-    if not isinstance(where, list | tuple) or not all(isinstance(i, int) for i in where):
-        raise DtypeError(f"tensor_split: expected a number of sections or a list of indices, ints, got {where!r}")
+    if not is_sequence(where):
+        n_sections = _int("tensor_split", where, _WANTED)
+        if n_sections <= 0:
+            raise ShapeError(f"tensor_split: expected a positive number of sections, got {n_sections}")
+        check_size("tensor_split", (n_sections,), 8)
+        least, larger = divmod(size, n_sections)
+        return cut(input, d, [least + 1] * larger + [least] * (n_sections - larger))
+    where = _ints("tensor_split", where, _WANTED)
     starts = [slice(i, None).indices(size)[0] for i in (0, *where)]
     ends = [slice(0, i).indices(size)[1] for i in (*where, size)]
     return tuple(narrow(input, d, start, max(0, end - start)) for start, end in zip(starts, ends, strict=True))
@@ -127,14 +144,17 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
 def _split_along(input: Tensor, where: Any, dim: int, op: str, least: int) -> tuple[Tensor, ...]:
     if input.ndim < least:
         raise ShapeError(f"{op}: expected at least {least} dimensions, got shape {tuple(input.shape)}")
-    if not isinstance(where, int | list | tuple | Tensor):
-        raise DtypeError(f"{op}: expected a number of sections or a list of indices, got {where!r}")
-    if isinstance(where, int) and (where <= 0 or input._type.shape[dim] % where):
-        raise ShapeError(f"{op}: dimension {dim} of size {input.shape[dim]} is not divisible into {where} sections")
-    return tensor_split(input, where, dim)
+    if is_sequence(where):
+        return tensor_split(input, where, dim)
+    n_sections = _int(op, where, _WANTED)
+    if n_sections <= 0 or input._type.shape[dim] % n_sections:
+        size = input.shape[dim]
+        raise ShapeError(f"{op}: dimension {dim} of size {size} is not divisible into {n_sections} sections")
+    return tensor_split(input, n_sections, dim)
 
 
 @method
+@also_named(**_SECTIONS)
 def hsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Views along the second dimension, of vectors along their only one.
 
@@ -145,6 +165,7 @@ def hsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
 
 
 @method
+@also_named(**_SECTIONS)
 def vsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Views along the first dimension.
 
@@ -155,6 +176,7 @@ def vsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
 
 
 @method
+@also_named(**_SECTIONS)
 def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Views along the third dimension.
 

@@ -267,9 +267,9 @@ def nanquantile(
     return ops.deliver(_quantile("nanquantile", input, q, dim, keepdim, interpolation, ignore_nan=True), out)
 
 
-def _sum_to_size(self: Tensor, *size: Any) -> Tensor:
+def _sum_to_size(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     """Summed over the dimensions that broadcasting from `size` would have grown."""
-    shape = as_shape(size, "sum_to_size")
+    shape = as_shape(sizes if size is None else (size,), "sum_to_size")
     own = tuple(self.shape)
     if not ops.broadcastable(shape, own):
         raise ShapeError(f"sum_to_size: {shape} does not broadcast to the tensor's shape {own}")

@@ -20,7 +20,7 @@ from ..core.tensor_methods import method
 from ..core.types import TensorType, broadcast_shapes, count, float32, float64, int32
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, NumericalError, ShapeError
-from .define import deliver, deliver_converted, deliver_each, teaching
+from .define import also_named, deliver, deliver_converted, deliver_each, numpy_names, teaching
 from .products import aligned, matmul
 
 __all__ = ["cholesky_inverse", "cholesky_solve", "inverse"]
@@ -316,7 +316,7 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return inv(input, out=out)
 
 
-@teaching
+@numpy_names
 def solve_triangular(
     A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False, out: Tensor | None = None
 ) -> Tensor:
@@ -334,7 +334,7 @@ def solve_triangular(
 
 
 @method
-@teaching
+@also_named(input2="L", B="input")
 def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """X with A X = input, from the Cholesky factor of A.
 
@@ -348,7 +348,7 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False, *, out: Tensor
 
 
 @method
-@teaching
+@also_named(input="L")
 def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The inverse of A from its Cholesky factor.
 
@@ -360,7 +360,7 @@ def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = Non
     return cholesky_solve(ops.eye(L.shape[-1], dtype=L.dtype), L, upper, out=out)
 
 
-@teaching
+@numpy_names
 def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
     """The inverse for tensordot: A's first `ind` dimensions are the rows, the others the columns.
 
@@ -375,7 +375,7 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
     return deliver_converted(inv(A.reshape(n, n)).reshape(*A.shape[ind:], *A.shape[:ind]), out)
 
 
-@teaching
+@also_named(other="B")
 def tensorsolve(A: Tensor, B: Tensor, dims: tuple[int, ...] | None = None, *, out: Tensor | None = None) -> Tensor:
     """X with tensordot(A, X, X.ndim) = B; the dimensions in `dims` of A are moved to its end first.
 

@@ -18,7 +18,7 @@ from ..core.graph import Node
 from ..core.op import IN_GRADIENTS_ONLY, REGISTRY, Op, Refuse, Rng, Routine, Sample, View
 from ..core.storage import Array
 from ..core.tensor import Tensor
-from ..core.types import InputType, TensorType, count
+from ..core.types import InputType, TensorType, count, is_sequence
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
 from ..symbolic.sym_int import SIZES
@@ -447,7 +447,7 @@ def write_through(base: Tensor, value: Node, steps: Steps) -> Node:
 
 def as_shape(args: tuple[Any, ...], op: str) -> tuple[int, ...]:
     """Sizes given as `f(2, 3)` or `f((2, 3))`."""
-    if len(args) == 1 and not isinstance(args[0], int) and hasattr(args[0], "__iter__"):
+    if len(args) == 1 and not isinstance(args[0], int) and is_sequence(args[0]):
         args = tuple(args[0])
     if SIZES.issuperset(map(type, args)):
         return args

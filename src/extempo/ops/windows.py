@@ -14,6 +14,7 @@ import numpy as np
 
 from ..core.storage import Array
 from ..core.tensor import Tensor
+from ..core.types import is_sequence
 from ..errors import DtypeError, ShapeError
 
 Ints = int | Sequence[int]
@@ -23,7 +24,7 @@ Pads = tuple[tuple[int, int], ...]
 def as_ints(value: Any, n: int, op: str, name: str, lowest: int = 1) -> tuple[int, ...]:
     """One int for all spatial dimensions, or one for each, as n ints that are not below `lowest`."""
     try:
-        ints = tuple(map(index, value if hasattr(value, "__iter__") else (value,)))
+        ints = tuple(map(index, value if is_sequence(value) else (value,)))
     except TypeError:
         raise DtypeError(f"{op}: {name} must be an int or {n} of them, got {value!r}") from None
     if len(ints) == 1:
