@@ -100,6 +100,13 @@ if TYPE_CHECKING:  # loaded on first use, by `__getattr__` below
     from .ragged_tensors.padding import ragged_from_padded
     from .ragged_tensors.tensor import RaggedTensor
     from .serialization import load, save
+    from .signal.older_windows import (
+        bartlett_window,
+        blackman_window,
+        hamming_window,
+        hann_window,
+        kaiser_window,
+    )
 
 newaxis = None
 
@@ -114,8 +121,10 @@ __all__ = [
     "autocast",
     "autograd",
     "backends",
+    "bartlett_window",
     "batch",
     "bfloat16",
+    "blackman_window",
     "bool",
     "cdouble",
     "cell",
@@ -146,6 +155,8 @@ __all__ = [
     "get_autocast_dtype",
     "get_default_dtype",
     "half",
+    "hamming_window",
+    "hann_window",
     "iinfo",
     "inf",
     "inference_mode",
@@ -159,6 +170,7 @@ __all__ = [
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "jagged",
+    "kaiser_window",
     "linalg",
     "load",
     "long",
@@ -204,12 +216,17 @@ __all__ += sym_types.__all__
 _HOMES = {
     "RaggedTensor": "ragged_tensors.tensor",
     "autocast": "amp",
+    "bartlett_window": "signal.older_windows",
     "batch": "batching.api",
+    "blackman_window": "signal.older_windows",
     "cell": "batching.cells",
     "compare": "comparing.calling",
     "get_autocast_dtype": "amp",
+    "hamming_window": "signal.older_windows",
+    "hann_window": "signal.older_windows",
     "is_autocast_enabled": "amp",
     "jagged": "nested",
+    "kaiser_window": "signal.older_windows",
     "load": "serialization",
     "nested_tensor": "nested",
     "ragged": "ragged_tensors.creation",

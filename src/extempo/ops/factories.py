@@ -250,7 +250,7 @@ def empty_permuted(size: Any, physical_layout: Sequence[int], **options: Unpack[
 # ---- number sequences
 
 
-def _number(value: Any, op: str) -> Any:
+def as_bound(value: Any, op: str) -> Any:
     """A start, end or step: a number, or a 0-dim tensor of one."""
     if isinstance(value, Tensor):
         if value.ndim:
@@ -276,7 +276,7 @@ def arange(
     """
     if end is _MISSING:
         start, end = 0, start
-    first, last, stride = (_number(v, "arange") for v in (start, end, step))
+    first, last, stride = (as_bound(v, "arange") for v in (start, end, step))
     all_whole = all(isinstance(v, int) for v in (first, last, stride))
     d = read_options("arange", options, out.dtype if out is not None else int64 if all_whole else get_default_dtype())
     if d is bool_:
@@ -316,7 +316,7 @@ def linspace(start: Any, end: Any, steps: Any, *, out: Tensor | None = None, **o
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
     d = read_options("linspace", options, None if out is None else out.dtype)
-    values = _even_steps(_number(start, "linspace"), _number(end, "linspace"), steps, d, "linspace")
+    values = _even_steps(as_bound(start, "linspace"), as_bound(end, "linspace"), steps, d, "linspace")
     return finish(from_array(as_numpy_dtype(values, d)), options, out)
 
 
@@ -329,7 +329,7 @@ def logspace(
     tensor([  1.,  10., 100.])
     """
     d = read_options("logspace", options, None if out is None else out.dtype)
-    first, last = _number(start, "logspace"), _number(end, "logspace")
+    first, last = as_bound(start, "logspace"), as_bound(end, "logspace")
     # One power alone is that of `start` as given, also where the results are integers.
     powers = np.array([float(first)]) if steps == 1 else _even_steps(first, last, steps, d, "logspace")
     return finish(from_array(quietly(lambda: np.power(float(base), powers).astype(d.numpy))), options, out)

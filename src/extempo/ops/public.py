@@ -38,6 +38,7 @@ from .pool import *
 from .powers import *
 from .products import *
 from .properties import *
+from .ranges import *
 from .reduce import *
 from .rounding import *
 from .sampling import *
