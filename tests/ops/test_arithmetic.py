@@ -29,3 +29,12 @@ def test_sums_with_alpha_have_the_dtype_of_sums_without():
     assert ex.add(small, truth, alpha=2).dtype is ex.int8
     assert ex.add(half, small, alpha=0.5).dtype is ex.float16
     assert ex.sub(half, small, alpha=0.5).dtype is ex.float16
+
+
+def test_the_real_part_is_the_tensor_and_can_be_assigned():
+    x = ex.tensor([1.0, 2.0])
+    assert x.real is x
+    x.real = ex.tensor([3.0, 4.0])
+    assert x.tolist() == [3.0, 4.0]
+    with pytest.raises(AttributeError, match=r"Tensor\.imag: complex numbers"):
+        x.imag  # noqa: B018 - reading it is the test

@@ -158,3 +158,33 @@ def test_an_argument_by_two_of_its_names_is_refused():
 def test_a_keyword_without_its_parameter_stays_unknown():
     with pytest.raises(TypeError, match="keepdims"):
         ex.diff(ex.ones(2), keepdims=True)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x, **out: ex.nn.functional.linear(x, x, **out),
+        lambda x, **out: ex.nn.functional.gelu(x, **out),
+        lambda x, **out: ex.nn.functional.gelu(x, approximate="tanh", **out),
+        lambda x, **out: ex.nn.functional.softplus(x, **out),
+        lambda x, **out: ex.nn.functional.logsigmoid(x, **out),
+        lambda x, **out: ex.nn.functional.softshrink(x, **out),
+        lambda x, **out: ex.nn.functional.avg_pool2d(x.expand(1, 3, 3), 2, **out),
+        lambda x, **out: ex.nn.functional.avg_pool3d(x.expand(1, 2, 3, 3), 2, **out),
+        lambda x, **out: ex.slice_scatter(x, x[:1], end=1, **out),
+        lambda x, **out: ex.conj_physical(x, **out),
+        lambda x, **out: ex.isin(x, x[0], **out),
+        lambda x, **out: ex.linalg.lstsq(x, x, **out),
+        lambda x, **out: ex.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5, **out),
+    ],
+)
+def test_out_takes_the_result_of_functions_of_every_kind(fn):
+    x = ex.arange(9.0).reshape(3, 3).sin()
+    expected = fn(x)
+    several = isinstance(expected, tuple)
+    results = expected if several else (expected,)
+    outs = tuple(ex.empty(0, dtype=result.dtype) for result in results)
+    found = fn(x, out=outs if several else outs[0])
+    for out, written, result in zip(outs, found if several else (found,), results, strict=True):
+        assert written is out
+        assert out.equal(result)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeGuard
 
 import ml_dtypes
 import numpy as np
@@ -383,7 +383,7 @@ def normalize_dim(dim: int, ndim: int, op: str) -> int:
     return d % span
 
 
-def is_sequence(value: Any) -> bool:
+def is_sequence(value: Any) -> TypeGuard[Sequence[Any]]:
     """Whether it holds several arguments: 0-dim tensors and arrays can be asked for an iterator, and are one."""
     return hasattr(value, "__iter__") and getattr(value, "ndim", 1) != 0
 
@@ -393,7 +393,7 @@ def normalize_dims(dim: int | Sequence[int] | None, ndim: int, op: str) -> tuple
     if dim is None:
         return tuple(range(ndim))
     if isinstance(dim, int) or not is_sequence(dim):  # NumPy's integers are none of Python's
-        one = normalize_dim(dim, ndim, op)
+        one = normalize_dim(dim, ndim, op)  # type: ignore[arg-type] # a Sequence went the other way
         return (one,) if ndim else ()
     dims = sorted(normalize_dim(d, ndim, op) for d in dim)
     if len(set(dims)) != len(dims):

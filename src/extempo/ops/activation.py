@@ -23,7 +23,7 @@ from ..dispatch.dispatcher import apply
 from ..dispatch.fast_path import FastOp
 from ..dispatch.inplace import write
 from ..errors import DtypeError, NumericalError, ShapeError
-from .define import Operand, deliver, inplace_method
+from .define import Operand, deliver, deliver_converted, inplace_method
 from .softmaxes import LogSoftmax, Softmax, normalised
 
 __all__ = [
@@ -421,7 +421,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     return _here(input, apply(Hardswish, (input,)), inplace, "hardswish")
 
 
-def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None) -> Tensor:
     """input times the normal distribution function of input; "tanh" approximates it.
 
     >>> F.gelu(ex.tensor([-1.0, 0.0, 1.0]))
@@ -429,7 +429,8 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """
     if approximate not in ("none", "tanh"):
         raise DtypeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
-    return _gelu.run(input) if approximate == "none" else _gelu_tanh.run(input)
+    result = _gelu.run(input) if approximate == "none" else _gelu_tanh.run(input)
+    return result if out is None else deliver_converted(result, out, input)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -450,22 +451,22 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     return _here(input, apply(Mish, (input,)), inplace, "mish")
 
 
-def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+def softplus(input: Tensor, beta: float = 1, threshold: float = 20, *, out: Tensor | None = None) -> Tensor:
     """log(1 + exp(beta * input)) / beta, a smooth relu; input itself where beta * input is above the threshold.
 
     >>> F.softplus(ex.tensor([-1.0, 0.0, 100.0]))
     tensor([  0.3133,   0.6931, 100.0000])
     """
-    return apply(Softplus, (input, beta, threshold))
+    return deliver_converted(apply(Softplus, (input, beta, threshold)), out, input)
 
 
-def logsigmoid(input: Tensor) -> Tensor:
+def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(sigmoid(input)), finite where the sigmoid would round to 0.
 
     >>> F.logsigmoid(ex.tensor([-100.0, 0.0]))
     tensor([-100.0000,   -0.6931])
     """
-    return -apply(Softplus, (-input, 1.0, math.inf))
+    return deliver_converted(-apply(Softplus, (-input, 1.0, math.inf)), out, input)
 
 
 def softsign(input: Tensor) -> Tensor:
@@ -497,7 +498,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
     return deliver(ops.where(small, 0.0, input), out, input)
 
 
-def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """input moved towards 0 by lambd, and 0 where that would cross it.
 
     >>> F.softshrink(ex.tensor([-1.0, 0.25, 2.0]))
@@ -505,7 +506,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """
     if lambd < 0:
         raise ShapeError(f"softshrink: lambd must not be negative, got {lambd}")
-    return input - ops.clamp(input, -lambd, lambd)
+    return deliver_converted(input - ops.clamp(input, -lambd, lambd), out, input)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:

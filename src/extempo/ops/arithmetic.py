@@ -11,11 +11,11 @@ import numpy as np
 from .. import ops
 from ..core.op import Elementwise, Rng, Sample, samples_binary, samples_unary
 from ..core.tensor import Tensor
-from ..core.tensor_methods import method
+from ..core.tensor_methods import TensorMethods, method
 from ..core.types import bool_, get_default_dtype, result_dtype
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError
-from .define import Function, Operand, binary, deliver_converted, inplace_method, operators, unary
+from .define import Function, Operand, binary, deliver, deliver_converted, inplace_method, operators, unary
 
 __all__ = [
     "abs",
@@ -269,20 +269,34 @@ def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return deliver_converted(result, out, input)
 
 
-@method
 def real(input: Tensor) -> Tensor:
     """The tensor itself: Extempo has no complex tensors.
 
     >>> x = ex.tensor([1.0, -2.0])
-    >>> ex.real(x) is x
-    True
+    >>> ex.real(x) is x, x.real is x
+    (True, True)
     """
     return input
 
 
-conj, conj_physical, resolve_conj, resolve_neg = real, real, real, real
-for _name in ("conj", "conj_physical", "conj_physical_", "resolve_conj", "resolve_neg"):
+def _set_real(self: Tensor, value: Any) -> None:
+    self.copy_(value)
+
+
+setattr(TensorMethods, "real", property(real, _set_real))  # noqa: B010 # mypy knows the stub's class, not this one
+conj, resolve_conj, resolve_neg = real, real, real
+for _name in ("conj", "conj_physical_", "resolve_conj", "resolve_neg"):
     method(real, _name)
+
+
+@method
+def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The tensor itself: Extempo has no complex tensors.
+
+    >>> ex.conj_physical(ex.tensor([1.0, -2.0]))
+    tensor([ 1., -2.])
+    """
+    return deliver(input, out, input)
 
 
 operators(Add, "add")

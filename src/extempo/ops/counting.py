@@ -20,7 +20,7 @@ from ..core.tensor_methods import method
 from ..core.types import Number, TensorType, bool_, check_size, count, int32, int64, normalize_dim
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
-from .define import Operand, numpy_method, teaching
+from .define import Operand, also_named, numpy_method, teaching
 from .reduce import wide
 
 __all__ = [
@@ -174,8 +174,15 @@ class Isin(Op):
         yield Sample(rng.integers(0, 3, size=()), np.empty(0, np.int64))
 
 
-@teaching
-def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+@also_named(element="elements", test_element="test_elements")
+def isin(
+    elements: Operand,
+    test_elements: Operand,
+    *,
+    assume_unique: bool = False,
+    invert: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
     """Whether each element is (or with `invert`, is not) one of the test elements.
 
     >>> ex.isin(ex.tensor([1, 2, 3]), ex.tensor([2, 5]))
@@ -184,7 +191,7 @@ def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = Fal
     if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
         raise DtypeError("isin: expected a tensor as elements or test_elements, got two numbers; use ==")
     found: Tensor = apply(Isin, (ops.as_tensor(elements), ops.as_tensor(test_elements)))
-    return ops.logical_not(found) if invert else found
+    return ops.deliver(ops.logical_not(found) if invert else found, out)
 
 
 # ---- distinct elements

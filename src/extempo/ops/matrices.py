@@ -398,7 +398,9 @@ _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
 @also_named(b="B")
-def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LstsqResult:
+def lstsq(
+    A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None, out: Any = None
+) -> LstsqResult:
     """X that minimises |A X - B|, of the smallest norm where several do.
 
     Residuals (the sums of squares) are given where A has more rows than columns and full rank (not for "gelsy"), the
@@ -424,9 +426,10 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     residuals = x.reshape(x.numel()).narrow(0, 0, 0)  # empty, and requires grad as the solution does
     if rows > columns and driver != "gelsy" and bool(ops.eq(rank, columns).all()):
         residuals = ((matmul(A, x) - right) ** 2).sum(-2)
-    return LstsqResult(
+    result = LstsqResult(
         x.squeeze(-1) if vectors else x,
         residuals,
         ops.zeros(0, dtype=int64) if driver == "gels" else rank,
         values if driver in ("gelsd", "gelss") else ops.zeros(0, dtype=A.dtype),
     )
+    return deliver_each(result, out)

@@ -226,6 +226,8 @@ def native_batch_norm(
     training: bool,
     momentum: float,
     eps: float,
+    *,
+    out: Any = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """batch_norm, with the mean and 1 / standard deviation of the batch (outside the graph; empty in evaluation).
 
@@ -237,8 +239,8 @@ def native_batch_norm(
     y, mean, variance = _batch_norm("native_batch_norm", *args)
     if mean is None or variance is None:
         none = ops.empty(0, dtype=statistics_dtype(input.dtype))
-        return y, none, none.clone()
-    return y, mean.detach(), ops.rsqrt(variance.detach() + eps)
+        return ops.deliver_each((y, none, none.clone()), out)
+    return ops.deliver_each((y, mean.detach(), ops.rsqrt(variance.detach() + eps)), out)
 
 
 def _native_batch_norm_legit(

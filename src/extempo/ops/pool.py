@@ -460,15 +460,18 @@ def avg_pool2d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     """The mean of each window. input: (batch, channel, height, width).
 
     >>> F.avg_pool2d(ex.arange(8.0).view(1, 2, 4), 2).flatten()
     tensor([2.5000, 4.5000])
     """
-    return _avg_pool(
+    result = _avg_pool(
         "avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
     )
+    return ops.deliver(result, out)
 
 
 def avg_pool3d(
@@ -479,15 +482,18 @@ def avg_pool3d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     """The mean of each window. input: (batch, channel, depth, height, width).
 
     >>> F.avg_pool3d(ex.arange(16.0).view(1, 2, 2, 4), 2).flatten()
     tensor([6.5000, 8.5000])
     """
-    return _avg_pool(
+    result = _avg_pool(
         "avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
     )
+    return ops.deliver(result, out)
 
 
 def _adaptive_avg_pool(op: str, n: int, x: Tensor, output_size: Any) -> Tensor:

@@ -33,13 +33,14 @@ __all__ = [
 ]
 
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias: (..., in) and (out, in) give (..., out).
 
     >>> F.linear(ex.tensor([1.0, 2.0]), ex.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), ex.tensor([0.0, 0.0, 10.0]))
     tensor([ 1.,  2., 13.])
     """
-    return apply(Linear, (input, weight, bias))
+    result = apply(Linear, (input, weight, bias))
+    return result if out is None else deliver_converted(result, out)
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -624,10 +624,10 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
 
 
 def _truth(op: type[_Truth], input: Tensor, dim: Dims, keepdim: bool, out: Tensor | None) -> Tensor:
-    if dim is None or not is_sequence(dim) or len(dim):
-        result = _reduce(op, input, dim, keepdim, None)
-    else:  # PyTorch reduces nothing here, where sum(dim=()) reduces everything
+    if is_sequence(dim) and not len(dim):  # PyTorch reduces nothing here, where sum(dim=()) reduces everything
         result = ops.ne(input, 0).to(uint8 if input.dtype is uint8 else bool_)
+    else:
+        result = _reduce(op, input, dim, keepdim, None)
     if isinstance(out, Tensor) and out.dtype is uint8:
         return ops.deliver_converted(result, out)
     return ops.deliver(result, out)

@@ -361,7 +361,14 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 
 @numpy_method
 def slice_scatter(
-    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+    input: Tensor,
+    src: Tensor,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     """A copy with `start:end:step` of a dimension replaced by src.
 
@@ -370,7 +377,8 @@ def slice_scatter(
     """
     d = existing_dim(input, dim, "slice_scatter")
     first, entry = slice_step(input._type.shape[d], start, end, step, "slice_scatter")
-    return _write_seen(input, src, "slice", (first,), {"spec": (":",) * d + (entry,)}, "slice_scatter")
+    written = _write_seen(input, src, "slice", (first,), {"spec": (":",) * d + (entry,)}, "slice_scatter")
+    return deliver(written, out)
 
 
 @method

@@ -426,7 +426,8 @@ def squeeze(input: Tensor, dim: Dims | None = None) -> Tensor:
     if dim is None:
         dims = set(range(input.ndim))
     else:
-        dims = {normalize_dim(d, input.ndim, "squeeze") for d in (dim if is_sequence(dim) else (dim,))}
+        given: Any = dim if is_sequence(dim) else (dim,)
+        dims = {normalize_dim(d, input.ndim, "squeeze") for d in given}
     if input.is_nested:  # dimension 0 counts the rows, also where there is one
         dims.discard(0)
     shape = tuple(s for d, s in enumerate(input._type.shape) if d not in dims or s != 1)
