@@ -61,3 +61,11 @@ def test_misspelt_names_get_the_nearest_suggested():
 
 def test_python_may_ask_for_its_own_names():
     assert not hasattr(TorchModule("torch.fx", [], "no symbols"), "__wrapped__")
+
+
+def test_a_star_takes_no_module_that_pytorch_has_not():
+    facade = TorchModule("torch", [ex])
+    public = facade.__all__
+    assert {"tanh", "Tensor", "nn", "hann_window"} <= set(public)
+    assert not {"data", "metrics", "train", "inspect"} & {*public, *dir(facade)}
+    assert [name for name in public if not hasattr(facade, name)] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
@@ -30,6 +31,8 @@ class TorchModule(ModuleType):
     _reason: str
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__all__":
+            return self._public()
         reason = self._reason
         for home in self._homes:
             try:
@@ -48,6 +51,16 @@ class TorchModule(ModuleType):
         if name.startswith("__") and name.endswith("__"):  # what Python itself asks
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
         return self._not_there(name, reason)
+
+    def _public(self) -> list[str]:
+        """What `from torch import *` takes: no module of Extempo's that PyTorch has not."""
+        public = dict.fromkeys(name for home in self._homes for name in getattr(home, "__all__", ()))
+        return [name for name in public if not self._is_foreign(name)]
+
+    def _is_foreign(self, name: str) -> bool:
+        if is_module(f"{self.__name__}.{name}".removeprefix("torch.")):
+            return False
+        return any(_has_module(home, name) for home in self._homes)
 
     def _not_there(self, name: str, reason: str) -> Any:
         """A submodule that nobody has imported, what is refused when it is used, or an error."""
@@ -74,4 +87,14 @@ class TorchModule(ModuleType):
         return next((home for home in self._homes if hasattr(home, name)), None)
 
     def __dir__(self) -> list[str]:
-        return sorted({*self.__dict__, *(name for home in self._homes for name in dir(home))})
+        return sorted(
+            {*self.__dict__, *(name for home in self._homes for name in dir(home) if not self._is_foreign(name))}
+        )
+
+
+def _has_module(home: ModuleType, name: str) -> bool:
+    """Whether the name is that of a module of Extempo's, loaded or not."""
+    if name in vars(home):
+        found = vars(home)[name]
+        return isinstance(found, ModuleType) and found.__name__.startswith("extempo")
+    return hasattr(home, "__path__") and importlib.util.find_spec(f"{home.__name__}.{name}") is not None
