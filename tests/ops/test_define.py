@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
 import extempo as ex
@@ -188,3 +190,10 @@ def test_out_takes_the_result_of_functions_of_every_kind(fn):
     for out, written, result in zip(outs, found if several else (found,), results, strict=True):
         assert written is out
         assert out.equal(result)
+
+
+def test_the_other_names_are_part_of_the_signature():
+    shown = inspect.signature(ex.split)
+    assert {"axis", "split_size"} <= shown.parameters.keys()
+    assert "axis: 'int' = dim" in str(shown)
+    assert "x" not in inspect.signature(ex.sum).parameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
@@ -194,9 +195,32 @@ def also_named(**others: str) -> Callable[[F], F]:
             except _PYTHONS as error:
                 _teach(fn.__name__, args, kwargs, error)
 
+        shown = {alias: name for alias, name in names.items() if alias in ("axis", "keepdims") or alias in others}
+        if shown:
+            renamed.__signature__ = _showing(inspect.signature(fn), shown)  # type: ignore[attr-defined] # read by inspect
         return cast(F, renamed)
 
     return renaming
+
+
+class _StandsFor(str):
+    """The default of another name of a parameter: `axis=dim`, as help() shows it."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def _showing(signature: inspect.Signature, names: dict[str, str]) -> inspect.Signature:
+    """The signature with other names of parameters as keywords, for editors, type checkers and the array API."""
+    own = signature.parameters
+    keywords = [
+        inspect.Parameter(
+            alias, inspect.Parameter.KEYWORD_ONLY, default=_StandsFor(name), annotation=own[name].annotation
+        )
+        for alias, name in names.items()
+    ]
+    last = [p for p in own.values() if p.kind is inspect.Parameter.VAR_KEYWORD]
+    return signature.replace(parameters=[*(p for p in own.values() if p not in last), *keywords, *last])
 
 
 def _by_own_names(function: str, names: dict[str, str], kwargs: dict[str, Any]) -> dict[str, Any]:

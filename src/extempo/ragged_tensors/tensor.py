@@ -151,7 +151,7 @@ class RaggedTensor(TensorLike):
     def __iter__(self) -> Iterator[Tensor]:
         return iter(self.unbind())
 
-    def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
+    def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:  # type: ignore[override] # rows lie along one dimension: there is no axis to name
         """The rows, as views."""
         if normalize_dim(dim, self.ndim, "unbind") != 0:
             refuse("unbind along another dimension than 0")
