@@ -14,7 +14,7 @@ import pytest
 import extempo as ex
 from extempo import optim
 from extempo.amp import GradScaler
-from extempo.errors import DtypeError, ExtempoError, ShapeError
+from extempo.errors import ArgumentError, DtypeError, ExtempoError
 from extempo.serialization import load, save
 
 
@@ -110,7 +110,7 @@ def test_calls_out_of_order_say_what_was_expected():
     with pytest.raises(ExtempoError, match="closure"):
         scaler.step(optimizer, closure=lambda: 0.0)
     scaler.update()
-    with pytest.raises(ShapeError, match="growth_factor above 1"):
+    with pytest.raises(ArgumentError, match="growth_factor above 1"):
         GradScaler("cpu", growth_factor=1.0)
 
 

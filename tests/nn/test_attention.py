@@ -9,7 +9,7 @@ import pytest
 
 import extempo as ex
 from extempo import nn
-from extempo.errors import ShapeError
+from extempo.errors import ArgumentError, ShapeError
 
 N_FEATURES, N_HEADS = 6, 3
 
@@ -157,9 +157,9 @@ def test_a_copy_has_weights_of_its_own():
 
 
 def test_errors_name_the_sizes():
-    with pytest.raises(ShapeError, match="embed_dim=6 and num_heads=4"):
+    with pytest.raises(ArgumentError, match="embed_dim=6 and num_heads=4"):
         nn.MultiheadAttention(6, 4)
-    with pytest.raises(ShapeError, match="embed_dim=6 and num_heads=0"):
+    with pytest.raises(ArgumentError, match="embed_dim=6 and num_heads=0"):
         nn.MultiheadAttention(6, 0)
     module = nn.MultiheadAttention(6, 3, kdim=4, batch_first=True)
     q, k = ex.zeros(2, 5, 6), ex.zeros(2, 5, 4)

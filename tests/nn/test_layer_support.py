@@ -9,7 +9,7 @@ import pytest
 
 import extempo as ex
 from extempo import nn
-from extempo.errors import ShapeError
+from extempo.errors import ArgumentError, ShapeError
 from extempo.nn.layer_support import changed, draw_by_fan_in, per_dimension
 
 from .models import fan_in_bound
@@ -66,7 +66,7 @@ def test_one_number_stands_for_every_dimension_and_others_must_be_as_many():
     assert per_dimension("Layer", "stride", 2, 3) == (2, 2, 2)
     assert per_dimension("Layer", "stride", [1, 2], 2) == (1, 2)
     for wrong in ((), (1, 2, 3)):
-        with pytest.raises(ShapeError, match="Layer: stride must be one int or 2 of them"):
+        with pytest.raises(ArgumentError, match="Layer: stride must be one int or 2 of them"):
             per_dimension("Layer", "stride", wrong, 2)
 
 

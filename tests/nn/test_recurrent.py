@@ -413,5 +413,5 @@ def test_options_that_make_no_sense_are_refused(options, message):
 
 def test_an_unknown_nonlinearity_is_refused():
     for layer in (nn.RNN, nn.RNNCell):
-        with pytest.raises(ShapeError, match="nonlinearity must be 'tanh' or 'relu', got 'elu'"):
+        with pytest.raises(ArgumentError, match="nonlinearity must be 'tanh' or 'relu', got 'elu'"):
             layer(3, 4, nonlinearity="elu")

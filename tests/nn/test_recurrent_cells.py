@@ -6,7 +6,7 @@ import pytest
 
 import extempo as ex
 from extempo import nn
-from extempo.errors import DtypeError, ShapeError
+from extempo.errors import ArgumentError, DtypeError, ShapeError
 from extempo.nn.recurrent_cells import gru_update, lstm_pair, lstm_update
 
 
@@ -60,5 +60,5 @@ def test_a_cell_refuses_an_input_or_state_of_another_size():
         cell(ex.zeros(2, 5))
     with pytest.raises(ShapeError, match=r"hx must be \(2, 4\)"):
         cell(ex.zeros(2, 3), ex.zeros(2, 3))
-    with pytest.raises(ShapeError, match="nonlinearity must be 'tanh' or 'relu'"):
+    with pytest.raises(ArgumentError, match="nonlinearity must be 'tanh' or 'relu'"):
         nn.RNNCell(3, 4, nonlinearity="gelu")

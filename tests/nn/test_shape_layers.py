@@ -6,7 +6,7 @@ import pytest
 
 import extempo as ex
 from extempo import nn
-from extempo.errors import ShapeError
+from extempo.errors import ArgumentError, DtypeError
 
 
 def test_flatten_keeps_the_batch_and_unflatten_undoes_it():
@@ -20,7 +20,7 @@ def test_flatten_keeps_the_batch_and_unflatten_undoes_it():
 
 @pytest.mark.parametrize("arguments", [("features", (2, 2)), (1, (("height", 2), ("width", 2)))])
 def test_unflatten_refuses_names_of_dimensions(arguments):
-    with pytest.raises(ShapeError, match="dimensions have numbers and sizes here, not names"):
+    with pytest.raises(DtypeError, match="dimensions have numbers and sizes here, not names"):
         nn.Unflatten(*arguments)
 
 
@@ -65,5 +65,5 @@ def test_padding_by_one_number_is_on_all_sides(kind):
 
 
 def test_padding_wants_two_numbers_for_each_dimension():
-    with pytest.raises(ShapeError, match="ConstantPad2d: padding must be one int or 4 of them"):
+    with pytest.raises(ArgumentError, match="ConstantPad2d: padding must be one int or 4 of them"):
         nn.ConstantPad2d((1, 2), 0.0)

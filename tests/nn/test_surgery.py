@@ -6,7 +6,7 @@ import pytest
 
 import extempo as ex
 from extempo import nn, optim
-from extempo.errors import IndexRangeError, ShapeError, UnsupportedError
+from extempo.errors import ArgumentError, IndexRangeError, ShapeError, UnsupportedError
 from extempo.nn import surgery
 
 
@@ -175,7 +175,7 @@ def test_a_refused_change_leaves_the_model_as_it_was():
     before = [(id(p), tuple(p.shape)) for p in model.parameters()]
     cases = [
         (lambda: surgery.widen(model[0], 4, into=[model[2]]), ShapeError, "prune_units"),
-        (lambda: surgery.widen(model[0], 8, into=[model[2]], method="copy"), ShapeError, "'zero' or 'split'"),
+        (lambda: surgery.widen(model[0], 8, into=[model[2]], method="copy"), ArgumentError, "'zero' or 'split'"),
         (lambda: surgery.widen(model[0], 8, through=[model[1]], into=[model[2]]), UnsupportedError, "mixes"),
         (lambda: surgery.widen(model[0], 8, into=[model[2], model[3]]), ShapeError, "no multiple of the 5 units"),
         (lambda: surgery.widen(model[0], 8, through=[nn.BatchNorm1d(4)]), ShapeError, "has 5 units"),

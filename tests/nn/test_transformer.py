@@ -10,7 +10,7 @@ import pytest
 
 import extempo as ex
 from extempo import nn
-from extempo.errors import ShapeError
+from extempo.errors import ArgumentError, ShapeError
 from extempo.nn import functional as F
 
 N_FEATURES, N_HEADS = 8, 2
@@ -217,5 +217,5 @@ def test_errors_name_the_sizes():
         module(ex.zeros(4, 3, 8), ex.zeros(4, 2, 8))
     with pytest.raises(ShapeError, match=r"got \(4, 3, 8\) and \(4, 8\)"):
         module(ex.zeros(4, 3, 8), ex.zeros(4, 8))
-    with pytest.raises(ShapeError, match="activation must be 'relu', 'gelu' or a function, got 'tanh'"):
+    with pytest.raises(ArgumentError, match="activation must be 'relu', 'gelu' or a function, got 'tanh'"):
         encoder_layer(nn, activation="tanh")

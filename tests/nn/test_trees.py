@@ -9,7 +9,7 @@ import pytest
 
 import extempo as ex
 from extempo import nn
-from extempo.errors import DtypeError, ShapeError
+from extempo.errors import ArgumentError, DtypeError, ShapeError
 
 HIDDEN = 3
 
@@ -160,7 +160,7 @@ def test_the_order_of_children_matters_only_in_the_nary_cell():
 def test_errors_name_the_sizes_and_the_way_out():
     nary, child_sum = nn.NaryTreeLSTMCell(4, HIDDEN, 2), nn.ChildSumTreeLSTMCell(4, HIDDEN)
     leaf = nary.leaf(ex.zeros(4))
-    with pytest.raises(ShapeError, match=r"at most arity=2 children, got 3; .*ChildSumTreeLSTMCell"):
+    with pytest.raises(ArgumentError, match=r"at most arity=2 children, got 3; .*ChildSumTreeLSTMCell"):
         nary(leaf, leaf, leaf)
     with pytest.raises(DtypeError, match=r"child 1 must be a state \(h, c\), got Tensor; an input is given as x="):
         child_sum(leaf, ex.zeros(4))
@@ -174,7 +174,7 @@ def test_errors_name_the_sizes_and_the_way_out():
         nary((ex.zeros(2), ex.zeros(2)))
     with pytest.raises(ShapeError, match=r"one shape, got \[\(3,\), \(2, 3\)\]"):
         nary(leaf, nary.leaf(ex.zeros(2, 4)))
-    with pytest.raises(ShapeError, match="arity must be at least 1, got 0"):
+    with pytest.raises(ArgumentError, match="arity must be at least 1, got 0"):
         nn.NaryTreeLSTMCell(4, HIDDEN, 0)
     with pytest.raises(ShapeError, match="sizes must be at least 1, got 4 inputs and hidden_size=0"):
         nn.ChildSumTreeLSTMCell(4, 0)

@@ -63,7 +63,7 @@ def test_an_option_outside_of_its_range_is_named_with_its_optimizer(cls, options
 
 def test_betas_are_two_numbers_or_two_tensors_of_one_element():
     parameters = [ex.ones(1, requires_grad=True)]
-    with pytest.raises(ShapeError, match="AdamW: betas must be two numbers or two tensors, got one of each"):
+    with pytest.raises(ArgumentError, match="AdamW: betas must be two numbers or two tensors, got one of each"):
         optim.AdamW(parameters, betas=(0.9, ex.tensor(0.99)))
     with pytest.raises(ShapeError, match="a tensor in betas must have one element"):
         optim.Adam(parameters, betas=(ex.ones(2), ex.ones(2)))

@@ -94,7 +94,7 @@ def test_the_search_leaves_parameters_alone_when_the_closure_fails():
 def test_a_step_without_a_closure_and_a_second_group_are_refused():
     x = ex.ones(1, requires_grad=True)
     optimizer = optim.LBFGS([x])
-    with pytest.raises(ValueError, match="closure"):
+    with pytest.raises(TypeError, match="closure"):
         optimizer.step()
     with pytest.raises(ValueError, match="one group"):
         optimizer.add_param_group({"params": [ex.ones(1)]})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import extempo as ex
-from extempo.errors import DtypeError, ShapeError
+from extempo.errors import ArgumentError, DtypeError
 from extempo.optim import lr_scheduler as schedules
 
 from .schedules import rates, sgd
@@ -41,11 +41,11 @@ def test_chained_schedules_all_act():
 def test_parts_that_cannot_be_combined_are_named():
     optimizer = sgd()
     decay = schedules.ExponentialLR(optimizer, 0.5)
-    with pytest.raises(ShapeError, match=r"schedulers\[1\] belongs to another optimizer"):
+    with pytest.raises(ArgumentError, match=r"schedulers\[1\] belongs to another optimizer"):
         schedules.ChainedScheduler([decay, schedules.ExponentialLR(sgd(), 0.5)])
-    with pytest.raises(ShapeError, match="ReduceLROnPlateau, whose step needs a metric"):
+    with pytest.raises(ArgumentError, match="ReduceLROnPlateau, whose step needs a metric"):
         schedules.SequentialLR(optimizer, [decay, schedules.ReduceLROnPlateau(optimizer)], milestones=[1])
     with pytest.raises(DtypeError, match=r"schedulers\[1\] is a float, not a scheduler"):
         schedules.SequentialLR(optimizer, [decay, 0.5], milestones=[1])
-    with pytest.raises(ShapeError, match="at least one scheduler"):
+    with pytest.raises(ArgumentError, match="at least one scheduler"):
         schedules.ChainedScheduler([])

@@ -9,7 +9,7 @@ import pytest
 
 import extempo as ex
 from extempo import nn, optim
-from extempo.errors import IndexRangeError, ShapeError
+from extempo.errors import ArgumentError, IndexRangeError, ShapeError
 from extempo.optim import remapping
 
 MOMENTS = {
@@ -123,7 +123,7 @@ def test_follow_keeps_names_and_joins_the_group_it_is_told():
     assert dict(zip(group["param_names"], map(id, group["params"]), strict=True)) == {
         name: id(p) for name, p in model.named_parameters()
     }
-    with pytest.raises(ShapeError, match="named_parameters"):
+    with pytest.raises(ArgumentError, match="named_parameters"):
         optimizer.follow(list(model.parameters()))
     a, b, c = (ex.ones(1, requires_grad=True) for _ in range(3))
     optimizer = optim.SGD([{"params": [a]}, {"params": [b], "lr": 0.5}])

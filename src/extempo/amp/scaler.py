@@ -17,7 +17,7 @@ from ..core.context import no_grad
 from ..core.device import device as Device
 from ..core.tensor import Tensor
 from ..core.types import float16
-from ..errors import DtypeError, ExtempoError, ShapeError
+from ..errors import ArgumentError, DtypeError, ExtempoError
 
 
 class _Stage(enum.Enum):
@@ -80,7 +80,7 @@ class GradScaler:
             )
             self._enabled = False
         if growth_factor <= 1.0 or backoff_factor >= 1.0:
-            raise ShapeError(
+            raise ArgumentError(
                 "GradScaler: expected growth_factor above 1 and backoff_factor below 1, "
                 f"got {growth_factor} and {backoff_factor}"
             )

@@ -8,6 +8,7 @@ from ..core.absent_names import explain_absent
 from ..core.context import enable_grad, inference_mode, no_grad, set_grad_enabled
 from ..core.public_names import publish
 from ..core.tensor import Tensor
+from ..errors import GradcheckError as GradcheckError
 from . import function, functional, graph
 from .anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from .api import backward, grad

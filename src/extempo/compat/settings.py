@@ -11,7 +11,7 @@ from ..backends import thread_count
 from ..core.storage import Storage
 from ..core.tensor import Tensor
 from ..core.types import set_default_dtype
-from ..errors import DtypeError, ShapeError
+from ..errors import ArgumentError, DtypeError
 from ..ops.convert import type_dtype
 
 __all__ = [
@@ -85,7 +85,7 @@ def _positive(number: Any, op: str) -> int:
     if isinstance(number, bool) or not isinstance(number, int):
         raise DtypeError(f"{op}: expected an int, got {type(number).__name__}")
     if number < 1:
-        raise ShapeError(f"{op}: expected a positive number of threads, got {number}")
+        raise ArgumentError(f"{op}: expected a positive number of threads, got {number}")
     return number
 
 
@@ -131,7 +131,7 @@ def set_float32_matmul_precision(precision: str) -> None:
     """
     global _matmul_precision
     if precision not in ("highest", "high", "medium"):
-        raise ShapeError(f"set_float32_matmul_precision: expected 'highest', 'high' or 'medium', got {precision!r}")
+        raise ArgumentError(f"set_float32_matmul_precision: expected 'highest', 'high' or 'medium', got {precision!r}")
     _matmul_precision = precision
 
 

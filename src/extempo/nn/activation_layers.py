@@ -10,7 +10,7 @@ from typing import Any
 from .. import ops
 from ..core.context import no_grad
 from ..core.tensor import Tensor
-from ..errors import ShapeError
+from ..errors import ArgumentError, ShapeError
 from . import functional as F
 from .function_layer import OneInputLayer, stores_arguments
 from .layer_support import misfit
@@ -258,7 +258,7 @@ class Hardtanh(_MayOverwrite):
                 arguments[name] = value
         low, high = arguments["min_val"], arguments["max_val"]
         if high <= low:
-            raise ShapeError(f"Hardtanh: max_val must be above min_val, got {low} and {high}")
+            raise ArgumentError(f"Hardtanh: max_val must be above min_val, got {low} and {high}")
         super()._store(**arguments)
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from .. import ops
 from ..core.tensor import Tensor
-from ..errors import DtypeError, ShapeError
+from ..errors import ArgumentError, DtypeError, ShapeError
 from . import functional as F
 from .containers import ModuleList, Sequential
 from .linear_layers import Linear
@@ -50,7 +50,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         bounds = list(cutoffs)
         rising = all(a < b for a, b in zip([0, *bounds], [*bounds, n_classes], strict=True))
         if not bounds or not rising or any(int(c) != c for c in bounds):
-            raise ShapeError(
+            raise ArgumentError(
                 "AdaptiveLogSoftmaxWithLoss: cutoffs must be ints that rise, from above 0 to below "
                 f"n_classes={n_classes}, got {cutoffs!r}"
             )
@@ -87,7 +87,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
         rows, classes = input_.reshape(-1, input_.shape[-1]), target.reshape(-1)
         if bool(ops.logical_or(ops.lt(classes, 0), ops.ge(classes, self.n_classes)).any()):
-            raise ShapeError(
+            raise ArgumentError(
                 f"AdaptiveLogSoftmaxWithLoss: targets must lie between 0 and {self.n_classes - 1}, "
                 f"got {int(classes.min())} to {int(classes.max())}"
             )

@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import ops
 from ..core.tensor import Tensor
-from ..errors import ShapeError
+from ..errors import ArgumentError, ShapeError
 from . import functional as F
 from . import init
 from .linear_layers import Linear
@@ -60,7 +60,7 @@ class MultiheadAttention(Module):
     ) -> None:
         super().__init__()
         if embed_dim <= 0 or num_heads <= 0 or embed_dim % num_heads:
-            raise ShapeError(
+            raise ArgumentError(
                 "MultiheadAttention: embed_dim and num_heads must be at least 1 and embed_dim a multiple of num_heads, "
                 f"got embed_dim={embed_dim} and num_heads={num_heads}"
             )

@@ -11,7 +11,7 @@ from itertools import chain, islice
 from typing import Any, Self, SupportsIndex
 
 from ..core.tensor import Tensor
-from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
+from ..errors import ArgumentError, DtypeError, IndexRangeError, UnsupportedError
 from .module import Module
 from .parameter import Parameter
 
@@ -145,7 +145,7 @@ class Sequential(_ModuleSequence):
 
 def _count(times: Any) -> int:
     if not isinstance(times, int) or times < 1:
-        raise ShapeError(f"Sequential: it can be repeated a positive number of times, got {times!r}")
+        raise ArgumentError(f"Sequential: it can be repeated a positive number of times, got {times!r}")
     return times
 
 
@@ -271,7 +271,7 @@ def _pairs(entries: Any, op: str) -> list[tuple[Any, Any]]:
     pairs = [tuple(pair) for pair in entries]
     for pair in pairs:
         if len(pair) != 2:
-            raise ShapeError(f"{op}: expected pairs of a key and a value, got {len(pair)} things in one entry")
+            raise ArgumentError(f"{op}: expected pairs of a key and a value, got {len(pair)} things in one entry")
     return pairs
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from .. import ops
 from ..core.tensor import Tensor
-from ..errors import ShapeError
+from ..errors import ArgumentError, ShapeError
 from . import functional as F
 from .layer_support import Sizes, draw_by_fan_in, misfit, per_dimension
 from .module import Module
@@ -52,7 +52,7 @@ class _ConvNd(Module):
             channels = f"in_channels={in_channels} and out_channels={out_channels}"
             raise ShapeError(f"{name}: {channels} do not fall into groups={groups} equal groups")
         if padding_mode not in _PADDING_MODES:
-            raise ShapeError(f"{name}: padding_mode must be one of {_PADDING_MODES}, got {padding_mode!r}")
+            raise ArgumentError(f"{name}: padding_mode must be one of {_PADDING_MODES}, got {padding_mode!r}")
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.kernel_size = per_dimension(name, "kernel_size", kernel_size, self._n)
@@ -77,11 +77,11 @@ class _ConvNd(Module):
             return [p for p in reversed(self.padding) for _ in range(2)]
         if self.padding not in ("same", "valid"):
             name = type(self).__name__
-            raise ShapeError(f"{name}: padding must be ints, 'same' or 'valid', got {self.padding!r}")
+            raise ArgumentError(f"{name}: padding must be ints, 'same' or 'valid', got {self.padding!r}")
         if self.padding == "valid":
             return [0] * (2 * self._n)
         if any(s != 1 for s in self.stride):
-            raise ShapeError(f"{type(self).__name__}: padding='same' needs stride 1, got {self.stride}")
+            raise ArgumentError(f"{type(self).__name__}: padding='same' needs stride 1, got {self.stride}")
         totals = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
         return [side for total in reversed(totals) for side in (total // 2, total - total // 2)]
 
@@ -175,9 +175,9 @@ class _ConvTranspose(_ConvNd):
     ) -> None:
         name = type(self).__name__
         if padding_mode != "zeros":
-            raise ShapeError(f"{name}: only padding_mode='zeros' has a transpose, got {padding_mode!r}")
+            raise ArgumentError(f"{name}: only padding_mode='zeros' has a transpose, got {padding_mode!r}")
         if isinstance(padding, str):
-            raise ShapeError(f"{name}: padding must be ints, got {padding!r}; only convolutions forward have 'same'")
+            raise ArgumentError(f"{name}: padding must be ints, got {padding!r}; only convolutions forward have 'same'")
         sizes = (kernel_size, stride, padding, dilation)
         super().__init__(in_channels, out_channels, *sizes, groups, bias, padding_mode, device, dtype)
         self.output_padding = per_dimension(name, "output_padding", output_padding, self._n)

@@ -14,7 +14,7 @@ from ..core.absent_names import explain_absent
 from ..core.context import no_grad
 from ..core.tensor import Tensor
 from ..core.types import count, float32, float64
-from ..errors import DtypeError, ShapeError
+from ..errors import ArgumentError, DtypeError, ShapeError
 from ..random import Generator
 from ..special import ndtri
 
@@ -64,7 +64,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     gains = {"tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
     if nonlinearity not in gains:
         known = ", ".join(sorted({*gains, *_LINEAR, "leaky_relu"}))
-        raise ShapeError(f"calculate_gain: expected one of {known}, got {nonlinearity!r}")
+        raise ArgumentError(f"calculate_gain: expected one of {known}, got {nonlinearity!r}")
     return gains[nonlinearity]
 
 
@@ -107,7 +107,7 @@ def trunc_normal_(
     True
     """
     if not std > 0 or not a < b:
-        raise ShapeError(f"trunc_normal_: expected std > 0 and a < b, got std={std}, a={a}, b={b}")
+        raise ArgumentError(f"trunc_normal_: expected std > 0 and a < b, got std={std}, a={a}, b={b}")
     low, high, sign = (a - mean) / std, (b - mean) / std, 1.0
     if low > 0:  # in the lower tail tiny probabilities keep their digits, next to 1 they do not
         low, high, sign = -high, -low, -1.0
@@ -200,7 +200,7 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
 def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
     modes = ("fan_in", "fan_out")
     if mode not in modes:
-        raise ShapeError(f"kaiming: mode is 'fan_in' or 'fan_out', got {mode!r}")
+        raise ArgumentError(f"kaiming: mode is 'fan_in' or 'fan_out', got {mode!r}")
     return _calculate_fan_in_and_fan_out(tensor)[modes.index(mode)]
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from ..core.context import no_grad
 from ..core.tensor import Tensor
 from ..core.types import count
-from ..errors import ShapeError
+from ..errors import ArgumentError, ShapeError
 from .module import Module
 
 Sizes = int | Sequence[int]
@@ -30,7 +30,7 @@ def per_dimension(layer: str, name: str, value: Sizes, n: int) -> tuple[int, ...
         return (value,) * n
     sizes = tuple(value)
     if len(sizes) != n:
-        raise ShapeError(f"{layer}: {name} must be one int or {n} of them, got {value!r}")
+        raise ArgumentError(f"{layer}: {name} must be one int or {n} of them, got {value!r}")
     return sizes
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.tensor import Tensor
-from ..errors import ShapeError
+from ..errors import ArgumentError
 from ..ops.loss import reduction_of
 from . import functional as F
 from .function_layer import FunctionLayer, stores_arguments
@@ -314,7 +314,7 @@ class MultiMarginLoss(_OneInput):
 
     def _store(self, **arguments: Any) -> None:
         if arguments["p"] not in (1, 2):
-            raise ShapeError(f"MultiMarginLoss: p must be 1 or 2, got {arguments['p']}")
+            raise ArgumentError(f"MultiMarginLoss: p must be 1 or 2, got {arguments['p']}")
         super()._store(**arguments)
 
 

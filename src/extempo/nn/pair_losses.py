@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.tensor import Tensor
-from ..errors import ShapeError
+from ..errors import ArgumentError
 from . import functional as F
 from .distance_layers import PairwiseDistance
 from .function_layer import stores_arguments
@@ -76,7 +76,7 @@ class _TripletLoss(_Loss):
 
     def _store(self, **arguments: Any) -> None:
         if arguments["margin"] <= 0:
-            raise ShapeError(f"{type(self).__name__}: margin must be positive, got {arguments['margin']}")
+            raise ArgumentError(f"{type(self).__name__}: margin must be positive, got {arguments['margin']}")
         super()._store(**arguments)
 
 

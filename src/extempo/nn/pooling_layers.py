@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from ..core.tensor import Tensor
-from ..errors import ShapeError
+from ..errors import ArgumentError
 from . import functional as F
 from .function_layer import FunctionLayer, OneInputLayer, stores_arguments
 from .layer_support import Sizes, per_dimension
@@ -322,14 +322,14 @@ class _FractionalMaxPoolNd(_Pool):
         name = type(self).__name__
         output_size, output_ratio = arguments["output_size"], arguments["output_ratio"]
         if (output_size is None) == (output_ratio is None):
-            raise ShapeError(f"{name}: give output_size or output_ratio, one of both")
+            raise ArgumentError(f"{name}: give output_size or output_ratio, one of both")
         for key in ("kernel_size", "output_size"):
             if arguments[key] is not None:
                 arguments[key] = per_dimension(name, key, arguments[key], self._n)
         if output_ratio is not None:
             ratios = (output_ratio,) * self._n if isinstance(output_ratio, float) else tuple(output_ratio)
             if not all(0 < ratio < 1 for ratio in ratios):
-                raise ShapeError(f"{name}: output_ratio must lie between 0 and 1, got {output_ratio}")
+                raise ArgumentError(f"{name}: output_ratio must lie between 0 and 1, got {output_ratio}")
             arguments["output_ratio"] = ratios
         samples = arguments.pop("_random_samples")
         super()._store(**arguments)

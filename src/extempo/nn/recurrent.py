@@ -71,7 +71,7 @@ class RNNBase(Module):
     ) -> None:
         super().__init__()
         if mode not in N_GATES:
-            raise ShapeError(f"{type(self).__name__}: mode must be one of {', '.join(N_GATES)}, got {mode!r}")
+            raise ArgumentError(f"{type(self).__name__}: mode must be one of {', '.join(N_GATES)}, got {mode!r}")
         self.mode = mode
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -102,7 +102,7 @@ class RNNBase(Module):
                 raise DtypeError(f"{name}: {option} must be {kind.__name__}, got {value!r}")
         for option in ("input_size", "hidden_size", "num_layers"):
             if getattr(self, option) <= 0:
-                raise ShapeError(f"{name}: {option} must be at least 1, got {getattr(self, option)}")
+                raise ArgumentError(f"{name}: {option} must be at least 1, got {getattr(self, option)}")
         p = self.dropout
         if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p <= 1:
             raise ArgumentError(f"{name}: dropout is a probability between 0 and 1, got {p!r}")
@@ -112,7 +112,7 @@ class RNNBase(Module):
                 stacklevel=4,
             )
         if self.proj_size and (self.mode != "LSTM" or not 0 < self.proj_size < self.hidden_size):
-            raise ShapeError(
+            raise ArgumentError(
                 f"{name}: proj_size is for LSTM and must be between 1 and hidden_size - 1, or 0 for none; got "
                 f"proj_size={self.proj_size} with hidden_size={self.hidden_size}"
             )

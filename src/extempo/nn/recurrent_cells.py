@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import ops
 from ..core.tensor import Tensor
-from ..errors import DtypeError, ShapeError
+from ..errors import ArgumentError, DtypeError, ShapeError
 from . import functional as F
 from .layer_support import changed, draw_within
 from .module import Module
@@ -27,7 +27,7 @@ LstmState = tuple[Tensor, Tensor]
 
 def check_nonlinearity(layer: str, nonlinearity: str) -> None:
     if nonlinearity not in ACTIVATIONS:
-        raise ShapeError(f"{layer}: nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
+        raise ArgumentError(f"{layer}: nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
 
 
 def lstm_update(gates: Tensor, cell: Tensor) -> LstmState:

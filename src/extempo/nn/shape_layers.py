@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ..core.tensor import Tensor
-from ..errors import ShapeError
+from ..errors import DtypeError
 from . import functional as F
 from .function_layer import OneInputLayer, stores_arguments
 from .layer_support import Shown, Sizes, per_dimension
@@ -49,7 +49,7 @@ class Unflatten(Shown):
         sizes = list(unflattened_size)
         if not isinstance(dim, int) or not all(isinstance(size, int) for size in sizes):
             names = "dimensions have numbers and sizes here, not names"
-            raise ShapeError(f"Unflatten: expected an int and ints, got {dim!r} and {unflattened_size!r}; {names}")
+            raise DtypeError(f"Unflatten: expected an int and ints, got {dim!r} and {unflattened_size!r}; {names}")
         self.dim = dim
         self.unflattened_size = unflattened_size
 

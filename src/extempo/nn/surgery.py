@@ -238,7 +238,7 @@ def widen(
     if n_units < n_before:
         raise ShapeError(f"widen: the layer has {n_before} units already, asked for {n_units}; prune_units takes away")
     if method not in ("zero", "split"):
-        raise ShapeError(f"widen: method must be 'zero' or 'split', got {method!r}")
+        raise ArgumentError(f"widen: method must be 'zero' or 'split', got {method!r}")
     n_new = n_units - n_before
     units = list(range(n_before))
     if method == "zero":

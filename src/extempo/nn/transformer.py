@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from .. import ops
 from ..core.tensor import Tensor
-from ..errors import ShapeError
+from ..errors import ArgumentError, ShapeError
 from . import functional as F
 from . import init
 from .attention import MultiheadAttention
@@ -44,7 +44,7 @@ def _activation(given: Activation) -> Callable[[Tensor], Tensor]:
     if not isinstance(given, str):
         return given
     if given not in _NAMED_ACTIVATIONS:
-        raise ShapeError(f"activation must be 'relu', 'gelu' or a function, got {given!r}")
+        raise ArgumentError(f"activation must be 'relu', 'gelu' or a function, got {given!r}")
     return _NAMED_ACTIVATIONS[given]
 
 

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from .. import ops
 from ..core.tensor import Tensor
-from ..errors import DtypeError, ShapeError
+from ..errors import ArgumentError, DtypeError, ShapeError
 from . import functional as F
 from .layer_support import draw_within
 from .module import Module
@@ -157,7 +157,7 @@ class NaryTreeLSTMCell(_TreeLSTMCell):
         dtype: Any = None,
     ) -> None:
         if arity < 1:
-            raise ShapeError(f"NaryTreeLSTMCell: arity must be at least 1, got {arity}")
+            raise ArgumentError(f"NaryTreeLSTMCell: arity must be at least 1, got {arity}")
         weight_hh = ((3 + arity) * hidden_size, arity * hidden_size)
         super().__init__(input_size, hidden_size, bias, device, dtype, weight_hh=weight_hh)
         self.arity = arity
@@ -165,7 +165,7 @@ class NaryTreeLSTMCell(_TreeLSTMCell):
     def _from_children(self, hidden: list[Tensor]) -> tuple[Tensor, Tensor]:
         n_children, size = len(hidden), self.hidden_size
         if n_children > self.arity:
-            raise ShapeError(
+            raise ArgumentError(
                 f"NaryTreeLSTMCell: at most arity={self.arity} children, got {n_children}; "
                 "raise the arity, or use ChildSumTreeLSTMCell for any number"
             )

@@ -55,7 +55,7 @@ class ElementwiseOptimizer(Optimizer):
     def _check_betas(self, betas: tuple[Any, ...]) -> None:
         name = type(self).__name__
         if len({isinstance(beta, Tensor) for beta in betas}) > 1:
-            raise ShapeError(f"{name}: betas must be two numbers or two tensors, got one of each")
+            raise ArgumentError(f"{name}: betas must be two numbers or two tensors, got one of each")
         for i, beta in enumerate(betas):
             if isinstance(beta, Tensor) and beta.numel() != 1:
                 raise ShapeError(f"{name}: a tensor in betas must have one element, got shape {tuple(beta.shape)}")

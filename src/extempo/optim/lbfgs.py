@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from .. import ops
 from ..core.context import enable_grad, no_grad
 from ..core.tensor import Tensor
-from ..errors import ShapeError
+from ..errors import ArgumentError, DtypeError
 from .optimizer import Optimizer, ParamsT, number, options_among
 
 __all__ = ["LBFGS"]
@@ -63,14 +63,14 @@ class LBFGS(Optimizer):
         line_search_fn: str | None = None,
     ) -> None:
         if line_search_fn not in (None, "strong_wolfe"):
-            raise ShapeError(f"LBFGS: line_search_fn must be None or 'strong_wolfe', got {line_search_fn!r}")
+            raise ArgumentError(f"LBFGS: line_search_fn must be None or 'strong_wolfe', got {line_search_fn!r}")
         max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
         super().__init__(params, options_among(locals()))
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """LBFGS has one group: its curvature is one vector over all parameters."""
         if self.param_groups:
-            raise ShapeError("LBFGS: all parameters are one vector with one set of options; pass one group")
+            raise ArgumentError("LBFGS: all parameters are one vector with one set of options; pass one group")
         super().add_param_group(param_group)
 
     def remap(self, changes: Mapping[Tensor, Any]) -> None:
@@ -116,7 +116,7 @@ class LBFGS(Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Up to `max_iter` iterations; returns the loss before them."""
         if closure is None:
-            raise ShapeError(
+            raise DtypeError(
                 "LBFGS.step: needs a closure that computes the loss, calls backward() and returns the loss"
             )
         group = self.param_groups[0]

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any, SupportsFloat
 
-from ..errors import ArgumentError, DtypeError, ShapeError
+from ..errors import ArgumentError, DtypeError
 from .lr_base import LRScheduler, check_optimizer, for_each_group, rates, set_rate, warn_epoch
 from .optimizer import Optimizer
 
@@ -25,9 +25,9 @@ class _Combined(LRScheduler):
             if not hasattr(schedule, "optimizer"):
                 raise DtypeError(f"{name}: schedulers[{i}] is a {type(schedule).__name__}, not a scheduler")
             if isinstance(schedule, ReduceLROnPlateau):
-                raise ShapeError(f"{name}: schedulers[{i}] is a ReduceLROnPlateau, whose step needs a metric")
+                raise ArgumentError(f"{name}: schedulers[{i}] is a ReduceLROnPlateau, whose step needs a metric")
             if schedule.optimizer is not optimizer:
-                raise ShapeError(f"{name}: schedulers[{i}] belongs to another optimizer; all must share one")
+                raise ArgumentError(f"{name}: schedulers[{i}] belongs to another optimizer; all must share one")
 
     def state_dict(self) -> dict[str, Any]:
         """The state of every schedule in it."""
@@ -60,7 +60,7 @@ class SequentialLR(_Combined):
         self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
     ) -> None:
         if len(milestones) != len(schedulers) - 1:
-            raise ShapeError(
+            raise ArgumentError(
                 f"SequentialLR: {len(schedulers)} schedulers need one milestone less, got {len(milestones)}"
             )
         self._check(optimizer, schedulers)
@@ -114,7 +114,7 @@ class ChainedScheduler(_Combined):
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if not schedulers:
-            raise ShapeError("ChainedScheduler: expected at least one scheduler, got none")
+            raise ArgumentError("ChainedScheduler: expected at least one scheduler, got none")
         optimizer = optimizer or schedulers[0].optimizer
         self._check(optimizer, schedulers)
         self._schedulers = schedulers
@@ -159,7 +159,7 @@ class ReduceLROnPlateau(LRScheduler):
             ("threshold_mode", threshold_mode, ("rel", "abs")),
         ):
             if value not in allowed:
-                raise ShapeError(f"ReduceLROnPlateau: {name} must be one of {allowed}, got {value!r}")
+                raise ArgumentError(f"ReduceLROnPlateau: {name} must be one of {allowed}, got {value!r}")
         self.factor = factor
         self.optimizer = optimizer
         self.default_min_lr = None if isinstance(min_lr, list | tuple) else min_lr
@@ -202,7 +202,7 @@ class ReduceLROnPlateau(LRScheduler):
         groups = self.optimizer.param_groups
         if len(groups) != len(self.min_lrs):
             if self.default_min_lr is None:
-                raise ShapeError(
+                raise ArgumentError(
                     f"ReduceLROnPlateau: the optimizer has {len(groups)} groups now, but min_lr was given for "
                     f"{len(self.min_lrs)}; set scheduler.min_lrs to a list with one value for each"
                 )

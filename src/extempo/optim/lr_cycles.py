@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import ArgumentError, ShapeError, UnsupportedError
+from ..errors import ArgumentError, UnsupportedError
 from .lr_base import LRScheduler, Rate, check_optimizer, for_each_group, function_state, set_rate
 from .optimizer import Optimizer
 
@@ -133,7 +133,7 @@ class CyclicLR(_Cycled):
     ) -> None:
         check_optimizer(optimizer)
         if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
-            raise ShapeError(
+            raise ArgumentError(
                 f"CyclicLR: mode must be 'triangular', 'triangular2' or 'exp_range', or scale_fn given; got {mode!r}"
             )
         base_lrs = for_each_group("base_lr", optimizer, base_lr)
@@ -223,7 +223,7 @@ class OneCycleLR(_Cycled):
         if not isinstance(pct_start, float) or not 0.0 <= pct_start <= 1.0:
             raise ArgumentError(f"OneCycleLR: pct_start must be a float between 0 and 1, got {pct_start!r}")
         if anneal_strategy not in ("cos", "linear"):
-            raise ShapeError(f"OneCycleLR: anneal_strategy must be 'cos' or 'linear', got {anneal_strategy!r}")
+            raise ArgumentError(f"OneCycleLR: anneal_strategy must be 'cos' or 'linear', got {anneal_strategy!r}")
         self._anneal_func_type = anneal_strategy
         self._schedule_phases = self._phases(pct_start, three_phase)
         max_lrs = for_each_group("max_lr", optimizer, max_lr)
@@ -241,7 +241,7 @@ class OneCycleLR(_Cycled):
     def _n_steps(total_steps: int | None, epochs: int | None, steps_per_epoch: int | None) -> int:
         given = [total_steps] if total_steps is not None else [epochs, steps_per_epoch]
         if None in given:
-            raise ShapeError("OneCycleLR: give total_steps, or epochs and steps_per_epoch")
+            raise ArgumentError("OneCycleLR: give total_steps, or epochs and steps_per_epoch")
         for value in given:
             if not isinstance(value, int) or value <= 0:
                 raise ArgumentError(f"OneCycleLR: numbers of steps and epochs must be positive ints, got {value!r}")

@@ -221,19 +221,19 @@ class Optimizer(Follower):
                     f"add_param_group: params[{i}] is a {type(p).__name__}; optimizers train tensors{advice}"
                 )
             if not (p.is_leaf or p.retains_grad):
-                raise ShapeError(
+                raise ArgumentError(
                     f"add_param_group: params[{i}] was computed from other tensors, so it has no gradient of its own; "
                     "pass the leaf it came from, or x.detach().requires_grad_()"
                 )
         for key, default in self.defaults.items():
             if default is required and key not in param_group:
-                raise ShapeError(f"add_param_group: option {key!r} has no default; give it in the group")
+                raise ArgumentError(f"add_param_group: option {key!r} has no default; give it in the group")
         known = {id(p) for group in self.param_groups for p in group["params"]}
         if not known.isdisjoint(map(id, params)):
-            raise ShapeError("add_param_group: a parameter of this group stands in another group already; leave it out")
+            raise ArgumentError("add_param_group: a parameter of this group is in another group already; leave it out")
         if any(("param_names" in group) != bool(names) for group in self.param_groups):
-            kind = "with names to groups without" if names else "without names to groups with"
-            raise ShapeError(f"add_param_group: cannot add a group {kind}; use named_parameters() for all or for none")
+            kind = "with names to others without" if names else "without names to others with"
+            raise ArgumentError(f"add_param_group: cannot add one {kind}; use named_parameters() for all or for none")
         if len(set(map(id, params))) < len(params):
             warnings.warn(
                 "add_param_group: a parameter stands in this group more than once and will be updated as often",

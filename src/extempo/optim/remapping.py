@@ -18,7 +18,7 @@ import numpy as np
 from .. import ops
 from ..core.tensor import Tensor
 from ..core.weak import WeakMembers
-from ..errors import DtypeError, ExtempoError, ShapeError
+from ..errors import ArgumentError, DtypeError, ExtempoError, ShapeError
 from ..nn.surgery import LISTENERS, Changes, Index, take_units
 
 __all__ = ["Followed", "Follower"]
@@ -47,7 +47,7 @@ class Follower:
         items = list(params)
         names = [item[0] for item in items if isinstance(item, tuple)]
         if names and len(names) < len(items):
-            raise ShapeError("add_param_group: some parameters have names and some have not; name all or none")
+            raise ArgumentError("add_param_group: some parameters have names and some have not; name all or none")
         return [item[1] if isinstance(item, tuple) else item for item in items], names
 
     def _parameters(self) -> Iterator[Tensor]:
@@ -162,7 +162,7 @@ class Follower:
             got = "nothing" if not wanted else next(type(p).__name__ for p in wanted if not isinstance(p, Tensor))
             raise DtypeError(f"follow: expected a module or its parameters, got {got}; the optimizer is as it was")
         if named and not names:
-            raise ShapeError(
+            raise ArgumentError(
                 "follow: this optimizer's parameters have names; pass the module or its named_parameters()"
             )
         known = {id(p) for p in self._parameters()}

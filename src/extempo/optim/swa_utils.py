@@ -12,7 +12,7 @@ from .. import ops
 from ..core.absent_names import explain_absent
 from ..core.context import no_grad
 from ..core.tensor import Tensor
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError
 from ..nn.module import Module
 from .lr_base import LRScheduler, Rate, for_each_group
 from .optimizer import Optimizer
@@ -125,7 +125,7 @@ class AveragedModel(Module):
     ) -> None:
         super().__init__()
         if avg_fn is not None and multi_avg_fn is not None:
-            raise ShapeError("AveragedModel: give avg_fn or multi_avg_fn, not both")
+            raise ArgumentError("AveragedModel: give avg_fn or multi_avg_fn, not both")
         self.module = deepcopy(model)
         self.register_buffer("n_averaged", ops.tensor(0, device=device))
         self.avg_fn = avg_fn
@@ -205,7 +205,7 @@ class SWALR(LRScheduler):
         last_epoch: int = -1,
     ) -> None:
         if anneal_strategy not in ("cos", "linear"):
-            raise ShapeError(f"SWALR: anneal_strategy must be 'cos' or 'linear', got {anneal_strategy!r}")
+            raise ArgumentError(f"SWALR: anneal_strategy must be 'cos' or 'linear', got {anneal_strategy!r}")
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
             raise ArgumentError(f"SWALR: anneal_epochs must be an int of at least 0, got {anneal_epochs!r}")
         for group, rate in zip(optimizer.param_groups, for_each_group("swa_lr", optimizer, swa_lr), strict=True):

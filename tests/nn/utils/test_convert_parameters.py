@@ -6,7 +6,7 @@ import pytest
 
 import extempo as ex
 from extempo import nn
-from extempo.errors import DtypeError, ShapeError
+from extempo.errors import ArgumentError, DtypeError, ShapeError
 from extempo.nn import utils
 
 
@@ -27,5 +27,5 @@ def test_parameters_become_a_vector_and_take_values_from_one():
             utils.vector_to_parameters(wrong, net.parameters())
     with pytest.raises(DtypeError):
         utils.vector_to_parameters([1.0], net.parameters())
-    with pytest.raises(ShapeError, match="at least one"):
+    with pytest.raises(ArgumentError, match="a parameter at least"):
         utils.parameters_to_vector([])

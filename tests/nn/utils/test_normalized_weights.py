@@ -10,7 +10,7 @@ import pytest
 
 import extempo as ex
 from extempo import nn
-from extempo.errors import DtypeError, ShapeError
+from extempo.errors import ArgumentError, DtypeError
 from extempo.nn import utils
 from extempo.nn.utils import parametrizations
 
@@ -71,11 +71,11 @@ def test_normalising_twice_or_what_is_not_there_is_an_error():
         (utils.weight_norm, utils.remove_weight_norm),
         (utils.spectral_norm, utils.remove_spectral_norm),
     ):
-        with pytest.raises(ShapeError, match="no parameter 'scale'"):
+        with pytest.raises(ArgumentError, match="no parameter 'scale'"):
             apply(nn.Linear(2, 2), "scale")
-        with pytest.raises(ShapeError, match="not applied"):
+        with pytest.raises(ArgumentError, match="not applied"):
             remove(nn.Linear(2, 2))
-        with pytest.raises(ShapeError, match="already"):
+        with pytest.raises(ArgumentError, match="already"):
             apply(apply(nn.Linear(2, 2)))
     with pytest.raises(DtypeError, match="positive"):
         utils.spectral_norm(nn.Linear(2, 2), n_power_iterations=0)

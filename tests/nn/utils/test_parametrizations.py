@@ -6,7 +6,7 @@ import pytest
 
 import extempo as ex
 from extempo import nn
-from extempo.errors import ShapeError
+from extempo.errors import ArgumentError, ShapeError
 from extempo.nn import utils
 from extempo.nn.utils import parametrizations
 
@@ -29,5 +29,5 @@ def test_spectral_norm_as_parametrization():
     assert parametrizations.spectral_norm(nn.Linear(5, 4), "bias").bias.norm().item() == pytest.approx(1.0)
     with pytest.raises(ShapeError, match="dim 3"):
         parametrizations.spectral_norm(nn.Linear(2, 2), dim=3)
-    with pytest.raises(ShapeError, match="no tensor"):
+    with pytest.raises(ArgumentError, match="no tensor"):
         parametrizations.spectral_norm(nn.Linear(2, 2), "scale")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ... import ops
 from ...core.tensor import Tensor
-from ...errors import DtypeError, ShapeError
+from ...errors import ArgumentError, DtypeError, ShapeError
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
@@ -19,7 +19,9 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """
     parts = [p.reshape(-1) for p in parameters]
     if not parts:
-        raise ShapeError("parameters_to_vector: expected at least one parameter, got none; was a generator used twice?")
+        raise ArgumentError(
+            "parameters_to_vector: expected a parameter at least, got none; was a generator used twice?"
+        )
     return ops.cat(parts)
 
 

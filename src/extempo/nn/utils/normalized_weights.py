@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from ... import ops
 from ...core.context import no_grad
 from ...core.tensor import Tensor
-from ...errors import DtypeError, ShapeError
+from ...errors import ArgumentError, DtypeError
 from ...linalg import vector_norm
 from ..functional import normalize
 from ..module import Module
@@ -114,10 +114,10 @@ def _find(module: Module, name: str, kind: type) -> tuple[int, Any] | None:
 def _parameter(module: Module, name: str, op: str, kind: type) -> Parameter:
     """The parameter to be computed from now on."""
     if _find(module, name, kind) is not None:
-        raise ShapeError(f"{op}: {name!r} is normalised already; call remove_{op} first")
+        raise ArgumentError(f"{op}: {name!r} is normalised already; call remove_{op} first")
     weight = module._parameters.get(name)
     if weight is None:
-        raise ShapeError(
+        raise ArgumentError(
             f"{op}: {type(module).__name__} has no parameter {name!r}, but: {', '.join(module._parameters) or 'none'}"
         )
     return weight
@@ -126,7 +126,7 @@ def _parameter(module: Module, name: str, op: str, kind: type) -> Parameter:
 def _remove(module: M, name: str, op: str, kind: type, parts: tuple[str, ...]) -> M:
     found = _find(module, name, kind)
     if found is None or module._call_hooks is None:
-        raise ShapeError(f"remove_{op}: {op} was not applied to {name!r} of this {type(module).__name__}")
+        raise ArgumentError(f"remove_{op}: {op} was not applied to {name!r} of this {type(module).__name__}")
     key, hook = found
     compute: Callable[[Any], Tensor] = hook.weight
     with no_grad():

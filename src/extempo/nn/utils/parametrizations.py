@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from ...core.absent_names import explain_absent
 from ...core.tensor import Tensor
-from ...errors import ShapeError
+from ...errors import ArgumentError, ShapeError
 from ..functional import normalize
 from ..module import Module
 from .normalized_weights import (
@@ -104,7 +104,7 @@ def spectral_norm(
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
-        raise ShapeError(f"spectral_norm: {type(module).__name__} has no tensor {name!r}")
+        raise ArgumentError(f"spectral_norm: {type(module).__name__} has no tensor {name!r}")
     dim = output_dimension(module) if dim is None else dim
     return register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, eps, dim))
 

@@ -15,7 +15,7 @@ from ...core.absent_names import explain_absent
 from ...core.context import no_grad
 from ...core.interrupts import block
 from ...core.tensor import Tensor
-from ...errors import DtypeError, ShapeError
+from ...errors import ArgumentError, DtypeError, ShapeError
 from ..containers import ModuleDict, ModuleList
 from ..module import Module
 from ..parameter import Buffer, Parameter
@@ -58,7 +58,7 @@ class ParametrizationList(ModuleList):
 
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
         if not modules:
-            raise ShapeError("ParametrizationList: expected at least one parametrization, got none")
+            raise ArgumentError("ParametrizationList: expected at least one parametrization, got none")
         super().__init__(modules)
         self.unsafe = unsafe
         parts = self._inverse(original)
@@ -145,7 +145,7 @@ def register_parametrization(module: M, tensor_name: str, parametrization: Modul
     if original is None:
         original = module._buffers.get(tensor_name)
     if original is None:
-        raise ShapeError(
+        raise ArgumentError(
             f"register_parametrization: {type(module).__name__} has no parameter or buffer {tensor_name!r}; "
             f"it has: {', '.join([*module._parameters, *module._buffers]) or 'none'}"
         )
@@ -213,10 +213,10 @@ def remove_parametrizations(module: M, tensor_name: str, leave_parametrized: boo
     ['bias', 'weight']
     """
     if not is_parametrized(module, tensor_name):
-        raise ShapeError(f"remove_parametrizations: {tensor_name!r} of {type(module).__name__} is not parametrized")
+        raise ArgumentError(f"remove_parametrizations: {tensor_name!r} of {type(module).__name__} is not parametrized")
     chain = module.parametrizations[tensor_name]
     if not leave_parametrized and not chain.is_tensor:
-        raise ShapeError(
+        raise ArgumentError(
             f"remove_parametrizations: {tensor_name!r} is computed from {chain.ntensors} tensors, there is no "
             "original; leave leave_parametrized=False out"
         )
