@@ -230,6 +230,8 @@ NAMESPACES = {
     "errors": "What Extempo raises; the [error index](../errors.md) has cures.",
 }
 
+CORE = {"extempo", "extempo.nn", "extempo.nn.functional", "extempo.optim", "extempo.data", "extempo.train"}
+
 # What names mean that are neither functions nor classes, where their value does not say it.
 CONSTANTS = {
     "channels_last": "Memory order of images whose channels lie side by side: for (batch, channels, height, width).",

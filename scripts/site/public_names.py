@@ -173,9 +173,10 @@ def call_of(name: str, value: Any, home: Any) -> inspect.Signature | None:
 
 
 def arguments(name: str, value: Any, home: Any) -> list[inspect.Parameter]:
-    """What a caller may give: no `self`, and a dict of options as what it may hold."""
+    """What a caller may give: no `self` of a method, and a dict of options as what it may hold."""
     found = call_of(name, value, home)
-    return [] if found is None else [p for p in _unpacked(found) if p.name not in ("self", "cls")]
+    hidden = ("self", "cls") if inspect.isclass(home) else ()
+    return [] if found is None else [p for p in _unpacked(found) if p.name not in hidden]
 
 
 def _unpacked(found: inspect.Signature) -> Iterator[inspect.Parameter]:

@@ -30,7 +30,10 @@ class Page(NamedTuple):
     title: str
     text: str
     groups: list[Group]
+    is_core: bool  # what most readers look for: search puts it first
 
+
+FIRST_IN_SEARCH = "---\nsearch:\n  boost: 4\n---"
 
 # ---- which names go where
 
@@ -47,7 +50,10 @@ def _chosen(plan: contents.Plan) -> list[Group]:
 
 
 def all_pages() -> list[Page]:
-    return [Page(f"reference/{p.path}.md", p.title, p.text, _chosen(p)) for p in contents.plans()]
+    return [
+        Page(f"reference/{p.path}.md", p.title, p.text, _chosen(p), p.namespace in contents.CORE)
+        for p in contents.plans()
+    ]
 
 
 def addresses(every: Iterable[Page]) -> dict[str, str]:
@@ -100,7 +106,7 @@ def _stars(p: inspect.Parameter) -> str:
 def call(name: str, found: inspect.Signature | None, parameters: list[inspect.Parameter], width: int = 76) -> str:
     """The signature as Python would write it, on several lines where it is long."""
     parts, keyword_only = [], False
-    for p in parameters:
+    for p in (p for p in parameters if not p.name.startswith("_")):
         if p.kind is p.VAR_POSITIONAL:
             keyword_only = True
         if p.kind is p.KEYWORD_ONLY and not keyword_only:
@@ -261,6 +267,7 @@ def tensor_page(homes: dict[str, str]) -> str:
     text = doc(ex.Tensor)
     parameters = public_names.arguments("Tensor", ex.Tensor, ex)
     head = [
+        FIRST_IN_SEARCH,
         "# Tensor { #extempo.Tensor }",
         f"```{{ .python .no-copy }}\n{call('Tensor', public_names.signature(ex.Tensor), parameters)}\n```",
         markdown(text),
@@ -290,11 +297,11 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "reference/index.md", index(every)
     yield "reference/tensor.md", tensor_page(homes)
     for page in every:
-        parts = [f"# {page.title}", page.text]
+        parts = [FIRST_IN_SEARCH if page.is_core else "", f"# {page.title}", page.text]
         for group in page.groups:
             parts.append(f"## {group.title}" if group.title else "")
             parts += [entry(n, page.path, known, homes) for n in group.names]
-        yield page.path, "\n\n".join(parts)
+        yield page.path, "\n\n".join(parts).lstrip()
 
 
 def index(every: list[Page]) -> str:
