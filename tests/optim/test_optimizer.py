@@ -11,7 +11,7 @@ import pytest
 
 import extempo as ex
 from extempo import optim
-from extempo.errors import ArgumentError, DtypeError, ExtempoError, ShapeError, UnsupportedError
+from extempo.errors import ArgumentError, DtypeError, ExtempoError, ShapeError
 from extempo.optim.optimizer import options_among
 
 ALL = [
@@ -116,7 +116,7 @@ def test_a_rate_that_is_none_is_refused(cls, lr):
 
 
 @pytest.mark.parametrize("cls", [c for c in ALL if c is not optim.LBFGS], ids=lambda cls: cls.__name__)
-def test_boilerplate_options_are_accepted_and_differentiable_is_refused(cls):
+def test_boilerplate_options_are_accepted(cls):
     accepted = {"foreach": True}
     if cls in (optim.SGD, optim.Adam, optim.AdamW, optim.Adagrad):
         accepted["fused"] = True
@@ -124,8 +124,6 @@ def test_boilerplate_options_are_accepted_and_differentiable_is_refused(cls):
         accepted["capturable"] = True
     params = parameters()
     train(cls(params, **accepted), params, 1)
-    with pytest.raises(UnsupportedError, match="create_graph"):
-        cls(params, differentiable=True)
 
 
 def test_groups_have_options_of_their_own():

@@ -12,7 +12,7 @@ from ..core.tensor import Tensor
 from ..dispatch.fused_update import Update
 from .elementwise import ElementwiseOptimizer, average_square, kind_of, lerp, lerp_weight, update_of
 from .flat_buffers import Names, Rule
-from .optimizer import ParamsT, number, options_among
+from .optimizer import ParamsT, options_among, scalar
 
 __all__ = ["Adam", "AdamW", "Adamax", "NAdam", "RAdam"]
 
@@ -65,8 +65,8 @@ class Adam(ElementwiseOptimizer):
         return _WITH_LARGEST if group["amsgrad"] else _MEAN_AND_SQUARE
 
     def _rule(self, group: dict[str, Any]) -> Rule:
-        lr, eps = number(group["lr"]), group["eps"]
-        beta1, beta2 = map(number, group["betas"])
+        lr, eps = scalar(group, "lr"), group["eps"]
+        beta1, beta2 = scalar(group, "betas")
         weight, near = lerp_weight(1.0 - beta1)
         rest = 1.0 - beta2
         kind, more = kind_of(_adam, group, lr, near)
@@ -151,8 +151,8 @@ class Adamax(ElementwiseOptimizer):
     _state_names = Names({"step": 0.0}, {"exp_avg": 0.0, "exp_inf": 0.0})
 
     def _rule(self, group: dict[str, Any]) -> Rule:
-        lr, eps = number(group["lr"]), group["eps"]
-        beta1, beta2 = group["betas"]
+        lr, eps = scalar(group, "lr"), group["eps"]
+        beta1, beta2 = scalar(group, "betas")
         weight, near = lerp_weight(1.0 - beta1)
 
         def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Update]:
@@ -200,8 +200,8 @@ class NAdam(ElementwiseOptimizer):
     _state_names = Names({"step": 0.0, "mu_product": 1.0}, {"exp_avg": 0.0, "exp_avg_sq": 0.0})
 
     def _rule(self, group: dict[str, Any]) -> Rule:
-        lr, eps, momentum_decay = number(group["lr"]), group["eps"], group["momentum_decay"]
-        beta1, beta2 = group["betas"]
+        lr, eps, momentum_decay = scalar(group, "lr"), group["eps"], group["momentum_decay"]
+        beta1, beta2 = scalar(group, "betas")
         weight, near = lerp_weight(1.0 - beta1)
 
         def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Update]:
@@ -255,8 +255,8 @@ class RAdam(ElementwiseOptimizer):
     _state_names = _MEAN_AND_SQUARE
 
     def _rule(self, group: dict[str, Any]) -> Rule:
-        lr, eps = number(group["lr"]), group["eps"]
-        beta1, beta2 = group["betas"]
+        lr, eps = scalar(group, "lr"), group["eps"]
+        beta1, beta2 = scalar(group, "betas")
         weight, near = lerp_weight(1.0 - beta1)
 
         def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Update]:

@@ -9,7 +9,7 @@ from ..core.tensor import Tensor
 from ..dispatch.fused_update import Update
 from .elementwise import ElementwiseOptimizer, average_square, lerp, lerp_weight, update_of
 from .flat_buffers import Names, Rule
-from .optimizer import ParamsT, number, options_among
+from .optimizer import ParamsT, options_among, scalar
 
 __all__ = ["Adadelta", "Adagrad", "RMSprop", "Rprop"]
 
@@ -54,7 +54,7 @@ class Adagrad(ElementwiseOptimizer):
         return Names({"step": 0.0}, {"sum": self.defaults["initial_accumulator_value"]})
 
     def _rule(self, group: dict[str, Any]) -> Rule:
-        lr, eps = number(group["lr"]), group["eps"]
+        lr, eps = scalar(group, "lr"), group["eps"]
 
         def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Update]:
             size = lr / (1.0 + scalars[0] * group["lr_decay"])
@@ -99,7 +99,7 @@ class Adadelta(ElementwiseOptimizer):
     _state_names = Names({"step": 0.0}, {"square_avg": 0.0, "acc_delta": 0.0})
 
     def _rule(self, group: dict[str, Any]) -> Rule:
-        lr, rho, eps = number(group["lr"]), group["rho"], group["eps"]
+        lr, rho, eps = scalar(group, "lr"), group["rho"], group["eps"]
 
         def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Update]:
             return (scalars[0] + 1.0,), update_of(_adadelta, (rho, 1.0 - rho, eps, lr), group, lr)
@@ -160,7 +160,7 @@ class RMSprop(ElementwiseOptimizer):
         return Names({"step": 0.0}, moments)
 
     def _rule(self, group: dict[str, Any]) -> Rule:
-        lr, alpha, eps, momentum = number(group["lr"]), group["alpha"], group["eps"], group["momentum"]
+        lr, alpha, eps, momentum = scalar(group, "lr"), group["alpha"], group["eps"], group["momentum"]
         weight, near = lerp_weight(1.0 - alpha)
         numbers = (alpha, 1.0 - alpha, eps, lr, momentum, weight)
 
@@ -210,12 +210,12 @@ class Rprop(ElementwiseOptimizer):
         super().__init__(params, options_among(locals()))
 
     def _names(self, group: dict[str, Any]) -> Names:
-        return Names({"step": 0.0}, {"prev": 0.0, "step_size": number(group["lr"])})
+        return Names({"step": 0.0}, {"prev": 0.0, "step_size": scalar(group, "lr")})
 
     def _rule(self, group: dict[str, Any]) -> Rule:
         numbers = (*group["etas"], *group["step_sizes"])
 
         def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Update]:
-            return (scalars[0] + 1.0,), update_of(_rprop, numbers, group, number(group["lr"]))
+            return (scalars[0] + 1.0,), update_of(_rprop, numbers, group, scalar(group, "lr"))
 
         return rule

@@ -14,10 +14,11 @@ from ..core.context import enable_grad
 from ..core.source_location import user_line
 from ..core.tensor import Tensor
 from ..dispatch.fused_update import Formula, Update, UpdateKernel
-from ..errors import ArgumentError, ShapeError, UnsupportedError
+from ..errors import ArgumentError, ShapeError
 from .change_detection import SAME_CONTENTS, SAME_OPTIONS, Seen, contents_of, options_of, unknown
+from .differentiable import step_recorded
 from .flat_buffers import Layout, Names, Rule, Workspaces
-from .optimizer import Optimizer, number
+from .optimizer import Optimizer, number, scalar
 
 # What options must be, whichever optimizer has them; NaN is none of it.
 _RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
@@ -34,7 +35,7 @@ class ElementwiseOptimizer(Optimizer):
     """An optimizer that updates each group in one pass.
 
     `foreach=` and `fused=` choose implementations in PyTorch and `capturable=` is about CUDA graphs; here the fused
-    pass is the default and they change nothing.
+    pass is the default and they change nothing. `differentiable=True` runs the same formula as tensor operations.
     """
 
     _state_names: Names
@@ -46,11 +47,6 @@ class ElementwiseOptimizer(Optimizer):
             if key in defaults and not is_allowed(number(defaults[key])):
                 raise ArgumentError(f"{name}: {key} must {rule}, got {defaults[key]}")
         self._check_betas(defaults.get("betas", ()))
-        if defaults.get("differentiable"):
-            raise UnsupportedError(
-                f"{name}: differentiable=True is not supported, the update is not recorded; to differentiate through "
-                "updates write them as plain tensor expressions: w - lr * ex.autograd.grad(..., create_graph=True)[0]"
-            )
 
     def _check_betas(self, betas: tuple[Any, ...]) -> None:
         name = type(self).__name__
@@ -94,6 +90,10 @@ class ElementwiseOptimizer(Optimizer):
             with enable_grad():
                 loss = closure()
         groups, state, seen = self.param_groups, self.state, self._seen
+        if self.defaults.get("differentiable"):
+            for group in groups:
+                step_recorded(group, self._names(group), self._rule(group), state)
+            return loss
         same = seen.same(groups, state)
         unchanged = bool(same & SAME_CONTENTS)
         if len(self._layouts) != len(groups):
@@ -154,7 +154,7 @@ def kind_of(
 
     Beside it the numbers that follow the formula's own.
     """
-    decay, maximize = number(group.get("weight_decay", 0.0)), bool(group["maximize"])
+    decay, maximize = scalar(group, "weight_decay", 0.0), bool(group["maximize"])
     if decay == 0:
         return UpdateKernel(formula, choices, maximize), ()
     if group.get("decoupled_weight_decay", False):

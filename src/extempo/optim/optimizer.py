@@ -57,6 +57,19 @@ def number(value: Any) -> Any:
     return value.item() if isinstance(value, Tensor) else value
 
 
+def scalar(group: Mapping[str, Any], key: str, default: Any = None) -> Any:
+    """An option of a group, or a pair of them, as numbers; a tensor that the step is differentiated by stays one."""
+    value = group.get(key, default)
+    keep = group.get("differentiable", False)
+
+    def one(value: Any) -> Any:
+        if keep and isinstance(value, Tensor) and value.requires_grad:
+            return value.reshape(())
+        return number(value)
+
+    return tuple(map(one, value)) if isinstance(value, tuple | list) else one(value)
+
+
 def options_among(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The options in the `locals()` of a constructor: its arguments besides the parameters, by their names.
 
@@ -220,7 +233,7 @@ class Optimizer(Follower):
                 raise DtypeError(
                     f"add_param_group: params[{i}] is a {type(p).__name__}; optimizers train tensors{advice}"
                 )
-            if not (p.is_leaf or p.retains_grad):
+            if not (self.defaults.get("differentiable") or p.is_leaf or p.retains_grad):
                 raise ArgumentError(
                     f"add_param_group: params[{i}] was computed from other tensors, so it has no gradient of its own; "
                     "pass the leaf it came from, or x.detach().requires_grad_()"

@@ -12,7 +12,7 @@ from ..dispatch.fused_update import Update
 from ..errors import ArgumentError
 from .elementwise import ElementwiseOptimizer, kind_of, update_of
 from .flat_buffers import Names, Rule
-from .optimizer import ParamsT, number, options_among
+from .optimizer import ParamsT, options_among, scalar
 
 __all__ = ["ASGD", "SGD"]
 
@@ -66,7 +66,7 @@ class SGD(ElementwiseOptimizer):
         return _WITH_VELOCITY if group["momentum"] else _NOTHING
 
     def _rule(self, group: dict[str, Any]) -> Rule:
-        lr, momentum = number(group["lr"]), group["momentum"]
+        lr, momentum = scalar(group, "lr"), group["momentum"]
         nesterov = bool(group["nesterov"])
         kind, more = kind_of(_descend, group, lr, False, nesterov)
         update = Update(kind, (lr, momentum, 1.0 - group["dampening"], *more))
@@ -112,10 +112,10 @@ class ASGD(ElementwiseOptimizer):
         super().__init__(params, options_among(locals()))
 
     def _names(self, group: dict[str, Any]) -> Names:
-        return Names({"step": 0.0, "eta": number(group["lr"]), "mu": 1.0}, {"ax": 0.0})
+        return Names({"step": 0.0, "eta": scalar(group, "lr"), "mu": 1.0}, {"ax": 0.0})
 
     def _rule(self, group: dict[str, Any]) -> Rule:
-        lr, lambd, alpha, t0 = number(group["lr"]), group["lambd"], group["alpha"], group["t0"]
+        lr, lambd, alpha, t0 = scalar(group, "lr"), group["lambd"], group["alpha"], group["t0"]
 
         def rule(first: bool, scalars: tuple[float, ...]) -> tuple[tuple[float, ...], Update]:
             step, eta, weight = scalars[0] + 1.0, scalars[1], scalars[2]
