@@ -17,10 +17,11 @@ pytest.importorskip("expecttest", reason="PyTorch's optim_db needs expecttest: p
 
 from torch.testing._internal.common_optimizers import optim_db  # noqa: E402 - needs PyTorch
 
-OURS = [info for info in optim_db if hasattr(optim, info.optim_cls.__name__)]
+OURS = [info for info in optim_db if info.optim_cls.__name__ in optim.__all__]
 SHAPES = [(4, 3), (4,), (2, 3, 2), (1,), ()]
+MATRICES = [(4, 3), (3, 4), (5, 5), (1, 2), (2, 1)]
 N_STEPS = 20
-NOT_OURS = {"Adafactor", "Muon", "SparseAdam"}
+NOT_OURS = {"SparseAdam"}
 
 
 def configurations():
@@ -38,24 +39,28 @@ def ours(value):
     return value
 
 
-def start(dtype=np.float32):
+def shapes(name):
+    return MATRICES if name == "Muon" else SHAPES
+
+
+def start(name, dtype=np.float32):
     rng = np.random.default_rng(7)
-    return [np.asarray(rng.normal(size=s), dtype) for s in SHAPES]
+    return [np.asarray(rng.normal(size=s), dtype) for s in shapes(name)]
 
 
-def gradients(step, dtype=np.float32):
+def gradients(name, step, dtype=np.float32):
     rng = np.random.default_rng(100 + step)
     # Every third step one parameter has no gradient, so its moments and step count must stand still.
     return [
         None if step % 3 == 1 and i == step % len(SHAPES) else np.asarray(rng.normal(size=s), dtype)
-        for i, s in enumerate(SHAPES)
+        for i, s in enumerate(shapes(name))
     ]
 
 
 def run(optimizer, parameters, make, steps=range(N_STEPS), loss=None):
     for step in steps:
         if loss is None:
-            for p, g in zip(parameters, gradients(step), strict=True):
+            for p, g in zip(parameters, gradients(type(optimizer).__name__, step), strict=True):
                 p.grad = None if g is None else make(g)
             optimizer.step()
             continue
@@ -71,8 +76,8 @@ def run(optimizer, parameters, make, steps=range(N_STEPS), loss=None):
 
 def pair(info, sample):
     kwargs = sample.kwargs
-    theirs = [torch.tensor(a, requires_grad=True) for a in start()]
-    mine = [ex.tensor(a, requires_grad=True) for a in start()]
+    theirs = [torch.tensor(a, requires_grad=True) for a in start(info.name)]
+    mine = [ex.tensor(a, requires_grad=True) for a in start(info.name)]
     their_optimizer = info.optim_cls(theirs, **copy.deepcopy(kwargs))
     my_optimizer = getattr(optim, info.name)(mine, **{k: ours(v) for k, v in kwargs.items()})
     return theirs, their_optimizer, mine, my_optimizer
@@ -80,7 +85,8 @@ def pair(info, sample):
 
 def assert_equal(mine, theirs, info):
     # LBFGS branches on its own rounding errors (is this step good enough?), so they grow faster there.
-    tolerance = 2e-4 if info.step_requires_closure else 3e-6
+    # Muon rounds to bfloat16, which makes a difference in the last bit of a sum 2**16 times as large.
+    tolerance = 2e-4 if info.step_requires_closure else 2e-5 if info.name == "Muon" else 3e-6
     for a, b in zip(mine, theirs, strict=True):
         np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=10 * tolerance, atol=tolerance)
 
@@ -126,11 +132,11 @@ def test_half_precision_stays_near_pytorch(info):
     if info.step_requires_closure:
         pytest.skip("LBFGS branches on rounding errors, which are large in half precision")
     for name in ("float16", "bfloat16"):
-        values = [torch.tensor(a).to(getattr(torch, name)) for a in start()]
+        values = [torch.tensor(a).to(getattr(torch, name)) for a in start(info.name)]
         theirs = [v.clone().requires_grad_() for v in values]
         mine = [ex.from_dlpack(v.clone()).requires_grad_() for v in values]
         # A large eps: float16 cannot hold the default 1e-8, and PyTorch computes in float16.
-        options = {"eps": 1e-3} if "eps" in info.optim_cls(theirs).defaults else {}
+        options = {"eps": 1e-3} if isinstance(info.optim_cls(theirs).defaults.get("eps"), float) else {}
         their_optimizer, my_optimizer = info.optim_cls(theirs, **options), getattr(optim, info.name)(mine, **options)
         run(their_optimizer, theirs, lambda g, name=name: torch.tensor(g).to(getattr(torch, name)), range(4))
         run(my_optimizer, mine, lambda g, name=name: ex.tensor(g).to(getattr(ex, name)), range(4))
@@ -147,7 +153,7 @@ class Twins:
 
     def of(self, params):
         if isinstance(params, torch.Tensor):
-            return self.known.setdefault(id(params), ex.ones(1, 1, requires_grad=True))
+            return self.known.setdefault(id(params), ex.ones(*params.shape, requires_grad=True))
         if isinstance(params, dict):
             return {k: self.of(v) if k == "params" else v for k, v in params.items()}
         if isinstance(params, tuple | list):
