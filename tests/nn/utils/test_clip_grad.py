@@ -61,3 +61,11 @@ def test_clipping_equals_pytorch(norm_type):
     assert a.item() == pytest.approx(b.item(), rel=1e-6)
     for p, q in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=1e-6)
+
+
+def test_the_older_name_of_clip_grad_norm_warns_and_clips():
+    p = nn.Parameter(ex.zeros(2))
+    p.grad = ex.tensor([3.0, 4.0])
+    with pytest.warns(FutureWarning, match="clip_grad_norm_"):
+        assert nn.utils.clip_grad_norm([p], 1.0).item() == 5.0
+    assert p.grad.norm().item() == pytest.approx(1.0)

@@ -6,6 +6,7 @@ plan, which could not have gone on over the writes.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 
 from ... import ops
@@ -15,7 +16,7 @@ from ...dispatch.foreach import clamp_all, scale_all
 from ...errors import NumericalError
 from ...linalg import vector_norm
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+__all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
 Tensors = Tensor | Iterable[Tensor]
 
@@ -77,6 +78,29 @@ def clip_grad_norm_(
     total = total_norm(gradients, float(norm_type), error_if_nonfinite)
     clip_by_norm(gradients, max_norm, total)
     return total
+
+
+def clip_grad_norm(
+    parameters: Tensors,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """The older name of `clip_grad_norm_`, which says so by a FutureWarning.
+
+    >>> import warnings
+    >>> p = nn.Parameter(ex.zeros(2))
+    >>> p.grad = ex.tensor([3.0, 4.0])
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     nn.utils.clip_grad_norm([p], 1.0)
+    tensor(5.)
+    """
+    warnings.warn(
+        "nn.utils.clip_grad_norm is now deprecated in favor of nn.utils.clip_grad_norm_", FutureWarning, stacklevel=2
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
 def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
