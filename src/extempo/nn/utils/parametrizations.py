@@ -1,12 +1,15 @@
-"""weight_norm and spectral_norm as parametrizations: the weight is computed whenever it is read."""
+"""weight_norm, spectral_norm and orthogonal as parametrizations: the weight is computed whenever it is read."""
 
 from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from ... import linalg, ops
 from ...core.absent_names import explain_absent
+from ...core.context import no_grad
 from ...core.tensor import Tensor
-from ...errors import ArgumentError, ShapeError
+from ...core.types import bool_, finfo
+from ...errors import ArgumentError, ShapeError, UnsupportedError
 from ..functional import normalize
 from ..module import Module
 from .normalized_weights import (
@@ -21,7 +24,7 @@ from .normalized_weights import (
 )
 from .parametrize import register_parametrization
 
-__all__ = ["spectral_norm", "weight_norm"]
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 M = TypeVar("M", bound=Module)
 
@@ -107,6 +110,121 @@ def spectral_norm(
         raise ArgumentError(f"spectral_norm: {type(module).__name__} has no tensor {name!r}")
     dim = output_dimension(module) if dim is None else dim
     return register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, eps, dim))
+
+
+# ---- orthogonal
+
+_MAPS = ("matrix_exp", "cayley", "householder")
+
+
+class _Orthogonal(Module):
+    """Maps a matrix to one with orthonormal columns, or rows where it is wide.
+
+    matrix_exp and cayley go by way of a skew-symmetric matrix; householder multiplies reflectors, which are the columns
+    below the diagonal, by signs on the diagonal. With a `base` the result is relative to it (Lezcano-Casado, 2019).
+    """
+
+    base: Tensor
+
+    def __init__(self, weight: Tensor, orthogonal_map: str, use_trivialization: bool) -> None:
+        super().__init__()
+        self.shape = tuple(weight.shape)
+        self.orthogonal_map = orthogonal_map
+        self.use_trivialization = use_trivialization
+        if use_trivialization:
+            self.register_buffer("base", None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        is_wide = x.shape[-2] < x.shape[-1]
+        tall = x.mT if is_wide else x
+        q = _by_reflectors(tall) if self.orthogonal_map == "householder" else self._by_skew(tall)
+        if self.use_trivialization:
+            q = self.base @ q
+        return q.mT if is_wide else q
+
+    def _by_skew(self, x: Tensor) -> Tensor:
+        n_rows, n_columns = x.shape[-2:]
+        lower = x.tril()
+        if n_rows != n_columns:
+            lower = ops.cat([lower, x.new_zeros((*x.shape[:-2], n_rows, n_rows - n_columns))], dim=-1)
+        skew = lower - lower.mT
+        if self.orthogonal_map == "matrix_exp":
+            return linalg.matrix_exp(skew)[..., :n_columns]
+        one = ops.eye(n_rows, dtype=x.dtype)
+        return linalg.solve(one - 0.5 * skew, one + 0.5 * skew)[..., :n_columns]
+
+    @no_grad()
+    def right_inverse(self, value: Tensor) -> Tensor:
+        if tuple(value.shape) != self.shape:
+            raise ShapeError(f"orthogonal: expected matrices of shape {self.shape}, got {tuple(value.shape)}")
+        is_wide = value.shape[-2] < value.shape[-1]
+        tall = value.mT if is_wide else value
+        if self.use_trivialization:
+            self.base = _completed(tall)
+            # householder reads signs on the diagonal, and -1 there makes the identity of no reflectors.
+            return ops.zeros_like(value) - ops.eye(*value.shape[-2:], dtype=value.dtype)
+        if self.orthogonal_map != "householder":
+            raise UnsupportedError(
+                f"orthogonal: with use_trivialization=False a value cannot be assigned through {self.orthogonal_map}; "
+                "use 'householder', or use_trivialization=True"
+            )
+        reflectors = _signed_reflectors(tall)
+        return reflectors.mT if is_wide else reflectors
+
+
+def _by_reflectors(x: Tensor) -> Tensor:
+    below = x.tril(-1)
+    scales = 2.0 / (1.0 + (below * below).sum(dim=-2))
+    signs = x.detach().diagonal(dim1=-2, dim2=-1).to(x.dtype).trunc()
+    return linalg.householder_product(below, scales) * signs.unsqueeze(-2)
+
+
+def _signed_reflectors(x: Tensor) -> Tensor:
+    """The reflectors of a QR decomposition, with the signs on the diagonal that make that of R positive."""
+    reflectors, scales = ops.geqrf(x)
+    signs = reflectors.diagonal(dim1=-2, dim2=-1).sign()
+    signs = ops.where(scales == 0.0, -signs, signs)
+    on_diagonal = ops.eye(*x.shape[-2:], dtype=bool_)
+    return ops.where(on_diagonal, signs.unsqueeze(-2), reflectors)
+
+
+def _completed(x: Tensor) -> Tensor:
+    """A square orthogonal matrix whose first columns are those of x, made orthonormal."""
+    n_rows, n_columns = x.shape[-2:]
+    if n_rows == n_columns and _is_orthogonal(x):
+        return x.clone()
+    more = ops.randn((*x.shape[:-2], n_rows, n_rows - n_columns), dtype=x.dtype)
+    q, r = linalg.qr(ops.cat([x, more], dim=-1))
+    return q * r.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
+
+
+def _is_orthogonal(x: Tensor) -> bool:
+    error = (x.mT @ x - ops.eye(x.shape[-1], dtype=x.dtype)).abs().amax((-2, -1))
+    return bool((error <= 10 * x.shape[-1] * finfo(x.dtype).eps).all())
+
+
+def orthogonal(
+    module: M, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
+) -> M:
+    """Keep the columns of a weight orthonormal, or its rows where it is wide, while it trains.
+
+    orthogonal_map: "matrix_exp" (the default of square matrices), "cayley", or "householder" (that of others).
+    use_trivialization: begin at the weight as it is, made orthogonal, and train what follows it.
+
+    >>> layer = nn.utils.parametrizations.orthogonal(nn.Linear(3, 5))
+    >>> ex.allclose(layer.weight.T @ layer.weight, ex.eye(3), atol=1e-5)
+    True
+    """
+    weight = getattr(module, name, None)
+    if not isinstance(weight, Tensor):
+        raise ArgumentError(f"orthogonal: {type(module).__name__} has no tensor {name!r}")
+    if weight.ndim < 2:
+        raise ShapeError(f"orthogonal: expected matrices, got a tensor of shape {tuple(weight.shape)}")
+    if orthogonal_map is None:
+        orthogonal_map = "matrix_exp" if weight.shape[-2] == weight.shape[-1] else "householder"
+    if orthogonal_map not in _MAPS:
+        raise ArgumentError(f"orthogonal: orthogonal_map must be one of {_MAPS}, got {orthogonal_map!r}")
+    return register_parametrization(module, name, _Orthogonal(weight, orthogonal_map, use_trivialization), unsafe=True)
 
 
 explain_absent(__name__)

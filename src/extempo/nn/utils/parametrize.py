@@ -61,7 +61,10 @@ class ParametrizationList(ModuleList):
             raise ArgumentError("ParametrizationList: expected at least one parametrization, got none")
         super().__init__(modules)
         self.unsafe = unsafe
-        parts = self._inverse(original)
+        try:
+            parts = self._inverse(original)
+        except NotImplementedError:  # a right_inverse that is none for these options: the original stays as it is
+            parts = original
         self.is_tensor = isinstance(parts, Tensor)
         self.ntensors = 1 if self.is_tensor else len(parts)
         if self.is_tensor:
