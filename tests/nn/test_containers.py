@@ -235,3 +235,14 @@ def test_none_is_an_empty_place_in_lists_and_dicts():
     heads = nn.ModuleDict({"a": nn.Linear(2, 2), "b": None})
     assert heads["b"] is None
     assert [name for name, _ in heads.named_children()] == ["a"]
+
+
+def test_what_is_no_layer_is_refused_with_what_was_meant():
+    with pytest.raises(DtypeError, match=r"got a list; give its members one by one: \*layers"):
+        nn.Sequential([nn.Linear(3, 2), nn.ReLU()])
+    with pytest.raises(DtypeError, match=r"got the function relu; .* F\.relu has nn\.ReLU\(\)"):
+        nn.Sequential(nn.Linear(3, 2), nn.functional.relu)
+    with pytest.raises(DtypeError, match=r"got the class ReLU; make one: ReLU\(\.\.\.\)"):
+        nn.Sequential(nn.ReLU)
+    with pytest.raises(DtypeError, match="expected a Module, got int"):
+        nn.ModuleList([3])

@@ -373,3 +373,49 @@ def test_the_text_and_the_gradients_in_hooks_equal_pytorch():
             assert (a is None) == (b is None)
             if a is not None:
                 np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)
+
+
+class ForgetsToReturn(nn.Module):
+    def forward(self, x):
+        x * 2
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Linear(3, 2),
+        nn.ReLU(),
+        nn.Conv2d(3, 4, 3),
+        nn.LSTM(3, 4),
+        nn.Embedding(3, 4),
+        nn.BatchNorm1d(3),
+        nn.Dropout(),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_a_layer_that_gets_none_asks_for_the_forgotten_return(layer):
+    told = f"{type(layer).__name__}: got None where a tensor was expected; did a forward before it forget to return"
+    with pytest.raises(DtypeError, match=told):
+        nn.Sequential(ForgetsToReturn(), layer)(ex.ones(2, 3))
+
+
+@pytest.mark.parametrize(
+    "loss", [nn.functional.cross_entropy, nn.functional.nll_loss, nn.functional.mse_loss, nn.CrossEntropyLoss()]
+)
+def test_a_loss_that_gets_none_asks_for_the_forgotten_return(loss):
+    with pytest.raises(DtypeError, match="did a forward before it forget to return"):
+        loss(ForgetsToReturn()(ex.ones(2, 3)), ex.tensor([0, 1]))
+
+
+def test_modules_of_users_may_take_none_and_keep_their_own_errors():
+    class Optional(nn.Module):
+        def forward(self, x):
+            return None if x is None else x.shape
+
+    class Failing(nn.Module):
+        def forward(self, x):
+            raise AttributeError("mine")
+
+    assert Optional()(None) is None
+    with pytest.raises(AttributeError, match="mine"):
+        Failing()(None)

@@ -197,3 +197,10 @@ def test_asarray_keeps_the_history_of_a_tensor_unless_told_not_to() -> None:
     constant = ex.ones(2)
     assert ex.asarray(constant, requires_grad=True).is_leaf
     assert not constant.requires_grad
+
+
+def test_nested_lists_of_different_lengths_point_to_ragged():
+    with pytest.raises(
+        ShapeError, match=r"different lengths; ex\.ragged\(\.\.\.\) takes them as they are, or pad them"
+    ):
+        ex.tensor([[1, 2], [3]])

@@ -114,3 +114,10 @@ def test_an_empty_vector_that_requires_grad_makes_the_result_require_it() -> Non
         assert empty.grad.shape == (0,)
         assert joined.shape == ex.cat([x.detach() for x in given], dim).shape
     assert not ex.cat([ex.empty(0), ex.ones(2, 3)], 1).requires_grad
+
+
+def test_stack_of_rows_of_different_lengths_points_to_ragged():
+    with pytest.raises(ShapeError, match=r"use ex\.ragged\(\[\.\.\.\]\) for rows of different lengths, or cat"):
+        ex.stack([ex.ones(2, 3), ex.ones(4, 3)])
+    with pytest.raises(ShapeError, match="reshape them first"):
+        ex.stack([ex.ones(2, 3), ex.ones(2)])

@@ -155,3 +155,14 @@ def test_a_nan_in_validation_names_the_op_and_changes_nothing():
     with pytest.raises(NonFiniteLossError, match=rf"validation, epoch 1: the loss is nan: sqrt \(.*:{line}\)"):
         made.fit(good, batches(0), epochs=1)
     assert all(ex.equal(a, b) for a, b in zip(states[-1], everything(made), strict=True))
+
+
+def test_a_forward_that_forgets_to_return_is_named():
+    class Forgetful(nn.Linear):
+        def forward(self, x):
+            super().forward(x)
+
+    model = Forgetful(3, 2)
+    made = Trainer(model, F.cross_entropy, optim.SGD(model.parameters(), lr=0.1), progress=False)
+    with pytest.raises(TypeError, match=r"Forgetful\.forward gave None; does it forget to return its result"):
+        made.fit([(ex.ones(2, 3), ex.tensor([0, 1]))], epochs=1)

@@ -278,4 +278,9 @@ def as_input(value: Any) -> Any:
         raise UnsupportedError(
             "complex numbers are not part of Extempo; keep real and imaginary parts in a last dimension of 2"
         )
+    if isinstance(value, tuple | list) and any(isinstance(part, Tensor) for part in value):
+        raise DtypeError(
+            f"expected a tensor or a number, got a {type(value).__name__} of {len(value)}; take one of it (output, "
+            "state = lstm(x)), or put them together with ex.stack(...)"
+        )
     raise DtypeError(f"expected a tensor or a number, got {type(value).__name__}; make one with ex.tensor(...)")

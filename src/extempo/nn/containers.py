@@ -94,8 +94,19 @@ class _ModuleSequence(Module):
 def _module(value: Any, op: str) -> Any:
     """A member: a module, or None for a place that is empty."""
     if value is not None and not isinstance(value, Module):
-        raise DtypeError(f"{op}: expected a Module, got {type(value).__name__}")
+        raise DtypeError(f"{op}: expected a Module, got {_described(value)}")
     return value
+
+
+def _described(value: Any) -> str:
+    """What is no module, and what was probably meant."""
+    if isinstance(value, type) and issubclass(value, Module):
+        return f"the class {value.__name__}; make one: {value.__name__}(...)"
+    if isinstance(value, list | tuple):
+        return f"a {type(value).__name__}; give its members one by one: *layers"
+    if callable(value) and hasattr(value, "__name__"):
+        return f"the function {value.__name__}; functions of nn.functional have layers in nn, F.relu has nn.ReLU()"
+    return type(value).__name__
 
 
 class Sequential(_ModuleSequence):

@@ -20,6 +20,7 @@ from ..core.device import require_cpu
 from ..core.source_location import user_stacklevel
 from ..core.tensor import Tensor, TensorLike
 from ..core.types import as_dtype, bfloat16, dtype, float16, float32, float64
+from ..core.wording import FORGOTTEN_RETURN
 from ..errors import DtypeError, UnsupportedError
 from .hooks import HookMethods, call_with_hooks
 from .parameter import Buffer, Parameter
@@ -82,7 +83,12 @@ class Module(HookMethods, StateMethods):
             result = call_cell(self, args, kwargs)
             if result is not NotImplemented:
                 return result
-        return self.forward(*args, **kwargs)
+        try:
+            return self.forward(*args, **kwargs)
+        except (AttributeError, TypeError):
+            if args and args[0] is None and type(self).__module__.startswith("extempo."):
+                raise DtypeError(f"{type(self).__name__}: {FORGOTTEN_RETURN}") from None
+            raise
 
     # ---- registration
 

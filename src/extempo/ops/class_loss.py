@@ -12,6 +12,7 @@ from typing import Any
 from .. import ops
 from ..core.tensor import Tensor, TensorLike
 from ..core.types import int64
+from ..core.wording import FORGOTTEN_RETURN
 from ..dispatch.dispatcher import apply
 from ..dispatch.inline_cache import cached_by_types
 from ..errors import DtypeError, ShapeError
@@ -98,6 +99,8 @@ def _cross_entropy(
     label_smoothing: float,
 ) -> Any:
     reduction = reduction_of("cross_entropy", reduction, size_average, reduce)
+    if input is None:
+        raise DtypeError(f"cross_entropy: {FORGOTTEN_RETURN}")
     if input.is_nested or isinstance(target, TensorLike):
         from ..ragged_tensors import losses
 
@@ -210,6 +213,8 @@ def nll_loss(
     tensor(0.2877)
     """
     reduction = reduction_of("nll_loss", reduction, size_average, reduce)
+    if input is None:
+        raise DtypeError(f"nll_loss: {FORGOTTEN_RETURN}")
     if input.is_nested or isinstance(target, TensorLike):
         from ..ragged_tensors import losses
 

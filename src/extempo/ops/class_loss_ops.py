@@ -170,5 +170,9 @@ def _checked(target: Array, keep: Array, n_classes: int) -> Array:
     index = np.where(keep, target, 0)
     wrong = (index < 0) | (index >= n_classes)
     if wrong.any() and n_classes:
-        raise IndexRangeError(f"cross_entropy: target {index[wrong].flat[0]} names no class, there are {n_classes}")
+        named = index[wrong].flat[0]
+        hint = f"; ignore_index={named} leaves it out" if named < 0 else "; does the last layer have too few outputs?"
+        raise IndexRangeError(
+            f"cross_entropy: target {named} names no class, there are {n_classes}, 0 to {n_classes - 1}{hint}"
+        )
     return index

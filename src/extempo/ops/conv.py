@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.tensor import Tensor
+from ..core.wording import input_misfit
 from ..dispatch.dispatcher import apply
 from ..dispatch.inline_cache import cached_by_types
 from ..errors import DtypeError, ShapeError
@@ -49,7 +50,7 @@ def _check(op: str, x: Tensor, w: Tensor, bias: Tensor | None, n: int, groups: i
         raise ShapeError(f"{op}: expected a weight with {n + 2} dimensions, got shape {tuple(w.shape)}")
     for name, t in (("weight", w), ("bias", bias)):
         if t is not None and t.dtype is not x.dtype:
-            raise DtypeError(f"{op}: input is {x.dtype} but {name} is {t.dtype}; convert one with .to(...)")
+            raise DtypeError(input_misfit(op, x.dtype, name, t.dtype))
     if groups < 1:
         raise ShapeError(f"{op}: groups must be at least 1, got {groups}")
     channels = x.shape[1]

@@ -20,6 +20,7 @@ from ..core.op import IN_GRADIENTS_ONLY, Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType, bool_
+from ..core.wording import input_misfit
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
 from .conv_kernels import Sizes, grouped
@@ -29,7 +30,7 @@ from .windows import Pads, n_windows
 
 def _check(op: str, x: TensorType, w: TensorType, channels: int, rows: int, groups: int) -> None:
     if x.dtype is not w.dtype:
-        raise DtypeError(f"{op}: expected both of one dtype, got {x.dtype} and {w.dtype}; convert one with .to(...)")
+        raise DtypeError(input_misfit(op, x.dtype, "weight", w.dtype))
     if x.dtype is bool_:
         raise DtypeError(f"{op}: expected numbers, got bool tensors; use x.float()")
     if x.shape[1] != channels or rows % groups:

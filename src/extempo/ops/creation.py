@@ -323,13 +323,13 @@ def _from_python(data: Any, d: dtype | None) -> Array:
         array = np.array(data)
     except ValueError:
         raise ShapeError(
-            "tensor: the nested lists have different lengths; pad them, or make one tensor per row"
+            "tensor: the nested lists have different lengths; ex.ragged(...) takes them as they are, or pad them"
         ) from None
     if array.dtype.kind == "O" or array.dtype == np.uint64:
         if all(issubclass(k, _NUMERIC) for k in kinds):
             raise DtypeError("tensor: an integer does not fit into int64; pass a float, or dtype=ex.float64")
         if any(issubclass(k, list | tuple) for k in kinds):
-            raise ShapeError("tensor: the nested lists have different depths; pad them, or make one tensor per row")
+            raise ShapeError("tensor: the nested lists have different depths; bring all numbers to one depth")
     if array.dtype.kind in "OUSVc":
         strange = next((k for k in kinds if not issubclass(k, (*_NUMERIC, np.ndarray, Tensor))), object)
         if array.dtype.kind == "c":

@@ -16,6 +16,7 @@ from ..core.op import IN_GRADIENTS_ONLY, Op, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType, bool_, broadcast_shapes, count
+from ..core.wording import FORGOTTEN_RETURN, input_misfit, pair_misfit
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
 
@@ -26,12 +27,19 @@ def aligned(*tensors: Tensor) -> list[Tensor]:
     return [x.reshape(x.shape[0], *(1,) * (ndim - x.ndim), *x.shape[1:]) for x in tensors]
 
 
+def no_tensor(kind: type) -> str:
+    """Why something of this type is no factor of a matrix product."""
+    return FORGOTTEN_RETURN if kind is type(None) else f"expected tensors, got {kind.__name__}; use * for numbers"
+
+
 def _check_dtypes(op: str, a: TensorType, b: TensorType) -> None:
+    """Both are tensors of one numeric dtype; of `linear` the second is the weight."""
     for x in (a, b):
         if not isinstance(x, TensorType):
-            raise DtypeError(f"{op}: expected tensors, got {x.__name__}; use * for numbers")
+            raise DtypeError(f"{op}: {no_tensor(x)}")
     if a.dtype is not b.dtype:
-        raise DtypeError(f"{op}: expected both of one dtype, got {a.dtype} and {b.dtype}; convert one with .to(...)")
+        words = input_misfit(op, a.dtype, "weight", b.dtype) if op == "linear" else pair_misfit(op, a.dtype, b.dtype)
+        raise DtypeError(words)
     if a.dtype is bool_:
         raise DtypeError(f"{op}: expected numbers, got bool tensors; use x.float()")
 
@@ -153,7 +161,7 @@ class Linear(Op):
         result = TensorType((*x.shape[:-1], *weight.shape[:-1]), x.dtype)
         if isinstance(bias, TensorType):
             if bias.dtype is not x.dtype:
-                raise DtypeError(f"linear: input is {x.dtype}, bias {bias.dtype}; convert one with .to(...)")
+                raise DtypeError(input_misfit("linear", x.dtype, "bias", bias.dtype))
             if not ops.broadcastable(bias.shape, result.shape):
                 raise ShapeError(
                     f"linear: weight {weight.shape} needs a bias of shape {weight.shape[:-1]}, got {bias.shape}"

@@ -17,6 +17,7 @@ import numpy as np
 from .. import ops
 from ..core.storage import Array
 from ..core.tensor import Tensor
+from ..core.wording import input_misfit
 from ..errors import DtypeError, ShapeError, UnsupportedError
 from .resample import cubic_weights
 
@@ -118,7 +119,7 @@ def _check_grid(op: str, x: Tensor, grid: Tensor, mode: str) -> None:
             f"(batch, *out, 2 or 3), got {tuple(x.shape)} and {tuple(grid.shape)}"
         )
     if x.dtype is not grid.dtype:
-        raise DtypeError(f"{op}: input is {x.dtype} but grid is {grid.dtype}; convert one with .to(...)")
+        raise DtypeError(input_misfit(op, x.dtype, "grid", grid.dtype))
     if 0 in x.shape[2:]:
         raise ShapeError(
             f"{op}: input of shape {tuple(x.shape)} has no elements to look up; only the batch may be empty"

@@ -73,6 +73,13 @@ class Cat(Op):
         yield Sample(rng.normal(size=(2, 1)), rng.normal(size=(2, 0)), rng.normal(size=(2, 3)), dim=1)
 
 
+def _other_than_stack(first: tuple[int, ...], other: tuple[int, ...]) -> str:
+    """What to use for two shapes that differ: rows of different lengths are a ragged tensor."""
+    if first and other and first[1:] == other[1:]:
+        return "use ex.ragged([...]) for rows of different lengths, or cat to put them end to end"
+    return "reshape them first, or keep them in a list"
+
+
 class Stack(Op):
     """Tensors of one shape along a new dimension."""
 
@@ -90,7 +97,10 @@ class Stack(Op):
         first = xs[0].shape
         for position, x in enumerate(xs):
             if x.shape != first:
-                raise ShapeError(f"stack: shapes must be equal, 0 has {first}, {position} has {x.shape}; use cat?")
+                raise ShapeError(
+                    f"stack: shapes must be equal, 0 has {first}, {position} has {x.shape}; "
+                    f"{_other_than_stack(first, x.shape)}"
+                )
         return TensorType((*first[:dim], len(xs), *first[dim:]), xs[0].dtype)
 
     @staticmethod

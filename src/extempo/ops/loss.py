@@ -17,6 +17,7 @@ from .. import ops
 from ..core.op import Elementwise, Rng, Sample
 from ..core.tensor import Tensor, TensorLike
 from ..core.types import broadcast_shapes
+from ..core.wording import FORGOTTEN_RETURN
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, NumericalError, ShapeError
 from .activation import logsigmoid, softplus
@@ -48,6 +49,8 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
 
 def _difference(op: str, input: Tensor, target: Operand) -> Tensor:
     """input - target, with a warning where broadcasting is likely to be an accident."""
+    if input is None:
+        raise DtypeError(f"{op}: {FORGOTTEN_RETURN}")
     if isinstance(target, Tensor) and target._type.shape != input._type.shape:
         warnings.warn(
             f"{op}: input has shape {tuple(input.shape)}, target {tuple(target.shape)}; they are broadcast, "

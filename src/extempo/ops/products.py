@@ -12,7 +12,7 @@ from ..dispatch.dispatcher import apply
 from ..dispatch.inplace import write
 from ..errors import DtypeError, ShapeError
 from .define import deliver, deliver_converted, inplace_method
-from .gemm import Linear, Matmul
+from .gemm import Linear, Matmul, no_tensor
 from .gemm import aligned as aligned
 
 __all__ = [
@@ -85,7 +85,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
         for odd in (input, other):
             if not isinstance(odd, Tensor | TensorLike):
-                raise DtypeError(f"matmul: expected tensors, got {type(odd).__name__}; use * for numbers")
+                raise DtypeError(f"matmul: {no_tensor(type(odd))}")
     result: Tensor = apply(Matmul, (input, other))
     return result if out is None else deliver(result, out)
 

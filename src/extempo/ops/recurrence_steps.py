@@ -14,6 +14,7 @@ import numpy as np
 from ..core.context import is_grad_enabled
 from ..core.storage import Array
 from ..core.types import InputType, TensorType, int64
+from ..core.wording import input_misfit
 from ..errors import DtypeError, ShapeError
 
 # ---- steps
@@ -44,6 +45,8 @@ def check_types(
 ) -> None:  # fmt: skip
     """Everything is of one floating dtype and has the shape that goes with the others; `width`: of all gates."""
     if not x.dtype.is_floating_point or x.ndim != 2:
+        if isinstance(weight, TensorType) and x.dtype is not weight.dtype:
+            raise DtypeError(input_misfit(op, x.dtype, "input_weight", weight.dtype))
         raise DtypeError(f"{op}: expected floating rows (steps of all sequences, features), got {x}")
     if not isinstance(sizes, TensorType) or sizes.dtype is not int64 or sizes.ndim != 1:
         raise DtypeError(f"{op}: expected the sizes of steps as an int64 tensor (steps,), got {sizes}")
@@ -52,7 +55,7 @@ def check_types(
         if not isinstance(given, TensorType):
             continue
         if given.dtype is not x.dtype:
-            raise DtypeError(f"{op}: input is {x.dtype}, {name} {given.dtype}; convert one with .to(...)")
+            raise DtypeError(input_misfit(op, x.dtype, name, given.dtype))
         if given.shape != shape:
             raise ShapeError(f"{op}: {name} must be {shape} for an input {x.shape}, got {given.shape}")
 

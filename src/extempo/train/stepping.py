@@ -84,6 +84,9 @@ class Stepper:
                 _require_number(loss)
             return [output for output, _ in results], ops.stack([loss.reshape(()) for _, loss in results]).mean()
         output = self.output(inputs)
+        if output is None:
+            name = type(self._model).__name__
+            raise DtypeError(f"Trainer: {name}.forward gave None; does it forget to return its result?")
         loss = self._loss(output, target)
         _require_number(loss)
         return output, loss
