@@ -165,8 +165,12 @@ def test_every_step_moves_the_bar_and_none_of_that_is_in_the_times(monkeypatch, 
 
     class Counting:
         def __init__(self, title, total, shown):
-            self.total, self.n_done = total, 0
+            self.total, self.n_done, self.titles = total, 0, []
             bars.append(self)
+
+        def say(self, title, total=None):
+            self.total = total or self.total
+            self.titles.append(title)
 
         def __enter__(self):
             return self
@@ -184,6 +188,32 @@ def test_every_step_moves_the_bar_and_none_of_that_is_in_the_times(monkeypatch, 
     (bar,) = bars
     n_taken_twice = 3 * 8  # steps in the same time, of which all modes have as many as there are
     assert bar.n_done == bar.total - n_taken_twice
+    assert bar.titles == [
+        *("looking at the first steps", "looking at the graphs"),
+        *("warming up eager", "warming up compile", "warming up static"),
+        *("timing, round 1 of 3", "timing, round 2 of 3", "timing, round 3 of 3"),
+        *("measuring memory of eager", "measuring memory of compile", "measuring memory of static"),
+        "training once more, for losses",
+    ]
     for f in found.columns:
         assert set(f.step_seconds) == {1.0}
         assert f.warm_up_seconds == 8.0
+
+
+@pytest.mark.parametrize(("seconds", "n_rounds"), [(0.05, 7), (0.3, 3)])
+def test_a_slow_step_is_run_less_often_so_that_half_a_minute_is_enough(fake_clock, seconds, n_rounds):
+    step = step_of(nn.Linear(4, 2))
+
+    def slow(x, y):
+        fake_clock.now += seconds
+        return step(x, y)
+
+    fake_clock.tick = 0.0
+    began = fake_clock.now
+    many = [(x + i, y) for i in range(15) for x, y in batches()]
+    found = ex.compare(slow, many, modes=("eager", "compile"), progress=False)
+    assert fake_clock.now - began < 30
+    assert found.about["rounds"] == n_rounds
+    assert 4 <= found.about["steps"] < 60
+    asked = ex.compare(slow, many, modes=("eager",), steps=60, rounds=1, progress=False)
+    assert asked.about["steps"] == 60

@@ -53,3 +53,17 @@ def test_a_runner_returns_the_loss_of_a_step():
         runner = Runner(Variant("step", step, batches()), mode)
         with runner.inside():
             assert isinstance(runner.run(0), float)
+
+
+def test_fewer_steps_are_taken_from_all_over_the_data():
+    model = ex.nn.Linear(1, 1)
+    data = [(ex.full((1, 1), float(i)),) for i in range(10)]
+    made = Variant("step", lambda x: model(x).sum(), data, state=[model])
+    assert made.may_shorten
+    made.shorten(4)
+    assert [batch[0].item() for batch in made.batches] == [0.0, 2.0, 5.0, 7.0]
+    assert len(made.arguments) == made.n_different == 4
+    few = Variant("step", lambda x: model(x).sum(), data[:3], state=[model])
+    few.shorten(5)
+    assert [batch[0].item() for batch in few.batches] == [0.0, 1.0, 2.0, 0.0, 1.0]
+    assert few.n_different == 3

@@ -47,3 +47,20 @@ def test_the_bar_is_gone_when_a_step_raises(monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         trainer(progress=True, callbacks=[Failing()]).fit(loader(), epochs=1)
     assert stopped == [OSError]
+
+
+def test_a_bar_says_what_is_being_done(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with progress.Bar("comparing", None, True) as bar:
+        bar.say("warming up", 7)
+        bar.advance(1)
+        bar.say("timing")
+        bar.advance(1)
+        shown = bar._progress.tasks[0]
+    assert (shown.description, shown.total, shown.completed) == ("timing", 7, 2)

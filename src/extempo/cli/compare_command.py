@@ -70,6 +70,8 @@ def compare(
         scripts.variant(place, name, data_name, n_steps) for place, name in zip(steps, _names(steps), strict=True)
     ]
     theirs = None if torch_step is None else scripts.variant(torch_step, "torch", data_name, n_steps, torch=True)
+    if not as_json:
+        _announce(variants, theirs, asked, any(option is not None for option in (rounds, n_steps, warm_up)))
     comparison = _shown_errors(lambda: compare_variants(variants, theirs, asked, warm_up, rounds, True))
     changes = None if old is None else comparison.against(old)
     if out is not None:
@@ -77,6 +79,17 @@ def compare(
     _print(comparison, changes, as_json)
     if out is not None and not as_json:
         click.echo(f"\nSaved as {out}")
+
+
+def _announce(variants: list[Any], torch: Any, modes: list[str], chosen: bool) -> None:
+    """One line on what is going on, for those who wait; a bar with the details appears on a terminal."""
+    from extempo.comparing.variants import MODES
+
+    ways = modes or (list(MODES) if len(variants) == 1 else ["compile"])
+    names = " and ".join(variant.name for variant in variants)
+    beside = " beside PyTorch" if torch is not None else ""
+    limit = "" if chosen else "; this takes at most half a minute"
+    click.echo(f"Running {names} ({', '.join(ways)}){beside}, in turn, from the same weights{limit} ...", err=True)
 
 
 def _modes(text: str) -> list[str]:

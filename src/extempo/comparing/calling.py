@@ -18,7 +18,8 @@ from .variants import MODES, Runner, Variant
 from .verdicts import chosen, judge
 
 ROUNDS, MOST_ROUNDS = 7, 35
-PATIENCE = 10.0  # seconds after which there are no further rounds
+PATIENCE = 8.0  # seconds after which there are no further rounds
+BUDGET = 18.0  # seconds that all of it takes at most without them, where neither steps nor rounds are asked for
 
 
 def compare(
@@ -46,7 +47,8 @@ def compare(
     its closure, globals and attributes, or given as `state=[model, optimizer]`.
 
     `steps` of a round: the batches, repeated up to 20 or cut at 200, if not said. `warm_up`: steps before the rounds.
-    `rounds`: at least 7 and at most 35, until times allow a verdict, if not said.
+    `rounds`: at least 7 and at most 35, until times allow a verdict, if not said. Where none of the three is said, all
+    of it takes at most half a minute: a slow step is run on fewer batches, in fewer rounds.
     `metric()` is called after training, more is better. `other` is a second step, by default compared under
     `ex.compile` only. `torch` is the same step in PyTorch, which gets the batches as its tensors, and our weights where
     names and shapes are the same.
@@ -96,11 +98,12 @@ def compare_variants(
     if torch is not None:
         runners.append(Runner(torch, "torch"))
         names.append("torch")
-    planned = Rounds(rounds or ROUNDS, rounds or MOST_ROUNDS, PATIENCE, _conclusive)
+    budget = BUDGET if rounds is None and warm_up is None else None
+    planned = Rounds(rounds or ROUNDS, rounds or MOST_ROUNDS, PATIENCE, _conclusive, budget)
     batches = variants[0].batches
     n_samples = round(sum(batch_size(batch) or 1 for batch in batches) / len(batches))
     with Bar("comparing", n_steps_of(runners, planned, warm_up), progress) as bar:
-        columns = measure(runners, names, planned, warm_up, lambda: bar.advance(n_samples))
+        columns = measure(runners, names, planned, warm_up, _Watching(bar, n_samples))
     about = {
         "name": " and ".join(variant.name for variant in variants),
         "steps": len(variants[0].batches),
@@ -112,6 +115,18 @@ def compare_variants(
         "python": platform.python_version(),
     }
     return Comparison(columns, about)
+
+
+class _Watching:
+    """Hands what is going on to a bar."""
+
+    def __init__(self, bar: Bar, n_samples: int) -> None:
+        self._bar = bar
+        self._n_samples = n_samples
+        self.say = bar.say
+
+    def __call__(self) -> None:
+        self._bar.advance(self._n_samples)
 
 
 def _conclusive(columns: list[Figures]) -> bool:

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import cycle, islice
 from statistics import fmean
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ..backends.selection import native
 from ..compat.settings import get_num_threads
@@ -31,16 +31,28 @@ PROBES = 8  # batches on which the loss is taken after training
 PARTS = 4  # of a pass, after each of which tensors are counted
 PROFILED = 20  # steps of PyTorch, whose profiler is slow
 
-Done = Callable[[], None]  # called after each step, never while a clock runs
+FEWEST_STEPS, FEWEST_ROUNDS = 4, 3  # of a comparison that would take too long otherwise
+PASSES = 6  # of each mode besides the rounds: warm-up, structures, memory, learning
+
+
+class Done(Protocol):
+    """Who is told what is going on: called after each step, never while a clock runs."""
+
+    def __call__(self) -> None: ...
+    def say(self, title: str, total: int | None = None) -> None: ...
 
 
 class Rounds(NamedTuple):
-    """How many rounds: at least so many, then more until they are enough, as long as neither limit is reached."""
+    """How many rounds: at least so many, then more until they are enough, as long as neither limit is reached.
+
+    `budget`: seconds that everything but further rounds may take; None: as many as it takes.
+    """
 
     least: int
     most: int
     seconds: float
     enough: Callable[[list[Figures]], bool]
+    budget: float | None = None
 
     def more(self, figures: list[Figures], n_done: int, elapsed: float) -> bool:
         return n_done < self.most and elapsed < self.seconds and not self.enough(figures)
@@ -69,7 +81,17 @@ def measure(
     figures = [Figures(name, r.variant.name, r.mode) for name, r in zip(names, runners, strict=True)]
     columns = list(zip(runners, figures, strict=True))
     try:
-        starts = _starts(variants, originals, columns, done)
+        done.say("looking at the first steps")
+        starts, seconds = _starts(variants, originals, columns)
+        rounds = _affordable(runners, seconds, rounds)
+        done.say("looking at the graphs", n_steps_of(runners, rounds, n_warm_up))
+        for variant in variants:
+            of_variant = [f for r, f in columns if r.variant is variant]
+            own_batches = [] if _same_batches(variants[0], variant) else ["batches"]
+            for column in of_variant:
+                column.own += own_batches
+            starts.put(variant)
+            _describe(variant, starts, of_variant, done)
         _measure(columns, starts, rounds, n_warm_up, done)
     finally:
         try:
@@ -100,23 +122,55 @@ def _starts(
     variants: list[Variant],
     originals: list[tuple[State, Snapshot]],
     columns: list[tuple[Runner, Figures]],
-    done: Done,
-) -> Starts:
-    """Describe the variants and keep where their rounds begin: with the first one's weights, if they have its names."""
-    starts = Starts()
+) -> tuple[Starts, dict[int, float]]:
+    """Where the rounds of the variants begin, with the first one's weights, if they have its names; and how many
+    seconds a step of each takes."""
+    starts, seconds = Starts(), {}
     for variant in variants:
         _put_all(originals)  # two variants may train the same model
         own = [] if same_weights(variants[0], variant) else ["weights"]
-        own += [] if _same_batches(variants[0], variant) else ["batches"]
         first = _first_step(variant)
         starts.keep(variant)
-        of_variant = [(r, f) for r, f in columns if r.variant is variant]
-        for runner, column in of_variant:
-            column.own = own
-            if runner.mode in ("eager", "torch"):
-                column.first_seconds = first
-        _describe(variant, starts, [f for _, f in of_variant], done)
-    return starts
+        seconds[id(variant)] = _step_seconds(variant, first)
+        for runner, column in columns:
+            if runner.variant is variant:
+                column.own = list(own)
+                if runner.mode in ("eager", "torch"):
+                    column.first_seconds = first
+    return starts, seconds
+
+
+def _step_seconds(variant: Variant, first: float) -> float:
+    """About how long a step takes; the first one has made kernels as well, so others are tried, unless it was long."""
+    if first > 1.0:
+        return first
+    runner = Runner(variant, "torch" if variant.is_torch else "eager")
+    places = {0, variant.n_different // 2, variant.n_different - 1}
+    with runner.inside():
+        for i in places:  # again the first time that such sizes are met
+            runner.run(i)
+        began = clock()
+        for i in places:
+            runner.run(i)
+        return (clock() - began) / len(places)
+
+
+def _affordable(runners: list[Runner], seconds: dict[int, float], rounds: Rounds) -> Rounds:
+    """The rounds; with fewer steps, and fewer of them, if all would take more than the budget."""
+    longest = max(len(r.variant.batches) for r in runners)
+    one_pass = sum(seconds[id(r.variant)] for r in runners)  # of one step each
+    if rounds.budget is None or not all(r.variant.may_shorten for r in runners) or not one_pass:
+        return rounds
+    n_steps = int(rounds.budget / (one_pass * (rounds.least + PASSES)))
+    if n_steps >= longest:
+        return rounds
+    if n_steps < FEWEST_STEPS:
+        rounds = rounds._replace(least=FEWEST_ROUNDS)
+        n_steps = max(int(rounds.budget / (one_pass * (FEWEST_ROUNDS + PASSES))), FEWEST_STEPS)
+    for variant in {id(r.variant): r.variant for r in runners}.values():
+        if n_steps < len(variant.batches):
+            variant.shorten(n_steps)
+    return rounds
 
 
 def _same_batches(a: Variant, b: Variant) -> bool:
@@ -130,11 +184,13 @@ def _measure(
 ) -> None:
     figures = [f for _, f in columns]
     for runner, column in columns:
+        done.say(f"warming up {column.name}")
         _survey(runner, column, starts, done)
         _warm_up(runner, column, starts, n_warm_up, done)
     running = [(r, f) for r, f in columns if f.runs]
     began, n_round = clock(), 0
     while n_round < rounds.least or rounds.more(figures, n_round, clock() - began):
+        done.say(f"timing, round {n_round + 1} of {rounds.least if n_round < rounds.least else rounds.most}")
         shift = n_round % max(len(running), 1)
         for runner, column in running[shift:] + running[:shift]:
             _round(runner, column, starts)
@@ -142,7 +198,9 @@ def _measure(
                 done()
         n_round += 1
     for runner, column in running:
+        done.say(f"measuring memory of {column.name}")
         _memory(runner, column, starts, done)
+    done.say("training once more, for losses")
     _learning(running, starts, done)
 
 

@@ -39,6 +39,7 @@ class Variant:
             raise UnsupportedError("compare: PyTorch is not installed: pip install torch, or leave torch= out")
         self.name = name
         self.step = step if is_torch else unwrapped(step)
+        asked = n_steps is not None
         given = list(islice(data, n_steps or MOST_STEPS))
         if not given:
             raise ValueError("compare: there are no batches in data")
@@ -50,6 +51,7 @@ class Variant:
         self.arguments = [arguments(batch) for batch in self.batches]
         _check_call(name, self.step, self.batches[0], self.arguments[0])
         self.is_torch = is_torch
+        self.may_shorten = not asked
         self.metric = metric
         self.state = State(find_state(self.step) if state is None else state)
         if not self.state:
@@ -57,6 +59,14 @@ class Variant:
                 f"compare: {name} uses no module, optimizer or parameter that could be found in its closure, globals "
                 "or attributes; pass them: compare(step, data, state=[model, optimizer])"
             )
+
+    def shorten(self, n_steps: int) -> None:
+        """Make rounds of fewer steps, with batches from all over the data."""
+        share = max(self.n_different / n_steps, 1.0)
+        kept = [int(k * share) for k in range(n_steps)]
+        self.batches = [self.batches[k] for k in kept]
+        self.arguments = [self.arguments[k] for k in kept]
+        self.n_different = min(self.n_different, n_steps)
 
 
 def _check_call(name: str, step: Callable[..., Any], batch: Any, arguments: tuple[Any, ...]) -> None:

@@ -38,6 +38,12 @@ class Bar:
         if self._progress is not None:
             self._progress.stop()
 
+    def say(self, title: str, total: int | None = None) -> None:
+        """What is being done from here on, and of how many batches all of it is, if that has become known."""
+        self._title, self._total = title, total or self._total
+        if self._progress is not None:
+            self._progress.update(self._task, description=title, total=self._total)
+
     def advance(self, n_samples: int) -> None:
         """One more batch is done."""
         if not self._shown:
@@ -80,7 +86,12 @@ class _InNotebook:
         self._handle = self._display.display(self._display.HTML(""), display_id=True)
         self._shown_at = 0.0
 
-    def update(self, task: None, completed: int, rate: str) -> None:
+    def update(
+        self, task: None, completed: int = 0, rate: str = "", description: str = "", total: int | None = None
+    ) -> None:
+        if description:
+            self._title, self._total = description, total
+            return
         now = time.perf_counter()
         if now - self._shown_at < _REFRESH:
             return
