@@ -25,6 +25,13 @@ THREAD_VARIABLES = ("EXTEMPO_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THRE
 # Of the hundred flags that Linux lists, the ones that decide which kernels a CPU can run.
 VECTOR_FLAGS = ("sse4", "avx", "fma", "f16c", "bmi2", "amx", "asimd", "neon", "sve", "bf16", "i8mm")
 
+# What `extempo info` shows without --all.
+_SHORT = {
+    "versions": ("extempo", "python", "numpy", "llvmlite"),
+    "machine": ("system", "cpu", "cores"),
+    "running": ("backend", "blas", "threads", "default dtype"),
+}
+
 Fact = str | int | list[str] | dict[str, int]
 Facts = dict[str, dict[str, Fact]]
 
@@ -51,6 +58,7 @@ def collect() -> Facts:
             "default dtype": str(ex.get_default_dtype()),
         },
         "caches": {
+            "kernels": _kernels(),
             "memory pool": ex.backends.stats().get("memory", "none, NumPy allocates"),
             **{
                 name: {"entries": len(cache), "limit": cache.limit, "evicted": cache.evicted}
@@ -117,13 +125,34 @@ def _backend() -> str:
     stats = ex.backends.stats()
     if stats["backend"] == "numpy":
         return "numpy: its kernels run, which are slower; see docs/installing.md"
-    compiled = f"{stats['kernels_compiled']} of {stats['kernels_loaded']} kernels were compiled just now"
-    return f"native, for {stats['cpu']}; {compiled}, the others came from the disk"
+    return f"native, for {stats['cpu']}"
+
+
+def _kernels() -> Fact:
+    """How many native kernels there are, and how many of them had to be compiled: the others came from the disk."""
+    stats = ex.backends.stats()
+    if stats["backend"] == "numpy":
+        return "none"
+    return {"loaded": stats["kernels_loaded"], "compiled just now": stats["kernels_compiled"]}
 
 
 def _threads() -> str:
     limits = [f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if name in os.environ]
     return f"{ex.get_num_threads()} ({', '.join(limits) or 'no limit is set'})"
+
+
+def as_short_table(facts: Facts) -> Table:
+    """What matters to somebody who looks for the first time; the others are one option away."""
+    shown = {section: {name: facts[section][name] for name in names} for section, names in _SHORT.items()}
+    shown["machine"]["cores"] = _cores(facts["machine"])
+    shown["more"] = {"more": "extempo info --all: every package, the CPU's features, caches"}
+    return as_table(shown)
+
+
+def _cores(machine: dict[str, Fact]) -> Fact:
+    """How many cores there are, and how many of them this process may use, if those are fewer."""
+    cores, usable = machine["cores"], machine["usable cores"]
+    return cores if usable in (cores, "unknown") else f"{cores}, of which {usable} may be used here"
 
 
 def as_table(facts: Facts) -> Table:

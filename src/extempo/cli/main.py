@@ -44,12 +44,14 @@ command.add_command(compare)
 
 
 @command.command()
-@json_option()
-def info(as_json: bool) -> None:
-    """Print versions, CPU, backend, threads and caches: what goes into a bug report."""
+@click.option("--all", "everything", is_flag=True, help="Also the CPU's features, all packages and caches.")
+@json_option("Print one JSON object, with everything.")
+def info(everything: bool, as_json: bool) -> None:
+    """Print versions, CPU, backend and threads: what goes into a bug report."""
     from extempo.cli import environment
 
-    show_as(as_json, environment.collect(), environment.as_json, environment.as_table)
+    facts = environment.collect()
+    show_as(as_json, facts, environment.as_json, environment.as_table if everything else environment.as_short_table)
 
 
 @command.command()
