@@ -122,13 +122,14 @@ def test_the_page_stands_alone_and_has_the_pictures(written):
     text = path.read_text()
     references = References()
     references.feed(text)
-    assert references.found == []
+    assert all(re.search(f'id="{place[1:]}"', text) for place in references.found), "links lead into the page itself"
     assert "@import" not in text
     assert "url(" not in text
     pictures = [ElementTree.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", text, re.S)]
     titles = [picture.findtext("{http://www.w3.org/2000/svg}title") for picture in pictures]
-    assert titles[:4] == ["Padded beside ragged", "Graphs by length", "Every op for [10]", "Every op for [4, 5]"]
-    loss, accuracy, states = titles[4:]
+    assert titles[:3] == ["Padded beside ragged", "Graphs by length", "Every op for [10]"]
+    assert "<details><summary>Every op for [10]</summary>" in text, "large pictures are folded"
+    loss, accuracy, states = titles[3:]
     assert "loss" in loss.lower()
     assert "accuracy" in accuracy.lower()
     assert states == "State by step"
@@ -184,3 +185,21 @@ def test_an_interrupt_in_training_ends_the_tour(monkeypatch):
     monkeypatch.setattr("extempo.train.Trainer.fit", interrupted)
     with pytest.raises(KeyboardInterrupt):
         list(demo.stages(0))
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_every_stage_is_wrapped_once_at_the_width_of_the_terminal(width):
+    for stage in demo.stages(0):
+        console = Console(width=200, file=StringIO(), highlight=False)
+        console.print(demo.as_text(stage, width))
+        lines = console.file.getvalue().splitlines()
+        # Code and drawings are not wrapped: they need 60 columns.
+        assert max(map(len, lines), default=0) <= max(width, 60), stage.name
+        if stage.name == "epoch":
+            break
+
+
+def test_beginners_see_the_folded_graph_and_no_list_of_nodes(shown):
+    assert "[   cell   ] --> [ score ] --> 5 class scores" in shown
+    assert "x 4" in shown
+    assert "requires_grad" not in shown

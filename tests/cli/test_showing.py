@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import click
+import pytest
 from click.testing import CliRunner
 from rich.text import Text
 
-from extempo.cli.showing import PIPED_COLUMNS, json_option, show, show_as, two_columns
+from extempo.cli.showing import PIPED_COLUMNS, columns, json_option, show, show_as, two_columns
 
 
 @click.command()
@@ -35,3 +36,9 @@ def test_two_columns_keep_names_whole(capsys):
     out = capsys.readouterr().out
     assert out.startswith("directory  /very/long")
     assert "".join(part for part in out.split()[1:]) == "/very/long" * 12
+
+
+@pytest.mark.parametrize(("asked", "expected"), [("60", 60), ("120", 120), ("", 80), ("0", 80), ("wide", 80)])
+def test_exported_columns_say_the_width_of_what_is_piped(monkeypatch, asked, expected):
+    monkeypatch.setenv("COLUMNS", asked)
+    assert columns() == expected

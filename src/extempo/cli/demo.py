@@ -20,8 +20,19 @@ from rich.text import Text
 import extempo as ex
 from extempo.cli import demo_task as task
 from extempo.cli.demo_page import page
-from extempo.cli.demo_stages import N_EPOCHS, Stage, Verbatim, data_in, embedding, preprocessing, recurrent, scores
+from extempo.cli.demo_stages import (
+    N_EPOCHS,
+    Folded,
+    Stage,
+    Verbatim,
+    data_in,
+    embedding,
+    preprocessing,
+    recurrent,
+    scores,
+)
 from extempo.cli.demo_training import prediction, training
+from extempo.cli.showing import columns
 from extempo.inspect import Table
 from extempo.inspect.svg import Picture
 from extempo.inspect.tables import WIDTH, plain
@@ -52,7 +63,7 @@ def run(show: Callable[[RenderableType], None], seed: int = 0, out: Path | None 
     done: list[Stage] = []
     for stage in stages(seed):
         done.append(stage)
-        show(as_text(stage))
+        show(as_text(stage, min(columns(), WIDTH)))
     if out is not None:
         try:
             (out / PAGE_NAME).write_text(page(done, seed), encoding="utf-8")
@@ -77,22 +88,22 @@ def _unwritable(path: Path, why: str | None) -> click.ClickException:
     return click.BadParameter(f"cannot write to {str(path)!r}: {why}", param_hint="'--out'")
 
 
-def as_text(stage: Stage) -> RenderableType:
-    """A stage for a terminal of 80 columns; pictures are left to the page."""
+def as_text(stage: Stage, width: int = WIDTH) -> RenderableType:
+    """A stage in lines of at most `width` characters, wrapped here and nowhere else; pictures are left to the page."""
     parts: list[RenderableType] = []
     if stage.title:
         parts.append(Text(f"\n{stage.title}", style="bold cyan"))
     if stage.before:
-        parts.append(Text(f"{stage.before}  ->  {stage.after}", style="green"))
+        parts.append(Text(textwrap.fill(f"{stage.before}  ->  {stage.after}", width), style="green"))
     for block in stage.blocks:
-        if isinstance(block, Picture):
+        if isinstance(block, Picture | Folded):
             continue
         if isinstance(block, Table):
-            parts.append(Text(block.text()))
+            parts.append(Text(block.text(width)))
         elif isinstance(block, Verbatim):
             parts.append(Text(block.text))
         else:
-            parts.append(Text(textwrap.fill(block, WIDTH, subsequent_indent=" " * (len(block) - len(block.lstrip())))))
+            parts.append(Text(textwrap.fill(block, width, subsequent_indent=" " * (len(block) - len(block.lstrip())))))
     return Group(*parts)
 
 

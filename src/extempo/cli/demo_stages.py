@@ -21,7 +21,14 @@ class Verbatim(NamedTuple):
     text: str
 
 
-Block = str | Table | Verbatim | Picture
+class Folded(NamedTuple):
+    """A large picture, which the page shows when its title is clicked."""
+
+    title: str
+    picture: Picture
+
+
+Block = str | Table | Verbatim | Picture | Folded
 
 
 class Stage(NamedTuple):
@@ -123,10 +130,10 @@ def recurrent(model: Classifier, sequences: list[list[int]]) -> Stage:
         with ex.no_grad():
             state = model.states(words)[-1]
         final.append(state.tolist())
-        chain = "cell-" * len(words) + "score"
+        chain = f"cell x {len(words)}, score"
         rows.append([str(words), chain, str(counts[len(words)]), glimpse(state, 3)])
     columns = [Column("sequence"), Column("graph"), Column("nodes", right=True), Column("last state")]
-    shortest, second = sorted(sequences, key=len)[:2]
+    shortest, *_, longest = sorted(sequences, key=len)
     graph = ex.Graph.of(model(shortest))
     lines = [line.split("  # ")[0] for line in str(graph).splitlines()]
     return Stage(
@@ -136,17 +143,26 @@ def recurrent(model: Classifier, sequences: list[list[int]]) -> Stage:
         f"states ({len(sequences)}, {task.N_HIDDEN})",
         [
             Verbatim(
-                "for word in words:                # plain Python, written for ONE sequence\n"
-                "    state = cell(embed(word), state)"
+                "for word in words:         # plain Python, for ONE sequence\n    state = cell(embed(word), state)"
             ),
             Table(columns, rows, "Each length built a graph of its own, used once and thrown away:"),
-            f"print(graph) for {shortest}:",
-            Verbatim("\n".join(lines)),
+            f"The graph of {longest}, its repeated cells folded:",
+            Verbatim(_folded(len(longest))),
+            f"print(ex.Graph.of(model({longest}))) shows all {counts[len(longest)]} nodes.",
             pictures.chains(sequences, counts),
-            draw(model(shortest), f"Every op for {shortest}", model),
-            draw(model(second), f"Every op for {second}", model),
+            Folded(f"Every op for {shortest}", draw(model(shortest), f"Every op for {shortest}", model)),
         ],
         {"n_nodes_by_length": counts, "graph": "\n".join(lines), "last_states": final},
+    )
+
+
+def _folded(n_words: int) -> str:
+    """The graph of a sequence in four lines: what happens for each word stands there once, with how often."""
+    return (
+        "           embed(word)\n"
+        "                |\n"
+        f"zeros --> [   cell   ] --> [ score ] --> {task.N_CLASSES} class scores\n"
+        f"               x {n_words}"
     )
 
 

@@ -43,10 +43,10 @@ def training(model: Classifier, examples: list[Example], held_out: list[Example]
         record, said = history.records[-1], history.observation()
         line = (
             f"epoch {epoch}    loss {record['train_loss']:.4f} (valid {record['valid_loss']:.4f})  "
-            f"accuracy {record['valid_accuracy']:4.0%}  {seconds_text(record['seconds'])}  "
-            f"peak {bytes_text(record['peak_bytes'])}"
+            f"accuracy {record['valid_accuracy']:4.0%}"
         )
-        yield Stage("epoch", "", "", "", [line, f"  {said}"], {**record, "observation": said})
+        cost = f"{seconds_text(record['seconds'])}, peak {bytes_text(record['peak_bytes'])}"
+        yield Stage("epoch", "", "", "", [line, f"  {cost}. {said}"], {**record, "observation": said})
     losses, accuracies = trainer.history["valid_loss"], trainer.history["valid_accuracy"]
     yield Stage(
         "training",

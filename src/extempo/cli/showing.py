@@ -1,10 +1,12 @@
 """What a command prints: in colour and at the terminal's width on a terminal, plain and of 80 columns elsewhere.
 
-rich, which does it, is imported when there is something to print, so that `extempo --help` does without.
+A `COLUMNS` that is exported says the width in both cases. rich, which does it, is imported when there is something to
+print, so that `extempo --help` does without.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -43,11 +45,21 @@ def two_columns(**second: Any) -> Table:
     return table
 
 
+def columns() -> int:
+    """How many characters a line may have."""
+    from rich.console import Console
+
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isdecimal() and int(asked) > 0:
+        return int(asked)
+    return Console().width if sys.stdout.isatty() else PIPED_COLUMNS
+
+
 def show(renderable: RenderableType) -> None:
     """Print it by `click.echo`."""
     from rich.console import Console
 
-    console = Console(width=None if sys.stdout.isatty() else PIPED_COLUMNS, highlight=False)
+    console = Console(width=columns(), highlight=False)
     with console.capture() as capture:
         console.print(renderable)
     # rich fills every line up to the width; in a bug report or a diff those spaces would only be noise.
