@@ -35,7 +35,7 @@ def test_a_gradient_comes_in_with_the_dtype_of_its_tensor():
 def test_one_gradient_is_expected_for_each_tensor():
     x = ex.ones(2, requires_grad=True)
     ends = [x * 2, x * 3]
-    with pytest.raises(ShapeError, match="2 tensors but 1 gradients"):
+    with pytest.raises(ShapeError, match="2 tensors but 1 gradient;"):
         roots_of(ends, [ex.ones(2)], "backward", create_graph=False)
     roots = roots_of(ends, [ex.ones(2), ex.zeros(2)], "backward", create_graph=False)
     assert [node for node, _ in roots] == [y.grad_fn for y in ends]

@@ -116,7 +116,7 @@ def test_getitems_must_return_one_sample_for_each_index():
         def __getitems__(self, indices):
             return [1]
 
-    with pytest.raises(ex.errors.ShapeError, match="2 indices gave 1 samples"):
+    with pytest.raises(ex.errors.ShapeError, match="2 indices gave 1 sample;"):
         list(ex.data.DataLoader(Short(), batch_size=2))
 
 

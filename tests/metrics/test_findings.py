@@ -29,7 +29,7 @@ def test_overfitting_and_leakage():
 
 def test_costs_name_the_dearest_error():
     report = M.report([0, 0, 0, 1, 1, 1], [1, 1, 0, 0, 1, 1], costs={(0, 1): 1.0, (1, 0): 10.0})
-    assert any("cost 12 in all; 10 of it comes from 1 samples of class 1 taken for 0" in r for r in report.warnings)
+    assert any("cost 12 in all; 10 of it comes from 1 sample of class 1 taken for 0" in r for r in report.warnings)
 
 
 def threshold_told(report):

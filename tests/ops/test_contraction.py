@@ -80,7 +80,7 @@ def test_einsum_multiplies_integers():
 @pytest.mark.parametrize(
     ("equation", "shapes", "message"),
     [
-        ("ij,jk->ik", [(2, 3)], "has 2 terms, but 1 tensors"),
+        ("ij,jk->ik", [(2, 3)], "has 2 terms, but 1 tensor"),
         ("ijk->i", [(2, 3)], "names 3 dimensions, its tensor has 2"),
         ("ij->iz", [(2, 3)], "'z' .* occurs in no operand"),
         ("ij->ii", [(2, 2)], "'i' .* occurs twice in the result"),

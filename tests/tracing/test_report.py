@@ -63,7 +63,7 @@ def test_statistics_of_an_ordinary_function_are_two_lines_about_it():
         "  f: 9 calls (2 eager), 1 plan made, 6 runs of plans, 1 op by op",
         "    ops: 21 recorded, 3 of them for the first time; 2 fused into others in its plans",
         "  plans: 3 made, 1 kept (at most 4,000), 0 evicted",
-        "  other caches, all bounded: 5 entries of 1, 7 evicted",
+        "  1 other cache, all bounded: 5 entries, 7 evicted",
     ]
 
 

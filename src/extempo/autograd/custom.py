@@ -37,6 +37,7 @@ from ..core.op import Op, Refuse, _snake_case
 from ..core.source_location import user_line
 from ..core.tensor import Tensor, TensorLike, symbol
 from ..core.types import TensorType, broadcast_shapes
+from ..core.wording import counted
 from ..dispatch.dispatcher import entry
 from ..dispatch.inplace import rebase, refuse_leaf_write
 from ..errors import AutogradError, DtypeError, ShapeError
@@ -154,7 +155,8 @@ class Context:
             gradients.pop()
         if len(gradients) != expected:
             raise ShapeError(
-                f"{name}: forward took {expected} arguments, so {expected} gradients are expected (None where there "
+                f"{name}: forward took {counted(expected, 'argument')}, so {counted(expected, 'gradient')} are "
+                "expected (None where there "
                 f"is none); got {len(gradients)}"
             )
         contributions: list[Any] = []

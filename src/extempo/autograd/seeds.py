@@ -12,6 +12,7 @@ import numpy as np
 
 from ..core.graph import Node
 from ..core.tensor import LazySource, Tensor, TensorLike, wrap
+from ..core.wording import counted
 from ..errors import DtypeError, NoGradientPathError, ShapeError
 from .messages import no_path_message
 
@@ -57,7 +58,8 @@ def roots_of(outputs: list[Tensor], gradients: Any, name: str, create_graph: boo
     gradients = list(gradients)
     if len(gradients) != len(outputs):
         raise ShapeError(
-            f"{name}: {len(outputs)} tensors but {len(gradients)} gradients; give one gradient (or None) for each"
+            f"{name}: {counted(len(outputs), 'tensor')} but {counted(len(gradients), 'gradient')}; give one "
+            "gradient (or None) for each"
         )
     roots = []
     for y, g in zip(outputs, gradients, strict=True):

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 from ..core.graph import Where, describe_where
+from ..core.wording import counted
 from .agenda import Calls
 from .kinds import CallKind
 
@@ -33,7 +34,8 @@ class Explanation:
         text = [self.head]
         for line in self.lines:
             text.append(
-                f"{line.where}: {line.name}, {line.calls:,} calls in {line.batches:,} batches, "
+                f"{line.where}: {line.name}, {counted(line.calls, 'call')} in "
+                f"{counted(line.batches, 'batch', 'batches')}, "
                 f"{line.mean_batch:.1f} calls together"
             )
             text += [f"    {part}" for part in (line.why, line.advice) if part]
@@ -66,8 +68,9 @@ class Notes:
     def explain(self) -> Explanation:
         stats = self.stats()
         head = (
-            f"{stats['samples']:,} samples, {stats['nodes']:,} calls in {stats['launches']:,} batches "
-            f"({stats['mean_batch']:.1f} calls each), {stats['waves']:,} waves, {stats['reads']:,} values waited for"
+            f"{counted(stats['samples'], 'sample')}, {counted(stats['nodes'], 'call')} in "
+            f"{counted(stats['launches'], 'batch', 'batches')} ({stats['mean_batch']:.1f} calls each), "
+            f"{counted(stats['waves'], 'wave')}, {counted(stats['reads'], 'value')} waited for"
         )
         found: dict[tuple[str, str], _OfLine] = {}
         for number, (calls, members, wave) in enumerate(self.batches):
@@ -115,7 +118,7 @@ class _OfLine:
         if n_waves >= n_kinds and n_waves > 1 and reads:
             line, count = reads.most_common(1)[0]
             return (
-                f"values were waited for {n_waves} times; {count} of them at {line}",
+                f"values were waited for {counted(n_waves, 'time')}; {count} of them at {line}",
                 "read values less often, or all at once: decide by tensor ops, or read one tensor of several values",
             )
         if n_kinds > 1:

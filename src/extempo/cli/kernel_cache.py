@@ -8,6 +8,7 @@ from rich.text import Text
 
 from extempo.backends.llvm.ir.disk import DiskCache, default
 from extempo.cli.showing import two_columns
+from extempo.core.wording import counted
 
 
 @dataclass(frozen=True)
@@ -85,10 +86,11 @@ def removal_as_text(removal: Removal) -> RenderableType:
     """One sentence on what went, and one on what did not."""
     if removal.directory is None:
         return Text(f"There is no cache to clear: {removal.unused_because}.")
-    lines = [Text(f"Removed {_kernels(removal.entries)} ({_megabytes(removal.bytes)}) from {removal.directory}.")]
+    removed = f"{counted(removal.entries, 'kernel')} ({_megabytes(removal.bytes)})"
+    lines = [Text(f"Removed {removed} from {removal.directory}.")]
     if removal.failed:
         reason = f": {removal.unused_because}" if removal.unused_because else ""
-        lines.append(Text(f"Could not remove {_kernels(removal.entries_left)}{reason}."))
+        lines.append(Text(f"Could not remove {counted(removal.entries_left, 'kernel')}{reason}."))
     return Group(*lines)
 
 
@@ -99,7 +101,3 @@ def as_json(value: Contents | Removal) -> str:
 
 def _megabytes(n_bytes: int) -> str:
     return f"{n_bytes / 2**20:.1f} MB"
-
-
-def _kernels(count: int) -> str:
-    return "1 kernel" if count == 1 else f"{count} kernels"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.files import write_text
+from ..core.wording import counted
 from ..inspect.tables import Column, Printable, Table, bytes_text, seconds_text
 from .changes import Changes, wrapped
 from .figures import Figures, overhead, ratio
@@ -69,17 +70,17 @@ class Comparison(Printable):
             row("lengths seen", lambda f: str(f.seen(f.lengths))),
             ["changes survived", *(f"{f.changes_survived} of {len(f.changes)}" for f in columns)],
             row("first step", lambda f: seconds_text(f.first_seconds)),
-            row(f"warm-up, {_warm_up_steps(self.columns)} steps", lambda f: seconds_text(f.warm_up_seconds)),
+            row(f"warm-up, {_warm_up_steps(self.columns)}", lambda f: seconds_text(f.warm_up_seconds)),
         ]
         if any(f.loss_at_start is not None for f in columns):
             rows += [
                 row("loss at start", lambda f: _figure(f.loss_at_start)),
-                row(f"loss, {about['steps']} steps", lambda f: _figure(f.loss_same_steps)),
+                row(f"loss, {counted(about['steps'], 'step')}", lambda f: _figure(f.loss_same_steps)),
                 row("loss, same time", lambda f: _figure(f.loss_same_time)),
             ]
         if any(f.metric_same_steps is not None for f in columns):
             rows += [
-                row(f"metric, {about['steps']} steps", lambda f: _figure(f.metric_same_steps)),
+                row(f"metric, {counted(about['steps'], 'step')}", lambda f: _figure(f.metric_same_steps)),
                 row("metric, same time", lambda f: _figure(f.metric_same_time)),
             ]
         rows.append(row("steps in that time", lambda f: str(f.steps_same_time)))
@@ -149,8 +150,9 @@ class Comparison(Printable):
         about = self.about
         f = self.columns[0]
         return (
-            f"{about['name']}: {about['rounds']} rounds of {about['steps']} steps, {f.n_parameters:,} parameters, "
-            f"{', '.join(f.dtypes) or 'no floats'}, {about['threads']} threads"
+            f"{about['name']}: {counted(about['rounds'], 'round')} of {counted(about['steps'], 'step')}, "
+            f"{counted(f.n_parameters, 'parameter')}, {', '.join(f.dtypes) or 'no floats'}, "
+            f"{counted(about['threads'], 'thread')}"
         )
 
     def __str__(self) -> str:
@@ -230,8 +232,8 @@ def _per_step(seconds: float | None, f: Figures) -> str:
     return "-" if seconds is None or not n_steps else seconds_text(seconds / n_steps)
 
 
-def _warm_up_steps(columns: list[Figures]) -> int:
-    return max(f.warm_up_steps for f in columns)
+def _warm_up_steps(columns: list[Figures]) -> str:
+    return counted(max(f.warm_up_steps for f in columns), "step")
 
 
 def _figure(value: float | None) -> str:

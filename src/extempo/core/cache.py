@@ -1,6 +1,6 @@
 """Cache: a dict with a limit, for what is worked out once and asked for often (signatures, kernels, plans).
 
-Every cache of Extempo is one of these: bounded, named, and listed by `extempo info`.
+Every cache of Extempo is one of these: bounded, named, and listed by `extempo info --all`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ def counted(n: int, noun: str, plural: str = "") -> str:
     >>> counted(1, "batch", "batches"), counted(2, "step")
     ('1 batch', '2 steps')
     """
-    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+    number = f"{n:,}" if isinstance(n, int) else str(n)  # a size may be a symbol
+    return f"{number} {noun if n == 1 else plural or noun + 's'}"
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from .. import ops
 from ..core.tensor import Tensor
+from ..core.wording import counted
 from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
 from ..ragged_tensors.tensor import RaggedTensor
 from ..random import Generator
@@ -28,7 +29,7 @@ def position(index: Any, length: int, what: str) -> int:
     """The index counted from the front; an error outside of the range, as iteration over `__getitem__` needs."""
     number = operator.index(index)
     if not -length <= number < length:
-        raise IndexRangeError(f"{what}: index {number} lies outside of its {length} samples")
+        raise IndexRangeError(f"{what}: index {number} lies outside of its {counted(length, 'sample')}")
     return number % length if length else number
 
 
@@ -38,7 +39,8 @@ def samples(dataset: Any, indices: Sequence[Any]) -> Any:
         found = dataset.__getitems__(indices)
         if len(found) != len(indices):
             raise ShapeError(
-                f"{type(dataset).__name__}.__getitems__: {len(indices)} indices gave {len(found)} samples; "
+                f"{type(dataset).__name__}.__getitems__: {counted(len(indices), 'index', 'indices')} gave "
+                f"{counted(len(found), 'sample')}; "
                 "return one sample for each index, in their order"
             )
         return found

@@ -8,6 +8,7 @@ from typing import Any
 from .. import ops
 from ..core.context import CONTEXT, ExecutionContext, Swap, end_trace
 from ..core.tensor import Tensor, TensorLike
+from ..core.wording import counted
 from ..errors import DtypeError, ShapeError
 from ..random import get_rng_state, set_rng_state
 from .levels import Level
@@ -150,5 +151,5 @@ def _delivered(level: Level, result: Any, dim: int | None) -> Any:
         return level.lowered(result)
     physical = level.physical(result)
     if not -physical.ndim <= dim < physical.ndim:
-        raise ShapeError(f"vmap: out_dims says dimension {dim} of a result with {physical.ndim} dimensions")
+        raise ShapeError(f"vmap: out_dims says dimension {dim} of a result with {counted(physical.ndim, 'dimension')}")
     return ops.movedim(physical, 0, dim)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
+from ..core.wording import counted
 from ..nn import Module, ModuleDict, ModuleList
 from .tables import WIDTH, Column, Printable, Table, bytes_text
 from .tracing import Step, require_module, trace, types_text
@@ -47,7 +48,10 @@ class Summary(Printable):
         return f"{self.table.text()}\n{textwrap.fill(self._total(), WIDTH)}"
 
     def _total(self) -> str:
-        total = f"{self.n_parameters:,} parameters ({bytes_text(self.n_bytes)}), {self.n_trainable:,} of them trainable"
+        total = (
+            f"{counted(self.n_parameters, 'parameter')} ({bytes_text(self.n_bytes)}), {self.n_trainable:,} of "
+            "them trainable"
+        )
         return total + (f"; {self.n_buffers:,} numbers in buffers" if self.n_buffers else "")
 
     def as_dict(self) -> dict[str, Any]:

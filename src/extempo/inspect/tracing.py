@@ -22,6 +22,7 @@ import numpy as np
 from ..core.context import no_grad
 from ..core.interrupts import block, certainly, guarded
 from ..core.tensor import Tensor
+from ..core.wording import counted
 from ..func.tree import leaves
 from ..nn import Module
 from ..ragged_tensors.tensor import RaggedTensor
@@ -123,7 +124,7 @@ class Trace(Printable):
         return "\n".join([self._heading(), self._table(shown).text(), *notes])
 
     def _heading(self) -> str:
-        return f"{self.model}: {len(self.steps):,} call{'s' if len(self.steps) != 1 else ''}"
+        return f"{self.model}: {counted(len(self.steps), 'call')}"
 
     def _shown(self) -> tuple[list[Step], str]:
         """The steps that people are shown, and a note of those that are left out."""

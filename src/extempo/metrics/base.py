@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core.storage import Array
 from ..core.tensor import Tensor, from_array
+from ..core.wording import counted
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..ragged_tensors.tensor import RaggedTensor
 
@@ -142,7 +143,8 @@ def require_classes(metric: str, truth: Array, n_classes: int | None = None) -> 
         )
     if n_classes is not None and classes.size and classes.max() >= n_classes:
         raise IndexRangeError(
-            f"{metric}: class {classes.max()} in the truth, and predictions for {n_classes} classes, 0 to "
+            f"{metric}: class {classes.max()} in the truth, and predictions for "
+            f"{counted(n_classes, 'class', 'classes')}, 0 to "
             f"{n_classes - 1}"
         )
     return classes

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..core.storage import Array
+from ..core.wording import counted
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from ..inspect.svg import FAINT, INK, Picture
 from .base import Metric, pair, ratio, require_classes
@@ -145,7 +146,8 @@ class ConfusionMatrix(Metric):
             return "no samples yet"
         if n > 20:
             return (
-                f"{n} classes, {self.matrix.sum()} samples, {np.trace(self.matrix)} of them on the diagonal; see .svg()"
+                f"{counted(n, 'class', 'classes')}, {counted(self.matrix.sum(), 'sample')}, "
+                f"{np.trace(self.matrix)} of them on the diagonal; see .svg()"
             )
         labels = [short(self.label(i), _NAME_WIDTH) for i in range(n)]
         first = max(4, *map(len, labels))

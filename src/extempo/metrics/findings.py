@@ -14,6 +14,7 @@ import numpy as np
 
 from ..core.storage import Array
 from ..core.tensor import Tensor
+from ..core.wording import counted
 from ..errors import DtypeError
 from .confusion import ConfusionMatrix, classes_of
 from .intervals import interval
@@ -49,7 +50,8 @@ def against_majority(matrix: Array, confusion: ConfusionMatrix, figures: dict[st
     most = int(are.argmax())
     guess, accuracy, n = figures["majority guess"], figures["accuracy"], int(are.sum())
     text = (
-        f"{confusion.label(most)} is {are[most]} of {n} samples, so always answering {confusion.label(most)} scores "
+        f"{confusion.label(most)} is {are[most]} of {counted(n, 'sample')}, so always answering "
+        f"{confusion.label(most)} scores "
         f"{guess:.1%} without looking"
     )
     if (are > 0).sum() == 1:
@@ -60,7 +62,8 @@ def against_majority(matrix: Array, confusion: ConfusionMatrix, figures: dict[st
     if accuracy <= guess:
         return [Reason("no", f"{text}: this model is no better ({accuracy:.1%})")]
     if low <= guess:
-        return [Reason("unsure", f"{text}: {accuracy:.1%} is above that by less than chance might do on {n} samples")]
+        chance = f"{accuracy:.1%} is above that by less than chance might do on {counted(n, 'sample')}"
+        return [Reason("unsure", f"{text}: {chance}")]
     if guess > 1 - RARE:
         return [Reason("note", f"{text}: look at recall, not at accuracy")]
     return []
@@ -75,7 +78,7 @@ def missed_classes(classes: list[ClassFigures]) -> list[Reason]:
             found.append(
                 Reason(
                     "no",
-                    f"of {c.n} samples of class {c.name}{rare} it finds {round(c.recall * c.n)} and misses "
+                    f"of {counted(c.n, 'sample')} of class {c.name}{rare} it finds {round(c.recall * c.n)} and misses "
                     f"{c.n - round(c.recall * c.n)}: recall {c.recall:.0%}",
                 )
             )
@@ -106,7 +109,7 @@ def dear_errors(
         return [
             Reason(
                 "note",
-                f"errors cost {whole:g} in all; {most:g} of it comes from {wrong[i, j]} samples of class "
+                f"errors cost {whole:g} in all; {most:g} of it comes from {counted(wrong[i, j], 'sample')} of class "
                 f"{confusion.label(i)} taken for {confusion.label(j)}",
             )
         ]
@@ -118,10 +121,10 @@ def dear_errors(
     name = confusion.label(rarest)
     if not missed and not false:
         return []
-    counted = f"errors are not alike: {missed} of class {name} were missed, {false} others were taken for {name}"
+    told = f"errors are not alike: {missed} of class {name} were missed, {false} others were taken for {name}"
     if missed:
-        counted += f"; where a missed {name} costs more than a false alarm, those {missed} are what to bring down"
-    return [Reason("note", f"{counted} (costs= adds up)")]
+        told += f"; where a missed {name} costs more than a false alarm, those {missed} are what to bring down"
+    return [Reason("note", f"{told} (costs= adds up)")]
 
 
 def threshold_for(
@@ -175,11 +178,12 @@ def too_few(classes: list[ClassFigures]) -> list[Reason]:
             found.append(
                 Reason(
                     "unsure",
-                    f"class {c.name} has {c.n} samples: its recall could be anywhere from {low:.0%} to {high:.0%}; "
+                    f"class {c.name} has {counted(c.n, 'sample')}: its recall could be anywhere from {low:.0%} "
+                    f"to {high:.0%}; "
                     "collect more before you rely on it",
                 )
             )
-    return _some(found, f"{{}} more classes have fewer than {TOO_FEW} samples, too")
+    return _some(found, f"{{}} more classes have fewer than {counted(TOO_FEW, 'sample')}, too")
 
 
 def overfitting(accuracy: float, train: tuple[Any, Any] | None, threshold: float | None) -> list[Reason]:

@@ -11,6 +11,7 @@ from itertools import chain, islice
 from typing import Any, Self, SupportsIndex
 
 from ..core.tensor import Tensor
+from ..core.wording import counted
 from ..errors import ArgumentError, DtypeError, IndexRangeError, UnsupportedError
 from .module import Module
 from .parameter import Parameter
@@ -20,7 +21,7 @@ def position_in(index: SupportsIndex, length: int, what: str) -> int:
     """A non-negative position for one that may count from the end."""
     position = operator.index(index)
     if not -length <= position < length:
-        raise IndexRangeError(f"{what}: index {position} is out of range, there are {length} members")
+        raise IndexRangeError(f"{what}: index {position} is out of range, there are {counted(length, 'member')}")
     return position % length
 
 
@@ -72,7 +73,7 @@ class _ModuleSequence(Module):
     def insert(self, index: int, module: Module) -> Any:
         """Put a module before position `index`; those behind it move on."""
         if not -len(self) <= index <= len(self):
-            raise IndexRangeError(f"insert: index {index} is out of range, there are {len(self)} members")
+            raise IndexRangeError(f"insert: index {index} is out of range, there are {counted(len(self), 'member')}")
         members = list(self)
         members.insert(index, _module(module, "insert"))
         self._rename(members)

@@ -20,7 +20,7 @@ from ..core.device import require_cpu
 from ..core.source_location import user_stacklevel
 from ..core.tensor import Tensor, TensorLike
 from ..core.types import as_dtype, bfloat16, dtype, float16, float32, float64
-from ..core.wording import FORGOTTEN_RETURN
+from ..core.wording import FORGOTTEN_RETURN, counted
 from ..errors import DtypeError, UnsupportedError
 from .hooks import HookMethods, call_with_hooks
 from .parameter import Buffer, Parameter
@@ -545,7 +545,7 @@ class Module(HookMethods, StateMethods):
     def _repr_html_(self) -> str:
         """For Jupyter: the parts, and how many numbers there are to learn."""
         n_parameters = sum(p.numel() for p in self.parameters())
-        return f"<pre>{escape(repr(self))}</pre><p>{n_parameters:,} parameters</p>"
+        return f"<pre>{escape(repr(self))}</pre><p>{counted(n_parameters, 'parameter')}</p>"
 
 
 def _indented(text: str) -> str:

@@ -14,6 +14,7 @@ from .. import ops
 from ..core.context import no_grad
 from ..core.tensor import Tensor
 from ..core.types import int64
+from ..core.wording import counted
 from ..errors import ShapeError
 from . import functional as F
 from .function_layer import OneInputLayer, stores_arguments
@@ -207,7 +208,8 @@ class _InstanceNorm(_NormBase):
         n_channels = input.shape[1 if is_batch else 0]
         if n_channels != self.num_features and not self.affine and not self.track_running_stats:
             warnings.warn(
-                f"{type(self).__name__}: num_features={self.num_features}, but the input has {n_channels} channels; "
+                f"{type(self).__name__}: num_features={self.num_features}, but the input has "
+                f"{counted(n_channels, 'channel')}; "
                 "without weight and statistics this changes nothing",
                 stacklevel=2,
             )

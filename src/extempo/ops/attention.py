@@ -14,6 +14,7 @@ from ..core.op import Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType, bool_, broadcast_shapes
+from ..core.wording import counted
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
 from .attention_gradient import AttentionGradient, attention_weights
@@ -291,7 +292,7 @@ def _check_heads(
         shapes = ", ".join(str(tuple(x.shape)) for x in (query, key, value))
         raise ShapeError(f"{op}: expected (length, batch, features) or (length, features) three times, got {shapes}")
     if query.shape[-1] != n_features:
-        raise ShapeError(f"{op}: query has {query.shape[-1]} features, expected {n_features}")
+        raise ShapeError(f"{op}: query has {counted(query.shape[-1], 'feature')}, expected {n_features}")
     if n_features % n_heads:
         raise ShapeError(f"{op}: {n_features} features cannot be split among {n_heads} heads")
     if key.shape[:-1] != value.shape[:-1]:

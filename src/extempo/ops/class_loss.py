@@ -12,7 +12,7 @@ from typing import Any
 from .. import ops
 from ..core.tensor import Tensor, TensorLike
 from ..core.types import int64
-from ..core.wording import FORGOTTEN_RETURN
+from ..core.wording import FORGOTTEN_RETURN, counted
 from ..dispatch.dispatcher import apply
 from ..dispatch.inline_cache import cached_by_types
 from ..errors import DtypeError, ShapeError
@@ -268,7 +268,9 @@ def multi_margin_loss(
     targets = _as_indices(scores, target, 1)
     indices = targets.reshape(-1, 1)
     if indices.shape[0] != scores.shape[0]:
-        raise ShapeError(f"multi_margin_loss: {indices.shape[0]} targets for {scores.shape[0]} rows of scores")
+        raise ShapeError(
+            f"multi_margin_loss: {counted(indices.shape[0], 'target')} for {counted(scores.shape[0], 'row')} of scores"
+        )
     lacking = _positive(scores - ops.gather(scores, 1, indices) + margin)
     if p == 2:
         lacking = lacking * lacking

@@ -15,6 +15,7 @@ from .. import ops
 from ..core.tensor import Tensor, TensorLike
 from ..core.tensor_methods import method
 from ..core.types import broadcast_shapes, count, dtype, int64, normalize_dim
+from ..core.wording import counted
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from .define import deliver, deliver_converted, numpy_names, teaching
 from .products import matmul
@@ -103,7 +104,9 @@ def _parse(equation: str, operands: list[Tensor]) -> tuple[list[Labels], Labels]
     left, arrow, right = equation.replace(" ", "").partition("->")
     texts = left.split(",")
     if len(texts) != len(operands):
-        raise ShapeError(f"einsum: {equation!r} has {len(texts)} terms, but {len(operands)} tensors were given")
+        raise ShapeError(
+            f"einsum: {equation!r} has {len(texts)} terms, but {counted(len(operands), 'tensor')} were given"
+        )
     sources = [_labels(text, x.ndim, equation) for text, x in zip(texts, operands, strict=True)]
     n_dots = max(
         (x.ndim - len(text.replace("...", "")) for text, x in zip(texts, operands, strict=True) if "..." in text),
@@ -131,7 +134,9 @@ def _labels(text: str, ndim: int, equation: str) -> Labels:
     _check_letters(named, equation)
     n_dots = ndim - len(named)
     if n_dots < 0 or (n_dots and "..." not in text):
-        raise ShapeError(f"einsum: {text!r} in {equation!r} names {len(named)} dimensions, its tensor has {ndim}")
+        raise ShapeError(
+            f"einsum: {text!r} in {equation!r} names {counted(len(named), 'dimension')}, its tensor has {ndim}"
+        )
     before, _, after = text.partition("...")
     return (*before, *(str(i) for i in reversed(range(n_dots))), *after)
 
@@ -275,7 +280,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
         dims_a = [normalize_dim(d, a.ndim, "tensordot") for d in given_a]
         dims_b = [normalize_dim(d, b.ndim, "tensordot") for d in given_b]
     if len(dims_a) != len(dims_b):
-        raise ShapeError(f"tensordot: dims name {len(dims_a)} dimensions of a and {len(dims_b)} of b; give pairs")
+        raise ShapeError(
+            f"tensordot: dims name {counted(len(dims_a), 'dimension')} of a and {len(dims_b)} of b; give pairs"
+        )
     for i, j in zip(dims_a, dims_b, strict=True):
         if a.shape[i] != b.shape[j] and 1 not in (a.shape[i], b.shape[j]):
             raise ShapeError(f"tensordot: dimension {i} of {tuple(a.shape)} and {j} of {tuple(b.shape)} differ in size")

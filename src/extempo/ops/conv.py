@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.tensor import Tensor
-from ..core.wording import input_misfit
+from ..core.wording import counted, input_misfit
 from ..dispatch.dispatcher import apply
 from ..dispatch.inline_cache import cached_by_types
 from ..errors import DtypeError, ShapeError
@@ -57,7 +57,8 @@ def _check(op: str, x: Tensor, w: Tensor, bias: Tensor | None, n: int, groups: i
     expected = w.shape[0] if transposed else w.shape[1] * groups
     if channels != expected:
         raise ShapeError(
-            f"{op}: input of shape {tuple(x.shape)} has {channels} channels, weight of shape {tuple(w.shape)} with "
+            f"{op}: input of shape {tuple(x.shape)} has {counted(channels, 'channel')}, weight of shape "
+            f"{tuple(w.shape)} with "
             f"groups={groups} expects {expected}{_channel_hint(x, w, n, groups, transposed)}"
         )
     if w.shape[0] % groups:

@@ -16,7 +16,7 @@ from ..core.op import IN_GRADIENTS_ONLY, Op, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType, bool_, broadcast_shapes, count
-from ..core.wording import FORGOTTEN_RETURN, input_misfit, pair_misfit
+from ..core.wording import FORGOTTEN_RETURN, counted, input_misfit, pair_misfit
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
 
@@ -254,7 +254,9 @@ class LinearGradient(Op):
 
 
 def _linear_message(x: tuple[int, ...], weight: tuple[int, ...]) -> str:
-    text = f"linear: input {x} has {x[-1]} features in its last dimension, weight {weight} expects {weight[-1]}"
+    text = (
+        f"linear: input {x} has {counted(x[-1], 'feature')} in its last dimension, weight {weight} expects {weight[-1]}"
+    )
     if len(weight) == 2 and x[-1] == weight[0]:
         return f"{text}; the weight is (out, in): did you mean weight.T?"
     if len(x) > 1 and weight[-1] == x[-2]:

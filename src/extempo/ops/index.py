@@ -17,6 +17,7 @@ from ..core.strides import row_major_strides
 from ..core.tensor import Tensor, TensorLike, from_array
 from ..core.tensor_methods import method
 from ..core.types import Number, as_kind, bool_, check_size, count, int64, normalize_dim, uint8
+from ..core.wording import counted
 from ..dispatch.dispatcher import apply
 from ..dispatch.inplace import write
 from ..errors import DtypeError, IndexRangeError, ShapeError
@@ -47,7 +48,8 @@ def _parse(x: Tensor, key: Any) -> tuple[tuple[Any, ...], list[int], list[tuple[
     used = sum(_consumes(k) for k in keys)
     if used > x.ndim:
         raise IndexRangeError(
-            f"indexing: {used} indices for a tensor with {x.ndim} dimensions of shape {tuple(x.shape)}"
+            f"indexing: {counted(used, 'index', 'indices')} for a tensor with {counted(x.ndim, 'dimension')} "
+            f"of shape {tuple(x.shape)}"
         )
     dots = [i for i, k in enumerate(keys) if k is Ellipsis]
     if len(dots) > 1:

@@ -16,6 +16,7 @@ from ..core.op import Op, Refuse, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor, TensorLike, from_array
 from ..core.types import InputType, TensorType, int64
+from ..core.wording import counted
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
 
@@ -26,7 +27,7 @@ def _check_rows(op: str, rows: Any, n_rows: int) -> Array:
     rows = np.asarray(rows)
     if rows.size and (rows.min() < 0 or rows.max() >= n_rows):
         wrong = rows[(rows < 0) | (rows >= n_rows)].flat[0]
-        raise IndexRangeError(f"{op}: row {wrong} is out of range for a table of {n_rows} rows")
+        raise IndexRangeError(f"{op}: row {wrong} is out of range for a table of {counted(n_rows, 'row')}")
     return rows
 
 

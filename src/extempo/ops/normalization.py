@@ -13,6 +13,7 @@ from .. import ops
 from ..core.context import no_grad
 from ..core.tensor import Tensor
 from ..core.types import as_kind, count, finfo, is_sequence, uint8
+from ..core.wording import counted
 from ..dispatch.dispatcher import apply
 from ..dispatch.inline_cache import cached_by_types
 from ..dispatch.inplace import write
@@ -131,7 +132,7 @@ def _channels(op: str, x: Tensor, **parameters: Tensor | None) -> int:
         if t is not None and tuple(t.shape) != (x.shape[1],):
             hint = "; channels come second here" if x.ndim > 2 and t.numel() == x.shape[-1] else ""
             raise ShapeError(
-                f"{op}: input of shape {tuple(x.shape)} has {x.shape[1]} channels, "
+                f"{op}: input of shape {tuple(x.shape)} has {counted(x.shape[1], 'channel')}, "
                 f"{name} has shape {tuple(t.shape)}{hint}"
             )
     return x.shape[1]

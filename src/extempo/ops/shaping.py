@@ -19,6 +19,7 @@ from ..core.tensor import LazySource, Tensor, TensorLike, new, wrap
 from ..core.tensor_methods import TensorMethods, method
 from ..core.types import Size, TensorType, as_dtype, count, dtype, is_sequence, normalize_dim
 from ..core.types import broadcast_shapes as _broadcast_shapes
+from ..core.wording import counted
 from ..dispatch.dispatcher import apply
 from ..dispatch.inline_cache import cached_by_types
 from ..errors import DtypeError, IndexRangeError, LeafWriteError, ShapeError
@@ -83,9 +84,11 @@ def _fill_in(shape: tuple[int, ...], x: TensorType, op: str) -> tuple[int, ...]:
                 f"{op}: -1 is ambiguous in {shape}, because the other sizes multiply to 0; give it as a number"
             )
         if total % known:
-            raise ShapeError(f"{op}: shape {x.shape} has {total} elements, which {shape} does not divide evenly")
+            raise ShapeError(
+                f"{op}: shape {x.shape} has {counted(total, 'element')}, which {shape} does not divide evenly"
+            )
         return tuple(total // known if s == -1 else s for s in shape)
-    raise ShapeError(f"{op}: shape {x.shape} has {total} elements, {shape} has {known}")
+    raise ShapeError(f"{op}: shape {x.shape} has {counted(total, 'element')}, {shape} has {known}")
 
 
 @method

@@ -17,6 +17,7 @@ from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.tensor_methods import method
 from ..core.types import TensorType, count, int64, normalize_dim
+from ..core.wording import counted
 from ..dispatch.dispatcher import apply
 from ..errors import IndexRangeError
 from .define import numpy_method
@@ -77,7 +78,9 @@ class Topk(_Order):
     @staticmethod
     def infer(x: TensorType, *, dim: int, k: int, largest: bool) -> TensorType:
         if not 0 <= k <= x.shape[dim]:
-            raise IndexRangeError(f"topk: k is {k}, but dimension {dim} of shape {x.shape} has {x.shape[dim]} elements")
+            raise IndexRangeError(
+                f"topk: k is {k}, but dimension {dim} of shape {x.shape} has {counted(x.shape[dim], 'element')}"
+            )
         return TensorType((*x.shape[:dim], k, *x.shape[dim + 1 :]), int64)
 
     @staticmethod
@@ -247,7 +250,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
         check_kth(input, k, d)
     elif not 1 <= k <= size:
         raise IndexRangeError(
-            f"kthvalue: k is {k}, but dim {dim} of shape {tuple(input.shape)} has {size} elements; k counts from 1"
+            f"kthvalue: k is {k}, but dim {dim} of shape {tuple(input.shape)} has {counted(size, 'element')}; "
+            "k counts from 1"
         )
     for target in out or ():
         ops.refuse_shared("kthvalue", target, input)

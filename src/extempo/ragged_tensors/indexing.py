@@ -16,6 +16,7 @@ from .. import ops
 from ..core.storage import Array
 from ..core.tensor import Tensor, from_array
 from ..core.types import bool_
+from ..core.wording import counted
 from ..errors import IndexRangeError, ShapeError
 from .rows import Rows
 from .tensor import NEAREST, RaggedTensor, refuse
@@ -99,7 +100,7 @@ def slice_rows(x: RaggedTensor, piece: slice) -> RaggedTensor:
 def _row_number(i: int, x: RaggedTensor) -> int:
     n = x._rows.n
     if not -n <= i < n:
-        raise IndexRangeError(f"indexing: row {i} is out of range for a ragged tensor of {n} rows")
+        raise IndexRangeError(f"indexing: row {i} is out of range for a ragged tensor of {counted(n, 'row')}")
     return i % n
 
 
@@ -193,7 +194,9 @@ def _expanded(key: Any, ndim: int) -> tuple[Any, ...]:
     keys = key if isinstance(key, tuple) else (key,)
     n_dims = sum(k is not None and k is not Ellipsis for k in keys)
     if n_dims > ndim:
-        raise IndexRangeError(f"indexing: {n_dims} indices for a ragged tensor of {ndim} dimensions")
+        raise IndexRangeError(
+            f"indexing: {counted(n_dims, 'index', 'indices')} for a ragged tensor of {counted(ndim, 'dimension')}"
+        )
     if not any(k is Ellipsis for k in keys):
         return keys
     at = next(i for i, k in enumerate(keys) if k is Ellipsis)

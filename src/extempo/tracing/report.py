@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
 from ..core import locks
+from ..core.wording import counted
 
 TOTALS = ("plans", "resized", "runs", "replays", "steps_recorded", "new_steps", "planning_seconds")
 
@@ -74,7 +75,7 @@ class Stats(dict[str, Any]):
 
     def __str__(self) -> str:
         lines = [
-            f"{_count(self['runs'], 'run')} of plans, {self['replays']:,} op by op; "
+            f"{counted(self['runs'], 'run')} of plans, {self['replays']:,} op by op; "
             f"planning took {self['planning_seconds']:.2f} s, LLVM {self['compile_seconds']:.2f} s"
         ]
         if self["switched_off"]:
@@ -92,20 +93,20 @@ class Stats(dict[str, Any]):
         lines += [
             f"  plans: {self['plans']:,} made, {kept - self['plans_begun']:,} kept (at most {limit:,}), "
             f"{evicted:,} evicted{begun}{resized}",
-            f"  other caches, all bounded: {sum(c[0] for c in others):,} entries of {len(others)}, "
-            f"{sum(c[2] for c in others):,} evicted",
+            f"  {counted(len(others), 'other cache')}, all bounded: "
+            f"{counted(sum(c[0] for c in others), 'entry', 'entries')}, {sum(c[2] for c in others):,} evicted",
         ]
         return "\n".join(lines)
 
 
 def _of_gone(gone: dict[str, Any]) -> str:
     others = " (those of static ones are not known)" if gone["static"] else ""
-    return f"  functions that no longer exist: {_count(gone['calls'], 'call')}{others}, {_ran(gone)}"
+    return f"  functions that no longer exist: {counted(gone['calls'], 'call')}{others}, {_ran(gone)}"
 
 
 def _ran(counts: dict[str, Any]) -> str:
     return (
-        f"{_count(counts['plans'], 'plan')} made, {_count(counts['runs'], 'run')} of plans, "
+        f"{counted(counts['plans'], 'plan')} made, {counted(counts['runs'], 'run')} of plans, "
         f"{counts['replays']:,} op by op"
     )
 
@@ -117,7 +118,7 @@ def _of_function(f: dict[str, Any]) -> Iterator[str]:
         return
     while_compiling = f", {f['waiting_calls']:,} of these while LLVM made kernels" if f["waiting_calls"] else ""
     eager = "" if f["static"] else f" ({f['eager_calls']:,} eager{while_compiling})"
-    yield f"  {name}: {_count(f['calls'], 'call')}{eager}, {_ran(f)}"
+    yield f"  {name}: {counted(f['calls'], 'call')}{eager}, {_ran(f)}"
     if f["aside"]:
         again = "" if f["static"] else f"; it is tried again {_when(f)}"
         yield f"    runs eagerly now: {f['why']}{again}"
@@ -129,26 +130,22 @@ def _of_function(f: dict[str, Any]) -> Iterator[str]:
             f"{f['fused']:,} fused into others in its plans"
         )
     if f["failed_runs"]:
-        yield f"    {_count(f['failed_runs'], 'plan')} failed and ran again op by op, which raises the error"
+        yield f"    {counted(f['failed_runs'], 'plan')} failed and ran again op by op, which raises the error"
     if f["steps_evicted"]:
         yield (
             f"    {f['steps_evicted']:,} recorded ops evicted, as they did not come up again; "
             f"{f['steps_known']:,} are known"
         )
     for why, n in f["closed"].items():
-        yield f"    recording ended early {_count(n, 'time')}: {why}"
+        yield f"    recording ended early {counted(n, 'time')}: {why}"
     for why, n in f["unplannable"].items():
-        yield f"    no plan {_count(n, 'time')}: {why}"
+        yield f"    no plan {counted(n, 'time')}: {why}"
 
 
 def _when(f: dict[str, Any]) -> str:
     """That is tried again which runs eagerly now."""
     if f["waits_for_kernels"]:
         return "when LLVM has made its kernels"
-    return (
-        f"after {_count(f['rests'], 'more call')} at the earliest" if f["rests"] else "at the next call at the earliest"
-    )
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+    if not f["rests"]:
+        return "at the next call at the earliest"
+    return f"after {counted(f['rests'], 'more call')} at the earliest"

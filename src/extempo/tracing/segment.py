@@ -12,6 +12,7 @@ from ..backends.llvm.calls.output_binding import OutputBinding
 from ..core import costs
 from ..core.trace_tree import NO_BACKWARD, NUMBER, BackwardCost, TraceNode
 from ..core.weak import WeakMembers
+from ..core.wording import counted
 from ..scheduling.request import BackwardRequest, Plan, Prospect, Resizing, forget, reads
 from .policy import CountingPolicy
 
@@ -256,8 +257,8 @@ class Counters:
         self.fused += plan.n_fused
         self.log(
             f"{self.name}: {n_steps:,} recorded ops became a plan of {plan.n_instructions:,} instructions, "
-            f"{plan.n_fused:,} ops (gradients count) fused into others, {plan.arena_bytes:,} bytes of working memory"
-            + (":\n" + indent(plan.describe(), "    ") if self.describes_plans else "")
+            f"{counted(plan.n_fused, 'op')} (gradients count) fused into others, {plan.arena_bytes:,} bytes of "
+            "working memory" + (":\n" + indent(plan.describe(), "    ") if self.describes_plans else "")
         )
 
     def stats(self) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def test_total_length_pads_further():
         (lambda x: rnn.pad_sequence([]), "at least one"),
         (lambda x: rnn.pad_sequence([ex.ones(2, 1), ex.ones(2, 2)]), "sequence 1"),
         (lambda x: rnn.pad_sequence([ex.tensor(1.0)]), "sequence 0"),
-        (lambda x: rnn.unpad_sequence(x, [1]), "1 lengths"),
+        (lambda x: rnn.unpad_sequence(x, [1]), "1 length$"),
     ],
 )
 def test_what_does_not_fit_is_named(wrong, match):

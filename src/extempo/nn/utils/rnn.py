@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ... import ops
 from ...core.absent_names import explain_absent
 from ...core.tensor import Tensor
+from ...core.wording import counted
 from ...errors import DtypeError, ShapeError
 
 __all__ = [
@@ -155,7 +156,8 @@ def pack_padded_sequence(
     n_members, n_steps = input.shape[:2] if batch_first else (input.shape[1], input.shape[0])
     if len(sizes) != n_members:
         raise ShapeError(
-            f"pack_padded_sequence: there are {n_members} sequences in {tuple(input.shape)}, but {len(sizes)} lengths"
+            f"pack_padded_sequence: there are {counted(n_members, 'sequence')} in {tuple(input.shape)}, but "
+            f"{counted(len(sizes), 'length')}"
         )
     if sizes.min() < 1 or sizes.max() > n_steps:
         raise ShapeError(
@@ -257,7 +259,9 @@ def unpad_sequence(
     sizes = _read_lengths(lengths, "unpad_sequence").tolist()
     members = padded_sequences.unbind(0 if batch_first else 1)
     if len(members) != len(sizes):
-        raise ShapeError(f"unpad_sequence: there are {len(members)} sequences, but {len(sizes)} lengths")
+        raise ShapeError(
+            f"unpad_sequence: there are {counted(len(members), 'sequence')}, but {counted(len(sizes), 'length')}"
+        )
     return [member[:size] for member, size in zip(members, sizes, strict=True)]
 
 

@@ -17,6 +17,7 @@ from ...core.layout import is_contiguous
 from ...core.tensor import LazySource, Tensor, TensorLike
 from ...core.types import TensorType
 from ...core.types import dtype as Dtype
+from ...core.wording import counted
 from ...errors import DtypeError, GraphError, ShapeError
 from .sym_numbers import NumberGuards, follow
 
@@ -335,7 +336,7 @@ def _firsts(values: list[int]) -> list[int]:
 
 def _count(args: Any, kwargs: Any) -> str:
     names = f" and {', '.join(kwargs)} by name" if kwargs else ""
-    return f"{len(args)} argument{'s' * (len(args) != 1)}{names}"
+    return f"{counted(len(args), 'argument')}{names}"
 
 
 def is_named_tuple(value: Any) -> bool:
