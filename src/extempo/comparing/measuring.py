@@ -159,14 +159,15 @@ def _affordable(runners: list[Runner], seconds: dict[int, float], rounds: Rounds
     """The rounds; with fewer steps, and fewer of them, if all would take more than the budget."""
     longest = max(len(r.variant.batches) for r in runners)
     one_pass = sum(seconds[id(r.variant)] for r in runners)  # of one step each
-    if rounds.budget is None or not all(r.variant.may_shorten for r in runners) or not one_pass:
+    budget = rounds.budget
+    if budget is None or not all(r.variant.may_shorten for r in runners) or not one_pass:
         return rounds
-    n_steps = int(rounds.budget / (one_pass * (rounds.least + PASSES)))
+    n_steps = int(budget / (one_pass * (rounds.least + PASSES)))
     if n_steps >= longest:
         return rounds
     if n_steps < FEWEST_STEPS:
         rounds = rounds._replace(least=FEWEST_ROUNDS)
-        n_steps = max(int(rounds.budget / (one_pass * (FEWEST_ROUNDS + PASSES))), FEWEST_STEPS)
+        n_steps = max(int(budget / (one_pass * (FEWEST_ROUNDS + PASSES))), FEWEST_STEPS)
     for variant in {id(r.variant): r.variant for r in runners}.values():
         if n_steps < len(variant.batches):
             variant.shorten(n_steps)
