@@ -419,3 +419,8 @@ def test_modules_of_users_may_take_none_and_keep_their_own_errors():
     assert Optional()(None) is None
     with pytest.raises(AttributeError, match="mine"):
         Failing()(None)
+
+
+def test_a_layer_that_cannot_take_an_array_asks_for_a_tensor():
+    with pytest.raises(DtypeError, match=r"Conv2d: expected a tensor, got a NumPy array; pass ex\.from_numpy\(x\)"):
+        nn.Conv2d(3, 4, 3)(np.zeros((1, 3, 8, 8), "float32"))

@@ -110,7 +110,8 @@ def test_an_optimizer_of_other_parameters():
     model, other = network(), network()
     found = findings(model, F.cross_entropy, data(), optim.SGD([*other.parameters()], lr=0.1))
     assert found == [
-        "fit: the optimizer does not have 0.weight, 0.bias, 1.weight and 3 more: was it made before they were?"
+        "fit: the optimizer does not have 0.weight, 0.bias, 1.weight and 3 more: was it made before they were, or of "
+        "another model?"
     ]
 
 
@@ -181,3 +182,15 @@ def test_a_frozen_teacher_in_a_list_is_nobodys_mistake():
 
     x, y = data()
     assert findings(Student(), F.cross_entropy, (x, y)) == []
+
+
+def test_inputs_that_forward_does_not_take_are_named_before_training():
+    x, y = data()
+    model = nn.Linear(4, 3)
+    made = Trainer(model, F.cross_entropy, optim.SGD(model.parameters(), lr=0.1), progress=False)
+    told = r"gives the model 2 inputs, all but the last of it, which is the target, but Linear\.forward"
+    with pytest.raises(TypeError, match=told):
+        made.fit([(x, x, y)], epochs=1)
+    with pytest.raises(TypeError, match="the entries input, text beside 'target', but Linear"):
+        made.fit([{"input": x, "text": ["a"] * 32, "target": y}], epochs=1)
+    assert made.n_steps == 0

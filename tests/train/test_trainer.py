@@ -259,7 +259,7 @@ def test_a_fit_that_trains_nothing_says_so():
     made.fit(loader(), epochs=2)
     with pytest.warns(UserWarning, match=r"2 epochs are done, so there is nothing to train; fit\(\.\.\., epochs=4\)"):
         made.fit(loader(), epochs=2)
-    for epochs in (-1, 1.5):
+    for epochs in (-1, 1.5, "3"):
         with pytest.raises(ValueError, match="whole number of epochs"):
             made.fit(loader(), epochs=epochs)
 
@@ -271,6 +271,7 @@ def test_a_fit_that_trains_nothing_says_so():
         ({"loss": nn.CrossEntropyLoss}, r"loss is the class CrossEntropyLoss; make one first"),
         ({"scheduler": optim.lr_scheduler.StepLR}, "scheduler is the class StepLR; make one first"),
         ({"metrics": ["accuracy"]}, "must be from ex.metrics, got 'accuracy'"),
+        ({"metrics": "accuracy"}, "must be from ex.metrics, got 'accuracy'"),
         ({"metrics": {"a": metrics.Accuracy}}, "must be from ex.metrics"),
         ({"clip_grad_norm": 0.0}, "must be above 0"),
         ({"loss": "cross_entropy"}, "loss must be a function loss.output, target., such as .* got 'cross_entropy'"),
@@ -329,3 +330,9 @@ def test_a_batch_without_samples_is_an_error_in_training_and_nothing_in_validati
     without = trainer(batch=batch, metrics=[metrics.Accuracy()]).fit([whole], [whole], epochs=1)
     assert with_empty["valid_loss"] == without["valid_loss"]
     assert with_empty["valid_accuracy"] == without["valid_accuracy"]
+
+
+def test_an_array_is_one_batch_for_predict():
+    made = trainer()
+    x = ex.randn(6, 5)
+    assert ex.equal(made.predict(x.numpy()), made.predict(x))

@@ -86,9 +86,17 @@ class Module(HookMethods, StateMethods):
         try:
             return self.forward(*args, **kwargs)
         except (AttributeError, TypeError):
-            if args and args[0] is None and type(self).__module__.startswith("extempo."):
-                raise DtypeError(f"{type(self).__name__}: {FORGOTTEN_RETURN}") from None
+            if args and not isinstance(args[0], TensorLike) and type(self).__module__.startswith("extempo."):
+                self._refuse_input(args[0])
             raise
+
+    def _refuse_input(self, given: Any) -> None:
+        """Say it in words if a call of this layer failed for an input that is plainly no tensor."""
+        name = type(self).__name__
+        if given is None:
+            raise DtypeError(f"{name}: {FORGOTTEN_RETURN}") from None
+        if type(given).__module__ == "numpy":
+            raise DtypeError(f"{name}: expected a tensor, got a NumPy array; pass ex.from_numpy(x)") from None
 
     # ---- registration
 

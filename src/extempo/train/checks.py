@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..core.context import no_grad
 from ..core.tensor import Tensor
+from ..core.wording import counted
 from ..errors import NoGradientPathError
+from ..nn import Module
 from ..nn.hidden_layers import hidden_parameters
+from .batches import Inputs
 from .measuring import fresh, kind_of
 
 if TYPE_CHECKING:
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
 def check(trainer: Trainer, batch: Any) -> list[str]:
     """What looks wrong with this model, loss and data. Metrics are tried as well, and raise what they have to say."""
     inputs, target = trainer.split(batch)
+    _require_fitting_inputs(trainer.model, inputs)
     output, loss = trainer.stepper.forward(inputs, target)
     value = float(loss.item())
     if not math.isfinite(value):
@@ -32,6 +37,27 @@ def check(trainer: Trainer, batch: Any) -> list[str]:
     except NoGradientPathError as error:
         return [*found, str(error)]
     return found + _gradients(trainer)
+
+
+def _require_fitting_inputs(model: Module, inputs: Inputs) -> None:
+    """The model's forward takes what a batch has beside its target."""
+    try:
+        called = signature(model.forward)
+    except (TypeError, ValueError):  # it does not say what it takes
+        return
+    try:
+        called.bind(**inputs) if isinstance(inputs, dict) else called.bind(*inputs)
+    except TypeError as error:
+        what = (
+            f"the entries {', '.join(inputs)} beside 'target'"
+            if isinstance(inputs, dict)
+            else f"{counted(len(inputs), 'input')}, all but the last of it, which is the target"
+        )
+        name = type(model).__name__
+        raise TypeError(
+            f"Trainer: a batch gives the model {what}, but {name}.forward{called} does not take that: {error}; "
+            "change forward or the data set, or override Trainer.split"
+        ) from None
 
 
 def _shapes(kind: str, output: Any, target: Any) -> list[str]:
@@ -95,7 +121,8 @@ def _gradients(trainer: Trainer) -> list[str]:
             found.append(f"{name} gets a gradient but is no parameter of the model, and is not trained; {advice}")
             break
     if left_out:
-        found.append(f"the optimizer does not have {_some(left_out)}: was it made before they were?")
+        why = "was it made before they were, or of another model?"
+        found.append(f"the optimizer does not have {_some(left_out)}: {why}")
     return found
 
 

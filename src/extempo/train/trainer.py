@@ -20,8 +20,10 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..core.files import Claim, write_text
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, from_array
 from ..errors import ShapeError
 from ..inspect.memory import peak_bytes, reset_peak
 from ..metrics import Metric
@@ -147,8 +149,8 @@ class Trainer:
         resume: go on from the checkpoint, if there is one, with the same batches and draws as if it had never stopped.
         Until it ends no other fit, of this process or another one, may write to the same log_dir or checkpoint.
         """
-        if epochs != int(epochs) or epochs < 0:
-            raise ValueError(f"fit: epochs must be a whole number of epochs, got {epochs}")
+        if not isinstance(epochs, int | float) or epochs != int(epochs) or epochs < 0:
+            raise ValueError(f"fit: epochs must be a whole number of epochs, got {epochs!r}")
         require_batches("fit", "train", train)
         if valid is not None:
             require_batches("fit", "valid", valid)
@@ -334,11 +336,13 @@ class Trainer:
         return {"loss": total / n_seen if n_seen else math.nan, **figures(metrics)}
 
     def predict(self, data: Any, *, has_target: bool = True) -> Any:
-        """The outputs for all batches, joined; a tensor is one batch.
+        """The outputs for all batches, joined; a tensor or an array is one batch.
 
         Batches are inputs alone, or (inputs..., target), whose target is not used; `has_target=False` says that all of
         a tuple are inputs. With `batch=True` the outputs are a list, one for each sample.
         """
+        if isinstance(data, np.ndarray):
+            data = from_array(data)
         batches = [data] if isinstance(data, Tensor | RaggedTensor) else data
         outputs: list[Any] = []
         with evaluating(self.model), Bar("predicting", n_batches(batches), self.progress) as bar:
