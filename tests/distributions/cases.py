@@ -71,6 +71,13 @@ CASES: list[tuple[str, dict[str, Any]]] = [
             "component_distribution": ("Normal", {"loc": LOGITS, "scale": A(0.8)}),
         },
     ),
+    ("LKJCholesky", {"dim": 3, "concentration": A([0.7, 2.5])}),
+    ("LKJCholesky", {"dim": 2, "concentration": 1.0}),
+    ("LowRankMultivariateNormal", {"loc": VECTORS, "cov_factor": A([[0.7], [-0.4]]), "cov_diag": A([0.5, 1.2])}),
+    (
+        "LowRankMultivariateNormal",
+        {"loc": VECTORS[0], "cov_factor": A([[0.2, 1.1], [0.5, -0.3]]), "cov_diag": A([[0.9, 0.4], [2.0, 0.3]])},
+    ),
     ("Multinomial", {"total_count": 5, "probs": SIMPLEX}),
     ("Multinomial", {"total_count": 5, "logits": LOGITS}),
     ("MultivariateNormal", {"loc": VECTORS, "covariance_matrix": COVARIANCE}),

@@ -12,17 +12,19 @@ from ..compat.torch_modules import register_modules
 # ruff: noqa: F403 - the names of distributions and transforms are stated once, in the __all__ of their modules
 from ..core.absent_names import explain_absent
 from ..core.public_names import publish
-from . import bounded, derived, discrete, multivariate, positive, real_line, relaxed
+from . import bounded, correlations, derived, discrete, low_rank, multivariate, positive, real_line, relaxed
 from . import constraints as constraints
 from . import kl_rules as kl_rules
 from . import transforms as transforms
 from . import utils as utils
 from .bounded import *
 from .constraint_registry import biject_to, transform_to
+from .correlations import *
 from .derived import *
 from .discrete import *
 from .distribution import Distribution
 from .kl import kl_divergence, register_kl
+from .low_rank import *
 from .multivariate import *
 from .positive import *
 from .real_line import *
@@ -31,8 +33,10 @@ from .transforms import *
 
 __all__ = ["Distribution", "biject_to", "kl_divergence", "register_kl", "transform_to"]
 __all__ += bounded.__all__
+__all__ += correlations.__all__
 __all__ += derived.__all__
 __all__ += discrete.__all__
+__all__ += low_rank.__all__
 __all__ += multivariate.__all__
 __all__ += positive.__all__
 __all__ += real_line.__all__
@@ -44,8 +48,6 @@ explain_absent(
     {
         "ExponentialFamily": "it computed entropies by differentiation; subclass Distribution and define entropy",
         "GeneralizedPareto": "not there; use Pareto, or a TransformedDistribution of Exponential",
-        "LKJCholesky": "not there; CorrCholeskyTransform maps free vectors to factors of correlation matrices",
-        "LowRankMultivariateNormal": "not there; use MultivariateNormal with covariance W @ W.T + D.diag_embed()",
         "Wishart": "not there; draw vectors from MultivariateNormal and sum their outer products",
     },
 )

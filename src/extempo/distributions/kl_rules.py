@@ -17,6 +17,7 @@ from .bounded import Beta, ContinuousBernoulli, Uniform
 from .derived import Independent, TransformedDistribution
 from .discrete import Bernoulli, Binomial, Categorical, Geometric, Poisson
 from .kl import kl_divergence, register_kl
+from .low_rank import LowRankMultivariateNormal
 from .multivariate import Dirichlet, MultivariateNormal, OneHotCategorical, squared_length
 from .positive import Exponential, Gamma, HalfNormal, Pareto, Weibull
 from .real_line import Cauchy, Gumbel, Laplace, Normal
@@ -143,6 +144,22 @@ def _multivariate_normal(p: MultivariateNormal, q: MultivariateNormal) -> Tensor
     both = (factor.expand((*batch, *factor.shape[-2:])) for factor in (q_factor, p_factor))
     trace = solve_triangular(*both, upper=False).square().sum(-2).sum(-1)
     return volumes + 0.5 * (trace + squared_length(q_factor, q.loc - p.loc) - p.event_shape[0])
+
+
+@register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
+@register_kl(LowRankMultivariateNormal, MultivariateNormal)
+@register_kl(MultivariateNormal, LowRankMultivariateNormal)
+def _low_rank_normal(
+    p: LowRankMultivariateNormal | MultivariateNormal, q: LowRankMultivariateNormal | MultivariateNormal
+) -> Tensor:
+    if p.event_shape != q.event_shape:
+        raise ShapeError(
+            f"kl_divergence: normal vectors of sizes {p.event_shape[0]} and {q.event_shape[0]} cannot be compared"
+        )
+    distance = (q.loc - p.loc).unsqueeze(-1)
+    length = (distance * (q.precision_matrix @ distance)).sum((-2, -1))
+    trace = (q.precision_matrix * p.covariance_matrix).sum((-2, -1))
+    return q._log_volume() - p._log_volume() + 0.5 * (trace + length - p.event_shape[0])
 
 
 @register_kl(Pareto, Pareto)
