@@ -152,6 +152,7 @@ def test_its_attributes_refuse_too_but_not_those_that_python_asks_for():
     with pytest.raises(RefusedName):
         _ = stands_for.trace
     assert not hasattr(stands_for, "__wrapped__")
+    assert stands_for[int] is stands_for
 
 
 def test_a_module_refuses_by_its_table_when_a_name_is_used(monkeypatch):

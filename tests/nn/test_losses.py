@@ -10,6 +10,7 @@ import pytest
 import extempo as ex
 from extempo import nn
 from extempo.errors import ShapeError
+from extempo.nn.losses import _Loss
 
 POSITIVE = ex.tensor([0.25, 0.5, 0.75])
 
@@ -100,3 +101,16 @@ def test_ctc_takes_lists_and_one_sample():
 
 
 # ---- adaptive softmax
+
+
+def test_a_loss_of_ones_own_is_made_as_in_pytorch():
+    class Quartic(_Loss):
+        def __init__(self, size_average=None, reduce=None, reduction="mean"):
+            super().__init__(size_average, reduce, reduction)
+
+        def forward(self, input, target):
+            powers = (input - target) ** 4
+            return powers.sum() if self.reduction == "sum" else powers.mean()
+
+    assert Quartic()(ex.tensor([2.0, 0.0]), ex.zeros(2)).item() == 8.0
+    assert Quartic(reduction="sum")(ex.tensor([2.0, 0.0]), ex.zeros(2)).item() == 16.0

@@ -77,6 +77,10 @@ class RefusedType(type):
     def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
         raise RefusedName(cls.refusal, cls.__name__)
 
+    def __getitem__(cls, arguments: Any) -> RefusedType:
+        """In annotations, such as `Future[int]`."""
+        return cls
+
     def __getattr__(cls, name: str) -> NoReturn:
         if name.startswith("__"):
             raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}", name=name, obj=cls)

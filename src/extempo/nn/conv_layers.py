@@ -155,7 +155,7 @@ class Conv3d(_Conv):
     _function = staticmethod(F.conv3d)
 
 
-class _ConvTranspose(_ConvNd):
+class _ConvTransposeNd(_ConvNd):
     transposed = True
 
     def __init__(
@@ -216,7 +216,7 @@ class _ConvTranspose(_ConvNd):
         return extra
 
 
-class ConvTranspose1d(_ConvTranspose):
+class ConvTranspose1d(_ConvTransposeNd):
     """The transpose of Conv1d, which makes sequences longer; the call may ask for an `output_size`.
 
     >>> up = nn.ConvTranspose1d(4, 2, kernel_size=3, stride=2)
@@ -228,7 +228,7 @@ class ConvTranspose1d(_ConvTranspose):
     _function = staticmethod(F.conv_transpose1d)
 
 
-class ConvTranspose2d(_ConvTranspose):
+class ConvTranspose2d(_ConvTransposeNd):
     """The transpose of Conv2d, which makes images larger; see ConvTranspose1d.
 
     >>> nn.ConvTranspose2d(4, 2, kernel_size=2, stride=2)(ex.zeros(4, 8, 8)).shape
@@ -239,7 +239,7 @@ class ConvTranspose2d(_ConvTranspose):
     _function = staticmethod(F.conv_transpose2d)
 
 
-class ConvTranspose3d(_ConvTranspose):
+class ConvTranspose3d(_ConvTransposeNd):
     """The transpose of Conv3d, which makes volumes larger; see ConvTranspose1d.
 
     >>> nn.ConvTranspose3d(2, 1, kernel_size=2)(ex.zeros(2, 3, 3, 3)).shape

@@ -31,6 +31,10 @@ class _Loss(FunctionLayer):
     """What all losses share: how the losses of the elements become one, and the call of the function by keywords."""
 
     _not_kept = ("size_average", "reduce")
+    reduction: str
+
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
+        self._store(size_average=size_average, reduce=reduce, reduction=reduction)
 
     def _store(self, **arguments: Any) -> None:
         flags = arguments.pop("size_average", None), arguments.pop("reduce", None)

@@ -46,6 +46,27 @@ def test_collectives_find_everything_where_it_belongs():
     objects = [None]
     distributed.all_gather_object(objects, {"a": 1})
     assert objects == [{"a": 1}]
+    distributed.gather_object("b", objects)
+    assert objects == ["b"]
+    distributed.scatter_object_list(objects, ["c"])
+    assert objects == ["c"]
+    distributed.reduce_scatter(out, [2 * x])
+    assert out.tolist() == [0.0, 2.0, 4.0]
+    distributed.all_gather_into_tensor(out, x)
+    distributed.all_to_all(gathered, [out])
+    assert gathered[0].tolist() == x.tolist()
+
+
+def test_the_group_is_that_of_one_process():
+    group = distributed.new_group()
+    assert (group.rank(), group.size(), distributed.get_process_group_ranks(group)) == (0, 1, [0])
+    assert distributed.get_global_rank(group, 0) == distributed.get_node_local_rank() == 0
+    assert not distributed.is_nccl_available()
+    assert not distributed._rank_not_in_group(distributed._get_default_group())
+    assert isinstance(distributed.ReduceOp.SUM, distributed.ReduceOp.RedOpType)
+    assert distributed.Backend(distributed.get_backend()) == distributed.Backend.GLOO
+    with pytest.raises(ex.errors.UnsupportedError, match="no other process"):
+        distributed.send(ex.ones(1), 1)
 
 
 def test_gradients_pass_through_collectives():

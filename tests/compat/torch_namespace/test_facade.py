@@ -69,3 +69,9 @@ def test_a_star_takes_no_module_that_pytorch_has_not():
     assert {"tanh", "Tensor", "nn", "hann_window"} <= set(public)
     assert not {"data", "metrics", "train", "inspect"} & {*public, *dir(facade)}
     assert [name for name in public if not hasattr(facade, name)] == []
+
+
+def test_functions_and_classes_stand_in_its_dict():
+    module = TorchModule("torch.optim", [ex.optim])
+    assert module.__dict__["SGD"] is ex.optim.SGD
+    assert "lr_scheduler" not in module.__dict__

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import extempo as ex
 from extempo.compat.torch_namespace import internals
 
 
@@ -16,3 +17,13 @@ def test_an_error_of_elsewhere_is_raised_again():
 def test_nothing_is_logged_and_nothing_is_traced():
     assert internals._log_api_usage_once("event") is None
     assert internals._get_tracing_state() is None
+
+
+def test_what_a_conversion_asks_for_is_read():
+    assert internals._parse_to("cpu", ex.float64) == (ex.device("cpu"), ex.float64, False, None)
+    assert internals._parse_to(ex.float16, non_blocking=True)[:3] == (None, ex.float16, True)
+
+
+def test_a_class_without_overrides_runs_the_function():
+    assert internals._disabled_torch_function_impl(max, (), (1, 2)) == 2
+    assert internals._get_default_device() == "cpu"

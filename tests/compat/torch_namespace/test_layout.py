@@ -11,7 +11,7 @@ from extempo.compat.torch_namespace.layout import BELOW, HOMES, OWN, REFUSED, Ho
 
 def test_a_module_that_extempo_has_by_name_comes_first():
     assert homes_of("nn.functional")[0] == Home("extempo.nn.functional")
-    assert homes_of("") == [Home("extempo")]
+    assert homes_of("")[0] == Home("extempo")
 
 
 def test_contents_that_extempo_has_in_one_place_are_found_there():
@@ -25,6 +25,18 @@ def test_everything_below_a_refused_module_exists_and_is_refused():
     (home,) = homes_of("fx.experimental.proxy_tensor")
     assert home.module is None
     assert "Graph" in home.reason
+
+
+def test_inner_names_of_pytorch_are_found_in_the_module_that_has_their_meaning():
+    assert Home("extempo.nn.norm_layers") in homes_of("nn.modules.batchnorm")
+    assert homes_of("nn.modules.batchnorm")[-1] == Home("extempo.nn")
+    assert homes_of("")[1].module.endswith("toplevel")
+
+
+def test_a_refused_module_may_answer_questions():
+    questions, others = homes_of("accelerator")
+    assert questions.module.endswith("unavailable")
+    assert others.module is None
 
 
 def test_only_modules_of_pytorch_exist():
@@ -42,7 +54,7 @@ def test_every_home_can_be_imported(path):
 
 
 def test_no_module_is_stated_twice():
-    assert not set(OWN) & set(REFUSED)
+    assert not set(OWN) & set(HOMES)
     assert not set(HOMES) & set(REFUSED)
     for path in (*OWN, *HOMES, *REFUSED):
         package, _, name = path.rpartition(".")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import extempo as ex
+from extempo.compat.torch_namespace import parallel
 from extempo.compat.torch_namespace.parallel import DataParallel, DistributedDataParallel
 
 
@@ -21,3 +22,8 @@ def test_gradients_are_there_without_synchronising():
     with wrapped.no_sync():
         wrapped(ex.ones(1, 3)).sum().backward()
     assert wrapped.module.weight.grad is not None
+
+
+def test_one_device_gets_everything_and_gives_it_back():
+    assert parallel.gather(parallel.scatter([1, 2], [0]), 0) == [1, 2]
+    assert parallel.scatter_kwargs((1,), None, [0]) == ([(1,)], [{}])

@@ -40,6 +40,14 @@ def test_classes_of_the_user_become_containers(monkeypatch):
         def __init__(self, content):
             self.content = content
 
-    monkeypatch.setattr(pytree, "_CONTAINERS", dict(pytree._CONTAINERS))
+    monkeypatch.setattr(pytree, "SUPPORTED_NODES", dict(pytree.SUPPORTED_NODES))
     pytree.register_pytree_node(Box, lambda box: ((box.content,), None), lambda children, context: Box(*children))
     assert pytree.tree_map(lambda x: x + 1, [Box(1)])[0].content == 2
+
+
+def test_libraries_see_which_nodes_there_are():
+    assert list in pytree.SUPPORTED_NODES
+    assert pytree._get_node_type({}) is dict
+    assert pytree.tree_is_leaf(1.0)
+    assert not pytree.tree_is_leaf([1.0])
+    assert pytree._dict_unflatten(*pytree._dict_flatten({"a": 1})) == {"a": 1}

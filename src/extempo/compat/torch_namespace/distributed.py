@@ -2,20 +2,50 @@
 
 from __future__ import annotations
 
+import enum
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
+from ...core.absent_names import refused
 from ...core.tensor import Tensor
 from ...errors import UnsupportedError
 
-ReduceOp = SimpleNamespace(SUM="sum", AVG="avg", PRODUCT="product", MIN="min", MAX="max")
+default_pg_timeout = timedelta(minutes=30)
 GroupMember = SimpleNamespace(WORLD=None, NON_GROUP_MEMBER=object())
 group = GroupMember
 _state = {"initialized": False}
 
 
+class RedOpType(enum.Enum):
+    """How a collective combines what the processes have: of one process, it makes no difference."""
+
+    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR = range(8)
+
+
+class ReduceOp:
+    """PyTorch's way to say `RedOpType`."""
+
+    RedOpType = RedOpType
+    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR = RedOpType
+
+
+class Backend(str):
+    """The name of what carries messages between processes."""
+
+    __slots__ = ()
+
+    GLOO, NCCL, MPI, UCC, XCCL, UNDEFINED = "gloo", "nccl", "mpi", "ucc", "xccl", "undefined"
+
+
 class ProcessGroup:
     """The group of the one process."""
+
+    def rank(self) -> int:
+        return 0
+
+    def size(self) -> int:
+        return 1
 
 
 class Work:
@@ -30,6 +60,14 @@ class Work:
 
 def is_available() -> bool:
     return True
+
+
+def is_gloo_available() -> bool:
+    return False
+
+
+is_nccl_available = is_mpi_available = is_ucc_available = is_xccl_available = is_gloo_available
+is_torchelastic_launched = is_gloo_available
 
 
 def is_initialized() -> bool:
@@ -67,12 +105,38 @@ def get_backend(group: Any = None) -> str:
     return "gloo"
 
 
+def get_global_rank(group: Any, group_rank: int) -> int:
+    return group_rank
+
+
+get_group_rank = get_global_rank
+
+
+def get_node_local_rank(fallback_rank: int | None = None) -> int:
+    return 0
+
+
+def get_process_group_ranks(group: Any = None) -> list[int]:
+    return [0]
+
+
+def _get_default_group() -> ProcessGroup:
+    return ProcessGroup()
+
+
+def _rank_not_in_group(group: Any = None) -> bool:
+    return False
+
+
 def new_group(*args: Any, **kwargs: Any) -> ProcessGroup:
     return ProcessGroup()
 
 
 def barrier(*args: Any, **kwargs: Any) -> Work:
     return Work()
+
+
+monitored_barrier = barrier
 
 
 def all_reduce(tensor: Tensor, *args: Any, **kwargs: Any) -> Work:
@@ -100,9 +164,52 @@ def scatter(tensor: Tensor, scatter_list: list[Tensor] | None = None, *args: Any
     return Work()
 
 
+def all_gather_into_tensor(output_tensor: Tensor, input_tensor: Tensor, *args: Any, **kwargs: Any) -> Work:
+    output_tensor.copy_(input_tensor.reshape(output_tensor.shape))
+    return Work()
+
+
+reduce_scatter_tensor = all_to_all_single = all_gather_single = reduce_scatter_single = all_gather_into_tensor
+
+
+def reduce_scatter(output: Tensor, input_list: list[Tensor], *args: Any, **kwargs: Any) -> Work:
+    output.copy_(input_list[0])
+    return Work()
+
+
+def all_to_all(output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], *args: Any, **kwargs: Any) -> Work:
+    output_tensor_list[0].copy_(input_tensor_list[0])
+    return Work()
+
+
+def gather_object(obj: Any, object_gather_list: list[Any] | None = None, *args: Any, **kwargs: Any) -> None:
+    if object_gather_list is not None:
+        object_gather_list[0] = obj
+
+
+def scatter_object_list(output: list[Any], objects: list[Any] | None = None, *args: Any, **kwargs: Any) -> None:
+    if objects is not None:
+        output[0] = objects[0]
+
+
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
     object_list[0] = obj
 
 
 def broadcast_object_list(object_list: list[Any], *args: Any, **kwargs: Any) -> None:
     """Everybody has it."""
+
+
+_NOBODY = "there is no other process to exchange messages with"
+send, recv, isend, irecv, batch_isend_irecv, P2POp = (
+    refused(f"torch.distributed.{name}", _NOBODY)
+    for name in ("send", "recv", "isend", "irecv", "batch_isend_irecv", "P2POp")
+)
+Store, TCPStore, FileStore, HashStore, PrefixStore = (
+    refused(f"torch.distributed.{name}", _NOBODY)
+    for name in ("Store", "TCPStore", "FileStore", "HashStore", "PrefixStore")
+)
+DeviceMesh, init_device_mesh = (
+    refused(f"torch.distributed.{name}", "Extempo runs one process in this version, which holds everything whole")
+    for name in ("DeviceMesh", "init_device_mesh")
+)

@@ -26,6 +26,10 @@ class TorchModule(ModuleType):
         self.__dict__.update(_homes=tuple(homes), _reason=reason, __path__=[])
         if self._homes:
             self.__dict__["__doc__"] = self._homes[0].__doc__
+        for home in reversed(self._homes):  # for programs that look into `torch.optim.__dict__`
+            contents = vars(home)
+            known = ((public, contents.get(public)) for public in contents.get("__all__", ()))
+            self.__dict__.update((public, value) for public, value in known if callable(value))
 
     _homes: tuple[ModuleType, ...]
     _reason: str

@@ -16,8 +16,9 @@ from ...errors import UnsupportedError
 from .facade import TorchModule
 from .layout import Home, homes_of, is_module
 from .missing import note_missing
+from .torch_version import TorchVersion
 
-VERSION = "2.13.0"  # whose names and meanings Extempo has
+VERSION = TorchVersion("2.13.0")  # whose names and meanings Extempo has
 
 
 _ANY = importlib.metadata.DistributionFinder.Context()

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
+
+from ...core.device import device
+from ...core.tensor import Tensor
+from ...nn.module import _read_to
+
+_TensorMeta = type(Tensor)
+DisableTorchFunctionSubclass = DisableTorchFunction = _DisableTorchDispatch = nullcontext  # nobody asks for overrides
 
 
 def _log_api_usage_once(event: str) -> None:
@@ -11,6 +19,22 @@ def _log_api_usage_once(event: str) -> None:
 
 def _get_tracing_state() -> None:
     """No trace of `torch.jit` is being made."""
+
+
+def _get_default_device() -> str:
+    return "cpu"
+
+
+def _disabled_torch_function_impl(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """What a class has for `__torch_function__` to have none: the function runs as it is."""
+    return func(*args, **kwargs or {})
+
+
+def _parse_to(*args: Any, **kwargs: Any) -> tuple[device | None, Any, bool, Any]:
+    """What `to(...)` was asked for: (device, dtype, non_blocking, memory_format)."""
+    wanted, order = _read_to(args, kwargs)
+    names_device = "device" in kwargs or any(isinstance(arg, device | str) for arg in args)
+    return device("cpu") if names_device else None, wanted, bool(kwargs.get("non_blocking", False)), order
 
 
 class ExceptionWrapper:

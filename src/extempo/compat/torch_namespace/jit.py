@@ -24,7 +24,9 @@ def export(fn: _F) -> _F:
     return fn
 
 
-unused = script_if_tracing = _overload = _overload_method = interface = _copy_to_script_wrapper = export
+unused = script_if_tracing = _script_if_tracing = _overload = _overload_method = interface = _copy_to_script_wrapper = (
+    export
+)
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:

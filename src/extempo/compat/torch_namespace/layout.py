@@ -9,23 +9,26 @@ from typing import NamedTuple
 BELOW: Mapping[str, frozenset[str]] = {
     package: frozenset(names.split())
     for package, names in {
-        "": "_C _dynamo _inductor _jit_internal _tensor _utils accelerator amp ao autograd backends compiler cpu cuda "
+        "": "_C _dynamo _export _functorch _guards _higher_order_ops _inductor _jit_internal _library _ops "
+        "_prims_common _subclasses _tensor _utils accelerator amp ao autograd backends classes compiler cpu cuda "
         "distributed distributions export fft func functional futures fx hub jit library linalg masked monitor mps "
-        "multiprocessing nested nn onnx optim overrides package profiler quantization random serialization signal "
-        "sparse special testing types utils version xpu",
+        "multiprocessing nested nn onnx ops optim overrides package profiler quantization quasirandom random "
+        "serialization signal sparse special storage testing torch_version types utils version xpu",
+        "_C": "_distributed_c10d _functorch _nn",
         "nn": "_reduction attention common_types functional init modules parallel parameter utils",
         "nn.modules": "activation adaptive batchnorm channelshuffle container conv distance dropout flatten fold "
         "instancenorm lazy linear loss module normalization padding pixelshuffle pooling rnn sparse transformer "
         "upsampling utils",
         "nn.utils": "clip_grad convert_parameters fusion init memory_format parametrizations parametrize prune rnn "
         "spectral_norm stateless weight_norm",
-        "nn.parallel": "data_parallel distributed",
+        "nn.parallel": "data_parallel distributed scatter_gather",
         "optim": "_adafactor _muon adadelta adagrad adam adamax adamw asgd lbfgs lr_scheduler nadam optimizer radam "
         "rmsprop rprop sgd sparse_adam swa_utils",
         "autograd": "anomaly_mode forward_ad function functional grad_mode gradcheck graph profiler variable",
-        "utils": "_pytree benchmark checkpoint cpp_extension data dlpack hooks mobile_optimizer tensorboard weak",
+        "utils": "_contextlib _python_dispatch _pytree benchmark checkpoint cpp_extension data dlpack flop_counter "
+        "hooks mobile_optimizer tensorboard weak",
         "utils.data": "_utils dataloader dataset distributed sampler",
-        "utils.tensorboard": "writer",
+        "utils.tensorboard": "summary writer",
         "amp": "autocast_mode grad_scaler",
         "backends": "cpu cuda cudnn mkl mkldnn mps openmp opt_einsum",
         "cpu": "amp",
@@ -36,7 +39,8 @@ BELOW: Mapping[str, frozenset[str]] = {
         "logistic_normal lowrank_multivariate_normal mixture_same_family multinomial multivariate_normal "
         "negative_binomial normal one_hot_categorical pareto poisson relaxed_bernoulli relaxed_categorical studentT "
         "transformed_distribution transforms uniform utils von_mises weibull wishart",
-        "distributed": "algorithms device_mesh distributed_c10d elastic fsdp nn rpc tensor",
+        "distributed": "_composable _functional_collectives _tensor algorithms checkpoint constants device_mesh "
+        "distributed_c10d elastic fsdp launcher nn optim pipelining rpc run tensor utils",
         "distributed.nn": "functional",
         "linalg": "",
         "multiprocessing": "spawn",
@@ -52,42 +56,93 @@ HOMES: Mapping[str, str] = {
     "autograd": "extempo.autograd",
     "cuda": "extempo.cuda",
     "distributions": "extempo.distributions",
+    "distributions.multivariate_normal": "extempo.distributions.multivariate",
+    "distributions.transforms": "extempo.distributions.transforms.base",
+    "distributions.utils": "extempo.compat.torch_namespace.distribution_internals",
     "functional": "extempo",
     "multiprocessing": "multiprocessing",
     "nn": "extempo.nn",
+    "nn.modules.batchnorm": "extempo.nn.norm_layers",
+    "nn.modules.conv": "extempo.nn.conv_layers",
+    "nn.modules.instancenorm": "extempo.nn.norm_layers",
+    "nn.modules.loss": "extempo.nn.losses",
+    "nn.modules.module": "extempo.compat.torch_namespace.module_internals",
     "nn.utils": "extempo.nn.utils",
     "optim": "extempo.optim",
+    "utils.checkpoint": "extempo.compat.torch_namespace.device_states",
     "utils.data": "extempo.data",
+    "utils.data.dataloader": "extempo.compat.torch_namespace.data_iterators",
 }
 
-# What Extempo has no use for itself: modules beside this one.
+# What Extempo has no use for itself: modules beside this one. Of a refused module it is what libraries ask or do with
+# it while they load.
 OWN: Mapping[str, str] = {
     "_C": "internals",
+    "_C._nn": "internals",
     "_dynamo": "compiler",
     "_jit_internal": "jit",
     "_utils": "internals",
     "autograd.profiler": "profiler",
+    "accelerator": "unavailable",
     "compiler": "compiler",
     "distributed": "distributed",
     "distributed.nn": "distributed_nn",
     "distributed.nn.functional": "distributed_nn",
+    "distributed.rpc": "unavailable",
+    "fx": "fx",
     "hub": "hub",
     "jit": "jit",
     "nn.common_types": "types",
+    "nn.modules.utils": "module_utils",
     "nn.parallel": "parallel",
     "overrides": "overrides",
+    "torch_version": "torch_version",
     "types": "types",
+    "utils._contextlib": "contexts",
     "utils._pytree": "pytree",
     "utils.tensorboard": "tensorboard",
 }
 
 _NOT_YET = "it is not part of this version of Extempo"
+_ONE_PROCESS = "Extempo runs one process in this version, which holds everything whole"
+_INTERNAL = "it is a part of PyTorch's own machinery, which Extempo does not have"
 _QUANTISED = "quantised tensors are not part of Extempo; use float16 or bfloat16 to save memory"
 # Modules that can be imported, and whose contents say why they are refused when they are used.
 REFUSED: Mapping[str, str] = {
+    "_C._distributed_c10d": _ONE_PROCESS,
+    "_C._functorch": _INTERNAL,
+    "_export": _NOT_YET,
+    "_functorch": _INTERNAL,
+    "_guards": _INTERNAL,
+    "_higher_order_ops": _INTERNAL,
     "_inductor": "torch.compile has nothing to tune here",
+    "_library": _INTERNAL,
+    "_ops": _INTERNAL,
+    "_prims_common": _INTERNAL,
+    "_subclasses": _INTERNAL,
     "accelerator": "Extempo runs on the CPU",
     "ao": _QUANTISED,
+    "classes": _INTERNAL,
+    **{
+        f"distributed.{name}": _ONE_PROCESS
+        for name in [
+            "_composable",
+            "_functional_collectives",
+            "_tensor",
+            "algorithms",
+            "checkpoint",
+            "device_mesh",
+            "elastic",
+            "fsdp",
+            "launcher",
+            "optim",
+            "pipelining",
+            "rpc",
+            "run",
+            "tensor",
+            "utils",
+        ]
+    },
     "export": _NOT_YET,
     "fft": "Fourier transforms need complex numbers, which Extempo does not have; use numpy.fft on the data",
     "futures": "use concurrent.futures",
@@ -95,12 +150,17 @@ REFUSED: Mapping[str, str] = {
     "library": "ops of your own are subclasses of torch.autograd.Function, or plain Python functions",
     "monitor": _NOT_YET,
     "onnx": _NOT_YET,
+    "ops": "PyTorch's ops by their inner names are not there; call the public functions",
     "package": "save weights with torch.save, and keep code as code",
     "profiler": "it is not part of this version; cProfile sees Extempo's code, and ex.inspect.trace times layers",
     "quantization": _QUANTISED,
+    "quasirandom": "use scipy.stats.qmc and torch.from_numpy",
     "sparse": "sparse tensors are not part of Extempo; use index_add, gather and scatter_add on dense ones",
+    "storage": "a tensor's memory is its NumPy array, x.numpy()",
+    "utils._python_dispatch": _INTERNAL,
     "utils.benchmark": "use timeit, or `extempo compare`",
     "utils.cpp_extension": "there is no C++ to extend; write the op in Python",
+    "utils.flop_counter": "ex.inspect.summary counts multiplications",
     "utils.mobile_optimizer": _NOT_YET,
 }
 
@@ -126,15 +186,16 @@ def reason_against(path: str) -> str:
 def homes_of(path: str) -> list[Home]:
     """Where to look for the contents of `torch.<path>`, best first."""
     if not path:
-        return [Home("extempo")]
+        return [Home("extempo"), Home(f"{__package__}.toplevel")]
     reason = reason_against(path)
     if reason:
-        return [Home(None, reason)]
+        questions = [Home(f"{__package__}.{OWN[path]}")] if path in OWN else []
+        return [*questions, Home(None, reason)]
     homes = [Home(f"extempo.{path}")]
     while path:
         if path in OWN:
-            return [Home(f"{__package__}.{OWN[path]}")]
+            return [Home(f"{__package__}.{OWN[path]}"), *homes[1:]]
         if path in HOMES:
-            return [*homes, Home(HOMES[path])]
+            homes.append(Home(HOMES[path]))
         path = path.rpartition(".")[0]
     return homes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import Any
 
 from ...core.tensor import Tensor
@@ -22,3 +23,11 @@ def handle_torch_function(function: Callable[..., Any], relevant: Iterable[Any],
 
 def is_tensor_like(value: Any) -> bool:
     return isinstance(value, Tensor)
+
+
+class TorchFunctionMode(nullcontext[None]):
+    """A block in which a class would see every call of a function of torch; here it sees none."""
+
+
+def get_default_nowrap_functions() -> set[Callable[..., Any]]:
+    return set()

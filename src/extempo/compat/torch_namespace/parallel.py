@@ -6,7 +6,7 @@ from typing import Any
 
 from ...nn.module import Module
 
-__all__ = ["DataParallel", "DistributedDataParallel"]
+__all__ = ["DataParallel", "DistributedDataParallel", "gather", "scatter", "scatter_kwargs"]
 
 
 class DataParallel(Module):
@@ -28,3 +28,18 @@ class DistributedDataParallel(DataParallel):
         from contextlib import nullcontext
 
         return nullcontext()
+
+
+def scatter(inputs: Any, target_gpus: Any, dim: int = 0) -> list[Any]:
+    """The share of each device: the one device gets everything."""
+    return [inputs]
+
+
+def scatter_kwargs(inputs: Any, kwargs: Any, target_gpus: Any, dim: int = 0) -> tuple[list[Any], list[Any]]:
+    """The shares of positional arguments and of keyword arguments."""
+    return [inputs], [kwargs or {}]
+
+
+def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
+    """What `scatter` took apart."""
+    return outputs[0]

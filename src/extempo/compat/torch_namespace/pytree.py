@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-PyTree = Any
+PyTree = Context = Any
 
 
 class _Container(NamedTuple):
@@ -17,15 +17,27 @@ class _Container(NamedTuple):
     rebuild: Callable[[list[Any], Any], Any]
 
 
-_CONTAINERS: dict[type, _Container] = {
+def _list_flatten(tree: list[Any]) -> tuple[list[Any], Any]:
+    return list(tree), None
+
+
+def _list_unflatten(children: Iterable[Any], context: Any) -> list[Any]:
+    return list(children)
+
+
+def _dict_flatten(tree: dict[Any, Any]) -> tuple[list[Any], Any]:
+    return list(tree.values()), list(tree)
+
+
+def _dict_unflatten(children: Iterable[Any], context: Any) -> dict[Any, Any]:
+    return dict(zip(context, children, strict=True))
+
+
+SUPPORTED_NODES: dict[type, _Container] = {
     tuple: _Container(lambda t: (list(t), None), lambda children, _: tuple(children)),
-    list: _Container(lambda t: (list(t), None), lambda children, _: list(children)),
-    dict: _Container(
-        lambda t: (list(t.values()), list(t)), lambda children, keys: dict(zip(keys, children, strict=True))
-    ),
-    OrderedDict: _Container(
-        lambda t: (list(t.values()), list(t)), lambda children, keys: OrderedDict(zip(keys, children, strict=True))
-    ),
+    list: _Container(_list_flatten, _list_unflatten),
+    dict: _Container(_dict_flatten, _dict_unflatten),
+    OrderedDict: _Container(_dict_flatten, lambda children, keys: OrderedDict(zip(keys, children, strict=True))),
 }
 
 
@@ -36,18 +48,28 @@ def register_pytree_node(cls: type, flatten_fn: Any, unflatten_fn: Any, **kwargs
         found, context = flatten_fn(tree)
         return list(found), context
 
-    _CONTAINERS[cls] = _Container(children, unflatten_fn)
+    SUPPORTED_NODES[cls] = _Container(children, unflatten_fn)
 
 
 _register_pytree_node = register_pytree_node
 
 
 def _container_of(tree: Any) -> _Container | None:
-    found = _CONTAINERS.get(type(tree))
+    found = SUPPORTED_NODES.get(type(tree))
     if found is None and isinstance(tree, tuple) and hasattr(tree, "_fields"):
         make: Any = type(tree)
         return _Container(lambda t: (list(t), None), lambda children, _: make(*children))
     return found
+
+
+def _get_node_type(tree: Any) -> Any:
+    """The type that a tree is taken apart as."""
+    return namedtuple if isinstance(tree, tuple) and hasattr(tree, "_fields") else type(tree)
+
+
+def tree_is_leaf(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+    """Whether a tree is one leaf and no container."""
+    return (is_leaf is not None and is_leaf(tree)) or _container_of(tree) is None
 
 
 @dataclass(frozen=True)
