@@ -167,6 +167,60 @@ def test_what_is_not_plain_data_is_refused_by_name(make, message):
         load(written(make()))
 
 
+LAYERS = {
+    "Linear": ((3, 4), (2, 3)),
+    "Bilinear": ((3, 3, 4), None),
+    "Conv1d": ((3, 4, 2), (2, 3, 5)),
+    "Conv2d": ((3, 4, 2, 1, "same", 1, 1, True, "reflect"), (2, 3, 5, 5)),
+    "ConvTranspose2d": ((3, 4, 2), (2, 3, 5, 5)),
+    "BatchNorm2d": ((3,), (2, 3, 5, 5)),
+    "InstanceNorm1d": ((3,), (2, 3, 5)),
+    "GroupNorm": ((1, 3), (2, 3, 5)),
+    "LayerNorm": ((3,), (2, 3)),
+    "RMSNorm": ((3,), (2, 3)),
+    "LSTM": ((3, 4, 2), (5, 2, 3)),
+    "GRU": ((3, 4), (5, 2, 3)),
+    "RNN": ((3, 4), (5, 2, 3)),
+    "MultiheadAttention": ((4, 2), None),
+    "TransformerEncoderLayer": ((4, 2, 8), (5, 2, 4)),
+    "TransformerDecoderLayer": ((4, 2, 8), None),
+    "MaxPool2d": ((2,), (2, 3, 4, 4)),
+    "AdaptiveAvgPool2d": ((2,), (2, 3, 4, 4)),
+    "Upsample": ((None, 2), (2, 3, 4, 4)),
+    "ReflectionPad2d": ((1,), (2, 3, 4, 4)),
+    "PReLU": ((), (2, 3)),
+    "Softmax": ((1,), (2, 3)),
+    "Dropout": ((0.5,), (2, 3)),
+    "Flatten": ((), (2, 3, 4)),
+    "CrossEntropyLoss": ((), None),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_whole_layer_of_pytorch_comes_back_as_extempos_and_computes_the_same(name):
+    args, shape = LAYERS[name]
+    torch.manual_seed(0)
+    theirs = getattr(torch.nn, name)(*args).eval()
+    back = load(written(theirs), weights_only=False)
+    mine = getattr(nn, name)(*args)
+    assert type(back) is type(mine)
+    assert not back.training
+    assert vars(mine).keys() <= vars(back).keys()
+    if shape is not None:
+        x = torch.randn(shape)
+        expected, found = theirs(x), back(ex.from_dlpack(x))
+        while isinstance(expected, tuple):
+            expected, found = expected[0], found[0]
+        np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_hooks_in_a_file_of_pytorch_are_refused_in_words():
+    layer = torch.nn.Linear(1, 1)
+    layer.register_forward_hook(print)
+    with pytest.raises(UnsupportedError, match=r"builtins\.print|has hooks"):
+        load(written(layer))
+
+
 def test_older_and_compiled_files_are_refused_by_name():
     with pytest.raises(UnsupportedError, match=r"before version 1\.6; .*torch\.save\(torch\.load\(path\), path\)"):
         load(written(torch.ones(1), _use_new_zipfile_serialization=False))
