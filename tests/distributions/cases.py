@@ -104,6 +104,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("VonMises", {"loc": REAL, "concentration": POSITIVE}),
     ("Weibull", {"scale": POSITIVE, "concentration": OTHER_POSITIVE}),
     ("Weibull", {"scale": OTHER_POSITIVE, "concentration": A([1.5, 2.0, 0.8])}),
+    ("Wishart", {"df": A([2.5, 6.0]), "covariance_matrix": COVARIANCE}),
+    ("Wishart", {"df": A(4.0), "precision_matrix": OTHER_COVARIANCE}),
 ]
 
 

@@ -12,7 +12,11 @@ from .cases import CASES, build, names
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch: pip install -e '.[conformance]'")
 
-pytestmark = pytest.mark.conformance
+pytestmark = [
+    pytest.mark.conformance,
+    # PyTorch's Wishart says so of every matrix that is not.
+    pytest.mark.filterwarnings("ignore:Singular sample detected"),
+]
 
 EACH = pytest.mark.parametrize(("name", "arguments"), CASES, ids=names())
 TOLERANCE = {"rtol": 1e-9, "atol": 1e-11}
@@ -156,6 +160,8 @@ PAIRS = [(p, q) for p in COMPARED for q in COMPARED]
 def test_every_divergence_that_pytorch_knows_is_the_same():
     compared = 0
     for i, j in PAIRS:
+        if CASES[i][0] == "Wishart":  # PyTorch's is not what the mean over draws is: see test_wishart.py
+            continue
         p, q = build(torch, *CASES[i]), build(torch, *CASES[j])
         try:
             expected = torch.distributions.kl_divergence(p[0], q[0])

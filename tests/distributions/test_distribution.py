@@ -90,8 +90,8 @@ def test_misuse_says_what_was_expected():
         d.Poisson(1.0).entropy()
     with pytest.raises(UnsupportedError, match="one total_count"):
         d.Binomial(ex.tensor([1.0, 2.0]), probs=0.5).enumerate_support()
-    with pytest.raises(AttributeError, match="Wishart: not there; draw vectors from MultivariateNormal"):
-        d.Wishart  # noqa: B018 # the access is the test
+    with pytest.raises(AttributeError, match="GeneralizedPareto: not there; use Pareto"):
+        d.GeneralizedPareto  # noqa: B018 # the access is the test
 
 
 def test_numbers_and_lists_are_values_too():

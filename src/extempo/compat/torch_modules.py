@@ -51,6 +51,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "uniform": "Uniform",
         "von_mises": "VonMises",
         "weibull": "Weibull",
+        "wishart": "Wishart",
     },
 }
 

@@ -12,7 +12,19 @@ from ..compat.torch_modules import register_modules
 # ruff: noqa: F403 - the names of distributions and transforms are stated once, in the __all__ of their modules
 from ..core.absent_names import explain_absent
 from ..core.public_names import publish
-from . import bounded, correlations, derived, discrete, low_rank, multivariate, positive, real_line, relaxed
+from . import (
+    bounded,
+    correlations,
+    derived,
+    discrete,
+    exp_family,
+    low_rank,
+    multivariate,
+    positive,
+    real_line,
+    relaxed,
+    wishart,
+)
 from . import constraints as constraints
 from . import kl_rules as kl_rules
 from . import transforms as transforms
@@ -23,6 +35,7 @@ from .correlations import *
 from .derived import *
 from .discrete import *
 from .distribution import Distribution
+from .exp_family import *
 from .kl import kl_divergence, register_kl
 from .low_rank import *
 from .multivariate import *
@@ -30,25 +43,26 @@ from .positive import *
 from .real_line import *
 from .relaxed import *
 from .transforms import *
+from .wishart import *
 
 __all__ = ["Distribution", "biject_to", "kl_divergence", "register_kl", "transform_to"]
 __all__ += bounded.__all__
 __all__ += correlations.__all__
 __all__ += derived.__all__
 __all__ += discrete.__all__
+__all__ += exp_family.__all__
 __all__ += low_rank.__all__
 __all__ += multivariate.__all__
 __all__ += positive.__all__
 __all__ += real_line.__all__
 __all__ += relaxed.__all__
 __all__ += transforms.__all__
+__all__ += wishart.__all__
 
 explain_absent(
     __name__,
     {
-        "ExponentialFamily": "it computed entropies by differentiation; subclass Distribution and define entropy",
         "GeneralizedPareto": "not there; use Pareto, or a TransformedDistribution of Exponential",
-        "Wishart": "not there; draw vectors from MultivariateNormal and sum their outer products",
     },
 )
 

@@ -22,6 +22,7 @@ from .multivariate import Dirichlet, MultivariateNormal, OneHotCategorical, squa
 from .positive import Exponential, Gamma, HalfNormal, Pareto, Weibull
 from .real_line import Cauchy, Gumbel, Laplace, Normal
 from .utils import LOG_TWO_PI, euler_constant, log_beta, softplus, sum_rightmost
+from .wishart import Wishart
 
 # ---- of one family
 
@@ -344,3 +345,12 @@ def _normal_to_laplace(p: Normal, q: Laplace) -> Tensor:
 @register_kl(Bernoulli, Poisson)
 def _bernoulli_to_poisson(p: Bernoulli, q: Poisson) -> Tensor:
     return -p.entropy() - (p.probs * q.rate.log() - q.rate)
+
+
+@register_kl(Wishart, Wishart)
+def _wishart(p: Wishart, q: Wishart) -> Tensor:
+    size = p.event_shape[-1]
+    trace = (q.precision_matrix * p.covariance_matrix).sum((-2, -1))
+    volumes = q.df * (q._log_volume() - p._log_volume())
+    normalizers = ops.mvlgamma(0.5 * q.df, size) - ops.mvlgamma(0.5 * p.df, size)
+    return volumes + 0.5 * p.df * (trace - size) + normalizers + 0.5 * (p.df - q.df) * p._digammas()
