@@ -9,7 +9,7 @@ import pytest
 
 import extempo as ex
 from extempo import autograd
-from extempo.autograd.graph import get_gradient_edge, saved_tensors_hooks
+from extempo.autograd.graph import get_gradient_edge, save_on_cpu, saved_tensors_hooks
 from extempo.errors import DtypeError
 
 
@@ -66,3 +66,12 @@ def test_the_graph_can_be_walked() -> None:
     assert names == ["ExpBackward", "MulBackward", "AccumulateGrad"]
     with pytest.raises(DtypeError, match="require grad"):
         get_gradient_edge(ex.ones(1))
+
+
+def test_tensors_are_saved_on_the_cpu() -> None:
+    x = leaf(3.0)
+    with save_on_cpu(pin_memory=True):
+        y = x * x
+    y.sum().backward()
+    assert x.grad is not None
+    assert x.grad.item() == 6.0

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 from ..core.absent_names import explain_absent
@@ -23,7 +24,7 @@ from ..errors import DtypeError
 from .hooks import RemovableHandle
 from .observers import Observer, take_away
 
-__all__ = ["GradientEdge", "Node", "RemovableHandle", "get_gradient_edge", "saved_tensors_hooks"]
+__all__ = ["GradientEdge", "Node", "RemovableHandle", "get_gradient_edge", "save_on_cpu", "saved_tensors_hooks"]
 
 
 class GradientEdge(NamedTuple):
@@ -49,6 +50,18 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     if not tensor.requires_grad:
         raise DtypeError("get_gradient_edge: the tensor does not require grad, so no gradient enters the graph there")
     return GradientEdge(tensor._own_node(), 0)
+
+
+class save_on_cpu(nullcontext[None]):
+    """Tensors saved for backward within the block stay on the CPU, where all tensors are.
+
+    >>> x = ex.tensor(3.0, requires_grad=True)
+    >>> with ex.autograd.graph.save_on_cpu(pin_memory=True):
+    ...     y = x * x
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        super().__init__()
 
 
 class saved_tensors_hooks(Scope[ExecutionContext]):

@@ -51,3 +51,10 @@ def test_libraries_see_which_nodes_there_are():
     assert pytree.tree_is_leaf(1.0)
     assert not pytree.tree_is_leaf([1.0])
     assert pytree._dict_unflatten(*pytree._dict_flatten({"a": 1})) == {"a": 1}
+
+
+def test_children_come_with_their_places():
+    assert pytree._dict_flatten_with_keys({"a": 1}) == ([(pytree.MappingKey("a"), 1)], ["a"])
+    assert pytree._list_flatten_with_keys([5]) == ([(pytree.SequenceKey(0), 5)], None)
+    places = (pytree.MappingKey("a"), pytree.SequenceKey(0), pytree.GetAttrKey("b"))
+    assert "".join(map(str, places)) == "['a'][0].b"

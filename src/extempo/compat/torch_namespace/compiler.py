@@ -6,9 +6,13 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from ...tracing.api import compile, eager
+from .refusals import refused
 
 _F = TypeVar("_F")
 
+OptimizedModule = refused(
+    "torch._dynamo.OptimizedModule", "a compiled module stays of its own class; there is nothing to unwrap"
+)
 config = SimpleNamespace()  # settings may be set; none is read
 
 

@@ -42,19 +42,21 @@ class TorchFinder(importlib.metadata.DistributionFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != "torch" and not fullname.startswith("torch."):
+        if fullname not in ("torch", "functorch") and not fullname.startswith("torch."):
             return None
-        if not is_module(fullname[6:]):
+        if not is_module(_path_of(fullname)):
             note_missing(fullname)
             raise ModuleNotFoundError(f"No module named {fullname!r}: torch is Extempo here", name=fullname)
         return ModuleSpec(fullname, self, origin="extempo", is_package=True)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        homes = homes_of(spec.name[6:])
+        homes = homes_of(_path_of(spec.name))
         reason = next((home.reason for home in homes if home.module is None), "")
         module = TorchModule(spec.name, _modules(homes), reason)
         if spec.name in ("torch", "torch.version"):
             module.__dict__["__version__"] = VERSION
+        if spec.name == "torch":
+            module.__dict__["torch"] = module  # PyTorch's package imports itself
         return module
 
     def exec_module(self, module: ModuleType) -> None:
@@ -67,6 +69,11 @@ class TorchFinder(importlib.metadata.DistributionFinder, Loader):
 
     def invalidate_caches(self) -> None:
         """There is none."""
+
+
+def _path_of(fullname: str) -> str:
+    """Where a module is below `torch`; functorch is PyTorch's older name of `torch.func`."""
+    return "func" if fullname == "functorch" else fullname[6:]
 
 
 def _modules(homes: list[Home]) -> list[ModuleType]:

@@ -10,12 +10,14 @@ BELOW: Mapping[str, frozenset[str]] = {
     package: frozenset(names.split())
     for package, names in {
         "": "_C _dynamo _export _functorch _guards _higher_order_ops _inductor _jit_internal _library _ops "
-        "_prims_common _subclasses _tensor _utils accelerator amp ao autograd backends classes compiler cpu cuda "
-        "distributed distributions export fft func functional futures fx hub jit library linalg masked monitor mps "
-        "multiprocessing nested nn onnx ops optim overrides package profiler quantization quasirandom random "
-        "serialization signal sparse special storage testing torch_version types utils version xpu",
-        "_C": "_distributed_c10d _functorch _nn",
+        "_prims_common _subclasses _tensor _tensor_str _utils accelerator amp ao autograd backends classes compiler "
+        "cpu cuda distributed distributions export fft func functional futures fx hub jit library linalg masked "
+        "monitor mps multiprocessing nested nn onnx ops optim overrides package profiler quantization quasirandom "
+        "random serialization signal sparse special storage testing torch_version types utils version xpu",
+        "_C": "_distributed_c10d _distributed_rpc _functorch _nn",
+        "_dynamo": "_trace_wrapped_higher_order_op eval_frame utils",
         "nn": "_reduction attention common_types functional init modules parallel parameter utils",
+        "nn.attention": "bias flex_attention",
         "nn.modules": "activation adaptive batchnorm channelshuffle container conv distance dropout flatten fold "
         "instancenorm lazy linear loss module normalization padding pixelshuffle pooling rnn sparse transformer "
         "upsampling utils",
@@ -39,9 +41,10 @@ BELOW: Mapping[str, frozenset[str]] = {
         "logistic_normal lowrank_multivariate_normal mixture_same_family multinomial multivariate_normal "
         "negative_binomial normal one_hot_categorical pareto poisson relaxed_bernoulli relaxed_categorical studentT "
         "transformed_distribution transforms uniform utils von_mises weibull wishart",
-        "distributed": "_composable _functional_collectives _tensor algorithms checkpoint constants device_mesh "
-        "distributed_c10d elastic fsdp launcher nn optim pipelining rpc run tensor utils",
+        "distributed": "_composable _functional_collectives _tensor algorithms autograd checkpoint constants "
+        "device_mesh distributed_c10d elastic fsdp launcher nn optim pipelining rpc run tensor utils",
         "distributed.nn": "functional",
+        "distributed.tensor": "placement_types",
         "linalg": "",
         "multiprocessing": "spawn",
         "nested": "",
@@ -88,12 +91,17 @@ OWN: Mapping[str, str] = {
     "distributed": "distributed",
     "distributed.nn": "distributed_nn",
     "distributed.nn.functional": "distributed_nn",
+    "distributed._tensor": "placements",
     "distributed.rpc": "unavailable",
+    "distributed.tensor": "placements",
+    "distributed.tensor.placement_types": "placements",
     "fx": "fx",
     "hub": "hub",
     "jit": "jit",
+    "library": "library",
     "nn.common_types": "types",
     "nn.modules.utils": "module_utils",
+    "ops": "op_names",
     "nn.parallel": "parallel",
     "overrides": "overrides",
     "torch_version": "torch_version",
@@ -110,6 +118,7 @@ _QUANTISED = "quantised tensors are not part of Extempo; use float16 or bfloat16
 # Modules that can be imported, and whose contents say why they are refused when they are used.
 REFUSED: Mapping[str, str] = {
     "_C._distributed_c10d": _ONE_PROCESS,
+    "_C._distributed_rpc": _ONE_PROCESS,
     "_C._functorch": _INTERNAL,
     "_export": _NOT_YET,
     "_functorch": _INTERNAL,
@@ -119,7 +128,11 @@ REFUSED: Mapping[str, str] = {
     "_library": _INTERNAL,
     "_ops": _INTERNAL,
     "_prims_common": _INTERNAL,
+    "_dynamo._trace_wrapped_higher_order_op": _INTERNAL,
+    "_dynamo.eval_frame": _INTERNAL,
+    "_dynamo.utils": _INTERNAL,
     "_subclasses": _INTERNAL,
+    "_tensor_str": _INTERNAL,
     "accelerator": "Extempo runs on the CPU",
     "ao": _QUANTISED,
     "classes": _INTERNAL,
@@ -130,6 +143,7 @@ REFUSED: Mapping[str, str] = {
             "_functional_collectives",
             "_tensor",
             "algorithms",
+            "autograd",
             "checkpoint",
             "device_mesh",
             "elastic",
@@ -149,8 +163,9 @@ REFUSED: Mapping[str, str] = {
     "fx": "Extempo runs your Python as it is, without symbols to transform; ex.Graph.of(result) is the graph of a run",
     "library": "ops of your own are subclasses of torch.autograd.Function, or plain Python functions",
     "monitor": _NOT_YET,
+    "nn.attention.bias": "use attn_mask= or is_causal= of scaled_dot_product_attention",
+    "nn.attention.flex_attention": "use scaled_dot_product_attention with attn_mask=, or write the scores out",
     "onnx": _NOT_YET,
-    "ops": "PyTorch's ops by their inner names are not there; call the public functions",
     "package": "save weights with torch.save, and keep code as code",
     "profiler": "it is not part of this version; cProfile sees Extempo's code, and ex.inspect.trace times layers",
     "quantization": _QUANTISED,

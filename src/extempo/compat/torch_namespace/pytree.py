@@ -10,6 +10,36 @@ from typing import Any, NamedTuple
 PyTree = Context = Any
 
 
+@dataclass(frozen=True)
+class SequenceKey:
+    """The place of a child in a list or tuple."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx!r}]"
+
+
+@dataclass(frozen=True)
+class MappingKey:
+    """The place of a child in a dict."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+
+@dataclass(frozen=True)
+class GetAttrKey:
+    """The place of a child in an object."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+
 class _Container(NamedTuple):
     """How a kind of container is taken apart and put together."""
 
@@ -27,6 +57,14 @@ def _list_unflatten(children: Iterable[Any], context: Any) -> list[Any]:
 
 def _dict_flatten(tree: dict[Any, Any]) -> tuple[list[Any], Any]:
     return list(tree.values()), list(tree)
+
+
+def _list_flatten_with_keys(tree: list[Any]) -> tuple[list[tuple[Any, Any]], Any]:
+    return [(SequenceKey(i), child) for i, child in enumerate(tree)], None
+
+
+def _dict_flatten_with_keys(tree: dict[Any, Any]) -> tuple[list[tuple[Any, Any]], Any]:
+    return [(MappingKey(key), child) for key, child in tree.items()], list(tree)
 
 
 def _dict_unflatten(children: Iterable[Any], context: Any) -> dict[Any, Any]:

@@ -11,12 +11,15 @@ from ...core.tensor import Tensor
 from ...core.types import dtype
 from ...ops.gamma_gradient import standard_gamma as _standard_gamma
 from .foreach import foreach_function, foreach_norm
+from .jit import ScriptFunction, ScriptModule
 
 __all__ = [
     "Event",
     "OutOfMemoryError",
     "PyTorchFileReader",
     "PyTorchFileWriter",
+    "ScriptFunction",
+    "ScriptModule",
     "Stream",
     "_assert",
     "_assert_async",
