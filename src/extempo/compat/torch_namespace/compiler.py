@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
+from ...core.absent_names import refused
 from ...tracing.api import compile, eager
-from .refusals import refused
 
 _F = TypeVar("_F")
 
