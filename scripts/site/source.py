@@ -51,7 +51,7 @@ def view(path: str) -> str:
         lexer = get_lexer_for_filename(path)
     except ClassNotFound:  # LICENSE, py.typed
         lexer = TextLexer()
-    return _page(path, highlight(text, lexer, HtmlFormatter(linenos="inline", lineanchors="L", anchorlinenos=True)))
+    return _page(path, highlight(text, lexer, HtmlFormatter(linenos="inline", linespans="L")))
 
 
 def _listing(path: str) -> str:
@@ -64,9 +64,9 @@ def _style() -> str:
     return (
         "body { font: 15px sans-serif; max-width: 70em; margin: 1em auto; padding: 0 1em; color-scheme: light dark }\n"
         ".highlight pre { font-size: 13px; overflow-x: auto; padding: 1em }\n"
-        ".linenos { user-select: none; padding-right: 1em }\n"
+        ".linenos { user-select: none; margin-right: 1em }\n"
         f"{light}\n@media (prefers-color-scheme: dark) {{\nbody {{ background: #1e2129; color: #ddd }}\n{dark}\n}}\n"
-        "pre > span:has(> a:target) { background: rgba(255, 190, 0, 0.25) }\n"
+        "pre span:target { background: rgba(255, 190, 0, 0.25); scroll-margin-top: 6em }\n"
     )
 
 
