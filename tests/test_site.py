@@ -121,6 +121,20 @@ def test_options_of_factories_are_shown_one_by_one():
     assert "options" not in names
 
 
+def test_second_names_of_an_argument_are_told_with_it():
+    from scripts.site import public_names
+
+    class StandsFor(str):
+        __repr__ = str.__str__
+
+    dim_itself = StandsFor("dim")
+
+    def total(input, dim=None, *, axis=dim_itself, mode="dim"): ...
+
+    assert public_names.other_names(inspect.signature(total)) == {"axis": "dim"}
+    assert [p.name for p in public_names.arguments("total", total, ex)] == ["input", "dim", "mode"]
+
+
 def test_a_docstring_that_explains_an_argument_wins():
     from scripts.site import arguments
 

@@ -46,7 +46,7 @@ OPS = [
         "Tensors from Python and NumPy values, and tensors of given sizes.",
         {
             "From values": "ops.creation",
-            "Of given sizes": "ops.factories",
+            "Of given sizes": "ops.factories ops.ranges",
             "PyTorch's older types": "compat.legacy_types",
         },
     ),

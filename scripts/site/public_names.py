@@ -155,10 +155,17 @@ def _public_classes() -> set[type]:
 
 def signature(value: Any) -> inspect.Signature | None:
     """How it is called, where Python knows."""
+    if inspect.isclass(value) and issubclass(value, ex.nn.Module) and value.__init__ is ex.nn.Module.__init__:
+        return inspect.Signature()  # a layer without settings
     try:
         return inspect.signature(value)
     except (TypeError, ValueError):  # exceptions take a message
         return None
+
+
+def other_names(found: inspect.Signature) -> dict[str, str]:
+    """Keywords that are other names of an argument, as `axis` is of `dim`: their default is that argument."""
+    return {p.name: repr(p.default) for p in found.parameters.values() if repr(p.default) in found.parameters}
 
 
 def call_of(name: str, value: Any, home: Any) -> inspect.Signature | None:
@@ -173,10 +180,12 @@ def call_of(name: str, value: Any, home: Any) -> inspect.Signature | None:
 
 
 def arguments(name: str, value: Any, home: Any) -> list[inspect.Parameter]:
-    """What a caller may give: no `self` of a method, and a dict of options as what it may hold."""
+    """What a caller may give: no `self` of a method, no second names, a dict of options as what it may hold."""
     found = call_of(name, value, home)
-    hidden = ("self", "cls") if inspect.isclass(home) else ()
-    return [] if found is None else [p for p in _unpacked(found) if p.name not in hidden]
+    if found is None:
+        return []
+    hidden = {*(("self", "cls") if inspect.isclass(home) else ()), *other_names(found)}
+    return [p for p in _unpacked(found) if p.name not in hidden]
 
 
 def _unpacked(found: inspect.Signature) -> Iterator[inspect.Parameter]:

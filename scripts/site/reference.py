@@ -153,8 +153,9 @@ def doc(value: Any) -> str:
     return inspect.cleandoc(getattr(value, "__doc__", None) or "")
 
 
-def _listed(path: str, parameters: list[inspect.Parameter], text: str) -> str:
+def _listed(path: str, found: inspect.Signature | None, parameters: list[inspect.Parameter], text: str) -> str:
     lines = []
+    others = public_names.other_names(found) if found else {}
     for p in parameters:
         if p.name.startswith("_"):
             continue
@@ -163,7 +164,9 @@ def _listed(path: str, parameters: list[inspect.Parameter], text: str) -> str:
         if p.default is not p.empty:
             facts.append(f"default `{default(p)}`")
         shown = f" ({', '.join(facts)})" if facts else ""
-        lines.append(f"- **`{_stars(p)}{p.name}`**{shown}: {arguments.explain(path, p.name, text)}")
+        also = [f"`{name}`" for name, meant in others.items() if meant == p.name]
+        meaning = arguments.explain(path, p.name, text) + (f" Also called {', '.join(also)}." if also else "")
+        lines.append(f"- **`{_stars(p)}{p.name}`**{shown}: {meaning}")
     return "\n".join(lines)
 
 
@@ -195,7 +198,7 @@ def entry(n: PublicName, page: str, known: dict[int, str], homes: dict[str, str]
     if ">>> " in prose:
         prose, example = prose[: prose.index(">>> ")].rstrip(), prose[prose.index(">>> ") :]
     parts.append(_source_link(n.name, n.value, page))
-    parts += [markdown(prose), _listed(n.path, parameters, text), markdown(example)]
+    parts += [markdown(prose), _listed(n.path, found, parameters, text), markdown(example)]
     if inspect.isclass(n.value) and not issubclass(n.value, BaseException):
         parts.append(_methods(n))
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -234,14 +237,15 @@ def _method(n: PublicName, name: str, value: Any) -> str:
     parameters = public_names.arguments(name, plain, n.value)
     if not isinstance(value, classmethod | staticmethod) and parameters and n.value is ex.Tensor:
         parameters = parameters[1:] if parameters[0].name in ("input", "self") else parameters
-    shown = call(f"{n.name}.{name}", public_names.signature(plain), parameters)
+    found = public_names.call_of(name, plain, n.value)
+    shown = call(f"{n.name}.{name}", found, parameters)
     heading = f"#### {n.name}.{name.replace('_', chr(92) + '_')} {{ #{n.path}.{name} }}"
     return "\n\n".join(
         [
             heading,
             f"```{{ .python .no-copy }}\n{shown}\n```",
             markdown(text),
-            _listed(f"{n.path}.{name}", parameters, text),
+            _listed(f"{n.path}.{name}", found, parameters, text),
             "",
         ]
     )
@@ -271,7 +275,7 @@ def tensor_page(homes: dict[str, str]) -> str:
         "# Tensor { #extempo.Tensor }",
         f"```{{ .python .no-copy }}\n{call('Tensor', public_names.signature(ex.Tensor), parameters)}\n```",
         markdown(text),
-        _listed("extempo.Tensor", parameters, text),
+        _listed("extempo.Tensor", None, parameters, text),
         "Operators (`+`, `@`, `<`, `x[i]`, `x[i] = y`, `in`, `len(x)`) mean what they mean for PyTorch's tensors.",
         "## Methods and attributes",
         *own,
