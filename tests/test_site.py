@@ -170,6 +170,7 @@ def test_the_source_view_has_an_anchor_for_each_line():
 def test_the_check_of_links_finds_what_leads_nowhere(tmp_path):
     from scripts.site.check_links import problems
 
+    assert problems(tmp_path) == [f"{tmp_path} has no pages"]
     (tmp_path / "a.html").write_text('<h1 id="top">A</h1><a href="b.html#x">b</a> <a href="#top">up</a>')
     (tmp_path / "b.html").write_text('<p id="x"><a href="https://example.org">far</a><link rel="canonical" href="c">')
     assert problems(tmp_path) == ["b.html: <link> c: leads to no file"]

@@ -46,7 +46,7 @@ def _read(path: Path) -> _Reader:
 def problems(folder: Path) -> list[str]:
     """What is wrong with the links of the site in that folder."""
     read = {path.resolve(): _read(path) for path in sorted(folder.rglob("*.html"))}
-    found = []
+    found = [] if read else [f"{folder} has no pages"]
     for path, reader in read.items():
         if path.name == "404.html":  # its links are absolute: a server shows it at any address
             continue

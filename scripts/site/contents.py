@@ -47,6 +47,7 @@ OPS = [
         {
             "From values": "ops.creation",
             "Of given sizes": "ops.factories ops.ranges",
+            "Windows": "signal.older_windows",
             "PyTorch's older types": "compat.legacy_types",
         },
     ),
@@ -132,7 +133,7 @@ OPS = [
         "extempo",
         "Element types, what holds for the whole process, and questions about tensors.",
         {
-            "Types, devices, layouts": "core.types core.device",
+            "Types, devices, layouts": "core.types core.device compat.sym_types",
             "Settings": "compat.settings core.printing",
             "Questions": "ops.properties",
             "Constants": " __init__",

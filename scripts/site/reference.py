@@ -46,7 +46,7 @@ def _chosen(plan: contents.Plan) -> list[Group]:
     for title, modules in plan.families.items():
         found = [n for n in names if public_names.family(n) in modules.split(" ")]
         groups.append(Group(title, found))
-    return groups
+    return [group for group in groups if group.names]
 
 
 def all_pages() -> list[Page]:
