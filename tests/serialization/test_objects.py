@@ -249,6 +249,13 @@ def test_hooks_are_refused_in_words_and_removed_ones_are_forgotten():
     assert there_and_back(model).encoder._call_hooks is None
 
 
+def test_a_compiled_module_is_saved_as_the_module_that_was_compiled():
+    model = Encoder()
+    back = there_and_back(ex.compile(model))
+    assert type(back) is Encoder
+    assert back(ex.ones(2, 4)).equal(model(ex.ones(2, 4)))
+
+
 def test_copies_and_pickles_are_what_they_were():
     model = Model()
     index = ex.tensor([0, 3])

@@ -18,7 +18,8 @@ from ..errors import UnsupportedError
 from ..nn.module import Module
 from ..nn.tables import TABLES
 from ..optim.optimizer import Optimizer
-from .class_rule import MISSING, attributes_of, is_enum, is_namedtuple, is_vouched_for, why_no_instance
+from .class_rule import MISSING, attributes_of, is_enum, is_namedtuple, is_vouched_for, path_of, why_no_instance
+from .safe_names import full_name
 
 # Attributes of a module of PyTorch's that hold hooks, or say something about them.
 _TORCH_HOOKS = (
@@ -40,6 +41,14 @@ class State:
 
 
 # ---- taking out
+
+
+def class_to_save(value: Any) -> type:
+    """The class of an object; of a compiled module the class of the module itself, which it shares everything with."""
+    cls = type(value)
+    above = cls.__bases__[0]
+    is_compiled = issubclass(cls, Module) and path_of(cls) is None
+    return above if is_compiled and full_name(above) == full_name(cls) else cls
 
 
 def state_of(value: Any) -> State | None:

@@ -34,7 +34,7 @@ from ..random import Generator
 from .class_rule import has_plain_hash, is_class, is_namedtuple, path_of, why_no_instance
 from .header import CODES
 from .leaves import NAMESPACES, NUMPY_DTYPES, TEXTS, factory_name, path_name
-from .objects import OWN_HOOKS, State, call_of, is_new_object, state_of
+from .objects import OWN_HOOKS, State, call_of, class_to_save, is_new_object, state_of
 
 MAX_DEPTH = 64  # levels of containers; each takes at most three levels of JSON
 
@@ -178,10 +178,11 @@ class Encoder:
 
     def _object(self, value: Any, path: tuple[Any, ...]) -> Any:
         """An object of a class: its attributes if a file may rebuild it, else what pickle would do."""
-        name = path_of(type(value))
+        cls = class_to_save(value)
+        name = path_of(cls)
         if name is None:
             raise self.refuse(value, path)
-        if why_no_instance(type(value)):
+        if why_no_instance(cls):
             return self._call(value, path)
         state = state_of(value)
         if state is None:
