@@ -106,7 +106,7 @@ def prod(
     >>> ex.masked.prod(ex.tensor([2, 9, 3]), mask=ex.tensor([True, False, True]))
     tensor(6)
     """
-    return ops.prod(_kept("prod", input, mask, True), dim, keepdim, dtype=dtype)
+    return ops.prod(_kept("prod", input, mask, True), dim, bool(keepdim), dtype=dtype)
 
 
 def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:

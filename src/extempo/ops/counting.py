@@ -17,7 +17,7 @@ from ..core.op import Op, Refuse, Rng, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor, TensorLike, from_array
 from ..core.tensor_methods import method
-from ..core.types import Number, TensorType, bool_, check_size, count, int32, int64, normalize_dim
+from ..core.types import Number, TensorType, bool_, check_size, count, int32, int64, is_sequence, normalize_dim
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
 from .define import Operand, also_named, numpy_method, teaching
@@ -422,6 +422,7 @@ def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, o
     >>> ex.histc(ex.tensor([0.1, 0.2, 0.9]), bins=2, min=0, max=1)
     tensor([2., 1.])
     """
+    bins = bins.__index__()
     if bins <= 0 or min > max:
         raise ShapeError(f"histc: expected bins > 0 and min <= max, got bins={bins}, min={min}, max={max}")
     return ops.deliver(apply(Histc, (input, min, max), {"bins": bins}), out)
@@ -429,12 +430,12 @@ def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, o
 
 def _edges(values: Array, bins: Any, limits: Any) -> Any:
     """Edges of the bins: the given ones, or equal parts of the limits or of the data's range."""
-    if isinstance(bins, Tensor):
+    if isinstance(bins, Tensor) and bins.ndim:
         return bins.detach()._values()
     low, high = limits if limits is not None else (values.min(), values.max()) if values.size else (0.0, 1.0)
     if low == high:
         low, high = low - 0.5, high + 0.5
-    return np.linspace(low, high, bins + 1, dtype=values.dtype)
+    return np.linspace(low, high, bins.__index__() + 1, dtype=values.dtype)
 
 
 @method
@@ -479,7 +480,7 @@ def histogramdd(
             f"histogramdd: expected floating points (n, dims), got {input.dtype} of shape {tuple(input.shape)}"
         )
     n_dims = input.shape[-1]
-    per_dim = [bins] * n_dims if isinstance(bins, int) else list(bins)
+    per_dim = list(bins) if is_sequence(bins) else [bins] * n_dims
     if len(per_dim) != n_dims:
         raise ShapeError(f"histogramdd: {len(per_dim)} bins for points of {n_dims} coordinates; give one each")
     points = input.detach()._values().reshape(-1, n_dims)

@@ -325,7 +325,8 @@ def pinv(
     >>> ex.linalg.pinv(ex.tensor([[2.0], [0.0]]))
     tensor([[0.5000, 0.0000]])
     """
-    tolerances = _tolerances(A, atol, rtol if rcond is None else rcond)
+    # As in PyTorch, tolerances give no dimensions to a matrix without elements.
+    tolerances = _tolerances(A, atol, rtol if rcond is None else rcond) if A.numel() else (0.0, 0.0)
     return deliver_converted(apply(Pinv, (A, *tolerances), {"hermitian": hermitian}), out)
 
 
