@@ -145,7 +145,7 @@ def _split_along(input: Tensor, where: Any, dim: int, op: str, least: int) -> tu
     if input.ndim < least:
         raise ShapeError(f"{op}: expected at least {least} dimensions, got shape {tuple(input.shape)}")
     if is_sequence(where):
-        return tensor_split(input, where, dim)
+        return tensor_split(input, where if isinstance(where, Tensor) else _ints(op, where, _WANTED), dim)
     n_sections = _int(op, where, _WANTED)
     if n_sections <= 0 or input._type.shape[dim] % n_sections:
         size = input.shape[dim]
