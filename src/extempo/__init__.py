@@ -90,7 +90,7 @@ if TYPE_CHECKING:  # loaded on first use, by `__getattr__` below
         version,
         xpu,
     )
-    from .amp import autocast, get_autocast_dtype, is_autocast_enabled
+    from .amp import GradScaler, autocast, get_autocast_dtype, is_autocast_enabled
     from .batching.api import batch
     from .batching.cells import cell
     from .comparing.calling import compare
@@ -111,6 +111,7 @@ if TYPE_CHECKING:  # loaded on first use, by `__getattr__` below
 newaxis = None
 
 __all__ = [
+    "GradScaler",
     "Graph",
     "RaggedTensor",
     "Size",
@@ -214,6 +215,7 @@ __all__ += sym_types.__all__
 
 # The functions here that come from a module that is loaded on first use, with that module.
 _HOMES = {
+    "GradScaler": "amp",
     "RaggedTensor": "ragged_tensors.tensor",
     "autocast": "amp",
     "bartlett_window": "signal.older_windows",

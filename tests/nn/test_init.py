@@ -56,6 +56,13 @@ def test_the_spread_is_what_the_papers_say(name, shape):
         assert abs(w.mean().item()) < std / 10
 
 
+def test_older_names_warn_and_fill():
+    for name in ("uniform", "xavier_normal", "kaiming_uniform", "orthogonal", "eye"):
+        with pytest.warns(FutureWarning, match=f"init.{name}_"):
+            w = getattr(init, name)(ex.zeros(3, 3))
+        assert w.abs().sum() > 0
+
+
 def test_kaiming_takes_mode_slope_and_nonlinearity():
     ex.manual_seed(0)
     w = ex.empty(100, 400)

@@ -11,13 +11,13 @@ import functools
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import CodeType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 from ..errors import UnsupportedError
 
 __all__ = [
-    "RefusedName", "RefusedType", "check_keywords", "did_you_mean", "explain_absent", "module_getattr", "nearest",
-    "refused",
+    "KeywordSuggestions", "RefusedName", "RefusedType", "check_keywords", "did_you_mean", "explain_absent",
+    "module_getattr", "nearest", "refused",
 ]  # fmt: skip
 
 
@@ -55,6 +55,19 @@ def check_keywords(cls: type, keywords: Iterable[str]) -> None:
                 f"{cls.__name__}: there is no argument {keyword!r}{did_you_mean(keyword, own)} "
                 f"({cls.__name__} takes {', '.join(own) or 'none'})"
             )
+
+
+class KeywordSuggestions:
+    """A base of classes whose misspelt keywords get the nearest one suggested.
+
+    It is the last base, so that `inspect.signature` and `help` find `__init__` of the class itself before `__new__`.
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        if kwargs:
+            check_keywords(cls, kwargs)
+        make = super().__new__  # object's, unless a class beside this one has its own
+        return make(cls) if make is object.__new__ else make(cls, *args, **kwargs)
 
 
 # ---- refused

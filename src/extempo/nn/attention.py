@@ -9,6 +9,8 @@ from ..core.tensor import Tensor
 from ..errors import ArgumentError, ShapeError
 from . import functional as F
 from . import init
+from .attention_backends import SDPBackend as SDPBackend
+from .attention_backends import sdpa_kernel as sdpa_kernel
 from .linear_layers import Linear
 from .module import Module
 from .parameter import Parameter

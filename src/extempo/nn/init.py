@@ -6,7 +6,10 @@ dimension 0 counts outputs, dimension 1 inputs, and all others multiply both.
 
 from __future__ import annotations
 
+import functools
 import math
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 from .. import ops
@@ -311,5 +314,27 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
             tensor[rows, column] = 0
     return tensor
 
+
+# ---- names without the underscore, from before 0.4
+
+
+def _older(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    name = function.__name__.removesuffix("_")
+
+    @functools.wraps(function)
+    def older(*args: Any, **kwargs: Any) -> Tensor:
+        warnings.warn(f"nn.init.{name} is now deprecated in favor of nn.init.{name}_", FutureWarning, stacklevel=2)
+        return function(*args, **kwargs)
+
+    older.__name__ = older.__qualname__ = name
+    older.__doc__ = f"The older name of `{name}_`, which says so by a FutureWarning."
+    return older
+
+
+uniform, normal, constant = _older(uniform_), _older(normal_), _older(constant_)
+eye, dirac = _older(eye_), _older(dirac_)
+xavier_uniform, xavier_normal = _older(xavier_uniform_), _older(xavier_normal_)
+kaiming_uniform, kaiming_normal = _older(kaiming_uniform_), _older(kaiming_normal_)
+orthogonal, sparse = _older(orthogonal_), _older(sparse_)
 
 explain_absent(__name__)

@@ -13,7 +13,7 @@ from html import escape
 from typing import Any, Self
 
 from .. import ops
-from ..core.absent_names import check_keywords
+from ..core.absent_names import KeywordSuggestions
 from ..core.context import no_grad
 from ..core.device import device as Device
 from ..core.device import require_cpu
@@ -32,7 +32,7 @@ from .tables import TABLES, Table, note_change, replace_table, without_mirrors
 call_cell: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any] | None = None
 
 
-class Module(HookMethods, StateMethods):
+class Module(HookMethods, StateMethods, KeywordSuggestions):
     """The base of all layers and models: subclass it, set parts as attributes in `__init__`, define `forward`.
 
     >>> class Net(nn.Module):
@@ -61,12 +61,6 @@ class Module(HookMethods, StateMethods):
             if "forward" in vars(base):  # another one than that which is known to be pure
                 cls._is_cell = False
                 return
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        if kwargs:
-            check_keywords(cls, kwargs)
-        make = super().__new__  # object's, unless a class beside this one has its own
-        return make(cls) if make is object.__new__ else make(cls, *args, **kwargs)
 
     def __init__(self) -> None:
         self.__dict__.update(training=True, _non_persistent_buffers_set=set())

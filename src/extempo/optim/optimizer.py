@@ -11,10 +11,10 @@ import functools
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Self
+from typing import Any
 
 from ..autograd.hooks import RemovableHandle
-from ..core.absent_names import check_keywords
+from ..core.absent_names import KeywordSuggestions
 from ..core.tensor import Tensor, TensorLike
 from ..errors import ArgumentError, DtypeError, ShapeError
 from .remapping import LIVE, Follower, copied_value
@@ -131,7 +131,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     return hooked
 
 
-class Optimizer(Follower):
+class Optimizer(Follower, KeywordSuggestions):
     """What every optimizer shares: parameter groups, state by parameter, checkpoints and hooks.
 
     `params` is an iterable of tensors, of `(name, tensor)` pairs, or of dicts with the key `"params"` and options for
@@ -168,11 +168,6 @@ class Optimizer(Follower):
         super().__init_subclass__(**options)
         if "step" in cls.__dict__:
             cls.step = _with_hooks(cls.step)  # type: ignore[method-assign]
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        if kwargs:
-            check_keywords(cls, kwargs)
-        return super().__new__(cls)
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         name = type(self).__name__

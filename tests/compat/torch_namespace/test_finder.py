@@ -111,3 +111,37 @@ def test_settings_that_are_assigned_reach_extempo():
         "print(torch.my_own, hasattr(extempo, 'my_own'))\n"
     )
     assert printed(program) == "True\n3 False\n"
+
+
+def test_names_that_programs_import_are_there_and_refusals_come_when_they_are_used():
+    program = (
+        "import extempo.as_torch, torch\n"
+        "from torch import GradScaler, fft, sparse_coo_tensor\n"
+        "from torch.autograd.gradcheck import GradcheckError, gradcheck\n"
+        "from torch.autograd.profiler import profile, record_function\n"
+        "from torch.nn.attention import SDPBackend, sdpa_kernel\n"
+        "from torch.nn.attention.flex_attention import flex_attention\n"
+        "from torch.optim import Adafactor, Muon, SparseAdam\n"
+        "from torch.utils.data.distributed import DistributedSampler\n"
+        "from torch.utils.dlpack import from_dlpack, to_dlpack\n"
+        "import torch.autograd.forward_ad as fwAD\n"
+        "import torch.nn.utils.prune as prune\n"
+        "print(GradScaler is torch.amp.GradScaler, torch.accelerator.is_available(), bool(torch.__config__.show()))\n"
+        "print(from_dlpack(to_dlpack(torch.ones(2))).tolist(), isinstance(3, SparseAdam))\n"
+        "again = torch.sparse_coo_tensor\n"
+        "for use in (fwAD.dual_level, flex_attention, sparse_coo_tensor, SparseAdam, again, fft.rfft):\n"
+        "    try:\n"
+        "        use(1)\n"
+        "    except NotImplementedError as error:\n"
+        "        print(str(error).split(':')[0])\n"
+    )
+    assert printed(program).splitlines() == [
+        "True False True",
+        "[1.0, 1.0] False",
+        "torch.autograd.forward_ad.dual_level",
+        "torch.nn.attention.flex_attention.flex_attention",
+        "torch.sparse_coo_tensor",
+        "torch.optim.SparseAdam",
+        "torch.sparse_coo_tensor",
+        "torch.fft.rfft",
+    ]

@@ -34,7 +34,7 @@ def test_inner_names_of_pytorch_are_found_in_the_module_that_has_their_meaning()
 
 
 def test_a_refused_module_may_answer_questions():
-    questions, others = homes_of("accelerator")
+    questions, others = homes_of("distributed.rpc")
     assert questions.module.endswith("unavailable")
     assert others.module is None
 

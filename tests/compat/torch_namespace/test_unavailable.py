@@ -1,12 +1,9 @@
-"""What is not there says so when it is asked."""
+"""torch.distributed.rpc: asked whether it is there, it says no."""
 
-from __future__ import annotations
+import subprocess
+import sys
 
-from extempo.compat.torch_namespace import unavailable
 
-
-def test_there_is_no_accelerator():
-    assert not unavailable.is_available()
-    assert unavailable.device_count() == 0
-    assert unavailable.current_accelerator() is None
-    assert unavailable.synchronize() is unavailable.empty_cache() is None
+def test_programs_that_ask_go_on_without_it():
+    program = "import extempo.as_torch; import torch.distributed.rpc as rpc; print(rpc.is_available())"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "False\n"

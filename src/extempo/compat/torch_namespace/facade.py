@@ -52,7 +52,7 @@ class TorchModule(ModuleType):
                 if callable(found):
                     self.__dict__[name] = found
                 return found
-        if name.startswith("__") and name.endswith("__"):  # what Python itself asks
+        if name.startswith("__") and name.endswith("__") and name != "__config__":  # what Python itself asks
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
         return self._not_there(name, reason)
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 BELOW: Mapping[str, frozenset[str]] = {
     package: frozenset(names.split())
     for package, names in {
-        "": "_C _dynamo _export _functorch _guards _higher_order_ops _inductor _jit_internal _library _ops "
-        "_prims_common _subclasses _tensor _tensor_str _utils accelerator amp ao autograd backends classes compiler "
-        "cpu cuda distributed distributions export fft func functional futures fx hub jit library linalg masked "
-        "monitor mps multiprocessing nested nn onnx ops optim overrides package profiler quantization quasirandom "
-        "random serialization signal sparse special storage testing torch_version types utils version xpu",
+        "": "_C __config__ _dynamo _export _functorch _guards _higher_order_ops _inductor _jit_internal _library "
+        "_ops _prims_common _subclasses _tensor _tensor_str _utils accelerator amp ao autograd backends classes "
+        "compiler cpu cuda distributed distributions export fft func functional futures fx hub jit library linalg "
+        "masked monitor mps multiprocessing nested nn onnx ops optim overrides package profiler quantization "
+        "quasirandom random serialization signal sparse special storage testing torch_version types utils version xpu",
         "_C": "_distributed_c10d _distributed_rpc _functorch _nn",
         "_dynamo": "_trace_wrapped_higher_order_op eval_frame utils",
         "nn": "_reduction attention common_types functional init modules parallel parameter utils",
@@ -82,11 +82,12 @@ HOMES: Mapping[str, str] = {
 OWN: Mapping[str, str] = {
     "_C": "internals",
     "_C._nn": "internals",
+    "__config__": "config",
     "_dynamo": "compiler",
     "_jit_internal": "jit",
     "_utils": "internals",
+    "accelerator": "accelerator",
     "autograd.profiler": "profiler",
-    "accelerator": "unavailable",
     "compiler": "compiler",
     "distributed": "distributed",
     "distributed.nn": "distributed_nn",
@@ -133,8 +134,8 @@ REFUSED: Mapping[str, str] = {
     "_dynamo.utils": _INTERNAL,
     "_subclasses": _INTERNAL,
     "_tensor_str": _INTERNAL,
-    "accelerator": "Extempo runs on the CPU",
     "ao": _QUANTISED,
+    "autograd.forward_ad": "torch.func.jvp(fn, (x,), (t,)) gives the result and its tangent in one call",
     "classes": _INTERNAL,
     **{
         f"distributed.{name}": _ONE_PROCESS
