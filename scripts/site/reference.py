@@ -73,6 +73,7 @@ ALIASES = {
     "ParamsT": "Iterable[Tensor] | Iterable[dict]",
     "Betas": "tuple[float, float]",
     "Fn": "Callable",
+    "Hook": "Callable",
     "types.dtype": "dtype",
     "Pooled": "tuple[Tensor, Tensor]",
     "Bound": "Tensor | float",
@@ -178,6 +179,12 @@ def _source_link(name: str, value: Any, page: str) -> str:
     return f"[source]({os.path.relpath(target, os.path.dirname(page))}){{ .source }}"
 
 
+def _body(path: str, found: inspect.Signature | None, parameters: list[inspect.Parameter], text: str) -> list[str]:
+    """What a docstring says, in the order of a page: prose, arguments, example."""
+    prose, prompt, example = arguments.without_items(text).partition(">>> ")
+    return [markdown(prose.rstrip()), _listed(path, found, parameters, text), markdown(prompt + example)]
+
+
 def entry(n: PublicName, page: str, known: dict[int, str], homes: dict[str, str]) -> str:
     """A name with all there is to say of it, or where that is said already."""
     heading = f"### {n.name.replace('_', chr(92) + '_')} {{ #{n.path} }}"
@@ -194,11 +201,7 @@ def entry(n: PublicName, page: str, known: dict[int, str], homes: dict[str, str]
     if first != n.path:
         link = f"{os.path.basename(homes[first])}#{first}"
         return "\n\n".join([*parts, markdown(text.split("\n\n")[0]), f"The same as [`{first}`]({link}).", ""])
-    prose, example = arguments.without_items(text), ""
-    if ">>> " in prose:
-        prose, example = prose[: prose.index(">>> ")].rstrip(), prose[prose.index(">>> ") :]
-    parts.append(_source_link(n.name, n.value, page))
-    parts += [markdown(prose), _listed(n.path, found, parameters, text), markdown(example)]
+    parts += [_source_link(n.name, n.value, page), *_body(n.path, found, parameters, text)]
     if inspect.isclass(n.value) and not issubclass(n.value, BaseException):
         parts.append(_methods(n))
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -240,15 +243,8 @@ def _method(n: PublicName, name: str, value: Any) -> str:
     found = public_names.call_of(name, plain, n.value)
     shown = call(f"{n.name}.{name}", found, parameters)
     heading = f"#### {n.name}.{name.replace('_', chr(92) + '_')} {{ #{n.path}.{name} }}"
-    return "\n\n".join(
-        [
-            heading,
-            f"```{{ .python .no-copy }}\n{shown}\n```",
-            markdown(text),
-            _listed(f"{n.path}.{name}", found, parameters, text),
-            "",
-        ]
-    )
+    code = f"```{{ .python .no-copy }}\n{shown}\n```"
+    return "\n\n".join([heading, code, *_body(f"{n.path}.{name}", found, parameters, text), ""])
 
 
 # ---- the tensor
