@@ -357,4 +357,10 @@ def normalize(
     return _kept("normalize", input, mask, 0.0, dtype) / length.clamp(min=eps)
 
 
-explain_absent(__name__)
+explain_absent(
+    __name__,
+    dict.fromkeys(
+        ("MaskedTensor", "masked_tensor", "as_masked_tensor", "is_masked_tensor"),
+        "tensors that carry a mask are not part of Extempo; give the functions of ex.masked a mask=, or use ex.ragged",
+    ),
+)

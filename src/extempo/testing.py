@@ -296,4 +296,10 @@ def check_batch(op: type[Op], sample: Sample) -> None:
         assert_close(t, expected, rtol=1e-9, atol=1e-9, equal_nan=True, msg=None)
 
 
-explain_absent(__name__)
+explain_absent(
+    __name__,
+    {
+        "make_tensor": "use ex.rand, ex.randn or ex.randint",
+        "assert_allclose": "use ex.testing.assert_close",
+    },
+)

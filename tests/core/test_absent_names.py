@@ -168,3 +168,33 @@ def test_a_module_refuses_by_its_table_when_a_name_is_used(monkeypatch):
     assert caught.value.name == "Old"
     with pytest.raises(AttributeError, match=r"^module 'extempo\.some' has no attribute 'Nwe'; did you mean 'New'\?$"):
         module_getattr("extempo.some")("Nwe")
+
+
+REFUSED = [
+    ("func", "functionalize"),
+    ("masked", "MaskedTensor"),
+    ("autograd.graph", "save_on_cpu"),
+    ("autograd", "NestedIOFunction"),
+    ("autograd.function", "InplaceFunction"),
+    ("utils.data", "IterDataPipe"),
+    ("nn.utils", "fuse_conv_bn_eval"),
+    ("nn", "SyncBatchNorm"),
+    ("utils.checkpoint", "CheckpointPolicy"),
+    ("testing", "make_tensor"),
+    ("optim", "SparseAdam"),
+    ("distributions", "Wishart"),
+]
+
+
+@pytest.mark.parametrize(("namespace", "name"), REFUSED, ids=str)
+def test_names_of_pytorch_are_refused_in_words_by_their_namespace(namespace, name):
+    stands_for = getattr(importlib.import_module(f"extempo.{namespace}"), name)
+    with pytest.raises(RefusedName, match=rf"^extempo\.{namespace}\.{name}: .{{20}}"):
+        stands_for()
+
+
+@pytest.mark.conformance
+def test_what_namespaces_refuse_is_pytorchs():
+    pytest.importorskip("torch", reason="compares the names with PyTorch's: pip install -e '.[conformance]'")
+    for namespace, name in REFUSED:
+        assert hasattr(importlib.import_module(f"torch.{namespace}"), name), (namespace, name)

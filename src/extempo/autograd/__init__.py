@@ -57,4 +57,11 @@ class Variable(metaclass=_VariableType):
 
 publish(__name__, __all__, globals())
 
-explain_absent(__name__)
+explain_absent(
+    __name__,
+    {
+        "NestedIOFunction": "give Function.apply flat arguments",
+        "set_multithreading_enabled": "backward of one graph runs on one thread; leave it out",
+        "forward_ad": "use ex.func.jvp(fn, (x,), (t,)), which gives the result and its tangent",
+    },
+)

@@ -9,4 +9,10 @@ from .once_differentiable import once_differentiable
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 
-explain_absent(__name__)
+explain_absent(
+    __name__,
+    {
+        "InplaceFunction": "subclass Function, and call ctx.mark_dirty(x)",
+        "NestedIOFunction": "give Function.apply flat arguments",
+    },
+)

@@ -21,4 +21,11 @@ __all__ = [
     "vmap",
 ]
 
-explain_absent(__name__)
+explain_absent(
+    __name__,
+    {
+        "functionalize": "Extempo's transforms take functions that write in place as they are; leave it out",
+        "debug_unwrap": "a per-sample tensor has no values of its own; return it from the mapped function",
+        "replace_all_batch_norm_modules_": "use nn.GroupNorm, or call model.eval() before the transform",
+    },
+)

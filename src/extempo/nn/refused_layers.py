@@ -10,4 +10,5 @@ REFUSED_LAYERS: Mapping[str, str] = {
     "CrossMapLRN2d": "use nn.LocalResponseNorm, which computes the same",
     "NLLLoss2d": "use nn.NLLLoss, which takes (batch, classes, height, width)",
     "Container": "use nn.Module",
+    "LinearCrossEntropyOptions": "use nn.functional.cross_entropy on the scores of a linear layer",
 }

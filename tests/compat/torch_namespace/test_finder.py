@@ -126,6 +126,7 @@ def test_names_that_programs_import_are_there_and_refusals_come_when_they_are_us
         "from torch.utils.dlpack import from_dlpack, to_dlpack\n"
         "import torch.autograd.forward_ad as fwAD\n"
         "import torch.nn.utils.prune as prune\n"
+        "from torch.nn.utils.stateless import functional_call\n"
         "print(GradScaler is torch.amp.GradScaler, torch.accelerator.is_available(), bool(torch.__config__.show()))\n"
         "print(from_dlpack(to_dlpack(torch.ones(2))).tolist(), isinstance(3, SparseAdam))\n"
         "again = torch.sparse_coo_tensor\n"

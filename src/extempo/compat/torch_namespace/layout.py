@@ -71,6 +71,7 @@ HOMES: Mapping[str, str] = {
     "nn.modules.loss": "extempo.nn.losses",
     "nn.modules.module": "extempo.compat.torch_namespace.module_internals",
     "nn.utils": "extempo.nn.utils",
+    "nn.utils.stateless": "extempo.func",
     "optim": "extempo.optim",
     "utils.checkpoint": "extempo.compat.torch_namespace.device_states",
     "utils.data": "extempo.data",

@@ -35,4 +35,18 @@ __all__ = [
     "widen",
 ]
 
-explain_absent(__name__)
+explain_absent(
+    __name__,
+    {
+        **dict.fromkeys(
+            ("fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"),
+            "layers are not merged; ex.compile runs the normalisation in one pass",
+        ),
+        **dict.fromkeys(
+            ("convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"),
+            "use model.to(memory_format=ex.channels_last)",
+        ),
+        "skip_init": "construct the layer as usual: its weights are drawn in one pass",
+        "stateless": "use ex.func.functional_call",
+    },
+)
