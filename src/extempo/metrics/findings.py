@@ -50,8 +50,7 @@ def against_majority(matrix: Array, confusion: ConfusionMatrix, figures: dict[st
     most = int(are.argmax())
     guess, accuracy, n = figures["majority guess"], figures["accuracy"], int(are.sum())
     text = (
-        f"{confusion.label(most)} is {are[most]} of {counted(n, 'sample')}, so always answering "
-        f"{confusion.label(most)} scores "
+        f"{confusion.label(most)} is {are[most]} of {n} samples, so always answering {confusion.label(most)} scores "
         f"{guess:.1%} without looking"
     )
     if (are > 0).sum() == 1:
@@ -62,7 +61,7 @@ def against_majority(matrix: Array, confusion: ConfusionMatrix, figures: dict[st
     if accuracy <= guess:
         return [Reason("no", f"{text}: this model is no better ({accuracy:.1%})")]
     if low <= guess:
-        chance = f"{accuracy:.1%} is above that by less than chance might do on {counted(n, 'sample')}"
+        chance = f"{accuracy:.1%} is above that by less than chance might do on {n} samples"
         return [Reason("unsure", f"{text}: {chance}")]
     if guess > 1 - RARE:
         return [Reason("note", f"{text}: look at recall, not at accuracy")]

@@ -42,7 +42,7 @@ def kind_of(loss: Any) -> str:
 def named(metrics: Sequence[Metric] | Mapping[str, Metric] | None) -> dict[str, Metric]:
     """Metrics by name."""
     if isinstance(metrics, Metric | str):
-        metrics = [metrics]  # type: ignore[list-item] # a name is refused below
+        metrics = [metrics]  # a name is refused below
     given = metrics or ()
     for metric in given.values() if isinstance(given, Mapping) else given:
         if not isinstance(metric, Metric):
