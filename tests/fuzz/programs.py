@@ -46,7 +46,9 @@ ONLY_PYTORCH = re.compile(
     "not implemented|not supported|unsupported|expected .*dtype|have the same dtype|modified by an inplace"
 )
 # PyTorch looks neither at the dtypes of empty matrices nor at every index into an empty dimension.
-ONLY_EXTEMPO = re.compile("expected both of one dtype|out of range for dimension -?[0-9]+ of size 0")
+ONLY_EXTEMPO = re.compile(
+    "expected both of one dtype|input is .* but weight is|out of range for dimension -?[0-9]+ of size 0"
+)
 EPSILON = {"float32": 1.2e-7, "float16": 1e-3, "bfloat16": 8e-3}
 
 
