@@ -367,3 +367,19 @@ def test_no_parameters_at_all_are_an_argument_that_cannot_work():
         optim.SGD([], lr=0.1)
     with pytest.raises(ArgumentError, match="Adam: lr must not be negative, got -1"):
         optim.Adam([ex.zeros(2, requires_grad=True)], lr=-1)
+
+
+def test_an_optimizer_may_wrap_another_without_being_one_itself():
+    class Twice(optim.Optimizer):
+        def __init__(self, inner):
+            self.inner = inner
+            self.param_groups = inner.param_groups
+
+        def step(self, closure=None):
+            self.inner.step()
+            self.inner.step()
+
+    p = ex.ones(1, requires_grad=True)
+    p.grad = ex.ones(1)
+    Twice(ex.optim.SGD([p], lr=0.25)).step()
+    assert p.item() == 0.5

@@ -109,7 +109,10 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
 
 
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """A `step` that runs the hooks around it; a step called by a subclass's step does not run them again."""
+    """A `step` that runs the hooks around it; a step called by a subclass's step does not run them again.
+
+    An optimizer that wraps another one may never have called `Optimizer.__init__`: it has no hooks.
+    """
 
     @functools.wraps(step)
     def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -117,12 +120,13 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
             return step(self, *args, **kwargs)
         self._stepping = True
         try:
-            if _before_every_step or self._optimizer_step_pre_hooks:
+            if _before_every_step or getattr(self, "_optimizer_step_pre_hooks", None):
                 args, kwargs = self._before_step(args, kwargs)
             result = step(self, *args, **kwargs)
             self._opt_called = True
-            if _after_every_step or self._optimizer_step_post_hooks:
-                for hook in (*self._optimizer_step_post_hooks.values(), *_after_every_step.values()):
+            own = getattr(self, "_optimizer_step_post_hooks", {})
+            if _after_every_step or own:
+                for hook in (*own.values(), *_after_every_step.values()):
                     hook(self, (self, *args), kwargs)
             return result
         finally:
