@@ -1,4 +1,7 @@
-"""Names of `torch` itself that Extempo has no use for: checks, symbolic sizes, lists of tensors."""
+"""Names of `torch` itself that Extempo has no use for: checks, symbolic sizes, lists of tensors.
+
+There is no `__all__`: `from torch import *` takes none of them.
+"""
 
 from __future__ import annotations
 
@@ -9,40 +12,10 @@ from typing import Any
 from ...core.absent_names import refused
 from ...core.tensor import Tensor
 from ...core.types import dtype
-from ...ops.gamma_gradient import standard_gamma as _standard_gamma
+from ...ops.gamma_gradient import standard_gamma as _standard_gamma  # noqa: F401 - torch._standard_gamma
 from .foreach import foreach_function, foreach_norm
-from .jit import ScriptFunction, ScriptModule
-
-__all__ = [
-    "Event",
-    "OutOfMemoryError",
-    "PyTorchFileReader",
-    "PyTorchFileWriter",
-    "ScriptFunction",
-    "ScriptModule",
-    "Stream",
-    "_assert",
-    "_assert_async",
-    "_check",
-    "_check_index",
-    "_check_is_size",
-    "_check_not_implemented",
-    "_check_type",
-    "_check_value",
-    "_check_with",
-    "_standard_gamma",
-    "get_autocast_cpu_dtype",
-    "get_autocast_gpu_dtype",
-    "is_autocast_cpu_enabled",
-    "sym_float",
-    "sym_int",
-    "sym_ite",
-    "sym_max",
-    "sym_min",
-    "sym_not",
-    "sym_sqrt",
-    "sym_sum",
-]
+from .jit import ScriptFunction as ScriptFunction
+from .jit import ScriptModule as ScriptModule
 
 PyTorchFileReader, PyTorchFileWriter = (
     refused(f"torch.{name}", "use torch.load and torch.save") for name in ("PyTorchFileReader", "PyTorchFileWriter")
