@@ -124,7 +124,7 @@ def test_long_code_has_bools_and_single_values_among_its_operands():
         return [e.gt(bounded, y), e.where(chosen, bounded, y)]
 
     inputs = [float32, float32, from_numpy_dtype(np.dtype(bool))]
-    assert loops.is_long(body, inputs)
+    assert loops.probed(body, inputs).is_long
     run = kernels.ElementwiseKernel("long", body, inputs, [inputs[2], float32]).callable(refuse, as_tuple=True)
     rng = np.random.default_rng(0)
     x, y = (rng.normal(size=(40, 48)).astype(np.float32) for _ in range(2))

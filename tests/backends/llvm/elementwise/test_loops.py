@@ -7,13 +7,23 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from extempo.backends.llvm.elementwise.loops import LANES, LONG, is_long, lanes_of, supported
+from extempo.backends.llvm.elementwise.loops import (
+    LANES,
+    LONG,
+    VERY_LONG,
+    WIDE,
+    WIDEST,
+    lanes_for,
+    lanes_of,
+    probed,
+    supported,
+)
 from extempo.backends.llvm.ir.types import f32, i1, vector
 from extempo.core.types import bool_, float16, float32, int64
 
 from ..lane_kernels import Kernel
 
-SIZES = [0, 1, 7, 8, 9, 33]
+SIZES = [0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 65]
 
 
 def short(e, values):
@@ -68,14 +78,30 @@ def test_long_code_is_told_from_short_and_code_that_may_refuse_is_never_long():
         return long(e, values)
 
     types = [float32] * 3
-    assert not is_long(short, types)
-    assert is_long(long, types)
-    assert not is_long(refusing, types)
+    assert not probed(short, types).is_long
+    assert probed(long, types).is_long
+    assert not probed(refusing, types).is_long
+
+
+def test_long_code_is_done_on_more_lanes_unless_lanes_are_done_one_by_one():
+    def very_long(e, values):
+        x = values[0]
+        for _ in range(VERY_LONG):
+            x = e.neg(x)
+        return [x]
+
+    types = [float32] * 3
+    assert lanes_for(probed(short, types), types, "111") == WIDE
+    assert lanes_for(probed(very_long, types), types, "101") == WIDEST
+    assert lanes_for(probed(very_long, types), types, "1s1") == LANES
+    assert lanes_for(probed(very_long, types), [*types, int64], "1111") == LANES
+    assert lanes_for(probed(very_long, types), [*types, int64], "1110") == WIDEST
+    assert lanes_for(probed(lambda e, v: [e.lgamma(v[0])], types), types, "111") == LANES
 
 
 def test_dtypes_that_lanes_know():
     assert supported(int64)
     assert supported(bool_)
     assert not supported(float16)
-    assert lanes_of(float32) is vector(f32, LANES)
-    assert lanes_of(bool_) is vector(i1, LANES)
+    assert lanes_of(float32, 8) is vector(f32, 8)
+    assert lanes_of(bool_, 16) is vector(i1, 16)

@@ -24,7 +24,7 @@ from ..ir.builder import IRModule, Value, i64, ptr
 from ..ir.machine import RARE, Library, machine
 from ..lanes.emitter import Emitter, NotNative
 from .broadcasting import DECLINED, DONE, MAX_INPUTS, MAX_RESULTS, pack, write_usual_run
-from .loops import LANES, is_long, lanes_of, supported, write_kernel
+from .loops import lanes_of, probed, supported, write_kernel
 from .safe_entry import write_any_run
 
 _KINDS = "01s"
@@ -213,7 +213,7 @@ def _kind(source: Any, weak: set[Node]) -> Any:
 def _written(kernel: ElementwiseKernel) -> ElementwiseKernel | None:
     """The kernel, or None if one of its ops turns out to have no native code for these dtypes."""
     try:
-        is_long(kernel.body, kernel.inputs)
+        probed(kernel.body, kernel.inputs)
     except NotNative:
         return None
     return kernel
@@ -241,5 +241,5 @@ def _apply(e: Emitter, op: type[Op], inputs: Sequence[Any], types: tuple[Any, ..
 def as_lanes(e: Emitter, x: Any, d: dtype) -> Value:
     """A value or number as lanes of that dtype."""
     if not isinstance(x, Value):
-        return e.b.const(lanes_of(d), x)
-    return e.cast(x if x.type.lanes == LANES else e.b.splat(x, LANES), d)
+        return e.b.const(lanes_of(d, e.lanes), x)
+    return e.cast(x if x.type.lanes == e.lanes else e.b.splat(x, e.lanes), d)

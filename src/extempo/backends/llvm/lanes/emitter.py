@@ -43,11 +43,13 @@ class Emitter:
     """Writes code into one function.
 
     `refused` is a variable of one bit that the kernel reports: an op sets it when it meets an element that is an error,
-    and its NumPy kernel then runs and raises it. `live` are the lanes that exist, None when all do.
+    and its NumPy kernel then runs and raises it. `live` are the lanes that exist, None when all do. `lanes` is how many
+    there are, for what begins as a number.
     """
 
-    def __init__(self, b: IRFunction, refused: IRVariable | None = None) -> None:
+    def __init__(self, b: IRFunction, refused: IRVariable | None = None, lanes: int = 1) -> None:
         self.b = b
+        self.lanes = lanes
         self.refused = refused
         self.live: Value | None = None
         self.may_refuse = False  # whether some element could have been an error, so far
