@@ -34,7 +34,7 @@ OPS = [
         {
             "Compiling and batching": "tracing.api batching.api batching.cells func.batching comparing.calling",
             "Ragged tensors": "ragged_tensors.creation ragged_tensors.padding ragged_tensors.tensor nested",
-            "Gradients and precision": "core.context amp.autocasting",
+            "Gradients and precision": "core.context amp.autocasting amp.scaler",
             "Files": "serialization.loading serialization.saving",
             "Graphs": "core.graph",
         },

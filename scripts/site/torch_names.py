@@ -70,8 +70,9 @@ def ask(path, name):
         return "refused", str(error)
     except (AttributeError, ImportError):
         return "missing", ""
-    if hasattr(type(found), "refusal") or "refusal" in getattr(found, "__dict__", {}):
-        return "refused", found.refusal
+    refusal = getattr(found, "refusal", None)
+    if isinstance(refusal, str) and refusal:
+        return "refused", refusal
     home = getattr(found, "__module__", None) or ""
     if home.startswith("extempo.compat.torch_namespace") and not isinstance(found, ModuleType):
         return "differs", (found.__doc__ or sys.modules[home].__doc__).strip().splitlines()[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extempo.compat.refused import RefusedName
+from extempo.core.absent_names import RefusedName
 from extempo.compat.torch_namespace import op_names
 
 
