@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import resource
 import tempfile
 import textwrap
@@ -26,7 +27,9 @@ def _mistake(setup: str, wrong: str, right: str) -> Mistake:
     """Programs that share their first lines."""
     setup = textwrap.dedent(setup).strip("\n")
     opening = setup + "\n" if "import extempo as ex" in setup else f"import extempo as ex\n\n{setup}\n"
-    return Mistake(*(opening + textwrap.dedent(last).strip("\n") + "\n" for last in (wrong, right)))
+    programs = (opening + textwrap.dedent(last).strip("\n") + "\n" for last in (wrong, right))
+    defined = r"\n+((?:@.*\n)*(?:def|class) )"  # with two blank lines before it, as ruff has it
+    return Mistake(*(re.sub(defined, r"\n\n\n\1", program) for program in programs))
 
 
 MISTAKES = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from extempo.core.absent_names import RefusedName
 from extempo.compat.torch_namespace import op_names
+from extempo.core.absent_names import RefusedName
 
 
 def test_an_op_can_be_named_and_refuses_to_be_called():

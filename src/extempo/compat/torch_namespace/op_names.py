@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from ..refused import RefusedName
+from ...core.absent_names import RefusedName
 from .library import OPS, CustomOp
 
 
