@@ -47,6 +47,7 @@ UPWARDS = {
     ("dispatch.fast_path", "scheduling"): "the classes that native code knows are handed to it when it loads",
     ("dispatch.fast_path", "tracing"): "the classes that native code knows are handed to it when it loads",
     ("autograd.api", "func"): "gradients of many outputs at once (is_grads_batched) run under vmap",
+    ("autograd.forward_ad", "func"): "dual tensors are variables like those of jvp",
     ("autograd.functional", "func"): "vectorize=True runs under vmap",
     ("autograd.numerical", "func"): "gradcheck tries gradients under vmap",
     ("tracing.api", "nn"): "ex.compile takes modules",

@@ -9,7 +9,7 @@ from ..core.context import enable_grad, inference_mode, no_grad, set_grad_enable
 from ..core.public_names import publish
 from ..core.tensor import Tensor
 from ..errors import GradcheckError as GradcheckError
-from . import function, functional, graph
+from . import forward_ad, function, functional, graph
 from .anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from .api import backward, grad
 from .custom import Function
@@ -21,6 +21,7 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
     "function",
     "functional",
     "grad",
@@ -62,6 +63,5 @@ explain_absent(
     {
         "NestedIOFunction": "give Function.apply flat arguments",
         "set_multithreading_enabled": "backward of one graph runs on one thread; leave it out",
-        "forward_ad": "use ex.func.jvp(fn, (x,), (t,)), which gives the result and its tangent",
     },
 )

@@ -29,7 +29,7 @@ from .tree import leaves, rebuild, tensors_mapped
 Fn = Callable[..., Any]
 
 
-class _Variables:
+class Variables:
     """The variables of one differentiation, made from the tensors in some arguments."""
 
     def __init__(self, name: str, tree: Any) -> None:
@@ -160,7 +160,7 @@ def grad_and_value(func: Fn, argnums: int | tuple[int, ...] = 0, has_aux: bool =
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         chosen, positions = _chosen(args, argnums, "grad")
-        variables = _Variables("grad", chosen)
+        variables = Variables("grad", chosen)
         with enable_grad():
             result = func(*_with_chosen(args, positions, variables.arguments, argnums), **kwargs)
             output, aux = _split_aux(result, has_aux, "grad")
@@ -202,7 +202,7 @@ def vjp(func: Fn, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """
     if not primals:
         raise ShapeError("vjp: give at least one primal to differentiate by")
-    variables = _Variables("vjp", primals)
+    variables = Variables("vjp", primals)
     with enable_grad():
         output, aux = _split_aux(func(*variables.arguments), has_aux, "vjp")
     outputs = _output_tensors(output, "vjp")
@@ -233,7 +233,7 @@ class _Linearized:
 
     def __init__(self, name: str, func: Fn, primals: tuple[Any, ...], has_aux: bool, strict: bool) -> None:
         self.name = name
-        self.variables = variables = _Variables(name, primals)
+        self.variables = variables = Variables(name, primals)
         with enable_grad():
             output, aux = _split_aux(func(*variables.arguments), has_aux, name)
             self.outputs = _output_tensors(output, name)
@@ -344,7 +344,7 @@ def jacrev(func: Fn, argnums: int | tuple[int, ...] = 0, *, has_aux: bool = Fals
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         chosen, positions = _chosen(args, argnums, "jacrev")
-        variables = _Variables("jacrev", chosen)
+        variables = Variables("jacrev", chosen)
         with enable_grad():
             result = func(*_with_chosen(args, positions, variables.arguments, argnums), **kwargs)
             output, aux = _split_aux(result, has_aux, "jacrev")

@@ -130,7 +130,9 @@ def test_names_that_programs_import_are_there_and_refusals_come_when_they_are_us
         "print(GradScaler is torch.amp.GradScaler, torch.accelerator.is_available(), bool(torch.__config__.show()))\n"
         "print(from_dlpack(to_dlpack(torch.ones(2))).tolist(), isinstance(3, SparseAdam))\n"
         "again = torch.sparse_coo_tensor\n"
-        "for use in (fwAD.dual_level, flex_attention, sparse_coo_tensor, SparseAdam, again, fft.rfft):\n"
+        "with fwAD.dual_level():\n"
+        "    print(fwAD.unpack_dual(fwAD.make_dual(torch.ones(1), torch.ones(1)) * 2).tangent.tolist())\n"
+        "for use in (flex_attention, sparse_coo_tensor, SparseAdam, again, fft.rfft):\n"
         "    try:\n"
         "        use(1)\n"
         "    except NotImplementedError as error:\n"
@@ -139,7 +141,7 @@ def test_names_that_programs_import_are_there_and_refusals_come_when_they_are_us
     assert printed(program).splitlines() == [
         "True False True",
         "[1.0, 1.0] False",
-        "torch.autograd.forward_ad.dual_level",
+        "[2.0]",
         "torch.nn.attention.flex_attention.flex_attention",
         "torch.sparse_coo_tensor",
         "torch.optim.SparseAdam",

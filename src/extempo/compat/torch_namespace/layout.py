@@ -136,7 +136,6 @@ REFUSED: Mapping[str, str] = {
     "_subclasses": _INTERNAL,
     "_tensor_str": _INTERNAL,
     "ao": _QUANTISED,
-    "autograd.forward_ad": "torch.func.jvp(fn, (x,), (t,)) gives the result and its tangent in one call",
     "classes": _INTERNAL,
     **{
         f"distributed.{name}": _ONE_PROCESS
