@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import Any, Generic
 
 from ..compat.torch_namespace.layout import homes_of, is_module
+from ..core.absent_names import KeywordSuggestions
 from ..core.tensor import Tensor
 from ..data.datasets import Dataset
 from ..nn.module import Module
@@ -160,9 +161,10 @@ def _why_not_own(cls: type) -> str:
     if not room or room[0] not in _ROOMS:
         return "it is a part of Extempo that files have no use for"
     if not is_namedtuple(cls):
-        for base in cls.__mro__:
+        # The __new__ of KeywordSuggestions looks at the keywords of a call, and a file makes none: object.__new__ does.
+        for base in (base for base in cls.__mro__ if is_own(base) and base is not KeywordSuggestions):
             named = [name for name in ("__reduce__", "__new__", "__del__") if name in attributes_of(base)]
-            if is_own(base) and named:
+            if named:
                 return f"it has a {named[0]} of its own"
     return ""
 

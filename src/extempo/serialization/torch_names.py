@@ -55,7 +55,7 @@ _ADVICE = (
     ("torch._utils._rebuild_nested", "it is a nested tensor; save x.unbind() in PyTorch"),
     ("torch._utils._rebuild_meta", "it is a tensor without values; move it to the CPU in PyTorch before saving"),
     ("torch.Complex", "it is a complex tensor; save torch.view_as_real(x) in PyTorch"),
-    ("torch.complex", "it is a complex dtype, which Extempo does not have"),
+    ("torch.complex", "it is a complex dtype, and Extempo computes with real numbers only"),
     ("torch.nn.parameter.Uninitialized", "it is a lazy layer that was never called; call it once in PyTorch"),
     ("torch.nn.", f"Extempo has no such module; {_STATE_DICT}"),
     ("torch.optim.", "Extempo has no such optimizer; save optimizer.state_dict() in PyTorch"),
@@ -110,7 +110,8 @@ class TorchNames:
         if module in ("torch", "torch.storage") and name in _STORAGES:
             return StorageType(path, _DTYPES[_STORAGES[name]])
         advice = next((text for start, text in _ADVICE if path.startswith(start)), None)
-        if advice is not None and look_up(module, name) is MISSING:
+        found = look_up(module, name)
+        if advice is not None and (found is MISSING or isinstance(found, dtype)):  # a dtype that exists by name only
             raise UnsupportedError(f"load: the file needs {path}, which is refused: {advice}")
         return found_name(_MODULES.get(module, module), name)
 
