@@ -1,6 +1,6 @@
 """Every public name has a docstring with an example, and every example shows what really happens.
 
-A namespace that gets its examples later is switched on by adding its line to NAMESPACES.
+The namespaces are those of the reference. Errors have a page with examples of its own: tests/test_error_docs.py.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import importlib
 import inspect
 import types
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,29 +24,42 @@ NAMESPACES = [
     "extempo.autograd",
     "extempo.autograd.functional",
     "extempo.autograd.graph",
+    "extempo.backends",
+    "extempo.cpu",
     "extempo.data",
     "extempo.distributions",
     "extempo.distributions.constraints",
+    "extempo.distributions.kl",
     "extempo.distributions.transforms",
+    "extempo.distributions.utils",
     "extempo.func",
+    "extempo.inspect",
     "extempo.linalg",
     "extempo.masked",
+    "extempo.metrics",
     "extempo.nested",
     "extempo.nn",
+    "extempo.nn.attention",
     "extempo.nn.functional",
     "extempo.nn.init",
     "extempo.nn.utils",
     "extempo.nn.utils.parametrizations",
+    "extempo.nn.utils.parametrize",
+    "extempo.nn.utils.prune",
     "extempo.nn.utils.rnn",
     "extempo.optim",
     "extempo.optim.lr_scheduler",
     "extempo.optim.swa_utils",
     "extempo.random",
+    "extempo.serialization",
     "extempo.signal.windows",
     "extempo.special",
     "extempo.testing",
+    "extempo.train",
     "extempo.utils.checkpoint",
+    "extempo.utils.dlpack",
 ]
+ROOT = Path(__file__).parents[1]
 OPTIONAL = ["pyarrow"]  # what a few examples need and an installation may lack
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -66,6 +80,12 @@ def public_values(namespace: str) -> Iterator[tuple[str, object]]:
         value = getattr(module, name)
         if needs_an_example(value) and not isinstance(value, types.ModuleType):
             yield f"{namespace}.{name}", value
+
+
+def test_no_namespace_of_the_reference_is_left_out(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    public_names = importlib.import_module("scripts.site.public_names")
+    assert {*NAMESPACES, "extempo.errors"} == set(public_names.namespaces())
 
 
 CASES = [case for namespace in NAMESPACES for case in public_values(namespace)]

@@ -14,7 +14,12 @@ _LISTS = (ModuleList, ModuleDict)  # which nobody calls
 
 
 class Summary(Printable):
-    """Layers, their output shapes and parameters. Printed it is a table."""
+    """Layers, their output shapes and parameters, as `summary` returns them. Printed it is a table.
+
+    >>> layers = ex.inspect.summary(nn.Sequential(nn.Linear(2, 3), nn.ReLU()))
+    >>> layers.n_parameters, [layer["kind"] for layer in layers.layers]
+    (9, ['Sequential', 'Linear', 'ReLU'])
+    """
 
     def __init__(self, model: Module, steps: list[Step] | None) -> None:
         self.model = type(model).__name__

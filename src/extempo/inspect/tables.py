@@ -31,7 +31,13 @@ class Printable:
 
 
 class Column(NamedTuple):
-    """A column: its heading, whether its entries stand at the right, and what is done with those that do not fit."""
+    """A column: its heading, whether its entries stand at the right, and what is done with those that do not fit.
+
+    >>> name = ex.inspect.Column("name", may_shrink=True, least=4)
+    >>> print(ex.inspect.Table([name, ex.inspect.Column("size", right=True)], [["embedding", "12"]]).text(width=12))
+    name    size
+    embed…    12
+    """
 
     title: str
     right: bool = False
@@ -43,7 +49,8 @@ class Column(NamedTuple):
 class Table:
     """Rows of text under headings.
 
-    >>> print(Table([Column("layer", may_shrink=True), Column("parameters", right=True)], [["fc", "12"]]))
+    >>> columns = [ex.inspect.Column("layer", may_shrink=True), ex.inspect.Column("parameters", right=True)]
+    >>> print(ex.inspect.Table(columns, [["fc", "12"]]))
     layer  parameters
     fc             12
     """

@@ -35,7 +35,12 @@ MOST_ROWS = 100  # of a printed trace
 
 
 class Step(NamedTuple):
-    """One call of one module."""
+    """One call of one module.
+
+    >>> step = ex.inspect.trace(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), ex.ones(4, 2))["1"]
+    >>> step.kind, step.inputs, step.low >= 0, step.n_nan
+    ('ReLU', ['float32 (4, 3)'], True, 0)
+    """
 
     name: str  # its path in the model, "" for the model itself
     kind: str  # the name of its class
@@ -56,8 +61,13 @@ class Step(NamedTuple):
 
 
 class Trace(Printable):
-    """What `trace` saw. Printed it is a table, of a very long way its beginning and end; all of it is in `.steps`,
-    `.table`, `.to_json()` and `.html()`."""
+    """What `trace` saw. Printed it is a table; of a very long run the beginning and the end are shown, and all of it is
+    in `.steps`, `.table`, `.to_json()` and `.html()`.
+
+    >>> seen = ex.inspect.trace(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), ex.ones(4, 2))
+    >>> len(seen), seen["0"].kind, seen.first_bad
+    (3, 'Linear', None)
+    """
 
     def __init__(self, model: str, steps: list[Step], output: Any) -> None:
         self.model = model

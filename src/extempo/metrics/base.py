@@ -19,7 +19,27 @@ from ..ragged_tensors.tensor import RaggedTensor
 
 
 class Metric:
-    """A figure over all that it was fed. `update` adds a batch, `compute` tells the figure, `merge` adds another's."""
+    """A figure over all that it was fed. `update` adds a batch, `compute` tells the figure, `merge` adds another's.
+
+    One of your own defines `reset`, `update` and `compute`, and names in `_state` the attributes that `merge` adds:
+
+    >>> class CloseEnough(ex.metrics.Metric):
+    ...     higher_is_better = True
+    ...     _state = ("n_close", "n")
+    ...
+    ...     def reset(self):
+    ...         self.n_close, self.n = 0, 0
+    ...
+    ...     def update(self, y_true, y_pred, mask=None):
+    ...         self.n_close += int(((y_true - y_pred).abs() < 0.1).sum())
+    ...         self.n += len(y_true)
+    ...         return self
+    ...
+    ...     def compute(self):
+    ...         return self.n_close / self.n
+    >>> CloseEnough().update(ex.tensor([1.0, 2.0]), ex.tensor([1.5, 2.0])).compute()
+    0.5
+    """
 
     higher_is_better: bool | None = None  # whether a model with a greater figure is the better one; None: who knows
     _state: tuple[str, ...] = ()  # the names of the attributes that hold what was seen; they add up

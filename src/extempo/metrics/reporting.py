@@ -32,7 +32,12 @@ _NAME_WIDTH = 24
 
 
 class Report(Printable):
-    """Figures of a classification: printed, a table and a verdict. `.passed` is True, False or None (cannot tell)."""
+    """Figures of a classification: printed, a table and a verdict. `.passed` is True, False or None (cannot tell).
+
+    >>> found = ex.metrics.report([0] * 96 + [1] * 4, [0] * 99 + [1])  # 97% right, and 1 of 4 found
+    >>> found.passed, found.figures["accuracy"]
+    (False, 0.97)
+    """
 
     def __init__(
         self, confusion: ConfusionMatrix, figures: dict[str, float], classes: list[ClassFigures], reasons: list[Reason]

@@ -29,6 +29,20 @@ class Callback:
 
     The order is on_start, then for each epoch on_step after each step and on_epoch at its end, then on_end. Several
     callbacks are called in the order of the list.
+
+    >>> class Counting(ex.train.Callback):
+    ...     n_steps = 0
+    ...
+    ...     def on_step(self, trainer, loss):
+    ...         self.n_steps += 1
+    ...         if self.n_steps == 3:
+    ...             trainer.stop = "three steps are enough"
+    >>> model, counting = nn.Linear(2, 1), Counting()
+    >>> sgd = ex.optim.SGD(model.parameters(), lr=0.1)
+    >>> trainer = ex.train.Trainer(model, F.mse_loss, sgd, callbacks=[counting], progress=False)
+    >>> history = trainer.fit([(ex.ones(4, 2), ex.ones(4, 1))], epochs=10)
+    >>> counting.n_steps, trainer.stop
+    (3, 'three steps are enough')
     """
 
     def on_start(self, trainer: Trainer) -> None:
@@ -136,6 +150,13 @@ class EarlyStopping(_Following):
         figure: a column of the history: `train_` or `valid_`, and "loss" or the name of a metric.
         mode: whether "min" or "max" is better; by default what the metric says ("max" for accuracy, "min" for a loss).
         min_delta: what is better by less than this does not count.
+
+    >>> model, data = nn.Linear(2, 1), [(ex.ones(4, 2), ex.ones(4, 1))]
+    >>> still = ex.optim.SGD(model.parameters(), lr=0.0)
+    >>> stopping = ex.train.EarlyStopping(patience=2, figure="train_loss")
+    >>> trainer = ex.train.Trainer(model, F.mse_loss, still, callbacks=[stopping], progress=False)
+    >>> len(trainer.fit(data, epochs=100))
+    3
     """
 
     def __init__(
@@ -185,6 +206,14 @@ class KeepBest(_Following):
         figure: a column of the history: `train_` or `valid_`, and "loss" or the name of a metric.
         mode: whether "min" or "max" is better; by default what the metric says ("max" for accuracy, "min" for a loss).
         restore: whether the model has its best weights when `fit` ends (and a line says so), or its last ones.
+
+    >>> model, data = nn.Linear(2, 1), [(ex.ones(4, 2), ex.ones(4, 1))]
+    >>> too_fast = ex.optim.SGD(model.parameters(), lr=2.0)
+    >>> best = ex.train.KeepBest(figure="train_loss")
+    >>> trainer = ex.train.Trainer(model, F.mse_loss, too_fast, callbacks=[best], progress=False)
+    >>> history = trainer.fit(data, epochs=5)
+    >>> best.best_epoch, best.best == min(history["train_loss"])
+    (1, True)
     """
 
     def __init__(
@@ -239,7 +268,18 @@ class KeepBest(_Following):
 
 
 class TensorBoard(Callback):
-    """Write every figure for TensorBoard: losses of steps and all figures of epochs."""
+    """Write every figure for TensorBoard: losses of steps and all figures of epochs.
+
+    >>> import os, tempfile
+    >>> model, data = nn.Linear(2, 1), [(ex.ones(4, 2), ex.ones(4, 1))]
+    >>> sgd = ex.optim.SGD(model.parameters(), lr=0.1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     board = ex.train.TensorBoard(folder)
+    ...     trainer = ex.train.Trainer(model, F.mse_loss, sgd, callbacks=[board], progress=False)
+    ...     history = trainer.fit(data)
+    ...     [name.startswith("events.out.tfevents") for name in os.listdir(folder)]
+    [True]
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)

@@ -26,6 +26,15 @@ class History:
     """One record for each epoch: `epoch`, `train_loss`, `valid_loss`, metrics, `seconds`, `peak_bytes`, `lr`.
 
     `tables`: the metrics that are no numbers, such as `valid_confusion_matrix`, of the last epoch.
+
+    >>> history = ex.train.History([{"epoch": 1, "train_loss": 0.5}, {"epoch": 2, "train_loss": 0.25}])
+    >>> history["train_loss"], history.figures
+    ([0.5, 0.25], ['train_loss'])
+    >>> print(history.to_csv())
+    epoch,train_loss
+    1,0.5
+    2,0.25
+    <BLANKLINE>
     """
 
     def __init__(self, records: list[dict[str, Any]] | None = None) -> None:

@@ -64,6 +64,14 @@ class Trainer:
             each `checkpoint_every` steps.
         predictions: from a model's output to what metrics get, where the loss does not tell.
         progress: show a bar on a terminal for epochs over two seconds; and one line for each epoch.
+
+    >>> x = ex.linspace(-1, 1, 8).reshape(8, 1)
+    >>> model = nn.Linear(1, 1)
+    >>> sgd = ex.optim.SGD(model.parameters(), lr=0.5)
+    >>> trainer = ex.train.Trainer(model, F.mse_loss, sgd, progress=False)
+    >>> history = trainer.fit([(x, 3 * x + 1)], epochs=50)
+    >>> history["train_loss"][-1] < 1e-4, f"{model(ex.tensor([2.0])).item():.1f}"
+    (True, '7.0')
     """
 
     def __init__(

@@ -132,7 +132,13 @@ def find_lr(trainer: Trainer, data: Iterable[Any], low: float, high: float, step
 
 
 class LRCurve(Printable):
-    """Loss over learning rate. `suggestion` is where the loss falls fastest."""
+    """Loss over learning rate, as `Trainer.find_lr` measures it. `suggestion` is where the loss falls fastest.
+
+    >>> print(ex.train.LRCurve([1e-5, 1e-4, 1e-3, 1e-2, 1e-1], [2.0, 2.0, 1.0, 0.2, 0.2]))
+    loss over learning rates 1.0e-05 .. 1.0e-01
+    ██▄▁▁
+    suggested learning rate: 1.0e-03
+    """
 
     def __init__(self, rates: list[float], losses: list[float]) -> None:
         self.rates = rates

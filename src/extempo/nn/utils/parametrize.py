@@ -52,7 +52,13 @@ def cached() -> Iterator[None]:
 
 
 class ParametrizationList(ModuleList):
-    """What one tensor is computed from, and the modules that do it, in order; calling it computes the tensor."""
+    """What one tensor is computed from, and the modules that do it, in order; calling it computes the tensor.
+
+    >>> layer = nn.utils.parametrize.register_parametrization(nn.Linear(2, 2), "weight", nn.Tanh())
+    >>> of_weight = layer.parametrizations.weight
+    >>> type(of_weight).__name__, bool((of_weight() == of_weight.original.tanh()).all())
+    ('ParametrizationList', True)
+    """
 
     _computes_tensor = True
 

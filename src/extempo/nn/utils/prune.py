@@ -216,14 +216,23 @@ class _ByAmount(BasePruningMethod):
 
 
 class RandomUnstructured(_ByAmount):
-    """Prunes elements at random."""
+    """Prunes elements at random.
+
+    >>> pruned = nn.utils.prune.RandomUnstructured(amount=0.5).prune(ex.ones(4))
+    >>> int((pruned == 0).sum())
+    2
+    """
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         return _without_least(default_mask, ops.rand_like(t), self._count(t.numel()))
 
 
 class L1Unstructured(_ByAmount):
-    """Prunes the elements of least absolute value."""
+    """Prunes the elements of least absolute value.
+
+    >>> nn.utils.prune.L1Unstructured(amount=2).prune(ex.tensor([1.0, -4.0, 2.0, 0.5]))
+    tensor([ 0., -4.,  2.,  0.])
+    """
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         return _without_least(default_mask, t.detach().abs(), self._count(t.numel()))
@@ -264,14 +273,24 @@ class _Structured(_ByAmount):
 
 
 class RandomStructured(_Structured):
-    """Prunes channels at random."""
+    """Prunes channels at random.
+
+    >>> pruned = nn.utils.prune.RandomStructured(amount=1, dim=0).prune(ex.ones(3, 2))
+    >>> int((pruned.sum(1) == 0).sum())
+    1
+    """
 
     def _scores(self, t: Tensor, dim: int) -> Tensor:
         return ops.rand(t.shape[dim])
 
 
 class LnStructured(_Structured):
-    """Prunes the channels of least norm of order n."""
+    """Prunes the channels of least norm of order n.
+
+    >>> nn.utils.prune.LnStructured(amount=1, n=2, dim=0).prune(ex.tensor([[1.0, 1.0], [2.0, 2.0]]))
+    tensor([[0., 0.],
+            [2., 2.]])
+    """
 
     def __init__(self, amount: float, n: float | str, dim: int = -1) -> None:
         super().__init__(amount, dim)
@@ -288,7 +307,11 @@ def _dimension(t: Tensor, dim: int) -> int:
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prunes by a mask that is given."""
+    """Prunes by a mask that is given.
+
+    >>> nn.utils.prune.CustomFromMask(ex.tensor([1, 0, 1])).prune(ex.tensor([5.0, 6.0, 7.0]))
+    tensor([5., 0., 7.])
+    """
 
     PRUNING_TYPE = "global"
 
@@ -334,7 +357,7 @@ def l1_unstructured(module: Any, name: str, amount: float, importance_scores: Te
     >>> layer.weight = nn.Parameter(ex.tensor([[1.0, -4.0], [2.0, -0.5]]))
     >>> nn.utils.prune.l1_unstructured(layer, "weight", amount=0.5).weight
     tensor([[ 0., -4.],
-            [ 2., -0.]], grad_fn=<MulBackward0>)
+            [ 2., -0.]], grad_fn=<MulBackward>)
     """
     L1Unstructured.apply(module, name, amount, importance_scores=importance_scores)
     return module
