@@ -32,10 +32,17 @@ def test_gradients_of_weights_are_deferred_and_those_of_inputs_are_not():
     assert set(made.deferred_reads) <= {made.leaf(0), *made.seeds, *made.made}
 
 
-def test_the_gradient_of_a_weight_that_meets_something_shared_cannot_wait():
+def test_the_gradient_of_an_input_that_all_calls_share_waits_as_that_of_a_weight_does():
     w = nn.Parameter(x(3))
     made = partition(lambda a, scale: a * (w * scale), [x(3), x(3)], (w,), shared=(1,))
-    (leaf,) = [leaf for leaf in made.gradients if leaf > 1]
+    assert sorted(made.deferred_of) == [1, 2]
+    assert made.backward_of == [0]
+
+
+def test_the_gradient_of_a_weight_that_meets_a_number_of_some_calls_cannot_wait():
+    w = nn.Parameter(x(3))
+    made = partition(lambda a, scale: a * (w * scale), [x(3), 2.0], (w,), shared=(1,))
+    (leaf,) = [leaf for leaf in made.gradients if leaf > 0]
     assert leaf in made.backward_of
     assert made.deferred is None
 

@@ -1,7 +1,7 @@
 """The backward programs of a kind, for gradients of some of its results.
 
 Programs name arrays by index: what forward saved, then the gradients of the results that have one, then what backward
-makes. Gradients of captured tensors are deferred: `finish` makes them from the rows of many batches at once.
+makes. Gradients of weights are deferred: `finish` makes them from the rows of many batches at once.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ..scheduling.row_templates import alike
 from .template_cache import FilledTemplate
 
 if TYPE_CHECKING:
+    from .kinds import SharedTensor
     from .native_runner import DeferredGradients
     from .partition import Partition
     from .programs import Programs
@@ -40,14 +41,14 @@ class BackwardPrograms:
         indices = {value: i for i, value in enumerate(programs.saved_values)}
         for value in (*split.seeds, *split.made):
             indices[value] = len(indices)
-        captured = {split.leaf(leaf): leaf for leaf in programs.tensors}
-        rows = [v for v in split.deferred_reads if v not in captured]
+        weights = {split.leaf(leaf): leaf for leaf in programs.weights}
+        rows = [v for v in split.deferred_reads if v not in weights]
         if any(v not in indices for v in (*split.backward_reads, *rows)):
             raise Unplannable("something that backward reads was not saved")
         self.reads = [indices[v] for v in split.backward_reads]
         self.n_made = len(split.made)
         self._place_gradients(split, indices)
-        self._place_deferred(split, indices, captured, rows)
+        self._place_deferred(split, indices, weights, rows)
         self._backward = self._backward_template(partitions)
         self._deferred: FilledTemplate | None = None
         if split.deferred is not None:
@@ -65,14 +66,12 @@ class BackwardPrograms:
         self._partial = [tensors[leaf] for leaf in of_leaves if leaf in tensors]
 
     def _place_deferred(
-        self, split: Partition, indices: dict[int, int], captured: dict[int, int], rows: list[int]
+        self, split: Partition, indices: dict[int, int], weights: dict[int, int], rows: list[int]
     ) -> None:
         """What the deferred program reads, in order, and which of what it makes is whose gradient."""
         self.rows_at = [indices[v] for v in rows]
         self.row_types = [t for v in rows if (t := split.row_type(v)) is not None]
-        self._deferred_reads = [
-            self._programs.captured(captured[v]) if v in captured else None for v in split.deferred_reads
-        ]
+        self.deferred_reads = [weights.get(v) for v in split.deferred_reads]  # a weight, or None for rows
         self.deferred_program = split.deferred
         self.deferred_of = [(leaf, split.deferred_made.index(split.gradients[leaf])) for leaf in split.deferred_of]
 
@@ -128,7 +127,7 @@ class BackwardPrograms:
         return found
 
     def finish(self, deferred: Sequence[DeferredGradients]) -> list[tuple[Tensor, Array]]:
-        """The gradients of captured tensors that were deferred."""
+        """The gradients of weights that were deferred by batches that share the same ones."""
         found: list[tuple[Tensor, Array]] = []
         first = n = 0
         for end, one in enumerate(deferred, 1):
@@ -146,12 +145,16 @@ class BackwardPrograms:
             size = rounded(n) if self.ignores_zeros else n
             same = zip(*[[array[: one.n] for array in one.rows] for one in deferred], strict=True)
             joined = [_joined(parts, n, size) for parts in same]
-        rows = iter(joined)
-        arrays = [next(rows) if source is None else source.array() for source in self._deferred_reads]
+        rows, shared = iter(joined), dict(zip(self._programs.shared_leaves, deferred[0].shared, strict=True))
+        arrays = [next(rows) if leaf is None else self._weight(leaf, shared) for leaf in self.deferred_reads]
         made = self._deferred.at(size)(arrays, self._programs.any_numbers)  # type: ignore[union-attr] # there is one
         if type(made) is not list:
             raise GraphError("backward: something is not as it was when it was recorded")
-        return [(self._programs.tensors[leaf], made[i]) for leaf, i in self.deferred_of]
+        tensors = self._programs.tensors
+        return [(shared[leaf].tensor if leaf in shared else tensors[leaf], made[i]) for leaf, i in self.deferred_of]
+
+    def _weight(self, leaf: int, shared: dict[int, SharedTensor]) -> Array | None:
+        return shared[leaf].array if leaf in shared else self._programs.captured(leaf).array()
 
 
 def rounded(n: int) -> int:

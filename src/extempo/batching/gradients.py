@@ -3,8 +3,9 @@
 Every value of the run that is tracked has a row for its gradient, of an array for each result of a kind; the rows of a
 batch are next to each other. A batch's backward takes those of its results and adds to those of its inputs, wherever
 they are (`RowTable.scatter_add`). Bytes called marks say which results of which batches have got any gradient: a batch
-without one is passed over. What tensors from outside get is handed to the graph there. Gradients of tensors that kinds
-capture, the weights, are deferred: they come last, for all batches of a kind at once.
+without one is passed over. What tensors from outside get is handed to the graph there. Gradients of weights, which are
+tensors that kinds capture and inputs that all calls share, are deferred: they come last, for all batches of a kind at
+once.
 """
 
 from __future__ import annotations
@@ -59,14 +60,15 @@ class LevelGroups(NamedTuple):
 
 
 class GradientSource:
-    """A tracked tensor from outside, as it was when the run met it."""
+    """A tensor from outside, as it was when the run met it."""
 
-    __slots__ = ("array", "node", "storage", "version")
+    __slots__ = ("array", "is_read", "node", "storage", "version")
 
     def __init__(self, t: Tensor) -> None:
         self.node = t._own_node()
         self.array, self.storage = t._values(), t._storage
         self.version = self.storage.version
+        self.is_read = False  # by backward, so that it must not be written before
 
 
 class RunHistory:
@@ -76,7 +78,7 @@ class RunHistory:
 
     def __init__(self) -> None:
         self.groups: list[Group | LevelGroups] | None = []  # in the order in which they ran; None once they were freed
-        self.captured: dict[int, GradientSource] = {}  # tensors that kinds read, by id, if they are tracked
+        self.captured: dict[int, GradientSource] = {}  # weights, by id: tracked ones, and what backward reads
         self.outside: dict[int, GradientSource] = {}  # tracked tensors among the values, by value
         self.n_values = 0
         self.n_open = 0  # nodes that a backward may still go through
@@ -138,7 +140,8 @@ def link_results(history: RunHistory, tensors: Sequence[Tensor]) -> None:
     sources = [*history.outside.values(), *history.captured.values()]
     n_outside = len(history.outside)
     # A weight that is written before backward would give wrong gradients; rows of other tensors were copied.
-    saved = tuple((1 + i, s.array, s.storage, s.version) for i, s in enumerate(sources[n_outside:], start=n_outside))
+    weights = [(i, s) for i, s in enumerate(sources[n_outside:], start=n_outside) if s.is_read]
+    saved = tuple((1 + i, s.array, s.storage, s.version) for i, s in weights)
     attrs = {
         "history": history,
         "values": [t._value_id for t in tensors],
@@ -268,13 +271,16 @@ class _BackwardPass:
             kinds.append((backward, list(group.saved.columns), [0, *group.ends], first, n))
         for which, level in reversed(step.schedule):
             backward, columns, starts, first, n = kinds[which]
+            shared = step.groups[which].shared
             slot = first + level * n
             seeded = bytes(marks[slot : slot + n])
             if 1 not in seeded:
                 continue
             start = starts[level]
-            for column, g in zip(columns, backward.run(level, seeded), strict=True):
-                if g is not None:
+            for column, g, is_shared in zip(columns, backward.run(level, seeded), shared, strict=True):
+                if g is not None and is_shared:
+                    self._add(column[:1], g[None])
+                elif g is not None:
                     if self._history.outside:
                         self._make_room_outside(column[start : start + len(g)], g.dtype)
                     table.add_from(start, column, g, slots, as_marks)

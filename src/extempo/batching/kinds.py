@@ -15,16 +15,21 @@ from ..core.graph import Where
 from ..core.op import Elementwise, Op
 from ..core.storage import Array
 from ..core.tensor import Tensor
-from ..core.types import TensorType
+from ..core.types import TensorType, count
 
 # One object for equal types: whoever compares the types of results does it most often by identity.
 _TYPES: Cache[TensorType, TensorType] = Cache("types of results of kinds", 10_000)
+LARGE = 4_096  # elements, from which on copies of a tensor for many calls cost more than smaller batches
 _TAKE_NUMBERS = ("embedding", "cross_entropy")  # ops that take a 0-dim tensor wherever they take a number
 
 
 def takes_numbers(op: type[Op]) -> bool:
     """Whether numbers among the inputs of an op may differ between calls of one kind."""
     return issubclass(op, Elementwise) or op.family == "random" or op.name in _TAKE_NUMBERS
+
+
+def _is_large(t: Any) -> bool:
+    return isinstance(t, TensorType) and count(t.shape) >= LARGE
 
 
 class Input(NamedTuple):
@@ -44,12 +49,13 @@ class CallKind:
         "cell",
         "fn",
         "inputs",
+        "large",
         "n_ops",
         "name",
         "results",
-        "runner_of_rows",
         "runners",
         "stacks",
+        "takes_rows",
         "tracked",
         "varying",
         "where",
@@ -82,10 +88,19 @@ class CallKind:
         self.stacks = stacks  # the result is its inputs, of one type, one after the other
         self.varying: set[int] = set()  # numbers among the inputs that were seen to differ between calls
         self.runners: dict[Any, Runner] = {}  # by which inputs are shared
-        self.runner_of_rows: Any = None  # a NativeRunner, if calls never share an input; False if there is none
+        self.large = tuple([j for j, i in enumerate(inputs) if _is_large(i.type)])  # inputs that are tensors so large
+        # Whether batches of it are made of rows of a table and tensors that all calls share, and of nothing else.
+        self.takes_rows = not (stacks or alone) and all(isinstance(i.type, TensorType) for i in inputs)
 
     def __repr__(self) -> str:
         return f"<kind {self.name}: {', '.join(str(i.type) for i in self.inputs)}>"
+
+
+class SharedTensor(NamedTuple):
+    """An input that is one and the same tensor in all calls, and its values, row-major."""
+
+    tensor: Tensor
+    array: Array
 
 
 class Runner(Protocol):
@@ -102,10 +117,13 @@ class Runner(Protocol):
     def backward(self, saved: Any, gradients: list[Array | None]) -> tuple[list[Array | None], Any]:
         """From rows of gradients of the results (None: zeros) those of the inputs, and what is deferred to `finish`.
 
-        The gradient of an input that is shared has the input's own shape.
+        The gradient of an input that is shared has the input's own shape; None if it is deferred, too.
         """
         ...
 
     def finish(self, deferred: list[Any]) -> list[tuple[Tensor, Array]]:
-        """The gradients of captured tensors, from what all backward calls deferred. Nobody else has their memory."""
+        """The gradients of captured and shared tensors, from what all backward calls deferred.
+
+        Nobody else has their memory.
+        """
         ...

@@ -19,7 +19,7 @@ from ..core.types import TensorType
 from ..errors import GraphError
 from .agenda import Batches
 from .backward_programs import BackwardPrograms, rounded
-from .kinds import CallKind
+from .kinds import CallKind, SharedTensor
 from .native_runner import DeferredGradients
 from .programs import Programs
 from .rows import RowTable
@@ -33,28 +33,37 @@ class Levels(NamedTuple):
     ends: list[int]  # of each level, among all rows
     saved: list[tuple[Array, bool]]  # arrays that forward saved, and whether each has rows
     n_padded: int  # rows of arrays that have some
+    shared: Sequence[SharedTensor]  # among the inputs
 
 
 class _Running:
     """The batches of one kind."""
 
-    def __init__(self, programs: Programs, batches: Batches, runs: list[Any], captured: list[Array]) -> None:
-        self.programs, self.runs = programs, runs
+    def __init__(
+        self,
+        programs: Programs,
+        batches: Batches,
+        shared: Sequence[SharedTensor],
+        runs: list[Any],
+        captured: list[Array],
+    ) -> None:
+        self.programs, self.runs, self._shared = programs, runs, shared
         self.starts = [0, *batches.ends]
         self._firsts, self._ends = batches.firsts, batches.ends
         n_rows = batches.ends[-1]
         self.n_padded = rounded(n_rows) if programs.is_tracked else n_rows
         self.columns = np.ascontiguousarray(batches.refs.T)
-        self.inputs = _arrays(self.n_padded, programs.input_rows)
+        self.rows = _arrays(self.n_padded, [t for t in programs.input_rows if t is not None])
         self.made = _arrays(self.n_padded, programs.made_rows or [])
         self.later: list[tuple[Array, Array]] = []  # inputs that levels make: value ids and rows
-        self.arrays = [*self.inputs, *captured, *self.made]
+        self.arrays = [*programs.inputs_of(self.rows, shared), *captured, *self.made]
         self.reads = programs.packed([self.arrays[i] for i in programs.reads])
         self.has_rows = _flags([programs.has_rows(i) for i in programs.reads])
 
     def gather(self, table: RowTable) -> None:
         """Inputs that are there already."""
-        for column, array in zip(self.columns, self.inputs, strict=True):
+        for k, array in zip(self.programs.row_columns, self.rows, strict=True):
+            column = self.columns[k]
             if table.has(column).all():
                 table.fill(column, array, 0, self.starts[-1])
             else:
@@ -66,23 +75,28 @@ class _Running:
 
     def levels(self, n_done: int) -> Levels:
         saved = [(self.arrays[i], self.programs.has_rows(i)) for i in self.programs.saved]
-        return Levels(self.programs, self.columns, self._ends[:n_done], saved, self.n_padded)
+        return Levels(self.programs, self.columns, self._ends[:n_done], saved, self.n_padded, self._shared)
 
 
 def run_levels(
-    programs: Sequence[Programs], table: RowTable, batches: Sequence[Batches], schedule: Sequence[tuple[int, int]]
+    programs: Sequence[Programs],
+    table: RowTable,
+    batches: Sequence[Batches],
+    shared: Sequence[Sequence[SharedTensor]],
+    schedule: Sequence[tuple[int, int]],
 ) -> tuple[int, list[Levels] | None]:
     """Run levels of kinds as scheduled: (which kind, which level), as many as can be from the first on.
 
-    How many those are, and what backward needs of each kind; None if there is no backward.
+    `shared`: of each kind the inputs that all its calls share. How many levels ran, and what backward needs of each
+    kind; None if there is no backward.
     """
     kinds = []
-    for own, b in zip(programs, batches, strict=True):
+    for own, b, weights in zip(programs, batches, shared, strict=True):
         captured: list[Array] = []
         runs = [own.at_level(end - start) for start, end in pairwise([0, *b.ends])]
         if own.made_rows is None or None in runs or not own.add_captured(captured):
             return 0, None
-        kinds.append(_Running(own, b, runs, captured))
+        kinds.append(_Running(own, b, weights, runs, captured))
     for kind in kinds:
         kind.gather(table)
     for kind in kinds:
@@ -200,7 +214,7 @@ class BackwardOfLevels:
             else:
                 runs.append((plan, start, end, parts))
         return [
-            DeferredGradients(plan.backward, end - start, self._rows(plan, start, end), parts)
+            DeferredGradients(plan.backward, end - start, self._rows(plan, start, end), parts, self._levels.shared)
             for plan, start, end, parts in runs
         ]
 

@@ -18,7 +18,7 @@ from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType
 from ..errors import GraphError
-from .kinds import CallKind
+from .kinds import CallKind, SharedTensor
 from .rows import RowTable
 from .vmap_runner import VmapRunner
 
@@ -72,18 +72,24 @@ class NativeRunner:
             numbers = programs.numbers(inputs)
             arrays = self._run(programs, leaves, numbers, n)
             if arrays is not None:
-                return [arrays[i] for i in programs.results], _saved(programs, n, numbers, arrays)
+                shared = self._shared_among(inputs, programs, leaves)
+                return [arrays[i] for i in programs.results], _saved(programs, n, numbers, arrays, shared)
         return self._vmap.forward(inputs, n)
 
-    def forward_of_rows(self, table: RowTable, refs: Any, firsts: Any) -> Any:
-        """The same on rows of a table, for inputs that are all tensors and not shared: results get their value ids.
+    def _shared_among(self, inputs: Sequence[Any], programs: Programs, leaves: list[Array]) -> list[SharedTensor]:
+        pairs = zip(inputs, programs.of_inputs, self.shared, strict=True)
+        return [SharedTensor(x, leaves[leaf]) for x, leaf, s in pairs if s and leaf is not None]
+
+    def forward_of_rows(self, table: RowTable, refs: Any, firsts: Any, shared: Sequence[SharedTensor]) -> Any:
+        """The same on rows of a table, for inputs that are all tensors: results get their value ids.
 
         What backward needs; None if there is nothing, False if nothing was done because plans cannot run it.
         """
         programs, n = self.programs_of_rows, len(firsts)
         if programs is None or programs.at(n) is None:
             return False
-        leaves = table.gather_columns(refs, programs.rows)
+        rows = table.gather_columns(refs[:, programs.row_columns] if shared else refs, programs.rows)
+        leaves = programs.inputs_of(rows, shared)
         if not programs.add_captured(leaves):
             return False
         arrays = self._run(programs, leaves, programs.literals, n)
@@ -91,7 +97,7 @@ class NativeRunner:
             return False
         for i, index in enumerate(programs.results):
             table.add_at(firsts + i if i else firsts, arrays[index])
-        return _saved(programs, n, programs.literals, arrays)
+        return _saved(programs, n, programs.literals, arrays, shared)
 
     def _run(self, programs: Programs, leaves: list[Array], numbers: list[Any], n: int) -> list[Array] | None:
         """All arrays of forward: the leaves, and what it makes; None if there is no plan, or some value is an error.
@@ -102,6 +108,11 @@ class NativeRunner:
         made = None if run is None else run([leaves[i] for i in programs.reads], numbers)
         return leaves + made if type(made) is list else None
 
+    def keeps(self, position: int) -> bool:
+        """Whether backward reads that input, which is shared."""
+        programs = self.programs_of_rows
+        return programs is None or programs.of_inputs[position] in programs.kept_weights
+
     @property
     def programs_of_rows(self) -> Programs | None:
         """What runs if all inputs are tensors; None if that is not so, or nothing can."""
@@ -110,7 +121,7 @@ class NativeRunner:
     def backward(self, saved: Any, gradients: list[Array | None]) -> tuple[list[Array | None], Any]:
         if type(saved) is not _Saved:
             return self._vmap.backward(saved, gradients)
-        kind, (programs, n, numbers, arrays) = self._kind, saved
+        kind, (programs, n, numbers, arrays, shared) = self._kind, saved
         seeded = tuple([t and g is not None for t, g in zip(kind.tracked, gradients, strict=True)])
         if True not in seeded:
             return [None] * len(kind.inputs), []
@@ -122,7 +133,7 @@ class NativeRunner:
         arrays += made
         rows, parts = [arrays[i] for i in backward.rows_at], [arrays[i] for i in backward.parts_at]
         of_inputs = [None if i is None else arrays[i] for i in backward.of_inputs]
-        return of_inputs, DeferredGradients(backward, n, rows, parts)
+        return of_inputs, DeferredGradients(backward, n, rows, parts, shared)
 
     def _seeds(self, seeded: Sequence[bool], gradients: list[Array | None], n: int) -> Iterator[Array]:
         """The gradients that backward reads, row-major; zeros for results that have none."""
@@ -139,15 +150,15 @@ class NativeRunner:
         by_vmap = [one for one in deferred if type(one) is not DeferredGradients]
         found = self._vmap.finish(by_vmap) if by_vmap else []
         of_each: dict[BackwardPrograms, list[DeferredGradients]] = {}
-        of_leaders: dict[BackwardPrograms, list[DeferredGradients]] = {}
+        of_leaders: dict[tuple[Any, ...], list[DeferredGradients]] = {}  # and by the tensors that batches shared
         for one in deferred:
             if type(one) is DeferredGradients:
                 of_each.setdefault(one.backward, []).append(one)
-                of_leaders.setdefault(one.backward.leader, []).append(one)
+                of_leaders.setdefault((one.backward.leader, *[id(s.tensor) for s in one.shared]), []).append(one)
         for backward, own in of_each.items():
             found += backward.of_parts(own)
-        for backward, own in of_leaders.items():
-            found += backward.finish(own)
+        for (leader, *_), own in of_leaders.items():
+            found += leader.finish(own)
         totals: dict[int, tuple[Tensor, Array]] = {}
         for t, g in found:
             totals[id(t)] = (t, totals[id(t)][1] + g if id(t) in totals else g)
@@ -161,10 +172,13 @@ class _Saved(NamedTuple):
     n: int
     numbers: list[Any]
     arrays: list[Array]
+    shared: Sequence[SharedTensor]
 
 
-def _saved(programs: Programs, n: int, numbers: list[Any], arrays: list[Array]) -> _Saved | None:
-    return _Saved(programs, n, numbers, [arrays[i] for i in programs.saved]) if programs.is_tracked else None
+def _saved(
+    programs: Programs, n: int, numbers: list[Any], arrays: list[Array], shared: Sequence[SharedTensor]
+) -> _Saved | None:
+    return _Saved(programs, n, numbers, [arrays[i] for i in programs.saved], shared) if programs.is_tracked else None
 
 
 class DeferredGradients(NamedTuple):
@@ -174,3 +188,4 @@ class DeferredGradients(NamedTuple):
     n: int  # calls
     rows: list[Array]  # that the deferred program of the leader reads, in its order; behind n calls may be zeros
     parts: list[Array]  # of gradients of captured tensors
+    shared: Sequence[SharedTensor]  # among the inputs

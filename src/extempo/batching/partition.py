@@ -1,10 +1,10 @@
 """A kind's trace and its gradients, partitioned into three programs: forward, backward, and what is deferred.
 
 `forward` makes the results and what backward reads. `backward` makes rows of gradients of the inputs from rows of
-gradients of the results. The gradients of captured tensors (weights) are sums over all rows of all batches: they are
-*deferred* to the end of backward, where one product over all rows takes the place of one for each batch. The deferred
-program reads rows, of forward or backward, and captured tensors. A gradient of a captured tensor that cannot wait,
-because something that only some calls share has a part in it, is one of the things that `backward` makes.
+gradients of the results. The gradients of weights (captured tensors, and inputs that all calls share) are sums over all
+rows of all batches: they are *deferred* to the end of backward, where one product over all rows takes the place of one
+for each batch. The deferred program reads rows, of forward or backward, and weights. A gradient of a weight that cannot
+wait, because a number that only some calls share has a part in it, is one of the things that `backward` makes.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Partition:
         nodes: set[int] = set()  # of what is deferred
         rows: set[int] = set()  # that it reads
         for leaf, value in self.gradients.items():
-            found = self._from_rows(program.roots[value]) if leaf in self._trace.tensors else None
+            found = None if self.has_rows(self._of_leaves[leaf]) else self._from_rows(program.roots[value])
             if found is None:
                 self.backward_of.append(leaf)
             else:
@@ -143,9 +143,9 @@ class Partition:
         return self._makers[root][-1] < self._n_forward
 
     def _from_rows(self, root: int) -> tuple[set[int], set[int]] | None:
-        """The nodes that make a value without rows from rows and captured tensors, and those rows.
+        """The nodes that make a value without rows from rows and weights, and those rows.
 
-        None: shared inputs or open numbers have a part in it, which other batches have others of.
+        None: open numbers have a part in it, which other batches have others of.
         """
         program, trace = self._program, self._trace
         nodes: set[int] = set()
@@ -156,10 +156,7 @@ class Partition:
             if self.has_rows(root):
                 read.add(root)
                 continue
-            name = self.name(root)
-            if name is not None:
-                if name[1] not in trace.tensors:
-                    return None
+            if self.name(root) is not None:
                 continue
             self._is_forward(root)
             for position in self._makers[root]:

@@ -2,7 +2,8 @@
 
 The kind is traced at a few numbers of calls; where the traces differ in those numbers only, the plan follows from the
 number of calls (`scheduling.row_templates`). Programs name arrays by index. Forward: the leaves of the trace (inputs,
-then captured tensors), then what it makes.
+then captured tensors), then what it makes. Weights are the leaves without rows: captured tensors, and inputs that all
+calls share.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ..scheduling.layout import row_major
 from ..scheduling.request import Unplannable
 from ..scheduling.row_templates import N_SIZES
 from .backward_programs import BackwardPrograms
-from .kinds import CallKind
+from .kinds import CallKind, SharedTensor
 from .partition import Partition
 from .row_tracer import KindTrace
 from .template_cache import ByRows, FilledTemplate
@@ -51,15 +52,27 @@ class Programs:
             for k, (_, t) in enumerate(_row_inputs(kind, shared, numbers, 1))
             if isinstance(t, TensorType)
         ]
-        tensors = [i.type for i in kind.inputs if isinstance(i.type, TensorType)]
-        self.input_rows = [TensorType(t.shape, t.dtype) for t in tensors]  # one of each input
-        self.rows = [(t.shape, t.dtype.numpy, t.dtype.itemsize) for t in tensors]
+        self.shared_leaves = [leaf for leaf, s in zip(self.of_inputs, shared, strict=True) if s and leaf is not None]
+        self.weights = {*self.tensors, *self.shared_leaves}
+        # One row of each input, None for one that is shared; of rows of a number, too.
+        self.input_rows = [
+            None if s else TensorType(t.shape[1:], t.dtype)
+            for s, t in _row_inputs(kind, shared, numbers, 1)
+            if isinstance(t, TensorType)
+        ]
+        self.row_columns = [k for k, s in enumerate(shared) if not s]
+        self.rows = [(t.shape, t.dtype.numpy, t.dtype.itemsize) for t in self.input_rows if t is not None]
         self._backwards: dict[tuple[bool, ...], BackwardPrograms] = {}  # by which results have gradients
         self._ready, self._ready_levels = ByRows(), ByRows()
         partitions = self._partitions(kind.tracked)
         self._make_forward(partitions)
         if self.is_tracked:
             self._backwards[kind.tracked] = BackwardPrograms(self, partitions, kind.tracked)
+
+    @property
+    def kept_weights(self) -> set[int | None]:
+        """Leaves without rows that backward, or what is deferred, reads."""
+        return {*self.saved, *self._backwards[self._kind.tracked].deferred_reads} & self.weights
 
     def _make_forward(self, partitions: list[Partition]) -> None:
         split = partitions[0]
@@ -82,9 +95,9 @@ class Programs:
             self._forward = FilledTemplate(parts, self.sizes, self.number_kinds, weights)  # type: ignore[arg-type] # all there
 
     def _saved_values(self, split: Partition) -> list[int]:
-        """What backward and what is deferred read of forward; captured tensors are read anew by what is deferred."""
-        captured = {split.leaf(leaf) for leaf in self.tensors}
-        read = {*split.backward_reads, *[v for v in split.deferred_reads if v not in captured]}
+        """What backward and what is deferred read of forward; what is deferred finds weights elsewhere."""
+        weights = {split.leaf(leaf) for leaf in self.weights}
+        read = {*split.backward_reads, *[v for v in split.deferred_reads if v not in weights]}
         return sorted(read - {*split.seeds, *split.made})
 
     def _made_rows(self, split: Partition, made: list[int]) -> list[TensorType] | None:
@@ -152,10 +165,17 @@ class Programs:
 
     def has_rows(self, index: int) -> bool:
         """Whether an array of forward has rows, if all have that it makes."""
-        return not len(self.input_rows) <= index < len(self.input_rows) + len(self._captured)
+        return index not in self.weights
 
     def captured(self, leaf: int) -> CapturedArray:
         return self._captured[sorted(self.tensors).index(leaf)]
+
+    def inputs_of(self, rows: Sequence[Array], shared: Sequence[SharedTensor]) -> list[Array]:
+        """The arrays of all inputs that are tensors, of rows and of shared ones."""
+        if not shared:
+            return list(rows)
+        left, weights = iter(rows), iter(shared)
+        return [next(weights).array if t is None else next(left) for t in self.input_rows]
 
     def numbers(self, inputs: Sequence[Any]) -> list[Any]:
         return [inputs[k] for k in self._open] + self.literals if self._open else self.literals

@@ -20,18 +20,18 @@ from ..core.graph import Node, Traced
 from ..core.source_location import user_line
 from ..core.storage import Array, Storage
 from ..core.tensor import LazySource, Tensor, new, wrap
-from ..core.types import TensorType, count, float64, get_default_dtype, int64
+from ..core.types import TensorType, float64, get_default_dtype, int64
 from .agenda import Batches, Calls, order
 from .call_cache import recorder
 from .gradients import GradientSource, Group, LevelGroups, RunHistory, link_results
-from .kinds import CallKind, Runner
+from .kinds import CallKind, Runner, SharedTensor
 from .native_runner import NativeRunner
 from .report import Notes
 from .rows import RowTable
+from .sharing import SharedInputs, shared_columns, split_by_weights
 from .vmap_runner import LoopRunner, VmapRunner
 
 FEW_LEVELS = 4  # of a kind, up to which what is done once for all of them takes longer than what it saves
-LARGE = 4_096  # elements, from which on a tensor that all calls of a batch read is not copied for each
 
 
 @entry_points.READ_LINE.function(lambda: recorder().line)
@@ -96,12 +96,18 @@ class BatchExecutor(LazySource):
         return made
 
     def _new_kind(self, kind: CallKind) -> Calls:
-        captured = self.history.captured
         for t in kind.captured:
-            if id(t) not in captured and t.requires_grad:
-                captured[id(t)] = GradientSource(t)
+            if t.requires_grad:
+                self._capture(t, True)
         calls = self._waiting[kind] = Calls(kind)
         return calls
+
+    def _capture(self, t: Tensor, is_read: bool, source: GradientSource | None = None) -> None:
+        """A weight: a gradient of it will come, or backward reads it. `source`: the tensor as the run met it."""
+        found = self.history.captured.get(id(t))
+        if found is None:
+            found = self.history.captured[id(t)] = source or GradientSource(t)
+        found.is_read |= is_read
 
     def _from_outside(self, t: Tensor) -> int:
         """The value of a tensor from outside. Native code does the same for most that are new."""
@@ -136,8 +142,10 @@ class BatchExecutor(LazySource):
             return
         self.notes.n_waves += 1
         self._take_in()
+        waiting = [part for calls in waiting for part in split_by_weights(calls, self._tensors)]
         for batches, schedule in order(waiting, first, self.n_values):
-            n_done = self._run_levels(batches, schedule) if len(schedule) > FEW_LEVELS * len(batches) else 0
+            shared = [self._shared(b.calls.kind, b.refs) for b in batches]
+            n_done = self._run_levels(batches, shared, schedule) if len(schedule) > FEW_LEVELS * len(batches) else 0
             for i, (which, level) in enumerate(schedule):
                 calls, members, refs, firsts, ends = batches[which]
                 if len(ends) > 1:
@@ -145,28 +153,47 @@ class BatchExecutor(LazySource):
                     members, refs, firsts = members[own], refs[own], firsts[own]
                 if i >= n_done:
                     try:
-                        self._run(calls.kind, refs, firsts)
+                        self._run(calls.kind, refs, firsts, shared[which])
                     except Exception as error:
-                        self._blame(error, calls, members, refs, firsts)
+                        self._blame(error, calls, members, refs, firsts, shared[which])
                         raise
                 self.notes.batches.append((calls, members, self.notes.n_waves))
         wanted, self._read = self._read, []
         self._fill_all(wanted)
 
-    def _run_levels(self, batches: list[Batches], schedule: list[tuple[int, int]]) -> int:
+    def _shared(self, kind: CallKind, refs: Any) -> SharedInputs:
+        """The inputs that all these calls share."""
+        which = () if kind.stacks else shared_columns(refs, self._tensors)
+        if True not in which:
+            return SharedInputs(which, [])
+        runner, is_tracked, tensors = _runner_of_rows(kind, which), any(kind.tracked), []
+        for j in [j for j, is_shared in enumerate(which) if is_shared]:
+            value, t = int(refs[0, j]), kind.inputs[j].type
+            one = SharedTensor(self._tensors[value], self.values.gather([value], t.shape, t.dtype.numpy)[0])
+            tensors.append(one)
+            is_read = is_tracked and runner is not None and runner.keeps(j)  # of others the engine knows it itself
+            if is_read or (is_tracked and kind.inputs[j].tracked):
+                self._capture(one.tensor, is_read, self.history.outside.get(value))
+        return SharedInputs(which, tensors)
+
+    def _run_levels(self, batches: list[Batches], shared: list[SharedInputs], schedule: list[tuple[int, int]]) -> int:
         """Run levels in common arrays; how many of them could be."""
-        programs = [runner and runner.programs_of_rows for runner in [_runner_of_rows(b.calls.kind) for b in batches]]
-        if None in programs:
-            return 0
+        runners, programs = [], []
+        for b, own in zip(batches, shared, strict=True):
+            runner = _runner_of_rows(b.calls.kind, own.which)
+            planned = None if runner is None else runner.programs_of_rows
+            if runner is None or planned is None:
+                return 0
+            runners.append(runner)
+            programs.append(planned)
         from .levels import run_levels  # where there are programs, there is native code
 
-        n_done, saved = run_levels(programs, self.values, batches, schedule)
+        n_done, saved = run_levels(programs, self.values, batches, [own.tensors for own in shared], schedule)
         if saved is not None and self.history.groups is not None:
             groups = []
-            for own, b in zip(saved, batches, strict=True):
-                kind, end = b.calls.kind, own.ends[-1] if own.ends else 0
-                planned = kind.runner_of_rows
-                groups.append(Group(kind, planned, b.refs[:end], planned.shared, b.firsts[:end], own, own.ends))
+            for levels, b, runner in zip(saved, batches, runners, strict=True):
+                kind, end = b.calls.kind, levels.ends[-1] if levels.ends else 0
+                groups.append(Group(kind, runner, b.refs[:end], runner.shared, b.firsts[:end], levels, levels.ends))
             self.history.groups.append(LevelGroups(groups, schedule[:n_done]))
         return n_done
 
@@ -178,21 +205,22 @@ class BatchExecutor(LazySource):
             self._tensors.update(zip(values, tensors, strict=True))
             self.values.add_each(values, arrays)
 
-    def _run(self, kind: CallKind, refs: Any, firsts: Any) -> None:
+    def _run(self, kind: CallKind, refs: Any, firsts: Any, shared_inputs: SharedInputs) -> None:
         n = len(firsts)
         if kind.stacks:
             self._run_stack(kind, refs, firsts)
             return
-        planned = _runner_of_rows(kind)
+        planned = _runner_of_rows(kind, shared_inputs.which)
         if planned is not None:
-            saved = planned.forward_of_rows(self.values, refs, firsts)
+            saved = planned.forward_of_rows(self.values, refs, firsts, shared_inputs.tensors)
             if saved is not False:
                 if saved is not None and self.history.groups is not None:
                     self.history.groups.append(Group(kind, planned, refs, planned.shared, firsts, saved))
                 return
         shared, inputs = [], []
-        for j in range(len(kind.inputs)):
-            is_shared, x = self._input(kind, j, refs[:, j], n)
+        tensors = iter(shared_inputs.tensors)
+        for j, is_shared_tensor in enumerate(shared_inputs.which):
+            is_shared, x = (True, next(tensors).tensor) if is_shared_tensor else self._input(kind, j, refs[:, j], n)
             shared.append(is_shared)
             inputs.append(x)
         which = tuple(shared)
@@ -214,9 +242,8 @@ class BatchExecutor(LazySource):
             self.history.groups.append(Group(kind, None, refs, (), firsts, None))
 
     def _input(self, kind: CallKind, position: int, refs: Any, n: int) -> tuple[bool, Any]:
-        """One input of a batch: whether all calls share it, and that, or rows."""
+        """An input that is no shared tensor: whether it is a number that all calls share, and that, or rows."""
         type_ = kind.inputs[position].type
-        first = int(refs[0])
         if not isinstance(type_, TensorType):
             numbers = [self._numbers[-1 - ref] for ref in refs.tolist()]
             if position not in kind.varying and numbers.count(numbers[0]) == n:
@@ -225,17 +252,17 @@ class BatchExecutor(LazySource):
             if kind.alone:
                 return False, numbers
             return False, np.array(numbers, _number_dtype(kind, type_))
-        if n > 1 and first in self._tensors and count(type_.shape) >= LARGE and (refs == first).all():
-            return True, self._tensors[first]
         return False, self.values.gather(refs, type_.shape, type_.dtype.numpy)
 
-    def _blame(self, error: Exception, calls: Calls, members: Any, refs: Any, firsts: Any) -> None:
+    def _blame(
+        self, error: Exception, calls: Calls, members: Any, refs: Any, firsts: Any, shared: SharedInputs
+    ) -> None:
         """Say which call of a batch an error belongs to: the first that fails on its own, too."""
         numbers = members.tolist()
         for row, call in enumerate(numbers):
             if len(numbers) > 1:
                 try:
-                    self._run(calls.kind, refs[row : row + 1], firsts[row : row + 1])
+                    self._run(calls.kind, refs[row : row + 1], firsts[row : row + 1], shared)
                     continue
                 except Exception:
                     pass  # this is the one
@@ -321,25 +348,17 @@ class BatchExecutor(LazySource):
         return run_eager(op, inputs, attrs, mode)
 
 
-def _is_small(t: Any) -> bool:
-    """Whether an input of that type is a tensor that is never shared."""
-    return isinstance(t, TensorType) and count(t.shape) < LARGE
-
-
-def _runner_of_rows(kind: CallKind) -> Any:
-    """Who runs rows of inputs that are all tensors and never shared; None where inputs may be others, or nobody can.
+def _runner_of_rows(kind: CallKind, shared: tuple[bool, ...]) -> NativeRunner | None:
+    """Who runs rows of a table, with those inputs shared; None where inputs may be numbers, or nobody can.
 
     It is there from the first batch on: results would else depend on what has run before.
     """
-    found = kind.runner_of_rows
-    if found is None:
-        may_be = not (kind.stacks or kind.alone) and all(_is_small(i.type) for i in kind.inputs)
-        which = (False,) * len(kind.inputs)
-        if may_be and which not in kind.runners:
-            kind.runners[which] = _runner(kind, which)
-        runner = kind.runners.get(which) if may_be else None
-        found = kind.runner_of_rows = runner if type(runner) is NativeRunner else False
-    return found or None
+    if not kind.takes_rows:
+        return None
+    runner = kind.runners.get(shared)
+    if runner is None:
+        runner = kind.runners[shared] = _runner(kind, shared)
+    return runner if type(runner) is NativeRunner else None
 
 
 def _runner(kind: CallKind, shared: tuple[bool, ...]) -> Runner:

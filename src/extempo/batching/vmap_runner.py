@@ -62,8 +62,8 @@ class VmapRunner:
         if self._shared[position]:
             if not isinstance(x, Tensor) or not self._kind.inputs[position].tracked:
                 return x
-            x = x._values()
-        elif isinstance(x, list):
+            return x.detach().requires_grad_()  # the same memory, so that the engine sees when it is written
+        if isinstance(x, list):
             return x  # of numbers
         made = wrap(x, TensorType(x.shape, from_numpy_dtype(x.dtype)))
         return made.requires_grad_() if self._kind.inputs[position].tracked else made
