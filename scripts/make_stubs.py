@@ -112,6 +112,8 @@ def signature(fn: Any) -> str:
         if i == 0:
             parts.append("self")
             continue
+        if p.name.startswith("_"):  # for old forms of calls
+            continue
         if p.kind is p.VAR_POSITIONAL:
             parts.append(f"*{p.name}: {annotation(p.annotation)}")
             star = True

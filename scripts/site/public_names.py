@@ -180,12 +180,12 @@ def call_of(name: str, value: Any, home: Any) -> inspect.Signature | None:
 
 
 def arguments(name: str, value: Any, home: Any) -> list[inspect.Parameter]:
-    """What a caller may give: no `self` of a method, no second names, a dict of options as what it may hold."""
+    """What a caller may give: no `self`, no second names or old forms, a dict of options as what it may hold."""
     found = call_of(name, value, home)
     if found is None:
         return []
     hidden = {*(("self", "cls") if inspect.isclass(home) else ()), *other_names(found)}
-    return [p for p in _unpacked(found) if p.name not in hidden]
+    return [p for p in _unpacked(found) if p.name not in hidden and not p.name.startswith("_")]
 
 
 def _unpacked(found: inspect.Signature) -> Iterator[inspect.Parameter]:

@@ -15,6 +15,7 @@ from ..core.tensor_methods import TensorMethods, method
 from ..core.types import bool_, get_default_dtype, result_dtype
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError
+from . import old_forms
 from .define import Function, Operand, binary, deliver, deliver_converted, inplace_method, operators, unary
 
 __all__ = [
@@ -196,22 +197,26 @@ def _times(other: Operand, alpha: Operand, fellow: Operand) -> Any:
 
 
 @method
-def add(input: Operand, other: Operand, *, alpha: Operand = 1, out: Tensor | None = None) -> Tensor:
+def add(input: Operand, other: Operand, *_old: Any, alpha: Operand = 1, out: Tensor | None = None) -> Tensor:
     """input + alpha * other.
 
     >>> ex.add(ex.tensor([1.0, 2.0]), ex.tensor([10.0, 20.0]), alpha=2)
     tensor([21., 42.])
     """
+    if _old:
+        alpha, other = old_forms.scaled("add", "alpha", other, *_old)
     return _plus(input, _times(other, alpha, input), out=out)
 
 
 @method
-def sub(input: Operand, other: Operand, *, alpha: Operand = 1, out: Tensor | None = None) -> Tensor:
+def sub(input: Operand, other: Operand, *_old: Any, alpha: Operand = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other.
 
     >>> ex.sub(ex.tensor([1.0, 2.0]), ex.tensor([0.5, 0.5]), alpha=2)
     tensor([0., 1.])
     """
+    if _old:
+        alpha, other = old_forms.scaled("sub", "alpha", other, *_old)
     return _minus(input, _times(other, alpha, input), out=out)
 
 
@@ -232,13 +237,15 @@ def rsub(input: Operand, other: Operand, *, alpha: Operand = 1) -> Tensor:
 
 @method
 def addcmul(
-    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Operand = 1, out: Tensor | None = None
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *_old: Any, value: Operand = 1, out: Tensor | None = None
 ) -> Tensor:
     """input + value * tensor1 * tensor2.
 
     >>> ex.addcmul(ex.tensor([1.0, 1.0]), ex.tensor([2.0, 3.0]), ex.tensor([4.0, 5.0]), value=0.5)
     tensor([5.0000, 8.5000])
     """
+    if _old:
+        value, tensor1, tensor2 = old_forms.scaled("addcmul", "value", tensor1, tensor2, *_old)
     result = add(input, mul(tensor1, tensor2), alpha=value)
     return deliver_converted(result, out, input, tensor1, tensor2)
 

@@ -15,6 +15,7 @@ from ..core.tensor_methods import TensorMethods, method
 from ..core.types import TensorType, result_dtype
 from ..dispatch.dispatcher import apply, as_input
 from ..errors import DtypeError, NumericalError, ShapeError
+from . import old_forms
 from .arithmetic import abs, add, sub, zero
 from .define import Function, Operand, binary, deliver_converted, inplace_method, operators
 
@@ -149,13 +150,15 @@ inplace_method("true_divide_", div)
 
 @method
 def addcdiv(
-    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Operand = 1, out: Tensor | None = None
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *_old: Any, value: Operand = 1, out: Tensor | None = None
 ) -> Tensor:
     """input + value * tensor1 / tensor2; integers are refused, because the quotient would not be one.
 
     >>> ex.addcdiv(ex.tensor([1.0, 1.0]), ex.tensor([6.0, 8.0]), ex.tensor([2.0, 4.0]), value=0.5)
     tensor([2.5000, 2.0000])
     """
+    if _old:
+        value, tensor1, tensor2 = old_forms.scaled("addcdiv", "value", tensor1, tensor2, *_old)
     if not any(x.is_floating_point() for x in (tensor1, tensor2)):
         raise DtypeError(f"addcdiv: expected floating tensors to divide, got {tensor1.dtype}; use x.float()")
     result = add(input, div(tensor1, tensor2), alpha=value)

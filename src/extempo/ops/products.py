@@ -11,6 +11,7 @@ from ..core.types import Number, bool_, count
 from ..dispatch.dispatcher import apply
 from ..dispatch.inplace import write
 from ..errors import DtypeError, ShapeError
+from . import old_forms
 from .define import deliver, deliver_converted, inplace_method
 from .gemm import Linear, Matmul, no_tensor
 from .gemm import aligned as aligned
@@ -236,31 +237,47 @@ def _plus_input_of_one_dtype(
 
 @method
 def addmm(
-    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    *_old: Any,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Tensor | None = None,
 ) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2).
 
     >>> ex.addmm(ex.ones(1, 2), ex.tensor([[1.0, 2.0]]), ex.tensor([[1.0, 0.0], [0.0, 1.0]]), beta=10)
     tensor([[11., 12.]])
     """
+    if _old:
+        input, mat1, mat2, beta, alpha = old_forms.product("addmm", input, mat1, mat2, *_old)
     return _plus_input_of_one_dtype("addmm", input, mm(mat1, mat2), beta, alpha, out)
 
 
 @method
 def addmv(
-    input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
+    input: Tensor, mat: Tensor, vec: Tensor, *_old: Any, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
     """beta * input + alpha * (mat @ vec).
 
     >>> ex.addmv(ex.tensor([10.0, 10.0]), ex.tensor([[1.0, 2.0], [3.0, 4.0]]), ex.tensor([1.0, 1.0]))
     tensor([13., 17.])
     """
+    if _old:
+        input, mat, vec, beta, alpha = old_forms.product("addmv", input, mat, vec, *_old)
     return _plus_input_of_one_dtype("addmv", input, mv(mat, vec), beta, alpha, out)
 
 
 @method
 def addr(
-    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
+    input: Tensor,
+    vec1: Tensor,
+    vec2: Tensor,
+    *_old: Any,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Tensor | None = None,
 ) -> Tensor:
     """beta * input + alpha * outer(vec1, vec2).
 
@@ -268,6 +285,8 @@ def addr(
     tensor([[11., 21.],
             [21., 41.]])
     """
+    if _old:
+        input, vec1, vec2, beta, alpha = old_forms.product("addr", input, vec1, vec2, *_old)
     product = outer(vec1, vec2)
     kind = ops.result_type(input, product)
     if kind is bool_:
@@ -279,7 +298,13 @@ def addr(
 
 @method
 def baddbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    *_old: Any,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Tensor | None = None,
 ) -> Tensor:
     """beta * input + alpha * bmm(batch1, batch2).
 
@@ -287,18 +312,28 @@ def baddbmm(
     >>> ex.baddbmm(ex.ones(2, 1, 1), a, b).flatten()
     tensor([4., 9.])
     """
+    if _old:
+        input, batch1, batch2, beta, alpha = old_forms.product("baddbmm", input, batch1, batch2, *_old)
     return _plus_input_of_one_dtype("baddbmm", input, bmm(batch1, batch2), beta, alpha, out)
 
 
 @method
 def addbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    *_old: Any,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Tensor | None = None,
 ) -> Tensor:
     """beta * input + alpha * the sum over the batch of bmm(batch1, batch2).
 
     >>> ex.addbmm(ex.zeros(1, 1), ex.tensor([[[1.0]], [[2.0]]]), ex.tensor([[[3.0]], [[4.0]]]))
     tensor([[11.]])
     """
+    if _old:
+        input, batch1, batch2, beta, alpha = old_forms.product("addbmm", input, batch1, batch2, *_old)
     _check_ndims("addbmm", (3, 3), batch1=batch1, batch2=batch2)
     n_batch, rows, shared = batch1.shape
     if batch2.shape[:2] != (n_batch, shared):
