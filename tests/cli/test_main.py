@@ -34,6 +34,11 @@ def test_help_fits_a_terminal_of_80_columns(arguments):
     assert_plain_and_narrow(result.output)
 
 
+@pytest.mark.parametrize("arguments", [(), ("cache",)])
+def test_what_a_command_does_is_said_in_a_whole_sentence(arguments):
+    assert "..." not in run(*arguments).output.partition("Commands:")[2]
+
+
 def test_an_unknown_command_is_named_and_exits_with_2():
     result = run("fly")
     assert result.exit_code == 2

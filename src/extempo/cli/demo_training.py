@@ -103,7 +103,7 @@ def prediction(model: Classifier, words: list[int]) -> Stage:
             Table(columns, steps),
             Table(titles, softmax),
             f"class {best}, {chances[best]:.0%} sure: {verdict}.",
-            "ex.inspect.trace(model, words) gives the same way for any model:",
+            "ex.inspect.trace(model, words) shows these steps for any model:",
             report.table,
             pictures.states(words, states),
         ],

@@ -43,7 +43,7 @@ def command(context: click.Context) -> None:
 command.add_command(compare)
 
 
-@command.command()
+@command.command(short_help="Print what goes into a bug report: versions, CPU, threads.")
 @click.option("--all", "everything", is_flag=True, help="Also the CPU's features, all packages and caches.")
 @json_option("Print one JSON object, with everything.")
 def info(everything: bool, as_json: bool) -> None:
@@ -82,7 +82,7 @@ def cache(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-@cache.command("info")
+@cache.command("info", short_help="Print where kernels are kept, and how many.")
 @json_option()
 def cache_info(as_json: bool) -> None:
     """Print where kernels are kept, how many, and how often one was found."""
@@ -106,7 +106,7 @@ def cache_clear(as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-@command.command()
+@command.command(short_help="Train on sequences of any length and show every stage.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Of data and weights.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write a page with pictures there.")
 @json_option()
@@ -120,7 +120,10 @@ def demo(seed: int, out: Path | None, as_json: bool) -> None:
         tour.run(show, seed, out)
 
 
-@command.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@command.command(
+    short_help="Run a PyTorch program as it is, without PyTorch.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
 @click.option("--report", is_flag=True, help="List at the end which names of PyTorch were missing, with their lines.")
 @click.argument("script", type=click.Path(exists=True, dir_okay=False))
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
