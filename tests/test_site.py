@@ -72,15 +72,24 @@ def test_every_argument_of_every_public_callable_is_explained():
     assert not missing, "\n".join(missing)
 
 
-def test_no_sentence_about_an_argument_is_hidden_by_others():
+def test_every_sentence_is_about_an_argument_that_there_is_and_is_hidden_by_no_other():
     from scripts.site import arguments
 
-    used, fitting = set(), set()
+    used = set()
     for path, argument, _ in every_argument():
         matching = [s.names for s in arguments.sections() if argument in s.sentences and s.matches(path)]
         used.update((names, argument) for names in matching[:1])
-        fitting.update((names, argument) for names in matching)
-    assert fitting - used == set()
+    written = {(section.names, argument) for section in arguments.sections() for argument in section.sentences}
+    assert written - used == set()
+
+
+def test_methods_that_ask_for_more_than_their_class_above_are_shown():
+    from scripts.site import public_names
+
+    assert "forward" in public_names.methods(ex.nn.MultiheadAttention)
+    assert "forward" not in public_names.methods(ex.nn.Linear)
+    assert "step" in public_names.methods(ex.optim.lr_scheduler.ReduceLROnPlateau)
+    assert "step" not in public_names.methods(ex.optim.lr_scheduler.StepLR)
 
 
 def test_pages_of_the_reference_show_call_arguments_and_example(reference_pages):

@@ -28,8 +28,9 @@ class Section(NamedTuple):
     sentences: dict[str, str]
 
     def matches(self, path: str) -> bool:
-        # What is done in place has the arguments of what is not.
-        return bool(self.pattern.match(path) or self.pattern.match(path.removesuffix("_")))
+        # What is done in place has the arguments of what is not; what a layer is called with stands with its settings.
+        plain = path.removesuffix("_").removesuffix(".forward")
+        return bool(self.pattern.match(path) or self.pattern.match(plain))
 
 
 @functools.cache

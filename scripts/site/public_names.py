@@ -126,23 +126,38 @@ def everything() -> list[PublicName]:
 
 
 def methods(cls: type) -> dict[str, Any]:
-    """The public methods and properties of a class that no public class above it has."""
+    """The public methods and properties of a class that no public class above it has, or has with other arguments."""
     public = [
         base for base in cls.__mro__[1:] if base in _public_classes() or not base.__module__.startswith("extempo")
     ]
     above = {base for known in public for base in known.__mro__}
-    inherited = {name for base in above for name in vars(base)}
+    inherited = {name: value for base in above for name, value in vars(base).items()}
     own = [base for base in reversed(cls.__mro__) if base not in above]
     found = {name: value for base in own for name, value in vars(base).items()}
     if cls is not ex.Tensor:  # a ragged tensor has the same methods, and says so once
         found = {name: value for name, value in found.items() if value is not getattr(ex.Tensor, name, None)}
-    return {n: found[n] for n in sorted(found) if n[0] != "_" and n not in inherited and _is_method(found[n])}
+    return {
+        n: found[n]
+        for n in sorted(found)
+        if n[0] != "_" and _is_method(found[n]) and (n not in inherited or _asks_for_more(found[n], inherited[n]))
+    }
 
 
 def _is_method(value: Any) -> bool:
     if isinstance(value, RefusedMethod):
         return False
     return isinstance(value, property | classmethod | staticmethod) or inspect.isroutine(value)
+
+
+def _asks_for_more(method: Any, inherited: Any) -> bool:
+    """Whether it has arguments that the method of the class above does not name: `forward` of attention has masks.
+
+    One input alone is what every layer has.
+    """
+    if not inspect.isfunction(method) or not inspect.isfunction(inherited):
+        return False
+    own, above = (inspect.signature(each).parameters.keys() - {"args", "kwargs"} for each in (method, inherited))
+    return len(own) > 2 and own > above
 
 
 @functools.cache

@@ -225,8 +225,6 @@ def _constant(n: PublicName) -> str:
 def _methods(n: PublicName) -> str:
     lines = []
     for name, value in public_names.methods(n.value).items():
-        if name == "forward" and n.name != "Module":
-            continue
         lines.append(_method(n, name, value))
     return "\n".join(lines)
 
@@ -234,7 +232,7 @@ def _methods(n: PublicName) -> str:
 def _method(n: PublicName, name: str, value: Any) -> str:
     """One method: its call, its text, and what its arguments mean."""
     plain = value.__func__ if isinstance(value, classmethod | staticmethod) else value
-    text = doc(plain)
+    text = doc(plain) or (name == "forward" and "What it is called with.") or ""
     if isinstance(plain, property):
         return f"#### {n.name}.{name.replace('_', chr(92) + '_')} {{ #{n.path}.{name} }}\n\n{markdown(text)}\n"
     parameters = public_names.arguments(name, plain, n.value)
