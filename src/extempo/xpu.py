@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .compat.accelerators import *  # noqa: F403 - the names stand in its __all__
-from .compat.accelerators import refuse_rest
+from .compat.accelerators import refusals
+from .core.absent_names import explain_absent
 
-__getattr__ = refuse_rest("xpu")
+explain_absent(__name__, refusals("xpu"))

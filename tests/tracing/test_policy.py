@@ -382,6 +382,7 @@ CLOCKS = {  # who may look at one, and why nothing that a program does depends o
     "data/pool.py": "how long workers may take to end",
     "inspect/tracing.py": "measures",
     "train/callbacks.py": "how often a file is flushed",
+    "compat/torch_namespace/distributed.py": "names a timeout as PyTorch does; with one process nobody waits",
     "compat/torch_namespace/profiler.py": "it times the stretches of code that a program names",
     "compat/torch_namespace/tensorboard.py": "names a folder by the time, as PyTorch does",
     "train/progress.py": "shows progress",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from ..compat.accelerators import *  # noqa: F403 - the names stand in its __all__
-from ..compat.accelerators import refuse_rest
+from ..compat.accelerators import AcceleratorError, refusals
+from ..core.absent_names import explain_absent
 from . import amp as amp
 
-__getattr__ = refuse_rest("cuda")
+CudaError = DeferredCudaCallError = AcceleratorError  # programs catch them
+
+explain_absent(__name__, refusals("cuda"))

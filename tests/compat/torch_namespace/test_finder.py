@@ -148,3 +148,27 @@ def test_names_that_programs_import_are_there_and_refusals_come_when_they_are_us
         "torch.sparse_coo_tensor",
         "torch.fft.rfft",
     ]
+
+
+def test_names_of_other_devices_import_and_refuse_in_words():
+    program = (
+        "import extempo.as_torch, torch\n"
+        "from torch.cuda import CUDAGraph, Stream, nvtx\n"
+        "from torch.cuda.streams import Event\n"
+        "print(hasattr(torch.cuda, 'CUDAGraph'), hasattr(torch.cuda, 'CUDAGraf'), isinstance(3, torch.cuda.Stream))\n"
+        "print(torch.cuda.OutOfMemoryError is torch.OutOfMemoryError)\n"
+        "for use in (torch.cuda.CUDAGraph, Stream, Event, torch.cuda.synchronize, torch.mps.synchronize):\n"
+        "    try:\n"
+        "        use()\n"
+        "    except NotImplementedError as error:\n"
+        "        print(str(error).split(';')[0])\n"
+    )
+    assert printed(program).splitlines() == [
+        "True False False",
+        "True",
+        "torch.cuda.CUDAGraph: Extempo runs on the CPU",
+        "torch.cuda.Stream: Extempo runs on the CPU",
+        "torch.cuda.streams.Event: Extempo runs on the CPU",
+        "torch.cuda.synchronize: Extempo runs on the CPU",
+        "torch.mps.synchronize: Extempo runs on the CPU",
+    ]

@@ -34,7 +34,7 @@ BELOW: Mapping[str, frozenset[str]] = {
         "amp": "autocast_mode grad_scaler",
         "backends": "cpu cuda cudnn mkl mkldnn mps openmp opt_einsum",
         "cpu": "amp",
-        "cuda": "amp memory random",
+        "cuda": "amp comm graphs jiterator memory nccl nvtx profiler random streams tunable",
         "distributions": "bernoulli beta binomial categorical cauchy chi2 constraint_registry constraints "
         "continuous_bernoulli dirichlet distribution exp_family exponential fishersnedecor gamma geometric gumbel "
         "half_cauchy half_normal independent inverse_gamma kl kumaraswamy laplace lkj_cholesky log_normal "
@@ -90,6 +90,7 @@ OWN: Mapping[str, str] = {
     "accelerator": "accelerator",
     "autograd.profiler": "profiler",
     "compiler": "compiler",
+    "cuda.nvtx": "nvtx",
     "distributed": "distributed",
     "distributed.nn": "distributed_nn",
     "distributed.nn.functional": "distributed_nn",
@@ -116,6 +117,7 @@ OWN: Mapping[str, str] = {
 _NOT_YET = "it is not part of this version of Extempo"
 _ONE_PROCESS = "Extempo runs one process in this version, which holds everything whole"
 _INTERNAL = "it is a part of PyTorch's own machinery, which Extempo does not have"
+_NO_DEVICE = "Extempo runs on the CPU; guard the line with `if torch.cuda.is_available():`"
 _QUANTISED = "quantised tensors are not part of Extempo; use float16 or bfloat16 to save memory"
 # Modules that can be imported, and whose contents say why they are refused when they are used.
 REFUSED: Mapping[str, str] = {
@@ -137,6 +139,9 @@ REFUSED: Mapping[str, str] = {
     "_tensor_str": _INTERNAL,
     "ao": _QUANTISED,
     "classes": _INTERNAL,
+    **{
+        f"cuda.{name}": _NO_DEVICE for name in ["comm", "graphs", "jiterator", "nccl", "profiler", "streams", "tunable"]
+    },
     **{
         f"distributed.{name}": _ONE_PROCESS
         for name in [

@@ -13,6 +13,8 @@ from ...core.absent_names import refused
 from ...core.tensor import Tensor
 from ...core.types import dtype
 from ...ops.gamma_gradient import standard_gamma as _standard_gamma  # noqa: F401 - torch._standard_gamma
+from ..accelerators import AcceleratorError as AcceleratorError
+from ..accelerators import OutOfMemoryError as OutOfMemoryError
 from .foreach import foreach_function, foreach_norm
 from .jit import ScriptFunction as ScriptFunction
 from .jit import ScriptModule as ScriptModule
@@ -20,10 +22,6 @@ from .jit import ScriptModule as ScriptModule
 PyTorchFileReader, PyTorchFileWriter = (
     refused(f"torch.{name}", "use torch.load and torch.save") for name in ("PyTorchFileReader", "PyTorchFileWriter")
 )
-
-
-class OutOfMemoryError(RuntimeError):
-    """Raised by other devices only: without memory Python raises MemoryError."""
 
 
 class Stream:
