@@ -32,6 +32,7 @@ LIBRARIES = {
     "with_stable_baselines3": "stable_baselines3",
     "with_torchdiffeq": "torchdiffeq",
     "with_torchmetrics": "torchmetrics",
+    "with_transformers": "transformers",
     "with_vector_quantize": "vector_quantize_pytorch",
     "with_x_transformers": "x_transformers",
 }
