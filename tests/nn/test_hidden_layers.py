@@ -61,3 +61,11 @@ def test_a_model_without_any_parameters_is_nothing_to_warn_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert list(nn.Sequential(nn.ReLU(), nn.Flatten()).parameters()) == []
+
+
+def test_classes_of_layers_and_containers_of_themselves_are_looked_through():
+    settings = {"activation_fn": nn.ReLU, "layer": nn.Linear}
+    settings["all"] = settings
+    model = Holding(settings)
+    assert list(hidden_parameters(model)) == []
+    assert list(model.parameters()) == []

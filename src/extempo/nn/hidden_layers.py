@@ -36,15 +36,18 @@ def _items(container: Any) -> list[tuple[Any, Any]]:
     return list(container.items()) if isinstance(container, dict) else list(enumerate(container))
 
 
-def _parameters(name: str, item: Any) -> Iterator[tuple[str, Tensor]]:
-    if hasattr(item, "named_parameters"):
+def _parameters(name: str, item: Any, around: tuple[Any, ...] = ()) -> Iterator[tuple[str, Tensor]]:
+    """`around`: the containers that it is in, which it may hold in turn."""
+    from .module import Module
+
+    if isinstance(item, Module):
         yield from item.named_parameters(name)
     elif isinstance(item, Tensor):
         if item.is_leaf and item.requires_grad:
             yield name, item
-    elif isinstance(item, _PLAIN):
+    elif isinstance(item, _PLAIN) and not any(item is outer for outer in around):
         for key, part in _items(item):
-            yield from _parameters(f"{name}.{key}", part)
+            yield from _parameters(f"{name}.{key}", part, (*around, item))
 
 
 def _remedy(container: Any, item: Any) -> str:
