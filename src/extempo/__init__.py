@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from . import autograd, backends, errors, ops, random
 from ._version import __version__
 from .compat import legacy_types, settings, sym_types
+from .compat import storages as _storages  # noqa: F401 - it gives tensors two methods
 from .compat.legacy_types import *
 from .compat.refused import getattr_of_extempo as _absent
 from .compat.settings import *

@@ -78,7 +78,7 @@ METHODS: Mapping[str, str] = _table(
     "crow_indices col_indices ccol_indices row_indices smm sspaddmm",
     _QUANTISED="dequantize int_repr q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points "
     "q_per_channel_axis qscheme",
-    _STORAGE="storage untyped_storage storage_type",
+    _STORAGE="storage_type",
     _NOT_RAGGED="to_padded_tensor",
     _SHARED="share_memory_",
     _MKLDNN="to_mkldnn",

@@ -172,3 +172,26 @@ def test_names_of_other_devices_import_and_refuse_in_words():
         "torch.cuda.synchronize: Extempo runs on the CPU",
         "torch.mps.synchronize: Extempo runs on the CPU",
     ]
+
+
+def test_stretches_of_code_have_names_and_whole_profiles_are_refused():
+    program = (
+        "import extempo.as_torch, torch\n"
+        "from torch.autograd.profiler_util import EventList\n"
+        "from torch.profiler import profile, record_function\n"
+        "from torch.utils.data import DataLoader, IterDataPipe, functional_datapipe\n"
+        "with record_function('forward'):\n"
+        "    print(torch.ones(1).item(), torch.hub.HASH_REGEX.search('net-0a1b.pth')[1])\n"
+        "Pipe = functional_datapipe('pipe')(type('Pipe', (IterDataPipe,), {}))\n"
+        "for use in (profile, torch.profiler.profile, Pipe):\n"
+        "    try:\n"
+        "        use()\n"
+        "    except NotImplementedError as error:\n"
+        "        print(str(error).split(':')[0])\n"
+    )
+    assert printed(program).splitlines() == [
+        "1.0 0a1b",
+        "torch.profiler.profile",
+        "torch.profiler.profile",
+        "torch.utils.data.IterDataPipe",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 from ...core.absent_names import refused
 
@@ -12,6 +13,8 @@ load, help, list, download_url_to_file = (
     refused(f"torch.hub.{name}", _REASON) for name in ("load", "help", "list", "download_url_to_file")
 )
 load_state_dict_from_url = refused("torch.hub.load_state_dict_from_url", _REASON)
+
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # the hash in the name of a file of weights
 
 
 def get_dir() -> str:

@@ -26,7 +26,8 @@ BELOW: Mapping[str, frozenset[str]] = {
         "nn.parallel": "data_parallel distributed scatter_gather",
         "optim": "_adafactor _muon adadelta adagrad adam adamax adamw asgd lbfgs lr_scheduler nadam optimizer radam "
         "rmsprop rprop sgd sparse_adam swa_utils",
-        "autograd": "anomaly_mode forward_ad function functional grad_mode gradcheck graph profiler variable",
+        "autograd": "anomaly_mode forward_ad function functional grad_mode gradcheck graph profiler profiler_util "
+        "variable",
         "utils": "_contextlib _python_dispatch _pytree benchmark checkpoint cpp_extension data dlpack flop_counter "
         "hooks mobile_optimizer tensorboard weak",
         "utils.data": "_utils dataloader dataset distributed sampler",
@@ -89,6 +90,7 @@ OWN: Mapping[str, str] = {
     "_utils": "internals",
     "accelerator": "accelerator",
     "autograd.profiler": "profiler",
+    "autograd.profiler_util": "profiler",
     "compiler": "compiler",
     "cuda.nvtx": "nvtx",
     "distributed": "distributed",
@@ -107,12 +109,16 @@ OWN: Mapping[str, str] = {
     "ops": "op_names",
     "nn.parallel": "parallel",
     "overrides": "overrides",
+    "profiler": "annotations",
     "torch_version": "torch_version",
     "types": "types",
     "utils._contextlib": "contexts",
     "utils._pytree": "pytree",
     "utils.tensorboard": "tensorboard",
 }
+
+# Modules beside this one that have what Extempo's module of that name has not.
+BESIDE: Mapping[str, str] = {"": "toplevel", "utils.data": "data_pipes"}
 
 _NOT_YET = "it is not part of this version of Extempo"
 _ONE_PROCESS = "Extempo runs one process in this version, which holds everything whole"
@@ -206,8 +212,9 @@ def reason_against(path: str) -> str:
 
 def homes_of(path: str) -> list[Home]:
     """Where to look for the contents of `torch.<path>`, best first."""
+    beside = [Home(f"{__package__}.{BESIDE[path]}")] if path in BESIDE else []
     if not path:
-        return [Home("extempo"), Home(f"{__package__}.toplevel")]
+        return [Home("extempo"), *beside]
     reason = reason_against(path)
     if reason:
         questions = [Home(f"{__package__}.{OWN[path]}")] if path in OWN else []
@@ -219,4 +226,4 @@ def homes_of(path: str) -> list[Home]:
         if path in HOMES:
             homes.append(Home(HOMES[path]))
         path = path.rpartition(".")[0]
-    return homes
+    return [*homes, *beside]
