@@ -101,6 +101,16 @@ def test_pages_of_the_reference_show_call_arguments_and_example(reference_pages)
     assert re.search(r"\[source\]\(\.\./source/src/extempo/nn/linear_layers\.py\.html#L-\d+\)", entry)
 
 
+def test_every_method_says_what_it_does():
+    from scripts.site import public_names
+
+    classes = [n for n in public_names.everything() if inspect.isclass(n.value)]
+    shown = [(n, name) for n in classes for name in public_names.methods(n.value)]
+    assert [f"{n.path}.{name}" for n, name in shown if not public_names.text_of_method(n.value, name)] == []
+    assert public_names.text_of_method(ex.RaggedTensor, "dtype") == public_names.text_of_method(ex.Tensor, "dtype")
+    assert public_names.text_of_method(ex.nn.MSELoss, "forward") == "What it is called with."
+
+
 def test_names_that_are_no_functions_say_what_they_are(reference_pages):
     page = reference_pages["reference/types.md"]
     assert "Element type: floating, 32 bits." in page

@@ -149,6 +149,17 @@ def _is_method(value: Any) -> bool:
     return isinstance(value, property | classmethod | staticmethod) or inspect.isroutine(value)
 
 
+def text_of_method(cls: type, name: str) -> str:
+    """Its docstring, or that of the method it overrides; a ragged tensor's methods mean what a tensor's mean."""
+    is_layer = name == "forward" and cls is not ex.nn.Module
+    for base in [*cls.__mro__, *(ex.Tensor.__mro__ if cls is ex.RaggedTensor else ())]:
+        value = vars(base).get(name)
+        text = getattr(getattr(value, "__func__", value), "__doc__", None)
+        if value is not None and text and not (is_layer and base is ex.nn.Module):
+            return inspect.cleandoc(text)
+    return "What it is called with." if is_layer else ""
+
+
 def _asks_for_more(method: Any, inherited: Any) -> bool:
     """Whether it has arguments that the method of the class above does not name: `forward` of attention has masks.
 

@@ -232,7 +232,7 @@ def _methods(n: PublicName) -> str:
 def _method(n: PublicName, name: str, value: Any) -> str:
     """One method: its call, its text, and what its arguments mean."""
     plain = value.__func__ if isinstance(value, classmethod | staticmethod) else value
-    text = doc(plain) or (name == "forward" and "What it is called with.") or ""
+    text = public_names.text_of_method(n.value, name)
     if isinstance(plain, property):
         return f"#### {n.name}.{name.replace('_', chr(92) + '_')} {{ #{n.path}.{name} }}\n\n{markdown(text)}\n"
     parameters = public_names.arguments(name, plain, n.value)

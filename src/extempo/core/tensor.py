@@ -196,18 +196,22 @@ class Tensor(TensorMethods):
 
     @property
     def shape(self) -> Size:
+        """The size of each dimension."""
         return Size(self._type.shape)
 
     @property
     def dtype(self) -> dtype:
+        """The type of the elements, such as `ex.float32`."""
         return self._type.dtype
 
     @property
     def ndim(self) -> int:
+        """The number of dimensions."""
         return len(self._type.shape)
 
     @property
     def requires_grad(self) -> bool:
+        """Whether what is done to this tensor is recorded, so that gradients flow back to it."""
         if self._alias is not None:
             self._catch_up()
         return type(self._history) is Node

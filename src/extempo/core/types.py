@@ -56,6 +56,7 @@ class dtype:
 
     @property
     def is_complex(self) -> bool:
+        """Whether it is a type of complex numbers; such types exist by name, and no tensor has one."""
         return self.category == 3
 
     @property

@@ -33,6 +33,7 @@ class Summary(Printable):
 
     @property
     def table(self) -> Table:
+        """A row for each layer."""
         columns = [Column("layer", may_shrink=True)]
         if self._with_shapes:
             columns.append(Column("output", wraps=True))

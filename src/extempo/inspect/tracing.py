@@ -91,6 +91,7 @@ class Trace(Printable):
 
     @property
     def table(self) -> Table:
+        """A row for each call, however many there are."""
         return self._table(self.steps)
 
     def _table(self, steps: list[Step]) -> Table:
@@ -157,6 +158,7 @@ class Trace(Printable):
         return {"model": self.model, "steps": steps}
 
     def html(self) -> str:
+        """The table as HTML, with the first values of every output."""
         return self._html(self.steps, "")
 
     def _repr_html_(self) -> str:

@@ -56,6 +56,7 @@ class Report(Printable):
 
     @property
     def verdict(self) -> str:
+        """Whether accuracy tells how good the model is, as a sentence."""
         words = {True: "YES", False: "NO", None: "CANNOT TELL"}[self.passed]
         accuracy = self.figures["accuracy"]
         if self.passed:

@@ -244,15 +244,16 @@ def can_cast(from_: dtype, to: dtype) -> bool:
 # ---- properties that are the same for every tensor, or follow from its type
 
 
-def _constant(name: str, value: Any) -> None:
-    setattr(TensorMethods, name, property(lambda self: value))
+def _constant(name: str, value: Any, text: str) -> None:
+    setattr(TensorMethods, name, property(lambda self: value, doc=text))
 
 
-_constant("device", CPU)
-_constant("layout", strided)
-_constant("is_cpu", True)
+_constant("device", CPU, "Where the elements lie: always the CPU.")
+_constant("layout", strided, "How the elements lie: `ex.strided`, or `ex.jagged` for a ragged tensor.")
+_constant("is_cpu", True, "True: the CPU is the one device there is.")
 for _name in ("is_cuda", "is_mps", "is_xpu", "is_sparse", "is_quantized", "is_meta", "is_nested", "is_mkldnn"):
-    setattr(TensorMethods, _name, property([].__contains__))  # always False: many ops ask, and this runs no Python
+    # Many ops ask, and this answers without running Python.
+    setattr(TensorMethods, _name, property([].__contains__, doc="False: there are no such tensors."))
 
 
 def _property(fn: Any) -> Any:

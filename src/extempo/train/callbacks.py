@@ -117,6 +117,7 @@ class _Following(Callback):
             raise ValueError(self._unknown(names))
 
     def improved(self, record: dict[str, Any], by: float = 0.0) -> bool:
+        """Whether the figure of an epoch is the best so far, which is then remembered."""
         if self.figure not in record:
             raise ValueError(self._unknown(name for name in record if isinstance(record[name], float)))
         value = record[self.figure]

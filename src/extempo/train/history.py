@@ -42,6 +42,7 @@ class History:
         self.tables: dict[str, Metric] = {}
 
     def append(self, record: dict[str, Any]) -> None:
+        """Add the figures of one more epoch."""
         self.records.append(record)
 
     def __len__(self) -> int:
