@@ -131,8 +131,9 @@ def report(
 ) -> Report:
     """A table of what a classifier does, and whether its accuracy can be believed.
 
-    y_true, y_pred: true classes, and classes, scores or probabilities that were predicted.
-    names: of the classes. threshold: from which probability on it is class 1 (0.5).
+    y_true: the true classes.
+    y_pred: what was predicted: classes, scores or probabilities.
+    names: the names of the classes. threshold: from which probability on it is class 1 (0.5).
     recall: of the rarer class that you need; says which threshold reaches it, if probabilities of two classes were
         given.
     costs: {(true, predicted): cost} of errors; without it an error of the rarer class is said to cost most.

@@ -147,7 +147,7 @@ class EarlyStopping(_Following):
     """Stop when a figure has not improved for `patience` epochs.
 
     Args:
-        patience: how many epochs in a row may pass without a new best.
+        patience: training ends after so many epochs in a row without a new best.
         figure: a column of the history: `train_` or `valid_`, and "loss" or the name of a metric.
         mode: whether "min" or "max" is better; by default what the metric says ("max" for accuracy, "min" for a loss).
         min_delta: what is better by less than this does not count.

@@ -154,8 +154,9 @@ class Trainer:
     ) -> History:
         """Train until `epochs` epochs are done; Ctrl-C or SIGTERM end it cleanly, with a checkpoint if it has a place.
 
-        resume: go on from the checkpoint, if there is one, with the same batches and draws as if it had never stopped.
         Until it ends no other fit, of this process or another one, may write to the same log_dir or checkpoint.
+
+        resume: go on from the checkpoint, if there is one, with the same batches and draws as if it had never stopped.
         """
         if not isinstance(epochs, int | float) or epochs != int(epochs) or epochs < 0:
             raise ValueError(f"fit: epochs must be a whole number of epochs, got {epochs!r}")
