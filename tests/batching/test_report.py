@@ -66,3 +66,23 @@ def test_kinds_of_other_shapes_are_named_and_draws_are_made_one_by_one():
     drawn = next(line for line in lines.values() if "random draws" in line.why)
     assert drawn.batches == drawn.calls == 3
     assert "    random draws belong to each sample" in str(batched.explain())
+
+
+def test_cells_that_run_as_ordinary_functions_are_named_with_their_line_and_the_reason():
+    @ex.cell
+    def noisy(x):
+        return ex.nn.functional.dropout(x, 0.5)
+
+    batched = ex.batch(lambda x: noisy(noisy(x)))
+    batched(rows(3, 4))
+    (said,) = batched.explain().ordinary
+    assert "test_report.py:" in said
+    assert said.endswith("noisy ran as an ordinary function: it draws random numbers")
+    assert str(batched.explain()).split("\n")[1] == said
+
+
+def test_layers_that_are_no_cells_are_not_named():
+    dropout = ex.nn.Dropout(0.5)
+    batched = ex.batch(lambda x: dropout(x) * 2)
+    batched(rows(3, 4))
+    assert batched.explain().ordinary == []

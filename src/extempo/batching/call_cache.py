@@ -50,6 +50,13 @@ class CachedCall:
         self.attrs: dict[str, Any] | None = None  # of an op
         self.reads: PurityGuards | None = None  # by a cell
 
+    def of_twin(self, reads: PurityGuards) -> CachedCall:
+        """The same of a cell that is another one's twin."""
+        made = object.__new__(CachedCall)
+        made.kind, made.grad, made.pattern, made.referents = self.kind, self.grad, self.pattern, self.referents
+        made.make, made.attrs, made.reads = self.make, self.attrs, reads
+        return made
+
 
 class _NotOrdinary(Exception):
     """Something that a pattern cannot say."""

@@ -2,7 +2,8 @@
 
 A call of a cell is taken apart into inputs (tensors and numbers) and a signature: the structure of the arguments,
 types, what is tracked, and everything else among them. For each signature the body is traced once (`cell_tracer`) into
-a CallKind, which holds as long as everything that the body reads from Python is as it was (`purity_guards`).
+a CallKind, which holds as long as everything that the body reads from Python is as it was (`purity_guards`). A cell
+that is made anew, of the same code, reading the same, takes the traces of the first (`cell_twins`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import functools
 import weakref
 from collections.abc import Callable
 from types import MethodType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from ..core.source_location import user_line
 from ..core.tensor import Tensor
@@ -21,9 +22,11 @@ from ..errors import DtypeError, GraphError
 from ..nn import module as nn_module
 from ..nn.module import Module
 from .call_cache import MOST_CACHED_CALLS, CachedCall, cache_cell_call
+from .cell_states import ArgumentLayout, CellArguments, CellCall, CellState
 from .cell_tracer import CellTracer, Declined, decline_modules
+from .cell_twins import CellOfFunction, CodeFamily, Twin, family_of
 from .kinds import CallKind, Input
-from .purity_guards import PurityGuards
+from .purity_guards import PurityGuards, is_since_last_look, now
 from .signatures import filled, objects, rebuilder, structure_of, take_apart, type_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,52 +37,7 @@ _MOST_VALUES = {int: 64, float: 8}  # of numbers that the body looks at; floats 
 _PATIENCE = 64  # new signatures in a row after which calls with further ones are left to run op by op
 
 
-class CellCall:
-    """One call of a cell: its kind, the inputs, and how the results become what the function returns."""
-
-    __slots__ = ("inputs", "kind", "rebuild", "state")
-
-    kind: CallKind
-    inputs: list[Any]
-    rebuild: Callable[[list[Tensor]], Any]
-    state: CellState | None  # if that alone decides what calls with such arguments are
-
-
-class CellArguments(NamedTuple):
-    """The arguments of one call, and the tensors and numbers among them."""
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    inputs: list[Any]
-    grad: bool
-
-
-class CellState:
-    """What a body does as long as what it reads stays the same. Without a kind, its ops run as such."""
-
-    __slots__ = ("cached", "declined", "kind", "reads", "rebuild")
-
-    def __init__(self, reads: PurityGuards) -> None:
-        self.reads = reads
-        self.kind: CallKind | None = None
-        self.rebuild: Callable[[list[Tensor]], Any] = list
-        self.declined = ""  # why there is no kind
-        self.cached: CachedCall | bool | None = None  # False: native code cannot record such calls
-
-
-class ArgumentLayout:
-    """One signature, and what calls of it are."""
-
-    __slots__ = ("looked_at", "marks", "objects", "states")
-
-    def __init__(self, marks: list[Any]) -> None:
-        self.marks = marks  # more than there were, so that they equal none, once an object that they name is gone
-        self.objects: list[Any] = []  # weak references to objects among the arguments, or those themselves
-        self.looked_at: tuple[int, ...] = ()  # numbers that are part of the signature, because the body looks at them
-        self.states: dict[tuple[Any, ...], list[CellState]] = {}  # by those numbers, the last one used first
-
-
-class Cell:
+class Cell(CellOfFunction):
     """A pure function, or the forward of a module."""
 
     __slots__ = ("__dict__", "__weakref__", "_n_new", "cached_calls")
@@ -87,12 +45,16 @@ class Cell:
     def __init__(self, fn: Callable[..., Any] | None, module: Module | None = None, marked: bool = True) -> None:
         self._fn = fn
         self._module = None if module is None else weakref.ref(module)
-        self._marked = marked
+        self.is_marked = marked
         self._layouts: dict[tuple[Any, ...], ArgumentLayout] = {}
         self._recent: list[ArgumentLayout] = []
         self._n_new = 0  # signatures in a row that were new
         self.cached_calls: list[CachedCall] = []  # like which native code records further ones
         self.declined = ""  # why the last call that was none was none
+        self._made_at = now()
+        self._is_inside = False  # whether it was made inside a sample; this and the next two once it was called
+        self._family: CodeFamily | None = None
+        self._twin: Twin | None = None
         _EVERY_CELL.add(self)
         if fn is not None:
             functools.update_wrapper(self, fn)
@@ -122,7 +84,7 @@ class Cell:
 
     def _body(self) -> Callable[..., Any]:
         if self._module is None:
-            return self._fn  # type: ignore[return-value] # one of the two is there
+            return self._fn
         module = self._module()
         assert module is not None  # who calls has it
         return module.forward
@@ -176,11 +138,16 @@ class Cell:
         """The layout of a signature that is not one of the last; None: there are too many to go on tracing."""
         key = tuple(marks)
         layout = self._layouts.get(key)
-        if layout is not None and layout.marks == marks:
-            self._n_new = 0
+        if layout is None or layout.marks != marks:
+            layout = self._layout_of_twin(key, marks)
+        counter = self if self._twin is None else self._twin.cell  # those that are made anew count together
+        if layout is not None:
+            counter._n_new = 0
+        elif self._is_wasted():
+            return None
         else:
-            self._n_new += 1
-            if self._n_new > _PATIENCE:
+            counter._n_new += 1
+            if counter._n_new > _PATIENCE:
                 self.declined = "its arguments have another structure, type or shape at almost every call"
                 return None
             layout = self._new_layout(key, marks, arguments)
@@ -188,10 +155,7 @@ class Cell:
         return layout
 
     def _new_layout(self, key: tuple[Any, ...], marks: list[Any], arguments: CellArguments) -> ArgumentLayout:
-        self._forget_gone()
-        if len(self._layouts) >= _MOST_LAYOUTS:
-            for old in list(self._layouts)[: _MOST_LAYOUTS // 4]:
-                del self._layouts[old]
+        self._make_room()
         layout = self._layouts[key] = ArgumentLayout(marks)
         # Objects among the arguments are known by their ids. When one goes, its callback makes the marks longer, so
         # that they equal no signature any more: another object may get the id.
@@ -201,6 +165,13 @@ class Cell:
             except TypeError:
                 layout.objects.append(x)
         return layout
+
+    def _make_room(self) -> None:
+        """For one more layout."""
+        self._forget_gone()
+        if len(self._layouts) >= _MOST_LAYOUTS:
+            for old in list(self._layouts)[: _MOST_LAYOUTS // 4]:
+                del self._layouts[old]
 
     def _forget_gone(self) -> None:
         """Let go of layouts whose objects are gone. A new layout is traced, which takes longer than looking at all."""
@@ -224,6 +195,56 @@ class Cell:
             self.cached_calls.insert(0, cached)
             del self.cached_calls[MOST_CACHED_CALLS:]
 
+    # ---- twins
+
+    def _layout_of_twin(self, key: tuple[Any, ...], marks: list[Any]) -> ArgumentLayout | None:
+        """What a cell of the same code, which reads the same, knows of a signature."""
+        if self._family is None and self._fn is not None:
+            self._family = family_of(self._fn)
+            self._is_inside = is_since_last_look(self._made_at)
+            self._twin = None if self._family is None else self._family.twin_of(self, self._is_inside)
+        if self._twin is None:
+            return None
+        other, pairing = self._twin
+        theirs = other._layouts.get(key)
+        if theirs is None or theirs.marks != marks:
+            return None
+        for state in [states[0] for states in theirs.states.values() if states]:
+            state.reads.same()  # what is compared once in a run is then compared once for all twins
+        layout = self._layouts[key] = theirs.moved(pairing.forth)
+        return layout
+
+    def _is_wasted(self) -> bool:
+        """Whether tracing is not worth it: cells of this code come and go, and none was the same as another."""
+        family = self._family
+        if family is None or not (self._is_inside and family.is_hopeless) or self._twin is not None or self._layouts:
+            return False
+        self.declined = family.why
+        return True
+
+    def _tell_twins(self, layout: ArgumentLayout, values: tuple[Any, ...], state: CellState) -> None:
+        """Let cells that are made of the same code find a new state."""
+        if self._family is None:
+            return
+        if any(t._source is not None for t in state.reads.tensors.values()):  # values of a run must not stay alive
+            self._family.why = state.declined or "it reads a tensor of the sample that is not an argument"
+            return
+        if self._twin is None:
+            self._family.add(self, self._is_inside)
+            return
+        other, pairing = self._twin
+        key = tuple(layout.marks)
+        theirs = other._layouts.get(key)
+        if theirs is None:
+            other._make_room()
+            theirs = other._layouts[key] = ArgumentLayout(layout.marks)
+            theirs.objects = layout.objects
+        if theirs.looked_at != layout.looked_at:
+            theirs.looked_at, theirs.states = layout.looked_at, {}
+        states = theirs.states.setdefault(values, [])
+        states.insert(0, state.moved(pairing.back))
+        del states[_MOST_STATES:]
+
     # ---- states
 
     def _state(self, layout: ArgumentLayout, values: tuple[Any, ...], arguments: CellArguments) -> CellState:
@@ -240,6 +261,7 @@ class Cell:
         else:
             states.insert(0, state)
             del states[_MOST_STATES:]
+            self._tell_twins(layout, values, state)
         return state
 
     def _traced(self, layout: ArgumentLayout, arguments: CellArguments) -> tuple[CellState, set[int]]:
@@ -255,7 +277,7 @@ class Cell:
             if looked_at or state.reads.same():
                 return state, looked_at
         changed = state.reads.changed()
-        if self._marked:
+        if self.is_marked:
             raise GraphError(
                 f"cell {self.name}: it changes {changed or 'something'} that it reads; a cell must only compute its "
                 "result from its arguments: return what is to be kept, or leave ex.cell out"
@@ -269,7 +291,7 @@ class Cell:
         """Run the body on symbols and complete the state. Returns the positions of numbers that it looked at."""
         inputs, grad = arguments.inputs, arguments.grad
         types = [Input(*type_of(inputs[i], grad)) for i in open_inputs]
-        tracer = CellTracer(self.name, types, state.reads, grad, self._marked)
+        tracer = CellTracer(self.name, types, state.reads, grad, self.is_marked)
         try:
             decline_modules(state.reads.modules())
             symbols = list(inputs)
@@ -342,7 +364,9 @@ def cell(fn: F) -> F:
     computes, so other effects, such as `print`, happen once. Whatever it reads from Python (attributes, train or eval
     mode, closures, globals, its own code) may change between calls. A function that draws random numbers may be marked;
     its ops then run one by one, as without a mark. Numbers are inputs; numbers that it looks at (to compare them, as a
-    size), strings and flags are part of what it is.
+    size), strings and flags are part of what it is. Weights may be arguments, too: a tensor that is the same in all
+    calls is not copied. A cell may be made anywhere, also inside the function of a sample: it is known by its code and
+    by what that reads.
 
     Layers without state (`nn.Linear`, `nn.Embedding`, `nn.LSTMCell`, norms, ...) are cells already. Elsewhere a cell is
     the function that it was.

@@ -29,9 +29,23 @@ _LARGE = 1_000  # elements, from which on contents are compared once in a run
 _MOST_WATCHED = 100_000
 
 
+_LAST_LOOK = [0]
+
+
 def look_again() -> None:
     """Whatever was found unchanged since the last look is compared anew when it is next asked for."""
     CHANGES[0] += 1
+    _LAST_LOOK[0] = CHANGES[0]
+
+
+def now() -> int:
+    """A number that is larger than it was before the last `look_again`."""
+    return CHANGES[0]
+
+
+def is_since_last_look(moment: int) -> bool:
+    """Whether `now()` gave that number after the last `look_again`: in this run of ex.batch, most often."""
+    return moment >= _LAST_LOOK[0]
 
 
 class PurityGuards:
@@ -54,6 +68,18 @@ class PurityGuards:
         self._captured: list[tuple[Tensor, Any, bool]] = []  # tensors with their types, and whether they are tracked
         self._leaves: list[tuple[Tensor, Any]] = []  # those that have a node, which is another one if any of it changes
         self._watch()
+
+    def moved(self, counterparts: dict[int, Any]) -> PurityGuards:
+        """The guards of a twin, by the ids of what its parts correspond to (`cell_twins`)."""
+        made = object.__new__(PurityGuards)
+        get = counterparts.get
+        made._items = list(self._items)
+        made._attributes = [(get(id(owner), owner), name, get(id(x), x)) for owner, name, x in self._attributes]
+        made._contents = [c.moved(counterparts) for c in self._contents]
+        made._large = [c.moved(counterparts) for c in self._large]
+        made._modules, made._seen = self._modules, self._seen
+        made.tensors, made._captured, made._leaves = self.tensors, self._captured, self._leaves
+        return made
 
     def capture(self, tensors: Iterable[Tensor]) -> None:
         """These are read indeed: their types, and whether they are tracked, shall stay."""

@@ -41,6 +41,16 @@ class ContainerGuard:
         self._keys = list(container) if isinstance(container, dict) else None
         self._kept = _copy_of(container)
 
+    def moved(self, counterparts: dict[int, Any]) -> ContainerGuard:
+        """The guard of the container that corresponds to this one; itself if there is none."""
+        container = counterparts.get(id(self._container))
+        if container is None:
+            return self
+        made = object.__new__(ContainerGuard)
+        made._container, made.name, made.size, made._keys = container, self.name, self.size, self._keys
+        made._kept = [counterparts.get(id(x), x) for x in self._kept]
+        return made
+
     def same(self) -> bool:
         now = self._container
         if isinstance(now, set | np.ndarray | bytearray):

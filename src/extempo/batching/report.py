@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 from ..core.graph import Where, describe_where
+from ..core.source_location import user_line
 from ..core.wording import counted
 from .agenda import Calls
 from .kinds import CallKind
@@ -26,12 +27,13 @@ class Line(NamedTuple):
 class Explanation:
     """Lines, most batches first; `print` it for a table."""
 
-    def __init__(self, lines: list[Line], head: str) -> None:
+    def __init__(self, lines: list[Line], head: str, ordinary: list[str]) -> None:
         self.lines = lines
         self.head = head
+        self.ordinary = ordinary  # about cells whose calls were no calls: their ops ran as those of other functions do
 
     def __str__(self) -> str:
-        text = [self.head]
+        text = [self.head, *self.ordinary]
         for line in self.lines:
             text.append(
                 f"{line.where}: {line.name}, {counted(line.calls, 'call')} in "
@@ -50,8 +52,14 @@ class Notes:
     def __init__(self) -> None:
         self.batches: list[tuple[Calls, Any, int]] = []  # with the numbers of the calls that ran as one, and the wave
         self.reads: list[Where | None] = []  # where samples waited for values
+        self._ordinary: dict[tuple[str, str], Where | None] = {}  # cells that ran as functions, and why: first lines
         self.n_waves = 0
         self.n_samples = 0
+
+    def ran_as_function(self, cell: str, why: str) -> None:
+        """The ops of a cell were calls of their own."""
+        if (cell, why) not in self._ordinary:
+            self._ordinary[cell, why] = user_line()
 
     def stats(self) -> dict[str, Any]:
         nodes = sum(len(members) for _, members, _ in self.batches)
@@ -83,7 +91,11 @@ class Notes:
         reads = Counter(describe_where(where) or "?" for where in self.reads)
         lines = [one.line(where, name, reads) for (where, name), one in found.items()]
         lines.sort(key=lambda line: -line.batches)
-        return Explanation(lines, head)
+        ordinary = [
+            f"{describe_where(where) or '?'}: cell {cell} ran as an ordinary function: {why}"
+            for (cell, why), where in self._ordinary.items()
+        ]
+        return Explanation(lines, head, ordinary)
 
 
 class _OfLine:

@@ -90,6 +90,8 @@ class SampleTracer:
         grad = CONTEXT.get().grad
         call = cell.call(args, kwargs, grad)
         if call is None:
+            if cell.is_marked:
+                self.run.notes.ran_as_function(cell.name, cell.declined)
             return NotImplemented
         made = self.run.call(call.kind, call.inputs, self.number)
         if native() is not None:
