@@ -152,7 +152,6 @@ class _Several(NamedTuple):
 explain_absent(
     __name__,
     {
-        "save_on_cpu": "saved values are on the CPU already; leave it out",
         "allow_mutation_on_saved_tensors": "write into x.clone() where a saved value would be overwritten",
         "disable_saved_tensors_hooks": "leave the block out, or do not enter saved_tensors_hooks",
         "register_multi_grad_hook": "register a hook on each tensor, and count the calls",
