@@ -22,6 +22,7 @@ from ..core.tensor import Tensor, TensorLike
 from ..core.types import as_dtype, bfloat16, dtype, float16, float32, float64
 from ..core.wording import FORGOTTEN_RETURN, counted
 from ..errors import DtypeError, UnsupportedError
+from .hook_tables import HookTables
 from .hooks import HookMethods, call_with_hooks
 from .parameter import Buffer, Parameter
 from .state import StateMethods
@@ -32,7 +33,7 @@ from .tables import TABLES, Table, note_change, replace_table, without_mirrors
 call_cell: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any] | None = None
 
 
-class Module(HookMethods, StateMethods, KeywordSuggestions):
+class Module(HookMethods, HookTables, StateMethods, KeywordSuggestions):
     """The base of all layers and models: subclass it, set parts as attributes in `__init__`, define `forward`.
 
     >>> class Net(nn.Module):
