@@ -57,6 +57,14 @@ def test_what_is_random_gives_other_numbers_and_windows_of_that_name_do_not(answ
     assert answers["torch.signal.windows"]["exponential"].state == "same"
 
 
+def test_what_is_missing_names_what_does_the_same(page):
+    asked = page.ask({"torch": ["no_such_", "ceil_", "kl_div"], "torch.xpu": ["no_such"]})
+    for name, note in {"ceil_": "use the method, `x.ceil_()`", "kl_div": "use `torch.nn.functional.kl_div`"}.items():
+        assert asked["torch"][name] in (("missing", note), ("same", ""))  # it may come to be there
+    assert asked["torch"]["no_such_"] == ("missing", "")
+    assert asked["torch.xpu"]["no_such"] == ("missing", "for a device that Extempo does not have")
+
+
 def test_what_is_refused_says_what_to_do_in_the_words_of_the_library(answers):
     state, note = answers["torch"]["sparse_coo_tensor"]
     assert (state, "use a dense tensor" in note) == ("refused", True)

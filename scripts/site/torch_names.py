@@ -26,7 +26,7 @@ MEANS = {
     SAME: "means what it means in PyTorch; where that was compared on PyTorch's own samples, it says so",
     DIFFERS: "is there, and something about it is not as in PyTorch",
     REFUSED: "is left out on purpose, and says what to use in its place",
-    MISSING: "is not there yet",
+    MISSING: "is not there; where something else does the same, it says so",
 }
 
 
@@ -63,13 +63,23 @@ def resolve(path):
         package, _, name = path.rpartition(".")
         return getattr(import_module(package), name)
 
+DEVICES = ("torch.cuda", "torch.xpu", "torch.mps", "torch.backends.cuda", "torch.backends.cudnn", "torch.backends.mps")
+
+def instead(path, name):
+    import torch
+    if path == "torch" and name.endswith("_") and hasattr(torch.Tensor, name):
+        return f"use the method, `x.{name}()`"
+    if path == "torch" and hasattr(torch.nn.functional, name):
+        return f"use `torch.nn.functional.{name}`"
+    return "for a device that Extempo does not have" if path.startswith(DEVICES) else ""
+
 def ask(path, name):
     try:
         found = getattr(resolve(path), name)
     except UnsupportedError as error:
         return "refused", str(error)
     except (AttributeError, ImportError):
-        return "missing", ""
+        return "missing", instead(path, name)
     refusal = getattr(found, "refusal", None)
     if isinstance(refusal, str) and refusal:
         return "refused", refusal
