@@ -350,7 +350,7 @@ def test_what_is_made_twice_by_the_same_code_is_a_pair(make):
         ((W,), [W]),
         (np.ones(2), np.ones(2)),
         ({1, 2}, {1, 2}),
-        (lambda: 1, lambda: 1),
+        (lambda: 1, lambda: 2),
         (functools.partial(step, W), functools.partial(step, x=W)),
         (Model().step, Model().step),
     ],
