@@ -13,7 +13,7 @@ from extempo import nn
 from extempo.batching import run
 from extempo.batching.agenda import Calls
 from extempo.batching.kinds import CallKind, Input
-from extempo.batching.sharing import shared_columns, split_by_weights
+from extempo.batching.sharing import row_major, shared_columns, split_by_weights
 from extempo.core.types import TensorType
 from extempo.errors import OverwrittenError
 
@@ -227,6 +227,77 @@ def test_columns_that_hold_one_value_from_outside():
     refs = np.array([[4, 7, 9, -1], [4, 8, 9, -1], [4, 7, 9, -1]])
     assert shared_columns(refs, {4, 7, 8}) == (True, False, False, False)
     assert shared_columns(refs[:1], {4, 7, 8}) == (False,) * 4
+
+
+# ---- views that each sample makes for itself
+
+
+VIEWS = {
+    "transposed": lambda w: w.T,
+    "a part": lambda w: w[1:5, :4].T,
+    "a view of a view": lambda w: w[1:][:4, 1:5],
+    "expanded": lambda w: w[0, :4].expand(4, 4),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS.keys())
+@pytest.mark.parametrize("grad", [True, False], ids=["tracked", "not tracked"])
+def test_views_of_a_weight_that_samples_make_are_shared(view, grad, shared):
+    w = weight(6, 6, grad=grad)
+    product = ex.cell(lambda x, v: ex.tanh(x[: v.shape[0]] @ v))
+    for _ in range(2):
+        check(lambda x: product(x, view(w)), rows(5, 6), parameters=[w] if grad else [])
+        check(lambda x: (x * 2)[: view(w).shape[0]] @ view(w), rows(5, 6), parameters=[w] if grad else [])
+    assert (False, True) in [which for name, which in shared if "lambda" in name]
+    assert (False, True) in [which for name, which in shared if name == "matmul"]
+
+
+def test_other_parts_of_one_base_stay_apart(shared):
+    w = weight(5, 4, 4)
+    check(lambda x, i: (x * 2) @ w[i], rows(5, 4), range(5), parameters=[w])
+    assert ("matmul", (False, True)) not in shared
+
+
+def test_a_view_that_is_asked_for_its_own_gradient_gets_its_own():
+    w = weight(4, 4)
+
+    def one(x, seen):
+        v = w.T
+        v.register_hook(lambda g: seen.append(g.numpy().copy()))
+        return (x * 2) @ v
+
+    found = []
+    for debug in (True, False):
+        logs = [[] for _ in range(3)]
+        ex.stack(ex.batch(one, debug=debug)(rows(3, 4), logs)).sum().backward()
+        found.append(np.array(logs))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
+
+
+def test_a_view_that_somebody_keeps_has_its_own_gradient():
+    w, kept = weight(4, 4), []
+
+    def one(x):
+        kept.append(w.T)
+        return (x * 2) @ kept[-1]
+
+    for debug in (True, False):
+        kept.clear()
+        total = ex.stack(ex.batch(one, debug=debug)(rows(3, 4))).sum()
+        gradients = [g.numpy() for g in ex.autograd.grad(total, kept)]
+        if debug:
+            expected = gradients
+    np.testing.assert_allclose(gradients, expected, rtol=1e-5)
+
+
+def test_memory_that_is_not_row_major_is_copied_once():
+    w = draw(0, 3, 4).numpy()
+    plain, one, other, part = row_major([w, w.T, w.T, w[:, :2]])
+    assert plain is w
+    assert one is other
+    assert one.flags.c_contiguous
+    np.testing.assert_array_equal(one, w.T)
+    np.testing.assert_array_equal(part, w[:, :2])
 
 
 # ---- large tensors of several kinds of calls

@@ -28,7 +28,7 @@ from .kinds import CallKind, Runner, SharedTensor
 from .native_runner import NativeRunner
 from .report import Notes
 from .rows import RowTable
-from .sharing import SharedInputs, shared_columns, split_by_weights
+from .sharing import SharedInputs, merge_views, row_major, shared_columns, split_by_weights
 from .vmap_runner import LoopRunner, VmapRunner
 
 FEW_LEVELS = 4  # of a kind, up to which what is done once for all of them takes longer than what it saves
@@ -59,7 +59,7 @@ class BatchExecutor(LazySource):
         self._numbers: list[Any] = []
         self._known: dict[int, int] = {}  # the value of a tensor from outside, by its id
         self._tensors: dict[int, Tensor] = {}  # those tensors, by value
-        self._met: list[tuple[int, Tensor, Array]] = []  # what is not yet there, and its array in order
+        self._met: list[tuple[int, Tensor, Array]] = []  # what is not yet there, and its array
         self._read: list[Tensor] = []  # tensors whose values samples wait for
         self._traced_node = Node(Traced, (), {}, None, (), None)  # of every result that is tracked, until it escapes
 
@@ -113,7 +113,7 @@ class BatchExecutor(LazySource):
         """The value of a tensor from outside. Native code does the same for most that are new."""
         found = self._known.get(id(t))
         if found is None:
-            array = np.ascontiguousarray(t._values())
+            array = t._values()
             source = GradientSource(t) if t.requires_grad else None
             found = self._known[id(t)] = self.n_values
             self.n_values += 1
@@ -163,7 +163,10 @@ class BatchExecutor(LazySource):
 
     def _shared(self, kind: CallKind, refs: Any) -> SharedInputs:
         """The inputs that all these calls share."""
-        which = () if kind.stacks else shared_columns(refs, self._tensors)
+        if kind.stacks:
+            return SharedInputs((), [])
+        merge_views(refs, self._tensors)
+        which = shared_columns(refs, self._tensors)
         if True not in which:
             return SharedInputs(which, [])
         runner, is_tracked, tensors = _runner_of_rows(kind, which), any(kind.tracked), []
@@ -203,7 +206,7 @@ class BatchExecutor(LazySource):
         if met:
             values, tensors, arrays = zip(*met, strict=True)
             self._tensors.update(zip(values, tensors, strict=True))
-            self.values.add_each(values, arrays)
+            self.values.add_each(values, row_major(arrays))
 
     def _run(self, kind: CallKind, refs: Any, firsts: Any, shared_inputs: SharedInputs) -> None:
         n = len(firsts)
