@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 import extempo as ex
@@ -46,3 +48,14 @@ def test_a_lazy_layer_waits_after_an_input_that_does_not_fit():
         with pytest.raises(ShapeError, match="LazyConv1d"):
             layer(wrong)
     assert layer(ex.zeros(2, 5)).shape == (4, 4)
+
+
+def test_weights_of_lazy_layers_say_that_they_have_no_shape_yet():
+    layer = nn.LazyConv2d(4, 3)
+    copied = copy.deepcopy(layer)
+    assert [nn.parameter.is_lazy(p) for p in (layer.weight, layer.bias, copied.weight)] == [True, False, True]
+    weight = layer.weight
+    layer(ex.zeros(1, 2, 5, 5))
+    assert layer.weight is weight
+    assert type(weight) is nn.Parameter
+    assert nn.parameter.is_lazy(copied.weight)

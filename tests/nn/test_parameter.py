@@ -77,3 +77,27 @@ def test_a_buffer_registers_itself_and_can_stay_out_of_the_state():
     assert list(module.state_dict()) == ["kept"]
     module.kept = ex.ones(3)
     assert module.get_buffer("kept").tolist() == [1.0, 1.0, 1.0]
+
+
+def test_a_parameter_without_a_shape_gets_memory_and_is_one():
+    weight = nn.parameter.UninitializedParameter(dtype=ex.float64)
+    optimizer = ex.optim.SGD([weight], lr=0.5)
+    assert nn.parameter.is_lazy(weight)
+    assert isinstance(weight, nn.Parameter)
+    assert repr(weight) == "<UninitializedParameter>"
+    weight.materialize((2, 3))
+    assert (type(weight), weight.dtype, weight.requires_grad) == (nn.Parameter, ex.float64, True)
+    nn.init.ones_(weight)
+    weight.sum().backward()
+    optimizer.step()
+    assert weight.tolist() == [[0.5] * 3] * 2
+
+
+def test_a_buffer_without_a_shape_gets_memory_and_is_one():
+    module = nn.Module()
+    module.mean = nn.parameter.UninitializedBuffer(persistent=False)
+    assert nn.parameter.is_lazy(module.mean)
+    module.mean.materialize(2, dtype=ex.int64)
+    assert type(module.mean) is nn.Buffer
+    assert (module.mean.dtype, tuple(module.mean.shape), module.mean.requires_grad) == (ex.int64, (2,), False)
+    assert list(module.state_dict()) == []

@@ -38,7 +38,7 @@ from .losses import *
 from .module import Module
 from .norm_layers import *
 from .pair_losses import *
-from .parameter import Buffer, Parameter
+from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 from .pooling_layers import *
 from .recurrent import GRU, LSTM, RNN, RNNBase
 from .recurrent_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
@@ -57,7 +57,8 @@ __all__ = [
     "GRU", "LSTM", "RNN", "Buffer", "ChildSumTreeLSTMCell", "GRUCell", "LSTMCell", "Module", "ModuleDict",
     "ModuleList", "MultiheadAttention", "NaryTreeLSTMCell", "Parameter", "ParameterDict", "ParameterList", "RNNBase",
     "RNNCell", "RNNCellBase", "Sequential", "Transformer", "TransformerDecoder", "TransformerDecoderLayer",
-    "TransformerEncoder", "TransformerEncoderLayer", "TreeState", "functional", "init", "parameter", "utils",
+    "TransformerEncoder", "TransformerEncoderLayer", "TreeState", "UninitializedBuffer", "UninitializedParameter",
+    "functional", "init", "parameter", "utils",
 ]  # fmt: skip
 
 # ---- layers and losses: each module's own __all__ says what it offers

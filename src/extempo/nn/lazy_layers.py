@@ -17,6 +17,7 @@ from .layer_support import Sizes
 from .linear_layers import Linear
 from .module import Module
 from .norm_layers import BatchNorm1d, BatchNorm2d, BatchNorm3d, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
+from .parameter import Parameter, UninitializedParameter
 
 __all__ = [
     "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d", "LazyConv3d",
@@ -36,6 +37,11 @@ class _Lazy(Module):
         self._become(self._size_of(input))
         return self.forward(input, *args, **kwargs)  # by now the plain class's
 
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        if param is not None and 0 in param.shape:
+            param.__class__ = UninitializedParameter
+        super().register_parameter(name, param)
+
     def has_uninitialized_params(self) -> bool:
         """Whether the size is still unknown."""
         return True
@@ -52,7 +58,11 @@ class _Lazy(Module):
         within = size // groups if self._per_group else size
         with no_grad():
             for tensor in self._waiting().values():
-                tensor.data = ops.empty([n or within for n in tensor.shape], dtype=tensor.dtype)
+                shape = [n or within for n in tensor.shape]
+                if isinstance(tensor, UninitializedParameter):
+                    tensor.materialize(shape)
+                else:
+                    tensor.data = ops.empty(shape, dtype=tensor.dtype)
         setattr(self, self._size_name, size)
         self.__class__ = self.cls_to_become  # type: ignore[assignment] # a plain layer from here on
         self.reset_parameters()

@@ -7,7 +7,7 @@ them is a plain Tensor.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from .. import ops
 from ..core.tensor import Tensor, TensorLike, wrap
@@ -72,6 +72,32 @@ class Parameter(Tensor):
 plain_class(Parameter)
 
 
+class UninitializedParameter(Parameter):
+    """A parameter whose shape is not known yet, as the weight of a lazy layer before its first input.
+
+    It has no elements. `materialize(shape)` gives it memory, and makes it a Parameter.
+
+    >>> weight = nn.LazyLinear(2).weight
+    >>> nn.parameter.is_lazy(weight), weight
+    (True, <UninitializedParameter>)
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> UninitializedParameter:
+        return cast(
+            UninitializedParameter, super().__new__(cls, ops.empty(0, device=device, dtype=dtype), requires_grad)
+        )
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Give it memory of this shape, whose values are to be set, and make it a Parameter."""
+        self.data = ops.empty(shape, device=device, dtype=dtype or self.dtype)
+        self.__class__ = Parameter  # type: ignore[assignment] # no lazy one from here on
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
 class Buffer(Tensor):
     """State of a Module that is not trained, such as a running mean: it registers itself like a Parameter.
 
@@ -91,3 +117,37 @@ class Buffer(Tensor):
         made = _on_memory_of(data, cls)
         made.persistent = persistent
         return made
+
+
+class UninitializedBuffer(Buffer):
+    """A buffer whose shape is not known yet; `materialize(shape)` gives it memory, and makes it a Buffer.
+
+    >>> mean = nn.UninitializedBuffer()
+    >>> mean.materialize(2)
+    >>> tuple(mean.shape), type(mean) is nn.Buffer
+    ((2,), True)
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> UninitializedBuffer:
+        made = super().__new__(cls, ops.empty(0, device=device, dtype=dtype), persistent=persistent)
+        return cast(UninitializedBuffer, made.requires_grad_(requires_grad))
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Give it memory of this shape, whose values are to be set, and make it a Buffer."""
+        self.data = ops.empty(shape, device=device, dtype=dtype or self.dtype)
+        self.__class__ = Buffer  # type: ignore[assignment] # no lazy one from here on
+
+    __repr__ = UninitializedParameter.__repr__
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether its shape is not known yet.
+
+    >>> nn.parameter.is_lazy(nn.Parameter(ex.ones(2)))
+    False
+    """
+    return isinstance(param, UninitializedParameter | UninitializedBuffer)

@@ -11,7 +11,7 @@ import numpy as np
 from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..errors import ExtempoError
-from ..nn.parameter import Buffer, Parameter
+from ..nn.parameter import Buffer, Parameter, UninitializedParameter
 from .files import checksum, writing
 from .header import CODES, header_bytes, require_little_endian, type_checksum
 from .memory import Place, store, unique
@@ -86,7 +86,7 @@ def _names(paths: list[tuple[Any, ...]]) -> list[str]:
 def _memory(encoder: Encoder, value: Any, path: tuple[Any, ...]) -> Array:
     """The values of a tensor or array, where they lie."""
     if isinstance(value, Tensor):
-        if type(value) not in (Tensor, Parameter, Buffer):
+        if type(value) not in (Tensor, Parameter, Buffer, UninitializedParameter):
             raise encoder.refuse(value, path)
         return value.detach().numpy()
     if type(value) not in (np.ndarray, np.memmap) or value.dtype.newbyteorder("=") not in CODES:
