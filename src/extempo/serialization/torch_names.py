@@ -61,6 +61,7 @@ _ADVICE = (
     ("torch.optim.", "Extempo has no such optimizer; save optimizer.state_dict() in PyTorch"),
     ("torch.", "Extempo has no such thing; save tensors of its ten dtypes in PyTorch"),
 )
+_LAZY = "torch.nn.parameter.Uninitialized"  # names that exist here as well, and of which a file can make nothing
 
 
 class StorageOfFile(NamedTuple):
@@ -102,6 +103,8 @@ class TorchNames:
         """The meaning of a name: a dtype, or something to call; an error for the rest."""
         name = _RENAMED.get((module, name), name)
         path = f"{_MODULES.get(module, module)}.{name}"
+        if path.startswith(_LAZY):
+            raise UnsupportedError(f"load: the file needs {path}, which is refused: {dict(_ADVICE)[_LAZY]}")
         call = self._calls.get(path)
         if call is not None or path in _ARGUMENTS:
             return Callee(path, call)
