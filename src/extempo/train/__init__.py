@@ -1,4 +1,4 @@
-"""Training with good manners: `Trainer`, its history and callbacks."""
+"""The training loop: `Trainer`, its history and callbacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trainer: the training loop that everybody writes, with good manners.
+"""Trainer: the training loop that everybody writes, with checks, reports and checkpoints.
 
     trainer = Trainer(model, F.cross_entropy, optim.Adam(model.parameters()), metrics=[Accuracy()])
     history = trainer.fit(train_loader, valid_loader, epochs=10)
@@ -370,7 +370,7 @@ class Trainer:
                 warnings.warn(f"fit: {finding}", stacklevel=3)
 
     def overfit(self, batch: Any, steps: int = 200, below: float = 0.05) -> bool:
-        """Whether the model can learn one batch by heart: bring its loss below this share of the first.
+        """Whether the model can memorise one batch: bring its loss below this share of the first.
 
         If it cannot, it cannot learn the data either. Weights, optimizer and random streams are restored.
         """
