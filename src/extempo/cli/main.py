@@ -17,6 +17,13 @@ from extempo.cli.showing import json_option, show, show_as
 INTERRUPTED = 130  # what shells report for a command ended by SIGINT
 
 
+def _seed(context: click.Context, option: click.Parameter, text: str) -> int:
+    """The number that random streams start from."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise click.BadParameter(f"{text!r} is not a whole number of at most 18 digits, such as 7.")
+    return int(text)
+
+
 class Commands(click.Group):
     """Commands by name; one that is misspelt gets the nearest suggested."""
 
@@ -107,8 +114,15 @@ def cache_clear(as_json: bool) -> None:
 
 
 @command.command(short_help="Train on sequences of any length and show every stage.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Of data and weights.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write a page with pictures there.")
+@click.option(
+    "--seed",
+    metavar="INTEGER",
+    default="0",
+    show_default=True,
+    callback=_seed,
+    help="Another one gives other data and weights.",
+)
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write a web page with plots there, too.")
 @json_option()
 def demo(seed: int, out: Path | None, as_json: bool) -> None:
     """Show the way from data to prediction: sequences of any length, trained on in seconds."""
