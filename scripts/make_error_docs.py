@@ -26,7 +26,7 @@ OPENING = """# Errors
 What each exception means, lines that raise it with the message that they get, and the same lines as they work.
 Every message says the operation, what was expected, what came, and what to do next; where it helps, the file and line.
 
-The exceptions are in `ex.errors`, and the tree says what else each is, so that code written for PyTorch or for plain
+The exceptions are in `ex.errors`. What else each is stands in brackets, so that code written for PyTorch or for plain
 Python catches what it expects:
 """
 

@@ -1,22 +1,22 @@
 """The exceptions of Extempo: one tree, imported by everything, importing nothing.
 
-    ExtempoError                     (also a RuntimeError, as PyTorch scripts expect)
-    ├── ShapeError                   sizes or dimensions that do not fit            (ValueError)
-    ├── DtypeError                   an element type the operation cannot take      (TypeError)
-    ├── ArgumentError                an option with a value that it cannot have     (ValueError)
-    ├── IndexRangeError              an index or dimension outside its range        (IndexError)
-    ├── UnsupportedError             a thing Extempo does not do, by name           (NotImplementedError)
-    ├── NumericalError               a singular matrix, a decomposition that failed (ValueError)
-    ├── DiskFullError                no space left for a file                       (OSError)
-    ├── GraphError                   a graph that breaks its own rules
-    └── AutogradError                backward cannot be done as asked
-        ├── NoGradientPathError      the loss does not depend on anything that requires grad
-        ├── GraphFreedError          backward a second time through a freed graph
-        ├── OverwrittenError         a value that backward needs was changed in place
-        ├── LeafWriteError           an in-place write to a leaf that requires grad
-        ├── NotDifferentiableError   an op that has no gradient, by its own statement
-        ├── GradcheckError           a gradient that differs from finite differences
-        └── CheckpointError          a recomputation that took another path
+    ExtempoError (RuntimeError)                what all of them are
+    ├── ShapeError (ValueError)                sizes or dimensions that do not fit
+    ├── DtypeError (TypeError)                 a type that the operation cannot take
+    ├── ArgumentError (ValueError)             an option with a value it cannot have
+    ├── IndexRangeError (IndexError)           an index or dimension out of range
+    ├── UnsupportedError (NotImplementedError) what Extempo does not do, by name
+    ├── NumericalError (ValueError)            a singular matrix, and the like
+    ├── DiskFullError (OSError)                no space left for a file
+    ├── GraphError                             a graph that breaks its own rules
+    └── AutogradError                          backward cannot be done as asked
+        ├── NoGradientPathError                no path to what requires grad
+        ├── GraphFreedError                    backward again through a freed graph
+        ├── OverwrittenError                   a needed value was changed in place
+        ├── LeafWriteError                     an in-place write to a leaf with grad
+        ├── NotDifferentiableError             an op that has no gradient
+        ├── GradcheckError                     a gradient that differs numerically
+        └── CheckpointError                    a recomputation took another path
 
 Every message says the operation, what was expected, what came, and what to do next.
 """
