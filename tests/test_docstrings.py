@@ -22,6 +22,7 @@ NAMESPACES = [
     "extempo",
     "extempo.amp",
     "extempo.autograd",
+    "extempo.autograd.forward_ad",
     "extempo.autograd.functional",
     "extempo.autograd.graph",
     "extempo.backends",
