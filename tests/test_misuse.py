@@ -92,7 +92,7 @@ MISFITS = [
     (lambda: ex.max(2, 3), DtypeError, "max: expected a tensor, got int"),
     (lambda: ex.min(2), DtypeError, "min: expected a tensor, got int"),
     (lambda: ex.hsplit(SQUARE, 2.0), DtypeError, "hsplit: expected a number of sections"),
-    (lambda: ex.hsplit(SQUARE, (0.5, 1.5)), DtypeError, "tensor_split: expected a number of sections"),
+    (lambda: ex.hsplit(SQUARE, (0.5, 1.5)), DtypeError, "hsplit: expected a number of sections"),
     (lambda: ex.vsplit(SQUARE, "abc"), DtypeError, "vsplit: expected a number of sections"),
     (lambda: ex.split(SQUARE, 1.5), DtypeError, "split: expected a size or a list of sizes"),
     (lambda: ex.heaviside(SQUARE, 1), DtypeError, "heaviside: expected two tensors, got Tensor and int"),
