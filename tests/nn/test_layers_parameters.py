@@ -86,7 +86,6 @@ def test_layers_pickle_and_deepcopy(make):
         lambda: nn.FractionalMaxPool2d(2, output_ratio=1.5),
         lambda: nn.Embedding(2, 3, _weight=ex.zeros(3, 2)),
         lambda: nn.Embedding.from_pretrained(ex.zeros(3)),
-        lambda: nn.Unflatten("features", (2, 3)),
         lambda: nn.TripletMarginLoss(margin=0.0),
         lambda: nn.MultiMarginLoss(p=3),
         lambda: nn.AdaptiveLogSoftmaxWithLoss(4, 5, [3, 2]),
