@@ -23,7 +23,7 @@ from ..dispatch.dispatcher import apply
 from ..dispatch.fast_path import FastOp
 from ..dispatch.inplace import write
 from ..errors import DtypeError, NumericalError, ShapeError
-from .define import Operand, deliver, deliver_converted, inplace_method
+from .define import Operand, deliver, inplace_method
 from .softmaxes import LogSoftmax, Softmax, normalised
 
 __all__ = [
@@ -430,7 +430,7 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None)
     if approximate not in ("none", "tanh"):
         raise DtypeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
     result = _gelu.run(input) if approximate == "none" else _gelu_tanh.run(input)
-    return result if out is None else deliver_converted(result, out, input)
+    return result if out is None else deliver(result, out, input)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -457,7 +457,7 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20, *, out: Tens
     >>> F.softplus(ex.tensor([-1.0, 0.0, 100.0]))
     tensor([  0.3133,   0.6931, 100.0000])
     """
-    return deliver_converted(apply(Softplus, (input, beta, threshold)), out, input)
+    return deliver(apply(Softplus, (input, beta, threshold)), out, input)
 
 
 def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -466,7 +466,7 @@ def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> F.logsigmoid(ex.tensor([-100.0, 0.0]))
     tensor([-100.0000,   -0.6931])
     """
-    return deliver_converted(-apply(Softplus, (-input, 1.0, math.inf)), out, input)
+    return deliver(-apply(Softplus, (-input, 1.0, math.inf)), out, input)
 
 
 def softsign(input: Tensor) -> Tensor:
@@ -506,7 +506,7 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
     """
     if lambd < 0:
         raise ShapeError(f"softshrink: lambd must not be negative, got {lambd}")
-    return deliver_converted(input - ops.clamp(input, -lambd, lambd), out, input)
+    return deliver(input - ops.clamp(input, -lambd, lambd), out, input)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:

@@ -41,7 +41,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     tensor([ 1.,  2., 13.])
     """
     result = apply(Linear, (input, weight, bias))
-    return result if out is None else deliver_converted(result, out)
+    return result if out is None else deliver(result, out)
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
