@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import extempo as ex
+from extempo.serialization.decoding import decode
 from extempo.serialization.files import FileFormatError
-from extempo.serialization.structure import decode
 
 
 def saved(obj):

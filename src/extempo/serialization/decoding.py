@@ -41,7 +41,7 @@ def decode(tree: Any, objects: list[Any], entries: Any = ()) -> Any:
     """The value of a JSON tree. Raises FileFormatError where it is not one that `Encoder` makes."""
     try:
         return Decoder(objects, entries).run(tree)
-    except ExtempoError:
+    except (FileFormatError, UnsupportedError):
         raise
     except (TypeError, ValueError, KeyError, IndexError, OverflowError, RecursionError, AttributeError) as error:
         detail = f" ({error})" if type(error) is TypeError else ""
