@@ -39,7 +39,7 @@ def pytest_cmdline_main(config):
 def pytest_report_header(config):
     if config.option.markexpr == selections.QUICK and config.args == config.getini("testpaths"):
         return [
-            "about 4 minutes on two cores, without what is slow or must run alone;",
+            "about 5 minutes on two cores, without what is slow or must run alone;",
             "pytest -m tiny: 20 seconds; pytest -m '': everything, in one process, half an hour",
         ]
     return []
