@@ -131,7 +131,8 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, out
         return deliver_converted(floor_divide(input, other), out, input, other)
     if rounding_mode != "trunc":
         raise ShapeError(f"div: rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}")
-    types = [x._type if isinstance(x, Tensor) else x.__class__ for x in map(as_input, (input, other))]
+    numbers = (as_input(x) if isinstance(x, np.generic) else x for x in (input, other))
+    types = [x._type if isinstance(x, Tensor) else x.__class__ for x in numbers]
     kind = result_dtype(types)
     if kind.is_floating_point:
         return deliver_converted(apply(TruncDivide, (input, other)), out, input, other)
