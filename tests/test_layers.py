@@ -72,6 +72,7 @@ SLOTS_FROM_ABOVE = {
     ("batching.cells", "Cell"): "a call of a cell is compared with those that are cached",
     ("batching.call_cache", "CachedCall"): "a call is compared with those that are cached",
     ("batching.purity_guards", "PurityGuards"): "what a cell reads is compared with what it read",
+    ("batching.parts", "Parts"): "rows of values are noted as parts of them",
     ("batching.read_guards", "ContainerGuard"): "what a cell reads is compared with what it read",
 }
 # A function that needs more than its ops for a ragged argument has one early branch, which imports what does it.

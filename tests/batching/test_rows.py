@@ -351,3 +351,76 @@ def test_some_of_the_numbers_fill_rows_and_are_added_to(backend):
     assert marks.tolist() == [0, 0, 0, 1, 0, 0, 0, 1, 0]
     with pytest.raises(IndexRangeError):
         made.fill(np.array([0, 99], np.int64), out, 0, 2)
+
+
+# ---- parts and pieces
+
+
+@backends
+def test_parts_of_rows_are_gathered_and_added_to(backend):
+    rng = np.random.default_rng(0)
+    whole = filled(rng, (3, 4, 2), F32)
+    made = table(backend)
+    made.add_at([5, 2, 9], whole)
+    # (number, row, first byte, bytes): rows of a matrix, one that is not there yet, an empty one
+    words = np.array([[20, 2, 8, 8], [21, 2, 16, 8], [22, 9, 0, 16], [23, 77, 0, 8], [24, 5, 4, 0]])
+    made.add_parts(words)
+    assert made.has([20, 21, 22, 23]).tolist() == [True, True, True, False]
+    assert bits(made.gather([20, 21], (2,), F32)) == bits(whole[1, 1:3])
+    assert bits(made.gather(np.array([21, 20]), (2,), F32)) == bits(whole[1, 2:0:-1].copy())
+    assert bits(made.gather([22], (2, 2), F32)) == bits(whole[2, :2])
+    expected = whole.copy()
+    expected[1, 1] += 1
+    expected[1, 1] += 1
+    made.scatter_add([20, 20], np.ones((2, 2), np.float32))
+    assert bits(whole) == bits(expected)
+
+
+@needs_native
+def test_a_part_that_native_code_declines_to_gather_is_gathered_all_the_same():
+    made = RowTable()
+    whole = np.arange(8.0, dtype=np.float32).reshape(2, 4)
+    made.add_at([0, 1], whole)
+    made.add_parts(np.array([[5, 1, 4, 8], [6, 0, 8, 8]]))
+    made.add_one(7, np.array([8.0, 9.0], np.float32))
+    made._native = None
+    assert made.gather([5, 6, 7], (2,), F32).tolist() == [[5.0, 6.0], [2.0, 3.0], [8.0, 9.0]]
+
+
+@backends
+@settings(max_examples=40, deadline=None)
+@given(counts=st.lists(st.integers(0, 4), min_size=1, max_size=6), seed=st.integers(0, 99))
+def test_pieces_of_different_length_are_gathered_and_added_to(backend, counts, seed):
+    rng = np.random.default_rng(seed)
+    counts = np.array(counts, np.int64)
+    numbers = rng.permutation(20)[: len(counts)]
+    rows = filled(rng, (counts.sum(), 3), F32)
+    made = table(backend)
+    made.add_pieces(numbers, counts, rows)
+    order = rng.permutation(len(counts))
+    pieces = [rows[end - n : end] for n, end in zip(counts, np.cumsum(counts), strict=True)]
+    got = made.gather_pieces(numbers[order], counts[order], (3,), F32)
+    assert bits(got) == bits(np.concatenate([pieces[i] for i in order]))
+    more = filled(rng, rows.shape, F32)
+    expected = rows.copy()
+    ends = np.cumsum(counts)
+    start = 0
+    for i in order:
+        expected[ends[i] - counts[i] : ends[i]] += more[start : start + counts[i]]
+        start += counts[i]
+    slots, marks = np.arange(256), np.zeros(256, np.uint8)
+    made.scatter_add_pieces(numbers[order], counts[order], more, slots, marks)
+    assert bits(rows) == bits(expected)
+    assert set(np.flatnonzero(marks).tolist()) == set(numbers.tolist())
+
+
+@backends
+def test_wrong_pieces_are_refused(backend):
+    made = table(backend)
+    with pytest.raises(ShapeError, match="pieces"):
+        made.add_pieces([1, 2], np.array([1, 1]), np.ones((3, 2), np.float32))
+    made.add_pieces([1], np.array([2]), np.ones((2, 2), np.float32))
+    with pytest.raises(ShapeError):
+        made.gather_pieces([1], np.array([3]), (2,), F32)
+    with pytest.raises(IndexRangeError):
+        made.gather_pieces([3], np.array([1]), (2,), F32)

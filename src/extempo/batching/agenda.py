@@ -25,6 +25,7 @@ from ..core.cache import Cache
 from ..core.graph import describe_where
 from .call_cache import recorder
 from .kinds import CallKind
+from .parts import ROOT, VALUE
 
 _COMPONENTS: Cache[tuple[int, ...], list[list[int]]] = Cache("orders of kinds in batches", 1_000)
 _BITS = 63  # of a word that has one for each kind
@@ -33,7 +34,7 @@ _BITS = 63  # of a word that has one for each kind
 class Calls:
     """Calls of one kind that have been recorded and not run, in the order of recording."""
 
-    __slots__ = ("firsts", "kind", "refs", "samples", "wheres")
+    __slots__ = ("firsts", "kind", "kinds", "refs", "samples", "wheres")
 
     def __init__(self, kind: CallKind) -> None:
         self.kind = kind
@@ -41,6 +42,7 @@ class Calls:
         self.firsts: list[int] = []  # of each call: the value id of its first result
         self.wheres: list[Any] = []
         self.samples: list[int] = []
+        self.kinds: list[Any] = []  # of calls at several sizes, each one's own
 
     def blame(self, error: Exception, call: int) -> None:
         """Say on an error which call it belongs to."""
@@ -49,8 +51,14 @@ class Calls:
         error.add_note(f"sample {self.samples[call]} of ex.batch: {self.kind.name} was recorded{at}")
 
     def inputs(self) -> Any:
-        """The refs as an array: a row for each call."""
-        return _as_array(self.refs).reshape(len(self.firsts), len(self.kind.inputs))
+        """The refs as an array: a row for each call, those of calls with fewer inputs filled up with -1."""
+        refs, n_calls = _as_array(self.refs), len(self.firsts)
+        if not self.kinds or len(refs) == n_calls * len(self.kind.inputs) == n_calls * len(self.kinds[0].inputs):
+            return refs.reshape(n_calls, len(self.kind.inputs))
+        n_inputs = np.array([len(kind.inputs) for kind in self.kinds])
+        made = np.full((n_calls, n_inputs.max()), -1, np.int64)
+        made[np.arange(made.shape[1]) < n_inputs[:, None]] = refs
+        return made
 
 
 class Batches(NamedTuple):
@@ -61,6 +69,7 @@ class Batches(NamedTuple):
     refs: Any  # of their inputs
     firsts: Any  # of their results
     ends: list[int]  # of each level
+    parts: Any = None  # of results of all these calls, which get their places with them
 
 
 class Component(NamedTuple):
@@ -70,8 +79,11 @@ class Component(NamedTuple):
     schedule: list[tuple[int, int]]
 
 
-def order(waiting: Sequence[Calls], first_value: int, n_values: int) -> Iterator[Component]:
-    """All calls, in the order in which they can run. Values below `first_value` are there already."""
+def order(waiting: Sequence[Calls], first_value: int, n_values: int, parts: Any = None) -> Iterator[Component]:
+    """All calls, in the order in which they can run. Values below `first_value` are there already.
+
+    `parts`: of values that these calls make (`parts.py`).
+    """
     makers = Makers(first_value, n_values)
     all_refs, all_firsts = [], []
     for k, calls in enumerate(waiting):
@@ -80,8 +92,10 @@ def order(waiting: Sequence[Calls], first_value: int, n_values: int) -> Iterator
         makers.note(k, all_firsts[k], len(calls.kind.results))
         calls.refs, calls.firsts = [], []  # arrays have them now, and the notes keep the calls
 
+    parts_of = {} if parts is None else makers.note_parts(parts)
+
     def batches(k: int, members: Any, ends: list[int]) -> Batches:
-        return Batches(waiting[k], members, all_refs[k][members], all_firsts[k][members], ends)
+        return Batches(waiting[k], members, all_refs[k][members], all_firsts[k][members], ends, parts_of.get(k))
 
     sources = makers.sources(all_refs)
     components = _COMPONENTS.get(sources)
@@ -97,7 +111,8 @@ def order(waiting: Sequence[Calls], first_value: int, n_values: int) -> Iterator
             yield Component([batches(k, members, ends)], [(0, level) for level in range(len(ends))])
         else:
             n = len(all_firsts[k])
-            yield Component([Batches(waiting[k], np.arange(n), all_refs[k], all_firsts[k], [n])], [(0, 0)])
+            only = Batches(waiting[k], np.arange(n), all_refs[k], all_firsts[k], [n], parts_of.get(k))
+            yield Component([only], [(0, 0)])
 
 
 class Makers:
@@ -111,6 +126,13 @@ class Makers:
     def note(self, k: int, firsts: Any, n_results: int) -> None:
         """The calls of a kind make these values, and as many behind each as they have results."""
         _note_makers(firsts, n_results, k, self.kinds, self.calls, self.first_value)
+
+    def note_parts(self, parts: Any) -> dict[int, Any]:
+        """Parts are made with what they are parts of; the parts by the kind that makes them."""
+        values, roots = parts[:, VALUE] - self.first_value, parts[:, ROOT] - self.first_value
+        self.kinds[values] = kinds = self.kinds[roots]
+        self.calls[values] = self.calls[roots]
+        return {k: parts[kinds == k] for k in np.unique(kinds).tolist()}
 
     def sources(self, all_refs: list[Any]) -> tuple[int, ...]:
         """Of each kind, which kinds make inputs of its calls, as bits."""

@@ -107,7 +107,7 @@ class batch(Generic[R]):
 
     def explain(self) -> Explanation:
         """How the last call was batched, line by line: calls, batches, and what kept them from being larger."""
-        return self._notes.explain()
+        return self._notes.explain(self._outlook.calls_aside)
 
 
 def _zipped(args: Sequence[Any]) -> list[tuple[Any, ...]]:

@@ -19,7 +19,7 @@ from ..backends.llvm.calls import patterns
 from ..core.graph import Extra, Leaf, Node
 from ..core.op import Op
 from ..core.tensor import Tensor
-from ..core.types import DEFAULT_DTYPE_LISTENERS
+from ..core.types import DEFAULT_DTYPE_LISTENERS, TensorType
 from ..nn.parameter import Parameter
 from ..nn.tables import CHANGES
 from .kinds import CallKind
@@ -29,9 +29,12 @@ from .read_guards import MISSING, ContainerGuard
 if TYPE_CHECKING:
     from ..backends.llvm.calls.batch import BatchTracer
 
-MOST_CACHED_CALLS = 64  # of one cell or op
-# Of ops that read no leaf; those of others are kept by the first leaf that they read, and go with it.
-OP_CALLS: dict[type[Op], list[CachedCall]] = {}
+MOST_CACHED_CALLS = 64  # of one cell, or of one op on tensors of some types
+_MOST_TYPES = 2_000  # that calls of one op are cached for
+# Of ops that read no leaf, by the types of their tensors; those of others are kept by the first leaf that they read,
+# and go with it.
+OpCalls = dict[tuple[TensorType, ...], "list[CachedCall]"]
+OP_CALLS: dict[type[Op], OpCalls] = {}
 DEFAULT_DTYPE_LISTENERS.append(OP_CALLS.clear)
 _EXACT = (Tensor, Parameter)
 
@@ -164,7 +167,10 @@ def learn_op(
     if len(kind.inputs) > patterns.MOST_INPUTS or len(kind.results) > patterns.MOST_RESULTS:
         return
     leaves = kind.captured  # those that are part of the kind
-    cached_calls = (leaves[0]._history.extra.kinds if leaves else OP_CALLS).setdefault(op, [])
+    by_types: OpCalls = (leaves[0]._history.extra.kinds if leaves else OP_CALLS).setdefault(op, {})
+    if len(by_types) >= _MOST_TYPES:
+        by_types.clear()
+    cached_calls = by_types.setdefault(tuple([x._type for x in inputs if isinstance(x, Tensor)]), [])
     views = op.aliases_input
     if any(one.kind is kind and one.grad is grad for one in cached_calls) or (views and leaves):
         return
@@ -186,13 +192,15 @@ def recorder() -> BatchTracer:
     """What records calls natively, loaded when first asked for; there must be a native backend."""
     from ..backends.llvm.calls.batch import BatchClasses, load_recorder
     from ..dispatch.fast_path import launcher
+    from ..ops.view import ONE_INDEX, Slice
     from .agenda import Calls
     from .cells import CELLS_OF_MODULES, Cell
+    from .parts import ROW_TYPES, Parts
     from .run import BatchExecutor
     from .sample_tracer import SampleTracer, call_cell
 
     classes = BatchClasses(
-        SampleTracer, BatchExecutor, Calls, CallKind, Cell, CachedCall, PurityGuards, ContainerGuard, Extra
+        SampleTracer, BatchExecutor, Calls, CallKind, Cell, CachedCall, PurityGuards, ContainerGuard, Extra, Parts
     )
     known = {
         "missing": MISSING,
@@ -203,6 +211,10 @@ def recorder() -> BatchTracer:
         "new_kind": BatchExecutor._new_kind,
         "slow_call": call_cell,
         "slow_op": SampleTracer.apply,
+        "slice": Slice,
+        "spec": "spec",
+        "one_index": ONE_INDEX,
+        "row_types": ROW_TYPES,
     }
     made = load_recorder(launcher(), classes, known)
     entry_points.RECORD_OP.bind(launcher(), "record_op", lambda: made.apply, SampleTracer.apply)

@@ -27,20 +27,22 @@ from .cell_tracer import CellTracer, Declined, decline_modules
 from .cell_twins import CellOfFunction, CodeFamily, Twin, family_of
 from .kinds import CallKind, Input
 from .purity_guards import PurityGuards, is_since_last_look, now
-from .signatures import filled, objects, rebuilder, structure_of, take_apart, type_of
+from .signatures import filled, objects, rebuilder, structure_of, take_apart, type_of, without_sizes
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MOST_LAYOUTS = 512  # signatures that a cell remembers
 _MOST_STATES = 8  # for one signature: training and evaluation, an attribute that goes back and forth
 _MOST_VALUES = {int: 64, float: 8}  # of numbers that the body looks at; floats seldom come back
+# Signatures that differ in sizes only, from which on a cell runs as its ops: if each had fewer calls than many; if not.
+_FEW_SIZES, _MANY_SIZES, _MANY_CALLS = 3, 8, 16
 _PATIENCE = 64  # new signatures in a row after which calls with further ones are left to run op by op
 
 
 class Cell(CellOfFunction):
     """A pure function, or the forward of a module."""
 
-    __slots__ = ("__dict__", "__weakref__", "_n_new", "cached_calls")
+    __slots__ = ("__dict__", "__weakref__", "_n_new", "cached_calls", "runs_as_ops")
 
     def __init__(self, fn: Callable[..., Any] | None, module: Module | None = None, marked: bool = True) -> None:
         self._fn = fn
@@ -50,6 +52,7 @@ class Cell(CellOfFunction):
         self._recent: list[ArgumentLayout] = []
         self._n_new = 0  # signatures in a row that were new
         self.cached_calls: list[CachedCall] = []  # like which native code records further ones
+        self.runs_as_ops = False  # for good, because its tensors have ever new sizes
         self.declined = ""  # why the last call that was none was none
         self._made_at = now()
         self._is_inside = False  # whether it was made inside a sample; this and the next two once it was called
@@ -143,7 +146,7 @@ class Cell(CellOfFunction):
         counter = self if self._twin is None else self._twin.cell  # those that are made anew count together
         if layout is not None:
             counter._n_new = 0
-        elif self._is_wasted():
+        elif self._is_wasted() or self._has_many_sizes(key):
             return None
         else:
             counter._n_new += 1
@@ -153,6 +156,27 @@ class Cell(CellOfFunction):
             layout = self._new_layout(key, marks, arguments)
         self._recent = [layout, *self._recent[:3]]
         return layout
+
+    def _has_many_sizes(self, key: tuple[Any, ...]) -> bool:
+        """Whether a new signature is one of many that differ in sizes only: then the cell runs as its ops from now on.
+
+        Ops of different sizes run together (`sized_calls`), so a trace for each size would only cost.
+        """
+        alike = without_sizes(key)
+        same = [layout for other, layout in self._layouts.items() if without_sizes(other) == alike]
+        kinds = [states[0].kind for layout in same for states in layout.states.values() if states]
+        traced = [kind for kind in kinds if kind is not None]
+        if not traced:
+            return False
+        n_calls = sum(kind.n_calls for kind in traced)
+        is_op = all(kind.n_ops == 1 for kind in traced)
+        is_seldom = len(same) >= _FEW_SIZES and 0 < n_calls < _MANY_CALLS * len(same)
+        if not (is_op or is_seldom or len(same) >= _MANY_SIZES):
+            return False
+        self.runs_as_ops = True
+        self.declined = "its tensors have another size at almost every call; its ops run together"
+        self.forget()
+        return True
 
     def _new_layout(self, key: tuple[Any, ...], marks: list[Any], arguments: CellArguments) -> ArgumentLayout:
         self._make_room()

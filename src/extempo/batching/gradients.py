@@ -25,13 +25,14 @@ from ..core.tensor import Tensor, wrap
 from ..core.types import TensorType
 from ..errors import GraphFreedError, UnsupportedError
 from .kinds import CallKind, Runner
+from .parts import ROOT, VALUE
 from .rows import RowTable
 
 
 class Group:
     """A batch that has run, or levels of one kind."""
 
-    __slots__ = ("ends", "firsts", "kind", "refs", "runner", "saved", "shared")
+    __slots__ = ("counts", "ends", "firsts", "kind", "layouts", "refs", "runner", "saved", "shared")
 
     def __init__(
         self,
@@ -50,6 +51,16 @@ class Group:
         self.firsts = firsts  # the first result of each call
         self.saved = saved  # of levels: `Levels`
         self.ends = [len(firsts)] if ends is None else ends  # of each level
+        self.counts: Any = None  # of calls at several sizes: rows that each has in every result, or in each of them
+        self.layouts: list[Layout | None] | None = None  # and how the gradients of inputs go to their values
+
+
+class Layout(NamedTuple):
+    """How rows of gradients go to the values that calls at several sizes were given."""
+
+    counts: Any  # rows of each call
+    is_repeated: bool = False  # each row of a call has the call's own value, rather than a row of it
+    values: Any = None  # those that get them, if they are not one for each call
 
 
 class LevelGroups(NamedTuple):
@@ -74,12 +85,13 @@ class GradientSource:
 class RunHistory:
     """What gradients need of a run. It outlives the run's values."""
 
-    __slots__ = ("captured", "groups", "n_open", "n_values", "outside")
+    __slots__ = ("captured", "groups", "n_open", "n_values", "outside", "parts")
 
     def __init__(self) -> None:
         self.groups: list[Group | LevelGroups] | None = []  # in the order in which they ran; None once they were freed
         self.captured: dict[int, GradientSource] = {}  # weights, by id: tracked ones, and what backward reads
         self.outside: dict[int, GradientSource] = {}  # tracked tensors among the values, by value
+        self.parts: list[Array] = []  # values that are stretches of others (`parts.py`)
         self.n_values = 0
         self.n_open = 0  # nodes that a backward may still go through
 
@@ -191,11 +203,18 @@ class _BackwardPass:
         self._of_outside: dict[int, Array] = {}
         kinds: dict[CallKind, list[int]] = {}
         for k, group in enumerate(groups):
-            kinds.setdefault(group.kind, []).append(k)
+            if group.counts is None:
+                kinds.setdefault(group.kind, []).append(k)
             self._first_slots.append(len(self._rows))
             self._rows += [None] * (len(group.kind.results) * len(group.ends))
         for kind, members in kinds.items():
             self._make_room(kind, members)
+        for first, group in zip(self._first_slots, groups, strict=True):
+            if group.counts is not None:
+                self._make_room_for_pieces(first, group, group.counts)
+        for parts in history.parts:  # of values that are not tracked, nothing is there that they could be parts of
+            self._table.add_parts(parts)
+            self._slots[parts[:, VALUE]] = self._slots[parts[:, ROOT]]
         self._marks = bytearray(len(self._rows))  # slots that have got a gradient
         self._as_marks = np.frombuffer(self._marks, np.uint8)
 
@@ -223,6 +242,18 @@ class _BackwardPass:
                 n = len(self._groups[k].firsts)
                 self._rows[self._first_slots[k] + i] = rows[start : start + n]
                 start += n
+
+    def _make_room_for_pieces(self, first: int, group: Group, counts: Any) -> None:
+        """The same for a batch whose calls have so many rows each in their results."""
+        kind = group.kind
+        for i, (t, tracked) in enumerate(zip(kind.results, kind.tracked, strict=True)):
+            if tracked:
+                own = counts if counts.ndim == 1 else counts[i]
+                rows, values = empty(TensorType((int(own.sum()), *t.shape), t.dtype)), group.firsts + i
+                rows.fill(0)
+                self._slots[values] = first + i
+                self._table.add_pieces(values, own, rows)
+                self._rows[first + i] = rows
 
     def run(self, seeds: list[tuple[int, Array]]) -> tuple[dict[int, Array], dict[int, Array]]:
         self._seed(seeds)
@@ -254,9 +285,16 @@ class _BackwardPass:
         of_inputs, left = group.runner.backward(group.saved, of_results)
         deferred.setdefault(group.runner, []).append(left)
         for j, g in enumerate(of_inputs):
-            if g is not None and group.shared[j]:
+            if g is None:
+                continue
+            layout = None if group.layouts is None else group.layouts[j]
+            if group.shared[j]:
                 self._add(group.refs[:1, j], g[None])
-            elif g is not None:
+            elif layout is not None and layout.is_repeated:
+                self._add(np.repeat(group.refs[:, j], layout.counts), g)
+            elif layout is not None:
+                self._add_pieces(group.refs[:, j] if layout.values is None else layout.values, layout.counts, g)
+            else:
                 self._add(group.refs[:, j], g)
 
     def _through_levels(self, step: LevelGroups, first_slots: list[int], deferred: dict[Runner, list[Any]]) -> None:
@@ -313,6 +351,12 @@ class _BackwardPass:
         if self._history.outside:
             self._make_room_outside(values, g.dtype)
         self._table.scatter_add(values, g, self._slots, self._as_marks)
+
+    def _add_pieces(self, values: Any, counts: Any, g: Array) -> None:
+        """The same, so many rows for each value, end to end."""
+        if self._history.outside:
+            self._make_room_outside(values, g.dtype)
+        self._table.scatter_add_pieces(values, counts, g, self._slots, self._as_marks)
 
     def _make_room_outside(self, values: Any, dtype: Any) -> None:
         """For tensors from outside among these values."""

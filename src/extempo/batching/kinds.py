@@ -50,6 +50,7 @@ class CallKind:
         "fn",
         "inputs",
         "large",
+        "n_calls",
         "n_ops",
         "name",
         "results",
@@ -58,6 +59,7 @@ class CallKind:
         "takes_rows",
         "tracked",
         "varying",
+        "waits_with",
         "where",
     )
 
@@ -85,6 +87,8 @@ class CallKind:
         self.alone = alone  # calls cannot run as one, only one after the other
         self.cell = cell  # rather than one op
         self.n_ops = n_ops
+        self.n_calls = 0  # that have run
+        self.waits_with: CallKind | None = None  # a kind of calls at several sizes that its own are recorded with
         self.stacks = stacks  # the result is its inputs, of one type, one after the other
         self.varying: set[int] = set()  # numbers among the inputs that were seen to differ between calls
         self.runners: dict[Any, Runner] = {}  # by which inputs are shared

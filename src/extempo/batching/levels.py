@@ -49,7 +49,7 @@ class _Running:
     ) -> None:
         self.programs, self.runs, self._shared = programs, runs, shared
         self.starts = [0, *batches.ends]
-        self._firsts, self._ends = batches.firsts, batches.ends
+        self._firsts, self._ends, self._parts = batches.firsts, batches.ends, batches.parts
         n_rows = batches.ends[-1]
         self.n_padded = rounded(n_rows) if programs.is_tracked else n_rows
         self.columns = np.ascontiguousarray(batches.refs.T)
@@ -72,6 +72,8 @@ class _Running:
     def number_results(self, table: RowTable) -> None:
         for i, index in enumerate(self.programs.results):
             table.add_at(self._firsts + i if i else self._firsts, self.arrays[index][: self.starts[-1]])
+        if self._parts is not None:
+            table.add_parts(self._parts)
 
     def levels(self, n_done: int) -> Levels:
         saved = [(self.arrays[i], self.programs.has_rows(i)) for i in self.programs.saved]

@@ -18,9 +18,9 @@ from ..core.storage import Array
 from ..core.tensor import Tensor
 from ..core.types import TensorType
 from ..errors import GraphError
-from .kinds import CallKind, SharedTensor
+from .kinds import CallKind, Runner, SharedTensor
 from .rows import RowTable
-from .vmap_runner import VmapRunner
+from .vmap_runner import LoopRunner, VmapRunner
 
 if TYPE_CHECKING:
     from .backward_programs import BackwardPrograms
@@ -189,3 +189,12 @@ class DeferredGradients(NamedTuple):
     rows: list[Array]  # that the deferred program of the leader reads, in its order; behind n calls may be zeros
     parts: list[Array]  # of gradients of captured tensors
     shared: Sequence[SharedTensor]  # among the inputs
+
+
+def runner_of(kind: CallKind, shared: tuple[bool, ...]) -> Runner:
+    """Who runs calls of a kind, with those inputs shared."""
+    runner = kind.runners.get(shared)
+    if runner is None:
+        made = LoopRunner(kind, shared) if kind.alone else NativeRunner.make(kind, shared) or VmapRunner(kind, shared)
+        runner = kind.runners[shared] = made
+    return runner

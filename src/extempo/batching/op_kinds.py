@@ -22,12 +22,25 @@ _KINDS: Cache[Any, CallKind] = Cache("kinds of ops in batches", 4_000)
 DEFAULT_DTYPE_LISTENERS.append(_KINDS.clear)
 
 
+Slot = tuple[Any] | None  # of an input: what is part of the kind, None for an operand
+
+
 class OpKind(CallKind):
     """A kind that is one op."""
 
-    __slots__ = ("single",)
+    __slots__ = ("attrs", "form", "op", "rows", "single", "sized", "slots", "types")
 
+    op: type[Op]
+    attrs: dict[str, Any]
+    types: tuple[Input, ...]  # of all inputs of the op
+    slots: tuple[Slot, ...]
     single: bool  # whether the op has one result
+    rows: Any  # its form by rows, or None (`size_forms`); MISSING until somebody asks
+    sized: dict[tuple[bool, ...], list[Any]]  # of a row: kinds of calls that have rows of it, by their columns
+    form: Any  # in which its calls run with those of other sizes, if they do
+
+
+MISSING: Any = object()
 
 
 def kind_of(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], grad: bool) -> tuple[OpKind, list[Any]]:
@@ -36,9 +49,9 @@ def kind_of(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], grad: 
     operands: list[Any] = []
     types: list[Any] = []
     weights: list[Tensor] = []
-    slots: list[tuple[Any] | None] = []  # for each input: what is part of the kind, None for an operand
+    slots: list[Slot] = []
     for x in inputs:
-        slot: tuple[Any] | None = (x,)
+        slot: Slot = (x,)
         if x is None:
             types.append(None)
         elif not isinstance(x, Tensor):
@@ -54,13 +67,13 @@ def kind_of(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], grad: 
         if slot is None:
             operands.append(x)
     key = (op, *types, *attrs.items())
-    kinds: Any = _kinds_of(weights[0]) if weights else _KINDS
+    kinds: Any = kinds_of_weight(weights[0]) if weights else _KINDS
     try:
         found = kinds.get(key)
     except TypeError:  # an attribute that cannot be hashed
-        return _new_kind(op, inputs, attrs, slots, grad), operands
+        return _new_kind(op, tuple([_input(x, grad) for x in inputs]), attrs, tuple(slots)), operands
     if found is None:
-        found = _new_kind(op, inputs, attrs, slots, grad)
+        found = _new_kind(op, tuple([_input(x, grad) for x in inputs]), attrs, tuple(slots))
         if weights:
             kinds[key] = found
         else:
@@ -68,7 +81,31 @@ def kind_of(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], grad: 
     return found, operands
 
 
-def _kinds_of(weight: Tensor) -> dict[Any, Any]:
+def kind_of_types(op: type[Op], types: tuple[Input, ...], attrs: dict[str, Any], slots: tuple[Slot, ...]) -> OpKind:
+    """The kind of an op on inputs of these types; what is part of the kind stands in `slots`."""
+    key: list[Any] = [op]
+    weights = []
+    for type_, slot in zip(types, slots, strict=True):
+        if slot is None:
+            key.append(tuple(type_) if isinstance(type_.type, TensorType) else type_.type)
+        elif isinstance(slot[0], Tensor):
+            key.append((type_.type, id(slot[0])))
+            weights.append(slot[0])
+        else:
+            key.append(None if slot[0] is None else (type_.type, slot[0]))
+    kinds: Any = kinds_of_weight(weights[0]) if weights else _KINDS
+    full = (*key, *attrs.items())
+    found = kinds.get(full)
+    if found is None:
+        found = _new_kind(op, types, attrs, slots)
+        if weights:
+            kinds[full] = found
+        else:
+            kinds.put(full, found)
+    return found
+
+
+def kinds_of_weight(weight: Tensor) -> dict[Any, Any]:
     """Kinds that a weight is part of are kept by its node, and go with it."""
     extra = weight._history.need()
     if extra.kinds is None:
@@ -77,10 +114,7 @@ def _kinds_of(weight: Tensor) -> dict[Any, Any]:
     return kinds
 
 
-def _new_kind(
-    op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], slots: list[tuple[Any] | None], grad: bool
-) -> OpKind:
-    types = [_input(x, grad) for x in inputs]
+def _new_kind(op: type[Op], types: tuple[Input, ...], attrs: dict[str, Any], slots: tuple[Slot, ...]) -> OpKind:
     result_type = op.signature(tuple([t.type for t in types]), attrs).type
     several = not isinstance(result_type, TensorType)
     results = result_type if several else (result_type,)
@@ -91,13 +125,15 @@ def _new_kind(
         return made if several else (made,)
 
     operands = tuple([t for t, slot in zip(types, slots, strict=True) if slot is None])
-    weights = tuple([x for x, t, slot in zip(inputs, types, slots, strict=True) if slot is not None and t.tracked])
+    weights = tuple([slot[0] for t, slot in zip(types, slots, strict=True) if slot is not None and t.tracked])
     differentiates = op.name != "detach" and any(t.tracked for t in types)
     tracked = tuple([differentiates and t.dtype.is_floating_point for t in results])
     stacks = not weights and _stacks(op, operands, attrs)
     random = op.family == "random"
     kind = OpKind(op.name, run, operands, results, tracked, weights, alone=random, cell=False, stacks=stacks)
+    kind.op, kind.attrs, kind.types, kind.slots = op, attrs, types, slots
     kind.single = not several
+    kind.rows, kind.form, kind.sized = MISSING, None, {}
     return kind
 
 

@@ -10,6 +10,7 @@ from ..core.source_location import user_line
 from ..core.wording import counted
 from .agenda import Calls
 from .kinds import CallKind
+from .sizes.forms import SizedKind
 
 
 class Line(NamedTuple):
@@ -73,13 +74,16 @@ class Notes:
             "waves": self.n_waves,
         }
 
-    def explain(self) -> Explanation:
+    def explain(self, calls_aside: int = 0) -> Explanation:
+        """`calls_aside`: how many of the next calls will be plain loops."""
         stats = self.stats()
         head = (
             f"{counted(stats['samples'], 'sample')}, {counted(stats['nodes'], 'call')} in "
             f"{counted(stats['launches'], 'batch', 'batches')} ({stats['mean_batch']:.1f} calls each), "
             f"{counted(stats['waves'], 'wave')}, {counted(stats['reads'], 'value')} waited for"
         )
+        if calls_aside:
+            head += f"\nbatches were too small to pay: the next {counted(calls_aside, 'call')} run as a plain loop"
         found: dict[tuple[str, str], _OfLine] = {}
         for number, (calls, members, wave) in enumerate(self.batches):
             for call in members.tolist():
@@ -123,6 +127,12 @@ class _OfLine:
 
     def _reason(self, alone: bool, reads: Counter[str]) -> tuple[str, str]:
         """The largest of what kept the calls apart."""
+        if alone and any(isinstance(kind, SizedKind) for kind in self._kinds):
+            name = next(iter(self._kinds)).name
+            return (
+                f"calls of different sizes, which {name} has no way to run as one: they ran one after the other",
+                "use ragged tensors (ex.ragged) before ex.batch, pad within a sample, or work on rows",
+            )
         if alone:
             return "random draws belong to each sample and are made one by one", "draw before the loop, for all steps"
         waves = Counter(self._batches.values())
@@ -139,7 +149,7 @@ class _OfLine:
                 return f"{n_kinds} kinds of calls: with other weights, or other settings", ""
             return (
                 f"{n_kinds} kinds of calls, of different types: {'; '.join(types)}",
-                "calls of one shape can run together: pad within a sample, or work on rows",
+                "calls of one dtype, and of one op or cell, can run together",
             )
         if n_levels > 1:
             is_op = all(not kind.cell for kind in self._kinds)

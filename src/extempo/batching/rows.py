@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 
 Numbers = list[int] | Array  # of values: ints, or an int64 array
 
-# A place has four words, of which native code alone uses the last three (backends/llvm/calls/rows.py). The first:
-# (array number + 1) * 2^32 + row, or 0 where nothing is.
+# A place has four words, of which the last three are native code's (backends/llvm/calls/rows.py). The first:
+# (array number + 1) * 2^32 + row, or 0 where nothing is. For a part of a row, whose address says where it is, a bit is
+# set among those of the row.
 _WORDS = 4
 _ROW_BITS = 32
 _ROW = (1 << _ROW_BITS) - 1
+_PART = 1 << (_ROW_BITS - 1)
 _FIRST_PLACES = 256
 _BOOL = np.dtype(np.bool_)
 
@@ -80,6 +82,31 @@ class RowTable:
             return
         self._arrays += [array[None] for array in arrays]
 
+    def add_parts(self, parts: Array) -> None:
+        """Stretches of rows get numbers: those whose row is there already (`parts.py` says what the words are)."""
+        self._make_room(int(parts[:, 0].max()) + 1)
+        if self._native is not None and self._native.put_parts(self._places, parts):
+            return
+        there = self.has(parts[:, 1])
+        for number, whole, offset, size in parts[there].tolist():
+            ((array, _, rows),) = self._by_array(self._places[[whole]])
+            row = np.ascontiguousarray(array[rows[0]]).reshape(-1)
+            if not np.may_share_memory(row, array):
+                raise ShapeError(f"Table.add_parts: the row of number {whole} is no run of memory")
+            self.add_one(number, row[offset // row.itemsize : (offset + size) // row.itemsize])
+
+    def add_pieces(self, numbers: Numbers, counts: Array, array: Array) -> None:
+        """The rows of `array` belong to these numbers, end to end: the first counts[0] to numbers[0], and so on."""
+        native, arrays = self._native, self._arrays
+        if native is None or not native.put_pieces(self._places, numbers, counts, array, array.itemsize, len(arrays)):
+            at = _checked(numbers, "Table.add_pieces")
+            self._make_room(int(at.max(initial=-1)) + 1)
+            if native is None or not native.put_pieces(self._places, at, counts, array, array.itemsize, len(arrays)):
+                for number, piece in zip(at.tolist(), _pieces(array, counts, "Table.add_pieces"), strict=True):
+                    self.add_one(number, piece)
+                return
+        arrays.append(array)
+
     def has(self, numbers: Numbers) -> Array:
         """Which of these numbers have a row: bools."""
         found = None if self._native is None else self._native.has(self._places, numbers, _BOOL)
@@ -99,12 +126,12 @@ class RowTable:
             found = self._native.gather(self._places, self._arrays, numbers, shape, dtype, dtype.itemsize)
             if found is not None:
                 return found
-        where = self._where(numbers, "Table.gather")
-        n = len(where)
-        sources = list(self._by_array(where))
+        places = self._where(numbers, "Table.gather")
+        n = len(places)
+        sources = list(self._by_array(places))
         for array, _, _ in sources:
             _check_rows(array, shape, dtype, "Table.gather")
-        if len(sources) == 1 and (where == np.arange(where[0], where[0] + n)).all():
+        if len(sources) == 1 and (sources[0][2] == np.arange(sources[0][2][0], sources[0][2][0] + n)).all():
             array, _, rows = sources[0]
             if array.flags.c_contiguous:
                 return array[rows[0] : rows[0] + n].reshape(n, *shape)
@@ -112,6 +139,23 @@ class RowTable:
         for array, positions, rows in sources:
             out[positions] = array[rows].reshape(len(rows), *shape)
         return out
+
+    def gather_pieces(self, numbers: Numbers, counts: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """The rows of all numbers end to end, counts[i] of the i-th, each row in that shape: (total, *shape).
+
+        Like `gather`, C-contiguous and perhaps a view.
+        """
+        if self._native is not None:
+            found = self._native.gather_pieces(
+                self._places, self._arrays, numbers, counts, shape, dtype, dtype.itemsize
+            )
+            if found is not None:
+                return found
+        pieces = [
+            self.gather([number], (n, *shape), dtype)[0]
+            for number, n in zip(_checked(numbers, "Table.gather_pieces").tolist(), counts.tolist(), strict=True)
+        ]
+        return np.concatenate(pieces) if pieces else np.empty((0, *shape), dtype)
 
     def fill(self, numbers: Array, array: Array, start: int, end: int) -> None:
         """Copy the rows of numbers[start:end] to array[start:end], which is C-contiguous and has that form."""
@@ -150,10 +194,10 @@ class RowTable:
         native = self._native
         if native is not None and native.add(self._places, numbers, values, values.itemsize, slots, marks):
             return
-        where = self._where(numbers, "Table.scatter_add")
-        if len(where) != len(values):
-            raise ShapeError(f"Table.scatter_add: {len(where)} numbers for {len(values)} rows")
-        sources = list(self._by_array(where))
+        places = self._where(numbers, "Table.scatter_add")
+        if len(places) != len(values):
+            raise ShapeError(f"Table.scatter_add: {len(places)} numbers for {len(values)} rows")
+        sources = list(self._by_array(places))
         for array, _, _ in sources:
             _check_rows(array, values.shape[1:], values.dtype, "Table.scatter_add")
             if not array.flags.writeable:
@@ -163,6 +207,19 @@ class RowTable:
         if slots is not None and marks is not None:
             found = slots[np.asarray(numbers, np.int64)]
             marks[found[found >= 0]] = 1
+
+    def scatter_add_pieces(
+        self, numbers: Numbers, counts: Array, values: Array, slots: Array | None = None, marks: Array | None = None
+    ) -> None:
+        """`scatter_add` of rows end to end, counts[i] of them for numbers[i]."""
+        native = self._native
+        if native is not None and native.add_pieces(
+            self._places, numbers, counts, values, values.itemsize, slots, marks
+        ):
+            return
+        pieces = _pieces(values, counts, "Table.scatter_add_pieces")
+        for number, piece in zip(_checked(numbers, "Table.scatter_add_pieces").tolist(), pieces, strict=True):
+            self.scatter_add([number], piece[None], slots, marks)
 
     def _make_room(self, n_places: int) -> None:
         before = self._places
@@ -179,15 +236,28 @@ class RowTable:
         there = self.has(at)
         if not there.all():
             raise IndexRangeError(f"{name}: nothing has the number {at[~there][0]}")
-        found: Array = self._places[at, 0]
+        found: Array = self._places[at]
         return found
 
-    def _by_array(self, where: Array) -> Iterator[tuple[Array, Array, Array]]:
+    def _by_array(self, places: Array) -> Iterator[tuple[Array, Array, Array]]:
         """(array, positions, rows): the rows of each array, and where among all they stand."""
-        owners = where >> _ROW_BITS
-        for owner in np.unique(owners):
-            positions = np.flatnonzero(owners == owner)
+        where = places[:, 0]
+        owners, is_part = where >> _ROW_BITS, (where & _PART) != 0
+        for owner in np.unique(owners[~is_part]):
+            positions = np.flatnonzero((owners == owner) & ~is_part)
             yield self._arrays[owner - 1], positions, where[positions] & _ROW
+        for position in np.flatnonzero(is_part).tolist():
+            array, (_, address, form, _) = self._arrays[owners[position] - 1], places[position].tolist()
+            start = (address - array.__array_interface__["data"][0]) // array.itemsize
+            end = start + (form >> 1) // array.itemsize
+            memory = np.lib.stride_tricks.as_strided(array, (end,), (array.itemsize,))  # around the row
+            yield memory[None, start:], np.array([position]), np.array([0])
+
+
+def _pieces(array: Array, counts: Array, name: str) -> list[Array]:
+    if len(array) != counts.sum():
+        raise ShapeError(f"{name}: {len(array)} rows for pieces of {counts.tolist()}")
+    return np.split(array, np.cumsum(counts)[:-1]) if len(counts) else []
 
 
 def _checked(numbers: Numbers, name: str) -> Array:

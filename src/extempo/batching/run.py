@@ -24,12 +24,15 @@ from ..core.types import TensorType, float64, get_default_dtype, int64
 from .agenda import Batches, Calls, order
 from .call_cache import recorder
 from .gradients import GradientSource, Group, LevelGroups, RunHistory, link_results
-from .kinds import CallKind, Runner, SharedTensor
-from .native_runner import NativeRunner
+from .kinds import CallKind, SharedTensor
+from .native_runner import NativeRunner, runner_of
+from .parts import ROOT, Parts, Stretch
 from .report import Notes
 from .rows import RowTable
-from .sharing import SharedInputs, merge_views, row_major, shared_columns, split_by_weights
-from .vmap_runner import LoopRunner, VmapRunner
+from .sharing import SameViews, SharedInputs, members_by, row_major, shared_columns, split_by_weights
+from .sizes.by_rows import RowForm
+from .sizes.forms import SizedBatch, SizedKind
+from .sizes.together import put_together
 
 FEW_LEVELS = 4  # of a kind, up to which what is done once for all of them takes longer than what it saves
 
@@ -44,7 +47,8 @@ class BatchExecutor(LazySource):
     """All samples of one call of a batched function."""
 
     __slots__ = (
-        *("__weakref__", "_first_waiting", "_known", "_met", "_numbers", "_pause", "_read", "_tensors"),
+        *("__weakref__", "_first_waiting", "_known", "_met", "_numbers", "_parts", "_pause", "_read", "_tensors"),
+        *("_constants", "_views"),
         *("_traced_node", "_waiting", "history", "n_values", "notes", "values"),
     )
 
@@ -60,6 +64,9 @@ class BatchExecutor(LazySource):
         self._known: dict[int, int] = {}  # the value of a tensor from outside, by its id
         self._tensors: dict[int, Tensor] = {}  # those tensors, by value
         self._met: list[tuple[int, Tensor, Array]] = []  # what is not yet there, and its array
+        self._parts = Parts()
+        self._views = SameViews()
+        self._constants: dict[CallKind, int] = {}  # of kinds without inputs: the first result of the one call
         self._read: list[Tensor] = []  # tensors whose values samples wait for
         self._traced_node = Node(Traced, (), {}, None, (), None)  # of every result that is tracked, until it escapes
 
@@ -67,9 +74,12 @@ class BatchExecutor(LazySource):
 
     def call(self, kind: CallKind, inputs: Sequence[Any], sample: int) -> list[Tensor]:
         """Record a call; its results. Native code does the same (`call_cache`)."""
-        calls = self._waiting.get(kind)
+        sized = kind.waits_with
+        calls = self._waiting.get(sized or kind)
         if calls is None:
-            calls = self._new_kind(kind)
+            calls = self._new_kind(sized or kind)
+        if sized is not None:
+            calls.kinds.append(kind)
         refs = []
         for x in inputs:
             if isinstance(x, Tensor):
@@ -78,22 +88,38 @@ class BatchExecutor(LazySource):
                 self._numbers.append(x)
                 refs.append(-len(self._numbers))
         calls.refs += refs
-        value_id = self.n_values
-        calls.firsts.append(value_id)
+        calls.firsts.append(self.n_values)
         calls.samples.append(sample)
         calls.wheres.append(user_line())
-        made = []
-        for type_, tracked in zip(kind.results, kind.tracked, strict=True):
-            t = new(Tensor)
-            t._data = t._memory = t._alias = t._grad_barrier = None
-            t._type = type_
-            t._history = self._traced_node if tracked else None
-            t._source = self
-            t._value_id = value_id
-            value_id += 1
-            made.append(t)
-        self.n_values = value_id
+        return [self._new_value(type_, tracked) for type_, tracked in zip(kind.results, kind.tracked, strict=True)]
+
+    def constant(self, kind: CallKind, sample: int) -> list[Tensor]:
+        """The results of a kind without inputs, which all its calls have in common: it is called once."""
+        first = self._constants.get(kind)
+        if first is None:
+            made = self.call(kind, (), sample)
+            self._constants[kind] = made[0]._value_id
+            return made
+        n_values, self.n_values = self.n_values, first
+        made = [self._new_value(type_, tracked) for type_, tracked in zip(kind.results, kind.tracked, strict=True)]
+        self.n_values = n_values
         return made
+
+    def _new_value(self, type_: TensorType, tracked: bool) -> Tensor:
+        t = new(Tensor)
+        t._data = t._memory = t._alias = t._grad_barrier = None
+        t._type = type_
+        t._history = self._traced_node if tracked else None
+        t._source = self
+        t._value_id = self.n_values
+        self.n_values += 1
+        return t
+
+    def part_of(self, x: Tensor, stretch: Stretch, tracked: bool) -> Tensor:
+        """A stretch of a value of the run, as a value: nothing has to run for it."""
+        t = self._new_value(stretch.type, tracked)
+        self._parts.add(t._value_id, x._value_id, stretch)
+        return t
 
     def _new_kind(self, kind: CallKind) -> Calls:
         for t in kind.captured:
@@ -138,35 +164,63 @@ class BatchExecutor(LazySource):
         waiting, self._waiting = [calls for calls in self._waiting.values() if calls.firsts], {}
         first, self._first_waiting = self._first_waiting, self.n_values
         self.history.n_values = self.n_values
+        parts = self._take_parts(first)
         if not waiting:
             return
         self.notes.n_waves += 1
-        self._take_in()
-        waiting = [part for calls in waiting for part in split_by_weights(calls, self._tensors)]
-        for batches, schedule in order(waiting, first, self.n_values):
+        for calls in waiting:
+            calls.kind.n_calls += len(calls.firsts)
+        self._views.add(self._take_in(), self._tensors)
+        self._views.replace(waiting)
+        waiting = put_together([part for calls in waiting for part in split_by_weights(calls, self._tensors)])
+        for batches, schedule in order(waiting, first, self.n_values, parts):
             shared = [self._shared(b.calls.kind, b.refs) for b in batches]
             n_done = self._run_levels(batches, shared, schedule) if len(schedule) > FEW_LEVELS * len(batches) else 0
             for i, (which, level) in enumerate(schedule):
-                calls, members, refs, firsts, ends = batches[which]
+                calls, members, refs, firsts, ends, parts = batches[which]
                 if len(ends) > 1:
                     own = slice(ends[level - 1] if level else 0, ends[level])
                     members, refs, firsts = members[own], refs[own], firsts[own]
                 if i >= n_done:
                     try:
-                        self._run(calls.kind, refs, firsts, shared[which])
+                        self._run(calls, members, refs, firsts, shared[which])
                     except Exception as error:
                         self._blame(error, calls, members, refs, firsts, shared[which])
                         raise
+                    if parts is not None:
+                        self.values.add_parts(parts)
                 self.notes.batches.append((calls, members, self.notes.n_waves))
         wanted, self._read = self._read, []
         self._fill_all(wanted)
 
+    def _take_parts(self, first: int) -> Any:
+        """Parts of values that are there get their places; those of others, if any."""
+        parts = self._parts.take_waiting()
+        if parts is None:
+            return None
+        self.history.parts.append(parts)
+        is_made = parts[:, ROOT] < first
+        if is_made.any():
+            self.values.add_parts(np.ascontiguousarray(parts[is_made]))
+        return None if is_made.all() else parts[~is_made]
+
     def _shared(self, kind: CallKind, refs: Any) -> SharedInputs:
         """The inputs that all these calls share."""
-        if kind.stacks:
+        if kind.stacks or isinstance(kind, SizedKind):
             return SharedInputs((), [])
-        merge_views(refs, self._tensors)
-        which = shared_columns(refs, self._tensors)
+        return self._shared_tensors(kind, refs, shared_columns(refs, self._tensors))
+
+    def _shared_by_rows(self, kind: SizedKind, refs: Any) -> SharedInputs:
+        """The same of calls at several sizes: tensors that each of their rows has, as they are."""
+        if kind.form is not RowForm:
+            return SharedInputs((), [])
+        which = list(shared_columns(refs, self._tensors))
+        for j, has_rows in enumerate(kind.family[1]):
+            is_whole = which[j] and self._tensors[int(refs[0, j])]._type == kind.inputs[j].type
+            which[j] = not has_rows and is_whole
+        return self._shared_tensors(kind, refs, tuple(which))
+
+    def _shared_tensors(self, kind: CallKind, refs: Any, which: tuple[bool, ...]) -> SharedInputs:
         if True not in which:
             return SharedInputs(which, [])
         runner, is_tracked, tensors = _runner_of_rows(kind, which), any(kind.tracked), []
@@ -200,16 +254,26 @@ class BatchExecutor(LazySource):
             self.history.groups.append(LevelGroups(groups, schedule[:n_done]))
         return n_done
 
-    def _take_in(self) -> None:
-        """Tensors from outside that have been met get their rows."""
+    def _take_in(self) -> Sequence[int]:
+        """Tensors from outside that have been met get their rows; their values."""
         met, self._met = self._met, []
-        if met:
-            values, tensors, arrays = zip(*met, strict=True)
-            self._tensors.update(zip(values, tensors, strict=True))
-            self.values.add_each(values, row_major(arrays))
+        if not met:
+            return ()
+        values, tensors, arrays = zip(*met, strict=True)
+        self._tensors.update(zip(values, tensors, strict=True))
+        self.values.add_each(values, row_major(arrays))
+        return values
 
-    def _run(self, kind: CallKind, refs: Any, firsts: Any, shared_inputs: SharedInputs) -> None:
-        n = len(firsts)
+    def _run(self, calls: Calls, members: Any, refs: Any, firsts: Any, shared_inputs: SharedInputs) -> None:
+        kind, n = calls.kind, len(firsts)
+        if isinstance(kind, SizedKind):
+            for some in members_by(refs, kind.weights):
+                kinds = [calls.kinds[i] for i in members[some].tolist()]
+                shared_inputs = self._shared_by_rows(kind, refs[some])
+                group = kind.form.run(SizedBatch(self, kind, kinds, refs[some], firsts[some], shared_inputs))
+                if any(kind.tracked) and self.history.groups is not None:
+                    self.history.groups.append(group)
+            return
         if kind.stacks:
             self._run_stack(kind, refs, firsts)
             return
@@ -223,13 +287,11 @@ class BatchExecutor(LazySource):
         shared, inputs = [], []
         tensors = iter(shared_inputs.tensors)
         for j, is_shared_tensor in enumerate(shared_inputs.which):
-            is_shared, x = (True, next(tensors).tensor) if is_shared_tensor else self._input(kind, j, refs[:, j], n)
+            is_shared, x = (True, next(tensors).tensor) if is_shared_tensor else self.input_of(kind, j, refs[:, j])
             shared.append(is_shared)
             inputs.append(x)
         which = tuple(shared)
-        runner = kind.runners.get(which)
-        if runner is None:
-            runner = kind.runners[which] = _runner(kind, which)
+        runner = runner_of(kind, which)
         arrays, saved = runner.forward(inputs, n)
         for i, array in enumerate(arrays):
             self.values.add_at(firsts + i if i else firsts, array)
@@ -244,18 +306,27 @@ class BatchExecutor(LazySource):
         if kind.tracked[0] and self.history.groups is not None:
             self.history.groups.append(Group(kind, None, refs, (), firsts, None))
 
-    def _input(self, kind: CallKind, position: int, refs: Any, n: int) -> tuple[bool, Any]:
-        """An input that is no shared tensor: whether it is a number that all calls share, and that, or rows."""
+    def input_of(self, kind: CallKind, position: int, refs: Any, counts: Any = None) -> tuple[bool, Any]:
+        """An input that is no shared tensor: whether it is a number that all calls share, and that, or rows.
+
+        `counts`: how often each comes, if not once.
+        """
         type_ = kind.inputs[position].type
         if not isinstance(type_, TensorType):
-            numbers = [self._numbers[-1 - ref] for ref in refs.tolist()]
-            if position not in kind.varying and numbers.count(numbers[0]) == n:
+            numbers = [self.number(ref) for ref in refs.tolist()]
+            if position not in kind.varying and numbers.count(numbers[0]) == len(numbers):
                 return True, numbers[0]
             kind.varying.add(position)
             if kind.alone:
                 return False, numbers
-            return False, np.array(numbers, _number_dtype(kind, type_))
+            made = np.array(numbers, _number_dtype(kind, type_))
+            return False, made if counts is None else np.repeat(made, counts)
+        refs = refs if counts is None else np.repeat(refs, counts)
         return False, self.values.gather(refs, type_.shape, type_.dtype.numpy)
+
+    def number(self, ref: int) -> Any:
+        """A Python number among the inputs of a call."""
+        return self._numbers[-1 - ref]
 
     def _blame(
         self, error: Exception, calls: Calls, members: Any, refs: Any, firsts: Any, shared: SharedInputs
@@ -265,7 +336,7 @@ class BatchExecutor(LazySource):
         for row, call in enumerate(numbers):
             if len(numbers) > 1:
                 try:
-                    self._run(calls.kind, refs[row : row + 1], firsts[row : row + 1], shared)
+                    self._run(calls, members[row : row + 1], refs[row : row + 1], firsts[row : row + 1], shared)
                     continue
                 except Exception:
                     pass  # this is the one
@@ -275,7 +346,7 @@ class BatchExecutor(LazySource):
     # ---- tensors that need their values, or escape
 
     def settle(self, t: Tensor) -> None:
-        if t._value_id >= self._first_waiting and self._waiting:
+        if t._value_id >= self._first_waiting and (self._waiting or self._parts.is_waiting()):
             reads = self.notes.reads
             before = reads[-1] if reads else None
             reads.append(user_line() if before is None else _line_of_read(before))
@@ -326,7 +397,7 @@ class BatchExecutor(LazySource):
 
     def close(self, why: str) -> None:
         """Run everything."""
-        if self._waiting:
+        if self._waiting or self._parts.is_waiting():
             self._pause()
 
     def backward(
@@ -358,16 +429,8 @@ def _runner_of_rows(kind: CallKind, shared: tuple[bool, ...]) -> NativeRunner | 
     """
     if not kind.takes_rows:
         return None
-    runner = kind.runners.get(shared)
-    if runner is None:
-        runner = kind.runners[shared] = _runner(kind, shared)
+    runner = runner_of(kind, shared)
     return runner if type(runner) is NativeRunner else None
-
-
-def _runner(kind: CallKind, shared: tuple[bool, ...]) -> Runner:
-    if kind.alone:
-        return LoopRunner(kind, shared)
-    return NativeRunner.make(kind, shared) or VmapRunner(kind, shared)
 
 
 def _number_dtype(kind: CallKind, number: type) -> Any:

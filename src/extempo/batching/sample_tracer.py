@@ -24,7 +24,9 @@ from .call_cache import learn_op, recorder
 from .cells import find
 from .greenlets import GreenletHub
 from .kinds import takes_numbers
-from .op_kinds import kind_of
+from .op_kinds import MISSING, kind_of
+from .parts import Stretch, stretch_of
+from .sizes.together import adopt
 
 if TYPE_CHECKING:
     from .run import BatchExecutor
@@ -62,13 +64,27 @@ class SampleTracer:
             if op.aliases_input or not any(isinstance(x, Tensor) for x in inputs):
                 return self._at_once(op, inputs, attrs)
         grad = CONTEXT.get().grad
+        if op.aliases_input and inputs[0]._source is run:
+            stretch = stretch_of(op, inputs[0]._type, inputs[1:], attrs)
+            if stretch is not None:
+                return self._part(op, inputs[0], stretch, grad)
         kind, operands = kind_of(op, inputs, attrs, grad)
+        if kind.rows is MISSING and kind.waits_with is None:
+            adopt(kind)
+        if not operands and not kind.alone:
+            made = run.constant(kind, self.number)
+            return made[0] if kind.single else tuple(made)
         made = run.call(kind, operands, self.number)
         if native() is not None:
             learn_op(op, inputs, attrs, grad, kind, kind.single, takes_numbers(op))
         if op.aliases_input:
             self._viewed.update(x._value_id for x in (inputs[0], *made) if x._source is run)
         return made[0] if kind.single else tuple(made)
+
+    def _part(self, op: type[Op], x: Tensor, stretch: Stretch, grad: bool) -> Tensor:
+        part = self.run.part_of(x, stretch, grad and x._history is not None and op.name != "detach")
+        self._viewed.update((x._value_id, part._value_id))
+        return part
 
     def _at_once(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         mode = CONTEXT.get()
@@ -85,7 +101,7 @@ class SampleTracer:
     def call_cell(self, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record one call of a cell. NotImplemented: it is none, its body is to run."""
         cell = find(callable_)
-        if cell is None:
+        if cell is None or cell.runs_as_ops:
             return NotImplemented
         grad = CONTEXT.get().grad
         call = cell.call(args, kwargs, grad)

@@ -7,7 +7,7 @@ attribute: plans read it as they read a captured tensor, and its gradient is sum
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from sys import getrefcount
 from typing import Any, NamedTuple
 
@@ -39,25 +39,33 @@ def shared_columns(refs: Any, outside: Container[int]) -> tuple[bool, ...]:
     return tuple([a == b and a in outside and bool((refs[:, j] == a).all()) for j, (a, b) in ends])
 
 
-def merge_views(refs: Any, outside: Mapping[int, Tensor]) -> None:
-    """Let calls mean one value where each has a view of its own of the same memory, as `w.T` in every sample is.
+class SameViews:
+    """Views of one tensor that each sample has made for itself, as `w.T` is: which value stands for all of them.
 
-    Gradients of all of them then go to one view, and on to the tensor that they are views of. So one that somebody
-    could still ask for its own gradient is left as it is.
+    Gradients of all go to one view, and on to the tensor that they are views of. So one that somebody could still ask
+    for its own gradient is left as it is.
     """
-    first, last = refs[0].tolist(), refs[-1].tolist()
-    for j, (a, b) in enumerate(zip(first, last, strict=True)):
-        if a != b and a in outside and b in outside and _same_view(outside[a], outside[b]):
-            values = set(refs[:, j].tolist())
-            if all(v in outside and _is_free(outside, v) and _same_view(outside[a], outside[v]) for v in values):
-                refs[:, j] = a
 
+    def __init__(self) -> None:
+        self._first: dict[Any, int] = {}  # by what is seen
+        self._same: dict[int, int] = {}  # by value: the one that stands for it
 
-def _same_view(x: Tensor, y: Tensor) -> bool:
-    """Whether two tensors are views of one tensor, and of the same elements in the same order."""
-    if x._alias is None or y._alias is None or x._alias.base is not y._alias.base or x._type != y._type:
-        return False
-    return x.requires_grad == y.requires_grad and _memory_of(x._values()) == _memory_of(y._values())
+    def add(self, values: Iterable[int], outside: Mapping[int, Tensor]) -> None:
+        """Look at tensors from outside that are new."""
+        for value in values:
+            if outside[value]._alias is not None and _is_free(outside, value):
+                t = outside[value]
+                seen = id(t._alias.base), t._type, t.requires_grad, _memory_of(t._values())
+                first = self._first.setdefault(seen, value)
+                if first != value:
+                    self._same[value] = first
+
+    def replace(self, waiting: Sequence[Calls]) -> None:
+        """Let calls mean the values that stand for others."""
+        if self._same:
+            same = self._same
+            for calls in waiting:
+                calls.refs = [same.get(ref, ref) for ref in calls.refs]
 
 
 def _is_free(outside: Mapping[int, Tensor], value: int) -> bool:
@@ -89,14 +97,22 @@ def split_by_weights(calls: Calls, outside: Container[int]) -> list[Calls]:
     Where almost every call has one of its own, they stay together, and are stacked.
     """
     large, n = calls.kind.large, len(calls.firsts)
-    if not large or n < 2 * _FEW_CALLS:
+    if not large or n < 2 * _FEW_CALLS or calls.kinds:
         return [calls]
     refs = calls.inputs()
     weights = [j for j in large if all(value in outside for value in set(refs[:, j].tolist()))]
-    choices, which = np.unique(refs[:, weights], axis=0, return_inverse=True)
-    if len(choices) == 1 or len(choices) * _FEW_CALLS > n:
+    parts = members_by(refs, weights)
+    if len(parts) == 1 or len(parts) * _FEW_CALLS > n:
         return [calls]
-    return [_some_of(calls, refs, np.flatnonzero(which.reshape(-1) == k)) for k in range(len(choices))]
+    return [_some_of(calls, refs, part) for part in parts]
+
+
+def members_by(refs: Any, columns: Sequence[int]) -> list[Any]:
+    """The numbers of calls by what they are given as some of their inputs."""
+    if not columns or (refs[:, columns] == refs[0, columns]).all():
+        return [np.arange(len(refs))]
+    choices, which = np.unique(refs[:, columns], axis=0, return_inverse=True)
+    return [np.flatnonzero(which.reshape(-1) == k) for k in range(len(choices))]
 
 
 def _some_of(calls: Calls, refs: Any, members: Any) -> Calls:

@@ -7,13 +7,14 @@ its id.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from ..core.graph import Node
 from ..core.tensor import Tensor, from_array
+from ..core.types import TensorType
 
 _PLAIN = (bool, str, bytes, type(None))
 _SEQUENCES = (tuple, list)  # a tuple of classes: isinstance() takes three times as long for a union
@@ -47,6 +48,11 @@ def take_apart(x: Any, marks: list[Any], inputs: list[Any], grad: bool) -> None:
         take_apart(x.item(), marks, inputs, grad)
     else:
         marks += (kind, x if kind in _PLAIN else id(x))
+
+
+def without_sizes(marks: Iterable[Any]) -> tuple[Any, ...]:
+    """What signatures that differ in the sizes of tensors have in common."""
+    return tuple([(len(mark.shape), mark.dtype) if isinstance(mark, TensorType) else mark for mark in marks])
 
 
 def filled(x: Any, values: Iterator[Any]) -> Any:

@@ -84,13 +84,15 @@ def _compute_dtype(op: type[Op], types: tuple[Any, ...], attrs: Any) -> Any:
 
 
 def _with_shared_weights(op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any], batched: list[Any]) -> Any:
-    """Products with a matrix, and rows of a table, that all samples share: one op on all samples.
+    """Products with a matrix, rows of a table and scales of a norm that all samples share: one op on all samples.
 
     None where it is another case.
     """
     a, b = inputs[:2] if len(inputs) > 1 else (None, None)
     if op.name == "embedding" and batched[0] is None and not attrs["by_frequency"]:
         return apply(op, (a, batched[1].current(), *inputs[2:]), attrs)
+    if op.name == "standardize" and batched[0] is not None and not any(batched[1:]):
+        return apply(op, (batched[0].current(), *inputs[1:]), attrs | {"dims": tuple(d + 1 for d in attrs["dims"])})
     if op.name not in ("matmul", "linear"):
         return None
     if batched[0] is not None:

@@ -25,7 +25,7 @@ from .creation import Copy, as_tensor
 from .define import deliver, in_rows, inplace_method, numpy_method, refuse_shared
 from .index_ops import IndexGet, IndexPut, check_range, indexed_shape
 from .shaping import slice_step
-from .view import Slice
+from .view import ONE_INDEX, Slice
 
 __all__ = [
     "argwhere",
@@ -158,7 +158,7 @@ def _resolve(x: Tensor, key: Any) -> tuple[Tensor, tuple[Tensor, ...], tuple[int
     if type(key) is int and x._type.shape:
         size = x._type.shape[0]
         if -size <= key < size:
-            return apply(Slice, (x, key % size), {"spec": ("i",)}), (), ()
+            return apply(Slice, (x, key % size), {"spec": ONE_INDEX}), (), ()
     spec, starts, advanced = _parse(x, key)
     plain = advanced and all(entry == ":" for entry in spec)
     seen = x if plain else apply(Slice, (x, *starts), {"spec": spec})

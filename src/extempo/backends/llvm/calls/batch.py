@@ -15,6 +15,7 @@ import numpy as np
 
 from ..ir.builder import IRModule, Pointer, Value, WayOut, f64, i1, i32, i64, ptr
 from .batch_match import MORE, NAMES, Slots, found_by_id, found_in, list_item, size, write_match, write_same
+from .batch_parts import write_row
 from .batch_try import write_from_outside, write_line, write_tensor, write_try
 from .callables import function
 from .cpython import NO_NUMBER, TUPLE_ITEMS, Python, slot_offset
@@ -34,14 +35,16 @@ class BatchClasses(NamedTuple):
     reads: type
     content: type
     extra: type
+    parts: type
 
     def offsets(self) -> Slots:
         names = {
             "sample": ("run", "number", "_viewed"),
-            "run": ("n_values", "_known", "_met", "_numbers", "_traced_node", "_waiting"),
-            "calls": ("firsts", "refs", "samples", "wheres"),
-            "kind": ("results", "tracked"),
-            "cell": ("cached_calls", "_n_new"),
+            "run": ("n_values", "_known", "_met", "_numbers", "_parts", "_traced_node", "_waiting"),
+            "parts": ("_roots", "_words"),
+            "calls": ("firsts", "kinds", "refs", "samples", "wheres"),
+            "kind": ("results", "tracked", "waits_with"),
+            "cell": ("cached_calls", "runs_as_ops", "_n_new"),
             "way": ("attrs", "grad", "kind", "make", "pattern", "reads"),
             "reads": ("_attributes", "_captured", "_contents", "_items", "_seen"),
             "content": ("_container", "_kept", "_keys"),
@@ -77,6 +80,7 @@ def load_recorder(launcher: Launcher, classes: BatchClasses, known: dict[str, An
         write_tensor(module, offsets)
         write_from_outside(module, offsets)
         write_try(module, offsets)
+        write_row(module, offsets)
         _write_search(module, offsets)
         _write_call(module, offsets)
         _write_apply(module, offsets)
@@ -156,6 +160,8 @@ def _write_call(module: IRModule, offsets: Slots) -> None:
         with b.if_(o.python.type_of(given[0]) != o.known("cell")):
             cell.set(found_by_id(b, o.known("cells"), given[0]))
         slow.take_if(cell.value == 0)
+        with b.if_(o.get(cell.value, "cell.runs_as_ops") == o.known("true")):
+            b.ret(o.python.incref(o.known("not_implemented")))
         o.python.incref(cell.value)
         o.python.incref(sample)
         search = module.defined["extempo_batch_search"]
@@ -184,6 +190,16 @@ def _write_apply(module: IRModule, offsets: Slots) -> None:
         given = Pointer(b.arg("args"), ptr)
         inputs, grad = given[2], _mode(o)[0]
         slow.take_unless(python.type_of(inputs) == o.known("tuple"))
+        with b.if_((given[1] == o.known("slice")) & (size(b, "Tuple", inputs) == 2)):
+            x, spec = python.item(inputs, 0), found_in(b, given[3], o.known("spec"))
+            is_row = b.var(i1, (spec == o.known("one_index")) & o.is_tensor(python.type_of(x)))
+            with b.if_(is_row.value):
+                is_row.set(o.get(x, "tensor._source") == o.get(given[0], "sample.run"))
+            with b.if_(is_row.value):
+                row = b.call(module.defined["extempo_batch_row"], given[0], x, python.item(inputs, 1), grad)
+                with b.if_(row != 0):
+                    b.ret(row)
+                slow.take()
         ways, looking = b.var(ptr, o.known("ops")), b.var(i1, grad)
         with b.loop(0, size(b, "Tuple", inputs)) as i, b.if_(looking.value):
             x = python.item(inputs, i)
@@ -198,10 +214,13 @@ def _write_apply(module: IRModule, offsets: Slots) -> None:
                     looking.set(0)
         answer = b.var(ptr, o.known("none"))
         with b.if_(ways.value != o.known("none")):
-            listed = found_in(b, ways.value, given[1])
-            with b.if_(listed != 0):
-                search = module.defined["extempo_batch_search"]
-                answer.set(b.call(search, given[0], listed, inputs, given[3], grad))
+            by_types = found_in(b, ways.value, given[1])
+            with b.if_(by_types != 0):
+                listed = _found_by_types(o, by_types, inputs)
+                with b.if_(listed != 0):
+                    search = module.defined["extempo_batch_search"]
+                    answer.set(b.call(search, given[0], listed, inputs, given[3], grad))
+                slow.take_if(python.is_raised())
         with b.if_(answer.value != o.known("none")):
             b.ret(answer.value)
         n, run = size(b, "Tuple", inputs), o.get(given[0], "sample.run")
@@ -212,6 +231,22 @@ def _write_apply(module: IRModule, offsets: Slots) -> None:
             with b.if_(o.is_tensor(python.type_of(x))):
                 slow.take_if(o.get(x, "tensor._source") == run)
         b.ret(python.incref(o.known("not_implemented")))
+
+
+def _found_by_types(o: Objects, by_types: Value, inputs: Value) -> Value:
+    """What a dict has for the types of the tensors among the inputs, borrowed; null for nothing, or at an error."""
+    b, python, n = o.b, o.python, size(o.b, "Tuple", inputs)
+    n_tensors = b.var(i64, 0)
+    with b.loop(0, n) as i, b.if_(o.is_tensor(python.type_of(python.item(inputs, i)))):
+        n_tensors.set(n_tensors.value + 1)
+    types, found, at = python.new_tuple(n_tensors.value), b.var(ptr, 0), b.var(i64, 0)
+    with b.if_(types != 0):
+        with b.loop(0, n) as i, b.if_(o.is_tensor(python.type_of(python.item(inputs, i)))):
+            python.set_item(types, at.value, python.incref(o.get(python.item(inputs, i), "tensor._type")))
+            at.set(at.value + 1)
+        found.set(found_in(b, by_types, types))
+        python.decref(types)
+    return found.value
 
 
 def _write_line_now(module: IRModule) -> None:

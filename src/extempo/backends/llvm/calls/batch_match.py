@@ -27,6 +27,10 @@ MORE = (
     "new_kind",
     "slow_call",
     "slow_op",
+    "slice",
+    "spec",
+    "one_index",
+    "row_types",
 )
 NAMES = (*TABLE, *MORE)
 CURSOR, COUNT, INPUTS = range(3)  # of a comparison: the next part of the pattern, inputs met so far, and they

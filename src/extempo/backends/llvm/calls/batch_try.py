@@ -112,6 +112,9 @@ class _Try:
         self.sample, self.way = b.arg("sample"), b.arg("way")
         self.run = self.o.get(self.sample, "sample.run")
         self.kind = self.o.get(self.way, "way.kind")
+        sized = self.o.get(self.kind, "kind.waits_with")
+        self.is_sized = sized != self.o.known("none")
+        self.waits_with = b.select(self.is_sized, sized, self.kind)
         self.is_op = self.o.get(self.way, "way.attrs") != self.o.known("none")
         pattern = self.o.get(self.way, "way.pattern")
         self.head = Pointer(b.call(b.module.declare("PyBytes_AsString", ptr, [ptr]), pattern), i64)
@@ -198,16 +201,16 @@ class _Try:
     def begin(self) -> None:
         """The first call of a kind since the last flush."""
         b, null = self.b, self.b.const(ptr, 0)
-        with b.if_(found_in(b, self.o.get(self.run, "run._waiting"), self.kind) == 0):
+        with b.if_(found_in(b, self.o.get(self.run, "run._waiting"), self.waits_with) == 0):
             given = b.array(ptr, 2)
-            given[0], given[1] = self.run, self.kind
+            given[0], given[1] = self.run, self.waits_with
             made = self.python.vectorcall(self.o.known("new_kind"), given.address, b.const(i64, 2), null)
             self.failed_here.take_if(made == 0)
             self.python.decref(made)  # the run holds it
 
     def waiting(self) -> Value:
         """The calls of this kind so far, borrowed."""
-        found = found_in(self.b, self.o.get(self.run, "run._waiting"), self.kind)
+        found = found_in(self.b, self.o.get(self.run, "run._waiting"), self.waits_with)
         self.not_here.take_if(found == 0)
         return found
 
@@ -320,12 +323,14 @@ class _Try:
         self.append(o.get(calls, "calls.firsts"), o.get(self.tensors[0], "tensor._value_id"))
         self.append(o.get(calls, "calls.samples"), o.get(self.sample, "sample.number"))
         self.append(o.get(calls, "calls.wheres"), self.where.value)
+        with b.if_(self.is_sized):
+            self.append(o.get(calls, "calls.kinds"), self.kind)
         with b.if_(self.failed.value != 0):  # no memory for a longer list: all are again as long as they were
             cut = self.declare("PyList_SetSlice", i32, [ptr, i64, i64, ptr])
             null = b.const(ptr, 0)
             b.call(cut, numbers, n_numbers, LARGEST, null)
             b.call(cut, refs, n_calls * self.n_inputs.value, LARGEST, null)
-            for name in ("firsts", "samples", "wheres"):
+            for name in ("firsts", "kinds", "samples", "wheres"):
                 b.call(cut, o.get(calls, f"calls.{name}"), n_calls, LARGEST, null)
             self.failed_here.take()
         o.replace(self.run, "run.n_values", python.incref(self.next.value))

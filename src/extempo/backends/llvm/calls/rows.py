@@ -1,9 +1,10 @@
 """Rows of arrays, found by numbers: gathered into one array, and added to. What `batching.rows` does, natively.
 
 A place is four int64: (array number + 1) * 2^32 + row, the row's address, its bytes * 2 + whether it may be written,
-and the address of the array's dtype. All zero: nothing is there; only the first: native code does not go there. Numbers
-come as a list or as an int64 array, of any stride. Every function declines (None or False), and has changed nothing, if
-a number, a dtype or a layout is not what it can work on: NumPy's way then does it or words the error.
+and the address of the array's dtype. A part of a row has `PART` set in the first, and counts parts of its own size. All
+zero: nothing is there; only the first: native code does not go there. Numbers come as a list or as an int64 array, of
+any stride. Every function declines (None or False), and has changed nothing, if a number, a dtype or a layout is not
+what it can work on: NumPy's way then does it or words the error.
 """
 
 from __future__ import annotations
@@ -18,11 +19,37 @@ from ..ir.machine import machine
 from .callables import function
 from .cpython import ALIGNED, ARRAY_DTYPE, C_CONTIGUOUS, LARGEST, WRITEABLE
 from .memory import MAX_NDIM
-from .rows_call import ADDRESS, ARRAY, DTYPE, FORM, NONE, ROW_BITS, WHERE, WORDS, RowsCall, write_numbers
+from .rows_call import (
+    ADDRESS,
+    ARRAY,
+    DTYPE,
+    FORM,
+    NONE,
+    PART,
+    ROW_BITS,
+    VIEW_DIMS,
+    WHERE,
+    WORDS,
+    RowsCall,
+    write_numbers,
+)
 
 _LIST_ITEMS = 24  # PyListObject: ob_item
 _LANES = 8
-_NAMES = ("put", "put_at", "put_each", "gather", "fill", "add", "has")
+_NAMES = (
+    "put",
+    "put_at",
+    "put_each",
+    "put_parts",
+    "put_pieces",
+    "gather",
+    "gather_pieces",
+    "fill",
+    "add",
+    "add_pieces",
+    "copy_views",
+    "has",
+)
 
 
 class RowCode(NamedTuple):
@@ -31,13 +58,20 @@ class RowCode(NamedTuple):
     put: Callable[..., bool]  # (places, first, stride, array, itemsize, array number): its rows get numbers
     put_at: Callable[..., bool]  # (places, numbers, array, itemsize, array number)
     put_each: Callable[..., bool]  # (places, numbers, arrays, bytes of each, number of the first array): whole arrays
+    put_parts: Callable[..., bool]  # (places, words): stretches of rows that are there get numbers
+    # (places, numbers, counts, array, itemsize, array number): so many rows of the array for each number, end to end
+    put_pieces: Callable[..., bool]
     gather: Callable[..., Any]  # (places, arrays, numbers, row shape, dtype, itemsize): an array or a view of one
+    gather_pieces: Callable[..., Any]  # (places, arrays, numbers, counts, row shape, dtype, itemsize): end to end
     # (places, numbers, array, itemsize, start, end): copy the rows of numbers[start:end] to array[start:end]
     fill: Callable[..., bool]
     # (places, numbers, values, itemsize, slots or None, marks[, start]), in the order of the numbers, from `start` on.
     # With slots, an int64 by number, the byte of `marks` for the slot of each number that is added to becomes 1; a slot
     # below 0 has none.
     add: Callable[..., bool]
+    add_pieces: Callable[..., bool]  # (places, numbers, counts, values, itemsize, slots or None, marks)
+    # (source, target, words, itemsize, whether it is put back): views of pieces of one array to pieces of another
+    copy_views: Callable[..., bool]
     has: Callable[..., Any]  # (places, numbers, dtype of bools): whether something is there
 
 
@@ -47,7 +81,21 @@ def load_rows() -> RowCode:
     write_numbers(module)
     _write_add_rows(module, "add_rows32", f32)
     _write_add_rows(module, "add_rows64", f64)
-    for name, write in zip(_NAMES, (_put, _put_at, _put_each, _gather, _fill, _add, _has), strict=True):
+    writers = (
+        _put,
+        _put_at,
+        _put_each,
+        _put_parts,
+        _put_pieces,
+        _gather,
+        _gather_pieces,
+        _fill,
+        _add,
+        _add_pieces,
+        _copy_views,
+        _has,
+    )
+    for name, write in zip(_NAMES, writers, strict=True):
         with module.function(f"extempo_rows_{name}", ptr, self=ptr, args=ptr, nargs=i64) as b:
             write(RowsCall(b))
     names = [f"extempo_rows_{name}" for name in _NAMES]
@@ -143,15 +191,88 @@ def _put_each(c: RowsCall) -> None:
     c.answer(True)
 
 
+def _put_parts(c: RowsCall) -> None:
+    """Number stretches of rows: (number, number of the row, first byte, bytes) for each, as one array.
+
+    Mirrors `batching.rows.RowTable.add_parts`.
+    """
+    b, python, words = c.b, c.python, c.args[1]
+    c.unless(c.is_array(words), c.declined)
+    is_int64 = python.dtype_number(words) == np.dtype(np.int64).num
+    c.unless(is_int64 & c.has_flags(words, C_CONTIGUOUS | ALIGNED) & (python.ndim(words) == 2), c.declined)
+    n, parts = python.shape(words)[0], Pointer(python.data(words), i64)
+    c.unless(python.shape(words)[1] == 4, c.declined)
+    with b.loop(0, n) as i:
+        number, whole, first, nbytes = (parts[i * 4 + k] for k in range(4))
+        within = b.compare("<", number, c.n_places, unsigned=True) & b.compare("<", whole, c.n_places, unsigned=True)
+        c.unless(within, c.declined)
+        row = c.places + whole * WORDS
+        # Nothing is there yet, or native code does not go there: then NumPy's way does it.
+        c.unless(
+            (row[WHERE] == 0) | ((row[ADDRESS] != 0) & (first >= 0) & (first + nbytes <= row[FORM] >> 1)), c.declined
+        )
+    with b.loop(0, n) as i:
+        number, whole, first, nbytes = (parts[i * 4 + k] for k in range(4))
+        row, place = c.places + whole * WORDS, c.places + number * WORDS
+        with b.if_(row[WHERE] != 0):
+            before = (row[WHERE] & (PART - 1)) * (row[FORM] >> 1) + first  # bytes of its array, where rows have no gaps
+            ordinal = before // b.select(nbytes > 0, nbytes, b.const(i64, 1))
+            place[WHERE] = ((row[WHERE] >> ROW_BITS) << ROW_BITS) + ((ordinal & (PART - 1)) | PART)
+            place[ADDRESS] = row[ADDRESS] + first
+            place[FORM] = nbytes * 2 + (row[FORM] & 1)
+            place[DTYPE] = row[DTYPE]
+    c.answer(True)
+
+
+def _counts(c: RowsCall, counts: Value, decline: Callable[[], None]) -> Pointer:
+    """An int64 for each number, none below 0."""
+    b, python = c.b, c.python
+    c.unless(c.is_array(counts), decline)
+    is_int64 = python.dtype_number(counts) == np.dtype(np.int64).num
+    c.unless(is_int64 & c.has_flags(counts, C_CONTIGUOUS | ALIGNED) & (python.ndim(counts) == 1), decline)
+    c.unless(python.shape(counts)[0] == c.n, decline)
+    found = Pointer(python.data(counts), i64)
+    with b.loop(0, c.n) as i:
+        c.unless(found[i] >= 0, decline)
+    return found
+
+
+def _total(c: RowsCall, counts: Pointer) -> Value:
+    total = c.b.var(i64, 0)
+    with c.b.loop(0, c.n) as i:
+        total.set(total.value + counts[i])
+    return total.value
+
+
+def _put_pieces(c: RowsCall) -> None:
+    """Number runs of rows. Mirrors `batching.rows.RowTable.add_pieces`."""
+    b, python = c.b, c.python
+    numbers, given, array, itemsize, number = (c.args[k] for k in range(1, 6))
+    n_rows, nbytes, step = _row_form(c, array, c.number(itemsize))
+    c.read_numbers(numbers, c.declined)
+    counts = _counts(c, given, c.declined)
+    c.unless((_total(c, counts) == n_rows) & ((step == nbytes) | (n_rows <= 1)), c.declined)
+    data, before = python.data(array), b.var(i64, 0)  # rows
+    writeable = b.cast("zext", c.has_flags(array, WRITEABLE), i64)
+    dtype = b.cast("ptrtoint", b.field(ptr, array, ARRAY_DTYPE), i64)
+    with b.loop(0, c.n) as i:
+        p, rows = c.place(i), counts[i]
+        ordinal = before.value // b.select(rows > 0, rows, b.const(i64, 1))
+        p[WHERE] = ((c.number(number) + 1) << ROW_BITS) + ((ordinal & (PART - 1)) | PART)
+        p[ADDRESS] = b.cast("ptrtoint", b.byte_offset(data, nbytes * before.value), i64)
+        p[FORM] = nbytes * rows * 2 + writeable
+        p[DTYPE] = dtype
+        before.set(before.value + rows)
+    c.answer(True)
+
+
 # ---- reading and adding
 
 
-def _gather(c: RowsCall) -> None:
-    """The rows of numbers, as one array. Mirrors `batching.rows.RowTable.gather`."""
-    b, python, declare = c.b, c.python, c.b.module.declare
-    arrays, numbers, shape, dtype, itemsize = (c.args[k] for k in range(1, 6))
-    decline = c.declined_with_none
-    n_sizes = b.call(declare("PyTuple_Size", i64, [ptr]), shape)
+def _row_shape(c: RowsCall, shape: Value, itemsize: Value) -> tuple[Value, Pointer, Value]:
+    """(how many sizes there are, they behind a first one to be set, bytes of a row)."""
+    b, python, decline = c.b, c.python, c.declined_with_none
+    n_sizes = b.call(b.module.declare("PyTuple_Size", i64, [ptr]), shape)
     with b.if_(n_sizes < 0):
         python.forget("SystemError")  # it is no tuple
     c.unless((n_sizes >= 0) & (n_sizes < MAX_NDIM - 1), decline)
@@ -161,8 +282,32 @@ def _gather(c: RowsCall) -> None:
         c.unless(size >= 0, decline)
         sizes[k + 1] = size
         nbytes.set(nbytes.value * size)
+    return n_sizes, sizes, nbytes.value
+
+
+def _view(c: RowsCall, first: Pointer, arrays: Value, dtype: Value, ndim: Value, sizes: Pointer) -> None:
+    """Answer with an array on the memory that begins at a place."""
+    b, python, declare = c.b, c.python, c.b.module.declare
+    array = b.pointer(b.field(ptr, arrays, _LIST_ITEMS), ptr)[(first[WHERE] >> ROW_BITS) - 1]
+    writeable = b.select((first[FORM] & 1) != 0, b.const(i32, WRITEABLE), 0)
+    new = declare("PyArray_NewFromDescr", ptr, [ptr, ptr, i32, ptr, ptr, ptr, i32, ptr])
+    null = b.const(ptr, 0)
+    flags, data = writeable | (C_CONTIGUOUS | ALIGNED), b.cast("inttoptr", first[ADDRESS], ptr)
+    python.incref(dtype)  # the view takes one over
+    view = b.call(new, c.known(ARRAY), dtype, b.cast("trunc", ndim, i32), sizes.address, null, data, flags, null)
+    with b.if_(view != 0):
+        b.call(declare("PyArray_SetBaseObject", i32, [ptr, ptr]), view, python.incref(array))
+    c.end(view)
+
+
+def _gather(c: RowsCall) -> None:
+    """The rows of numbers, as one array. Mirrors `batching.rows.RowTable.gather`."""
+    b, python = c.b, c.python
+    arrays, numbers, shape, dtype, itemsize = (c.args[k] for k in range(1, 6))
+    decline = c.declined_with_none
+    n_sizes, sizes, row = _row_shape(c, shape, itemsize)
     c.read_numbers(numbers, decline)
-    n, row = c.n, nbytes.value
+    n = c.n
     c.unless(n > 0, decline)
     sizes[0] = n
     first, together = c.place(b.const(i64, 0)), b.var(i1, 1)
@@ -172,19 +317,40 @@ def _gather(c: RowsCall) -> None:
         c.unless((p[DTYPE] == kind) & ((p[FORM] >> 1) == row), decline)
         together.set(together.value & (p[WHERE] == begin + i) & (p[ADDRESS] == start + row * i))
     with b.if_(together.value):
-        array = b.pointer(b.field(ptr, arrays, _LIST_ITEMS), ptr)[(begin >> ROW_BITS) - 1]
-        writeable = b.select((first[FORM] & 1) != 0, b.const(i32, WRITEABLE), 0)
-        new = declare("PyArray_NewFromDescr", ptr, [ptr, ptr, i32, ptr, ptr, ptr, i32, ptr])
-        ndim, null = b.cast("trunc", n_sizes + 1, i32), b.const(ptr, 0)
-        flags, data = writeable | (C_CONTIGUOUS | ALIGNED), b.cast("inttoptr", start, ptr)
-        python.incref(dtype)  # the view takes one over
-        view = b.call(new, c.known(ARRAY), dtype, ndim, sizes.address, null, data, flags, null)
-        with b.if_(view != 0):
-            b.call(declare("PyArray_SetBaseObject", i32, [ptr, ptr]), view, python.incref(array))
-        c.end(view)
+        _view(c, first, arrays, dtype, n_sizes + 1, sizes)
     made = python.empty(dtype, n_sizes + 1, sizes.address, n * row)
     with b.if_(made != 0):
         _copy_rows(c, python.data(made), row)
+    c.end(made)
+
+
+def _gather_pieces(c: RowsCall) -> None:
+    """Runs of rows, end to end. Mirrors `batching.rows.RowTable.gather_pieces`."""
+    b, python = c.b, c.python
+    arrays, numbers, given, shape, dtype, itemsize = (c.args[k] for k in range(1, 7))
+    decline = c.declined_with_none
+    n_sizes, sizes, row = _row_shape(c, shape, itemsize)
+    c.read_numbers(numbers, decline)
+    counts = _counts(c, given, decline)
+    total = _total(c, counts)
+    c.unless(total > 0, decline)
+    sizes[0] = total
+    first, together = c.place(b.const(i64, 0)), b.var(i1, 1)
+    owner, address, kind = first[WHERE] >> ROW_BITS, b.var(i64, first[ADDRESS]), b.cast("ptrtoint", dtype, i64)
+    with b.loop(0, c.n) as i:
+        p, nbytes = c.place(i), counts[i] * row
+        c.unless((p[DTYPE] == kind) & ((p[FORM] >> 1) == nbytes), decline)
+        together.set(together.value & (p[WHERE] >> ROW_BITS == owner) & (p[ADDRESS] == address.value))
+        address.set(address.value + nbytes)
+    with b.if_(together.value):
+        _view(c, first, arrays, dtype, n_sizes + 1, sizes)
+    made = python.empty(dtype, n_sizes + 1, sizes.address, total * row)
+    with b.if_(made != 0):
+        target = b.var(ptr, python.data(made))
+        with b.loop(0, c.n) as i:
+            source = b.cast("inttoptr", c.place(i)[ADDRESS], ptr)
+            b.call(b.module.declare("memcpy", ptr, [ptr, ptr, i64]), target.value, source, counts[i] * row)
+            target.set(b.byte_offset(target.value, counts[i] * row))
     c.end(made)
 
 
@@ -254,6 +420,75 @@ def _add(c: RowsCall) -> None:
         b.call(b.module.defined["add_rows32"], *given)
     with long:
         b.call(b.module.defined["add_rows64"], *given)
+    c.answer(True)
+
+
+def _add_pieces(c: RowsCall) -> None:
+    """Add to runs of rows, in the order of their numbers. Mirrors `batching.rows.RowTable.scatter_add_pieces`."""
+    b, python = c.b, c.python
+    numbers, given, values, itemsize = (c.args[k] for k in range(1, 5))
+    n_rows, row, _ = _row_form(c, values, c.number(itemsize))
+    single = python.dtype_number(values) == np.dtype(np.float32).num
+    double = python.dtype_number(values) == np.dtype(np.float64).num
+    c.unless((single | double) & c.has_flags(values, C_CONTIGUOUS), c.declined)
+    c.read_numbers(numbers, c.declined)
+    counts = _counts(c, given, c.declined)
+    c.unless(_total(c, counts) == n_rows, c.declined)
+    kind = b.cast("ptrtoint", b.field(ptr, values, ARRAY_DTYPE), i64)
+    with b.loop(0, c.n) as i:
+        p = c.place(i)
+        c.unless((p[DTYPE] == kind) & (p[FORM] == counts[i] * row * 2 + 1), c.declined)
+    slots = c.args[5]
+    with b.if_(slots != c.known(NONE)):
+        _mark(c, slots, c.args[6])
+    before = b.var(ptr, python.data(values))
+    with b.loop(0, c.n) as i:
+        own = (c.places.address, (c.numbers + i).address, b.const(i64, 1), before.value, counts[i] * row)
+        short, long = b.if_else(single)
+        with short:
+            b.call(b.module.defined["add_rows32"], *own)
+        with long:
+            b.call(b.module.defined["add_rows64"], *own)
+        before.set(b.byte_offset(before.value, counts[i] * row))
+    c.answer(True)
+
+
+def _copy_views(c: RowsCall) -> None:
+    """Copy strided views to contiguous memory, or such memory back into views, a row of words for each.
+
+    The words: the view's first element in one array, the first element in the other, `VIEW_DIMS` sizes, as many
+    strides of the view; all count elements, of 4 or 8 bytes.
+
+    Mirrors `batching.sizes.views.copy_views`.
+    """
+    b, python = c.b, c.python
+    strided, dense, words = c.args[0], c.args[1], c.args[2]
+    itemsize, back = c.number(c.args[3]), c.number(c.args[4]) != 0
+    for array in (strided, dense, words):
+        c.unless(c.is_array(array), c.declined)
+        c.unless(c.has_flags(array, C_CONTIGUOUS | ALIGNED), c.declined)
+    is_int64 = python.dtype_number(words) == np.dtype(np.int64).num
+    c.unless(is_int64 & (python.ndim(words) == 2) & ((itemsize == 4) | (itemsize == 8)), c.declined)
+    c.unless(python.shape(words)[1] == 2 + 2 * VIEW_DIMS, c.declined)
+    n, table = python.shape(words)[0], Pointer(python.data(words), i64)
+    short, long = b.if_else(itemsize == 4)
+    for branch, element in ((short, i32), (long, i64)):
+        with branch, b.loop(0, n) as i:
+            at = i * (2 + 2 * VIEW_DIMS)
+            sizes = [table[at + 2 + d] for d in range(VIEW_DIMS)]
+            steps = [table[at + 2 + VIEW_DIMS + d] for d in range(VIEW_DIMS)]
+            view, flat, place = Pointer(python.data(strided), element), Pointer(python.data(dense), element), b.var(i64)
+            place.set(table[at + 1])
+            with b.loop(0, sizes[0]) as i0, b.loop(0, sizes[1]) as i1, b.loop(0, sizes[2]) as i2:
+                start = table[at] + i0 * steps[0] + i1 * steps[1] + i2 * steps[2]
+                with b.loop(0, sizes[3]) as i3:
+                    here = start + i3 * steps[3]
+                    put_back, forth = b.if_else(back)
+                    with put_back:
+                        view[here] = flat[place.value + i3]
+                    with forth:
+                        flat[place.value + i3] = view[here]
+                place.set(place.value + sizes[3])
     c.answer(True)
 
 

@@ -15,7 +15,9 @@ from .cpython import ALIGNED, BLOCK_DATA, C_CONTIGUOUS, LARGEST, NO_NUMBER, Pyth
 
 WORDS = 4  # of a place
 ROW_BITS = 32  # of the first word; array numbers have the others
+PART = 1 << (ROW_BITS - 1)  # set among them for a part of a row
 WHERE, ADDRESS, FORM, DTYPE = range(WORDS)
+VIEW_DIMS = 4  # of views that are copied
 ARRAY, LIST, NONE = range(3)  # in the tuple that every function has as `self`
 _LIST_SIZE = 16  # PyListObject: ob_size
 

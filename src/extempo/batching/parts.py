@@ -1,0 +1,98 @@
+"""Parts: values that are a stretch of another value's memory, as x[t], x[a:b] and x.view(...) are.
+
+A view of a value of the run that is contiguous where the value is row-major needs no call: its place in the table is
+that of the value, moved on by some bytes, and the row of its gradient is a stretch of the value's row, so that
+gradients of parts are sums before anybody adds them up. Which index was taken of which size is data, so a loop over the
+rows of a sentence is the same for sentences of any length. Other views (a transpose, every second row) are calls.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.cache import Cache
+from ..core.op import Op
+from ..core.storage import Array
+from ..core.types import TensorType
+from ..ops.view import ONE_INDEX
+
+VALUE, ROOT, OFFSET, SIZE = range(4)  # of a part: its value id, that of the value it is part of, and its bytes there
+WORDS = 4
+
+
+class Stretch(NamedTuple):
+    """A view: its type, and where it begins."""
+
+    type: TensorType
+    offset: int  # in bytes from the beginning of the row-major value
+    size: int  # in bytes
+
+
+_STRETCHES: Cache[Any, Stretch | None] = Cache("stretches that views are", 10_000)
+_UNKNOWN: Any = object()
+# By the type of a value, that of a row of it and a row's bytes: what native code must know of x[t].
+ROW_TYPES: Cache[TensorType, tuple[TensorType, int]] = Cache("types of rows of values", 10_000)
+
+
+def stretch_of(op: type[Op], type_: TensorType, numbers: tuple[Any, ...], attrs: dict[str, Any]) -> Stretch | None:
+    """What a view of a row-major value of that type is; None if it is no stretch of it."""
+    key = (op, type_, numbers, *attrs.items())
+    try:
+        found = _STRETCHES.get(key, _UNKNOWN)
+    except TypeError:  # an attribute that cannot be hashed
+        return _found(op, type_, numbers, attrs)
+    return _STRETCHES.put(key, _found(op, type_, numbers, attrs)) if found is _UNKNOWN else found
+
+
+def _found(op: type[Op], type_: TensorType, numbers: tuple[Any, ...], attrs: dict[str, Any]) -> Stretch | None:
+    seen: TensorType = op.signature((type_, *map(type, numbers)), attrs).type
+    whole = np.empty(type_.shape, type_.dtype.numpy)  # never written, so it takes no memory
+    view = op.numpy(whole, *numbers, **attrs)
+    if not view.size:
+        return Stretch(seen, 0, 0)
+    if not view.flags.c_contiguous or not np.may_share_memory(view, whole):
+        return None
+    if attrs.get("spec") is ONE_INDEX:
+        ROW_TYPES.put(type_, (seen, view.nbytes))
+    return Stretch(seen, _address(view) - _address(whole), view.nbytes)
+
+
+def _address(array: Array) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+class Parts:
+    """The parts of a run."""
+
+    __slots__ = ("_first_waiting", "_roots", "_words")
+
+    def __init__(self) -> None:
+        self._words: list[int] = []  # of all parts
+        self._first_waiting = 0  # words below are those of parts that the table has
+        self._roots: dict[int, tuple[int, int]] = {}  # by the value of a part: what it is part of, and where
+
+    def add(self, value: int, whole: int, stretch: Stretch) -> None:
+        """A value is a stretch of another, which may be a part itself."""
+        root, offset = self._roots.get(whole, (whole, 0))
+        offset += stretch.offset
+        self._roots[value] = root, offset
+        self._words += (value, root, offset, stretch.size)
+
+    def take_waiting(self) -> Array | None:
+        """Those that the table does not have yet: a row of words for each; None if there are none."""
+        first, self._first_waiting = self._first_waiting, len(self._words)
+        return self._as_array(first) if first < len(self._words) else None
+
+    def all(self) -> Array | None:
+        """All of them, in the same form."""
+        return self._as_array(0) if self._words else None
+
+    def is_waiting(self) -> bool:
+        return self._first_waiting < len(self._words)
+
+    def _as_array(self, first: int) -> Array:
+        made: Array = np.array(self._words[first:], np.int64).reshape(-1, WORDS)
+        return made

@@ -1,0 +1,1 @@
+"""ex.batch and cells; `agreement` compares with the plain loop."""

@@ -1,0 +1,39 @@
+"""Matrix products of which both sides are a sample's own."""
+
+from __future__ import annotations
+
+import extempo as ex
+
+from .sizes import agrees, drawn, forms
+
+
+def pair(rng, n):
+    return drawn(rng, n, 3), drawn(rng, n + 1, 3)
+
+
+def test_pairwise_products_of_two_own_sizes_are_one_batch():
+    def fn(x, y):
+        return ((x * 1.0) @ (y * 1.0).T).softmax(1) @ y
+
+    found = forms(agrees(fn, pair))
+    assert found["matmul"] == ["ProductForm", "ProductForm"]
+    assert found["softmax"] == ["AlongForm"]
+
+
+def test_products_of_several_matrices_of_a_sample():
+    def fn(x, y):
+        a, b = (t.unflatten(-1, (3, 1)).transpose(0, 1) * 1.0 for t in (x, y))
+        return a @ b.transpose(1, 2)
+
+    agrees(fn, pair)
+
+
+def test_a_side_without_a_gradient_gets_none():
+    agrees(lambda x, y: ((x * 1.0).detach() @ (y * 1.0).T, x), pair)
+
+
+def test_half_precision_runs_call_by_call():
+    samples = [ex.ones(n, 2, dtype=ex.bfloat16) for n in (2, 3, 4)]
+    for _ in range(2):
+        made = ex.batch(lambda x: (x * 1) @ (x * 1).T)(samples)
+        assert [y.tolist() for y in made] == [[[2.0] * n] * n for n in (2, 3, 4)]
