@@ -374,7 +374,10 @@ def find(callable_: Any) -> Cell | None:
         return found
     if not isinstance(callable_, Module) or not callable_._is_cell:
         return None
-    found = Cell(None, callable_, getattr(callable_, "_is_marked_cell", False))
+    from .layers import LayerCell, is_layer  # which are cells
+
+    is_marked = getattr(callable_, "_is_marked_cell", False)
+    found = LayerCell(callable_) if is_layer(callable_) and not is_marked else Cell(None, callable_, is_marked)
     found._module = forgetting(callable_, CELLS_OF_MODULES)
     CELLS_OF_MODULES[id(callable_)] = found
     return found

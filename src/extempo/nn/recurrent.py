@@ -55,6 +55,8 @@ class RNNBase(Module):
     True
     """
 
+    _is_cell = True  # on one sequence
+
     def __init__(
         self,
         mode: str,

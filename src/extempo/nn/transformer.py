@@ -136,6 +136,7 @@ class TransformerEncoderLayer(_Layer):
     """
 
     attends_memory = False
+    _is_cell = True  # on one sequence
 
     def forward(
         self,
@@ -206,6 +207,8 @@ class TransformerEncoder(Module):
     >>> nn.TransformerEncoder(layer, num_layers=2)(ex.zeros(5, 3, 8)).shape
     extempo.Size([5, 3, 8])
     """
+
+    _is_cell = True  # on one sequence
 
     def __init__(
         self,
