@@ -6,7 +6,6 @@ kink, its gradient is PyTorch's choice: 0 at the zero vector, shared equally amo
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from ..core.tensor import Tensor
 from ..core.tensor_methods import method
 from ..core.types import Number, TensorType, as_dtype, bool_, normalize_dim, normalize_dims
 from ..dispatch.dispatcher import apply
+from ..dispatch.inline_cache import cached_by_types
 from ..errors import DtypeError, NumericalError, ShapeError
 from .decompositions import svdvals
 from .define import also_named, deliver, deliver_converted, inplace_method, numpy_method, numpy_names, teaching
@@ -132,24 +132,24 @@ def vector_norm(
     >>> ex.linalg.vector_norm(ex.tensor([3.0, -4.0])), ex.linalg.vector_norm(ex.tensor([3.0, -4.0]), ex.inf)
     (tensor(5.), tensor(4.))
     """
-    if isinstance(ord, Tensor | np.generic):
-        ord = ord.item()
     if ord.__class__ is not int and not isinstance(ord, float):
+        if isinstance(ord, (Tensor, np.generic)):
+            return vector_norm(x, ord.item(), dim, keepdim, dtype=dtype, out=out)
         raise DtypeError(
             f"linalg.vector_norm: ord must be a number, got {ord!r}; 'fro' and 'nuc' are norms of matrices"
         )
-    x = x if dtype is None else x.to(as_dtype(dtype))
-    if dim is None:
-        attrs = _norm_of_all(ord, x.ndim, keepdim)
-    else:
-        attrs = {"ord": float(ord), "dim": normalize_dims(dim, x.ndim, "linalg.vector_norm"), "keepdim": keepdim}
-    shape = x._type.shape
-    if ord and _has_one(shape, attrs["dim"]) and x.is_floating_point():
-        # The norm of one element is its size, however large or small its power is.
-        result = ops.abs(x).reshape(reduced_shape(shape, attrs["dim"], keepdim))
-    else:
-        result = apply(VectorNorm, (x,), attrs)
+    result = _vector_norm(x if dtype is None else x.to(as_dtype(dtype)), ord, dim, keepdim)
     return result if out is None else deliver(result, out)
+
+
+@cached_by_types
+def _vector_norm(x: Tensor, ord: Number, dim: Dims, keepdim: bool) -> Tensor:
+    dims = normalize_dims(dim, x.ndim, "linalg.vector_norm")
+    shape = x._type.shape
+    if ord and _has_one(shape, dims) and x.is_floating_point():
+        # The norm of one element is its size, however large or small its power is.
+        return ops.abs(x).reshape(reduced_shape(shape, dims, keepdim))
+    return apply(VectorNorm, (x,), {"ord": float(ord), "dim": dims, "keepdim": keepdim})
 
 
 def _has_one(shape: tuple[int, ...], dims: tuple[int, ...]) -> bool:
@@ -158,12 +158,6 @@ def _has_one(shape: tuple[int, ...], dims: tuple[int, ...]) -> bool:
         if shape[d] != 1:
             return False
     return True
-
-
-@functools.lru_cache(256)
-def _norm_of_all(ord: Number, ndim: int, keepdim: bool) -> dict[str, Any]:
-    """The attributes of a norm of all elements: loops that look at one in every turn ask for the same again."""
-    return {"ord": float(ord), "dim": tuple(range(ndim)), "keepdim": keepdim}
 
 
 @numpy_names
