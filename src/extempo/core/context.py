@@ -50,8 +50,12 @@ class ExecutionContext:
 
     def but(self, **changes: Any) -> ExecutionContext:
         """This context with some fields changed."""
-        fields = {name: getattr(self, name) for name in ExecutionContext.__slots__}
-        return ExecutionContext(**(fields | changes))
+        made = ExecutionContext(
+            self.grad, self.inference, self.interceptor, self.quiet, self.recording, self.stepped_aside
+        )
+        for name, value in changes.items():
+            setattr(made, name, value)
+        return made
 
 
 CONTEXT: ContextVar[ExecutionContext] = ContextVar("extempo_mode", default=ExecutionContext(True, False, None, False))  # noqa: B039 - immutable
