@@ -38,6 +38,7 @@ def asked():
     front = inline_cache.InlineCache(scaled)
     yield front.call, calls
     inline_cache._CACHES.remove(front)
+    calls.clear()  # the function stays, and tensors of a batch would keep it alive
 
 
 def test_python_runs_twice_for_the_same_types(asked):
@@ -340,3 +341,27 @@ def test_a_shape_is_taken_for_a_tuple():
     n_known = len(inline_cache._KNOWN)
     F.layer_norm(x, x.shape[1:])
     assert len(inline_cache._KNOWN) == n_known
+
+
+def test_samples_of_a_batch_learn_what_functions_make_of_arguments(asked):
+    call, calls = asked
+    rows, y = [tensor(2, 3) for _ in range(5)], tensor(4)
+    found = ex.batch(lambda x: call(x * 2, y, 2, (1,)))(rows)
+    assert len(calls) == 2
+    for x, row in zip(rows, found, strict=True):
+        assert np.allclose(row.numpy(), F.softmax(x * 2, 1).numpy(), atol=1e-6)
+    assert np.allclose(call(rows[0], y, 2, (1,)).numpy(), F.softmax(rows[0], 1).numpy())
+    assert len(calls) == 2  # what a sample has learnt holds outside
+
+
+def test_a_function_that_fills_a_tensor_may_write_to_it_in_a_sample():
+    def filled(x, size):
+        made = ex.zeros(size)
+        made += x
+        return made
+
+    front = inline_cache.InlineCache(filled)
+    rows = [tensor(3) for _ in range(5)]
+    found = ex.batch(lambda x: front.call(x * 2, 3))(rows)
+    assert all(np.array_equal(y.numpy(), 2 * x.numpy()) for x, y in zip(rows, found, strict=True))
+    inline_cache._CACHES.remove(front)

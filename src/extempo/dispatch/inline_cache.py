@@ -52,7 +52,7 @@ class InlineCache:
     def _slow(self, *args: Any) -> Any:
         mode = CONTEXT.get()
         expected = tuple([x._type if isinstance(x, Tensor) else x for x in args])
-        key = _key(args, expected) if mode.interceptor is None else None
+        key = _key(args, expected) if _runs_ops(mode) else None
         if key is None:
             return self.fn(*args)
         key = (self, *key)
@@ -70,7 +70,7 @@ class InlineCache:
         return self.fn(*args)
 
     def _learn(self, key: Any, args: tuple[Any, ...], expected: tuple[Any, ...], mode: ExecutionContext) -> Any:
-        spy = _Spy()
+        spy = _Spy(mode.interceptor)
         try:
             try:
                 set_context(mode.but(interceptor=spy))
@@ -94,7 +94,8 @@ class InlineCache:
 class _Spy:
     """An interceptor that sees which ops run, and lets them run as they would."""
 
-    def __init__(self) -> None:
+    def __init__(self, outer: Any) -> None:
+        self._outer = outer  # who intercepts otherwise: nobody, or a sample of a batch
         self._seen: list[tuple[Any, tuple[Any, ...], dict[str, Any], Any]] = []
         self._writes = False
 
@@ -107,9 +108,13 @@ class _Spy:
         self._writes = True
         return self._outside(write, *args)
 
+    def made(self, t: Tensor) -> None:
+        if self._outer is not None:
+            self._outer.made(t)
+
     def _outside(self, fn: Callable[..., Any], *args: Any) -> Any:
         try:
-            set_context(CONTEXT.get().but(interceptor=None))
+            set_context(CONTEXT.get().but(interceptor=self._outer))
             return fn(*args)
         finally:
             set_context(CONTEXT.get().but(interceptor=self))  # a trace may have given up meanwhile
@@ -117,7 +122,7 @@ class _Spy:
     def end(self, before: ExecutionContext) -> None:
         """The context as it was `before`, but for a trace that has given up."""
         now = CONTEXT.get()
-        set_context(before if now.recording is before.recording else now.but(interceptor=None))
+        set_context(before if now.recording is before.recording else now.but(interceptor=self._outer))
 
     def entry(self, args: tuple[Any, ...], result: Any) -> Entry | None:
         """What the function did, if that is all that there is to it."""
@@ -134,6 +139,11 @@ class _Spy:
             return None
         constants = tuple([x if s == CONSTANT else None for s, x in zip(sources, inputs, strict=True)])
         return Entry((), sources, constants, op, attrs, picks[0] if result is not made else ALL)
+
+
+def _runs_ops(mode: ExecutionContext) -> bool:
+    """Whether ops run, or are recorded by a sample of a batch: a function then makes the same op of its arguments."""
+    return mode.interceptor is None or type(mode.interceptor) is launcher().sample
 
 
 def _key(args: tuple[Any, ...], expected: tuple[Any, ...]) -> tuple[Any, ...] | None:

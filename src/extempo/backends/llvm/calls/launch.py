@@ -349,6 +349,11 @@ class Launcher:
         self._set("sample", cls)
 
     @property
+    def sample(self) -> Any:
+        """That class; None as long as there is none."""
+        return self._known["sample"]
+
+    @property
     def record_op(self) -> Any:
         return self._known["record_op"]
 
