@@ -347,3 +347,15 @@ def test_results_are_row_major_however_they_are_computed():
             for y, expected in zip(results, (x.T.exp(), x.exp() + 1), strict=True):
                 assert y.is_contiguous()
                 np.testing.assert_allclose(y.numpy(), expected.numpy(), rtol=1e-6)
+
+
+def test_a_sample_may_not_write_to_what_another_has_made():
+    made = []
+
+    def fn(x, number):
+        made.append(ex.zeros(3))
+        x.sum().item()  # all samples have made theirs by then
+        return made[number - 1].add_(x)
+
+    with pytest.raises(ex.errors.AutogradError, match="that it has not made"):
+        ex.batch(fn)(ex.randn(4, 3), range(4))

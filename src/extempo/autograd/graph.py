@@ -17,7 +17,7 @@ from ..core.graph import Node
 from ..core.interrupts import Scope
 from ..core.op import Op
 from ..core.tensor import Tensor, new
-from ..core.types import TensorType, from_numpy_dtype
+from ..core.types import TensorType, type_of_array
 from ..core.weak import WeakTable
 from ..dispatch.dispatcher import entry
 from ..errors import DtypeError
@@ -112,7 +112,7 @@ class _Packing(Observer):
         if storage is None:
             return entry
         t = new(Tensor)
-        type_ = TensorType(array.shape, from_numpy_dtype(array.dtype))
+        type_ = type_of_array(array)
         t._data, t._memory, t._type, t._alias, t._grad_barrier, t._history = array, storage, type_, None, None, None
         t._source = None
         return _Packed(position, type_, self.pack(t))

@@ -7,7 +7,6 @@ tensors run at once; so does whatever can only run eagerly, on values that are w
 from __future__ import annotations
 
 import functools
-import weakref
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -38,7 +37,7 @@ _ALONE = 2  # references to a storage that no view shares: its tensor's, and tha
 class SampleTracer:
     """The interceptor of one sample of a run."""
 
-    __slots__ = ("_made", "_modes", "_viewed", "hub", "number", "run")
+    __slots__ = ("_mark", "_modes", "_viewed", "hub", "number", "run")
 
     def __init__(self, run: BatchExecutor, number: int, hub: GreenletHub) -> None:
         self.run = run
@@ -46,7 +45,7 @@ class SampleTracer:
         self.hub = hub
         _show_cells()
         self._modes: tuple[Any, Any] = (None, None)  # the last one that ops were to run at once in, without this sample
-        self._made: dict[int, weakref.ref[Tensor]] = {}  # tensors that the sample filled (ex.zeros), by their ids
+        self._mark = object()  # on memory that the sample filled (ex.zeros); it must not keep the sample alive
         self._viewed: set[int] = set()  # values that share memory with others, as views do
 
     def apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -116,14 +115,15 @@ class SampleTracer:
 
     def made(self, t: Tensor) -> None:
         """A tensor that the sample has filled with something, which is its own to write to."""
-        self._made[id(t)] = weakref.ref(t)
+        if t._memory is not None:  # a value of the run is its own anyway
+            t._memory.filled_by = self._mark
 
     def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> Tensor:
         """In-place writes to the sample's own tensors: they mean other values from now on."""
         run = self.run
         if target._source is not run:
-            own = self._made.pop(id(target), None)
-            if own is None or own() is not target or target.requires_grad or getrefcount(target._memory) > _ALONE:
+            own = getattr(target._memory, "filled_by", None) is self._mark
+            if not own or target.requires_grad or getrefcount(target._memory) > _ALONE:
                 self._refuse_write(op_name)
             run.forget(target)
         elif target._value_id in self._viewed:

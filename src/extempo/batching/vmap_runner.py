@@ -16,7 +16,7 @@ from ..autograd.api import grad
 from ..core.context import CONTEXT, ExecutionContext
 from ..core.storage import Array
 from ..core.tensor import Tensor, wrap
-from ..core.types import TensorType, from_numpy_dtype
+from ..core.types import type_of_array
 from ..func.levels import Level
 from .kinds import CallKind
 
@@ -65,7 +65,7 @@ class VmapRunner:
             return x.detach().requires_grad_()  # the same memory, so that the engine sees when it is written
         if isinstance(x, list):
             return x  # of numbers
-        made = wrap(x, TensorType(x.shape, from_numpy_dtype(x.dtype)))
+        made = wrap(x, type_of_array(x))
         return made.requires_grad_() if self._kind.inputs[position].tracked else made
 
     def backward(self, saved: Any, gradients: list[Array | None]) -> tuple[list[Array | None], Any]:

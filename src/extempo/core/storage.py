@@ -18,9 +18,14 @@ ALIGNMENT = 64
 
 
 class Storage:
-    """Memory shared by a tensor and its views. `version` counts writes; `written_at` is where the last one happened."""
+    """Memory shared by a tensor and its views. `version` counts writes; `written_at` is where the last one happened.
 
-    __slots__ = ("__weakref__", "array", "version", "written_at")
+    `filled_by`, where it is set, is the mark of the sample of a batch that made this memory, and may write to it.
+    """
+
+    __slots__ = ("__weakref__", "array", "filled_by", "version", "written_at")
+
+    filled_by: Any
 
     def __init__(self, array: Array) -> None:
         self.array = array

@@ -18,7 +18,7 @@ from .source_location import remember_value_read, user_line
 from .storage import Array, Storage, deep_copy
 from .strides import order_of_array
 from .tensor_methods import TensorMethods
-from .types import Number, Size, TensorType, WeakNumber, dtype, from_numpy_dtype
+from .types import Number, Size, TensorType, WeakNumber, dtype, type_of_array
 
 
 class LazySource:
@@ -563,7 +563,7 @@ def symbol(type_: Any, node: Node | None, pending: Any) -> Tensor:
 def from_array(array: Array) -> Tensor:
     """A tensor that shares the array's memory."""
     array = array.view(np.ndarray)  # an object of our own, and no subclass whose operators mean something else
-    return wrap(array, TensorType(array.shape, from_numpy_dtype(array.dtype)))
+    return wrap(array, type_of_array(array))
 
 
 def _unpickle(cls: type[Tensor], raw: Array, shape: tuple[int, ...], d: dtype, requires_grad: bool) -> Tensor:

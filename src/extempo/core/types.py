@@ -1,7 +1,7 @@
 """What a tensor is, apart from its values: dtype, shape, and the rules by which they combine.
 
-Imports nothing but `errors`. Promotion and broadcasting follow PyTorch: Python numbers are weak, 0-dim tensors stand
-below dimensioned ones, and the higher category (bool < integer < floating) wins.
+Imports nothing but `errors` and `cache`. Promotion and broadcasting follow PyTorch: Python numbers are weak, 0-dim
+tensors stand below dimensioned ones, and the higher category (bool < integer < floating) wins.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
+from .cache import Cache
 
 Number = bool | int | float
 
@@ -262,6 +263,16 @@ class TensorType(NamedTuple):
         """The inverse of `str`: `f32[3, 4]`."""
         name, _, rest = text.strip().partition("[")
         return cls(tuple(int(s) for s in rest.rstrip("]").split(",") if s.strip()), _BY_NAME[name])
+
+
+_TYPES: Cache[Any, TensorType] = Cache("types of arrays", 10_000)
+
+
+def type_of_array(array: np.ndarray[Any, Any]) -> TensorType:
+    """The type of a tensor on this array: the same object for all of its shape and dtype."""
+    key = (array.shape, array.dtype)
+    found = _TYPES.get(key)
+    return _TYPES.put(key, TensorType(array.shape, from_numpy_dtype(array.dtype))) if found is None else found
 
 
 # What stands for one input in a shape rule: the type of a tensor, the Python type of a number (weak), or None.

@@ -35,6 +35,7 @@ from ..core.types import (
     iinfo,
     int64,
     promote_types,
+    type_of_array,
 )
 from ..dispatch.dispatcher import apply, quietly
 from ..errors import DtypeError, ShapeError, UnsupportedError
@@ -271,13 +272,14 @@ def tensor(data: Any, **options: Unpack[Options]) -> Tensor:
     >>> ex.tensor([[1, 2], [3, 4]]).shape
     extempo.Size([2, 2])
     """
-    d = None if options.get("dtype") is None else as_dtype(options["dtype"])
+    d = None
     if options:
+        d = None if options.get("dtype") is None else as_dtype(options["dtype"])
         read_options("tensor", options)
     if isinstance(data, Tensor):
         array = data._values()
         array = np.array(array) if d is None or d is data.dtype else as_numpy_dtype(array, d)
-        return finish(wrap(array, TensorType(array.shape, from_numpy_dtype(array.dtype))), options)
+        return finish(wrap(array, type_of_array(array)), options)
     return finish(of_data(data, d, True), options)
 
 
@@ -288,7 +290,7 @@ def of_data(data: Any, d: dtype | None, copies: bool) -> Tensor:
         return from_array(array)
     if array is data or array.base is not None or not array.flags.writeable:
         array = np.array(array)
-    return wrap(array, TensorType(array.shape, from_numpy_dtype(array.dtype)))
+    return wrap(array, type_of_array(array))
 
 
 def as_array(data: Any, d: dtype | None) -> Array:
