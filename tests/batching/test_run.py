@@ -14,6 +14,7 @@ import extempo as ex
 from extempo import nn, optim
 from extempo.batching.run import BatchExecutor
 from extempo.core.cache import CACHES
+from extempo.core.context import CONTEXT
 from extempo.nn import functional as F
 
 from .agreement import draw, rows
@@ -166,3 +167,28 @@ def test_a_run_is_gone_with_its_results():
     del loss
     gc.collect()
     assert alive() is None
+
+
+def test_tensors_that_nobody_holds_leave_a_run_once_they_were_read():
+    weight = ex.randn(3, 3, requires_grad=True)
+    held = []
+
+    def fn(x, run=None):
+        total = 0.0
+        for step in range(6):  # ids of earlier tensors come again
+            total += (ex.tensor([x, step, 1.0]) @ weight.T).sum().item()
+        if run is not None:
+            held.append(len(run()._tensors))
+        return (ex.tensor([total, x, 1.0]) @ weight.T).sum()
+
+    samples = [0.5, 1.5, -1.0, 2.0]
+    results = {}
+    for looped in (False, True):
+        run = None if looped else lambda: CONTEXT.get().interceptor.run
+        found = ex.batch(fn, debug=looped)(samples, run=run)
+        ex.stack(found).sum().backward()
+        results[looped] = [y.item() for y in found], weight.grad.numpy()
+        weight.grad = None
+    assert max(held) <= 6 * len(samples)  # views of the weight, which gradients go through
+    for ours, theirs in zip(results[False], results[True], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4)

@@ -28,6 +28,7 @@ from .kinds import CallKind
 from .parts import ROOT, VALUE
 
 _COMPONENTS: Cache[tuple[int, ...], list[list[int]]] = Cache("orders of kinds in batches", 1_000)
+_NOTHING: list[int] = []
 _BITS = 63  # of a word that has one for each kind
 
 
@@ -90,7 +91,7 @@ def order(waiting: Sequence[Calls], first_value: int, n_values: int, parts: Any 
         all_firsts.append(_as_array(calls.firsts))
         all_refs.append(calls.inputs())
         makers.note(k, all_firsts[k], len(calls.kind.results))
-        calls.refs, calls.firsts = [], []  # arrays have them now, and the notes keep the calls
+        calls.refs = calls.firsts = _NOTHING  # arrays have them now, and the notes keep the calls
 
     parts_of = {} if parts is None else makers.note_parts(parts)
 

@@ -67,10 +67,11 @@ class NativeRunner:
 
     def forward(self, inputs: Sequence[Any], n: int) -> tuple[list[Array], Any]:
         programs = self._for(inputs)
-        leaves = None if programs is None else programs.leaves(inputs, n)
+        run = None if programs is None else programs.at(n)
+        leaves = None if programs is None or run is None else programs.leaves(inputs, n)
         if programs is not None and leaves is not None:
             numbers = programs.numbers(inputs)
-            arrays = self._run(programs, leaves, numbers, n)
+            arrays = _ran(run, programs, leaves, numbers)
             if arrays is not None:
                 shared = self._shared_among(inputs, programs, leaves)
                 return [arrays[i] for i in programs.results], _saved(programs, n, numbers, arrays, shared)
@@ -86,27 +87,19 @@ class NativeRunner:
         What backward needs; None if there is nothing, False if nothing was done because plans cannot run it.
         """
         programs, n = self.programs_of_rows, len(firsts)
-        if programs is None or programs.at(n) is None:
+        run = None if programs is None else programs.at(n)
+        if programs is None or run is None:
             return False
         rows = table.gather_columns(refs[:, programs.row_columns] if shared else refs, programs.rows)
         leaves = programs.inputs_of(rows, shared)
         if not programs.add_captured(leaves):
             return False
-        arrays = self._run(programs, leaves, programs.literals, n)
+        arrays = _ran(run, programs, leaves, programs.literals)
         if arrays is None:
             return False
         for i, index in enumerate(programs.results):
             table.add_at(firsts + i if i else firsts, arrays[index])
         return _saved(programs, n, programs.literals, arrays, shared)
-
-    def _run(self, programs: Programs, leaves: list[Array], numbers: list[Any], n: int) -> list[Array] | None:
-        """All arrays of forward: the leaves, and what it makes; None if there is no plan, or some value is an error.
-
-        Which value, and what is wrong with it, the ops themselves can tell.
-        """
-        run = programs.at(n)
-        made = None if run is None else run([leaves[i] for i in programs.reads], numbers)
-        return leaves + made if type(made) is list else None
 
     def keeps(self, position: int) -> bool:
         """Whether backward reads that input, which is shared."""
@@ -163,6 +156,15 @@ class NativeRunner:
         for t, g in found:
             totals[id(t)] = (t, totals[id(t)][1] + g if id(t) in totals else g)
         return list(totals.values())
+
+
+def _ran(run: Any, programs: Programs, leaves: list[Array], numbers: list[Any]) -> list[Array] | None:
+    """All arrays of forward: the leaves, and what it makes; None if some value is an error.
+
+    Which value, and what is wrong with it, the ops themselves can tell.
+    """
+    made = run([leaves[i] for i in programs.reads], numbers)
+    return leaves + made if type(made) is list else None
 
 
 class _Saved(NamedTuple):

@@ -35,13 +35,14 @@ _BOOL = np.dtype(np.bool_)
 class RowTable:
     """Rows of arrays by numbers. A number that is given again means the new row from then on."""
 
-    __slots__ = ("_arrays", "_native", "_places")
+    __slots__ = ("_arrays", "_native", "_places", "_whole")
 
     def __init__(self, n_places: int = _FIRST_PLACES) -> None:
         """`n_places`: how many numbers there will be, if that is known."""
         backend = selection.native()
         self._native: RowCode | None = None if backend is None else backend.rows()
         self._arrays: list[Array] = []
+        self._whole: list[range] = []  # numbers of arrays that are one row, as a whole
         self._places = np.zeros((n_places, _WORDS), np.int64)
 
     def add(self, first: int, array: Array, stride: int = 1) -> None:
@@ -75,12 +76,13 @@ class RowTable:
     def add_each(self, numbers: Sequence[int], arrays: Sequence[Array]) -> None:
         """The whole of arrays[i] is the row of numbers[i], which grow."""
         self._make_room(numbers[-1] + 1)
-        native, sizes = self._native, [array.nbytes for array in arrays]
-        if native is None or not native.put_each(self._places, list(numbers), list(arrays), sizes, len(self._arrays)):
+        native, n_before, sizes = self._native, len(self._arrays), [array.nbytes for array in arrays]
+        if native is None or not native.put_each(self._places, list(numbers), list(arrays), sizes, n_before):
             for number, array in zip(numbers, arrays, strict=True):
                 self.add_one(number, array)
             return
-        self._arrays += [array[None] for array in arrays]
+        self._arrays += arrays
+        self._whole.append(range(n_before, len(self._arrays)))
 
     def add_parts(self, parts: Array) -> None:
         """Stretches of rows get numbers: those whose row is there already (`parts.py` says what the words are)."""
@@ -244,8 +246,9 @@ class RowTable:
         where = places[:, 0]
         owners, is_part = where >> _ROW_BITS, (where & _PART) != 0
         for owner in np.unique(owners[~is_part]):
-            positions = np.flatnonzero((owners == owner) & ~is_part)
-            yield self._arrays[owner - 1], positions, where[positions] & _ROW
+            positions, array = np.flatnonzero((owners == owner) & ~is_part), self._arrays[owner - 1]
+            is_whole = any(int(owner) - 1 in numbers for numbers in self._whole)
+            yield array[None] if is_whole else array, positions, where[positions] & _ROW
         for position in np.flatnonzero(is_part).tolist():
             array, (_, address, form, _) = self._arrays[owners[position] - 1], places[position].tolist()
             start = (address - array.__array_interface__["data"][0]) // array.itemsize

@@ -11,6 +11,7 @@ node, hook or memory is asked for) gets its row as memory of its own and becomes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from .sizes.by_rows import RowForm
 from .sizes.forms import SizedBatch, SizedKind
 from .sizes.together import put_together
 
+_UNHELD = 3  # references to a tensor that a table, a variable and who counts have
 FEW_LEVELS = 4  # of a kind, up to which what is done once for all of them takes longer than what it saves
 
 
@@ -47,8 +49,8 @@ class BatchExecutor(LazySource):
     """All samples of one call of a batched function."""
 
     __slots__ = (
-        *("__weakref__", "_first_waiting", "_known", "_met", "_numbers", "_parts", "_pause", "_read", "_tensors"),
-        *("_constants", "_views"),
+        *("__weakref__", "_constants", "_first_waiting", "_known", "_met", "_met_strided", "_numbers", "_parts"),
+        *("_pause", "_read", "_tensors", "_views"),
         *("_traced_node", "_waiting", "history", "n_values", "notes", "values"),
     )
 
@@ -64,6 +66,7 @@ class BatchExecutor(LazySource):
         self._known: dict[int, int] = {}  # the value of a tensor from outside, by its id
         self._tensors: dict[int, Tensor] = {}  # those tensors, by value
         self._met: list[tuple[int, Tensor, Array]] = []  # what is not yet there, and its array
+        self._met_strided = False  # whether some of these arrays are not row-major
         self._parts = Parts()
         self._views = SameViews()
         self._constants: dict[CallKind, int] = {}  # of kinds without inputs: the first result of the one call
@@ -140,6 +143,7 @@ class BatchExecutor(LazySource):
         found = self._known.get(id(t))
         if found is None:
             array = t._values()
+            self._met_strided |= not array.flags.c_contiguous
             source = GradientSource(t) if t.requires_grad else None
             found = self._known[id(t)] = self.n_values
             self.n_values += 1
@@ -170,7 +174,8 @@ class BatchExecutor(LazySource):
         self.notes.n_waves += 1
         for calls in waiting:
             calls.kind.n_calls += len(calls.firsts)
-        self._views.add(self._take_in(), self._tensors)
+        met = self._take_in()
+        self._views.add(met, self._tensors)
         self._views.replace(waiting)
         waiting = put_together([part for calls in waiting for part in split_by_weights(calls, self._tensors)])
         for batches, schedule in order(waiting, first, self.n_values, parts):
@@ -190,6 +195,7 @@ class BatchExecutor(LazySource):
                     if parts is not None:
                         self.values.add_parts(parts)
                 self.notes.batches.append((calls, members, self.notes.n_waves))
+        self._let_go_of_unheld(met)
         wanted, self._read = self._read, []
         self._fill_all(wanted)
 
@@ -261,8 +267,19 @@ class BatchExecutor(LazySource):
             return ()
         values, tensors, arrays = zip(*met, strict=True)
         self._tensors.update(zip(values, tensors, strict=True))
-        self.values.add_each(values, row_major(arrays))
+        self.values.add_each(values, row_major(arrays) if self._met_strided else arrays)
+        self._met_strided = False
         return values
+
+    def _let_go_of_unheld(self, values: Sequence[int]) -> None:
+        """Tensors that nobody else refers to are not met again: the collector need not look at them from now on."""
+        tensors, known, captured = self._tensors, self._known, self.history.captured
+        for value in values:
+            t = tensors[value]
+            if getrefcount(t) == _UNHELD and t._alias is None and id(t) not in captured:
+                if known.get(id(t)) == value:
+                    del known[id(t)]
+                del tensors[value]
 
     def _run(self, calls: Calls, members: Any, refs: Any, firsts: Any, shared_inputs: SharedInputs) -> None:
         kind, n = calls.kind, len(firsts)

@@ -32,9 +32,10 @@ class SharedInputs(NamedTuple):
 
 def shared_columns(refs: Any, outside: Container[int]) -> tuple[bool, ...]:
     """Which columns of value ids, a row for each call, hold one value from outside; of a single call none does."""
-    first, last = refs[0].tolist(), refs[-1].tolist()
-    if len(refs) == 1:
-        return (False,) * len(first)
+    n, n_columns = refs.shape
+    if n == 1:
+        return (False,) * n_columns
+    first, last = refs[:: n - 1].tolist()
     ends = enumerate(zip(first, last, strict=True))
     return tuple([a == b and a in outside and bool((refs[:, j] == a).all()) for j, (a, b) in ends])
 
