@@ -594,7 +594,8 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor 
 _ALL_ELEMENTS: dict[str, Any] = {"dim": (0,), "keepdim": False}  # of a vector
 
 
-def _place(op: type[Place], input: Tensor, dim: int | None, keepdim: bool, out: Tensor | None) -> Tensor:
+@cached_by_types
+def _place(op: type[Place], input: Tensor, dim: int | None, keepdim: bool, out: Tensor | None) -> Any:
     if input.dtype is bool_:
         raise DtypeError(f"{op.name}: a bool tensor is all ties; use x.long().{op.name}(...) for the first of them")
     if dim is not None:

@@ -99,12 +99,16 @@ def reshape(input: Tensor, *sizes: Any, shape: Sequence[int] | None = None) -> T
     tensor([[0, 1, 2],
             [3, 4, 5]])
     """
+    return _reshape(input, *sizes) if shape is None else _reshape(input, shape)
+
+
+@cached_by_types
+def _reshape(input: Tensor, *sizes: Any) -> Any:
     if input.is_nested:
         from ..ragged_tensors.reshaping import reshaped
 
-        return reshaped(input, sizes if shape is None else (shape,), "reshape")
-    wanted = as_shape(sizes if shape is None else (shape,), "reshape")
-    return apply(Reshape, (input,), {"shape": _fill_in(wanted, input._type, "reshape")})
+        return reshaped(input, sizes, "reshape")
+    return apply(Reshape, (input,), {"shape": _fill_in(as_shape(sizes, "reshape"), input._type, "reshape")})
 
 
 @method
@@ -225,7 +229,12 @@ def permute(input: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Te
     >>> ex.permute(ex.zeros(2, 3, 4), (2, 0, 1)).shape
     extempo.Size([4, 2, 3])
     """
-    wanted = as_shape(order if dims is None else (dims,), "permute")
+    return _permute(input, *order) if dims is None else _permute(input, dims)
+
+
+@cached_by_types
+def _permute(input: Tensor, *order: Any) -> Tensor:
+    wanted = as_shape(order, "permute")
     to = tuple(normalize_dim(d, input.ndim, "permute") for d in wanted) if input.ndim else wanted
     if len(to) != input.ndim or len(set(to)) != len(to):
         raise ShapeError(f"permute: dims {wanted} must name each of the {input.ndim} dimensions once")
@@ -240,6 +249,11 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     tensor([[1, 3],
             [2, 4]])
     """
+    return _transpose(input, dim0, dim1)
+
+
+@cached_by_types
+def _transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     a, b = normalize_dim(dim0, input.ndim, "transpose"), normalize_dim(dim1, input.ndim, "transpose")
     if not input.ndim:
         return apply(AliasOf, (input,))
@@ -414,6 +428,11 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     tensor([[1],
             [2]])
     """
+    return _unsqueeze(input, dim)
+
+
+@cached_by_types
+def _unsqueeze(input: Tensor, dim: int) -> Tensor:
     d = normalize_dim(dim, input.ndim + 1, "unsqueeze")
     shape = input._type.shape
     return apply(Reshape, (input,), {"shape": (*shape[:d], 1, *shape[d:])})
@@ -426,6 +445,11 @@ def squeeze(input: Tensor, dim: Dims | None = None) -> Tensor:
     >>> ex.squeeze(ex.zeros(1, 3, 1)).shape, ex.squeeze(ex.zeros(1, 3, 1), 0).shape
     (extempo.Size([3]), extempo.Size([3, 1]))
     """
+    return _squeeze(input, dim)
+
+
+@cached_by_types
+def _squeeze(input: Tensor, dim: Dims | None) -> Tensor:
     if dim is None:
         dims = set(range(input.ndim))
     else:
