@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -310,10 +311,8 @@ class Tensor(TensorMethods):
     def detach(self) -> Tensor:
         """The same memory outside the graph; writes through it are noticed by backward."""
         if self._data is None:
-            from ..dispatch.dispatcher import apply
-            from ..ops.view import Detach
-
-            return apply(Detach, (self,))
+            apply, op = _detaching()
+            return apply(op, (self,))
         out = wrap(self._array, self._type)
         out._storage = self._storage
         if self.requires_grad:
@@ -521,6 +520,15 @@ class Tensor(TensorMethods):
         while base._alias is not None:  # more than once only after an in-place change of a base's shape
             base = base._alias.base
         return base
+
+
+@functools.cache
+def _detaching() -> tuple[Callable[..., Any], Any]:
+    """What a tensor that has no values yet is detached by: importing it at every call takes longer than the op."""
+    from ..dispatch.dispatcher import apply
+    from ..ops.view import Detach
+
+    return apply, Detach
 
 
 new = object.__new__

@@ -41,11 +41,13 @@ __all__ = [
 
 # ---- from x[...] to ops
 
+_ALL = slice(None)
+
 
 def _parse(x: Tensor, key: Any) -> tuple[tuple[Any, ...], list[int], list[tuple[int, Tensor]]]:
     """(spec, starts, [(dimension after slicing, index tensor)]) of an index expression."""
     keys = [_as_key(k) for k in (key if isinstance(key, tuple) else (key,))]
-    used = sum(_consumes(k) for k in keys)
+    used = sum(map(_consumes, keys))
     if used > x.ndim:
         raise IndexRangeError(
             f"indexing: {counted(used, 'index', 'indices')} for a tensor with {counted(x.ndim, 'dimension')} "
@@ -74,12 +76,10 @@ def _parse(x: Tensor, key: Any) -> tuple[tuple[Any, ...], list[int], list[tuple[
                 advanced.append((out_dim, index))
                 out_dim += 1
         elif isinstance(k, slice):
-            if k == slice(None):
+            if k == _ALL:
                 spec.append(":")
             else:
-                first, entry = slice_step(
-                    x._type.shape[dim], k.start, k.stop, 1 if k.step is None else k.step, "indexing"
-                )
+                first, entry = _sliced(x, dim, k)
                 spec.append(entry)
                 starts.append(first)
             dim += 1
@@ -94,9 +94,14 @@ def _parse(x: Tensor, key: Any) -> tuple[tuple[Any, ...], list[int], list[tuple[
     return tuple(spec), starts, advanced
 
 
+def _sliced(x: Tensor, dim: int, k: slice) -> tuple[int, tuple[int, int]]:
+    """How `Slice` writes a slice of a dimension."""
+    return slice_step(x._type.shape[dim], k.start, k.stop, 1 if k.step is None else k.step, "indexing")
+
+
 def _as_key(k: Any) -> Any:
     """None, Ellipsis, a slice, an int, or an index tensor."""
-    if k is None or k is Ellipsis or isinstance(k, slice):
+    if k is None or k is Ellipsis or type(k) is int or isinstance(k, slice):
         return k
     if isinstance(k, bool | np.bool_):
         return ops.tensor(bool(k))
@@ -159,6 +164,9 @@ def _resolve(x: Tensor, key: Any) -> tuple[Tensor, tuple[Tensor, ...], tuple[int
         size = x._type.shape[0]
         if -size <= key < size:
             return apply(Slice, (x, key % size), {"spec": ONE_INDEX}), (), ()
+    if type(key) is slice and x._type.shape and (key.start is not None or key.stop is not None):
+        first, entry = _sliced(x, 0, key)
+        return apply(Slice, (x, first), {"spec": (entry,)}), (), ()
     spec, starts, advanced = _parse(x, key)
     plain = advanced and all(entry == ":" for entry in spec)
     seen = x if plain else apply(Slice, (x, *starts), {"spec": spec})

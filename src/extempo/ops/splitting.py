@@ -39,16 +39,20 @@ _WANTED = "a number of sections or a list of indices"
 def cut(x: Tensor, dim: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
     """Neighbouring views of these sizes."""
     before = (":",) * dim
-    parts, start = [], 0
+    attrs: dict[str, Any] = {}
+    parts, start, made_for = [], 0, None
     for size in sizes:
-        parts.append(apply(Slice, (x, start), {"spec": (*before, (size, 1))}))
+        if size is not made_for:  # most often all are equal
+            attrs, made_for = {"spec": (*before, (size, 1))}, size
+        parts.append(apply(Slice, (x, start), attrs))
         start += size
     return tuple(parts)
 
 
 def _even(size: int, step: int) -> list[int]:
     """Sizes of parts, the last one perhaps smaller."""
-    return [min(step, size - start) for start in range(0, size, step)]
+    whole, rest = divmod(size, step)
+    return [step] * whole + [rest] * (rest > 0)
 
 
 def _int(op: str, value: Any, wanted: str) -> int:
@@ -195,7 +199,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """
     d = existing_dim(input, dim, "unbind")
     attrs = {"spec": (":",) * d + ("i",)}
-    return tuple(apply(Slice, (input, i), attrs) for i in range(input._type.shape[d]))
+    return tuple([apply(Slice, (input, i), attrs) for i in range(input._type.shape[d])])
 
 
 # PyTorch's unsafe forms do not track writes through their results; ours are tracked like any view's.
