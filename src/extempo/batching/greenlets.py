@@ -7,10 +7,10 @@ same hub, so that they are batched with everybody else's.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
+from threading import get_ident
 from typing import Any
 
 from greenlet import GreenletExit, getcurrent, greenlet
@@ -23,12 +23,12 @@ class GreenletHub:
 
     def __init__(self) -> None:
         self._waiting: list[greenlet] = []
-        self._thread = threading.get_ident()
+        self._thread = get_ident()
         self._ending = False
 
     def pause(self) -> None:
         """Stop here until everything that was recorded has run."""
-        if threading.get_ident() != self._thread:
+        if get_ident() != self._thread:
             raise GraphError(
                 "batch: a value of a sample was asked for in another thread than the one that runs ex.batch; read it "
                 "in the sample, or return it"

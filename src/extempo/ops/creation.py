@@ -285,6 +285,9 @@ def tensor(data: Any, **options: Unpack[Options]) -> Tensor:
 
 def of_data(data: Any, d: dtype | None, copies: bool) -> Tensor:
     """A tensor of numbers, nested sequences or arrays; `copies`: with memory of its own."""
+    if isinstance(data, _SEQUENCES):
+        array = _from_python(data, d)  # memory of its own
+        return wrap(array, type_of_array(array)) if copies else from_array(array)
     array = as_array(data, d)
     if not copies:
         return from_array(array)
@@ -317,11 +320,11 @@ def as_array(data: Any, d: dtype | None) -> Array:
 
 def _from_python(data: Any, d: dtype | None) -> Array:
     kinds = _leaf_types(data)
-    if not kinds <= _PLAIN:
-        data = _plain(data)
     try:
         if d is None and kinds == _FLOATS:
             return _made_quietly(data, get_default_dtype())
+        if not kinds <= _PLAIN:
+            data = _plain(data)
         array = np.array(data)
     except ValueError:
         raise ShapeError(
