@@ -87,7 +87,7 @@ class batch(Generic[R]):
 
         inside = ExecutionContext(mode.grad, mode.inference, None, mode.quiet)
         bodies = [
-            functools.partial(_body, call, sample, SampleTracer(run, number, hub), inside, (*draws, number))
+            _body(call, sample, SampleTracer(run, number, hub), inside, (*draws, number))
             for number, sample in enumerate(samples)
         ]
         results = hub.together(bodies, go_on)
@@ -161,18 +161,25 @@ def _body(
     who: SampleTracer,
     mode: ExecutionContext,
     draws: tuple[Generator, int, int],
-) -> Any:
-    """What runs in the greenlet of a sample, whose context is its own."""
-    CONTEXT.set(ExecutionContext(mode.grad, mode.inference, who, mode.quiet))
-    _set_current(sample_generator(*draws))
-    return call(*sample)
+) -> Callable[[], Any]:
+    """What runs in the greenlet of a sample, whose context is its own.
+
+    A function of Python's own: calling a `partial` takes C's stack, which greenlets copy at every switch.
+    """
+
+    def run() -> Any:
+        CONTEXT.set(ExecutionContext(mode.grad, mode.inference, who, mode.quiet))
+        _set_current(sample_generator(*draws))
+        return call(*sample)
+
+    return run
 
 
 def _inside(outer: SampleTracer, call: Callable[..., Any], samples: list[tuple[Any, ...]], draws: Draws) -> list[Any]:
     """A sample that has samples of its own: they join the run."""
     mode = CONTEXT.get()
     bodies = [
-        functools.partial(_body, call, sample, SampleTracer(outer.run, outer.number, outer.hub), mode, (*draws, number))
+        _body(call, sample, SampleTracer(outer.run, outer.number, outer.hub), mode, (*draws, number))
         for number, sample in enumerate(samples)
     ]
     return outer.hub.together(bodies, outer.hub.pause)
