@@ -100,8 +100,11 @@ class Slogdet(OfMatrix):
 
     saves = ("a",)
     numpy = staticmethod(lambda a: tuple(np.linalg.slogdet(a)))
-    vjp = staticmethod(lambda g, y, a: (g[1].unsqueeze(-1).unsqueeze(-1) * inv(a).mT,))
     samples = staticmethod(lambda rng: _square_samples(rng))
+
+    @staticmethod
+    def vjp(g: Any, y: Any, a: Tensor) -> tuple[Tensor]:
+        return (g[1].unsqueeze(-1).unsqueeze(-1) * inv(a).mT,)
 
     @staticmethod
     def infer(a: TensorType) -> tuple[TensorType, ...]:
