@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from extempo.core.types import (
     normalize_dims,
     promote_types,
     result_dtype,
+    type_of_array,
 )
 from extempo.errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
 
@@ -198,3 +200,12 @@ def test_size_counts_elements_and_is_a_tuple():
     assert size.numel() == 6
     assert repr(size) == "extempo.Size([2, 3])"
     assert pickle.loads(pickle.dumps(size)) == size
+
+
+def test_arrays_of_one_shape_and_dtype_have_the_very_same_type():
+    one = type_of_array(np.zeros((2, 3), "f4"))
+    assert one is type_of_array(np.ones((2, 3), "f4"))
+    assert one == TensorType((2, 3), ex.float32)
+    assert one != type_of_array(np.zeros((2, 3), "f8"))
+    with pytest.raises(DtypeError, match="complex"):
+        type_of_array(np.zeros(2, complex))
