@@ -33,6 +33,7 @@ TIMED = [
     "reinforce",
 ]
 OWN_TABLES = {  # name: module
+    "per_sample": "per_sample",
     "ragged_attention": "ragged_attention",
     "lengths": "lengths",
     "cold": "cold",

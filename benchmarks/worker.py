@@ -10,7 +10,10 @@ seconds in Extempo's compilers so far;
 {"clock": count} -> {"at"}, when each of the first `count` steps was done, by time.monotonic();
 {"caches": true} -> {"caches"} of Extempo by name: [size, limit, evicted];
 {"recorded": true} -> {"ops"}, how many ex.compile recorded in one step of the workload, built anew;
-{"memory": count} -> {"built", "peak", "drift"} in MiB; a failure -> {"error"}.
+{"memory": count} -> {"built", "peak", "drift"} in MiB;
+{"gradients": i} -> {"gradients"} of a step that knows them, as its own method gives them;
+{"live": i} -> {"bytes"} of tensors at their peak, beyond those before, in forward and backward of such a step;
+a failure -> {"error"}.
 """
 
 from __future__ import annotations
@@ -147,6 +150,20 @@ def peak_memory(step: Step, count: int) -> dict[str, float]:
     return {"built": built, "peak": resident("VmHWM"), "drift": resident("VmRSS") - halfway}
 
 
+def live_bytes(step: Any, i: int) -> dict[str, int]:
+    """The peak of what the tensors of a step's forward and backward hold, beyond what there was before."""
+    gc.collect()
+    if "extempo" in sys.modules:
+        memory = importlib.import_module("extempo.backends.selection").native().memory
+        memory.reset_peak()
+        before = memory.stats()["bytes_in_use"]
+        step.forward_and_backward(i)
+        return {"bytes": memory.stats()["peak_bytes_in_use"] - before}
+    tensor_memory = importlib.import_module("extempo.comparing.torch_memory").tensor_memory
+    before = tensor_memory(lambda: None)[0]
+    return {"bytes": tensor_memory(lambda: step.forward_and_backward(i))[0] - before}
+
+
 def answers(workloads: dict[str, Workload], peer: str) -> Any:
     """A function from request to answer."""
     steps: list[Step] = []
@@ -165,6 +182,10 @@ def answers(workloads: dict[str, Workload], peer: str) -> Any:
             return kernels()
         if "memory" in request:
             return peak_memory(steps[-1], request["memory"])
+        if "gradients" in request:
+            return {"gradients": steps[-1].gradients(request["gradients"])}  # type: ignore[attr-defined]
+        if "live" in request:
+            return live_bytes(steps[-1], request["live"])
         if "recorded" in request:
             return recorded_ops(factories[-1])
         factories[:] = [workloads[request["build"]].peers[peer]]

@@ -18,6 +18,9 @@ import extempo as ex
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
+SAMPLES_OF_ANY_SIZE = sorted(
+    path.stem for path in (BENCHMARKS / "per_sample_models").glob("*.py") if path.stem not in ("__init__", "row")
+)
 TIMED = re.findall(r'^    "(\w+)",$', (BENCHMARKS / "run.py").read_text(), re.M)
 PER_SAMPLE = ["tree_lstm", "ragged_batch", "spinn", "reinforce"]
 
@@ -31,7 +34,7 @@ def _benchmarks_can_be_imported():
     sys.path.remove(str(BENCHMARKS))
     ex.set_num_threads(n_threads)
     for name, module in list(sys.modules.items()):
-        if Path(getattr(module, "__file__", None) or ROOT).parent == BENCHMARKS:
+        if BENCHMARKS in Path(getattr(module, "__file__", None) or ROOT).parents:
             del sys.modules[name]
 
 
@@ -115,6 +118,65 @@ def test_all_blocks_of_code_written_for_one_sample_hold_the_same_work_and_no_ste
         blocks = found.reshape(module.N_BLOCKS, -1)
         assert len(set(blocks.sum(1))) == 1
         assert len({step.tobytes() for step in found}) == len(found) >= (workload.warm_up + 20) * workload.block
+
+
+def gradients_of_a_row(row, peer, style="module"):
+    return row.workload(4, style).peers[peer]().gradients(0)
+
+
+def rows_of_any_size(module):
+    return [row for row in load("per_sample").ROWS.values() if row.model.__module__.endswith(f".{module}")]
+
+
+@pytest.mark.parametrize("module", SAMPLES_OF_ANY_SIZE)
+def test_a_model_for_samples_of_any_size_has_the_gradients_of_pytorch_in_every_way_and_style(module):
+    differ, rows = load("per_sample").differ, rows_of_any_size(module)
+    assert rows
+    for row in rows:
+        expected = gradients_of_a_row(row, "extempo")
+        for style in ("module", *row.styles):
+            for peer in ("extempo", "extempo batch", "extempo batch compiled"):
+                assert not differ(gradients_of_a_row(row, peer, style), expected), (row.name, style, peer)
+
+
+@pytest.mark.parametrize("module", SAMPLES_OF_ANY_SIZE)
+def test_a_model_for_samples_of_any_size_is_batched_by_hand_to_the_same_gradients(module):
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    n_threads = torch.get_num_threads()
+    differ = load("per_sample").differ
+    for row in rows_of_any_size(module):
+        expected = gradients_of_a_row(row, "torch")
+        assert not differ(gradients_of_a_row(row, "extempo"), expected), row.name
+        assert bool(row.by_hand) != bool(row.no_hand), row.name
+        if row.by_hand:
+            assert not differ(gradients_of_a_row(row, "torch hand-batched"), expected), row.name
+    torch.set_num_threads(n_threads)
+
+
+def test_gradients_differ_by_norm_or_by_direction():
+    differ = load("per_sample").differ
+    assert not differ([[1.0, 0.5], [2.0, 0.1]], [[1.0, 0.5], [2.0, 0.1001]])
+    assert differ([[1.0, 0.5], [2.0, 0.1]], [[1.0, 0.5], [2.0, 0.2]])
+    assert differ([[1.1, 0.5]], [[1.0, 0.5]])
+
+
+def test_a_row_is_judged_by_hand_batched_pytorch_or_else_by_its_loop():
+    per_sample = load("per_sample")
+    row = per_sample.ROWS["gnn"]
+    peers = {"torch": 10.0, "extempo": 4.0, "extempo batch": 2.0, "extempo batch compiled": 1.0}
+    results = [result(peer, [ms]) for peer, ms in peers.items()]
+    found = per_sample.Measurement(row, "module", 32, [*results, result("torch hand-batched", [1.0])])
+    line = dict(zip(per_sample.TIMING_HEADER, per_sample.timing_line(found), strict=True))
+    assert line["batch to hand"] == "2.00 (1.00 FAIL)"
+    assert line["compiled to hand"] == "1.00 (1.00 pass)"
+    assert line["batch to own loop"] == "0.50 (1.05 pass)"
+    found.live = {"extempo batch": 2**20, "torch hand-batched": 2**21}
+    found.calls, found.steady = {"extempo": [1.0] * 20, "extempo batch": [9.0] + [1.0] * 19}, 0.25
+    line = dict(zip(per_sample.COST_HEADER, per_sample.cost_line(found), strict=True))
+    assert line["ratio"] == "0.50 (1.10 pass)"
+    assert line["first 20 calls to loop"] == "1.40 (1.05 FAIL)"
+    assert line["tenth to steady"] == "4.00 (2.00 FAIL)"
+    assert (line["dearest call to loop"], line["which"]) == ("9.00 (3.00 FAIL)", "1")
 
 
 def test_actions_of_a_tree_are_legal_and_leave_one_node():
