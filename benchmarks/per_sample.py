@@ -32,8 +32,24 @@ from per_sample_models.row import BY_HAND, MODULE, N_STEPS, Row
 from report import BASELINE, BATCH, BATCH_COMPILED, DIFFERS, OURS, shown, source, table, verdict
 from workload import Workload
 
-NAMES = ["embed_then_loop", "lstm_per_sentence", "gnn", "encoder_per_sentence", "deep_sets"]
-ROWS: dict[str, Row] = {name: import_module(f"per_sample_models.{name}").ROW for name in NAMES}
+MODULES = [
+    "embed_then_loop",
+    "lstm_per_sentence",
+    "gnn",
+    "encoder_per_sentence",
+    "deep_sets",
+    "seq2seq",
+    "pointer_network",
+    "stack_rnn",
+    "nested_rnn",
+    "tree_decoder",
+    "mv_rnn",
+    "early_exit_encoder",
+    "tree_lstm_styles",
+]
+ROWS: dict[str, Row] = {
+    row.name: row for module in MODULES for row in import_module(f"per_sample_models.{module}").ROWS
+}
 SIZES = (4, 32, 128)
 MEASURED_SIZE = 32  # that of the second table
 TO_HAND, TO_TORCH, TO_LOOP = 1.0, 0.15, 1.05
@@ -220,8 +236,9 @@ def report(rows: Sequence[Row], styles: Sequence[str] | None, sizes: Sequence[in
     ]
     no_hand = {one.row.name: one.row.no_hand for one in found if not one.row.by_hand}
     paragraphs += [f"Not batched by hand: {name}: {why}" for name, why in no_hand.items()]
-    if costs:
-        paragraphs.append(table(COST_HEADER, [cost_line(one) for one in found if one.n_samples == MEASURED_SIZE]))
+    measured = [cost_line(one) for one in found if one.n_samples == MEASURED_SIZE]
+    if costs and measured:
+        paragraphs.append(table(COST_HEADER, measured))
     paragraphs.append(source([r for one in found for r in one.results], f"{rounds} rounds, minima"))
     return "\n\n".join(paragraphs)
 

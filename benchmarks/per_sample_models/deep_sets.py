@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from .row import N_CLASSES, Loss, Row, Sample, label, owners
+from .row import N_CLASSES, Loss, Row, Sample, draw_label, owners
 
 N_IN, N_HIDDEN = 16, 64
 
 
 def draw(rng: Any, n: int) -> Sample:
-    return rng.randn(n, N_IN).astype("f4"), label(rng)
+    return rng.randn(n, N_IN).astype("f4"), draw_label(rng)
 
 
 def model(lib: Any) -> Any:
@@ -46,4 +46,4 @@ def by_hand(lib: Any, model: Any) -> Loss:
     return loss_of
 
 
-ROW = Row("deep_sets", __doc__, model, draw, (5, 50), by_hand, collate)
+ROWS = [Row("deep_sets", __doc__, model, draw, (5, 50), by_hand, collate)]

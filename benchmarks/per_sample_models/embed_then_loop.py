@@ -41,4 +41,4 @@ def by_hand(lib: Any, model: Any) -> Loss:
     return loss_of
 
 
-ROW = Row("embed_then_loop", __doc__, model, sentence, (5, 50), by_hand, padded_sentences)
+ROWS = [Row("embed_then_loop", __doc__, model, sentence, (5, 50), by_hand, padded_sentences)]

@@ -40,4 +40,4 @@ def by_hand(lib: Any, model: Any) -> Loss:
     return loss_of
 
 
-ROW = Row("encoder_per_sentence", __doc__, model, sentence, (5, LONGEST), by_hand, padded_sentences)
+ROWS = [Row("encoder_per_sentence", __doc__, model, sentence, (5, LONGEST), by_hand, padded_sentences)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .row import N_CLASSES, Loss, Row, Sample, label, owners
+from .row import N_CLASSES, Loss, Row, Sample, draw_label, owners
 
 N_IN, N_HIDDEN, N_ROUNDS, EDGES_PER_NODE = 16, 64, 3, 3
 
@@ -14,7 +14,7 @@ N_IN, N_HIDDEN, N_ROUNDS, EDGES_PER_NODE = 16, 64, 3, 3
 def draw(rng: Any, n_nodes: int) -> Sample:
     """Features of the nodes, source and target of each edge, and the class of the graph."""
     edges = rng.randint(0, n_nodes, (2, EDGES_PER_NODE * n_nodes))
-    return rng.randn(n_nodes, N_IN).astype("f4"), edges, label(rng)
+    return rng.randn(n_nodes, N_IN).astype("f4"), edges, draw_label(rng)
 
 
 def model(lib: Any) -> Any:
@@ -68,4 +68,4 @@ def by_hand(lib: Any, model: Any) -> Loss:
     return loss_of
 
 
-ROW = Row("gnn", __doc__, model, draw, (5, 50), by_hand, collate)
+ROWS = [Row("gnn", __doc__, model, draw, (5, 50), by_hand, collate)]

@@ -36,4 +36,4 @@ def by_hand(lib: Any, model: Any) -> Loss:
     return loss_of
 
 
-ROW = Row("lstm_per_sentence", __doc__, model, sentence, (5, 50), by_hand, padded_sentences)
+ROWS = [Row("lstm_per_sentence", __doc__, model, sentence, (5, 50), by_hand, padded_sentences)]

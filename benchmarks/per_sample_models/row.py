@@ -100,12 +100,13 @@ class Training:
 def filled(lib: Any, model: Any) -> list[Any]:
     """The model's parameters, with values that depend on their names and shapes only."""
     parameters = dict(model.named_parameters())
+    tables = {id(module.weight) for module in model.modules() if isinstance(module, lib.nn.Embedding)}
     with lib.no_grad():
         for name, parameter in parameters.items():
             rng = np.random.RandomState(zlib.crc32(name.encode()))
             drawn = rng.randn(*parameter.shape)
             if parameter.ndim > 1:
-                drawn /= parameter.shape[-1] ** 0.5
+                drawn /= 1 if id(parameter) in tables else parameter.shape[-1] ** 0.5
             else:
                 drawn = 0.1 * drawn + ("norm" in name and name.endswith("weight"))
             parameter.copy_(lib.from_numpy(drawn.astype("f4")))
@@ -155,17 +156,17 @@ def hand_batched(row: Row, n_samples: int) -> Training:
     return training(lib, row.by_hand(lib, model), parameters, batches, as_it_is, fused=True)
 
 
-def words(rng: Any, n: int) -> Any:
+def draw_words(rng: Any, n: int) -> Any:
     return rng.randint(0, N_WORDS, n)
 
 
-def label(rng: Any) -> Any:
+def draw_label(rng: Any) -> Any:
     return np.int64(rng.randint(N_CLASSES))
 
 
 def sentence(rng: Any, n: int) -> Sample:
     """n words, and the class of the sentence."""
-    return words(rng, n), label(rng)
+    return draw_words(rng, n), draw_label(rng)
 
 
 def padded(arrays: Sequence[Any], width: int | None = None) -> tuple[Any, Any]:
