@@ -130,7 +130,7 @@ def rows_of_any_size(module):
 
 
 @pytest.mark.parametrize("module", SAMPLES_OF_ANY_SIZE)
-def test_a_model_for_samples_of_any_size_has_the_gradients_of_pytorch_in_every_way_and_style(module):
+def test_a_model_for_samples_of_any_size_has_the_gradients_of_a_loop_in_every_way_and_style(module):
     differ = load("per_sample").differ
     for row in rows_of_any_size(module):
         expected = gradients_of_a_row(row, "extempo")
@@ -150,6 +150,8 @@ def test_a_model_for_samples_of_any_size_is_batched_by_hand_to_the_same_gradient
         assert bool(row.by_hand) != bool(row.no_hand), row.name
         if row.by_hand:
             assert not differ(gradients_of_a_row(row, "torch hand-batched"), expected), row.name
+        for style in row.styles:
+            assert not differ(gradients_of_a_row(row, "torch", style), expected), (row.name, style)
     torch.set_num_threads(n_threads)
 
 
