@@ -2,6 +2,7 @@
 
     python benchmarks/adversary.py SEED                             500 programs
     python benchmarks/adversary.py SEED --first 17 --programs 1 --show
+    python benchmarks/adversary.py SEED --per-sample                programs for one sample (sample_adversary.py)
 
 A program is called 60 times, eager and compiled in turn, from the same state; results of every call and the state at
 the end must have the same bits. Every program has a process of its own, forked from one in which Extempo is loaded, and
@@ -284,12 +285,17 @@ def main() -> None:
     parser.add_argument("--programs", type=int, default=N_PROGRAMS, help=f"how many, {N_PROGRAMS} otherwise")
     parser.add_argument("--first", type=int, default=0, help="the number of the first one")
     parser.add_argument("--show", action="store_true", help="print the programs and measure nothing")
+    parser.add_argument("--per-sample", action="store_true", help="programs for one sample, in ex.batch beside a loop")
+    parser.add_argument("--no-times", action="store_true", help="compare results alone, of programs for one sample")
+    parser.add_argument("--shrink", action="store_true", help="print programs for one sample as short as still differ")
     parser.add_argument("--peaks", help=argparse.SUPPRESS)
     given = parser.parse_args()
     numbers = range(given.first, given.first + given.programs)
+    samples = import_module("sample_adversary") if given.per_sample or given.shrink else None
+    drawn = samples.draw if samples else draw
     if given.show:
         for number in numbers:
-            program = draw(given.seed, number)
+            program = drawn(given.seed, number)
             print(f"# program {number}: {program.about}\n{program.text}")
         return
     os.environ.update(ONE_THREAD)
@@ -297,7 +303,14 @@ def main() -> None:
     if given.peaks:
         serve_peaks(given.peaks, given.seed)
         return
-    text, holds = report(given.seed, numbers)
+    if given.shrink:
+        samples.load(given.seed)
+        for number in numbers:
+            program = samples.shrunk(drawn(given.seed, number))
+            found = samples.always(lambda: samples.compared(program))  # noqa: B023 # called at once
+            print(f"# program {number}, shrunk: {program.about}\n# {found}\n{program.text}", flush=True)
+        return
+    text, holds = samples.report(given.seed, numbers, not given.no_times) if samples else report(given.seed, numbers)
     print(text)
     sys.exit(not holds)
 

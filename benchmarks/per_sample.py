@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -227,6 +228,7 @@ def report(rows: Sequence[Row], styles: Sequence[str] | None, sizes: Sequence[in
                 if costs and n_samples == MEASURED_SIZE:
                     one.calls, one.steady = first_calls(row.workload(n_samples, style))
                 found.append(one)
+                print(f"{one.name} {n_samples}: {' '.join(timing_line(one)[2:])}", file=sys.stderr, flush=True)
     title, _, about = __doc__.strip().partition("\n\n")
     paragraphs = [
         "### per_sample",

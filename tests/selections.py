@@ -40,6 +40,7 @@ SLOW = frozenset(
         # Programs that train.
         "test_examples.py::test_an_example_runs_and_learns",
         "test_benchmarks.py::test_a_model_for_samples_of_any_size_has_the_gradients_of_a_loop_in_every_way_and_style",
+        "test_benchmarks.py::test_a_random_program_for_one_sample_gives_batched_what_a_loop_gives",
         "test_benchmarks.py::test_code_written_for_one_sample_gives_batched_the_losses_of_a_loop",
         "test_benchmarks.py::test_every_compiled_way_to_run_a_step_gives_the_losses_of_eager_mode",
         "test_benchmarks.py::test_programs_without_gain_give_compiled_what_they_give_eagerly",

@@ -459,6 +459,60 @@ def test_a_program_that_ends_its_process_or_raises_is_told_from_one_that_answers
     assert forked(lambda: os._exit(3))["error"] == "the process ended with status 3"
 
 
+def test_a_random_program_for_one_sample_is_the_same_whenever_it_is_drawn():
+    draw = load("random_samples").draw
+    assert draw(3, 4) == draw(3, 4)
+    assert draw(3, 4).text != draw(3, 5).text
+    drawn = [draw(0, number) for number in range(80)]
+    assert {feature for one in drawn for feature in one.features} == {"branches", "draws", "loops", "reads"}
+    assert {0, 1} <= {one.smallest for one in drawn}
+    sizes = [len(sample[0]) for sample in drawn[0].samples(ex, 0)]
+    assert drawn[0].smallest <= min(sizes) <= max(sizes) <= drawn[0].largest
+
+
+@pytest.fixture
+def _every_call_is_batched():
+    policy = importlib.import_module("extempo.tracing.policy")
+    before = policy.choose(policy.AlwaysPlan)
+    yield
+    policy.choose(before)
+
+
+@pytest.mark.usefixtures("_every_call_is_batched")
+@pytest.mark.parametrize("number", range(40))
+def test_a_random_program_for_one_sample_gives_batched_what_a_loop_gives(number):
+    adversary = load("sample_adversary")
+    program = adversary.draw(20, number)
+    program = adversary.replace(program, n_samples=min(8, program.n_samples))
+    found = adversary.compared(program, n_calls=2)
+    assert "differs" not in found, f"{found['differs']}\n{program.text}"
+
+
+@pytest.mark.usefixtures("_every_call_is_batched")
+def test_the_adversary_of_batches_sees_other_values_gradients_and_errors(monkeypatch):
+    adversary = load("sample_adversary")
+    program = adversary.replace(adversary.draw(0, 0), smallest=2, largest=5, n_samples=4)
+    batch = ex.batch
+
+    def text(*lines):
+        return adversary.replace(program, text="\n    ".join(["def sample(x, *rest):", *lines]) + "\n")
+
+    def changed_by(change):
+        return lambda fn, debug=False: batch(fn if debug else lambda *sample: change(fn(*sample)), debug)
+
+    for change, said in (
+        (lambda found: [1.5 * found[0]], "result 0 differs"),
+        (lambda found: [found[0].detach()], "gradient of "),
+        (lambda found: [found[0][:1]], "result 0: float32 (1, "),
+        (lambda found: found[9], "raises IndexError"),
+    ):
+        monkeypatch.setattr(ex, "batch", changed_by(change))
+        assert said in adversary.compared(text("return [lib.tanh(x @ s.w)]"), n_calls=1)["differs"]
+    monkeypatch.setattr(ex, "batch", batch)
+    assert adversary.compared(text("return [x[9]]"), n_calls=2) == {"raises": True}
+    assert adversary.compared(text("return [x[-1]]"), n_calls=2) == {"raises": False}
+
+
 PEERS_IN_TROUBLE = """
 import os
 from workload import Workload
