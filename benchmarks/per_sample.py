@@ -13,7 +13,7 @@ PyTorch's loop elsewhere, and 1.05 of Extempo's own loop everywhere, with 4 samp
 The second table has what a batch costs beside a steady step, for 32 samples: bytes of live tensors at their peak in
 forward and backward (1.1 of hand-batched PyTorch, or of its loop), the first 20 calls beside 20 of the loop in fresh
 processes with a warm disk cache (1.05), the tenth call relative to steady ones (2), and the dearest of the first 20
-relative to the loop's call of that number (3; time of Python's collector does not count).
+relative to the loop's call of that number (3). Of these calls, time of Python's collector does not count.
 """
 
 from __future__ import annotations
