@@ -55,7 +55,7 @@ SIZES = (4, 32, 128)
 MEASURED_SIZE = 32  # that of the second table
 TO_HAND, TO_TORCH, TO_LOOP = 1.0, 0.15, 1.05
 LIVE, FIRST_CALLS, TENTH_CALL, TRACING_CALL = 1.1, 1.05, 2.0, 3.0
-N_FIRST, N_STEADY, N_REPEATS = 20, 12, 3
+N_FIRST, N_STEADY, N_REPEATS = 20, 10, 2
 GRADIENT_TOLERANCE = 1e-3  # of each parameter's gradient, relative to its norm and the largest of all
 
 PEERS = (BASELINE, OURS, BATCH, BATCH_COMPILED, BY_HAND)
@@ -228,7 +228,8 @@ def report(rows: Sequence[Row], styles: Sequence[str] | None, sizes: Sequence[in
                 if costs and n_samples == MEASURED_SIZE:
                     one.calls, one.steady = first_calls(row.workload(n_samples, style))
                 found.append(one)
-                print(f"{one.name} {n_samples}: {' '.join(timing_line(one)[2:])}", file=sys.stderr, flush=True)
+                said = [*timing_line(one)[1:], *(cost_line(one)[1:] if one.calls else [])]
+                print(f"{one.name}: {' | '.join(said)}", file=sys.stderr, flush=True)
     title, _, about = __doc__.strip().partition("\n\n")
     paragraphs = [
         "### per_sample",
