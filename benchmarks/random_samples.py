@@ -92,6 +92,26 @@ s.gate({a}, {b})
 s.turned({a}, s.w)
 F.dropout({a}, 0.2)
 {a} + 0.01 * lib.rand_like({a})
+{a} + {c} * lib.randn({d}, dtype={a}.dtype)
+{a}.detach() * {c} + {b}
+{a}.clone().mul_({c})
+lib.zeros_like({a}).copy_({a})
+lib.einsum("nd,de->ne", {a}, s.w)
+lib.einsum("nd,md->nm", {a}, {p}) @ {p} * 0.1
+{a}.view(len({a}), 2, {h}).transpose(1, 2).reshape(len({a}), {d})
+{a}.reshape(-1).view(-1, {d}) * {c}
+lib.roll({a}, 1, 0)
+lib.cummax({a}, 0)[0]
+F.normalize({a} + 1.0, dim=0)
+F.pad({a}, (0, 0, 1, 0))[:-1]
+lib.bmm({a}[:, None], s.w.expand(len({a}), -1, -1))[:, 0]
+{a}.index_copy(0, index[:1], {a}[index][:1] * {c})
+{a}.index_fill(0, index[:2], {c})
+lib.addmm({b}, {a}, s.w)
+{a} * ({b} > 0) + ~({b} > {c}) * 0.1
+{a} * (lib.arange(len({a})) < {k})[:, None]
+lib.stack(lib.batch(lambda row: lib.tanh(row @ s.w))({a}))
+lib.cell(lambda rows, weight: lib.tanh(rows @ weight) * {c})({a}, s.w)
 """
 OTHER = """
 {a}[::2]
@@ -116,6 +136,14 @@ lib.cat([lib.stack(part) for part in parts if part])
 F.avg_pool1d({a}.T[None], 2)[0].T
 F.conv1d({a}.T[None], s.kernel)[0].T
 lib.zeros({k}, {d}, dtype={a}.dtype) + {v}
+{a}[[0, -1]]
+{a}[lib.arange(len({a}) - 1, -1, -1)]
+{a}.topk(min(2, len({a})), 0)[0]
+lib.vstack([{a}, {v}, {p}])
+lib.diff({a}, dim=0)
+F.pad({a}, (0, 0, 0, {k}))
+{a}.chunk(2)[0]
+lib.zeros({k} + len({a}), {d}, dtype={a}.dtype).index_add(0, lib.arange(len({a})), {a})
 """
 VECTOR = """
 {a}.sum(0)
@@ -140,6 +168,15 @@ s.gru({a})[1][0]
 s.pooled({a}, s.w)
 lib.cat([{a}[:, :{h}].sum(0), {p}[:, {h}:].mean(0)])
 {v} + {a}.sum() * 0.01
+{a}.var(0, unbiased=False)
+{a}.std(0)
+{a}.cumprod(0)[-1]
+{a}.argmax(0) * {v}
+({a} > {c}).any(0) * {v} + ({a} > 0).sum(0)
+lib.einsum("nd,n->d", {a}, {q})
+{a}.median(0)[0]
+sum({a}) * 0.1
+lib.stack(list({a})).mean(0)
 {v} * len({a}) * 0.1
 s.attention({v}[None], {a}, {a})[0][0]
 """
@@ -348,7 +385,7 @@ class _Writer:
         else:
             self.vectors.append(o)
         self.made_at[o] = len(self.lines)
-        if any(word in text for word in ("dropout", "rand_like")):
+        if any(word in text for word in ("dropout", "rand_like", "randn")):
             self.features.add("draws")
 
     def some(self, count: int) -> None:

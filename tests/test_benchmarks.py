@@ -470,6 +470,23 @@ def test_a_random_program_for_one_sample_is_the_same_whenever_it_is_drawn():
     assert drawn[0].smallest <= min(sizes) <= max(sizes) <= drawn[0].largest
 
 
+@pytest.mark.parametrize("kind", ["same", "other", "vector", "turned", "column", "loss"])
+def test_every_expression_of_a_random_program_for_one_sample_has_the_shape_that_others_rely_on(kind):
+    drawing = load("random_samples")
+    program = drawing.replace(drawing.draw(0, 0), smallest=5, largest=9, n_samples=2, width=8)
+    state = program.state(ex)
+    words = {"a": "x", "b": "(0.5 * x)", "p": "y", "q": "x.mean(1)", "v": "x[0]", "z": "y[1]", "c": "0.7", "k": 2}
+    for text in drawing.EXPRESSIONS[kind]:
+        expression = text.format(**words, d=8, h=4)
+        line = f"def sample({', '.join(drawing.ARGUMENTS)}):\n    return {expression}\n"
+        function = drawing.replace(program, text=line).function(ex, state)
+        for x, y, index, numbers, _, number in program.samples(ex, 0):
+            shape = tuple(function(x, y, index, numbers, [[x[0]], []], number).shape)
+            n, rows = len(x), shape[:1]
+            expected = {"same": (n, 8), "other": (*rows, 8), "column": (n,), "loss": ()}.get(kind, (8,))
+            assert shape == expected, text
+
+
 @pytest.fixture
 def _every_call_is_batched():
     policy = importlib.import_module("extempo.tracing.policy")
