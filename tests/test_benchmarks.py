@@ -530,6 +530,22 @@ def test_the_adversary_of_batches_sees_other_values_gradients_and_errors(monkeyp
     assert adversary.compared(text("return [x[-1]]"), n_calls=2) == {"raises": False}
 
 
+def test_a_program_that_differs_is_shrunk_to_the_lines_that_make_it_differ(monkeypatch):
+    adversary = load("sample_adversary")
+    lines = ["def sample(x, *rest):", "a = x + 1", "b = lib.tanh(x)", "if len(x):", "    c = a * b", "return [a, b]"]
+    program = adversary.replace(adversary.draw(0, 0), text="\n    ".join(lines) + "\n", n_samples=8)
+
+    def compared(program):
+        return {"differs": "somewhere"} if "tanh" in program.text and "b]" in program.text else {}
+
+    monkeypatch.setattr(adversary, "always", lambda work: work())
+    monkeypatch.setattr(adversary, "compared", compared)
+
+    found = adversary.shrunk(program)
+    assert found.text == "def sample(x, *rest):\n    b = lib.tanh(x)\n    return [b]\n"
+    assert found.n_samples == 1
+
+
 PEERS_IN_TROUBLE = """
 import os
 from workload import Workload
