@@ -135,6 +135,8 @@ class _Spy:
             return None
         places = {id(x): k for k, x in enumerate(args) if isinstance(x, Tensor)}
         sources = tuple([places.get(id(x), CONSTANT) for x in inputs])
+        if not set(sources).issuperset(places.values()):  # a tensor was taken for its number, which is not always this
+            return None
         if any(s == CONSTANT and type(x) not in _NUMBERS for s, x in zip(sources, inputs, strict=True)):
             return None
         constants = tuple([x if s == CONSTANT else None for s, x in zip(sources, inputs, strict=True)])
