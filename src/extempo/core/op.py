@@ -185,7 +185,31 @@ class Op:
     @classmethod
     def signature(cls, types: tuple[InputType, ...], attrs: dict[str, Any]) -> Signature:
         """The shape rule, and the conversions that the kernel needs."""
-        return Signature(cls.infer(*types, **attrs), None)
+        return Signature(cls.infer(*types, **plain_attributes(cls.public_name, attrs)), None)
+
+
+def plain_attributes(op: str, attrs: dict[str, Any]) -> dict[str, Any]:
+    """Attributes whose numbers are Python's, since sizes of memory and places in it are computed with them.
+
+    NumPy's numbers become such: their sums wrap around. A tensor is refused: `size += n` would write to it, and so
+    change every number that was computed before and is that same tensor.
+    """
+    return {name: _plain(op, name, value) for name, value in attrs.items()} if attrs else attrs
+
+
+def _plain(op: str, name: str, value: Any) -> Any:
+    if type(value) in _PLAIN:
+        return value
+    if type(value) is tuple:
+        return tuple([_plain(op, name, part) for part in value])
+    if isinstance(value, np.generic):
+        return value.item()
+    if hasattr(value, "__array__") and not isinstance(value, int | float):  # the numbers of a static function are both
+        raise DtypeError(f"{op}: {name} must be a number, got a tensor; take its number with int(...) or .item()")
+    return value
+
+
+_PLAIN = frozenset((int, float, bool, str, type(None), dtype))
 
 
 def _snake_case(name: str) -> str:

@@ -383,6 +383,17 @@ def result_dtype(types: Iterable[InputType]) -> dtype:
     return result
 
 
+def as_int(value: Any, op: str, name: str) -> int:
+    """An argument that is to be an int, from an int of NumPy's or a tensor of one too; symbolic ones stay."""
+    if isinstance(value, int | WeakNumber):
+        return value  # type: ignore[return-value] # it computes like one
+    try:
+        number: int = value.__index__()
+    except AttributeError:
+        raise DtypeError(f"{op}: {name} must be an int, got {type(value).__name__}") from None
+    return number
+
+
 def normalize_dim(dim: int, ndim: int, op: str) -> int:
     """`dim` as a number from 0 to ndim - 1. A 0-dim tensor has dims 0 and -1, as in PyTorch."""
     span = max(ndim, 1)

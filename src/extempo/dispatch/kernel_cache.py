@@ -20,7 +20,7 @@ from ..backends.selection import FALLBACKS, native, short_of_memory
 from ..core.cache import Cache
 from ..core.context import CONTEXT, ExecutionContext
 from ..core.graph_interpreter import convert
-from ..core.op import Op, Routine, Signature
+from ..core.op import Op, Routine, Signature, plain_attributes
 from ..core.storage import Array
 from ..core.strides import laid_out
 from ..core.types import DEFAULT_DTYPE_LISTENERS, TensorType, check_size
@@ -194,6 +194,7 @@ def not_floating(op: type[Op]) -> str:
 
 def make_signature(op: type[Op], types: tuple[Any, ...], attrs: dict[str, Any]) -> Signature:
     """The signature for these types, of a kernel that is bound now. It is remembered."""
+    attrs = plain_attributes(op.public_name, attrs)
     structure, sizes = shape_class_of(op, types, attrs)
     numbers, kernel = structure.find(sizes) or learn(structure, sizes, op, types, attrs)
     signature = kernel.filled(attrs, numbers)

@@ -11,7 +11,7 @@ from ..core.op import Op, Rng, Routine, Sample
 from ..core.storage import Array
 from ..core.tensor import Tensor, TensorLike, from_array
 from ..core.tensor_methods import method
-from ..core.types import is_sequence, normalize_dim
+from ..core.types import as_int, is_sequence, normalize_dim
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, IndexRangeError, ShapeError
 from .creation import Copy, as_tensor
@@ -279,7 +279,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     tensor([[0, 1],
             [2, 3]])
     """
-    r = upscale_factor
+    r = as_int(upscale_factor, "pixel_shuffle", "upscale_factor")
     if input.ndim < 3 or r <= 0 or input._type.shape[-3] % (r * r):
         raise ShapeError(f"pixel_shuffle: shape {tuple(input.shape)} needs channels divisible by {r} * {r} in dim -3")
     *batch, channels, height, width = input._type.shape
@@ -295,7 +295,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     >>> ex.pixel_unshuffle(ex.zeros(1, 4, 6), 2).shape
     extempo.Size([4, 2, 3])
     """
-    r = downscale_factor
+    r = as_int(downscale_factor, "pixel_unshuffle", "downscale_factor")
     if input.ndim < 3 or r <= 0 or input._type.shape[-2] % r or input._type.shape[-1] % r:
         raise ShapeError(f"pixel_unshuffle: shape {tuple(input.shape)} needs height and width divisible by {r}")
     *batch, channels, height, width = input._type.shape
@@ -311,6 +311,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     >>> ex.channel_shuffle(ex.arange(4).view(1, 4, 1), 2).flatten()
     tensor([0, 2, 1, 3])
     """
+    groups = as_int(groups, "channel_shuffle", "groups")
     if input.ndim < 3 or groups <= 0 or input._type.shape[1] % groups:
         raise ShapeError(
             f"channel_shuffle: shape {tuple(input.shape)} needs channels (dim 1) divisible by {groups} groups"

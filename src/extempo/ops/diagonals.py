@@ -142,7 +142,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     if not input.ndim:
         raise ShapeError("diag_embed: a 0-dim tensor has no dimension to put on a diagonal")
     attrs = diagonal_attributes(input.ndim + 1, offset, dim1, dim2, "diag_embed")
-    size = input._type.shape[-1] + abs(offset)
+    size = input._type.shape[-1] + abs(attrs["offset"])
     shape = list(input._type.shape[:-1])
     for d in sorted((attrs["dim1"], attrs["dim2"])):
         shape.insert(d, size)

@@ -12,7 +12,7 @@ from typing import Any
 from .. import ops
 from ..core.context import no_grad
 from ..core.tensor import Tensor
-from ..core.types import as_kind, count, finfo, is_sequence, uint8
+from ..core.types import as_int, as_kind, count, finfo, is_sequence, uint8
 from ..core.wording import counted
 from ..dispatch.dispatcher import apply
 from ..dispatch.inline_cache import cached_by_types
@@ -384,6 +384,9 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     if not input.numel():
         return input
     n_batch, channels = input.shape[:2]
+    size = as_int(size, "local_response_norm", "size")
+    if size < 1:
+        raise ShapeError(f"local_response_norm: size must be at least 1, got {size}")
     planes = (input * input).reshape(n_batch, 1, channels, count(input.shape[2:]))
     ones = ops.ones((1, 1, size, 1), dtype=input.dtype)
     total = convolve(planes, ones, stride=(1, 1), padding=((size // 2, (size - 1) // 2), (0, 0)))

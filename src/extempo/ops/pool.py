@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import ops
 from ..core.tensor import Tensor
-from ..core.types import bool_, check_size, int64, is_sequence
+from ..core.types import as_int, bool_, check_size, int64, is_sequence
 from ..dispatch.dispatcher import apply
 from ..dispatch.inline_cache import cached_by_types
 from ..errors import DtypeError, ShapeError
@@ -343,9 +343,10 @@ def _max_unpool(
     usual = tuple((s - 1) * step + k - 2 * p for s, step, k, p in zip(sizes, steps, kernel, pads, strict=True))
     wanted = usual
     if output_size is not None:
-        wanted = tuple(output_size)[-n:]
-        if len(tuple(output_size)) not in (n, n + 1, n + 2):
-            raise ShapeError(f"{op}: output_size must have {n} sizes, got {tuple(output_size)}")
+        given = tuple(as_int(size, op, "output_size") for size in output_size)
+        wanted = given[-n:]
+        if len(given) not in (n, n + 1, n + 2):
+            raise ShapeError(f"{op}: output_size must have {n} sizes, got {given}")
         for size, expected, step in zip(wanted, usual, steps, strict=True):
             if not expected - step < size < expected + step:
                 raise ShapeError(f"{op}: output_size {wanted} is too far from {usual}, which these windows come from")

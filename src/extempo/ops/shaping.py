@@ -17,7 +17,7 @@ from ..core.context import CONTEXT
 from ..core.strides import row_major_strides
 from ..core.tensor import LazySource, Tensor, TensorLike, new, wrap
 from ..core.tensor_methods import TensorMethods, method
-from ..core.types import Size, TensorType, as_dtype, count, dtype, is_sequence, normalize_dim
+from ..core.types import Size, TensorType, as_dtype, as_int, count, dtype, is_sequence, normalize_dim
 from ..core.types import broadcast_shapes as _broadcast_shapes
 from ..core.wording import counted
 from ..dispatch.dispatcher import apply
@@ -332,7 +332,7 @@ def movedim(input: Tensor, source: Dims, destination: Dims) -> Tensor:
     >>> ex.movedim(ex.zeros(2, 3, 4), 0, 2).shape
     extempo.Size([3, 4, 2])
     """
-    given = [(d,) if isinstance(d, int) else tuple(d) for d in (source, destination)]
+    given = [tuple(d) if is_sequence(d) else (d,) for d in (source, destination)]
     sources, targets = ([normalize_dim(d, input.ndim, "movedim") for d in dims] for dims in given)
     if len(sources) != len(targets) or len(set(sources)) != len(sources) or len(set(targets)) != len(targets):
         raise ShapeError(
@@ -500,7 +500,7 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
         raise DtypeError(
             f"narrow: start must be an int or a 0-dim integer tensor, got {start.dtype} of shape {tuple(start.shape)}"
         )
-    given = start.__index__()
+    given, length = start.__index__(), as_int(length, "narrow", "length")
     if input.is_nested and not isinstance(size, int):
         from ..ragged_tensors.reshaping import narrowed
 
@@ -513,6 +513,7 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
 
 def slice_step(size: int, start: int | None, end: int | None, step: int, op: str) -> tuple[int, tuple[int, int]]:
     """(first, (length, step)): how `Slice` writes start:end:step of a dimension of that size."""
+    step = as_int(step, op, "step")
     if step <= 0:
         raise ShapeError(f"{op}: slice step must be positive, got {step}; use flip() to reverse")
     first, stop, _ = slice(start, end, step).indices(size)
@@ -546,7 +547,7 @@ def diagonal_attributes(ndim: int, offset: int, dim1: int, dim2: int, op: str) -
         raise ShapeError(
             f"{op}: expected two different dimensions of a matrix or more, got {dim1} and {dim2} of {ndim}"
         )
-    return {"offset": offset, "dim1": a, "dim2": b}
+    return {"offset": as_int(offset, op, "offset"), "dim1": a, "dim2": b}
 
 
 def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
@@ -558,6 +559,7 @@ def _unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Windows of `size` taken every `step` along a dimension, as a new last one, sharing memory."""
     d = normalize_dim(dimension, self.ndim, "unfold")
     limit = self._type.shape[d] if self.ndim else 1
+    size, step = as_int(size, "unfold", "size"), as_int(step, "unfold", "step")
     if not 0 <= size <= limit or step <= 0:
         raise ShapeError(f"unfold: size {size} and step {step} do not fit dimension {d} of size {limit}")
     return apply(Unfold, (self,), {"dimension": d, "size": size, "step": step})

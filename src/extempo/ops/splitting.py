@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..core.tensor_methods import method
-from ..core.types import check_size, is_sequence
+from ..core.types import as_int, check_size, is_sequence
 from ..dispatch.dispatcher import apply
 from ..errors import DtypeError, ShapeError
 from .define import also_named, numpy_method
@@ -112,7 +112,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     >>> ex.chunk(ex.arange(5), 2)
     (tensor([0, 1, 2]), tensor([3, 4]))
     """
-    d = existing_dim(input, dim, "chunk")
+    d, chunks = existing_dim(input, dim, "chunk"), as_int(chunks, "chunk", "chunks")
     if chunks <= 0:
         raise ShapeError(f"chunk: expected a positive number of chunks, got {chunks}")
     size = input._type.shape[d]
