@@ -7,7 +7,8 @@ import math
 
 import extempo as ex
 from extempo import nn
-from extempo.batching.read_search import ReadSearch
+from extempo.batching.purity_guards import PurityGuards
+from extempo.batching.read_search import searched
 
 SCALE = 2.0
 TABLE = [1.0, 2.0]
@@ -23,14 +24,6 @@ class Options:
 
     def factor(self):
         return TABLE[0]
-
-
-def searched(*roots):
-    search = ReadSearch()
-    for root in roots:
-        search.visit(root)
-    search.resolve()
-    return search
 
 
 def names(search):
@@ -75,3 +68,45 @@ def test_circles_end():
     first = [options]
     first.append(first)
     assert searched(first).contents
+
+
+def test_what_super_finds_is_followed():
+    class Above:
+        def step(self):
+            return helper()
+
+    class Below(Above):
+        def step(self):
+            return super().step()
+
+    def helper():
+        return 1
+
+    below = Below()
+    search = searched(lambda: below.step())
+    assert id(vars(Above)["step"]) in search.visited
+    assert id(helper) in search.visited
+
+
+def test_no_code_of_the_objects_that_are_met_runs():
+    def used(*args):
+        raise AssertionError("a search must not use what it finds")
+
+    class Descriptor:
+        __get__ = __getattr__ = used
+
+    class Lazy:
+        __slots__ = ("filled",)
+        __getattr__ = __len__ = __bool__ = __call__ = used
+
+        def __init__(self):
+            self.filled = [1]
+
+    class Owner:
+        value = Descriptor()
+        lazy = Lazy()
+
+    owner = Owner()
+    search = searched(lambda: owner.value + owner.lazy.missing + owner.lazy.filled)
+    assert id(Owner.lazy.filled) in search.visited
+    PurityGuards(search=search).same()

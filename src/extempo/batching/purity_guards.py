@@ -23,7 +23,7 @@ from ..core.tensor import Tensor
 from ..nn.module import Module
 from ..nn.tables import CHANGES, WATCHED
 from .read_guards import MISSING, alike
-from .read_search import ReadSearch
+from .read_search import ReadSearch, searched
 
 _LARGE = 1_000  # elements, from which on contents are compared once in a run
 _MOST_WATCHED = 100_000
@@ -53,11 +53,9 @@ class PurityGuards:
 
     __slots__ = ("_attributes", "_captured", "_contents", "_items", "_large", "_leaves", "_modules", "_seen", "tensors")
 
-    def __init__(self, *roots: Any) -> None:
-        found = ReadSearch()
-        for root in roots:
-            found.visit(root)
-        found.resolve()
+    def __init__(self, *roots: Any, search: ReadSearch | None = None) -> None:
+        """`search`: one that was made already."""
+        found = searched(*roots) if search is None else search
         self._items = found.items
         self._attributes = found.attributes
         self._contents = [c for c in found.contents if c.size <= _LARGE]

@@ -45,18 +45,18 @@ class ReadSearch:
         self.contents: list[ContainerGuard] = []
         self.modules: dict[int, ModuleGuard] = {}
         self.tensors: dict[int, Tensor] = {}
-        self._visited: dict[int, Any] = {}  # keeps what was visited, and so its id, alive
+        self.visited: dict[int, Any] = {}  # keeps what was visited, and so its id, alive
         self._names: set[str] = {"forward", *_IMPLIED}  # that code asks objects for
         self._classes: dict[type, set[str]] = {}  # with the names looked up there
 
     def visit(self, value: Any, name: str = "", depth: int = 0) -> None:
         """Follow what a value may read."""
-        if isinstance(value, SCALARS) or id(value) in self._visited or depth > _DEEP:
+        if isinstance(value, SCALARS) or id(value) in self.visited or depth > _DEEP:
             return
         if isinstance(value, Tensor):
             self.tensors[id(value)] = value
             return
-        self._visited[id(value)] = value
+        self.visited[id(value)] = value
         if isinstance(value, FunctionType):
             self._function(value)
         elif isinstance(value, MethodType):
@@ -126,21 +126,24 @@ class ReadSearch:
         kind = type(value)
         if isinstance(value, _NAMESPACES) or not _is_fixed(kind.__module__):
             self.visit(kind)
-            attributes = getattr(value, "__dict__", None)
-            if isinstance(attributes, dict):
+            attributes = attributes_of(value)
+            if attributes is not None:
                 self.contents.append(ContainerGuard(attributes, kind.__name__))
                 self._several(list(attributes.values()), kind.__name__, depth)
             for name in _slots(kind):
-                if hasattr(value, name):
-                    self.attributes.append((value, name, getattr(value, name)))
-                    self.visit(getattr(value, name), name, depth + 1)
-        elif hasattr(value, "__wrapped__"):  # a cell, a function with a cache
-            self.visit(value.__wrapped__)
+                try:
+                    found = object.__getattribute__(value, name)
+                except AttributeError:
+                    continue
+                self.attributes.append((value, name, found))
+                self.visit(found, name, depth + 1)
+        else:  # a cell, a function with a cache
+            self.visit((attributes_of(value) or {}).get("__wrapped__"))
 
     def resolve(self) -> None:
         """Look every name that code asks for up in every class that it may ask."""
         n_before = -1
-        while n_before != (n_before := len(self._visited) + len(self._names)):
+        while n_before != (n_before := len(self.visited) + len(self._names)):
             for cls, done in list(self._classes.items()):
                 for name in sorted(self._names - done):
                     done.add(name)
@@ -151,13 +154,40 @@ class ReadSearch:
         if owner is None or (_is_fixed(owner.__module__) and (name != "forward" or not issubclass(cls, Module))):
             return
         value = vars(owner)[name]
-        if getattr(cls, name, MISSING) is value:
+        if isinstance(value, FunctionType) or not hasattr(type(value), "__get__"):
             self.attributes.append((cls, name, value))
-        else:  # a class or static method, which getattr makes anew
+        else:  # a class or static method, which getattr makes anew; another descriptor, whose code must not run
             self.items.append((vars(owner), name, value))
-        for part in (value, *(getattr(value, f, None) for f in ("__func__", "fget", "fset", "func"))):
-            if isinstance(part, FunctionType) or part is value:
-                self.visit(part, name)
+        self._definition(value, name)
+        for base in cls.__mro__[cls.__mro__.index(owner) + 1 :]:  # that super() finds
+            if name in vars(base) and not _is_fixed(base.__module__):
+                self.items.append((vars(base), name, vars(base)[name]))
+                self._definition(vars(base)[name], name)
+
+    def _definition(self, value: Any, name: str) -> None:
+        """What stands in a class: a value, a function, or what holds functions."""
+        self.visit(value, name)
+        if _is_fixed(type(value).__module__):  # no descriptor of the user's, whose code must not run
+            parts = [getattr(value, part, None) for part in ("__func__", "fget", "fset", "func")]
+            self._several([part for part in parts if isinstance(part, FunctionType)], name, 0)
+
+
+def searched(*roots: Any) -> ReadSearch:
+    """Everything that the roots, functions or objects, may read."""
+    search = ReadSearch()
+    for root in roots:
+        search.visit(root)
+    search.resolve()
+    return search
+
+
+def attributes_of(x: Any) -> dict[str, Any] | None:
+    """Those of the object itself, found without running code of its class."""
+    try:
+        found = object.__getattribute__(x, "__dict__")
+    except AttributeError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _elements(container: Any) -> list[Any]:
