@@ -91,3 +91,15 @@ def test_results_go_back_where_they_were(result):
     structure_of(got, again)
     assert type(got) is type(result)
     assert all(a is b for a, b in zip(tensors, again, strict=True))
+
+
+def test_a_tensor_that_is_returned_twice_is_one_tensor_again():
+    a, b = ex.ones(1), ex.zeros(1)
+    found = []
+    rebuild = rebuilder(structure_of((a, [a, b], {"a": a}), found))
+    assert len(found) == 2
+    x, y = object(), object()
+    assert rebuild([x, y]) == (x, [x, y], {"a": x})
+    again = []
+    assert rebuilder(structure_of((a, a), again))([x]) == (x, x)
+    assert rebuilder(structure_of((a, b), []))([x, y]) == (x, y)

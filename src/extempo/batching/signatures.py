@@ -7,7 +7,7 @@ its id.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,14 +86,23 @@ def type_of(x: Any, grad: bool) -> tuple[Any, bool]:
     return (x._type, grad and x.requires_grad) if isinstance(x, Tensor) else (type(x), False)
 
 
-_RESULT = object()  # stands for a tensor in a structure
+class _Result:
+    """Stands for a tensor in a structure."""
+
+    __slots__ = ("position",)
+
+    def __init__(self, position: int) -> None:
+        self.position = position
 
 
 def structure_of(x: Any, results: list[Tensor]) -> Any:
-    """What a cell returned, without its tensors, which go to `results`."""
+    """What a cell returned, without its tensors, which go to `results`: each once, so that it is one again."""
     if isinstance(x, Tensor):
+        for position, known in enumerate(results):
+            if known is x:
+                return _Result(position)
         results.append(x)
-        return _RESULT
+        return _Result(len(results) - 1)
     if isinstance(x, dict):
         return {key: structure_of(part, results) for key, part in x.items()}
     return _sequence_like(x, [structure_of(part, results) for part in x]) if isinstance(x, _SEQUENCES) else x
@@ -101,17 +110,19 @@ def structure_of(x: Any, results: list[Tensor]) -> Any:
 
 def rebuilder(structure: Any) -> Callable[[list[Tensor]], Any]:
     """A function that puts results where a structure had them."""
-    if structure is _RESULT:
+    if type(structure) is _Result:
         return lambda results: results[0]
-    if isinstance(structure, _SEQUENCES) and all(part is _RESULT for part in structure):
+    if isinstance(structure, _SEQUENCES) and all(
+        type(part) is _Result and part.position == i for i, part in enumerate(structure)
+    ):
         kind = type(structure)
         return kind._make if hasattr(kind, "_make") else kind
-    return lambda results: _put(structure, iter(results))
+    return lambda results: _put(structure, results)
 
 
-def _put(structure: Any, results: Iterator[Tensor]) -> Any:
-    if structure is _RESULT:
-        return next(results)
+def _put(structure: Any, results: Sequence[Tensor]) -> Any:
+    if type(structure) is _Result:
+        return results[structure.position]
     if isinstance(structure, dict):
         return {key: _put(part, results) for key, part in structure.items()}
     if isinstance(structure, _SEQUENCES):
