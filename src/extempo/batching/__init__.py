@@ -7,8 +7,9 @@ What DyNet does with a lazily built graph of all samples, on tensors that a samp
 `api` starts the samples, each in a greenlet that stops where it needs a value (`greenlets`). What a sample does becomes
 calls (`sample_tracer`): an op a call of a kind (`op_kinds`: the op with its attributes, the types of its inputs, its
 weights), a cell one call of a kind that was traced from its body (`cells`, `signatures`, `cell_tracer`), which holds as
-long as what the body reads from Python is as it was (`purity_guards`, `read_search`, `read_guards`). Native code
-records calls like earlier ones (`call_cache`).
+long as what the body reads from Python is as it was (`purity_guards`, `read_search`, `read_guards`). A module of the
+user's becomes a cell by itself (`automatic_cells`) if its bytecode (`checked_bytecode`) does nothing that is not known
+to be pure (`pure_calls`). Native code records calls like earlier ones (`call_cache`).
 
 When all samples wait, the run (`run`) flushes: `agenda` puts what was recorded into batches: strongly connected
 components of the graph of kinds in topological order, levels within a component; long ones run in common arrays

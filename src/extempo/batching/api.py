@@ -12,8 +12,10 @@ from ..core.interrupts import certainly
 from ..core.tensor import Tensor, TensorLike
 from ..errors import DtypeError, ShapeError
 from ..func.tree import leaves
+from ..nn.module import RUNNING_BATCHES
 from ..random import Generator, _set_current, current_generator, sample_generator
 from ..tracing.compiled_function import steps_aside
+from .cells import ask_again
 from .greenlets import GreenletHub
 from .policy import Outlook, outlooks_of
 from .purity_guards import look_again
@@ -76,6 +78,7 @@ class batch(Generic[R]):
             return _loop(call, samples, draws)
         end_trace(mode)
         look_again()
+        ask_again()
         self._notes = notes = Notes()
         notes.n_samples = len(samples)
         hub = GreenletHub()
@@ -90,12 +93,17 @@ class batch(Generic[R]):
             _body(call, sample, SampleTracer(run, number, hub), inside, (*draws, number))
             for number, sample in enumerate(samples)
         ]
-        results = hub.together(bodies, go_on)
+        RUNNING_BATCHES.append(run)
+        try:
+            results = hub.together(bodies, go_on)
+        finally:
+            RUNNING_BATCHES.remove(run)
         run.flush()
         ends = [x._flat if isinstance(x, TensorLike) else x for x in leaves(results)]
         mine = {id(t): t for t in ends if isinstance(t, Tensor) and t._source is run}
         run.let_go(list(mine.values()))
-        outlook.ran(notes.batches)
+        if not notes.is_warming_up:
+            outlook.ran(notes.batches)
         return results
 
     def stats(self) -> dict[str, Any]:

@@ -249,6 +249,20 @@ class CellTracer:
 
     # ---- the end
 
+    def check_own(self, result_ids: list[int]) -> None:
+        """Decline results that share memory with an argument, with a tensor from outside or with each other."""
+        bases: dict[int, int] = {}  # what a view is of, by value id
+        for step in self.steps:
+            if step.op.aliases_input:
+                base = bases.get(step.reads[0], step.reads[0])
+                bases.update({step.first + i: base for i in range(step.n_results)})
+        for value_id in result_ids:
+            if bases.get(value_id, value_id) < len(self.inputs):
+                self.decline("it returns an argument, or a view of one")
+        viewed = [bases[value_id] for value_id in result_ids if value_id in bases]
+        if len(set(viewed)) < len(viewed) or not set(viewed).isdisjoint(result_ids):
+            self.decline("it returns tensors that share memory")
+
     def finish(self, results: list[Tensor]) -> tuple[Body, list[Tensor]]:
         """The steps that lead to the results, and the tensors that they capture."""
         if any(node.extra is not None for node in self._nodes):

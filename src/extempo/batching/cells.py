@@ -3,7 +3,8 @@
 A call of a cell is taken apart into inputs (tensors and numbers) and a signature: the structure of the arguments,
 types, what is tracked, and everything else among them. For each signature the body is traced once (`cell_tracer`) into
 a CallKind, which holds as long as everything that the body reads from Python is as it was (`purity_guards`). A cell
-that is made anew, of the same code, reading the same, takes the traces of the first (`cell_twins`).
+that is made anew, of the same code, reading the same, takes the traces of the first (`cell_twins`). A module of the
+user's is a cell that nobody has marked: it is traced once its calls repeat and were proven pure (`automatic_cells`).
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ from ..core.weak import WeakMembers, forgetting
 from ..errors import DtypeError, GraphError
 from ..nn import module as nn_module
 from ..nn.module import Module
+from .automatic_cells import Candidate, Proof, unusual
 from .call_cache import MOST_CACHED_CALLS, CachedCall, cache_cell_call
 from .cell_states import ArgumentLayout, CellArguments, CellCall, CellState
 from .cell_tracer import CellTracer, Declined, decline_modules
 from .cell_twins import CellOfFunction, CodeFamily, Twin, family_of
 from .kinds import CallKind, Input
+from .pure_calls import is_layer_code
 from .purity_guards import PurityGuards, is_since_last_look, now
+from .read_search import ReadSearch, searched
 from .signatures import filled, objects, rebuilder, structure_of, take_apart, type_of, without_sizes
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,6 +40,7 @@ _MOST_STATES = 8  # for one signature: training and evaluation, an attribute tha
 _MOST_VALUES = {int: 64, float: 8}  # of numbers that the body looks at; floats seldom come back
 # Signatures that differ in sizes only, from which on a cell runs as its ops: if each had fewer calls than many; if not.
 _FEW_SIZES, _MANY_SIZES, _MANY_CALLS = 3, 8, 16
+_MOST_AUTOMATIC = 4  # states, and values of numbers that the body looks at, of a cell that nobody has marked
 _PATIENCE = 64  # new signatures in a row after which calls with further ones are left to run op by op
 
 
@@ -44,8 +49,15 @@ class Cell(CellOfFunction):
 
     __slots__ = ("__dict__", "__weakref__", "_n_new", "cached_calls", "runs_as_ops")
 
-    def __init__(self, fn: Callable[..., Any] | None, module: Module | None = None, marked: bool = True) -> None:
+    def __init__(
+        self,
+        fn: Callable[..., Any] | None,
+        module: Module | None = None,
+        marked: bool = True,
+        candidate: Candidate | None = None,
+    ) -> None:
         self._fn = fn
+        self.candidate = candidate  # of a module that is a cell only if that pays and can be proven
         self._module = None if module is None else weakref.ref(module)
         self.is_marked = marked
         self._layouts: dict[tuple[Any, ...], ArgumentLayout] = {}
@@ -64,7 +76,7 @@ class Cell(CellOfFunction):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         show = nn_module.call_cell
-        if show is not None:
+        if show is not None and nn_module.RUNNING_BATCHES:
             result = show(self, args, kwargs)
             if result is not NotImplemented:
                 return result
@@ -98,10 +110,39 @@ class Cell(CellOfFunction):
         self._recent.clear()
         self.cached_calls.clear()
 
+    # ---- candidates
+
+    def why_ordinary(self) -> str:
+        """Why no call is one call now; "" if one may be."""
+        module = None if self._module is None or self.candidate is None else self._module()
+        return "" if module is None or self.candidate is None else self.candidate.why_ordinary(module)
+
+    def _give_up(self, why: str) -> Any:
+        """From now on it is an ordinary function. Returns None, which is what a call then is."""
+        module = None if self._module is None else self._module()
+        assert module is not None
+        assert self.candidate is not None
+        self.candidate.give_up(module, why)
+        self.declined = why
+        self.forget()
+        return None
+
+    def _is_due(self, marks: tuple[Any, ...]) -> bool:
+        """Whether a call with a new signature is to be traced."""
+        if self.candidate is None:
+            return True
+        why = self.candidate.count(marks)
+        self.declined = why or ""
+        if why:
+            self._give_up(why)
+        return why is None
+
     # ---- calls
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any], grad: bool) -> CellCall | None:
         """What a call is; None if its ops are to run as such."""
+        if self.candidate is not None and (why := unusual(args, kwargs)):
+            return self._give_up(why)
         marks: list[Any] = [grad]
         inputs: list[Any] = []
         take_apart(args, marks, inputs, grad)
@@ -121,9 +162,9 @@ class Cell(CellOfFunction):
         values = tuple([inputs[i] for i in looked_at])
         states = layout.states.get(values)
         if not states or not (state := states[0]).reads.same():
-            if not states and values and len(layout.states) >= min(_MOST_VALUES[type(value)] for value in values):
+            if not states and values and len(layout.states) >= self._most_values(values):
                 self.declined = "it looks at numbers (compares them, computes with them) that are others at each call"
-                return None
+                return None if self.candidate is None else self._give_up(self.declined)
             state = self._state(layout, values, arguments)
             if layout.looked_at != looked_at:  # the body has looked at one more
                 return self._call_of(layout, arguments)
@@ -137,6 +178,10 @@ class Cell(CellOfFunction):
         call.state = None if looked_at else state
         return call
 
+    def _most_values(self, values: tuple[Any, ...]) -> int:
+        """How many values of numbers that the body looks at are told apart."""
+        return _MOST_AUTOMATIC if self.candidate is not None else min(_MOST_VALUES[type(value)] for value in values)
+
     def _find(self, marks: list[Any], arguments: CellArguments) -> ArgumentLayout | None:
         """The layout of a signature that is not one of the last; None: there are too many to go on tracing."""
         key = tuple(marks)
@@ -146,11 +191,11 @@ class Cell(CellOfFunction):
         counter = self if self._twin is None else self._twin.cell  # those that are made anew count together
         if layout is not None:
             counter._n_new = 0
-        elif self._is_wasted() or self._has_many_sizes(key):
+        elif self._is_wasted() or not self._is_due(key) or self._has_many_sizes(key):
             return None
         else:
             counter._n_new += 1
-            if counter._n_new > _PATIENCE:
+            if counter._n_new > _PATIENCE and self.candidate is None:
                 self.declined = "its arguments have another structure, type or shape at almost every call"
                 return None
             layout = self._new_layout(key, marks, arguments)
@@ -278,6 +323,8 @@ class Cell(CellOfFunction):
             if i and state.reads.same():
                 states.insert(0, states.pop(i))
                 return state
+        if self.candidate is not None and len(states) >= _MOST_AUTOMATIC:
+            return self._ordinary_state("what it reads is something else again and again")
         state, looked_at = self._traced(layout, arguments)
         if looked_at:
             layout.looked_at = tuple(sorted({*layout.looked_at, *looked_at}))
@@ -295,9 +342,18 @@ class Cell(CellOfFunction):
         """
         body = self._body()
         open_inputs = [i for i in range(len(arguments.inputs)) if i not in layout.looked_at]
+        proof = None
+        if self.candidate is None and self._module is not None and not self.is_marked and not is_layer_code(body):
+            self.candidate = Candidate()  # the user has put another forward in place of a layer's
+        if self.candidate is not None:
+            try:
+                proof = self._prove(body, arguments, open_inputs)
+            except Declined as why:
+                return self._ordinary_state(str(why)), set()
         for _ in range(2):
-            state = CellState(PurityGuards(body, *objects((arguments.args, arguments.kwargs))))
-            looked_at = self._trace(state, body, arguments, open_inputs)
+            search = searched(body, *objects((arguments.args, arguments.kwargs)))
+            state = CellState(PurityGuards(search=search))
+            looked_at = self._trace(state, body, arguments, open_inputs, proof, search)
             if looked_at or state.reads.same():
                 return state, looked_at
         changed = state.reads.changed()
@@ -309,20 +365,39 @@ class Cell(CellOfFunction):
         state.kind, state.declined = None, f"it changes {changed}"
         return state, set()
 
+    def _ordinary_state(self, why: str) -> CellState:
+        self._give_up(why)
+        state = CellState(PurityGuards())
+        state.declined = why
+        return state
+
+    def _prove(self, body: Callable[..., Any], arguments: CellArguments, open_inputs: list[int]) -> Proof:
+        """That the body only computes; Declined if it may do more."""
+        types = [Input(*type_of(arguments.inputs[i], arguments.grad)) for i in open_inputs]
+        proof = Proof(self.name, types, arguments.grad)
+        proof.check(body, *_on_symbols(proof.tracer, arguments, open_inputs))
+        return proof
+
     def _trace(
-        self, state: CellState, body: Callable[..., Any], arguments: CellArguments, open_inputs: list[int]
+        self,
+        state: CellState,
+        body: Callable[..., Any],
+        arguments: CellArguments,
+        open_inputs: list[int],
+        proof: Proof | None,
+        search: ReadSearch,
     ) -> set[int]:
         """Run the body on symbols and complete the state. Returns the positions of numbers that it looked at."""
         inputs, grad = arguments.inputs, arguments.grad
         types = [Input(*type_of(inputs[i], grad)) for i in open_inputs]
         tracer = CellTracer(self.name, types, state.reads, grad, self.is_marked)
+        looked_up: list[Tensor] = []
         try:
             decline_modules(state.reads.modules())
-            symbols = list(inputs)
-            for position, i in enumerate(open_inputs):
-                symbols[i] = tracer.argument(position, inputs[i])
-            left = iter(symbols)
-            result = tracer.run(body, filled(arguments.args, left), filled(arguments.kwargs, left))
+            if proof is not None:
+                proof.watch(search)
+                looked_up = proof.looked_up()
+            result = tracer.run(body, *_on_symbols(tracer, arguments, open_inputs))
             results: list[Tensor] = []
             structure = structure_of(result, results)
             if tracer.looked_at:
@@ -332,8 +407,10 @@ class Cell(CellOfFunction):
             steps, captured = tracer.finish(results)
         except Declined as why:
             state.declined = str(why)
+            if proof is not None:
+                self._give_up(state.declined)
             return set()
-        state.reads.capture(captured)
+        state.reads.capture({id(t): t for t in (*captured, *looked_up)}.values())
         state.kind = CallKind(
             self.name,
             steps,
@@ -346,6 +423,17 @@ class Cell(CellOfFunction):
         )
         state.rebuild = rebuilder(structure)
         return set()
+
+
+def _on_symbols(
+    tracer: CellTracer, arguments: CellArguments, open_inputs: list[int]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call with symbols in place of inputs."""
+    symbols = list(arguments.inputs)
+    for position, i in enumerate(open_inputs):
+        symbols[i] = tracer.argument(position, symbols[i])
+    left = iter(symbols)
+    return filled(arguments.args, left), filled(arguments.kwargs, left)
 
 
 _EVERY_CELL: WeakMembers[Cell] = WeakMembers()
@@ -362,22 +450,45 @@ DEFAULT_DTYPE_LISTENERS.append(_forget_all)
 
 # ---- which callables are cells
 
-CELLS_OF_MODULES: dict[int, Cell] = {}  # by id; an entry goes with its module
+# By id; an entry goes with its module. None: an ordinary function, which native code passes over until the next run.
+CELLS_OF_MODULES: dict[int, Cell | None] = {}
+_PASSED_OVER: dict[int, Cell] = {}
+
+
+def pass_over(module: Module) -> None:
+    """Ask no more, in this run, whether calls of a module that is an ordinary function are those of a cell."""
+    found = CELLS_OF_MODULES.get(id(module))
+    if found is not None:
+        _PASSED_OVER[id(module)] = found
+        CELLS_OF_MODULES[id(module)] = None
+
+
+def ask_again() -> None:
+    """A run begins: modules that were passed over may have changed, and the report is to name them."""
+    for module_id, found in list(_PASSED_OVER.items()):
+        if CELLS_OF_MODULES.get(module_id, found) is None:
+            CELLS_OF_MODULES[module_id] = found
+    _PASSED_OVER.clear()
 
 
 def find(callable_: Any) -> Cell | None:
     """The cell of a function or module; None if it is none."""
     if type(callable_) is Cell:
         return callable_
-    found = CELLS_OF_MODULES.get(id(callable_))
-    if found is not None:
-        return found
+    if id(callable_) in CELLS_OF_MODULES:
+        return CELLS_OF_MODULES[id(callable_)]
     if not isinstance(callable_, Module) or not callable_._is_cell:
         return None
     from .layers import LayerCell, is_layer  # which are cells
 
-    is_marked = getattr(callable_, "_is_marked_cell", False)
-    found = LayerCell(callable_) if is_layer(callable_) and not is_marked else Cell(None, callable_, is_marked)
+    marked = callable_._is_marked_cell
+    needs_proof = callable_._needs_proof and not marked
+    if needs_proof and type(callable_).__getattribute__ is not object.__getattribute__:
+        return None
+    if is_layer(callable_) and not marked:
+        found: Cell = LayerCell(callable_)
+    else:
+        found = Cell(None, callable_, marked, Candidate() if needs_proof else None)
     found._module = forgetting(callable_, CELLS_OF_MODULES)
     CELLS_OF_MODULES[id(callable_)] = found
     return found
@@ -395,8 +506,8 @@ def cell(fn: F) -> F:
     calls is not copied. A cell may be made anywhere, also inside the function of a sample: it is known by its code and
     by what that reads.
 
-    Layers without state (`nn.Linear`, `nn.Embedding`, `nn.LSTMCell`, norms, ...) are cells already. Elsewhere a cell is
-    the function that it was.
+    Layers without state (`nn.Linear`, `nn.Embedding`, `nn.LSTMCell`, norms, ...) are cells already, and modules of
+    yours whose forward is plainly pure become cells by themselves. Elsewhere a cell is the function that it was.
 
     >>> @ex.cell
     ... def gate(x, y):

@@ -56,6 +56,7 @@ class Notes:
         self._ordinary: dict[tuple[str, str], Where | None] = {}  # cells that ran as functions, and why: first lines
         self.n_waves = 0
         self.n_samples = 0
+        self.is_warming_up = False  # a module was called that becomes a cell if it is called so again
 
     def ran_as_function(self, cell: str, why: str) -> None:
         """The ops of a cell were calls of their own."""
@@ -96,7 +97,7 @@ class Notes:
         lines = [one.line(where, name, reads) for (where, name), one in found.items()]
         lines.sort(key=lambda line: -line.batches)
         ordinary = [
-            f"{describe_where(where) or '?'}: cell {cell} ran as an ordinary function: {why}"
+            f"{describe_where(where) or '?'}: {cell} ran as an ordinary function: {why}"
             for (cell, why), where in self._ordinary.items()
         ]
         return Explanation(lines, head, ordinary)

@@ -20,7 +20,7 @@ from ..dispatch.inplace import check_fits
 from ..errors import AutogradError
 from ..nn import module as nn_module
 from .call_cache import learn_op, recorder
-from .cells import find
+from .cells import find, pass_over
 from .greenlets import GreenletHub
 from .kinds import takes_numbers
 from .op_kinds import MISSING, kind_of
@@ -28,6 +28,7 @@ from .parts import Stretch, stretch_of
 from .sizes.together import adopt
 
 if TYPE_CHECKING:
+    from .cells import Cell
     from .run import BatchExecutor
 
 _NUMBERS = (float, int, bool)
@@ -103,15 +104,27 @@ class SampleTracer:
         if cell is None or cell.runs_as_ops:
             return NotImplemented
         grad = CONTEXT.get().grad
-        call = cell.call(args, kwargs, grad)
+        call = None if cell.why_ordinary() else cell.call(args, kwargs, grad)
         if call is None:
-            if cell.is_marked:
-                self.run.notes.ran_as_function(cell.name, cell.declined)
+            self._ran_as_function(cell, callable_)
             return NotImplemented
         made = self.run.call(call.kind, call.inputs, self.number)
         if native() is not None:
             cell.learn(call, args, kwargs, grad)
         return call.rebuild(made)
+
+    def _ran_as_function(self, cell: Cell, callable_: Any) -> None:
+        """The ops of a call are to run as such."""
+        if cell.candidate is None:
+            if cell.is_marked:
+                self.run.notes.ran_as_function(f"cell {cell.name}", cell.declined)
+            return
+        why = cell.why_ordinary()
+        if why:
+            self.run.notes.ran_as_function(f"module {cell.name}", why)
+            pass_over(callable_)
+        else:
+            self.run.notes.is_warming_up = True
 
     def made(self, t: Tensor) -> None:
         """A tensor that the sample has filled with something, which is its own to write to."""
@@ -159,7 +172,7 @@ class SampleTracer:
 
 @functools.cache
 def _show_cells() -> None:
-    """From now on modules show calls of cells to `call_cell`: where there never is a batch, that costs nothing."""
+    """From now on modules show calls of cells to `call_cell` while a batch runs."""
     native()
     entry_points.CALL_CELL.bind(nn_module, "call_cell", lambda: recorder().call_cell, call_cell)
 

@@ -121,6 +121,8 @@ class Sequential(_ModuleSequence):
     Identity()
     """
 
+    _is_cell = _needs_proof = True
+
     def __init__(self, *args: Any) -> None:
         super().__init__()
         if len(args) == 1 and isinstance(args[0], Mapping):

@@ -28,9 +28,12 @@ from .parameter import Buffer, Parameter
 from .state import StateMethods
 from .tables import TABLES, Table, note_change, replace_table, without_mirrors
 
-# Shown every call of a cell, as (cell, args, kwargs), once there is a batch (`backends.entry_points.CALL_CELL`);
+# Shown every call of a cell, as (cell, args, kwargs), while a batch runs (`backends.entry_points.CALL_CELL`);
 # NotImplemented: the cell itself is to run.
 call_cell: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any] | None = None
+
+
+RUNNING_BATCHES: list[Any] = []  # in all threads; where there is none a call of a module costs nothing more
 
 
 class Module(HookMethods, HookTables, StateMethods, KeywordSuggestions):
@@ -53,6 +56,8 @@ class Module(HookMethods, HookTables, StateMethods, KeywordSuggestions):
     training: bool
     _computes_tensor = False  # whether, among parametrizations, a call of it gives a tensor of the owner
     _is_cell = False  # whether a call does nothing but compute its result, so that many samples' calls can run as one
+    _is_marked_cell = False  # whether that is what `ex.cell` was told
+    _needs_proof = False  # whether that is to be found out first: `batching.automatic_cells`
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -60,7 +65,8 @@ class Module(HookMethods, HookTables, StateMethods, KeywordSuggestions):
             if "_is_cell" in vars(base):
                 return
             if "forward" in vars(base):  # another one than that which is known to be pure
-                cls._is_cell = False
+                cls._is_cell = cls._needs_proof = not cls.__module__.startswith("extempo.")
+                cls._is_marked_cell = False
                 return
 
     def __init__(self) -> None:
@@ -74,7 +80,7 @@ class Module(HookMethods, HookTables, StateMethods, KeywordSuggestions):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._call_hooks:
             return call_with_hooks(self, self._call_hooks, args, kwargs)
-        if self._is_cell and call_cell is not None:
+        if self._is_cell and RUNNING_BATCHES and call_cell is not None:
             result = call_cell(self, args, kwargs)
             if result is not NotImplemented:
                 return result

@@ -160,6 +160,8 @@ def _write_call(module: IRModule, offsets: Slots) -> None:
         with b.if_(o.python.type_of(given[0]) != o.known("cell")):
             cell.set(found_by_id(b, o.known("cells"), given[0]))
         slow.take_if(cell.value == 0)
+        with b.if_(cell.value == o.known("none")):  # a module that is an ordinary function
+            b.ret(o.python.incref(o.known("not_implemented")))
         with b.if_(o.get(cell.value, "cell.runs_as_ops") == o.known("true")):
             b.ret(o.python.incref(o.known("not_implemented")))
         o.python.incref(cell.value)
