@@ -326,6 +326,18 @@ def test_a_module_whose_inputs_have_many_sizes_runs_as_its_ops():
     assert batched.stats()["nodes"] == 8
 
 
+def test_sizes_in_evaluation_leave_the_cell_of_training_alone():
+    module = Residual()
+    check(module, rows(4, 4))
+    module.eval()
+    batched = check(module, [x for n in range(1, 6) for x in rows(1, n, 4)])
+    assert "another size" in ordinary(batched)
+    module.train()
+    for _ in range(2):
+        batched = check(module, rows(4, 4))
+    assert batched.stats()["nodes"] == 4
+
+
 def test_trees_of_many_shapes_are_no_signatures():
     class Tree(Base):
         def forward(self, tree):

@@ -34,8 +34,8 @@ class batch(Generic[R]):
     may be nested in tuples, lists and dicts.
 
     Each sample runs its own Python: loops, recursion, branches on its own values. What samples compute runs together:
-    calls of the same op or cell (see `ex.cell`), wherever they come from, are one batch. A sample that asks for a value
-    (`item`, `bool`, `print`) waits until the others wait, too. So lines of different samples interleave; what they do
+    calls of the same op, layer or module that only computes (a cell, see `ex.cell`) are one batch. A sample that asks
+    for a value (`item`, `bool`, `print`) waits until the others wait, too. So lines of samples interleave; what they do
     to shared Python objects happens in no fixed order. Gradients flow through; results equal a plain loop to rounding.
 
     `debug=True` is the plain loop, with the same random draws, for pdb. `ex.eager()` makes all of them plain loops.

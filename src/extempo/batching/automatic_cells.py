@@ -47,7 +47,10 @@ class Candidate:
         return self._ordinary.get(_is_training(module), "") if self._ordinary else ""
 
     def give_up(self, module: Module, why: str) -> None:
+        """In this mode; what was counted does not speak of the other one."""
         self._ordinary[_is_training(module)] = why
+        self._calls.clear()
+        self._sizes.clear()
 
     def count(self, marks: tuple[Any, ...]) -> str | None:
         """Count a call. None: it is to be traced; "": it is too early; otherwise why it never will be."""

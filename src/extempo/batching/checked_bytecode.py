@@ -581,7 +581,7 @@ def _assign(frame: _Frame, name: str, value: Any) -> None:
         frame.variables[name] = value
 
 
-@functools.lru_cache(1_000)
+@functools.lru_cache(200)
 def _instructions(code: CodeType) -> tuple[list[dis.Instruction], dict[int, int]]:
     """With the positions of those at an offset."""
     steps = list(dis.get_instructions(code))

@@ -156,6 +156,6 @@ class _OfLine:
             is_op = all(not kind.cell for kind in self._kinds)
             return (
                 f"each call needs results of others: {n_levels} levels",
-                "@ex.cell around the body of the loop makes one call of these ops" if is_op else "",
+                "a module, or @ex.cell, around the body of the loop makes one call of these ops" if is_op else "",
             )
         return "", ""
