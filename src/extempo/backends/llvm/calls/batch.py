@@ -153,15 +153,15 @@ def _write_call(module: IRModule, offsets: Slots) -> None:
         slow = _slow_way(o, "slow_call")
         slow.take_unless(b.arg("nargs") == 3)
         given = Pointer(b.arg("args"), ptr)
-        grad, sample = _mode(o)
-        with b.if_(o.python.type_of(sample) != o.known("sample")):
-            b.ret(o.python.incref(o.known("not_implemented")))
         cell = b.var(ptr, given[0])
         with b.if_(o.python.type_of(given[0]) != o.known("cell")):
             cell.set(found_by_id(b, o.known("cells"), given[0]))
-        slow.take_if(cell.value == 0)
         with b.if_(cell.value == o.known("none")):  # a module that is an ordinary function
             b.ret(o.python.incref(o.known("not_implemented")))
+        grad, sample = _mode(o)
+        with b.if_(o.python.type_of(sample) != o.known("sample")):
+            b.ret(o.python.incref(o.known("not_implemented")))
+        slow.take_if(cell.value == 0)
         with b.if_(o.get(cell.value, "cell.runs_as_ops") == o.known("true")):
             b.ret(o.python.incref(o.known("not_implemented")))
         o.python.incref(cell.value)
