@@ -376,6 +376,15 @@ def test_parts_of_rows_are_gathered_and_added_to(backend):
     assert bits(whole) == bits(expected)
 
 
+@backends
+def test_parts_of_nothing_are_nothing(backend):
+    made = table(backend)
+    made.add_one(3, np.empty((0, 4), np.float32))
+    made.add_pieces([5], np.array([0]), np.empty((0, 4), np.float32))
+    made.add_parts(np.array([[8, 3, 0, 0], [9, 5, 0, 0]]))
+    assert made.gather([8, 9], (0, 2), F32).shape == (2, 0, 2)
+
+
 @needs_native
 def test_a_part_that_native_code_declines_to_gather_is_gathered_all_the_same():
     made = RowTable()

@@ -93,7 +93,7 @@ class RowTable:
         for number, whole, offset, size in parts[there].tolist():
             ((array, _, rows),) = self._by_array(self._places[[whole]])
             row = np.ascontiguousarray(array[rows[0]]).reshape(-1)
-            if not np.may_share_memory(row, array):
+            if size and not np.may_share_memory(row, array):
                 raise ShapeError(f"Table.add_parts: the row of number {whole} is no run of memory")
             self.add_one(number, row[offset // row.itemsize : (offset + size) // row.itemsize])
 
@@ -251,9 +251,9 @@ class RowTable:
             yield array[None] if is_whole else array, positions, where[positions] & _ROW
         for position in np.flatnonzero(is_part).tolist():
             array, (_, address, form, _) = self._arrays[owners[position] - 1], places[position].tolist()
-            start = (address - array.__array_interface__["data"][0]) // array.itemsize
-            end = start + (form >> 1) // array.itemsize
-            memory = np.lib.stride_tricks.as_strided(array, (end,), (array.itemsize,))  # around the row
+            n_elements = (form >> 1) // array.itemsize
+            start = (address - array.__array_interface__["data"][0]) // array.itemsize if n_elements else 0
+            memory = np.lib.stride_tricks.as_strided(array, (start + n_elements,), (array.itemsize,))  # around the row
             yield memory[None, start:], np.array([position]), np.array([0])
 
 

@@ -207,10 +207,9 @@ def _put_parts(c: RowsCall) -> None:
         within = b.compare("<", number, c.n_places, unsigned=True) & b.compare("<", whole, c.n_places, unsigned=True)
         c.unless(within, c.declined)
         row = c.places + whole * WORDS
-        # Nothing is there yet, or native code does not go there: then NumPy's way does it.
-        c.unless(
-            (row[WHERE] == 0) | ((row[ADDRESS] != 0) & (first >= 0) & (first + nbytes <= row[FORM] >> 1)), c.declined
-        )
+        # Nothing is there yet, or native code does not go there: then NumPy's way does it. Nothing has no address.
+        is_inside = (first >= 0) & (first + nbytes <= row[FORM] >> 1) & ((row[ADDRESS] != 0) | (nbytes == 0))
+        c.unless((row[WHERE] == 0) | is_inside, c.declined)
     with b.loop(0, n) as i:
         number, whole, first, nbytes = (parts[i * 4 + k] for k in range(4))
         row, place = c.places + whole * WORDS, c.places + number * WORDS
