@@ -201,13 +201,19 @@ def shrunk(program: SampleProgram) -> SampleProgram:
             return False
         return "differs" in always(partial(compared, smaller))
 
+    def depth(line: str) -> int:
+        return len(line) - len(line.lstrip())
+
     changed = True
     while changed:
         changed = False
         candidates = [replace(program, n_samples=n) for n in (1, 2, 4) if n < program.n_samples]
         lines = program.text.splitlines()
         for i in reversed(range(1, len(lines))):
-            candidates.append(replace(program, text="\n".join([*lines[:i], *lines[i + 1 :]]) + "\n"))
+            end = i + 1  # a loop or a branch goes with what it holds
+            while end < len(lines) and depth(lines[end]) > depth(lines[i]):
+                end += 1
+            candidates.append(replace(program, text="\n".join([*lines[:i], *lines[end:]]) + "\n"))
         last = lines[-1].strip()
         if last.startswith("return [") and "," in last:
             for name in last[len("return [") : -1].split(", "):
