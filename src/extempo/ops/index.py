@@ -108,7 +108,7 @@ def _as_key(k: Any) -> Any:
     if isinstance(k, Tensor):
         if k.dtype.is_floating_point:
             raise DtypeError(f"indexing: an index tensor must be integer or bool, got {k.dtype}; use .long()")
-        if k._array is not None and k.dtype is not bool_ and k.ndim == 0:
+        if k.ndim == 0 and k.dtype is not bool_ and k._array is not None:  # asked last: a value may have to be waited for
             return int(k.item())
         return k.bool() if k.dtype is uint8 else k
     if isinstance(k, list | tuple | range | np.ndarray):
