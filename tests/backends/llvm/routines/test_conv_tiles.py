@@ -32,11 +32,12 @@ DTYPE = {f32: np.float32, f64: np.float64}
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s.name)
 @pytest.mark.parametrize("n_steps", [0, 1, 9])
-def test_a_tile_sums_over_scattered_elements(shape, n_steps):
+@pytest.mark.parametrize("n_missing", [0, 3])
+def test_a_tile_sums_over_scattered_elements(shape, n_steps, n_missing):
     def write(b):
         source, panel, out = (Pointer(b.arg(n), shape.element) for n in ("source", "panel", "out"))
         rows, steps = (Pointer(b.arg(n), i32) for n in ("rows", "steps"))
-        for r, row in enumerate(products(b, shape, source, rows, steps, b.arg("n"), panel)):
+        for r, row in enumerate(products(b, shape, source, rows, b.arg("n_rows"), steps, b.arg("n"), panel)):
             for v, total in enumerate(row):
                 out.set_vector(r * shape.columns + v * shape.lanes, total)
 
@@ -44,8 +45,11 @@ def test_a_tile_sums_over_scattered_elements(shape, n_steps):
     source = rng.normal(size=500).astype(dtype)
     rows, steps = (rng.integers(0, 200, n).astype(np.int32) for n in (shape.rows, max(n_steps, 1)))
     panel, out = rng.normal(size=(n_steps, shape.columns)).astype(dtype), np.empty((shape.rows, shape.columns), dtype)
-    args = {"source": ptr, "rows": ptr, "steps": ptr, "panel": ptr, "out": ptr, "n": i64}
-    compiled(write, void, **args)(*map(address, (source, rows, steps, panel, out)), n_steps)
+    n_rows = shape.rows - n_missing
+    rows[n_rows:] = 2**30  # what a table has behind the last row leads anywhere
+    args = {"source": ptr, "rows": ptr, "steps": ptr, "panel": ptr, "out": ptr, "n": i64, "n_rows": i64}
+    compiled(write, void, **args)(*map(address, (source, rows, steps, panel, out)), n_steps, n_rows)
+    rows[n_rows:] = rows[n_rows - 1]
     places = rows[:, None] + steps[None, :n_steps]
     if shape.by_group:  # neighbouring elements belong to neighbouring columns
         left = source[places[..., None] + np.arange(shape.columns)]

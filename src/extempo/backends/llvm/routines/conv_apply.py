@@ -138,11 +138,6 @@ def write_conv(module: IRModule, name: str, shape: Shape) -> None:
         with b.loop(0, place.meta["n_phases"]) as p:
             phase = TileNumbers(b, phases.at(p * len(PHASE)), PHASE)
             place.make_tables(context, phase.address)
-            rows, n_along = place.table("rows"), b.smaller(phase["n_along"], place.meta["band"])
-            n_rows = place.meta["images_per_block"] * n_along * phase["n_across"]
-            # A tile reads as many rows as it has, though it keeps fewer at the end.
-            with b.loop(n_rows, n_rows + shape.rows) as r:
-                rows[r] = rows[n_rows - 1]
             b.call(module.defined["pack"], context.address)
             place.run_chunks(context)
         b.ret(0)
@@ -241,7 +236,7 @@ def _write_tile(module: IRModule, shape: Shape) -> None:
     with module.function("tile", void, internal=True, **_TILE) as b:
         source, panel, target = (b.pointer(b.arg(n), shape.element) for n in ("source", "panel", "target"))
         rows, steps, results = (b.pointer(b.arg(n), i32) for n in ("rows", "steps", "results"))
-        sums = products(b, shape, source, rows, steps, b.arg("n_steps"), panel + shape.columns)
+        sums = products(b, shape, source, rows, b.arg("n_rows"), steps, b.arg("n_steps"), panel + shape.columns)
         kept = b.array(shape.element, shape.columns * STORED_ROWS)
         first = target + offset(results, 0)
         columns: list[list[Value]] = []  # for each column its rows, in vectors

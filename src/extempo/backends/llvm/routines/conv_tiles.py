@@ -75,11 +75,22 @@ def offset(table: Pointer, index: Value | int) -> Value:
 
 
 def products(
-    b: IRFunction, shape: Shape, source: Pointer, rows: Pointer, steps: Pointer, n_steps: Value, panel: Pointer
+    b: IRFunction,
+    shape: Shape,
+    source: Pointer,
+    rows: Pointer,
+    n_rows: Value,
+    steps: Pointer,
+    n_steps: Value,
+    panel: Pointer,
 ) -> list[list[Value]]:
-    """The sums of one tile: for each row its vectors."""
+    """The sums of one tile: for each row its vectors.
+
+    Of the last tile, rows behind `n_rows` are not kept and repeat its last one: what the table has next may lie behind
+    the end of the source, where images of a block or results of a band are fewer.
+    """
     lanes = shape.lanes
-    starts = [source + offset(rows, r) for r in range(shape.rows)]
+    starts = [source + offset(rows, b.smaller(n_rows - 1, r)) for r in range(shape.rows)]
     zero = vector(shape.element, lanes)
     sums = [[b.var(zero, 0.0) for _ in range(shape.vectors)] for _ in starts]
     with b.loop(0, n_steps) as k:

@@ -32,9 +32,6 @@ def write_weight_grad(module: IRModule, name: str, shape: Shape) -> None:
         context, place = begin(b, shape, META, SCRATCH)
         phase = b.cast("inttoptr", place.meta["phases"], ptr)
         place.make_tables(context, phase)
-        places, n_places = place.table("steps"), Pointer(phase, i64)[0]
-        with b.loop(n_places, n_places + shape.rows) as r:  # a tile has that many rows, the last ones not kept
-            places[r] = places[n_places - 1]
         place.run_chunks(context)
         b.call(module.defined["finish"], context.address)
         b.ret(0)
@@ -75,11 +72,12 @@ def _write_pack(module: IRModule, shape: Shape) -> None:
 
 def _write_tile(module: IRModule, shape: Shape) -> None:
     """Add one tile to the sums."""
-    args = {"source": ptr, "places": ptr, "pixels": ptr, "n_pixels": i64, "panel": ptr, "sums": ptr}
+    args = {"source": ptr, "places": ptr, "n_places": i64, "pixels": ptr, "n_pixels": i64, "panel": ptr, "sums": ptr}
     with module.function("tile", void, internal=True, **args) as b:
         source, panel, sums = (b.pointer(b.arg(n), shape.element) for n in ("source", "panel", "sums"))
         places, pixels = (b.pointer(b.arg(n), i32) for n in ("places", "pixels"))
-        for r, row in enumerate(products(b, shape, source, places, pixels, b.arg("n_pixels"), panel)):
+        tile = products(b, shape, source, places, b.arg("n_places"), pixels, b.arg("n_pixels"), panel)
+        for r, row in enumerate(tile):
             for v, total in enumerate(row):
                 at = r * shape.columns + v * shape.lanes
                 sums.set_vector(at, sums.vector(at, shape.lanes) + total)
@@ -101,7 +99,8 @@ def _write_panel(module: IRModule, shape: Shape) -> None:
             b.call(module.defined["pack"], b.arg("gradient"), *packed)
             with b.loop(0, n_places, shape.rows) as r:
                 target = (sums + (r + 1) * shape.columns).address
-                operands = ((places + r).address, (pixels + first).address, n, b.arg("packed"), target)
+                tile_places = ((places + r).address, b.smaller(n_places - r, shape.rows))
+                operands = (*tile_places, (pixels + first).address, n, b.arg("packed"), target)
                 b.call(module.defined["tile"], b.arg("source"), *operands)
 
 
