@@ -174,7 +174,7 @@ def test_names_of_other_devices_import_and_refuse_in_words():
     ]
 
 
-def test_stretches_of_code_have_names_and_whole_profiles_are_refused():
+def test_stretches_of_code_have_names_and_data_pipes_are_refused():
     program = (
         "import extempo.as_torch, torch\n"
         "from torch.autograd.profiler_util import EventList\n"
@@ -183,7 +183,10 @@ def test_stretches_of_code_have_names_and_whole_profiles_are_refused():
         "with record_function('forward'):\n"
         "    print(torch.ones(1).item(), torch.hub.HASH_REGEX.search('net-0a1b.pth')[1])\n"
         "Pipe = functional_datapipe('pipe')(type('Pipe', (IterDataPipe,), {}))\n"
-        "for use in (profile, torch.profiler.profile, Pipe):\n"
+        "with profile() as timed, record_function('again'):\n"
+        "    pass\n"
+        "print(timed.key_averages()[0].key)\n"
+        "for use in (torch.profiler.ExecutionTraceObserver, Pipe):\n"
         "    try:\n"
         "        use()\n"
         "    except NotImplementedError as error:\n"
@@ -191,7 +194,19 @@ def test_stretches_of_code_have_names_and_whole_profiles_are_refused():
     )
     assert printed(program).splitlines() == [
         "1.0 0a1b",
-        "torch.profiler.profile",
-        "torch.profiler.profile",
+        "again",
+        "torch.profiler.ExecutionTraceObserver",
         "torch.utils.data.IterDataPipe",
     ]
+
+
+def test_what_stands_below_a_module_of_settings_or_a_refused_one_is_reached_by_its_name():
+    program = (
+        "import extempo.as_torch, torch\n"
+        "torch.backends.cuda.matmul.allow_tf32 = True\n"
+        "print(torch.backends.cuda.matmul.allow_tf32)\n"
+        "def of(node: torch.fx.node.Node) -> torch.fx.Node: ...\n"
+        "from torch.functional import F\n"
+        "print(F.relu is torch.nn.functional.relu)\n"
+    )
+    assert printed(program).splitlines() == ["True", "True"]

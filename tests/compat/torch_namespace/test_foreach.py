@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import extempo as ex
+from extempo.compat.torch_namespace import foreach
 from extempo.compat.torch_namespace.foreach import foreach_function, foreach_norm
 
 CALLS = [
@@ -56,3 +57,12 @@ def test_a_list_has_one_entry_for_each_tensor_and_a_number_is_for_all():
 def test_a_function_that_tensors_do_not_have_is_not_there():
     with pytest.raises(AttributeError, match="_foreach_frobnicate"):
         foreach_function("frobnicate")
+
+
+def test_tensors_are_grouped_by_their_dtype():
+    a, b = ex.ones(2), ex.ones(2, dtype=ex.float64)
+    groups = foreach._group_tensors_by_device_and_dtype([[a, b, a], [1, 2, 3], []], with_indices=True)
+    (columns, places) = groups[ex.device("cpu"), ex.float32]
+    assert columns[0][0] is columns[0][1] is a
+    assert (columns[1:], places) == ([[1, 3], [None, None]], [0, 2])
+    assert not foreach._has_foreach_support([a], a.device)

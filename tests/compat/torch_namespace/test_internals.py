@@ -27,3 +27,10 @@ def test_what_a_conversion_asks_for_is_read():
 def test_a_class_without_overrides_runs_the_function():
     assert internals._disabled_torch_function_impl(max, (), (1, 2)) == 2
     assert internals._get_default_device() == "cpu"
+
+
+def test_kinds_of_kernels_can_be_named():
+    keys = internals.DispatchKeySet(internals.DispatchKey.AutocastCPU) | internals.DispatchKeySet("CPU")
+    assert keys.has("CPU")
+    assert keys.has(internals.DispatchKey.AutocastCPU)
+    assert not hasattr(internals.DispatchKey, "__wrapped__")

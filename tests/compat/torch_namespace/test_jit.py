@@ -32,3 +32,9 @@ def test_work_that_is_forked_is_done_at_once():
 def test_tracing_is_refused_in_words():
     with pytest.raises(ex.errors.UnsupportedError, match=r"torch\.jit\.trace: Extempo runs your Python"):
         jit.trace(len, ())
+
+
+def test_annotations_of_scripts_can_be_written():
+    assert jit.BroadcastingList2[int] == int | list[int]
+    assert jit.Attribute(3, int) == 3
+    assert not jit._enabled

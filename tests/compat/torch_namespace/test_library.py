@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import extempo as ex
 from extempo.compat.torch_namespace import library, op_names
 
@@ -51,3 +53,38 @@ def test_what_states_shapes_is_handed_back():
     assert library.register_fake("tests::cube", len) is len
     assert library.register_fake("tests::cube")(len) is made().register_fake(len) is len
     assert library.custom_op("tests::length", len, mutates_args=())("abc") == 3
+
+
+def test_an_op_may_be_defined_before_there_is_a_function_for_it():
+    library.define("tests::later", "(Tensor x) -> Tensor")
+    with pytest.raises(NotImplementedError, match="tests::later: this op was defined"):
+        op_names.tests.later(ex.ones(2))
+
+    @library.impl("tests::later", "cuda")
+    def _(x):
+        raise AssertionError
+
+    @library.impl("tests::later", ("cpu", "cuda"))
+    def _(x):
+        return x + 1
+
+    assert op_names.tests.later.default(ex.ones(2)).tolist() == [2, 2]
+
+
+def test_a_library_defines_ops_in_its_namespace():
+    mine = library.Library("tests_mine", "DEF")
+    assert mine.define("twice(Tensor x) -> Tensor") == "twice"
+    mine.impl("twice", lambda x: None, "Meta")
+    mine.impl("twice", lambda x: 2 * x, "CompositeExplicitAutograd")
+    assert op_names.tests_mine.twice(3) == 6
+
+    @library.impl(mine, "twice", "CPU")
+    def _(x):
+        return 2 * x + 1
+
+    assert op_names.tests_mine.twice(3) == 7
+
+
+def test_an_op_of_pytorchs_own_cannot_be_replaced():
+    with pytest.raises(ex.errors.UnsupportedError, match="aten::add is none of the ops"):
+        library.Library("aten", "IMPL").impl("add", lambda x, y: x, "CPU")

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ...data.iteration import SerialIterator as _SingleProcessDataLoaderIter
 from ...data.iteration import WorkerIterator as _MultiProcessingDataLoaderIter
 
-__all__ = ["_BaseDataLoaderIter", "_DatasetKind", "_MultiProcessingDataLoaderIter", "_SingleProcessDataLoaderIter"]
+_collate_fn_t = _worker_init_fn_t = Callable[..., Any]
+
+__all__ = [
+    "_BaseDataLoaderIter",
+    "_DatasetKind",
+    "_MultiProcessingDataLoaderIter",
+    "_SingleProcessDataLoaderIter",
+    "_collate_fn_t",
+    "_worker_init_fn_t",
+]
 
 _BaseDataLoaderIter = _SingleProcessDataLoaderIter | _MultiProcessingDataLoaderIter
 

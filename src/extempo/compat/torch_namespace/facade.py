@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from ...core.absent_names import RefusedType, did_you_mean, refused
-from .layout import is_module
+from .layout import BELOW, is_module
 from .missing import note_missing
 
 
@@ -69,6 +69,8 @@ class TorchModule(ModuleType):
     def _not_there(self, name: str, reason: str) -> Any:
         """A submodule that nobody has imported, what is refused when it is used, or an error."""
         path = f"{self.__name__}.{name}"
+        if name in BELOW.get(self.__name__.removeprefix("torch").removeprefix("."), ()):
+            return importlib.import_module(path)
         if not self._reason:
             if is_module(path.removeprefix("torch.")):
                 return importlib.import_module(path)

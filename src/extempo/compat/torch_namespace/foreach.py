@@ -42,3 +42,38 @@ def _nth(argument: Any, i: int) -> Any:
 def foreach_norm(tensors: Sequence[Tensor], ord: float = 2, dtype: Any = None) -> list[Tensor]:
     """The norm of each tensor."""
     return [vector_norm(tensor, ord, dtype=dtype) for tensor in tensors]
+
+
+# `torch.utils._foreach_utils`: which devices have kernels for lists of tensors.
+
+
+def _get_foreach_kernels_supported_devices() -> list[str]:
+    """None has: one tensor after the other is as fast."""
+    return []
+
+
+_get_fused_kernels_supported_devices = _get_foreach_kernels_supported_devices
+
+
+def _has_foreach_support(tensors: Sequence[Tensor], device: Any) -> bool:
+    return False
+
+
+def _device_has_foreach_support(device: Any) -> bool:
+    return False
+
+
+def _group_tensors_by_device_and_dtype(
+    tensorlistlist: Sequence[Sequence[Any]], with_indices: bool = False
+) -> dict[tuple[Any, Any], tuple[list[list[Any]], list[int]]]:
+    """Lists of tensors that belong together, split by the dtype of those in the first; with their places if asked."""
+    groups: dict[tuple[Any, Any], tuple[list[list[Any]], list[int]]] = {}
+    for i, row in enumerate(
+        zip(*(tensors or [None] * len(tensorlistlist[0]) for tensors in tensorlistlist), strict=True)
+    ):
+        columns, places = groups.setdefault((row[0].device, row[0].dtype), ([[] for _ in tensorlistlist], []))
+        for column, value in zip(columns, row, strict=True):
+            column.append(value)
+        if with_indices:
+            places.append(i)
+    return groups

@@ -11,6 +11,33 @@ from ...nn.module import _read_to
 
 _TensorMeta = type(Tensor)
 DisableTorchFunctionSubclass = DisableTorchFunction = _DisableTorchDispatch = nullcontext  # nobody asks for overrides
+_ExcludeDispatchKeyGuard = _AutoDispatchBelowAutograd = nullcontext
+
+
+class _AnyName(type):
+    """Every public name that is asked for exists, and is its own text."""
+
+    def __getattr__(cls, name: str) -> str:
+        if name.startswith("_"):
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}", name=name, obj=cls)
+        return name
+
+
+class DispatchKey(metaclass=_AnyName):
+    """PyTorch's kinds of kernels by name, `DispatchKey.CPU`: nothing is dispatched by them here."""
+
+
+class DispatchKeySet(frozenset[str]):
+    """Some of those kinds."""
+
+    def __new__(cls, *keys: Any) -> DispatchKeySet:
+        return super().__new__(cls, keys)
+
+    def __or__(self, other: Any) -> DispatchKeySet:
+        return DispatchKeySet(*self, *other)
+
+    def has(self, key: str) -> bool:
+        return key in self
 
 
 def _log_api_usage_once(event: str) -> None:

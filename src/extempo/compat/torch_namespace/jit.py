@@ -39,6 +39,33 @@ def annotate(the_type: Any, the_value: _F) -> _F:
     return the_value
 
 
+class _BroadcastingList:
+    """In annotations, `BroadcastingList2[int]`: one value or a list of so many."""
+
+    def __class_getitem__(cls, item: Any) -> Any:
+        return item | list[item]
+
+
+BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = BroadcastingList4 = _BroadcastingList
+
+
+def Attribute(value: _F, type: Any) -> _F:
+    """A value of a module with its type: the value."""
+    return value
+
+
+class _Enabled:
+    """`torch.jit._state._enabled`: whether TorchScript is switched on; it is never."""
+
+    enabled = False
+
+    def __bool__(self) -> bool:
+        return False
+
+
+_enabled = _Enabled()
+
+
 def is_scripting() -> bool:
     return False
 

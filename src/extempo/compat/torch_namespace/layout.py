@@ -9,12 +9,12 @@ from typing import NamedTuple
 BELOW: Mapping[str, frozenset[str]] = {
     package: frozenset(names.split())
     for package, names in {
-        "": "_C __config__ _dynamo _export _functorch _guards _higher_order_ops _inductor _jit_internal _library "
-        "_ops _prims_common _subclasses _tensor _tensor_str _utils accelerator amp ao autograd backends classes "
-        "compiler cpu cuda distributed distributions export fft func functional futures fx hub jit library linalg "
-        "masked monitor mps multiprocessing nested nn onnx ops optim overrides package profiler quantization "
+        "": "_C __config__ _custom_ops _dynamo _export _functorch _guards _higher_order_ops _inductor _jit_internal "
+        "_library _ops _prims_common _subclasses _tensor _tensor_str _utils accelerator amp ao autograd backends "
+        "classes compiler cpu cuda distributed distributions export fft func functional futures fx hub jit library "
+        "linalg masked monitor mps multiprocessing nested nn onnx ops optim overrides package profiler quantization "
         "quasirandom random serialization signal sparse special storage testing torch_version types utils version xpu",
-        "_C": "_distributed_c10d _distributed_rpc _functorch _nn",
+        "_C": "_distributed_c10d _distributed_rpc _functorch _nn _onnx _profiler",
         "_dynamo": "_trace_wrapped_higher_order_op eval_frame utils",
         "nn": "_reduction attention common_types functional init modules parallel parameter utils",
         "nn.attention": "bias flex_attention",
@@ -29,11 +29,13 @@ BELOW: Mapping[str, frozenset[str]] = {
         "autograd": "anomaly_mode forward_ad function functional grad_mode gradcheck graph profiler profiler_util "
         "variable",
         "utils": "_contextlib _python_dispatch _pytree benchmark checkpoint cpp_extension data dlpack flop_counter "
-        "hooks mobile_optimizer tensorboard weak",
+        "_foreach_utils hooks mobile_optimizer model_zoo tensorboard weak",
         "utils.data": "_utils dataloader dataset distributed sampler",
+        "utils.data._utils": "collate fetch pin_memory worker",
         "utils.tensorboard": "summary writer",
         "amp": "autocast_mode grad_scaler",
         "backends": "cpu cuda cudnn mkl mkldnn mps openmp opt_einsum",
+        "backends.cuda": "matmul",
         "cpu": "amp",
         "cuda": "amp comm graphs jiterator memory nccl nvtx profiler random streams tunable",
         "distributions": "bernoulli beta binomial categorical cauchy chi2 constraint_registry constraints "
@@ -45,8 +47,14 @@ BELOW: Mapping[str, frozenset[str]] = {
         "distributed": "_composable _functional_collectives _tensor algorithms autograd checkpoint constants "
         "device_mesh distributed_c10d elastic fsdp launcher nn optim pipelining rpc run tensor utils",
         "distributed.nn": "functional",
+        "distributed.rpc": "api",
         "distributed.tensor": "placement_types",
+        "functional": "F",
+        "jit": "_script _state _trace annotations frontend",
+        "fx": "_symbolic_trace experimental graph graph_module immutable_collections interpreter node "
+        "operator_schemas passes proxy subgraph_rewriter tensor_type traceback",
         "linalg": "",
+        "onnx": "symbolic_helper utils",
         "multiprocessing": "spawn",
         "nested": "",
         "signal": "windows",
@@ -64,6 +72,7 @@ HOMES: Mapping[str, str] = {
     "distributions.transforms": "extempo.distributions.transforms.base",
     "distributions.utils": "extempo.compat.torch_namespace.distribution_internals",
     "functional": "extempo",
+    "functional.F": "extempo.nn.functional",
     "multiprocessing": "multiprocessing",
     "nn": "extempo.nn",
     "nn.modules.batchnorm": "extempo.nn.norm_layers",
@@ -98,6 +107,7 @@ OWN: Mapping[str, str] = {
     "distributed.nn.functional": "distributed_nn",
     "distributed._tensor": "placements",
     "distributed.rpc": "unavailable",
+    "distributed.rpc.api": "unavailable",
     "distributed.tensor": "placements",
     "distributed.tensor.placement_types": "placements",
     "fx": "fx",
@@ -108,12 +118,19 @@ OWN: Mapping[str, str] = {
     "nn.modules.utils": "module_utils",
     "ops": "op_names",
     "nn.parallel": "parallel",
+    "onnx": "onnx_symbols",
+    "onnx.symbolic_helper": "onnx_symbols",
+    "onnx.utils": "onnx_symbols",
     "overrides": "overrides",
-    "profiler": "annotations",
+    "profiler": "torch_profiler",
     "torch_version": "torch_version",
     "types": "types",
     "utils._contextlib": "contexts",
+    "utils._foreach_utils": "foreach",
+    "utils.data._utils.collate": "collate_internals",
+    "utils.data._utils.pin_memory": "collate_internals",
     "utils._pytree": "pytree",
+    "utils.model_zoo": "model_zoo",
     "utils.tensorboard": "tensorboard",
 }
 
@@ -130,6 +147,9 @@ REFUSED: Mapping[str, str] = {
     "_C._distributed_c10d": _ONE_PROCESS,
     "_C._distributed_rpc": _ONE_PROCESS,
     "_C._functorch": _INTERNAL,
+    "_C._onnx": _NOT_YET,
+    "_C._profiler": _INTERNAL,
+    "_custom_ops": "use torch.library.custom_op",
     "_export": _NOT_YET,
     "_functorch": _INTERNAL,
     "_guards": _INTERNAL,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from ...core.absent_names import RefusedName
+from ...errors import UnsupportedError
 from .library import OPS, CustomOp
 
 
@@ -44,9 +45,15 @@ class OpNamespace:
 aten, prim, prims = (OpName(f"torch.ops.{name}") for name in ("aten", "prim", "prims"))
 
 
+class NativeLibraryRefused(UnsupportedError, OSError):
+    """An OSError as well: libraries that can do without their native ops expect one."""
+
+
 def load_library(path: str) -> NoReturn:
     """Native ops of PyTorch's cannot be loaded."""
-    raise RefusedName(f"torch.ops.load_library: {path} needs PyTorch's own machinery, which Extempo does not have")
+    raise NativeLibraryRefused(
+        f"torch.ops.load_library: {path} needs PyTorch's own machinery, which Extempo does not have"
+    )
 
 
 def __getattr__(name: str) -> OpNamespace:
