@@ -101,3 +101,28 @@ def test_a_buffer_without_a_shape_gets_memory_and_is_one():
     assert type(module.mean) is nn.Buffer
     assert (module.mean.dtype, tuple(module.mean.shape), module.mean.requires_grad) == (ex.int64, (2,), False)
     assert list(module.state_dict()) == []
+
+
+def test_a_class_of_ones_own_shares_memory_by_make_subclass_and_the_graph_by_as_subclass():
+    class Image(ex.Tensor):
+        pass
+
+    data = ex.ones(2)
+    image = ex.Tensor._make_subclass(Image, data, True)
+    data.mul_(3)
+    assert type(image) is Image
+    assert image.is_leaf
+    assert image.tolist() == [3, 3]
+    (image * 2).sum().backward()
+    assert image.grad.tolist() == [2, 2]
+
+    x = ex.ones(2, requires_grad=True)
+    y = (x * 2).as_subclass(Image)
+    assert type(y) is Image
+    (y * y).sum().backward()
+    assert x.grad.tolist() == [8, 8]
+
+
+def test_both_lazy_tensors_are_of_one_kind():
+    assert isinstance(nn.UninitializedParameter(), nn.parameter.UninitializedTensorMixin)
+    assert repr(nn.UninitializedBuffer()) == "<UninitializedBuffer>"

@@ -6,7 +6,7 @@ import copy
 import functools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from .storage import Array, Storage, deep_copy
 from .strides import order_of_array
 from .tensor_methods import TensorMethods
 from .types import Number, Size, TensorType, WeakNumber, dtype, type_of_array
+
+T = TypeVar("T", bound="Tensor")
 
 
 class LazySource:
@@ -151,6 +153,12 @@ class Tensor(TensorMethods):
         if requires_grad:
             self.requires_grad_()
         return self
+
+    @staticmethod
+    def _make_subclass(cls: type[T], data: Tensor, require_grad: bool = False, **kwargs: Any) -> T:
+        """A leaf of a class of one's own on the memory of a tensor, by the name that libraries know."""
+        made = on_memory_of(data, cls)
+        return made.requires_grad_() if require_grad else made  # type: ignore[return-value] # itself
 
     # ---- its parts; asking a traced tensor for one of them makes the trace run
 
@@ -545,6 +553,14 @@ def wrap(array: Array, type_: TensorType, cls: type[Tensor] = Tensor) -> Tensor:
     t._grad_barrier = None
     t._source = None
     return t
+
+
+def on_memory_of(data: Tensor, cls: type[T]) -> T:
+    """A leaf of class `cls` on the memory of a tensor: writes to either are seen, and noticed by backward, in both."""
+    made: Any = wrap(data._values(), data._type, cls)
+    if data._storage is not None:
+        made._storage = data._storage
+    return made
 
 
 def layout_of(t: Tensor) -> tuple[int, ...] | None:

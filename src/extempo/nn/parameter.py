@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, TypeVar, cast
 
 from .. import ops
-from ..core.tensor import Tensor, TensorLike, wrap
+from ..core.tensor import Tensor, TensorLike, on_memory_of
 from ..dispatch.fast_path import plain_class
 from ..errors import DtypeError
 
@@ -18,7 +18,7 @@ T = TypeVar("T", bound=Tensor)
 
 
 def _on_memory_of(data: Any, cls: type[T]) -> T:
-    """A leaf of class `cls` on the memory of a tensor: writes to either are seen, and noticed by backward, in both."""
+    """A leaf of class `cls` on the memory of a tensor, of an empty one if none is given."""
     if data is None:
         data = ops.empty(0)
     if isinstance(data, TensorLike):
@@ -29,10 +29,7 @@ def _on_memory_of(data: Any, cls: type[T]) -> T:
     if not isinstance(data, Tensor):
         name = cls.__name__
         raise DtypeError(f"{name}: expected a tensor, got {type(data).__name__}; write nn.{name}(ex.tensor(...))")
-    made: Any = wrap(data._values(), data._type, cls)
-    if data._storage is not None:
-        made._storage = data._storage
-    return made
+    return on_memory_of(data, cls)
 
 
 class Parameter(Tensor):
@@ -72,7 +69,16 @@ class Parameter(Tensor):
 plain_class(Parameter)
 
 
-class UninitializedParameter(Parameter):
+class UninitializedTensorMixin:
+    """What the two classes of tensors whose shape is not known yet have in common."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
     """A parameter whose shape is not known yet, as the weight of a lazy layer before its first input.
 
     It has no elements. `materialize(shape)` gives it memory, and makes it a Parameter.
@@ -93,9 +99,6 @@ class UninitializedParameter(Parameter):
         """Give it memory of this shape, whose values are to be set, and make it a Parameter."""
         self.data = ops.empty(shape, device=device, dtype=dtype or self.dtype)
         self.__class__ = Parameter  # type: ignore[assignment] # no lazy one from here on
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}>"
 
 
 class Buffer(Tensor):
@@ -119,7 +122,7 @@ class Buffer(Tensor):
         return made
 
 
-class UninitializedBuffer(Buffer):
+class UninitializedBuffer(UninitializedTensorMixin, Buffer):
     """A buffer whose shape is not known yet; `materialize(shape)` gives it memory, and makes it a Buffer.
 
     >>> mean = nn.UninitializedBuffer()
@@ -140,8 +143,6 @@ class UninitializedBuffer(Buffer):
         """Give it memory of this shape, whose values are to be set, and make it a Buffer."""
         self.data = ops.empty(shape, device=device, dtype=dtype or self.dtype)
         self.__class__ = Buffer  # type: ignore[assignment] # no lazy one from here on
-
-    __repr__ = UninitializedParameter.__repr__
 
 
 def is_lazy(param: Any) -> bool:

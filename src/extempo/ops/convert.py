@@ -341,3 +341,17 @@ method(_set_, "set_")
 def alias(input: Tensor) -> Tensor:
     """A new view of the whole tensor."""
     return apply(AliasOf, (input,))
+
+
+@method
+def as_subclass(input: Tensor, cls: type[Tensor]) -> Tensor:
+    """The tensor as one of a class of your own, in the same memory and graph. What ops make of it are plain tensors.
+
+    >>> class Image(ex.Tensor):
+    ...     pass
+    >>> type(ex.zeros(3, 4, 4).as_subclass(Image)).__name__
+    'Image'
+    """
+    made = alias(input)
+    made.__class__ = cls
+    return made

@@ -27,9 +27,10 @@ from ..core.absent_names import explain_absent
 from .files import FILE_LIKE, FileFormatError
 from .loading import MAP_LOCATION, load
 from .safe_names import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
-from .saving import save
+from .saving import DEFAULT_PROTOCOL, save
 
 __all__ = [
+    "DEFAULT_PROTOCOL",
     "FILE_LIKE",
     "MAP_LOCATION",
     "FileFormatError",

@@ -20,6 +20,7 @@ from .structure import Encoder, encoded, tensor_name
 VERSION = 2  # 1 had no entries
 KEY = "extempo"  # of the metadata: the description
 KEY_CHECKSUM = "extempo.crc32"  # of the metadata: the checksum of the description
+DEFAULT_PROTOCOL = 2  # the `pickle_protocol` that PyTorch takes; it changes nothing here
 _CHUNK = 1 << 22  # bytes written at a time
 
 

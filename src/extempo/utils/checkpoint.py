@@ -10,7 +10,12 @@ __all__ = ["checkpoint", "checkpoint_sequential"]
 explain_absent(
     __name__,
     dict.fromkeys(
-        ("CheckpointPolicy", "SelectiveCheckpointContext", "create_selective_checkpoint_contexts"),
+        (
+            "CheckpointFunction",
+            "CheckpointPolicy",
+            "SelectiveCheckpointContext",
+            "create_selective_checkpoint_contexts",
+        ),
         "what is kept is not chosen op by op; put `checkpoint` around the parts that are to be computed again",
     ),
 )

@@ -5,6 +5,7 @@ from ...core.absent_names import explain_absent
 from . import base, elementwise, multivariate, parts
 from .base import *
 from .elementwise import *
+from .elementwise import clipped_sigmoid as _clipped_sigmoid  # noqa: F401 - by the name that libraries know
 from .multivariate import *
 from .parts import *
 

@@ -92,6 +92,12 @@ class PowerTransform(Transform):
     __hash__ = Transform.__hash__
 
 
+def clipped_sigmoid(x: Tensor) -> Tensor:
+    """sigmoid(x), kept away from 0 and 1 so that the inverse is finite."""
+    limits = finfo(x.dtype)
+    return x.sigmoid().clamp(min=limits.tiny, max=1 - limits.eps)
+
+
 class SigmoidTransform(Increasing):
     """y = sigmoid(x), from the real line to (0, 1).
 
@@ -102,8 +108,7 @@ class SigmoidTransform(Increasing):
     codomain = constraints.unit_interval
 
     def _call(self, x: Tensor) -> Tensor:
-        limits = finfo(x.dtype)
-        return x.sigmoid().clamp(min=limits.tiny, max=1 - limits.eps)  # so that the inverse is finite
+        return clipped_sigmoid(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
         limits = finfo(y.dtype)
