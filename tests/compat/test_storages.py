@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 import extempo as ex
@@ -47,3 +49,7 @@ def test_a_storage_is_not_read_or_resized():
     assert not hasattr(storage, "resize_")
     with pytest.raises(RefusedName, match=r"UntypedStorage\.resize_: .* through the tensor"):
         storage.resize_(0)
+
+
+def test_the_size_of_a_storage_includes_its_memory():
+    assert sys.getsizeof(ex.zeros(1000).untyped_storage()) - sys.getsizeof(ex.zeros(0).untyped_storage()) == 4000

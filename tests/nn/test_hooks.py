@@ -11,6 +11,7 @@ import extempo as ex
 from extempo import nn
 from extempo.errors import DtypeError, ShapeError
 from extempo.func import grad, vmap
+from extempo.nn import hooks
 
 from .models import Scale
 
@@ -154,3 +155,39 @@ def test_backward_hooks_stand_second_derivatives_and_writes_in_place():
     assert x.grad.tolist() == [12.0, 12.0]
     assert len(seen) >= 2
     assert vmap(grad(lambda x: net(x).sum()))(ex.ones(3, 2)).tolist() == [[2.0, 2.0]] * 3
+
+
+def test_hooks_of_all_modules_run_before_their_own():
+    seen = []
+    net = nn.Sequential(nn.Linear(2, 3), nn.Tanh())
+    own = net[1].register_forward_hook(lambda module, args, output: seen.append("own"))
+    handles = [
+        hooks.register_module_forward_pre_hook(lambda module, args: seen.append(f"before {type(module).__name__}")),
+        hooks.register_module_forward_hook(lambda module, args, output: seen.append(f"after {type(module).__name__}")),
+    ]
+    net(ex.ones(1, 2))
+    assert seen == [
+        "before Sequential", "before Linear", "after Linear", "before Tanh", "after Tanh", "own", "after Sequential",
+    ]  # fmt: skip
+    for handle in handles:
+        handle.remove()
+    seen.clear()
+    net(ex.ones(1, 2))
+    assert seen == ["own"]
+    own.remove()
+
+
+def test_a_hook_of_all_modules_sees_gradients_and_leaves_no_trace_when_it_is_removed():
+    seen = []
+    net = nn.Linear(2, 1)
+    x = ex.ones(1, 2, requires_grad=True)
+    with (
+        hooks.register_module_full_backward_hook(lambda module, inputs, outputs: seen.append(inputs[0].shape)),
+        hooks.register_module_full_backward_pre_hook(lambda module, outputs: (2 * outputs[0],)),
+    ):
+        net(x).sum().backward()
+    assert seen == [(1, 2)]
+    assert x.grad.tolist() == (2 * net.weight).tolist()
+    net.register_forward_hook(lambda module, args, output: 0 * output).remove()
+    assert not net._call_hooks
+    assert not hooks.EVERYWHERE.has_any()

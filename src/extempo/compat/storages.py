@@ -46,6 +46,10 @@ class UntypedStorage:
         """Whether other processes see it: they do not."""
         return False
 
+    def __sizeof__(self) -> int:
+        """With the memory, so that `sys.getsizeof` tells what the tensor takes."""
+        return object.__sizeof__(self) + self.nbytes()
+
     is_cuda = False
     __len__ = size
 

@@ -32,8 +32,23 @@ class CallHooks:
         self.backward: OrderedDict[int, Hook] = OrderedDict()
 
     def __bool__(self) -> bool:
-        """Whether there are any: a module whose hooks were all removed is called as if it never had one."""
+        """Whether any are to be called: a module whose hooks were all removed is called as if it never had one."""
+        return self.has_any() or EVERYWHERE.has_any()
+
+    def has_any(self) -> bool:
+        """Whether there are any here."""
         return bool(self.forward_pre or self.forward or self.backward_pre or self.backward)
+
+    def after(self, first: CallHooks) -> CallHooks:
+        """Those of another object and then these."""
+        both = CallHooks()
+        for kind, hooks in vars(both).items():
+            hooks.update(getattr(first, kind))
+            hooks.update(getattr(self, kind))
+        return both
+
+
+EVERYWHERE = CallHooks()  # around calls of all modules, before their own
 
 
 def add_hook(hooks: OrderedDict[int, Any], entry: Any, prepend: bool = False) -> RemovableHandle:
@@ -51,7 +66,7 @@ class HookMethods:
     _call_hooks: CallHooks | None = None
 
     def _own_call_hooks(self) -> CallHooks:
-        if self._call_hooks is None:
+        if self._call_hooks is None or self._call_hooks is EVERYWHERE:
             self._call_hooks = CallHooks()
         return self._call_hooks
 
@@ -107,8 +122,38 @@ class HookMethods:
         return self.register_full_backward_hook(hook)
 
 
+def _everywhere() -> CallHooks:
+    """The hooks of all modules. From the first on, a module without hooks of its own has these."""
+    HookMethods._call_hooks = EVERYWHERE
+    return EVERYWHERE
+
+
+def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
+    """Call `hook(module, args)` before the forward of every module, as `register_forward_pre_hook` does for one."""
+    return add_hook(_everywhere().forward_pre, (hook, False))
+
+
+def register_module_forward_hook(
+    hook: Hook, *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
+    """Call `hook(module, args, output)` after the forward of every module, as `register_forward_hook` does for one."""
+    return add_hook(_everywhere().forward, (hook, with_kwargs, always_call))
+
+
+def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
+    """Call `hook(module, grad_output)` in the backward of every module."""
+    return add_hook(_everywhere().backward_pre, hook)
+
+
+def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
+    """Call `hook(module, grad_input, grad_output)` in the backward of every module."""
+    return add_hook(_everywhere().backward, hook)
+
+
 def call_with_hooks(module: Any, hooks: CallHooks, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """One call of a module that has hooks."""
+    if hooks is not EVERYWHERE and EVERYWHERE.has_any():
+        hooks = hooks.after(EVERYWHERE)
     done: set[int] = set()
     try:
         args, kwargs = _before(module, hooks, args, kwargs)

@@ -40,6 +40,14 @@ class DispatchKeySet(frozenset[str]):
         return key in self
 
 
+_has_cuda = _has_xpu = _has_mps = _has_mkldnn = False
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Transforms of functions need no special care of libraries."""
+    return False
+
+
 def _log_api_usage_once(event: str) -> None:
     """Nothing is reported to anybody."""
 

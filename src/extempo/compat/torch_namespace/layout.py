@@ -16,7 +16,8 @@ BELOW: Mapping[str, frozenset[str]] = {
         "quasirandom random serialization signal sparse special storage testing torch_version types utils version xpu",
         "_C": "_distributed_c10d _distributed_rpc _functorch _nn _onnx _profiler",
         "_dynamo": "_trace_wrapped_higher_order_op eval_frame utils",
-        "nn": "_reduction attention common_types functional init modules parallel parameter utils",
+        "nn": "_reduction attention common_types functional grad init intrinsic modules parallel parameter qat "
+        "quantizable quantized utils",
         "nn.attention": "bias flex_attention",
         "nn.modules": "activation adaptive batchnorm channelshuffle container conv distance dropout flatten fold "
         "instancenorm lazy linear loss module normalization padding pixelshuffle pooling rnn sparse transformer "
@@ -28,8 +29,8 @@ BELOW: Mapping[str, frozenset[str]] = {
         "rmsprop rprop sgd sparse_adam swa_utils",
         "autograd": "anomaly_mode forward_ad function functional grad_mode gradcheck graph profiler profiler_util "
         "variable",
-        "utils": "_contextlib _python_dispatch _pytree benchmark checkpoint cpp_extension data dlpack flop_counter "
-        "_foreach_utils hooks mobile_optimizer model_zoo tensorboard weak",
+        "utils": "_contextlib _device _python_dispatch _pytree benchmark checkpoint cpp_extension data dlpack "
+        "_foreach_utils flop_counter hooks mobile_optimizer model_zoo tensorboard weak",
         "utils.data": "_utils dataloader dataset distributed sampler",
         "utils.data._utils": "collate fetch pin_memory worker",
         "utils.tensorboard": "summary writer",
@@ -38,6 +39,7 @@ BELOW: Mapping[str, frozenset[str]] = {
         "backends.cuda": "matmul",
         "cpu": "amp",
         "cuda": "amp comm graphs jiterator memory nccl nvtx profiler random streams tunable",
+        "cuda.amp": "autocast_mode common grad_scaler",
         "distributions": "bernoulli beta binomial categorical cauchy chi2 constraint_registry constraints "
         "continuous_bernoulli dirichlet distribution exp_family exponential fishersnedecor gamma geometric gumbel "
         "half_cauchy half_normal independent inverse_gamma kl kumaraswamy laplace lkj_cholesky log_normal "
@@ -101,6 +103,7 @@ OWN: Mapping[str, str] = {
     "autograd.profiler": "profiler",
     "autograd.profiler_util": "profiler",
     "compiler": "compiler",
+    "cuda.amp.common": "amp_common",
     "cuda.nvtx": "nvtx",
     "distributed": "distributed",
     "distributed.nn": "distributed_nn",
@@ -115,6 +118,7 @@ OWN: Mapping[str, str] = {
     "jit": "jit",
     "library": "library",
     "nn.common_types": "types",
+    "nn.grad": "conv_gradients",
     "nn.modules.utils": "module_utils",
     "ops": "op_names",
     "nn.parallel": "parallel",
@@ -127,8 +131,8 @@ OWN: Mapping[str, str] = {
     "types": "types",
     "utils._contextlib": "contexts",
     "utils._foreach_utils": "foreach",
-    "utils.data._utils.collate": "collate_internals",
-    "utils.data._utils.pin_memory": "collate_internals",
+    "utils.flop_counter": "flop_counter",
+    "utils.data._utils": "data_internals",
     "utils._pytree": "pytree",
     "utils.model_zoo": "model_zoo",
     "utils.tensorboard": "tensorboard",
@@ -195,6 +199,7 @@ REFUSED: Mapping[str, str] = {
     "fx": "Extempo runs your Python as it is, without symbols to transform; ex.Graph.of(result) is the graph of a run",
     "library": "ops of your own are subclasses of torch.autograd.Function, or plain Python functions",
     "monitor": _NOT_YET,
+    **{f"nn.{name}": _QUANTISED for name in ["intrinsic", "qat", "quantizable", "quantized"]},
     "nn.attention.bias": "use attn_mask= or is_causal= of scaled_dot_product_attention",
     "nn.attention.flex_attention": "use scaled_dot_product_attention with attn_mask=, or write the scores out",
     "onnx": _NOT_YET,
@@ -204,6 +209,7 @@ REFUSED: Mapping[str, str] = {
     "quasirandom": "use scipy.stats.qmc and torch.from_numpy",
     "sparse": "sparse tensors are not part of Extempo; use index_add, gather and scatter_add on dense ones",
     "storage": "a tensor's memory is its NumPy array, x.numpy()",
+    "utils._device": _INTERNAL,
     "utils._python_dispatch": _INTERNAL,
     "utils.benchmark": "use timeit, or `extempo compare`",
     "utils.cpp_extension": "there is no C++ to extend; write the op in Python",

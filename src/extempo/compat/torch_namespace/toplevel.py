@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...core.absent_names import refused
+from ...core.device import device
 from ...core.tensor import Tensor
 from ...core.types import dtype
 from ...ops.gamma_gradient import standard_gamma as _standard_gamma  # noqa: F401 - torch._standard_gamma
@@ -18,6 +19,8 @@ from ..accelerators import OutOfMemoryError as OutOfMemoryError
 from .foreach import foreach_function, foreach_norm
 from .jit import ScriptFunction as ScriptFunction
 from .jit import ScriptModule as ScriptModule
+
+DeviceObjType = device  # the class behind the name
 
 PyTorchFileReader, PyTorchFileWriter = (
     refused(f"torch.{name}", "use torch.load and torch.save") for name in ("PyTorchFileReader", "PyTorchFileWriter")

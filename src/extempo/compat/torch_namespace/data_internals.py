@@ -1,16 +1,24 @@
-"""`torch.utils.data._utils`: what collate functions of other libraries are made of."""
+"""`torch.utils.data._utils`: what collate functions and loaders of other libraries are made of."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from ... import ops
 from ...core.tensor import Tensor
 from ...data.collation import default_collate as default_collate
 from ...data.collation import default_convert as default_convert
+from ...data.worker_info import WorkerInfo as WorkerInfo
+from ...data.worker_info import get_worker_info as get_worker_info
 
 Collate = Callable[..., Any]
+
+MP_STATUS_CHECK_INTERVAL = 5.0  # seconds
+np_str_obj_array_pattern = re.compile(r"[SaUO]")  # kinds of arrays that cannot be tensors
 
 default_collate_err_msg_format = (
     "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
@@ -53,3 +61,8 @@ def collate(batch: Sequence[Any], *, collate_fn_map: Mapping[Any, Collate] | Non
 def pin_memory(data: Any, device: Any = None) -> Any:
     """The data itself: there is no other device to copy it to."""
     return data
+
+
+def _generate_state(base_seed: int, worker_id: int) -> list[int]:
+    """Seeds of one worker for generators that are not PyTorch's."""
+    return [int(word) for word in np.random.SeedSequence([base_seed, worker_id]).generate_state(4)]

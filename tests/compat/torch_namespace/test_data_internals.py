@@ -1,11 +1,11 @@
-"""A batch by the functions of a table."""
+"""Parts of collate functions and workers."""
 
 from __future__ import annotations
 
 from collections import namedtuple
 
 import extempo as ex
-from extempo.compat.torch_namespace.collate_internals import collate, default_collate_fn_map, pin_memory
+from extempo.compat.torch_namespace.data_internals import _generate_state, collate, default_collate_fn_map, pin_memory
 
 Pair = namedtuple("Pair", "a b")
 
@@ -37,3 +37,8 @@ def test_without_a_table_it_is_the_default():
 def test_nothing_is_pinned():
     data = [ex.ones(2)]
     assert pin_memory(data) is data
+
+
+def test_each_worker_has_seeds_of_its_own():
+    assert _generate_state(1, 0) == _generate_state(1, 0) != _generate_state(1, 1)
+    assert len(_generate_state(1, 0)) == 4
