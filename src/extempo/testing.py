@@ -64,7 +64,7 @@ def assert_close(
     _require(a.shape == e.shape, msg or f"shapes differ: {tuple(a.shape)} and {tuple(e.shape)}")
     if check_dtype:
         _require(a.dtype is e.dtype, msg or f"dtypes differ: {a.dtype} and {e.dtype}")
-    tolerances = [_TOLERANCE.get(str(t.dtype).removeprefix("extempo."), (0.0, 0.0)) for t in (a, e)]
+    tolerances = [_TOLERANCE.get(str(t.dtype).rpartition(".")[2], (0.0, 0.0)) for t in (a, e)]
     rtol = max(t[0] for t in tolerances) if rtol is None else rtol
     atol = max(t[1] for t in tolerances) if atol is None else atol
     x, y = a.numpy(), e.numpy()
@@ -224,7 +224,7 @@ def check_dtypes(op: type[Op], sample: Sample) -> None:
         return
     with no_grad():
         for d in DTYPES:
-            loose = _LOOSE.get(str(d).removeprefix("extempo."))
+            loose = _LOOSE.get(str(d).rpartition(".")[2])
             if loose is None or (op.only_wide and d.itemsize == 2):
                 continue
             rounded = [

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from extempo.core.public_names import publish
+import extempo as ex
+from extempo.core.public_names import publish, show_as
 
 
 def test_classes_of_extempo_get_the_public_package_and_others_stay():
@@ -28,3 +29,14 @@ def test_what_is_public_already_is_published_no_further():
     tensor = type("Top", (), {"__module__": "extempo"})
     publish("extempo.inner", ["Top"], {"Top": tensor})
     assert tensor.__module__ == "extempo"
+
+
+def test_dtypes_print_the_name_that_is_shown():
+    try:
+        show_as("torch")
+        assert (repr(ex.float32), repr(ex.Size([2])), ex.zeros(1).type()) == (
+            "torch.float32", "torch.Size([2])", "torch.FloatTensor",
+        )  # fmt: skip
+    finally:
+        show_as("extempo")
+    assert repr(ex.float32) == "extempo.float32"

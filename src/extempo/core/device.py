@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import DtypeError, ShapeError, UnsupportedError
+from .public_names import shown_name
 
 _DEVICE_TYPES = ("cpu", "cuda", "mps", "xpu", "meta", "xla", "hip", "hpu", "mtia", "vulkan", "privateuseone")
 
@@ -106,7 +107,7 @@ class _Named:
         self._name = name
 
     def __repr__(self) -> str:
-        return f"extempo.{self._name}"
+        return f"{shown_name()}.{self._name}"
 
     def __reduce__(self) -> str:
         return self._name

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import DtypeError, IndexRangeError, ShapeError, UnsupportedError
 from .cache import Cache
+from .public_names import shown_name
 
 Number = bool | int | float
 
@@ -66,7 +67,7 @@ class dtype:
         return {"bfloat16": "bf16", "bool": "bool"}.get(self._name) or self._name[0] + str(8 * self.itemsize)
 
     def __repr__(self) -> str:
-        return f"extempo.{self._name}"
+        return f"{shown_name()}.{self._name}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _named, (self._name,)  # the one object of that name, so `is` keeps working
@@ -230,7 +231,7 @@ class Size(tuple[int, ...]):
     __rmul__ = __mul__
 
     def __repr__(self) -> str:
-        return f"extempo.Size({list(self)})"
+        return f"{shown_name()}.Size({list(self)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Size, (tuple(self),)

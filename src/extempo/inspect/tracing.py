@@ -337,7 +337,7 @@ def _flat(t: Any) -> Tensor:
 
 def _type_text(t: Any) -> str:
     sizes = ", ".join(map(str, t.shape))
-    return f"{str(t.dtype).removeprefix('extempo.')} ({sizes})"
+    return f"{str(t.dtype).rpartition('.')[2]} ({sizes})"
 
 
 def _value_text(value: Any) -> str:

@@ -22,6 +22,7 @@ from ..core.device import (
 )
 from ..core.device import device as Device
 from ..core.op import Elementwise, Rng, Sample, Signature
+from ..core.public_names import shown_name
 from ..core.storage import Array
 from ..core.tensor import Tensor, TensorLike, from_array, layout_of, wrap
 from ..core.tensor_methods import method
@@ -182,7 +183,7 @@ def _type(self: Tensor, dtype: Any, non_blocking: bool = False) -> Tensor: ...
 def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The name of the tensor's type, or the tensor converted to `dtype` (a dtype or a name such as "FloatTensor")."""
     if dtype is None:
-        return "extempo." + next(name for name, d in TYPE_NAMES.items() if d is self._type.dtype)
+        return f"{shown_name()}." + next(name for name, d in TYPE_NAMES.items() if d is self._type.dtype)
     return _cast(self, type_dtype(dtype, "type"))
 
 

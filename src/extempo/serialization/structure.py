@@ -39,7 +39,7 @@ from .objects import OWN_HOOKS, State, call_of, class_to_save, is_new_object, st
 MAX_DEPTH = 64  # levels of containers; each takes at most three levels of JSON
 
 PLAIN = (type(None), bool, str)
-DTYPE_NAMES = {repr(d).removeprefix("extempo."): d for d in (*DTYPES, *NAMED_ONLY.values())}
+DTYPE_NAMES = {repr(d).rpartition(".")[2]: d for d in (*DTYPES, *NAMED_ONLY.values())}
 
 # Types made of the values in a list: name -> (how to take them out, how to make one of them).
 _Parts = tuple[Callable[[Any], Any], Callable[[list[Any]], Any]]
@@ -69,7 +69,7 @@ _ENCODERS: dict[type, Callable[[Any], Any]] = {
     float: lambda x: x if math.isfinite(x) else {"$": "float", "text": str(x)},
     bytes: _encode_bytes,
     bytearray: _encode_bytes,
-    dtype: lambda d: {"$": "dtype", "name": repr(d).removeprefix("extempo.")},
+    dtype: lambda d: {"$": "dtype", "name": repr(d).rpartition(".")[2]},
     device: lambda d: {"$": "device", "name": str(d)},
 }
 

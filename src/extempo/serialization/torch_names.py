@@ -44,7 +44,7 @@ _STORAGES = {
     "BoolStorage": "bool",
     "UntypedStorage": "uint8",
 }
-_DTYPES = {repr(d).removeprefix("extempo."): d for d in DTYPES}
+_DTYPES = {repr(d).rpartition(".")[2]: d for d in DTYPES}
 _NUMPY_KINDS = "biuf"  # booleans and numbers
 
 _STATE_DICT = "save model.state_dict() in PyTorch, and load that into a module of extempo.nn"

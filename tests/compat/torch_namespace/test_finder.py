@@ -210,3 +210,20 @@ def test_what_stands_below_a_module_of_settings_or_a_refused_one_is_reached_by_i
         "print(F.relu is torch.nn.functional.relu)\n"
     )
     assert printed(program).splitlines() == ["True", "True"]
+
+
+def test_dtypes_sizes_and_types_of_tensors_are_printed_as_torchs():
+    program = (
+        "import extempo.as_torch, torch, tempfile\n"
+        "x = torch.ones(2, dtype=torch.float64)\n"
+        "print(x.dtype, x.shape, x.type(), torch.strided, x)\n"
+        "print(str(x.dtype) == 'torch.float64', x.type('torch.FloatTensor').dtype is torch.float32)\n"
+        "torch.save({'dtype': x.dtype, 'x': x}, path := tempfile.mktemp())\n"
+        "torch.testing.assert_close(torch.load(path)['x'], x)\n"
+        "print(torch.load(path)['dtype'])\n"
+    )
+    assert printed(program).splitlines() == [
+        "torch.float64 torch.Size([2]) torch.DoubleTensor torch.strided tensor([1., 1.], dtype=torch.float64)",
+        "True True",
+        "torch.float64",
+    ]

@@ -12,6 +12,7 @@ from os import PathLike
 from types import ModuleType
 from typing import Any
 
+from ...core.public_names import show_as
 from ...errors import UnsupportedError
 from .facade import TorchModule
 from .layout import Home, homes_of, is_module
@@ -106,3 +107,4 @@ def install() -> None:
             "put `import extempo.as_torch` on the first line of the program, or run it by `extempo run`"
         )
     sys.meta_path.insert(0, _FINDER)
+    show_as("torch")
