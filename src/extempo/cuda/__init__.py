@@ -9,4 +9,6 @@ from . import amp as amp
 
 CudaError = DeferredCudaCallError = AcceleratorError  # programs catch them
 
+_initialized = False  # libraries ask before they keep the state of its generators
+
 explain_absent(__name__, refusals("cuda"))

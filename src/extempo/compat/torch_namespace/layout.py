@@ -94,6 +94,7 @@ HOMES: Mapping[str, str] = {
 # it while they load.
 OWN: Mapping[str, str] = {
     "_C": "internals",
+    "_C._functorch": "functorch_internals",
     "_C._nn": "internals",
     "__config__": "config",
     "_dynamo": "compiler",
@@ -136,10 +137,15 @@ OWN: Mapping[str, str] = {
     "utils._pytree": "pytree",
     "utils.model_zoo": "model_zoo",
     "utils.tensorboard": "tensorboard",
+    "utils.weak": "weak_keys",
 }
 
 # Modules beside this one that have what Extempo's module of that name has not.
-BESIDE: Mapping[str, str] = {"": "toplevel", "utils.data": "data_pipes"}
+BESIDE: Mapping[str, str] = {
+    "": "toplevel",
+    "serialization": "serialization_names",
+    "utils.data": "data_pipes",
+}
 
 _NOT_YET = "it is not part of this version of Extempo"
 _ONE_PROCESS = "Extempo runs one process in this version, which holds everything whole"
