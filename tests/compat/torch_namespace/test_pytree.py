@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, namedtuple
+import time
+from collections import OrderedDict, defaultdict, deque, namedtuple
 
 import pytest
 
@@ -58,3 +59,17 @@ def test_children_come_with_their_places():
     assert pytree._list_flatten_with_keys([5]) == ([(pytree.SequenceKey(0), 5)], None)
     places = (pytree.MappingKey("a"), pytree.SequenceKey(0), pytree.GetAttrKey("b"))
     assert "".join(map(str, places)) == "['a'][0].b"
+
+
+def test_more_containers_and_questions():
+    tree = {"a": deque([1, 2], maxlen=3), "b": defaultdict(list, c=3)}
+    doubled = pytree.tree_map(lambda x: 2 * x, tree)
+    assert doubled == {"a": deque([2, 4]), "b": {"c": 6}}
+    assert (doubled["a"].maxlen, doubled["b"].default_factory) == (3, list)
+    assert list(pytree.tree_iter(tree)) == [1, 2, 3]
+    seen = []
+    assert pytree.tree_map_(seen.append, tree) is tree
+    assert seen == [1, 2, 3]
+    assert pytree.is_namedtuple_instance(namedtuple("Pair", "a b")(1, 2))
+    assert not pytree.is_namedtuple_instance((1, 2))
+    assert pytree.is_structseq_instance(time.localtime())

@@ -22,8 +22,8 @@ BELOW: Mapping[str, frozenset[str]] = {
         "nn.modules": "activation adaptive batchnorm channelshuffle container conv distance dropout flatten fold "
         "instancenorm lazy linear loss module normalization padding pixelshuffle pooling rnn sparse transformer "
         "upsampling utils",
-        "nn.utils": "clip_grad convert_parameters fusion init memory_format parametrizations parametrize prune rnn "
-        "spectral_norm stateless weight_norm",
+        "nn.utils": "_named_member_accessor clip_grad convert_parameters fusion init memory_format parametrizations "
+        "parametrize prune rnn spectral_norm stateless weight_norm",
         "nn.parallel": "data_parallel distributed scatter_gather",
         "optim": "_adafactor _muon adadelta adagrad adam adamax adamw asgd lbfgs lr_scheduler nadam optimizer radam "
         "rmsprop rprop sgd sparse_adam swa_utils",
@@ -121,6 +121,7 @@ OWN: Mapping[str, str] = {
     "nn.common_types": "types",
     "nn.grad": "conv_gradients",
     "nn.modules.utils": "module_utils",
+    "nn.utils._named_member_accessor": "named_members",
     "ops": "op_names",
     "nn.parallel": "parallel",
     "onnx": "onnx_symbols",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, namedtuple
-from collections.abc import Callable, Iterable
+from collections import OrderedDict, defaultdict, deque, namedtuple
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -75,6 +75,11 @@ SUPPORTED_NODES: dict[type, _Container] = {
     tuple: _Container(lambda t: (list(t), None), lambda children, _: tuple(children)),
     list: _Container(_list_flatten, _list_unflatten),
     dict: _Container(_dict_flatten, _dict_unflatten),
+    deque: _Container(lambda t: (list(t), t.maxlen), lambda children, maxlen: deque(children, maxlen=maxlen)),
+    defaultdict: _Container(
+        lambda t: (list(t.values()), (t.default_factory, list(t))),
+        lambda children, context: defaultdict(context[0], zip(context[1], children, strict=True)),
+    ),
     OrderedDict: _Container(_dict_flatten, lambda children, keys: OrderedDict(zip(keys, children, strict=True))),
 }
 
@@ -103,6 +108,24 @@ def _container_of(tree: Any) -> _Container | None:
 def _get_node_type(tree: Any) -> Any:
     """The type that a tree is taken apart as."""
     return namedtuple if isinstance(tree, tuple) and hasattr(tree, "_fields") else type(tree)
+
+
+def is_namedtuple_class(cls: Any) -> bool:
+    """Whether it is a class of named tuples."""
+    return isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields")
+
+
+def is_namedtuple_instance(obj: Any) -> bool:
+    return is_namedtuple_class(type(obj))
+
+
+def is_structseq_class(cls: Any) -> bool:
+    """Whether it is a class of C's named tuples, which PyTorch's functions return; those of Extempo are Python's."""
+    return isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "n_sequence_fields")
+
+
+def is_structseq_instance(obj: Any) -> bool:
+    return is_structseq_class(type(obj))
 
 
 def tree_is_leaf(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
@@ -166,6 +189,17 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
 
 def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
     return tree_flatten(tree, is_leaf)[0]
+
+
+def tree_iter(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Iterator[Any]:
+    """The leaves from left to right."""
+    return iter(tree_leaves(tree, is_leaf))
+
+
+def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """Call a function for every leaf, and return the tree itself."""
+    tree_map(func, tree, *rests, is_leaf=is_leaf)
+    return tree
 
 
 def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> TreeSpec:
