@@ -214,9 +214,10 @@ def test_what_stands_below_a_module_of_settings_or_a_refused_one_is_reached_by_i
 
 def test_dtypes_sizes_and_types_of_tensors_are_printed_as_torchs():
     program = (
-        "import extempo.as_torch, torch, tempfile\n"
+        "import extempo.as_torch, torch, copy, pickle, tempfile\n"
         "x = torch.ones(2, dtype=torch.float64)\n"
         "print(x.dtype, x.shape, x.type(), torch.strided, x)\n"
+        "print(type(x), copy.deepcopy(x).equal(x), pickle.loads(pickle.dumps(x)).equal(x))\n"
         "print(str(x.dtype) == 'torch.float64', x.type('torch.FloatTensor').dtype is torch.float32)\n"
         "torch.save({'dtype': x.dtype, 'x': x}, path := tempfile.mktemp())\n"
         "torch.testing.assert_close(torch.load(path)['x'], x)\n"
@@ -224,6 +225,7 @@ def test_dtypes_sizes_and_types_of_tensors_are_printed_as_torchs():
     )
     assert printed(program).splitlines() == [
         "torch.float64 torch.Size([2]) torch.DoubleTensor torch.strided tensor([1., 1.], dtype=torch.float64)",
+        "<class 'torch.Tensor'> True True",
         "True True",
         "torch.float64",
     ]

@@ -34,3 +34,10 @@ def test_kinds_of_kernels_can_be_named():
     assert keys.has("CPU")
     assert keys.has(internals.DispatchKey.AutocastCPU)
     assert not hasattr(internals.DispatchKey, "__wrapped__")
+
+
+def test_modules_of_devices_are_found_by_name():
+    assert internals._get_device_module("cuda") is ex.cuda
+    assert internals._get_available_device_type() is None
+    assert internals._get_privateuse1_backend_name() == "privateuseone"
+    assert not internals._are_functorch_transforms_active()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import repeat
 from typing import Any
 
 from ...data.iteration import SerialIterator as _SingleProcessDataLoaderIter
 from ...data.iteration import WorkerIterator as _MultiProcessingDataLoaderIter
+from ...data.samplers import Sampler
 
 _collate_fn_t = _worker_init_fn_t = Callable[..., Any]
 
@@ -20,6 +22,13 @@ __all__ = [
 ]
 
 _BaseDataLoaderIter = _SingleProcessDataLoaderIter | _MultiProcessingDataLoaderIter
+
+
+class _InfiniteConstantSampler(Sampler[None]):
+    """For data sets that iterate in their own order: there is nothing to choose, any number of times."""
+
+    def __iter__(self) -> Iterator[None]:
+        return repeat(None)
 
 
 class _DatasetKind:

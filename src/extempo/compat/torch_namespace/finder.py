@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from ...core.public_names import show_as
+from ...core.tensor import Tensor
 from ...errors import UnsupportedError
 from .facade import TorchModule
 from .layout import Home, homes_of, is_module
@@ -108,3 +109,4 @@ def install() -> None:
         )
     sys.meta_path.insert(0, _FINDER)
     show_as("torch")
+    Tensor.__module__ = "torch"  # libraries for several frameworks look there for the name of the framework

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from contextlib import nullcontext
 from typing import Any
 
@@ -46,6 +47,20 @@ _has_cuda = _has_xpu = _has_mps = _has_mkldnn = False
 def _are_functorch_transforms_active() -> bool:
     """Transforms of functions need no special care of libraries."""
     return False
+
+
+def _get_privateuse1_backend_name() -> str:
+    """The name of a device of one's own, which nobody has given."""
+    return "privateuseone"
+
+
+def _get_available_device_type() -> None:
+    """There is no other device than the CPU."""
+
+
+def _get_device_module(device_type: str) -> Any:
+    """`torch.cpu` or `torch.cuda`."""
+    return importlib.import_module(f"extempo.{device_type}")
 
 
 def _log_api_usage_once(event: str) -> None:

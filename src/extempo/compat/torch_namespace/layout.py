@@ -31,7 +31,7 @@ BELOW: Mapping[str, frozenset[str]] = {
         "variable",
         "utils": "_contextlib _device _python_dispatch _pytree benchmark checkpoint cpp_extension data dlpack "
         "_foreach_utils flop_counter hooks mobile_optimizer model_zoo tensorboard weak",
-        "utils.data": "_utils dataloader dataset distributed sampler",
+        "utils.data": "_utils dataloader datapipes dataset distributed graph graph_settings sampler",
         "utils.data._utils": "collate fetch pin_memory worker",
         "utils.tensorboard": "summary writer",
         "amp": "autocast_mode grad_scaler",
@@ -103,12 +103,14 @@ OWN: Mapping[str, str] = {
     "accelerator": "accelerator",
     "autograd.profiler": "profiler",
     "autograd.profiler_util": "profiler",
+    "backends.cpu": "cpu_capability",
     "compiler": "compiler",
     "cuda.amp.common": "amp_common",
     "cuda.nvtx": "nvtx",
     "distributed": "distributed",
     "distributed.nn": "distributed_nn",
     "distributed.nn.functional": "distributed_nn",
+    "distributed.autograd": "unavailable",
     "distributed._tensor": "placements",
     "distributed.rpc": "unavailable",
     "distributed.rpc.api": "unavailable",
@@ -152,6 +154,7 @@ _NOT_YET = "it is not part of this version of Extempo"
 _ONE_PROCESS = "Extempo runs one process in this version, which holds everything whole"
 _INTERNAL = "it is a part of PyTorch's own machinery, which Extempo does not have"
 _NO_DEVICE = "Extempo runs on the CPU; guard the line with `if torch.cuda.is_available():`"
+_NO_PIPES = "data pipes are not part of Extempo; write an IterableDataset"
 _QUANTISED = "quantised tensors are not part of Extempo; use float16 or bfloat16 to save memory"
 # Modules that can be imported, and whose contents say why they are refused when they are used.
 REFUSED: Mapping[str, str] = {
@@ -220,6 +223,7 @@ REFUSED: Mapping[str, str] = {
     "utils._python_dispatch": _INTERNAL,
     "utils.benchmark": "use timeit, or `extempo compare`",
     "utils.cpp_extension": "there is no C++ to extend; write the op in Python",
+    **{f"utils.data.{name}": _NO_PIPES for name in ["datapipes", "graph", "graph_settings"]},
     "utils.flop_counter": "ex.inspect.summary counts multiplications",
     "utils.mobile_optimizer": _NOT_YET,
 }

@@ -20,6 +20,7 @@ from .foreach import foreach_function, foreach_norm
 from .jit import ScriptFunction as ScriptFunction
 from .jit import ScriptModule as ScriptModule
 
+Future = refused("torch.futures.Future", "use concurrent.futures")
 DeviceObjType = device  # the class behind the name
 
 PyTorchFileReader, PyTorchFileWriter = (
@@ -52,6 +53,11 @@ class Event(Stream):
 
     def query(self) -> bool:
         return True
+
+
+def set_vital(vital: str, attribute: str, value: str) -> bool:
+    """Nothing is kept for statistics of programs."""
+    return False
 
 
 def _assert(condition: Any, message: str) -> None:
