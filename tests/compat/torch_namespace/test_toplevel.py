@@ -49,3 +49,12 @@ def test_functions_on_lists_are_found_by_their_names():
     assert toplevel._foreach_norm([ex.tensor([3.0, 4.0])])[0].item() == 5.0
     with pytest.raises(AttributeError, match="_unknown"):
         toplevel._unknown  # noqa: B018 - the access is the test
+
+
+def test_methods_that_write_in_place_are_functions_too():
+    x = ex.tensor([1.0, 4.0])
+    assert toplevel.sqrt_(x) is x
+    assert toplevel.clamp_(x, max=1.5).tolist() == [1.0, 1.5]
+    missing = [name for name in toplevel._IN_PLACE if not hasattr(toplevel, name)]
+    assert missing == []
+    assert not hasattr(toplevel, "add_")

@@ -137,8 +137,20 @@ def is_autocast_cpu_enabled() -> bool:
     return is_autocast_enabled("cpu")
 
 
+# The methods that PyTorch has as functions, too: `torch.exp_(x)`.
+_WRITERS = (
+    "abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp clamp_max "
+    "clamp_min clip conj_physical cos cosh deg2rad detach erf erfc exp exp2 expm1 fill fix floor frac gcd i0 lcm ldexp "
+    "log log10 log1p log2 logit nan_to_num neg negative rad2deg reciprocal resize_as round rsqrt sigmoid sin sinc sinh "
+    "sqrt square tan tanh trunc xlogy zero"
+)
+_IN_PLACE = frozenset(f"{name}_" for name in _WRITERS.split())
+
+
 def __getattr__(name: str) -> Any:
-    """`_foreach_add_` and the like."""
+    """`_foreach_add_`, `exp_` and the like."""
+    if name in _IN_PLACE and hasattr(Tensor, name):
+        return getattr(Tensor, name)
     if name == "_foreach_norm":
         return foreach_norm
     if name.startswith("_foreach_"):
