@@ -38,6 +38,7 @@ LIBRARIES = {
     "with_torchdiffeq": "torchdiffeq",
     "with_torchinfo": "torchinfo",
     "with_torchmetrics": "torchmetrics",
+    "with_torchvision": "torchvision",
     "with_transformers": "transformers",
     "with_vector_quantize": "vector_quantize_pytorch",
     "with_x_transformers": "x_transformers",
