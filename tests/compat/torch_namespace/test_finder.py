@@ -229,3 +229,14 @@ def test_dtypes_sizes_and_types_of_tensors_are_printed_as_torchs():
         "True True",
         "torch.float64",
     ]
+
+
+def test_settings_of_pytorchs_compiler_can_be_imported_and_set():
+    program = (
+        "import extempo.as_torch, torch\n"
+        "import torch._dynamo.config, torch._inductor.config\n"
+        "torch._dynamo.config.suppress_errors = True\n"
+        "torch._inductor.config.coordinate_descent_tuning = True\n"
+        "print(torch._dynamo.config.suppress_errors)\n"
+    )
+    assert printed(program).splitlines() == ["True"]

@@ -88,3 +88,8 @@ def test_a_library_defines_ops_in_its_namespace():
 def test_an_op_of_pytorchs_own_cannot_be_replaced():
     with pytest.raises(ex.errors.UnsupportedError, match="aten::add is none of the ops"):
         library.Library("aten", "IMPL").impl("add", lambda x, y: x, "CPU")
+
+
+def test_ops_around_kernels_for_a_gpu_can_be_declared():
+    assert library.triton_op("tests::kernel", mutates_args=())(len)("ab") == 2
+    assert library.wrap_triton(len) is len

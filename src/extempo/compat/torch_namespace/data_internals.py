@@ -17,6 +17,7 @@ from ...data.worker_info import get_worker_info as get_worker_info
 
 Collate = Callable[..., Any]
 
+HAS_NUMPY = True
 MP_STATUS_CHECK_INTERVAL = 5.0  # seconds
 np_str_obj_array_pattern = re.compile(r"[SaUO]")  # kinds of arrays that cannot be tensors
 

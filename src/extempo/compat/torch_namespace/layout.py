@@ -15,7 +15,7 @@ BELOW: Mapping[str, frozenset[str]] = {
         "linalg masked monitor mps multiprocessing nested nn onnx ops optim overrides package profiler quantization "
         "quasirandom random serialization signal sparse special storage testing torch_version types utils version xpu",
         "_C": "_distributed_c10d _distributed_rpc _functorch _nn _onnx _profiler",
-        "_dynamo": "_trace_wrapped_higher_order_op eval_frame utils",
+        "_dynamo": "_trace_wrapped_higher_order_op config eval_frame utils",
         "nn": "_reduction attention common_types functional grad init intrinsic modules parallel parameter qat "
         "quantizable quantized utils",
         "nn.attention": "bias flex_attention",

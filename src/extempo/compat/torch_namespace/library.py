@@ -10,7 +10,7 @@ from ...core.absent_names import RefusedName
 
 __all__ = [
     "CustomOp", "Library", "custom_op", "define", "impl", "register_autocast", "register_autograd", "register_fake",
-    "register_kernel", "register_torch_dispatch", "register_vmap",
+    "register_kernel", "register_torch_dispatch", "register_vmap", "triton_op", "wrap_triton",
 ]  # fmt: skip
 
 # The kinds of implementation that are for the CPU; those of other devices, of shapes alone and of tracing are not kept.
@@ -68,6 +68,14 @@ class CustomOp:
 def custom_op(name: str, fn: Any = None, /, *, mutates_args: Any = (), device_types: Any = None, **kwargs: Any) -> Any:
     """An op of a function, also as a decorator: `@custom_op("mine::sine", mutates_args=())`."""
     return (lambda function: CustomOp(name, function)) if fn is None else CustomOp(name, fn)
+
+
+triton_op = custom_op  # its kernels are for a GPU, and would be called by the function
+
+
+def wrap_triton(triton_kernel: Any, /) -> Any:
+    """The kernel itself."""
+    return triton_kernel
 
 
 def _is_for_cpu(kinds: Any) -> bool:
