@@ -351,3 +351,11 @@ def test_data_of_another_shape_is_refused_where_a_gradient_could_not_follow() ->
     constant = ex.ones(3)
     constant.data = ex.tensor([1, 2])
     assert constant.dtype is ex.int64
+
+
+def test_a_tensor_that_requires_grad_becomes_an_array_where_nothing_is_recorded():
+    x = ex.ones(2, requires_grad=True)
+    with pytest.raises(AutogradError, match="NumPy would not record"):
+        x.numpy()
+    with ex.no_grad():
+        assert x.numpy().tolist() == [1, 1]

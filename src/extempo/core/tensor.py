@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import AutogradError, DtypeError, ShapeError
 from . import dlpack
 from .active_traces import before_sharing
+from .context import is_grad_enabled
 from .graph import Leaf, Node, Traced, leaf
 from .op import Op
 from .source_location import remember_value_read, user_line
@@ -377,7 +378,7 @@ class Tensor(TensorMethods):
     def numpy(self, *, force: bool = False) -> Array:
         """The values as a NumPy array that shares memory with the tensor."""
         if self.requires_grad:
-            if not force:
+            if not force and is_grad_enabled():  # where nothing is recorded, nothing is lost
                 raise AutogradError(
                     "numpy: this tensor requires grad, and NumPy would not record; use x.detach().numpy()"
                 )
