@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import extempo as ex
+from extempo.compat.storages import UntypedStorage
 from extempo.core.absent_names import RefusedName
 
 
@@ -53,3 +54,14 @@ def test_a_storage_is_not_read_or_resized():
 
 def test_the_size_of_a_storage_includes_its_memory():
     assert sys.getsizeof(ex.zeros(1000).untyped_storage()) - sys.getsizeof(ex.zeros(0).untyped_storage()) == 4000
+
+
+def test_bytes_of_a_file_become_tensors(tmp_path):
+    (tmp_path / "file").write_bytes(bytes([9, 0, 0, 128, 63]))
+    raw = UntypedStorage.from_file(str(tmp_path / "file"), False, 5).untyped()
+    assert ex.asarray(raw[1:5], dtype=ex.uint8).view(dtype=ex.float32).tolist() == [1.0]
+
+
+def test_a_storage_of_no_tensor_is_refused():
+    with pytest.raises(ex.errors.UnsupportedError, match="UntypedStorage: a storage is that of a tensor"):
+        UntypedStorage(10)

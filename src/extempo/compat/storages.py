@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..core.absent_names import RefusedName
 from ..core.device import device
 from ..core.storage import Storage
@@ -15,11 +17,26 @@ from ..core.tensor_methods import method
 from ..core.types import dtype
 
 
+class FileBytes(np.memmap):
+    """The bytes of a file."""
+
+    def untyped(self) -> FileBytes:
+        """They have no other type."""
+        return self
+
+
 class UntypedStorage:
     """The memory behind a tensor and its views, as bytes."""
 
     def __init__(self, storage: Storage) -> None:
+        if not isinstance(storage, Storage):
+            raise RefusedName("UntypedStorage: a storage is that of a tensor; use ex.empty(n, dtype=ex.uint8)")
         self._storage = storage
+
+    @staticmethod
+    def from_file(filename: str, shared: bool = False, nbytes: int = 0) -> Any:
+        """The bytes of a file, to be cut and handed to `asarray`, as readers of safetensors do."""
+        return FileBytes(filename, np.uint8, "r+" if shared else "c", shape=(nbytes,))
 
     def nbytes(self) -> int:
         """How many bytes there are, those of no element of the tensor included."""

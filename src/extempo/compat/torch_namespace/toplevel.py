@@ -16,6 +16,7 @@ from ...core.types import dtype
 from ...ops.gamma_gradient import standard_gamma as _standard_gamma  # noqa: F401 - torch._standard_gamma
 from ..accelerators import AcceleratorError as AcceleratorError
 from ..accelerators import OutOfMemoryError as OutOfMemoryError
+from ..storages import UntypedStorage as UntypedStorage
 from .foreach import foreach_function, foreach_norm
 from .jit import ScriptFunction as ScriptFunction
 from .jit import ScriptModule as ScriptModule
