@@ -121,7 +121,7 @@ class LayerCell(Cell):
             tuple([y._type for y in types]),
             (is_tracked,) * len(types),
             parameters,
-            n_ops=8,
+            n_ops=_n_ops(module),
         )
         kind.form = LayerForm(self, t.shape[0])
         kind.waits_with = self._sized_kind(kind, tracked)
@@ -171,6 +171,13 @@ _RESULTS: dict[type[Module], Callable[[Any, TensorType], Any]] = {
     TransformerEncoderLayer: _of_encoder,
     TransformerEncoder: _of_encoder,
 }
+
+
+def _n_ops(module: Any) -> int:
+    """As many ops as take about as long as the layer, in a plain loop over samples."""
+    if isinstance(module, RNNBase):
+        return 50 * module.num_layers * (2 if module.bidirectional else 1)
+    return 100 * (len(module.layers) if isinstance(module, TransformerEncoder) else 1)
 
 
 def is_layer(module: Any) -> bool:

@@ -14,6 +14,7 @@ from ..core import costs
 from ..core.weak import WeakTable
 from ..tracing.policy import new_policy
 from .agenda import Calls
+from .sizes.forms import SizedKind
 
 # Calls that are plain loops after one whose batches did not pay; doubled each time. One that tries again takes as long
 # as 10 to 40 of them, and all together may take a tenth more than loops.
@@ -28,7 +29,8 @@ def run_cost(batches: Iterable[Batch]) -> tuple[float, float]:
     for calls, members, _ in batches:
         kind, n = calls.kind, len(members)
         tracked = any(kind.tracked)
-        batched += n * costs.BATCHED_CALL[tracked] + costs.BATCH[tracked] * (n if kind.alone else 1)
+        one = costs.SIZED_BATCH if isinstance(kind, SizedKind) and not kind.alone else costs.BATCH
+        batched += n * costs.BATCHED_CALL[tracked] + one[tracked] * (n if kind.alone else 1)
         looped += n * kind.n_ops * costs.LOOPED_OP[tracked]
     return batched, looped
 

@@ -108,7 +108,7 @@ def _as_key(k: Any) -> Any:
     if isinstance(k, Tensor):
         if k.dtype.is_floating_point:
             raise DtypeError(f"indexing: an index tensor must be integer or bool, got {k.dtype}; use .long()")
-        if k.ndim == 0 and k.dtype is not bool_ and k._array is not None:  # asked last: a value may have to be waited for
+        if k.ndim == 0 and k.dtype is not bool_ and k._array is not None:  # asked last: it may have to be waited for
             return int(k.item())
         return k.bool() if k.dtype is uint8 else k
     if isinstance(k, list | tuple | range | np.ndarray):
@@ -177,6 +177,8 @@ def _resolve(x: Tensor, key: Any) -> tuple[Tensor, tuple[Tensor, ...], tuple[int
 def __getitem__(self: Tensor, key: Any) -> Tensor:
     if isinstance(key, TensorLike):
         return apply(IndexGet, (self, key), {"dims": (0,)})
+    if type(key) is Tensor and key._type.dtype is int64 and key._type.shape and self._type.shape:
+        return apply(IndexGet, (self, key), {"dims": (0,)})  # the commonest index, of which nothing has to be parsed
     seen, indices, dims = _resolve(self, key)
     return apply(IndexGet, (seen, *indices), {"dims": dims}) if dims else seen
 

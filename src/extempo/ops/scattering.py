@@ -204,8 +204,8 @@ def _put_slices(input: Tensor, dim: int, index: Any, source: Tensor, accumulate:
         )
     if not source.ndim and x.ndim == 1:
         source = source.reshape(1)
-    attrs = {"dims": (d,), "accumulate": accumulate}
-    return apply(IndexPut, (x, source, rows), attrs).reshape(input._type.shape)
+    put = apply(IndexPut, (x, source, rows), {"dims": (d,), "accumulate": accumulate})
+    return put if x is input else put.reshape(input._type.shape)
 
 
 @numpy_method
