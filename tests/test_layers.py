@@ -32,6 +32,7 @@ LAYERS = [
         *("linalg", "special", "masked", "signal", "nested", "nn", "serialization", "optim", "data", "distributions"),
         *("amp", "cpu", "cuda", "mps", "xpu", "utils", "version", "compat", "batching"),
     },
+    {"exporting"},
     {"inspect", "metrics", "train", "comparing", "testing"},
     {"__init__", "cli", "__main__", "as_torch", "run"},
 ]

@@ -95,6 +95,7 @@ if TYPE_CHECKING:  # loaded on first use, by `__getattr__` below
     from .batching.api import batch
     from .batching.cells import cell
     from .comparing.calling import compare
+    from .exporting.control_flow import cond, map, scan, while_loop
     from .func import vmap
     from .nested import jagged, nested_tensor
     from .ragged_tensors.creation import ragged, ragged_from_values
@@ -137,6 +138,7 @@ __all__ = [
     "complex32",
     "complex64",
     "complex128",
+    "cond",
     "cpu",
     "cuda",
     "data",
@@ -176,6 +178,7 @@ __all__ = [
     "linalg",
     "load",
     "long",
+    "map",
     "masked",
     "metrics",
     "mps",
@@ -193,6 +196,7 @@ __all__ = [
     "ragged_from_values",
     "random",
     "save",
+    "scan",
     "serialization",
     "set_default_dtype",
     "set_grad_enabled",
@@ -206,6 +210,7 @@ __all__ = [
     "utils",
     "version",
     "vmap",
+    "while_loop",
     "xpu",
 ]
 __all__ += [name for name in _NAMED_ONLY if name not in __all__]
@@ -224,6 +229,7 @@ _HOMES = {
     "blackman_window": "signal.older_windows",
     "cell": "batching.cells",
     "compare": "comparing.calling",
+    "cond": "exporting.control_flow",
     "get_autocast_dtype": "amp",
     "hamming_window": "signal.older_windows",
     "hann_window": "signal.older_windows",
@@ -231,12 +237,15 @@ _HOMES = {
     "jagged": "nested",
     "kaiser_window": "signal.older_windows",
     "load": "serialization",
+    "map": "exporting.control_flow",
     "nested_tensor": "nested",
     "ragged": "ragged_tensors.creation",
     "ragged_from_padded": "ragged_tensors.padding",
     "ragged_from_values": "ragged_tensors.creation",
     "save": "serialization",
+    "scan": "exporting.control_flow",
     "vmap": "func",
+    "while_loop": "exporting.control_flow",
 }
 
 globals().update(_NAMED_ONLY)
