@@ -95,6 +95,7 @@ if TYPE_CHECKING:  # loaded on first use, by `__getattr__` below
     from .batching.api import batch
     from .batching.cells import cell
     from .comparing.calling import compare
+    from .exporting.building import program
     from .exporting.control_flow import cond, map, scan, while_loop
     from .func import vmap
     from .nested import jagged, nested_tensor
@@ -191,6 +192,7 @@ __all__ = [
     "ops",
     "optim",
     "pi",
+    "program",
     "ragged",
     "ragged_from_padded",
     "ragged_from_values",
@@ -239,6 +241,7 @@ _HOMES = {
     "load": "serialization",
     "map": "exporting.control_flow",
     "nested_tensor": "nested",
+    "program": "exporting.building",
     "ragged": "ragged_tensors.creation",
     "ragged_from_padded": "ragged_tensors.padding",
     "ragged_from_values": "ragged_tensors.creation",

@@ -9,6 +9,7 @@
     ├── NumericalError (ValueError)            a singular matrix, and the like
     ├── DiskFullError (OSError)                no space left for a file
     ├── GraphError                             a graph that breaks its own rules
+    ├── ExportError                            a model of which no program can be made
     └── AutogradError                          backward cannot be done as asked
         ├── NoGradientPathError                no path to what requires grad
         ├── GraphFreedError                    backward again through a freed graph
@@ -83,6 +84,14 @@ class GraphError(ExtempoError):
     """A graph that breaks its rules: a static function that looks at values, text that `Graph.parse` cannot read.
 
     Leave `static=True` out, or keep tensors what Python looked at: `ex.where` in place of `if`.
+    """
+
+
+class ExportError(ExtempoError):
+    """No program can be made of a function or module as it stands: it looks at values, or needs a size as a number.
+
+    The message has the line and what to write there; `ex.cond`, `ex.while_loop` and `ex.scan` are branches and loops
+    that a program keeps.
     """
 
 

@@ -288,6 +288,8 @@ _LARGEST = 2**63 - 1  # bytes that an address can tell apart
 
 def check_size(op: str, shape: Sequence[int], itemsize: int = 1) -> None:
     """Raise if no memory could ever hold such a tensor."""
+    if any(isinstance(size, WeakNumber) for size in shape):  # symbolic: sizes are checked when they are known
+        return
     if count(size for size in shape if size) * itemsize > _LARGEST:  # NumPy counts empty ones as if they were not
         raise ShapeError(
             f"{op}: a tensor of shape {tuple(shape)} would have more elements than memory has addresses; "

@@ -1,4 +1,14 @@
 """Programs: the forward of a model as a frozen Graph, with its control flow, that runs and is saved without its class.
 
 control_flow   ex.cond, ex.while_loop, ex.scan, ex.map: Python's branches and loops as functions of functions
+building       ex.program: examples (`calls`), weights (`model_state`), `tracer`, then `checking`
+program        what comes out; it runs by `runner`, over nodes of `ops.control_flow` too
+sizes          symbolic sizes: polynomials, and guards for what code decided by them
 """
+
+from __future__ import annotations
+
+from .calls import Dim
+from .program import Program
+
+__all__ = ["Dim", "Program"]

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ops
-from ..core.context import CONTEXT
+from ..core.context import CONTEXT, switch
 from ..core.tensor import Tensor
-from ..core.types import bool_
-from ..dispatch.graph_tracer import trace_graph
+from ..core.types import TensorType, bool_
 from ..errors import DtypeError, ShapeError
 from ..func.levels import Level
 from ..func.tree import is_leaf, leaves, rebuild, tensors_mapped
@@ -97,7 +96,7 @@ def scan(
         carry, y = _combined(combine_fn, carry, _slice(rows, i))
         results.append(y)
     if not results:
-        return init, _nothing(lambda: _combined(combine_fn, init, _slice_of_ones(rows))[1])
+        return init, _nothing(lambda x: _combined(combine_fn, init, x)[1], rows)
     return carry, _stacked("scan", results[::-1] if reverse else results)
 
 
@@ -117,7 +116,7 @@ def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
     if hasattr(tracer, "trace_scan"):
         return tracer.trace_scan("map", lambda carry, x: (carry, f(x, *args)), (), rows, False)[1]
     if not length:
-        return _nothing(lambda: f(_slice_of_ones(rows), *args))
+        return _nothing(lambda x: f(x, *args), rows)
     return _stacked("map", [f(_slice(rows, i), *args) for i in range(length)])
 
 
@@ -207,20 +206,16 @@ def _slice(rows: Any, i: int) -> Any:
     return tensors_mapped(lambda x: x.select(0, i), rows)
 
 
-def _slice_of_ones(rows: Any) -> Any:
-    return tensors_mapped(lambda x: ops.ones(x.shape[1:], dtype=x.dtype), rows)
+def _nothing(one: Callable[[Any], Any], rows: Any) -> Any:
+    """The stacked results of no calls at all: their types are found by tracing a call on a slice without values."""
+    from .sizes import SizeLog
+    from .tracer import ProgramTracer
 
-
-def _nothing(one: Callable[[], Any]) -> Any:
-    """The stacked results of no calls at all: their types are found by tracing one call."""
-    found: list[Any] = []
-
-    def traced() -> list[Any]:
-        found.append(one())
-        return leaves(found[0])
-
-    trace_graph(traced, [])
-    return tensors_mapped(lambda t: ops.zeros((0, *t._type.shape), dtype=t.dtype), found[0])
+    tracer = ProgramTracer(SizeLog(), {})
+    slices = tensors_mapped(lambda x: tracer.argument(TensorType(x._type.shape[1:], x._type.dtype)), rows)
+    with switch(interceptor=tracer, grad=False):
+        found = one(slices)
+    return tensors_mapped(lambda t: ops.zeros((0, *t._type.shape), dtype=t.dtype), found)
 
 
 def _stacked(name: str, results: list[Any]) -> Any:

@@ -156,7 +156,7 @@ class MultiheadAttention(Module):
         if query.ndim == 3:
             dim = 0 if self.batch_first or query.is_nested or key.is_nested or value.is_nested else 1
             batches = [x.shape[dim] for x in (query, key, value)]
-            if len(set(batches)) > 1:
+            if any(batch != batches[0] for batch in batches):
                 raise ShapeError(
                     f"MultiheadAttention: query, key and value must be batches of one size, got {batches} in dimension "
                     f"{dim} (batch_first={self.batch_first})"

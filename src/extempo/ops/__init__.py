@@ -10,6 +10,7 @@ from ..core import types as types
 from ..dispatch.fast_path import bind_operators
 from . import attention as attention
 from . import class_loss as class_loss
+from . import control_flow as control_flow
 from . import ctc as ctc
 from . import gamma_gradient as gamma_gradient
 from . import lookup as lookup

@@ -39,6 +39,7 @@ from ..core.types import (
 )
 from ..dispatch.dispatcher import apply, quietly
 from ..errors import DtypeError, ShapeError, UnsupportedError
+from ..symbolic.sym_int import SymInt, depends
 from .define import deliver
 from .view import as_shape
 
@@ -201,6 +202,8 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
 
 def allocate(shape: tuple[int, ...], d: dtype, order: tuple[int, ...] | None = None) -> Tensor:
     """A tensor with arbitrary values, its dimensions in memory in the order given."""
+    if depends(shape):
+        return _traced(shape, 0, d)
     if order is None:
         type_ = TensorType(shape, d)
         return wrap(empty_array(type_), type_)
@@ -208,8 +211,21 @@ def allocate(shape: tuple[int, ...], d: dtype, order: tuple[int, ...] | None = N
     return wrap(array.transpose(np.argsort(order)), TensorType(shape, d))
 
 
+def _traced(shape: tuple[Any, ...], value: Any, d: dtype) -> Tensor:
+    """A tensor of one value whose sizes are known when the traced program runs."""
+    tracer: Any = CONTEXT.get().interceptor
+    made: Tensor = (tracer.filled if hasattr(tracer, "filled") else _at_these_sizes)(shape, value, d)
+    return made
+
+
+def _at_these_sizes(shape: tuple[Any, ...], value: Any, d: dtype) -> Tensor:
+    return filled(tuple(map(int, shape)), float(value) if d.is_floating_point else int(value), d)
+
+
 def filled(shape: tuple[int, ...], value: Any, d: dtype, order: tuple[int, ...] | None = None) -> Tensor:
     """A tensor of one value."""
+    if depends(shape) or type(value) is SymInt:
+        return _traced(shape, value, d)
     made = allocate(shape, d, order)
     made._array.fill(value)
     return made
@@ -235,6 +251,8 @@ def fit_number(value: Any, d: dtype, op: str) -> Any:
         raise UnsupportedError(f"{op}: complex numbers are not part of Extempo; keep real and imaginary parts apart")
     if isinstance(value, np.number | np.bool):
         value = value.item()
+    if type(value) is SymInt:
+        return value
     if not isinstance(value, bool | int | float):
         raise DtypeError(f"{op}: expected a number, got {type(value).__name__}")
     if d.category == 0:

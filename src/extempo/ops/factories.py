@@ -9,6 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..backends.selection import empty as empty_array
+from ..core.context import CONTEXT
 from ..core.device import memory_order
 from ..core.storage import Array, Storage
 from ..core.tensor import Tensor, from_array, wrap
@@ -16,6 +17,7 @@ from ..core.tensor_methods import method
 from ..core.types import Number, TensorType, bool_, check_size, dtype, get_default_dtype, int64, normalize_dim
 from ..dispatch.dispatcher import quietly
 from ..errors import DtypeError, NumericalError, ShapeError
+from ..symbolic.sym_int import SymInt, at_least_0, depends, kind_of
 from .creation import (
     LikeOptions,
     NamedSize,
@@ -97,7 +99,7 @@ def full(size: Any, fill_value: Number | Tensor, *, out: Tensor | None = None, *
             [7, 7]])
     """
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    natural = bool_ if isinstance(value, bool) else int64 if isinstance(value, int) else get_default_dtype()
+    natural = bool_ if isinstance(value, bool) else int64 if kind_of(value) is int else get_default_dtype()
     d = read_options("full", options, out.dtype if out is not None else natural)
     return finish(of_number(sizes("full", (size,), None), value, d, "full"), options, out)
 
@@ -258,7 +260,7 @@ def as_bound(value: Any, op: str) -> Any:
         return value.item()
     if isinstance(value, np.number | np.bool):
         return value.item()
-    if not isinstance(value, int | float):
+    if not isinstance(value, int | float | SymInt):
         raise DtypeError(f"{op}: expected a number, got {type(value).__name__}")
     return value
 
@@ -277,10 +279,14 @@ def arange(
     if end is _MISSING:
         start, end = 0, start
     first, last, stride = (as_bound(v, "arange") for v in (start, end, step))
-    all_whole = all(isinstance(v, int) for v in (first, last, stride))
+    all_whole = all(kind_of(v) in (int, bool) for v in (first, last, stride))
     d = read_options("arange", options, out.dtype if out is not None else int64 if all_whole else get_default_dtype())
     if d is bool_:
         raise DtypeError("arange: a range has no bools; use ex.arange(...).bool()")
+    tracer: Any = CONTEXT.get().interceptor
+    if tracer is not None and all_whole and depends((first, last, stride)) and hasattr(tracer, "counted"):
+        counted: Tensor = tracer.counted(at_least_0(-((first - last) // stride)), first, stride, d)
+        return finish(counted, options, out)
     if not (math.isfinite(first) and math.isfinite(last)):
         raise ShapeError(f"arange: expected finite bounds, got {first} and {last}")
     if (last - first) * stride < 0:

@@ -21,6 +21,7 @@ from ..core.wording import counted
 from ..dispatch.dispatcher import apply
 from ..dispatch.inplace import write
 from ..errors import DtypeError, IndexRangeError, ShapeError
+from ..symbolic.sym_int import SymInt
 from .creation import Copy, as_tensor
 from .define import deliver, in_rows, inplace_method, numpy_method, refuse_shared
 from .index_ops import IndexGet, IndexPut, check_range, indexed_shape
@@ -114,6 +115,8 @@ def _as_key(k: Any) -> Any:
     if isinstance(k, list | tuple | range | np.ndarray):
         index = as_tensor(list(k) if isinstance(k, range) else k)
         return _as_key(index if index.numel() or index.dtype is bool_ else index.long())
+    if type(k) is SymInt:
+        return k
     if hasattr(k, "__index__"):
         return k.__index__()
     raise DtypeError(f"indexing: expected ints, slices, None, ..., lists or tensors, got {type(k).__name__}")

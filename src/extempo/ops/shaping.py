@@ -23,6 +23,7 @@ from ..core.wording import counted
 from ..dispatch.dispatcher import apply
 from ..dispatch.inline_cache import cached_by_types
 from ..errors import DtypeError, IndexRangeError, LeafWriteError, ShapeError
+from ..symbolic.sym_int import at_least_0, bounds_of_slice, depends
 from .define import also_named, deliver, deliver_each, numpy_method
 from .view import AliasOf, AsStrided, Diagonal, Expand, Permute, Reshape, Slice, Unfold, as_shape
 
@@ -516,6 +517,9 @@ def slice_step(size: int, start: int | None, end: int | None, step: int, op: str
     step = as_int(step, op, "step")
     if step <= 0:
         raise ShapeError(f"{op}: slice step must be positive, got {step}; use flip() to reverse")
+    if depends((size, start, end)):
+        first, stop = bounds_of_slice(size, start, end)
+        return first, (at_least_0(-((first - stop) // step)), step)
     first, stop, _ = slice(start, end, step).indices(size)
     return first, (max(0, -((first - stop) // step)), step)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from math import isfinite
-from typing import Any, NoReturn
+from typing import Any
 
 from ..core.types import TensorType, WeakNumber
 
@@ -49,6 +49,23 @@ class GuardLog:
             text = f"{key[1]} {sign} {key[2]}"
             self._note("", f"not {text}" if found else text, a, b)
         return bool(found)
+
+    def at_least_0(self, a: Any) -> Any:
+        """max(0, a)."""
+        return a if a > 0 else 0
+
+    def fix(self, symbol: SymInt) -> None:
+        """The number itself is needed: from here on it is a condition."""
+        self.decide("==", operator.eq, symbol, symbol.value)
+
+    def key(self, symbol: SymInt) -> int:
+        """Its hash."""
+        raise DataDependent("a symbolic size is no key: what is found by it would be found by others later")
+
+    def text(self, symbol: SymInt) -> str:
+        """How it is printed."""
+        self.fix(symbol)
+        return repr(symbol.value)
 
     def _note(self, name: str, text: str, *read: Any) -> None:
         if len(self.lines) >= MAX_NOTES:
@@ -148,12 +165,17 @@ class SymInt(WeakNumber):
     def __bool__(self) -> bool:
         return self.notes.decide("!=", operator.ne, self, 0)
 
-    def __hash__(self) -> NoReturn:
-        raise DataDependent("a symbolic size is no key: what is found by it would be found by others later")
+    def __pow__(self, other: Any) -> Any:
+        if type(other) not in _NUMBERS:
+            return NotImplemented
+        return self.notes.compute("**", operator.pow, self, other)
+
+    def __hash__(self) -> int:
+        return self.notes.key(self)
 
     def _number(self) -> Any:
-        """The number itself, for who cannot do without: from here on it is a condition."""
-        self.notes.decide("==", operator.eq, self, self.value)
+        """The number itself, for who cannot do without."""
+        self.notes.fix(self)
         return self.value
 
     def __index__(self) -> int:
@@ -166,13 +188,31 @@ class SymInt(WeakNumber):
         return float(self._number())
 
     def __format__(self, spec: str) -> str:
-        return format(self._number(), spec)
+        return format(self._number(), spec) if spec else self.notes.text(self)
 
     def __repr__(self) -> str:
-        return repr(self._number())
+        return self.notes.text(self)
 
 
 SIZES = frozenset((int, SymInt))
+
+
+def at_least_0(a: Any) -> Any:
+    """max(0, a) of a number or a symbolic size; one that can say it for all sizes does not decide."""
+    return a.notes.at_least_0(a) if type(a) is SymInt else max(0, a)
+
+
+def bounds_of_slice(size: Any, start: Any, end: Any) -> tuple[Any, Any]:
+    """First and last of start:end in a dimension of that size, as `slice.indices` gives them, for symbolic sizes."""
+
+    def within(bound: Any, default: Any) -> Any:
+        if bound is None:
+            return default
+        if bound < 0:
+            return at_least_0(bound + size)
+        return size - at_least_0(size - bound)  # the smaller one
+
+    return within(start, 0), within(end, size)
 
 
 def kind_of(value: Any) -> Any:

@@ -1,0 +1,274 @@
+"""Whether a program does what its model does: on the examples, and on other sizes; and where it first does not.
+
+Inputs of other sizes repeat the rows of the example, so that indices stay in range. What the model refuses is no
+matter. Where results differ, both run again op by op, and the first op of the program whose result the model has not
+computed is named with its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core.context import CONTEXT, no_grad, switch
+from ..core.graph import Node
+from ..core.op import Op
+from ..core.tensor import Tensor, from_array
+from ..core.types import TensorType
+from ..dispatch.dispatcher import apply
+from ..errors import ExportError
+from ..func.tree import leaves
+from ..random import get_rng_state, set_rng_state
+from .calls import Dim, called, rebuilt
+from .model_state import unchanged
+from .sizes import Guard, SizeExpr
+
+if TYPE_CHECKING:
+    from .program import Program
+
+TOLERANCE = 1e-4  # relative, of float32: sums of a fused op and of its parts are in another order
+MAX_TRIES = 6  # other sizes
+MAX_NODES = 20_000  # that run in one of them
+
+
+def check_program(
+    program: Program, model: Callable[..., Any], calls: Sequence[Mapping[str, Any]], tensors: Sequence[Sequence[Tensor]]
+) -> None:
+    """Raise ExportError unless program and model agree. Guards that turn out to be none are taken out."""
+    known = _sizes_of(program, tensors[0])
+    trial = _Trial(program, model, calls[0], tensors[0])
+    program.guards = [guard for guard in program.guards if not guard.by_library or trial.is_needed(guard, known)]
+    for call, example in zip(calls, tensors, strict=True):
+        _compare(program, model, call, example, "the example")
+    for sizes in _other_sizes(program, known):
+        if all(guard.holds(sizes) for guard in program.guards):
+            trial.compare(sizes)
+
+
+def _sizes_of(program: Program, example: Sequence[Tensor]) -> dict[str, int]:
+    known: dict[str, int] = {}
+    for tensor, spec in zip(example, program.inputs, strict=True):
+        known.update({str(s): n for s, n in zip(spec.type.shape, tensor.shape, strict=True) if isinstance(s, SizeExpr)})
+    return known
+
+
+class _Trial:
+    """Runs of the program beside the model on the first example at other sizes."""
+
+    def __init__(
+        self, program: Program, model: Callable[..., Any], call: Mapping[str, Any], example: Sequence[Tensor]
+    ) -> None:
+        self._program = program
+        self._model = model
+        self._call = call
+        self._example = example
+        self._agrees: dict[tuple[int, ...], bool] = {}
+
+    def _resized(self, sizes: Mapping[str, int]) -> list[Tensor]:
+        inputs = self._program.inputs
+        return [_resized(t, spec.type, sizes) for t, spec in zip(self._example, inputs, strict=True)]
+
+    def compare(self, sizes: Mapping[str, int]) -> None:
+        said = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+        _compare(self._program, self._model, self._call, self._resized(sizes), said, other_sizes=True)
+
+    def is_needed(self, guard: Guard, known: Mapping[str, int]) -> bool:
+        """Whether a decision of the library matters: it is tried at sizes where it would go the other way."""
+        others = [sizes for sizes in _around(guard, known, self._program.dims) if not guard.holds(sizes)]
+        return not others or not all(self._agree(sizes) for sizes in others[:MAX_TRIES])
+
+    def _agree(self, sizes: Mapping[str, int]) -> bool:
+        key = tuple(sizes.values())
+        if key not in self._agrees:
+            tensors = self._resized(sizes)
+            made, failure = _attempt(self._program, tensors, _Patience(), guarded=False)
+            agrees = failure is None  # a loop that does not end here might not end in the model either
+            if agrees:
+                expected, refusal = _attempt_model(self._program, self._model, self._call, tensors)
+                agrees = refusal is None and _all_same(made, expected)
+            self._agrees[key] = agrees
+        return self._agrees[key]
+
+
+def _around(guard: Guard, known: Mapping[str, int], dims: Mapping[str, Dim]) -> Iterator[dict[str, int]]:
+    """Sizes that differ from the example's in one that the guard is about."""
+    for name in dict.fromkeys([*guard.left.names(), *guard.right.names()]):
+        for size in range(max(0, int(dims[name].min)), int(min(dims[name].max, known[name] + 32)) + 1):
+            yield {**known, name: size}
+
+
+def _other_sizes(program: Program, known: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    if not known:
+        return
+
+    def allowed(change: Callable[[int, int], int]) -> dict[str, int]:
+        sizes = {}
+        for i, (name, size) in enumerate(known.items()):
+            dim = program.dims[name]
+            sizes[name] = int(min(max(change(size, i), dim.min), dim.max))
+        return sizes
+
+    yield allowed(lambda size, i: size + 1 + i)
+    yield allowed(lambda size, i: max(2, size - 1 - i))
+    yield allowed(lambda size, i: 1)
+    for j in range(min(len(known), MAX_TRIES - 4)):
+        yield allowed(lambda size, i, j=j: 1 if i == j else size)  # type: ignore[misc] # bound now
+    yield allowed(lambda size, i: 0)
+
+
+def _resized(tensor: Tensor, type_: TensorType, sizes: Mapping[str, int]) -> Tensor:
+    """The example with its rows repeated, or cut off, to these sizes."""
+    array = np.asarray(tensor.detach().numpy())
+    for d, size in enumerate(type_.shape):
+        wanted = sizes[str(size)] if isinstance(size, SizeExpr) else size
+        if array.shape[d] != wanted:
+            if not array.shape[d]:
+                array = np.zeros((*array.shape[:d], 1, *array.shape[d + 1 :]), array.dtype)
+            array = np.take(array, np.arange(wanted) % array.shape[d], d)
+    return from_array(np.ascontiguousarray(array))
+
+
+def _arguments(program: Program, call: Mapping[str, Any], tensors: Sequence[Tensor]) -> dict[str, Any]:
+    return {**call, **{name: rebuilt(nesting, tensors, str) for name, nesting in program.arguments.items()}}
+
+
+def _compare(
+    program: Program,
+    model: Callable[..., Any],
+    call: Mapping[str, Any],
+    tensors: Sequence[Tensor],
+    what: str,
+    other_sizes: bool = False,
+) -> None:
+    made, failure = _attempt(program, tensors, _Patience() if other_sizes else None)
+    if isinstance(failure, _TooLong):  # so would the model: some loops never end on sizes that nobody meant
+        return
+    expected, refusal = _attempt_model(program, model, call, tensors)
+    if refusal is not None:
+        if other_sizes:
+            return
+        raise ExportError(f"program: the model itself fails on {what}: {refusal}") from refusal
+    if failure is not None:
+        raise ExportError(f"program: the model runs on {what}, and the program does not: {failure}") from failure
+    for ours, theirs in zip(leaves(made), leaves(expected), strict=True):
+        if not _same(ours, theirs):
+            raise ExportError(
+                f"program: on {what} the program and the model differ, {_told(ours, theirs)}; "
+                + _first_difference(program, model, call, tensors)
+            )
+
+
+def _attempt(
+    program: Program, tensors: Sequence[Tensor], watch: Any = None, guarded: bool = True
+) -> tuple[Any, Exception | None]:
+    """The program's results, or its failure."""
+    draws = get_rng_state()
+    try:
+        with no_grad():
+            made = program._run(tensors, program.weights, watch, guarded)
+        return (made[0] if program.state else made), None
+    except Exception as error:
+        return None, error
+    finally:
+        set_rng_state(draws)
+
+
+def _attempt_model(
+    program: Program, model: Callable[..., Any], call: Mapping[str, Any], tensors: Sequence[Tensor]
+) -> tuple[Any, Exception | None]:
+    """The model's results, or its refusal; its buffers stay as they were."""
+    draws = get_rng_state()
+    try:
+        with no_grad(), unchanged(model):
+            return called(model, _arguments(program, call, tensors)), None
+    except Exception as error:
+        return None, error
+    finally:
+        set_rng_state(draws)
+
+
+class _TooLong(Exception):
+    """A run took more steps than a check is worth."""
+
+
+class _Patience:
+    """Counts the nodes that run."""
+
+    def __init__(self) -> None:
+        self._left = MAX_NODES
+
+    def __call__(self, node: Node, results: Any) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise _TooLong
+
+
+def _same(ours: Any, theirs: Any) -> bool:
+    if not isinstance(theirs, Tensor):
+        return bool(ours == theirs)
+    if not isinstance(ours, Tensor) or ours._type != theirs._type:
+        return False
+    a, b = (x.detach().numpy().astype(np.float64) for x in (ours, theirs))
+    if not a.size:
+        return True
+    scale = np.abs(b[np.isfinite(b)]).max(initial=1.0)
+    coarse = 100 if theirs.dtype.itemsize <= 2 and theirs.dtype.is_floating_point else 1
+    exact = not theirs.dtype.is_floating_point
+    return bool(np.allclose(a, b, 0 if exact else TOLERANCE * coarse, 0 if exact else TOLERANCE * coarse * scale, True))
+
+
+def _told(ours: Any, theirs: Any) -> str:
+    if not isinstance(ours, Tensor) or not isinstance(theirs, Tensor):
+        return f"{ours!r} and {theirs!r}"
+    if ours._type != theirs._type:
+        return f"{ours._type} and {theirs._type}"
+    return f"by up to {float((ours.double() - theirs.double()).abs().max()):.3g}"
+
+
+class _Watching:
+    """An interceptor that runs every op as it would run, and keeps its results."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, Any]] = []
+        self._outside = CONTEXT.get()
+
+    def apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        with switch(interceptor=self._outside.interceptor):
+            results = apply(op, inputs, attrs)
+        self.seen.append((op.name, results))
+        return results
+
+    def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> Tensor:
+        from ..dispatch.inplace import write
+
+        with switch(interceptor=self._outside.interceptor):
+            return write(target, value, op_name, made_from)
+
+
+def _first_difference(
+    program: Program, model: Callable[..., Any], call: Mapping[str, Any], tensors: Sequence[Tensor]
+) -> str:
+    """Which op of the program first gives what the model never computes."""
+    watching = _Watching()
+    draws = get_rng_state()
+    with no_grad(), unchanged(model), switch(interceptor=watching):
+        called(model, _arguments(program, call, tensors))
+    set_rng_state(draws)
+    found: list[str] = []
+
+    def watch(node: Node, results: Any) -> None:
+        alike = [theirs for name, theirs in watching.seen if name == node.op.name]
+        if not found and alike and not any(_all_same(results, theirs) for theirs in alike):
+            found.append(f"the first op that differs is {node.op.name}, at {node.line or 'an unknown line'}")
+
+    with no_grad():
+        program._run(tensors, program.weights, watch)
+    set_rng_state(draws)
+    return found[0] if found else "no single op differs, so ops are left out or added"
+
+
+def _all_same(ours: Any, theirs: Any) -> bool:
+    a, b = leaves(ours), leaves(theirs)
+    return len(a) == len(b) and all(map(_same, a, b))

@@ -1,0 +1,119 @@
+"""Program: the forward of a model as a frozen Graph, called like the model, with no need of its class.
+
+`program(model, *examples)` traces the model once, on tensors whose dynamic sizes are symbols, and checks the result
+against the model on the examples and on other sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..core.context import no_grad
+from ..core.graph import Graph, Node
+from ..core.tensor import Tensor
+from ..core.wording import counted
+from ..errors import DtypeError, ShapeError
+from .calls import Dim, Input, Nesting, bind_sizes, rebuilt, taken_apart
+from .runner import GraphRunner
+from .sizes import Guard, parse_size
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["Program"]
+
+
+class Program:
+    """A model without its class. Call it as the model; it records no gradients and may be shared by threads.
+
+    >>> program = ex.program(lambda x: x.softmax(-1), ex.randn(2, 3), dynamic={"x": {0: "batch"}})
+    >>> program
+    program(x: f32[batch, 3]) -> (output: f32[batch, 3])
+    >>> program(ex.zeros(1, 3))
+    tensor([[0.3333, 0.3333, 0.3333]])
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        arguments: Mapping[str, Nesting],
+        inputs: Sequence[Input],
+        weights: Mapping[str, Tensor],
+        results: Nesting,
+        outputs: Sequence[str],
+        state: Sequence[str] = (),
+        dims: Mapping[str, Dim] | None = None,
+        guards: Sequence[Guard] = (),
+        trainable: Sequence[str] = (),
+    ) -> None:
+        self.graph = graph  # its leaves are the inputs, then the weights; its outputs the results, then new states
+        self.arguments = dict(arguments)
+        self.inputs = list(inputs)
+        self.weights = dict(weights)
+        self.results = results
+        self.outputs = list(outputs)
+        self.state = list(state)
+        self.dims = dict(dims or {})
+        self.guards = list(guards)
+        self.trainable = set(trainable)
+        self._runner = GraphRunner(graph)
+
+    # ---- running
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The model's results; with them a dict of the new states, if the model changes buffers: `y, state = p(x)`."""
+        states = {name: kwargs.pop(name) for name in self.state if name in kwargs}
+        tensors = self._tensors(args, kwargs)
+        with no_grad():
+            return self._run(tensors, {**self.weights, **states})
+
+    def _tensors(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+        """The input tensors of a call, in order."""
+        names = list(self.arguments)
+        if len(args) > len(names):
+            raise DtypeError(f"program: takes {counted(len(names), 'argument')} ({', '.join(names)}), got {len(args)}")
+        given = dict(zip(names, args, strict=False))
+        for name, value in kwargs.items():
+            if name not in self.arguments or name in given:
+                problem = "was given twice" if name in given else f"is not one of the arguments: {', '.join(names)}"
+                raise DtypeError(f"program: {name!r} {problem}")
+            given[name] = value
+        found: dict[int, Any] = {}
+        for name, nesting in self.arguments.items():
+            if name in given:
+                taken_apart(nesting, given[name], name, found)
+            elif nesting[0] != "value":
+                raise DtypeError(f"program: the argument {name!r} is missing")
+        return [found[i] for i in range(len(self.inputs))]
+
+    def _run(
+        self, tensors: Sequence[Any], weights: Mapping[str, Tensor], watch: Any = None, guarded: bool = True
+    ) -> Any:
+        sizes = bind_sizes(self.inputs, tensors, self.dims)
+        for guard in self.guards if guarded else ():
+            if not guard.holds(sizes):
+                known = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+                raise ShapeError(
+                    f"program: it holds for sizes with {guard}, which the code decided at {guard.line}; got {known}. "
+                    "Export another program from an example of such sizes"
+                )
+        values = [*tensors, *(weights[name] for name in self.weights)]
+        results = self._runner.run(values, sizes, watch)
+        n = len(results) - len(self.state)
+        made = rebuilt(self.results, results[:n], lambda text: parse_size(text).evaluate(sizes))
+        return (made, dict(zip(self.state, results[n:], strict=True))) if self.state else made
+
+    # ---- looking at it
+
+    @property
+    def leaf_names(self) -> dict[Node, str]:
+        """The names of the graph's leaves: inputs, then weights."""
+        names = [*(spec.name for spec in self.inputs), *self.weights]
+        return dict(zip(self.graph.inputs, names, strict=True))
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(map(str, self.inputs))
+        names = [*self.outputs, *self.state]
+        outputs = ", ".join(str(Input(name, node.type)) for name, node in zip(names, self.graph.outputs, strict=True))
+        return f"program({inputs}) -> ({outputs})"

@@ -1,0 +1,200 @@
+"""Runs the graph of a program: every node by `apply`, so natively where there is a kernel, with a tape only if asked.
+
+A graph is put in order once. For the sizes of a call its attributes are numbers; those are kept for the sizes that were
+met last. Nothing of a run is kept, so threads may share a runner.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from .. import ops
+from ..core.graph import Graph, Leaf, Node, Pick
+from ..core.op import REGISTRY, Op
+from ..core.tensor import Tensor
+from ..dispatch.dispatcher import apply
+from ..ops.control_flow import Cond, ControlOp, WhileLoop
+from ..random import take_draw
+from .sizes import SizeExpr, at_sizes, is_symbolic
+from .view_checks import CHECKED, check_view
+
+MAX_BOUND = 64  # sizes of a graph that are kept
+
+
+class Step(NamedTuple):
+    """Run `op` on the slots in `reads`, put results from slot `first` on, then forget the slots in `drops`."""
+
+    op: type[Op]
+    reads: tuple[int, ...]
+    attrs: dict[str, Any]
+    first: int
+    n_results: int  # 0: the one result is no tuple
+    drops: tuple[int, ...]
+    node: Node
+
+
+class Bound:
+    """The steps of a graph for some sizes, and the slots as they are before the first one."""
+
+    __slots__ = ("checked", "slots", "steps")
+
+    def __init__(self, steps: list[Step], slots: list[Any]) -> None:
+        self.steps = steps
+        self.slots = slots
+        self.checked = False  # whether its views were seen to lie inside their tensors
+
+
+class GraphRunner:
+    """Steps over numbered slots. `watch`, if given to `run`, is shown every node with its results."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._slots: dict[Node, int] = {}
+        self._constants: list[tuple[int, Any]] = []  # slots of numbers, and of expressions of sizes
+        self._n_slots = 0
+        self.inputs = graph.inputs
+        for node in graph:
+            if node.op is Pick:
+                self._slots[node] = self._slots[node.inputs[0]] + int(node.attrs["index"])
+            else:
+                self._slots[node] = self._take(len(node.type) if type(node.type) is tuple else 1)
+        self.outputs = [self._slots[o] for o in graph.outputs]
+        self._steps = self._with_drops([self._step(n) for n in graph if n.op not in (Leaf, Pick)])
+        self._inner = {id(a): GraphRunner(a) for s in self._steps for a in s.attrs.values() if isinstance(a, Graph)}
+        symbolic = [s.attrs for s in self._steps] + [v for _, v in self._constants]
+        self._names = sorted(set(_names_in(symbolic)))
+        self._bound: dict[tuple[int, ...], Bound] = {}
+
+    def _take(self, n: int) -> int:
+        self._n_slots += n
+        return self._n_slots - n
+
+    def _step(self, node: Node) -> Step:
+        reads = tuple(self._slots[i] if isinstance(i, Node) else self._constant(i) for i in node.inputs)
+        several = type(node.type) is tuple
+        return Step(node.op, reads, node.attrs, self._slots[node], len(node.type) if several else 0, (), node)
+
+    def _constant(self, value: Any) -> int:
+        slot = self._take(1)
+        self._constants.append((slot, value))
+        return slot
+
+    def _with_drops(self, steps: list[Step]) -> list[Step]:
+        kept = {*self.outputs, *(slot for slot, _ in self._constants)}
+        later: set[int] = set()
+        for i in reversed(range(len(steps))):
+            used = {*steps[i].reads, *range(steps[i].first, steps[i].first + max(1, steps[i].n_results))}
+            steps[i] = steps[i]._replace(drops=tuple(used - later - kept))
+            later |= used
+        return steps
+
+    def _at(self, sizes: Mapping[str, int]) -> Bound:
+        key = tuple(sizes[name] for name in self._names)
+        found = self._bound.get(key)
+        if found is None:
+            steps = [s._replace(attrs=at_sizes(s.attrs, sizes)) if is_symbolic(s.attrs) else s for s in self._steps]
+            slots: list[Any] = [None] * self._n_slots
+            for slot, value in self._constants:
+                slots[slot] = at_sizes(value, sizes)
+            found = Bound(steps, slots)
+            if len(self._bound) >= MAX_BOUND:
+                self._bound = {}
+            self._bound[key] = found
+        return found
+
+    def run(self, values: Sequence[Any], sizes: Mapping[str, int], watch: Any = None) -> list[Any]:
+        """The outputs for these values of the leaves, in order."""
+        bound = self._at(sizes)
+        slots = list(bound.slots)
+        for node, value in zip(self.inputs, values, strict=True):
+            slots[self._slots[node]] = value
+        for op, reads, attrs, first, n_results, drops, node in bound.steps:
+            inputs = tuple([slots[i] for i in reads])
+            if op.family == "random":
+                inputs = with_draw(op, inputs)
+            elif not bound.checked and op.name in CHECKED:
+                check_view(op, inputs[0]._type, inputs[1:], attrs)
+            if issubclass(op, ControlOp):
+                results = self._control(op, inputs, attrs, node, sizes, watch)
+            else:
+                results = apply(op, inputs, attrs)
+            if watch is not None:
+                watch(node, results)
+            if n_results:
+                slots[first : first + n_results] = results
+            else:
+                slots[first] = results
+            for slot in drops:
+                slots[slot] = None
+        bound.checked = True
+        return [slots[o] for o in self.outputs]
+
+    # ---- nodes that hold graphs
+
+    def _control(
+        self,
+        op: type[Op],
+        inputs: tuple[Any, ...],
+        attrs: dict[str, Any],
+        node: Node,
+        sizes: Mapping[str, int],
+        watch: Any,
+    ) -> Any:
+        if op is Cond:
+            graph = attrs["true_graph" if bool(inputs[0]) else "false_graph"]
+            return self._inner[id(graph)].run(inputs[1:], sizes, watch)
+        if op is WhileLoop:
+            n = attrs["n_carried"]
+            test, body = self._inner[id(attrs["cond_graph"])], self._inner[id(attrs["body_graph"])]
+            carried, operands = list(inputs[:n]), inputs[n:]
+            while bool(test.run([*carried, *operands], sizes, watch)[0]):
+                carried = body.run([*carried, *operands], sizes, watch)
+            return carried
+        return self._scan(inputs, attrs, node, sizes, watch)
+
+    def _scan(
+        self, inputs: tuple[Any, ...], attrs: dict[str, Any], node: Node, sizes: Mapping[str, int], watch: Any
+    ) -> list[Any]:
+        n, n_xs = attrs["n_carried"], attrs["n_xs"]
+        body = self._inner[id(attrs["body_graph"])]
+        carried, xs, operands = list(inputs[:n]), inputs[n : n + n_xs], inputs[n + n_xs :]
+        length = xs[0].shape[0]
+        columns: list[list[Tensor]] = [[] for _ in node.type[n:]]
+        rows = [x.unbind(0) for x in xs]
+        for i in reversed(range(length)) if attrs["reverse"] else range(length):
+            results = body.run([*carried, *(r[i] for r in rows), *operands], sizes, watch)
+            carried = results[:n]
+            for column, y in zip(columns, results[n:], strict=True):
+                column.append(y)
+        stacked = []
+        for column, type_ in zip(columns, node.type[n:], strict=True):
+            if column:
+                stacked.append(ops.stack(column[::-1] if attrs["reverse"] else column))
+            else:
+                stacked.append(ops.zeros(at_sizes(type_.shape, sizes), dtype=type_.dtype))
+        return [*carried, *stacked]
+
+
+@functools.cache
+def _drawn_at(op_name: str) -> int:
+    """Where the seed stands among the inputs of a random op; the number of the draw follows."""
+    return list(inspect.signature(REGISTRY[op_name].numpy).parameters).index("seed")
+
+
+def with_draw(op: type[Op], inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The inputs of a random op with a draw of its own for this run."""
+    at = _drawn_at(op.name)
+    seed, draw = take_draw()
+    return (*inputs[:at], seed - 2**64 if seed >= 2**63 else seed, draw, *inputs[at + 2 :])
+
+
+def _names_in(value: Any) -> list[str]:
+    if isinstance(value, SizeExpr):
+        return list(value.names())
+    if isinstance(value, Graph):
+        return [name for node in value for part in (node.attrs, node.inputs) for name in _names_in(part)]
+    if isinstance(value, tuple | list):
+        return [name for v in value for name in _names_in(v)]
+    return [name for v in value.values() for name in _names_in(v)] if isinstance(value, dict) else []

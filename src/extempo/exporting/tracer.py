@@ -1,0 +1,391 @@
+"""Program tracer: calls a model on symbolic tensors with symbolic sizes, and keeps what it did as a Graph.
+
+Every op becomes a node, whatever the sizes; writes in place become nodes that compute the new whole, and what is read
+afterwards reads those. Tensors from outside (weights, constants) become leaves. Branches and loops become nodes that
+hold graphs: their functions are traced where they stand, and what they read from outside becomes an argument.
+A value that is read as a number raises an ExportError with the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from .. import ops
+from ..core.context import CONTEXT, switch
+from ..core.graph import Constant, Graph, Leaf, Node, Pick, describe_where, next_number
+from ..core.op import Op
+from ..core.source_location import user_line
+from ..core.tensor import Tensor, symbol
+from ..core.types import TensorType, bool_, dtype, int64
+from ..dispatch.dispatcher import apply, as_input
+from ..dispatch.inplace import check_fits
+from ..errors import ExportError
+from ..func.tree import leaves, rebuild
+from ..ops.control_flow import Cond, ControlOp, Map, Scan, WhileLoop
+from ..ops.view import write_through
+from ..symbolic.sym_int import SymInt, depends, kind_of
+from .control_flow import check_same
+from .sizes import SizeLog
+
+Steps = tuple[tuple[type[Op], tuple[Any, ...], dict[str, Any]], ...]
+
+
+class View:
+    """A symbolic tensor that is a view of another one: through which steps, and of which state of it."""
+
+    __slots__ = ("base", "steps", "tensor", "version")
+
+    def __init__(self, tensor: Tensor, base: Tensor, steps: Steps, version: int) -> None:
+        self.tensor = tensor
+        self.base = base
+        self.steps = steps
+        self.version = version
+
+
+class Scope:
+    """A function that is being traced as a graph of its own: nodes with smaller numbers are outside of it."""
+
+    def __init__(self) -> None:
+        self.start = next_number()
+        self.closed = False
+
+
+class Written(NamedTuple):
+    """A tensor from outside that was written in place: what it is now, and the branch or loop where that happened."""
+
+    tensor: Tensor
+    node: Node
+    scope: Scope | None
+
+
+class ProgramTracer:
+    """An interceptor that links a node for every op and never runs a kernel."""
+
+    def __init__(self, log: SizeLog, state: dict[int, str]) -> None:
+        """state: names of the model's parameters and buffers by the ids of their tensors."""
+        self.log = log
+        self.captured: dict[Node, Tensor] = {}
+        self.written: dict[int, Written] = {}  # tensors from outside that were written in place
+        self._state = state
+        self.leaves: dict[int, Node] = {}
+        self._views: dict[int, View] = {}
+        self._versions: dict[int, tuple[Tensor, int]] = {}  # of symbolic tensors that were written
+        self._outside = CONTEXT.get()
+        self._scopes: list[Scope] = []
+
+    # ---- values
+
+    def argument(self, type_: TensorType) -> Tensor:
+        """A symbolic argument."""
+        return symbol(type_, Constant(Leaf, (), {}, type_, (), None), self)
+
+    def apply(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        inputs = tuple(map(as_input, inputs))
+        if self._is_constant(op, inputs, attrs):
+            with switch(interceptor=self._outside.interceptor):
+                return apply(op, inputs, attrs)
+        types = tuple(x._type if isinstance(x, Tensor) else kind_of(x) for x in inputs)
+        self.log.in_rule += 1
+        try:
+            type_ = op.signature(types, attrs).type
+        finally:
+            self.log.in_rule -= 1
+        nodes = tuple(self.node_of(x) if isinstance(x, Tensor) else x for x in inputs)
+        results = self._results(Constant(op, nodes, attrs, type_, (), user_line()))
+        if op.aliases_input and isinstance(results, Tensor):
+            self._remember_view(results, inputs[0], (op, inputs[1:], attrs))
+        return results
+
+    def _results(self, node: Node) -> Any:
+        """The tensors of a node's results."""
+        if isinstance(node.type, TensorType):
+            return symbol(node.type, node, self)
+        return tuple(
+            symbol(t, Constant(Pick, (node,), {"index": i}, t, (), node.where), self) for i, t in enumerate(node.type)
+        )
+
+    def _is_constant(self, op: type[Op], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> bool:
+        """Whether an op reads nothing that differs between calls and no weight: it may run now, once and for all."""
+        tensors = [x for x in inputs if isinstance(x, Tensor)]
+        if not tensors or op.family == "random" or depends(attrs) or depends(inputs):
+            return False
+        return all(x._data is not None and not self._is_tracked(x) for x in tensors)
+
+    def _is_tracked(self, x: Tensor) -> bool:
+        return id(x) in self._state or id(x._root()) in self._state or id(x._root()) in self.written
+
+    def node_of(self, value: Tensor) -> Node:
+        """The node that makes a tensor's values as they are now."""
+        if value._data is not None:
+            return self._node_outside(value)
+        view = self._views.get(id(value))
+        if view is not None:
+            version = self._version(view.base)
+            if version != view.version:
+                value._history, view.version = self._through(self.node_of(view.base), view.steps), version
+        node: Node = value._history
+        return node
+
+    def _node_outside(self, value: Tensor) -> Node:
+        """The leaf of a weight or constant; what was written there, if it was."""
+        root = value._root()
+        if id(root) in self.written:
+            written = self.written[id(root)]
+            if written.scope is not None and written.scope.closed:
+                raise ExportError(
+                    f"{describe_where(written.node.where)}: a tensor from outside is written in place inside a branch "
+                    "or loop, and read after it; return the new tensor from the function, or use the out-of-place form"
+                )
+            node = written.node
+            return node if root is value else self._through(node, value._alias.steps)
+        found = self.leaves.get(id(value))
+        if found is None:
+            found = self.leaves[id(value)] = Constant(Leaf, (), {}, value._type, (), None)
+            self.captured[found] = value  # also keeps the tensor, and so its id, alive
+        return found
+
+    def _through(self, node: Node, steps: Steps) -> Node:
+        for op, numbers, attrs in steps:
+            types = (node.type, *map(kind_of, numbers))
+            node = Constant(op, (node, *numbers), attrs, op.signature(types, attrs).type, (), node.where)
+        return node
+
+    def filled(self, shape: tuple[Any, ...], value: Any, d: dtype) -> Tensor:
+        """A tensor of one value with symbolic sizes."""
+        number = ops.tensor(0 if type(value) is SymInt else value, dtype=d)
+        number = number + value if type(value) is SymInt else number
+        return number.expand(shape)
+
+    def counted(self, length: Any, first: Any, stride: Any, d: dtype) -> Tensor:
+        """first, first + stride, ...: so many."""
+        numbers = self.filled((length,), 1, int64).cumsum(0) - 1
+        numbers = numbers if type(stride) is int and stride == 1 else numbers * stride
+        numbers = numbers if type(first) is int and first == 0 else numbers + first
+        return numbers if d is int64 else numbers.to(d)
+
+    def read(self, value: Tensor) -> NoReturn:
+        line = describe_where(user_line())
+        raise ExportError(
+            f"{line}: a value of {value._type} is read as a number here (if, while, item(), int(), tolist(), numpy(), "
+            "a mask as an index), and it would be frozen as it is in the example; use ex.cond, ex.while_loop or "
+            "ex.where, keep it a tensor, or pass static= with the argument that it comes from",
+        )
+
+    # ---- writes in place
+
+    def _version(self, t: Tensor) -> int:
+        return self._versions.get(id(t), (t, 0))[1]
+
+    def _remember_view(self, out: Tensor, source: Tensor, step: Any) -> None:
+        if source._data is not None:
+            return
+        view = self._views.get(id(source))
+        base, steps = (source, ()) if view is None else (view.base, view.steps)
+        self._views[id(out)] = View(out, base, (*steps, step), self._version(base))
+
+    def write(self, target: Tensor, value: Tensor, op_name: str, made_from: tuple[Tensor, ...] = ()) -> Tensor:
+        """From here on the target, and all that shares its memory, has the value."""
+        check_fits(target, value, op_name)
+        if value._type.dtype is not target._type.dtype:
+            value = value.to(target._type.dtype)
+        node = self.node_of(value)
+        if target._data is not None:
+            root, steps = target._root(), target._alias.steps if target._alias is not None else ()
+            whole = self._written_through(self._node_outside(root), root, node, steps) if steps else node
+            self.written[id(root)] = Written(root, whole, self._scopes[-1] if self._scopes else None)
+            return target
+        view = self._views.get(id(target))
+        base = target if view is None else view.base
+        self._check_scope(self.node_of(base).number, op_name)
+        whole = node if view is None else self._written_through(self.node_of(base), base, node, view.steps)
+        base._history = whole
+        self._versions[id(base)] = base, self._version(base) + 1
+        if view is not None:
+            target._history, view.version = node, self._version(base)
+        return target
+
+    def _written_through(self, old: Node, base: Tensor, value: Node, steps: Steps) -> Node:
+        holder = symbol(base._type, old, self)
+        made = write_through(holder, value, steps)
+        return Constant(made.op, made.inputs, made.attrs, made.type, (), user_line())
+
+    def _check_scope(self, number: float, op_name: str) -> None:
+        """A write inside a branch or loop to what stands outside would be lost, or happen always."""
+        if self._scopes and number < self._scopes[-1].start:
+            raise ExportError(
+                f"{describe_where(user_line())}: {op_name} writes in place, inside a branch or loop, into a tensor "
+                "from outside of it; return the new tensor from the function, or use the out-of-place form",
+            )
+
+    # ---- graphs inside
+
+    def graph_of(self, fn: Callable[..., Any], arguments: Sequence[Tensor]) -> tuple[Graph, list[Node], Any]:
+        """`fn` of these symbolic arguments as a graph, the outside nodes that it reads, and what it returned.
+
+        The graph's leaves are the arguments and then one for each outside node.
+        """
+        scope = Scope()
+        own = [self._fresh(a) for a in arguments]
+        self._scopes.append(scope)
+        try:
+            result = fn(*own)
+            outputs = [self.node_of(as_tensor(r)) for r in leaves(result) if r is not None]
+        finally:
+            self._scopes.pop()
+            scope.closed = True
+        return *self._cut(scope, [a._history for a in own], outputs), result
+
+    def _fresh(self, value: Tensor) -> Tensor:
+        return self.argument(value._type)
+
+    def _cut(self, scope: Scope, arguments: list[Node], outputs: list[Node]) -> tuple[Graph, list[Node]]:
+        """The part of a graph that lies inside a scope, with leaves for what it reads from outside."""
+        made: dict[Node, Node] = {a: a for a in arguments}
+        outside: list[Node] = []
+        inner: list[Node] = []
+        whole = Graph.reach(outputs)
+        for node in whole:
+            if node in made:
+                continue
+            if node.number < scope.start or node in self.captured:
+                made[node] = Constant(Leaf, (), {}, node.type, (), None)
+                outside.append(node)
+            else:
+                inputs = tuple(made[i] if isinstance(i, Node) else i for i in node.inputs)
+                made[node] = Constant(node.op, inputs, node.attrs, node.type, (), node.where)
+                inner.append(made[node])
+        return Graph([*arguments, *(made[n] for n in outside), *inner], [made[o] for o in outputs]), outside
+
+    def _control(self, op: type[ControlOp], inputs: list[Node], attrs: dict[str, Any], types: Sequence[Any]) -> Any:
+        return self._results(Constant(op, tuple(inputs), attrs, tuple(types), (), user_line()))
+
+    def trace_cond(
+        self, pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: tuple[Any, ...]
+    ) -> Any:
+        """Both branches as graphs of the same arguments."""
+        if not isinstance(pred, Tensor) or (pred._data is not None and not self._is_tracked(pred)):
+            return true_fn(*operands) if bool(pred) else false_fn(*operands)
+        flat = leaves(operands)
+        tensors = [x for x in flat if isinstance(x, Tensor)]
+
+        def branch(fn: Callable[..., Any]) -> Callable[..., Any]:
+            return lambda *given: fn(*filled_in(operands, given))
+
+        yes, yes_reads, yes_result = self.graph_of(branch(true_fn), tensors)
+        no, no_reads, no_result = self.graph_of(branch(false_fn), tensors)
+        check_branches(yes_result, no_result)
+        unify(yes, yes_reads, no, no_reads, len(tensors))
+        inputs = [self.node_of(pred.reshape(())), *map(self.node_of, tensors), *merged(yes_reads, no_reads)]
+        types = [o.type for o in yes.outputs]
+        results = self._control(Cond, inputs, {"true_graph": yes, "false_graph": no}, types)
+        return with_tensors(yes_result, results)
+
+    def trace_while(
+        self, cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """Condition and body as graphs of the carried values."""
+        start = rebuild(carried, iter([as_tensor(x) for x in leaves(carried)]))
+        tensors = leaves(start)
+
+        def stepped(*given: Tensor) -> Any:
+            after = body_fn(*filled_in(start, given))
+            after = tuple(after) if isinstance(after, tuple | list) else (after,)
+            after = rebuild(after, iter([as_tensor(x) for x in leaves(after)]))
+            check_same("while_loop", "body_fn", start, after)
+            return after
+
+        body, body_reads, _ = self.graph_of(stepped, tensors)
+        test, test_reads, _ = self.graph_of(lambda *given: decision(cond_fn(*filled_in(start, given))), tensors)
+        unify(body, body_reads, test, test_reads, len(tensors))
+        inputs = [*map(self.node_of, tensors), *merged(body_reads, test_reads)]
+        attrs = {"cond_graph": test, "body_graph": body, "n_carried": len(tensors)}
+        results = self._control(WhileLoop, inputs, attrs, [t._type for t in tensors])
+        return tuple(rebuild(start, iter(results)))
+
+    def trace_scan(
+        self, name: str, combine_fn: Callable[[Any, Any], Any], init: Any, xs: Any, reverse: bool
+    ) -> tuple[Any, Any]:
+        """The step as a graph of the carried values and one slice of each tensor."""
+        start = rebuild(init, iter([as_tensor(x) for x in leaves(init)]))
+        carried, rows = leaves(start), leaves(xs)
+        slices = [self.argument(TensorType(x._type.shape[1:], x._type.dtype)) for x in rows]
+        length = rows[0]._type.shape[0]
+
+        def stepped(*given: Tensor) -> Any:
+            result = combine_fn(filled_in(start, given[: len(carried)]), filled_in(xs, given[len(carried) :]))
+            if not isinstance(result, tuple | list) or len(result) != 2:
+                raise ExportError("scan: combine_fn must return two things, the next carry and the result of this step")
+            after = rebuild(result[0], iter([as_tensor(x) for x in leaves(result[0])]))
+            check_same("scan", "combine_fn", start, after)
+            return after, result[1]
+
+        body, reads, (_, ys) = self.graph_of(stepped, [*carried, *slices])
+        inputs = [*map(self.node_of, [*carried, *rows]), *reads]
+        attrs = {"body_graph": body, "n_carried": len(carried), "n_xs": len(rows), "reverse": bool(reverse)}
+        stacked = [TensorType((length, *o.type.shape), o.type.dtype) for o in body.outputs[len(carried) :]]
+        results = self._control(Map if name == "map" else Scan, inputs, attrs, [*(c._type for c in carried), *stacked])
+        return rebuild(start, iter(results[: len(carried)])), with_tensors(ys, results[len(carried) :])
+
+
+# ---- structures of results
+
+
+def as_tensor(value: Any) -> Tensor:
+    """A tensor of a carried or returned value: numbers become 0-dim tensors."""
+    if isinstance(value, Tensor):
+        return value
+    if type(value) is SymInt:
+        number: Any = value
+        return ops.full((), number, dtype=int64)
+    if isinstance(value, bool | int | float):
+        return ops.tensor(value)
+    raise ExportError(
+        f"{describe_where(user_line())}: a {type(value).__name__} goes into or out of a branch or loop of a program; "
+        "only tensors, numbers, and tuples, lists and dicts of them can"
+    )
+
+
+def decision(value: Any) -> Tensor:
+    made = as_tensor(value)
+    return made.reshape(()) if made.dtype is bool_ else made.reshape(()) != 0
+
+
+def filled_in(tree: Any, tensors: Sequence[Tensor]) -> Any:
+    """The structure with these tensors in place of its own."""
+    given = iter(tensors)
+    return rebuild(tree, iter([next(given) if isinstance(x, Tensor) else x for x in leaves(tree)]))
+
+
+def with_tensors(tree: Any, tensors: Sequence[Tensor]) -> Any:
+    """The structure with these in place of all that is not None."""
+    given = iter(tensors)
+    return rebuild(tree, iter([None if x is None else next(given) for x in leaves(tree)]))
+
+
+def merged(first: list[Node], second: list[Node]) -> list[Node]:
+    """Every node once."""
+    return list(dict.fromkeys([*first, *second]))
+
+
+def unify(a: Graph, a_reads: list[Node], b: Graph, b_reads: list[Node], n_arguments: int) -> None:
+    """Give two graphs the same arguments: what one of them reads from outside is an unused argument of the other."""
+    everything = merged(a_reads, b_reads)
+    for graph, reads in ((a, a_reads), (b, b_reads)):
+        own = dict(zip(reads, graph.nodes[n_arguments:], strict=False))
+        extended = [own[n] if n in own else Constant(Leaf, (), {}, n.type, (), None) for n in everything]
+        graph.nodes[n_arguments : n_arguments + len(reads)] = extended
+
+
+def check_branches(yes: Any, no: Any) -> None:
+    """Both branches give the same structure with tensors of the same types."""
+    line = describe_where(user_line())
+    a, b = leaves(yes), leaves(no)
+    if len(a) != len(b) or any((x is None) != (y is None) for x, y in zip(a, b, strict=False)):
+        raise ExportError(f"{line}: the two branches return different structures, of {len(a)} and {len(b)} values")
+    for x, y in zip(a, b, strict=True):
+        if x is not None and as_tensor(x)._type != as_tensor(y)._type:
+            raise ExportError(
+                f"{line}: one branch gives {as_tensor(x)._type} and the other {as_tensor(y)._type}; both must have one "
+                "shape and dtype in a program, so convert or pad one of them"
+            )
